@@ -1,0 +1,1 @@
+//! What surrounds an endpoint in one machine: clock, NIC, offloads, applications

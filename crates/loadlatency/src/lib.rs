@@ -1,0 +1,1 @@
+//! Capacity, responsiveness and smoothness of a link under load

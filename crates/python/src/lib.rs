@@ -1,0 +1,1 @@
+//! The Python module `cwndlab._native`.

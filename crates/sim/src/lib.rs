@@ -1,0 +1,3 @@
+//! The event engine, topology and recorder.
+
+pub mod scenario;

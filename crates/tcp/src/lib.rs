@@ -1,0 +1,1 @@
+//! A TCP endpoint without I/O: FreeBSD, Linux and Windows senders and receivers

@@ -1,0 +1,1 @@
+//! Captures to RTT, throughput, loss and retransmission series

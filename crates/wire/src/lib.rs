@@ -1,0 +1,1 @@
+//! TCP segments, options, sequence arithmetic, range sets; pcap and pcapng files
