@@ -1,1 +1,8 @@
-//! TCP segments, options, sequence arithmetic, range sets; pcap and pcapng files
+//! TCP segments, options, sequence arithmetic, range sets; pcap and pcapng files.
+
+pub mod ranges;
+pub mod segment;
+pub mod seq;
+
+pub use ranges::RangeSet;
+pub use segment::{Ecn, Flags, Options, SackBlocks, Segment};

@@ -1,0 +1,245 @@
+//! A TCP segment: header, options, stream offset and length, without its payload.
+
+use std::ops::{BitOr, BitOrAssign};
+
+/// Header flags (RFC 9293 section 3.1, RFC 3168 section 6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// Push.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgement field is valid.
+    pub const ACK: Flags = Flags(0x10);
+    /// Urgent (never sent).
+    pub const URG: Flags = Flags(0x20);
+    /// ECN echo.
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub fn has(self, flags: Flags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+    #[inline]
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Flags {
+    #[inline]
+    fn bitor_assign(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+}
+
+/// Which options a segment carries, besides SACK blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options(pub u8);
+
+impl Options {
+    /// Maximum segment size, in [`Segment::mss`].
+    pub const MSS: Options = Options(1);
+    /// Window scale, in [`Segment::wscale`].
+    pub const WSCALE: Options = Options(2);
+    /// SACK permitted (RFC 2018).
+    pub const SACK_PERMITTED: Options = Options(4);
+    /// Timestamps (RFC 7323), in [`Segment::tsval`] and [`Segment::tsecr`].
+    pub const TIMESTAMPS: Options = Options(8);
+
+    /// Whether all of `options` are present.
+    #[inline]
+    pub fn has(self, options: Options) -> bool {
+        self.0 & options.0 == options.0
+    }
+}
+
+impl BitOr for Options {
+    type Output = Options;
+    #[inline]
+    fn bitor(self, other: Options) -> Options {
+        Options(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Options {
+    #[inline]
+    fn bitor_assign(&mut self, other: Options) {
+        self.0 |= other.0;
+    }
+}
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0,
+    /// ECT(1).
+    Ect1 = 1,
+    /// ECT(0).
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+/// Up to four SACK blocks, first one first (RFC 2018 section 3), as `(left edge, right edge)` on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    edges: [(u32, u32); 4],
+    count: u8,
+}
+
+impl SackBlocks {
+    /// The most blocks a segment can hold.
+    pub const MAX: usize = 4;
+
+    /// Appends a block; a fifth is ignored.
+    #[inline]
+    pub fn push(&mut self, left: u32, right: u32) {
+        if (self.count as usize) < Self::MAX {
+            self.edges[self.count as usize] = (left, right);
+            self.count += 1;
+        }
+    }
+
+    /// The blocks in order.
+    #[inline]
+    pub fn as_slice(&self) -> &[(u32, u32)] {
+        &self.edges[..self.count as usize]
+    }
+
+    /// How many blocks there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// A segment without its bytes. Drivers that need payload keep rings indexed by [`Segment::offset`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Offset in the stream of the first payload byte, from 0. Set on output; not carried on the wire.
+    pub offset: u64,
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Payload bytes. May exceed the MSS before segmentation offload or after aggregation.
+    pub len: u32,
+    /// Timestamp value.
+    pub tsval: u32,
+    /// Timestamp echo reply.
+    pub tsecr: u32,
+    /// SACK blocks.
+    pub sack: SackBlocks,
+    /// The window field, unscaled as on the wire.
+    pub window: u16,
+    /// MSS option.
+    pub mss: u16,
+    /// Window scale option.
+    pub wscale: u8,
+    /// Header flags.
+    pub flags: Flags,
+    /// Options present.
+    pub options: Options,
+    /// ECN field of the IP header.
+    pub ecn: Ecn,
+    /// How many received frames an aggregating receiver (LRO, GRO) merged into this one; 1 on the wire.
+    pub frames: u8,
+}
+
+/// IPv4 header without options.
+pub const IP_HEADER: u32 = 20;
+/// TCP header without options.
+pub const TCP_HEADER: u32 = 20;
+
+impl Segment {
+    /// Bytes of TCP options, padded to a multiple of four, in the layout common to the modelled systems:
+    /// timestamps take 12 with two NOPs, n SACK blocks 8n + 4.
+    #[inline]
+    pub fn option_bytes(&self) -> u32 {
+        let mut bytes = 0;
+        if self.options.0 & (Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0) != 0 {
+            if self.options.has(Options::MSS) {
+                bytes += 4;
+            }
+            if self.options.has(Options::WSCALE) {
+                bytes += 3;
+            }
+            if self.options.has(Options::SACK_PERMITTED) {
+                bytes += 2;
+            }
+            if self.options.has(Options::TIMESTAMPS) {
+                bytes += 10;
+            }
+            bytes = (bytes + 3) & !3;
+        } else if self.options.has(Options::TIMESTAMPS) {
+            bytes = 12;
+        }
+        if !self.sack.is_empty() {
+            bytes += 8 * self.sack.len() as u32 + 4;
+        }
+        bytes
+    }
+
+    /// Length of the IPv4 packet in bytes.
+    #[inline]
+    pub fn ip_bytes(&self) -> u32 {
+        IP_HEADER + TCP_HEADER + self.option_bytes() + self.len
+    }
+
+    /// Sequence space the segment occupies: payload, SYN and FIN.
+    #[inline]
+    pub fn seq_len(&self) -> u32 {
+        self.len + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_segment_with_timestamps_is_1500_bytes() {
+        let segment = Segment { len: 1448, options: Options::TIMESTAMPS, ..Segment::default() };
+        assert_eq!(segment.ip_bytes(), 1500);
+    }
+
+    #[test]
+    fn three_sack_blocks_beside_timestamps_take_40_option_bytes() {
+        let mut segment = Segment { options: Options::TIMESTAMPS, ..Segment::default() };
+        for block in 0..3 {
+            segment.sack.push(block * 10, block * 10 + 5);
+        }
+        assert_eq!(segment.option_bytes(), 40);
+    }
+
+    #[test]
+    fn a_syn_with_all_options_has_20_option_bytes() {
+        let options = Options::MSS | Options::WSCALE | Options::SACK_PERMITTED | Options::TIMESTAMPS;
+        let segment = Segment { flags: Flags::SYN, options, ..Segment::default() };
+        assert_eq!(segment.option_bytes(), 20);
+        assert_eq!(segment.seq_len(), 1);
+    }
+}
