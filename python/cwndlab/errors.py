@@ -1,0 +1,84 @@
+"""The errors a user can cause, each of which prints as exactly one line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_SHOWN = 60
+"""Characters of a bad value that a message repeats."""
+
+
+class CwndlabError(Exception):
+    """Base of every error that is the user's to mend: the command line prints ``str(error)`` and exits.
+
+    ``exit_code`` is 2 for bad input and 1 for everything else.
+    """
+
+    exit_code = 1
+
+    def __str__(self) -> str:
+        """Return the message on one line, whatever went into it."""
+        return " ".join(super().__str__().split())
+
+
+class InputError(CwndlabError):
+    """Input that cannot be used: a bad option, file or directory. Exit code 2."""
+
+    exit_code = 2
+
+
+class ExperimentError(InputError):
+    """An experiment that is refused: ``FILE:LINE: KEY: found X; expected Y (hint: did you mean Z?)``.
+
+    ``file`` is the file's name, or the command-line option the value came from (then ``line`` is None).
+    ``key`` is the dotted name of what is wrong, empty where the file as a whole is. ``found`` is the
+    offending text as it stands, or None where the message is not about a value; ``problem`` replaces
+    ``found X; expected Y`` where that form does not say it best.
+    """
+
+    def __init__(  # noqa: D107 - described by the class
+        self,
+        file: str,
+        line: int | None,
+        key: str,
+        found: str | None = None,
+        allowed: str | None = None,
+        hint: str | None = None,
+        *,
+        problem: str | None = None,
+    ) -> None:
+        self.file = file
+        self.line = line
+        self.key = key
+        self.found = found
+        self.allowed = allowed
+        self.hint = hint
+        self.problem = problem
+        place = file if line is None else f"{file}:{line}"
+        parts = [place, key] if key else [place]
+        parts.append(problem if problem is not None else f"found {found}; expected {allowed}")
+        super().__init__(": ".join(parts) + (f" (hint: {hint})" if hint else ""))
+
+
+def shown(text: str) -> str:
+    """Quote a value for a message: escaped, and cut when it is long."""
+    cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return repr(cut)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the hint ``did you mean X?`` for the known word closest to ``word``, or None if none is close."""
+    close = nearest_names(word, known, 1)
+    return f"did you mean {close[0]}?" if close else None
+
+
+def nearest_names(word: str, known: Iterable[str], count: int) -> list[str]:
+    """Return up to ``count`` known names that resemble ``word``, best first."""
+    return difflib.get_close_matches(word, list(known), n=count, cutoff=0.6)
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Spell out a choice: ``one of a, b, c``, or just the one."""
+    names = list(names)
+    return names[0] if len(names) == 1 else "one of " + ", ".join(names)
