@@ -1,0 +1,110 @@
+//! The clock of one host: how true time appears to a system as ticks, timestamps and microseconds.
+
+/// True time, nanoseconds since the start of the run.
+pub type Nanos = u64;
+
+/// One second in nanoseconds.
+pub const SECOND: Nanos = 1_000_000_000;
+/// One millisecond in nanoseconds.
+pub const MILLISECOND: Nanos = 1_000_000;
+/// One microsecond in nanoseconds.
+pub const MICROSECOND: Nanos = 1_000;
+
+/// Maps true time to a host's local clock: `local = phase + now + now * skew`. Everything is integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostClock {
+    hz: u32,
+    tick: Nanos,
+    phase: Nanos,
+    skew_ppb: i32,
+}
+
+impl HostClock {
+    /// A clock with `hz` ticks a second whose local time is `phase` at true time 0 and that gains `skew_ppb`
+    /// parts per billion.
+    ///
+    /// # Panics
+    /// If `hz` is 0 or does not divide a second into whole nanoseconds (the catalogue refuses such values).
+    pub fn new(hz: u32, phase: Nanos, skew_ppb: i32) -> HostClock {
+        assert!(hz > 0 && SECOND.is_multiple_of(u64::from(hz)), "hz must divide 10^9");
+        HostClock { hz, tick: SECOND / u64::from(hz), phase, skew_ppb }
+    }
+
+    /// Ticks per second.
+    #[inline]
+    pub fn hz(&self) -> u32 {
+        self.hz
+    }
+
+    /// Length of a tick in local nanoseconds.
+    #[inline]
+    pub fn tick_ns(&self) -> Nanos {
+        self.tick
+    }
+
+    /// Local time in nanoseconds.
+    #[inline]
+    pub fn local(&self, now: Nanos) -> Nanos {
+        if self.skew_ppb == 0 {
+            return self.phase + now;
+        }
+        let drift = i128::from(now) * i128::from(self.skew_ppb) / 1_000_000_000;
+        (i128::from(self.phase) + i128::from(now) + drift) as Nanos
+    }
+
+    /// Whole ticks since local time 0 (FreeBSD's `ticks`, Linux's `jiffies`).
+    #[inline]
+    pub fn ticks(&self, now: Nanos) -> u64 {
+        self.local(now) / self.tick
+    }
+
+    /// The first true time at which [`HostClock::ticks`] is at least `ticks`.
+    pub fn time_of_tick(&self, ticks: u64) -> Nanos {
+        let local = ticks * self.tick;
+        let mut now = local.saturating_sub(self.phase);
+        if self.skew_ppb != 0 {
+            let scaled = i128::from(now) * 1_000_000_000 / (1_000_000_000 + i128::from(self.skew_ppb));
+            now = (scaled - 2).max(0) as Nanos;
+            while self.local(now) < local {
+                now += 1;
+            }
+        }
+        now
+    }
+
+    /// The millisecond clock of TCP timestamps, read from the tick counter as the modelled systems do.
+    #[inline]
+    pub fn timestamp_ms(&self, now: Nanos) -> u32 {
+        (self.ticks(now) * self.tick / MILLISECOND) as u32
+    }
+
+    /// Local microseconds, untouched by ticks.
+    #[inline]
+    pub fn micros(&self, now: Nanos) -> u64 {
+        self.local(now) / MICROSECOND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_begins_exactly_where_time_of_tick_says() {
+        for skew in [0, 37_000, -37_000] {
+            let clock = HostClock::new(1000, 370_000, skew);
+            for tick in [1, 2, 17, 90_000] {
+                let at = clock.time_of_tick(tick);
+                assert_eq!(clock.ticks(at), tick);
+                assert_eq!(clock.ticks(at - 1), tick - 1, "tick {tick} skew {skew}");
+            }
+        }
+    }
+
+    #[test]
+    fn timestamps_follow_the_tick_at_100_hz() {
+        let clock = HostClock::new(100, 0, 0);
+        assert_eq!(clock.timestamp_ms(9 * MILLISECOND), 0);
+        assert_eq!(clock.timestamp_ms(19 * MILLISECOND), 10);
+    }
+}

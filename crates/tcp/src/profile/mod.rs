@@ -1,0 +1,180 @@
+//! The catalogue of stacks: data for each system and year, and how a family turns data into senders and receivers.
+//!
+//! A profile is constants and choices; a mechanism is code in `sender/`, `receiver/`, `cc/`. To add a stack, add a file
+//! here and a line to [`all`].
+
+use std::fmt;
+
+use crate::clock::Nanos;
+use crate::receiver::Receiver;
+use crate::sender::Sender;
+
+/// A family of systems that share their pipelines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// FreeBSD's default stack.
+    FreeBsd,
+    /// FreeBSD's RACK stack.
+    FreeBsdRack,
+    /// Linux.
+    Linux,
+    /// Windows.
+    Windows,
+}
+
+impl Family {
+    /// The word in the catalogue.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Family::FreeBsd | Family::FreeBsdRack => "freebsd",
+            Family::Linux => "linux",
+            Family::Windows => "windows",
+        }
+    }
+}
+
+/// ECN of a host (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Neither asked for nor accepted.
+    Off,
+    /// Accepted when the peer asks.
+    Accept,
+    /// Asked for on outgoing connections, and accepted.
+    On,
+}
+
+/// What the endpoint itself needs to know of a system: handshake, close, options.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The stack's name, such as `freebsd-9.2`.
+    pub name: &'static str,
+    /// Its family.
+    pub family: Family,
+    /// No recording of the real system stands behind it.
+    pub inferred: bool,
+    /// Congestion controls by the system's own names; the first is the default.
+    pub cc: &'static [&'static str],
+    /// Other names accepted for them: (accepted, meant).
+    pub cc_alias: &'static [(&'static str, &'static str)],
+    /// Ticks per second unless the experiment sets them.
+    pub hz: u32,
+    /// ECN unless the experiment sets it.
+    pub ecn: EcnMode,
+    /// Timestamps are offered and accepted (RFC 7323).
+    pub timestamps: bool,
+    /// SACK is offered and accepted (RFC 2018).
+    pub sack: bool,
+    /// Gaps between transmissions of the SYN; after the last one the attempt has failed.
+    pub syn_timeouts: Vec<Nanos>,
+    /// Gaps between transmissions of the SYN-ACK, likewise.
+    pub synack_timeouts: Vec<Nanos>,
+    /// Time spent in TIME-WAIT.
+    pub time_wait: Nanos,
+}
+
+/// What an application (or an experiment file) sets on a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// SO_SNDBUF in bytes; None: autotuning.
+    pub sndbuf: Option<u64>,
+    /// SO_RCVBUF in bytes; None: autotuning.
+    pub rcvbuf: Option<u64>,
+}
+
+/// A sysctl a stack knows, by its real name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sysctl {
+    /// The real name. A sysctl of three values has three entries, `….min`, `….default`, `….max`.
+    pub name: &'static str,
+    /// Value in this system.
+    pub default: i64,
+    /// Smallest value allowed.
+    pub min: i64,
+    /// Largest value allowed.
+    pub max: i64,
+    /// What it does and its unit, in a few words.
+    pub about: &'static str,
+}
+
+/// Why a stack could not be set up as asked. One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileError(pub String);
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+/// A stack, with its sysctls set.
+pub trait Profile: Send + Sync {
+    /// What the endpoint needs to know.
+    fn facts(&self) -> &Facts;
+
+    /// Every sysctl the model carries out, with this system's defaults.
+    fn sysctls(&self) -> Vec<Sysctl>;
+
+    /// Sets a sysctl; the value has been checked against [`Profile::sysctls`].
+    fn set(&mut self, name: &str, value: i64);
+
+    /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
+    fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
+
+    /// A sender with congestion control `cc`, which has been checked against [`Facts::cc`]. `random` seeds whatever
+    /// the algorithm draws.
+    fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender>;
+
+    /// A receiver.
+    fn receiver(&self) -> Box<dyn Receiver>;
+}
+
+/// Sets `name` after checking it against what the stack knows.
+///
+/// # Errors
+/// A sysctl the stack does not carry out (with the nearest names), or a value out of range.
+pub fn set_checked(profile: &mut dyn Profile, name: &str, value: i64) -> Result<(), ProfileError> {
+    let known = profile.sysctls();
+    let Some(sysctl) = known.iter().find(|s| s.name == name) else {
+        let nearest = nearest(name, known.iter().map(|s| s.name));
+        return Err(ProfileError(format!(
+            "sysctl {name}: not known to {}{nearest}",
+            profile.facts().name
+        )));
+    };
+    if value < sysctl.min || value > sysctl.max {
+        return Err(ProfileError(format!(
+            "sysctl {name}: found {value}; expected {} to {}",
+            sysctl.min, sysctl.max
+        )));
+    }
+    profile.set(name, value);
+    Ok(())
+}
+
+/// ` (did you mean …?)` with up to three names close to `name`, or nothing.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let mut ranked: Vec<(usize, &str)> = known.map(|k| (edit_distance(name, k), k)).collect();
+    ranked.sort();
+    let close: Vec<&str> =
+        ranked.iter().take(3).filter(|(d, k)| *d <= 3 + k.len() / 4).map(|&(_, k)| k).collect();
+    if close.is_empty() { String::new() } else { format!(" (did you mean {}?)", close.join(", ")) }
+}
+
+/// Levenshtein distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let cost = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = row[j + 1];
+            row[j + 1] = cost;
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,191 @@
+//! The receiving side of a connection: what every TCP has ([`ReceiveState`]) and each family's ACK policy, window and
+//! buffer autotuning ([`Receiver`]).
+//!
+//! All sequence numbers are extended (see [`wire::seq`]); sizes are bytes.
+
+use wire::RangeSet;
+
+pub use crate::sender::Context;
+use crate::clock::Nanos;
+
+/// How many recent out-of-order arrivals are remembered for the order of SACK blocks.
+const RECENT: usize = 8;
+
+/// The facts of the receiving side that are TCP itself, kept by the endpoint.
+#[derive(Clone, Debug)]
+pub struct ReceiveState {
+    /// The peer's initial sequence number.
+    pub irs: u64,
+    /// Next expected (RCV.NXT).
+    pub nxt: u64,
+    /// Right edge of the window advertised so far; never moves left.
+    pub advertised: u64,
+    /// RCV.NXT in the last ACK that left.
+    pub last_ack: u64,
+    /// Out-of-order data.
+    pub out_of_order: RangeSet,
+    /// Segments waiting in the reassembly queue (systems that limit their number).
+    pub out_of_order_segments: u32,
+    /// In-order payload the application has not read.
+    pub readable: u64,
+    /// Receive buffer in bytes.
+    pub rcvbuf: u64,
+    /// The receiver may grow `rcvbuf` (no SO_RCVBUF was set).
+    pub rcvbuf_auto: bool,
+    /// Shift of our window field.
+    pub wscale: u8,
+    /// MSS of the segments we expect: payload of a full segment.
+    pub payload: u32,
+    /// SACK agreed.
+    pub sack: bool,
+    /// Timestamps agreed.
+    pub timestamps: bool,
+    /// The peer's newest timestamp by RFC 7323's rule (TS.Recent).
+    pub ts_recent: u32,
+    /// The last timestamp echo reply seen, and true time when it changed: receivers measure round trips with it.
+    pub tsecr: u32,
+    /// A duplicate arrival to report first (RFC 2883), until an ACK carries it.
+    pub dsack: Option<(u64, u64)>,
+    /// Starts of the blocks that newest out-of-order data belongs to, newest first (RFC 2018 section 4).
+    recent: [u64; RECENT],
+    recent_len: u8,
+    /// The family wants an ACK to leave now.
+    pub ack_now: bool,
+}
+
+impl ReceiveState {
+    /// The state before anything arrived.
+    pub fn new(rcvbuf: u64, rcvbuf_auto: bool) -> ReceiveState {
+        ReceiveState {
+            irs: 0,
+            nxt: 0,
+            advertised: 0,
+            last_ack: 0,
+            out_of_order: RangeSet::new(),
+            out_of_order_segments: 0,
+            readable: 0,
+            rcvbuf,
+            rcvbuf_auto,
+            wscale: 0,
+            payload: 536,
+            sack: false,
+            timestamps: false,
+            ts_recent: 0,
+            tsecr: 0,
+            dsack: None,
+            recent: [0; RECENT],
+            recent_len: 0,
+            ack_now: false,
+        }
+    }
+
+    /// Free space in the receive buffer by payload bytes.
+    #[inline]
+    pub fn free(&self) -> u64 {
+        self.rcvbuf.saturating_sub(self.readable)
+    }
+
+    /// What remains of the window the peer was told about.
+    #[inline]
+    pub fn offered(&self) -> u64 {
+        self.advertised.saturating_sub(self.nxt)
+    }
+
+    /// Notes that out-of-order data beginning at `seq` has arrived.
+    pub(crate) fn note_recent(&mut self, seq: u64) {
+        let count = (self.recent_len as usize).min(RECENT - 1);
+        self.recent.copy_within(0..count, 1);
+        self.recent[0] = seq;
+        self.recent_len = count as u8 + 1;
+    }
+
+    /// The blocks to report, newest first, at most `max`: the D-SACK, then the range of each recent arrival, then
+    /// the remaining ranges from the highest down.
+    pub(crate) fn sack_blocks(&self, max: usize, mut block: impl FnMut(u64, u64)) {
+        let mut given = [(0u64, 0u64); wire::SackBlocks::MAX];
+        let mut count = 0;
+        if let Some((left, right)) = self.dsack {
+            block(left, right);
+            given[0] = (left, right);
+            count = 1;
+        }
+        let recent = self.recent[..self.recent_len as usize]
+            .iter()
+            .filter_map(|&seq| self.out_of_order.containing(seq));
+        for range in recent.chain(self.out_of_order.iter().rev()) {
+            if count >= max {
+                break;
+            }
+            if !given[..count].contains(&range) {
+                block(range.0, range.1);
+                given[count] = range;
+                count += 1;
+            }
+        }
+        debug_assert!(count <= wire::SackBlocks::MAX);
+    }
+}
+
+/// Payload that arrived, after the endpoint has put it in its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// First new byte, after trimming to the window.
+    pub seq: u64,
+    /// One past the last byte, after trimming.
+    pub end: u64,
+    /// Payload bytes the segment carried.
+    pub payload: u32,
+    /// RCV.NXT before it.
+    pub previous_nxt: u64,
+    /// It was the next expected byte (RCV.NXT has advanced).
+    pub in_order: bool,
+    /// It was in order while out-of-order data waited: it filled (part of) a hole.
+    pub filled_hole: bool,
+    /// It brought nothing new: wholly received before or outside the window.
+    pub duplicate: bool,
+    /// Frames merged into it by receive aggregation.
+    pub frames: u32,
+    /// Push flag.
+    pub push: bool,
+    /// FIN flag.
+    pub fin: bool,
+    /// Congestion experienced was set on it.
+    pub ce: bool,
+}
+
+/// One family's receiving side.
+pub trait Receiver: Send {
+    /// The window field and scale for our SYN or SYN-ACK, from the buffer and the sysctls.
+    fn syn_window(&self, r: &ReceiveState) -> (u16, u8);
+
+    /// The handshake is over; `r.payload`, `r.wscale`, `r.sack`, `r.timestamps` are final.
+    fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>);
+
+    /// Data, a FIN, or a segment that must be answered arrived: decide when to acknowledge (`r.ack_now`, or a timer)
+    /// and grow the buffer where the system does so on arrival.
+    fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>);
+
+    /// Whether the reassembly queue takes this out-of-order data.
+    fn accepts_out_of_order(&self, _r: &ReceiveState, _seq: u64, _len: u32) -> bool {
+        true
+    }
+
+    /// The application has read `bytes`: window updates, buffer autotuning by copied bytes.
+    fn on_read(&mut self, r: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>);
+
+    /// A time named by [`Receiver::next_timer`] may have come.
+    fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>);
+
+    /// When the delayed ACK is due. None: no ACK waits. May be early.
+    fn next_timer(&self) -> Option<Nanos>;
+
+    /// The window to advertise now, in bytes from `r.nxt`, before rounding to the scale. The endpoint never moves the
+    /// right edge left.
+    fn window(&mut self, r: &ReceiveState, cx: &mut Context<'_>) -> u64;
+
+    /// A segment with an ACK leaves, pure or with data: nothing is owed any more.
+    fn on_ack_sent(&mut self, r: &mut ReceiveState, pure: bool, cx: &mut Context<'_>);
+
+    /// Whether a duplicate arrival is reported with D-SACK (RFC 2883).
+    fn sends_dsack(&self) -> bool;
+}

@@ -1,0 +1,261 @@
+//! The sending side of a connection: what every TCP has ([`SendState`]) and what each family of systems does with
+//! it ([`Sender`]): one ACK-processing pipeline per family, in that system's own order and units.
+//!
+//! All sequence numbers here are extended (see [`wire::seq`]): 64 bits that do not wrap. Sizes are bytes.
+
+use crate::clock::{HostClock, Nanos};
+use crate::event::Events;
+
+/// The facts of the sending side that are TCP itself (RFC 9293 section 3.3.1), kept by the endpoint and read by the
+/// sender. A sender changes `nxt` and `max` when it transmits and `sndbuf` when it autotunes; the endpoint does the rest.
+#[derive(Clone, Debug)]
+pub struct SendState {
+    /// Initial sequence number: that of the SYN. The first payload byte is `iss + 1`.
+    pub iss: u64,
+    /// Oldest unacknowledged (SND.UNA).
+    pub una: u64,
+    /// Next to send (SND.NXT). Goes back to `una` after a timeout where the family does so.
+    pub nxt: u64,
+    /// Highest sent plus one (FreeBSD's snd_max).
+    pub max: u64,
+    /// One past the last payload byte the application has written. The FIN, once asked for, has this number.
+    pub end: u64,
+    /// The application has shut down its sending side: a FIN follows the last byte.
+    pub fin: bool,
+    /// The application wants to write more than the buffer takes (it is blocked in write).
+    pub app_blocked: bool,
+    /// The peer's window in bytes (SND.WND), scaled.
+    pub wnd: u64,
+    /// Largest window the peer ever offered.
+    pub max_wnd: u64,
+    /// Shift of the peer's window field.
+    pub wscale: u8,
+    /// The MSS agreed in the handshake: the smaller of the two options (1460 on Ethernet).
+    pub mss: u32,
+    /// Payload of a full segment: `mss` less the options of every segment (1448 with timestamps).
+    pub payload: u32,
+    /// Timestamps agreed.
+    pub timestamps: bool,
+    /// SACK agreed.
+    pub sack: bool,
+    /// ECN agreed.
+    pub ecn: bool,
+    /// Segmentation offload: a transmission may be up to [`SendState::tso_max`] bytes long.
+    pub tso: bool,
+    /// Largest payload of one transmission with segmentation offload.
+    pub tso_max: u32,
+    /// Send buffer: how much may lie between `una` and `end`. Systems that count memory, not payload, keep their own figure beside it.
+    pub sndbuf: u64,
+    /// The sender may grow `sndbuf` (no SO_SNDBUF was set).
+    pub sndbuf_auto: bool,
+    /// Segments sent again, so far.
+    pub retransmits: u64,
+    /// True time when the peer last sent us anything.
+    pub last_received: Nanos,
+    /// True time of the last transmission of data.
+    pub last_sent: Nanos,
+}
+
+impl SendState {
+    /// One past everything there is to send, the FIN included.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.end + u64::from(self.fin)
+    }
+
+    /// Sent and not cumulatively acknowledged.
+    #[inline]
+    pub fn outstanding(&self) -> u64 {
+        self.max - self.una
+    }
+
+    /// Written by the application and not sent yet.
+    #[inline]
+    pub fn unsent(&self) -> u64 {
+        self.limit().saturating_sub(self.max)
+    }
+
+    /// Payload bytes since the start of the stream, for events.
+    #[inline]
+    pub fn offset(&self, seq: u64) -> u64 {
+        seq.saturating_sub(self.iss + 1)
+    }
+
+    /// Room for the application to write, by payload bytes.
+    #[inline]
+    pub fn space(&self) -> u64 {
+        (self.una + self.sndbuf).saturating_sub(self.end)
+    }
+}
+
+/// An acceptable segment's acknowledgement, as the endpoint hands it to the sender. The endpoint has checked that
+/// `ack <= max` and, for duplicates, that it is not older than `una` by more than a window. `SendState::wnd` is
+/// already the new one; `una` is still the old one and is moved to `ack` by the sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// Cumulative acknowledgement.
+    pub ack: u64,
+    /// SACK blocks above `ack`, in the order received (most recent first), each clipped to what was sent.
+    pub sack: &'a [(u64, u64)],
+    /// A duplicate report (RFC 2883): the first block, where it lay at or below `ack` or inside the second block.
+    pub dsack: Option<(u64, u64)>,
+    /// The peer's window before this segment, for "window unchanged" tests.
+    pub previous_wnd: u64,
+    /// Payload bytes the segment carried.
+    pub payload: u32,
+    /// Timestamp echo reply, where timestamps are on.
+    pub tsecr: Option<u32>,
+    /// ECN echo flag.
+    pub ece: bool,
+    /// The segment carried a FIN.
+    pub fin: bool,
+    /// How many frames receive aggregation merged into it (1 = none).
+    pub frames: u32,
+}
+
+/// One transmission the sender wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// First sequence number.
+    pub seq: u64,
+    /// Payload bytes; more than a segment's payload only with segmentation offload. May be 0 for a bare FIN.
+    pub len: u32,
+    /// A FIN ends it.
+    pub fin: bool,
+    /// Push flag.
+    pub push: bool,
+    /// Some of it was sent before.
+    pub retransmission: bool,
+    /// Set the CWR flag (RFC 3168 section 6.1.2).
+    pub cwr: bool,
+}
+
+/// What keeps a sender from sending more at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// Nothing to send and the application has no more.
+    #[default]
+    App,
+    /// Nothing to send because the send buffer is full of unacknowledged data.
+    SendBuffer,
+    /// The congestion window (or recovery, pacing, a queue on the host: whatever the sender imposes on itself).
+    Cwnd,
+    /// The peer's window.
+    Rwnd,
+}
+
+/// The answer to [`Sender::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// Send this, then ask again.
+    Send(Transmit),
+    /// Nothing now, because of this.
+    Wait(Limit),
+}
+
+/// Coarse state for the `state` column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// cwnd grows exponentially.
+    SlowStart,
+    /// Congestion avoidance.
+    Avoidance,
+    /// Fast recovery.
+    Recovery,
+    /// After a timeout, until repaired.
+    Loss,
+    /// Reducing without loss (ECN, local drop).
+    Cwr,
+    /// Duplicate ACKs or SACKs seen, nothing judged lost (Linux).
+    Disorder,
+}
+
+impl Phase {
+    /// The word in the `state` column of the `tcp` table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::SlowStart => "slow-start",
+            Phase::Avoidance => "avoidance",
+            Phase::Recovery => "recovery",
+            Phase::Loss => "loss",
+            Phase::Cwr => "cwr",
+            Phase::Disorder => "disorder",
+        }
+    }
+}
+
+/// A sender's figures at a moment, for samples and TCP_INFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Congestion window as the system's own tools show it, in bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold in bytes; None while it has never been set.
+    pub ssthresh: Option<u64>,
+    /// Smoothed RTT as the system holds it; None before the first sample.
+    pub srtt: Option<Nanos>,
+    /// RTT variation as the system holds it.
+    pub rttvar: Option<Nanos>,
+    /// Retransmission timeout.
+    pub rto: Nanos,
+    /// Bytes the sender believes in flight (its own estimate: pipe, packets_in_flight).
+    pub inflight: u64,
+    /// Pacing rate, bits per second; None when not pacing.
+    pub pacing_bps: Option<u64>,
+    /// Coarse state.
+    pub phase: Phase,
+    /// Timeouts so far.
+    pub timeouts: u64,
+    /// Entries into fast recovery so far.
+    pub recoveries: u64,
+}
+
+/// What a sender is handed besides its own state.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// True time.
+    pub now: Nanos,
+    /// The host's clock; a sender sees time only through it, except where the system uses high-resolution timers.
+    pub clock: &'a HostClock,
+    /// Where to report.
+    pub events: &'a mut Events,
+}
+
+/// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
+pub trait Sender: Send {
+    /// The handshake is over. `rtt` is the time between our SYN (or SYN-ACK) and its acknowledgement if it was sent
+    /// once; `syn_retransmitted` says that it was not.
+    fn on_established(&mut self, s: &mut SendState, rtt: Option<Nanos>, syn_retransmitted: bool, cx: &mut Context<'_>);
+
+    /// An acceptable ACK. Must set `s.una = ack.ack` where that is an advance, at the place in the pipeline where the
+    /// system does so.
+    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>);
+
+    /// A time named by [`Sender::next_timer`] may have come (drivers may call early).
+    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>);
+
+    /// When to call [`Sender::on_timer`]: retransmission, persist, probe, pacing, whichever is first. None: never.
+    /// May be early.
+    fn next_timer(&self) -> Option<Nanos>;
+
+    /// The next transmission. The sender does its own bookkeeping (nxt, max, retransmits, timers) as if it were sent.
+    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll;
+
+    /// `bytes` of payload have left the host (its NIC has sent them): Linux's TSQ.
+    fn on_tx_complete(&mut self, _s: &mut SendState, _bytes: u32, _cx: &mut Context<'_>) {}
+
+    /// The host's own queue refused the last transmission: Linux enters CWR, FreeBSD gets ENOBUFS.
+    fn on_tx_dropped(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
+
+    /// Whether the sender waits for [`Sender::on_tx_complete`] before it sends more.
+    fn wants_tx_complete(&self) -> bool {
+        false
+    }
+
+    /// The connection failed: too many timeouts. The endpoint then aborts it.
+    fn gave_up(&self) -> bool {
+        false
+    }
+
+    /// Figures for samples.
+    fn metrics(&self, s: &SendState) -> Metrics;
+}
