@@ -3,5 +3,15 @@
 //! Knows no TCP, and no clock but the `now` it is handed (nanoseconds). Everything is generic over [`Packet`].
 
 mod config;
+mod impair;
+mod link;
+mod packet;
+pub mod queue;
+pub mod random;
 
 pub use config::{LossConfig, QueueConfig};
+pub use link::{Counters, Link, LinkChange, LinkConfig, Mode};
+pub use packet::{DropReason, Ecn, Nanos, Output, Packet};
+pub use queue::{Param, QueueKind, catalogue};
+pub use rand_xoshiro::Xoshiro256PlusPlus;
+pub use random::stream;

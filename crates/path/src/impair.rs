@@ -1,0 +1,152 @@
+//! Loss, duplication and corruption: what may happen to a packet before it reaches the queue.
+
+use crate::link::{LinkChange, LinkConfig};
+use crate::packet::Packet;
+use crate::random::Chance;
+use crate::{LossConfig, Xoshiro256PlusPlus};
+
+/// The impairments of a link, each with its own random stream.
+pub(crate) struct Impairments {
+    /// Whether there is any at all.
+    pub(crate) active: bool,
+    down: bool,
+    loss: Option<Loss>,
+    duplicate: Option<Dice>,
+    corrupt: Option<Dice>,
+}
+
+impl Impairments {
+    pub(crate) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
+        let dice =
+            |ppb, purpose| (ppb > 0).then(|| Dice { chance: Chance::ppb(ppb), random: streams(purpose) });
+        let mut impairments = Impairments {
+            active: false,
+            down: false,
+            loss: config.loss.as_ref().map(|loss| Loss::new(loss, streams("loss"))),
+            duplicate: dice(config.duplicate_ppb, "duplicate"),
+            corrupt: dice(config.corrupt_ppb, "corrupt"),
+        };
+        impairments.update();
+        impairments
+    }
+
+    pub(crate) fn down(&self) -> bool {
+        self.down
+    }
+
+    /// Whether this packet is lost; to be asked exactly once for every packet.
+    pub(crate) fn loses(&mut self, packet: &impl Packet) -> bool {
+        self.loss.as_mut().is_some_and(|loss| loss.hits(packet))
+    }
+
+    pub(crate) fn duplicates(&mut self) -> bool {
+        self.duplicate.as_mut().is_some_and(Dice::roll)
+    }
+
+    pub(crate) fn corrupts(&mut self) -> bool {
+        self.corrupt.as_mut().is_some_and(Dice::roll)
+    }
+
+    /// A new loss starts from its beginning, with its random stream where it is.
+    pub(crate) fn change(&mut self, change: &LinkChange, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) {
+        if let Some(loss) = &change.loss {
+            let random = self.loss.take().map_or_else(|| streams("loss"), |old| old.random);
+            self.loss = Some(Loss::new(loss, random));
+        }
+        if let Some(down) = change.down {
+            self.down = down;
+        }
+        self.update();
+    }
+
+    fn update(&mut self) {
+        self.active = self.down || self.loss.is_some() || self.duplicate.is_some() || self.corrupt.is_some();
+    }
+}
+
+struct Dice {
+    chance: Chance,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Dice {
+    fn roll(&mut self) -> bool {
+        self.chance.hit(&mut self.random)
+    }
+}
+
+struct Loss {
+    pattern: Pattern,
+    random: Xoshiro256PlusPlus,
+}
+
+enum Pattern {
+    Random(Chance),
+    /// `index` counts up to `every` and starts again.
+    Nth {
+        every: u32,
+        packet: u32,
+        min_payload: u32,
+        index: u32,
+    },
+    Gilbert {
+        p: Chance,
+        r: Chance,
+        loss_bad: Chance,
+        loss_good: Chance,
+        bad: bool,
+    },
+    /// `next` is the first of `packets` that is not below `index`.
+    List {
+        packets: Vec<u64>,
+        index: u64,
+        next: usize,
+    },
+}
+
+impl Loss {
+    fn new(config: &LossConfig, random: Xoshiro256PlusPlus) -> Self {
+        let pattern = match *config {
+            LossConfig::Random { probability_ppb } => Pattern::Random(Chance::ppb(probability_ppb)),
+            LossConfig::Nth { every, packet, min_payload } => {
+                assert!(packet < every, "packet {packet} of every {every}");
+                Pattern::Nth { every, packet, min_payload, index: 0 }
+            }
+            LossConfig::Gilbert { p_ppb, r_ppb, loss_bad_ppb, loss_good_ppb } => Pattern::Gilbert {
+                p: Chance::ppb(p_ppb),
+                r: Chance::ppb(r_ppb),
+                loss_bad: Chance::ppb(loss_bad_ppb),
+                loss_good: Chance::ppb(loss_good_ppb),
+                bad: false,
+            },
+            LossConfig::List { ref packets } => Pattern::List { packets: packets.clone(), index: 0, next: 0 },
+        };
+        Loss { pattern, random }
+    }
+
+    fn hits(&mut self, packet: &impl Packet) -> bool {
+        match &mut self.pattern {
+            Pattern::Random(chance) => chance.hit(&mut self.random),
+            Pattern::Nth { every, packet: which, min_payload, index } => {
+                if packet.payload() < *min_payload {
+                    return false;
+                }
+                let hit = *index == *which;
+                *index = if *index + 1 == *every { 0 } else { *index + 1 };
+                hit
+            }
+            // netem's order: first the transition, then the loss with the probability of the state before it.
+            Pattern::Gilbert { p, r, loss_bad, loss_good, bad } => {
+                let (leave, loss) = if *bad { (r, loss_bad) } else { (p, loss_good) };
+                *bad ^= leave.hit(&mut self.random);
+                loss.hit(&mut self.random)
+            }
+            Pattern::List { packets, index, next } => {
+                let hit = packets.get(*next) == Some(index);
+                *next += usize::from(hit);
+                *index += 1;
+                hit
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A link: one direction of a cable. Loss, duplication, corruption, then queue, rate, delay and jitter.
+
+mod fused;
+mod server;
+mod stepped;
+
+use crate::impair::Impairments;
+use crate::packet::{DropReason, Nanos, Output, Packet};
+use crate::{LossConfig, QueueConfig, Xoshiro256PlusPlus};
+use fused::Fused;
+use stepped::Stepped;
+
+/// Everything about a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkConfig {
+    /// Rate, bits per second; None: a packet takes no time.
+    pub rate_bps: Option<u64>,
+    /// One-way propagation delay.
+    pub delay_ns: Nanos,
+    /// Queue discipline.
+    pub queue: QueueConfig,
+    /// Loss before the queue.
+    pub loss: Option<LossConfig>,
+    /// Probability that a packet is sent twice, parts per billion.
+    pub duplicate_ppb: u32,
+    /// Probability that a packet is damaged, parts per billion.
+    pub corrupt_ppb: u32,
+    /// Bytes added to an IP packet where a rate or a byte limit counts it.
+    pub overhead: u32,
+    /// Largest IP packet, bytes. Disciplines refer to it; no packet is refused for it.
+    pub mtu: u32,
+    /// Call [`Output::queue_changed`]; such a link is stepped.
+    pub report_changes: bool,
+}
+
+impl Default for LinkConfig {
+    /// No rate, no delay, no impairment: an Ethernet without limits.
+    fn default() -> Self {
+        LinkConfig {
+            rate_bps: None,
+            delay_ns: 0,
+            queue: QueueConfig::Pfifo { limit_packets: 1000 },
+            loss: None,
+            duplicate_ppb: 0,
+            corrupt_ppb: 0,
+            overhead: 14,
+            mtu: 1500,
+            report_changes: false,
+        }
+    }
+}
+
+/// How a link is carried out. Both give the same results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A packet's departure is computed when it arrives, and no event is needed. The link must be fed by one source
+    /// (or by several whose packets come in order of time), must satisfy [`Link::can_fuse`], and cannot change.
+    Fused,
+    /// Packets wait for events.
+    Stepped,
+}
+
+/// A link's state as of some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes waiting, with overhead, without the packet in service.
+    pub backlog_bytes: u64,
+    /// Packets waiting, without the one in service.
+    pub backlog_packets: u32,
+    /// Packets dropped so far, for any reason.
+    pub drops: u64,
+    /// Packets marked CE so far.
+    pub ce_marks: u64,
+    /// Packets whose transmission has started.
+    pub packets: u64,
+    /// Their bytes, with overhead.
+    pub bytes: u64,
+    /// Time spent transmitting so far.
+    pub busy_ns: Nanos,
+}
+
+/// A change of a running (stepped) link; None leaves a property as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkChange {
+    /// New rate; the packet in service is finished at the old one.
+    pub rate_bps: Option<u64>,
+    /// New delay, for packets whose transmission starts from now on. They do not overtake earlier ones.
+    pub delay_ns: Option<Nanos>,
+    /// New loss before the queue.
+    pub loss: Option<LossConfig>,
+    /// Outage: packets entering while down are lost; those in the queue go on.
+    pub down: Option<bool>,
+}
+
+/// One direction of a cable.
+pub struct Link<P> {
+    impairments: Impairments,
+    hop: Hop<P>,
+}
+
+enum Hop<P> {
+    Fused(Fused),
+    Stepped(Box<Stepped<P>>),
+}
+
+impl<P: Packet + Clone + 'static> Link<P> {
+    /// A new, empty link. `streams` gives the random stream of a purpose: "loss", "duplicate", "corrupt", "jitter",
+    /// "aqm".
+    ///
+    /// # Panics
+    /// If `mode` is fused and [`Link::can_fuse`] says no; if a rate is zero or an nth loss has no period.
+    pub fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus, mode: Mode) -> Self {
+        let hop = match mode {
+            Mode::Fused => {
+                assert!(Self::can_fuse(config), "this link needs events");
+                Hop::Fused(Fused::new(config))
+            }
+            Mode::Stepped => Hop::Stepped(Box::new(Stepped::new(config, streams))),
+        };
+        Link { impairments: Impairments::new(config, streams), hop }
+    }
+
+    /// Whether a link fed by one source can be carried out without events: a drop-tail queue whose changes nobody
+    /// follows. Whether it has one source, and no changes ahead, only the caller knows.
+    pub fn can_fuse(config: &LinkConfig) -> bool {
+        matches!(config.queue, QueueConfig::Pfifo { .. } | QueueConfig::Bfifo { .. })
+            && !config.report_changes
+    }
+
+    /// A packet enters the link at `at`, which must not be earlier than the link's last arrival or event. On a fused
+    /// link it may lie ahead of the driver's clock; on a stepped link it is the driver's clock.
+    #[inline]
+    pub fn arrive(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
+        if self.impairments.active {
+            self.arrive_impaired(at, packet, out);
+        } else {
+            self.accept(at, packet, out);
+        }
+    }
+
+    /// When the link next wants [`Link::on_event`]. A fused link never does.
+    pub fn next_event(&self) -> Option<Nanos> {
+        match &self.hop {
+            Hop::Fused(_) => None,
+            Hop::Stepped(stepped) => stepped.next_event(),
+        }
+    }
+
+    /// Starts every transmission that is due at or before `now`. May be called early, late or in vain.
+    pub fn on_event(&mut self, now: Nanos, out: &mut impl Output<P>) {
+        if let Hop::Stepped(stepped) = &mut self.hop {
+            stepped.advance(now, out);
+        }
+    }
+
+    /// The state as of `t`, where everything that happens at `t` itself has happened. On a fused link, `t` may be
+    /// earlier than arrivals that were already handed in, but not than the last [`Link::next_query`]; on a stepped
+    /// link, all arrivals and events at or before `t` have been handed in.
+    pub fn counters(&mut self, t: Nanos) -> Counters {
+        match &mut self.hop {
+            Hop::Fused(fused) => fused.counters(t),
+            Hop::Stepped(stepped) => stepped.counters(t),
+        }
+    }
+
+    /// Promises that [`Link::counters`] will not be asked for a time before `at` (at first, 0), which frees a fused
+    /// link from remembering what happened until then. A link that nobody asks is told `Nanos::MAX`.
+    pub fn next_query(&mut self, at: Nanos) {
+        if let Hop::Fused(fused) = &mut self.hop {
+            fused.next_query(at);
+        }
+    }
+
+    /// Changes the link at `now`, when everything at or before `now` has been handed in.
+    ///
+    /// # Panics
+    /// On a fused link.
+    pub fn change(
+        &mut self,
+        now: Nanos,
+        change: &LinkChange,
+        streams: &dyn Fn(&str) -> Xoshiro256PlusPlus,
+        out: &mut impl Output<P>,
+    ) {
+        let Hop::Stepped(stepped) = &mut self.hop else { panic!("a fused link cannot change") };
+        stepped.advance(now, out);
+        stepped.change(change);
+        self.impairments.change(change, streams);
+    }
+
+    #[cold]
+    fn arrive_impaired(&mut self, at: Nanos, mut packet: P, out: &mut impl Output<P>) {
+        let loss = if self.impairments.down() {
+            Some(DropReason::Down)
+        } else if self.impairments.loses(&packet) {
+            Some(DropReason::Loss)
+        } else {
+            None
+        };
+        if let Some(why) = loss {
+            match &mut self.hop {
+                Hop::Fused(fused) => fused.count_drop(at),
+                Hop::Stepped(stepped) => {
+                    stepped.advance(at, out);
+                    stepped.count_drop();
+                }
+            }
+            out.dropped(at, &packet, why);
+            return;
+        }
+        if self.impairments.duplicates() {
+            let mut copy = packet.clone();
+            if self.impairments.corrupts() {
+                copy.set_corrupt();
+            }
+            self.accept(at, copy, out);
+        }
+        if self.impairments.corrupts() {
+            packet.set_corrupt();
+        }
+        self.accept(at, packet, out);
+    }
+
+    #[inline]
+    fn accept(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
+        match &mut self.hop {
+            Hop::Fused(fused) => fused.accept(at, packet, out),
+            Hop::Stepped(stepped) => stepped.accept(at, packet, out),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A drop-tail link without events: the departure is known when a packet arrives.
+
+use std::collections::VecDeque;
+
+use super::server::Server;
+use super::{Counters, LinkConfig};
+use crate::QueueConfig;
+use crate::packet::{DropReason, Nanos, Output, Packet};
+use crate::queue::Limit;
+
+pub(super) struct Fused {
+    server: Server,
+    delay: Nanos,
+    overhead: u32,
+    limit: Limit,
+    /// Packets whose service had not started at the last arrival: (start, bytes).
+    waiting: VecDeque<(Nanos, u32)>,
+    waiting_bytes: u64,
+    history: History,
+}
+
+impl Fused {
+    pub(super) fn new(config: &LinkConfig) -> Self {
+        let limit = match config.queue {
+            QueueConfig::Pfifo { limit_packets } => Limit::packets(limit_packets),
+            QueueConfig::Bfifo { limit_bytes } => Limit::bytes(limit_bytes),
+            _ => unreachable!("can_fuse"),
+        };
+        Fused {
+            server: Server::new(config.rate_bps),
+            delay: config.delay_ns,
+            overhead: config.overhead,
+            limit,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            history: History::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn accept<P: Packet>(&mut self, at: Nanos, mut packet: P, out: &mut impl Output<P>) {
+        let len = packet.bytes() + self.overhead;
+        let free_at = self.server.free_at();
+        let start = if free_at <= at {
+            self.waiting.clear();
+            self.waiting_bytes = 0;
+            at
+        } else {
+            while let Some(&(start, bytes)) = self.waiting.front()
+                && start <= at
+            {
+                self.waiting.pop_front();
+                self.waiting_bytes -= u64::from(bytes);
+            }
+            if !self.limit.admits(self.waiting.len() as u32, self.waiting_bytes, len) {
+                self.count_drop(at);
+                out.dropped(at, &packet, DropReason::Overlimit);
+                return;
+            }
+            self.waiting.push_back((free_at, len));
+            self.waiting_bytes += u64::from(len);
+            packet.add_queue_delay(free_at - at);
+            free_at
+        };
+        let depart = self.server.begin(start, len);
+        self.history.record(Sent { arrived: at, start, depart, len });
+        out.forward(depart + self.delay, packet);
+    }
+
+    #[cold]
+    pub(super) fn count_drop(&mut self, at: Nanos) {
+        self.history.record_drop(at);
+    }
+
+    pub(super) fn counters(&mut self, t: Nanos) -> Counters {
+        debug_assert!(t >= self.history.since, "asked for {t}, promised not before {}", self.history.since);
+        self.history.settle(t);
+        let mut counters = self.history.settled;
+        counters.busy_ns -= self.history.last_depart.saturating_sub(t);
+        counters
+    }
+
+    pub(super) fn next_query(&mut self, at: Nanos) {
+        self.history.settle(at);
+        self.history.since = at;
+    }
+}
+
+/// What happened, as far as somebody may ask for a time at which it had not.
+#[derive(Default)]
+struct History {
+    /// No question concerns an earlier time.
+    since: Nanos,
+    /// Counters as of the last question or of `since`, whichever is later, and with the whole service time of every
+    /// packet that had started.
+    settled: Counters,
+    /// Departure of the last packet counted as started.
+    last_depart: Nanos,
+    /// Packets that start later, in order.
+    sent: VecDeque<Sent>,
+    /// How many of `sent` are counted as arrived.
+    arrived: usize,
+    /// Times of later drops, in order.
+    drops: VecDeque<Nanos>,
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    arrived: Nanos,
+    start: Nanos,
+    depart: Nanos,
+    len: u32,
+}
+
+impl History {
+    #[inline]
+    fn record(&mut self, sent: Sent) {
+        if sent.start <= self.since {
+            self.count_start(sent);
+        } else {
+            self.sent.push_back(sent);
+        }
+    }
+
+    fn record_drop(&mut self, at: Nanos) {
+        if at <= self.since {
+            self.settled.drops += 1;
+        } else {
+            self.drops.push_back(at);
+        }
+    }
+
+    /// Counts everything that happened at or before `t`.
+    fn settle(&mut self, t: Nanos) {
+        let counters = &mut self.settled;
+        while let Some(sent) = self.sent.get(self.arrived)
+            && sent.arrived <= t
+        {
+            counters.backlog_bytes += u64::from(sent.len);
+            counters.backlog_packets += 1;
+            self.arrived += 1;
+        }
+        while let Some(&sent) = self.sent.front()
+            && sent.start <= t
+        {
+            self.sent.pop_front();
+            self.arrived -= 1;
+            self.settled.backlog_bytes -= u64::from(sent.len);
+            self.settled.backlog_packets -= 1;
+            self.count_start(sent);
+        }
+        while self.drops.front().is_some_and(|&at| at <= t) {
+            self.drops.pop_front();
+            self.settled.drops += 1;
+        }
+    }
+
+    #[inline]
+    fn count_start(&mut self, sent: Sent) {
+        self.settled.packets += 1;
+        self.settled.bytes += u64::from(sent.len);
+        self.settled.busy_ns += sent.depart - sent.start;
+        self.last_depart = sent.depart;
+    }
+}

@@ -1,0 +1,97 @@
+//! The transmitter of a link: how long a packet takes, without drift.
+
+use crate::packet::Nanos;
+
+/// Serves one packet after the other at an exact rate.
+///
+/// In a busy period that starts at `t`, the n-th packet departs at `ceil(t + bits * 10^9 / rate)`, with the bits of all
+/// n packets: the fraction of a nanosecond by which a departure was rounded up is carried to the next packet, so that
+/// the long-run rate is exact and never exceeded.
+pub(super) struct Server {
+    rate_bps: Option<u64>,
+    /// Departure of the last packet, rounded up.
+    free_at: Nanos,
+    /// What it was rounded up by, in units of 1 / rate nanoseconds.
+    slack: u64,
+    /// Service times of the last two sizes seen, newest first: data and ACKs.
+    sizes: [Service; 2],
+}
+
+/// The service time of one size: `ns` less `slack` / rate nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Service {
+    len: u32,
+    ns: Nanos,
+    slack: u64,
+}
+
+impl Server {
+    pub(super) fn new(rate_bps: Option<u64>) -> Self {
+        assert!(rate_bps != Some(0), "a rate of zero");
+        Server { rate_bps, free_at: 0, slack: 0, sizes: Default::default() }
+    }
+
+    /// Departure of the last packet: when the next can start.
+    #[inline]
+    pub(super) fn free_at(&self) -> Nanos {
+        self.free_at
+    }
+
+    /// Starts to transmit `len` bytes at `start`, not before `free_at`; returns their departure.
+    #[inline]
+    pub(super) fn begin(&mut self, start: Nanos, len: u32) -> Nanos {
+        debug_assert!(start >= self.free_at);
+        let Some(rate) = self.rate_bps else {
+            self.free_at = start;
+            return start;
+        };
+        if self.sizes[0].len != len {
+            self.sizes.swap(0, 1);
+            if self.sizes[0].len != len {
+                self.sizes[0] = Service::new(len, rate);
+            }
+        }
+        let service = self.sizes[0];
+        let carried = if start == self.free_at { self.slack } else { 0 };
+        let slack = carried + service.slack;
+        let whole = slack >= rate;
+        self.slack = if whole { slack - rate } else { slack };
+        self.free_at = start + service.ns - u64::from(whole);
+        self.free_at
+    }
+
+    /// Changes the rate, for packets that have not started.
+    pub(super) fn set_rate(&mut self, rate_bps: u64) {
+        *self = Server { free_at: self.free_at, ..Server::new(Some(rate_bps)) };
+    }
+}
+
+impl Service {
+    fn new(len: u32, rate: u64) -> Self {
+        // u32 bytes in bits times 10^9 take 65 bits; a packet of 2 GB is not meant to exist.
+        let work = u64::from(len) * 8_000_000_000;
+        let ns = work.div_ceil(rate);
+        Service { len, ns, slack: ns * rate - work }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn departures_are_exact_and_rounded_up() {
+        // 3 bit/s and 1 byte: 8/3 s each.
+        let mut server = Server::new(Some(3));
+        let mut depart = 0;
+        let departures: Vec<_> = (0..4)
+            .map(|_| {
+                depart = server.begin(depart, 1);
+                depart
+            })
+            .collect();
+        assert_eq!(departures, [2_666_666_667, 5_333_333_334, 8_000_000_000, 10_666_666_667]);
+        // A new busy period starts without the fraction.
+        assert_eq!(server.begin(20_000_000_000, 1), 22_666_666_667);
+    }
+}

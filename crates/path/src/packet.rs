@@ -1,0 +1,71 @@
+//! What a hop needs to know of a packet, and what it tells whoever drives it.
+
+/// Time or a length of time, nanoseconds.
+pub type Nanos = u64;
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// 00: not ECN-capable.
+    NotEct,
+    /// 01: ECT(1), which RFC 9331 gives to L4S traffic.
+    Ect1,
+    /// 10: ECT(0), classic ECN.
+    Ect0,
+    /// 11: congestion experienced.
+    Ce,
+}
+
+/// A packet as a hop sees it.
+pub trait Packet {
+    /// Length of the IP packet, bytes.
+    fn bytes(&self) -> u32;
+    /// Transport payload, bytes.
+    fn payload(&self) -> u32;
+    /// Hash of the flow's addresses, ports and protocol, well mixed.
+    fn flow_hash(&self) -> u32;
+    /// Number of the sending host.
+    fn src(&self) -> u16;
+    /// Number of the receiving host.
+    fn dst(&self) -> u16;
+    /// Differentiated services code point, 0 to 63.
+    fn dscp(&self) -> u8;
+    /// ECN field.
+    fn ecn(&self) -> Ecn;
+    /// Sets the ECN field to CE.
+    fn set_ce(&mut self);
+    /// Damages the packet: its receiver will discard it.
+    fn set_corrupt(&mut self);
+    /// Adds the time the packet waited in one queue, from its arrival there to the start of its transmission.
+    fn add_queue_delay(&mut self, ns: Nanos);
+}
+
+/// Why a hop dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// The link's random, periodic or listed loss.
+    Loss,
+    /// The queue's limit.
+    Overlimit,
+    /// An active queue discipline's early drop.
+    Aqm,
+    /// The link was down.
+    Down,
+    /// Damaged on the way, found by the receiver. Never reported by a hop; it is here so that all drops share a type.
+    Corrupt,
+    /// A policer found no tokens.
+    Policer,
+}
+
+/// What a link tells its driver. All times are exact and may lie ahead of the driver's clock.
+pub trait Output<P> {
+    /// The packet reaches the far end of the link at `at`. Called when its transmission starts (at once, on a fused
+    /// link). Of one link, `at` never decreases, unless its jitter reorders.
+    fn forward(&mut self, at: Nanos, packet: P);
+    /// The packet was dropped at `at`.
+    fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason);
+    /// The packet was marked CE at `at`.
+    fn marked(&mut self, at: Nanos, packet: &P);
+    /// The queue holds so much after a packet entered or left it; only called if the configuration asks for it.
+    fn queue_changed(&mut self, _at: Nanos, _backlog_bytes: u64, _backlog_packets: u32) {}
+}

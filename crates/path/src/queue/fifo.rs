@@ -1,0 +1,77 @@
+//! pfifo and bfifo: first in, first out, with a limit in packets or in bytes (Linux net/sched/sch_fifo.c).
+
+use std::collections::VecDeque;
+
+use super::{Param, Qdisc, QueueKind, Queued, Sink};
+use crate::packet::{DropReason, Nanos};
+
+pub(super) const PFIFO: QueueKind =
+    QueueKind { kind: "pfifo", params: &[Param { name: "limit", unit: "packets", default: Some(1000) }] };
+
+/// Linux takes the transmit queue length times the MTU: 1000 x 1514 bytes on Ethernet.
+pub(super) const BFIFO: QueueKind =
+    QueueKind { kind: "bfifo", params: &[Param { name: "limit", unit: "bytes", default: Some(1_514_000) }] };
+
+/// The limit of a drop-tail queue: what may wait besides the packet in service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    packets: u32,
+    bytes: u64,
+}
+
+impl Limit {
+    pub(crate) fn packets(packets: u32) -> Self {
+        Limit { packets, bytes: u64::MAX }
+    }
+
+    pub(crate) fn bytes(bytes: u64) -> Self {
+        Limit { packets: u32::MAX, bytes }
+    }
+
+    /// Whether a packet of `len` bytes may join so much waiting.
+    #[inline]
+    pub(crate) fn admits(self, waiting_packets: u32, waiting_bytes: u64, len: u32) -> bool {
+        waiting_packets < self.packets && waiting_bytes + u64::from(len) <= self.bytes
+    }
+}
+
+pub(super) struct Fifo<P> {
+    limit: Limit,
+    items: VecDeque<Queued<P>>,
+    bytes: u64,
+}
+
+impl<P> Fifo<P> {
+    pub(super) fn new(limit: Limit) -> Self {
+        Fifo { limit, items: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<P> Qdisc<P> for Fifo<P> {
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
+        if self.limit.admits(self.items.len() as u32, self.bytes, item.len) {
+            self.bytes += u64::from(item.len);
+            self.items.push_back(item);
+        } else {
+            sink.dropped(now, &item.packet, DropReason::Overlimit);
+        }
+    }
+
+    fn dequeue(&mut self, _now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        let item = self.items.pop_front()?;
+        self.bytes -= u64::from(item.len);
+        Some(item)
+    }
+
+    fn can_bypass(&self) -> bool {
+        true
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn backlog_packets(&self) -> u32 {
+        self.items.len() as u32
+    }
+}

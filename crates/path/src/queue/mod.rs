@@ -1,0 +1,95 @@
+//! Queue disciplines: the trait, the registry, and one file per discipline.
+
+use crate::packet::{DropReason, Nanos, Packet};
+use crate::{QueueConfig, Xoshiro256PlusPlus};
+
+mod fifo;
+
+pub(crate) use fifo::Limit;
+
+/// A queue discipline. Time never goes back from one call to the next.
+pub trait Qdisc<P> {
+    /// Takes a packet in, or drops it or others to make room.
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>);
+    /// The packet whose transmission starts now; None only if the queue is empty, or emptied by drops.
+    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>>;
+    /// Bytes waiting, with the link's overhead.
+    fn backlog_bytes(&self) -> u64;
+    /// Packets waiting.
+    fn backlog_packets(&self) -> u32;
+    /// Whether a packet that finds the queue empty and the link idle goes straight to the link, whatever the limit.
+    fn can_bypass(&self) -> bool {
+        false
+    }
+    /// Earliest time at which `dequeue` may be called, for a discipline that shapes.
+    fn ready_at(&self) -> Nanos {
+        0
+    }
+}
+
+/// A packet in a queue.
+#[derive(Clone, Debug)]
+pub struct Queued<P> {
+    /// The packet.
+    pub packet: P,
+    /// When it arrived at the queue.
+    pub arrived: Nanos,
+    /// Its bytes with the link's overhead: what rates and byte limits count.
+    pub len: u32,
+}
+
+/// Where a queue discipline reports what it did to a packet.
+pub trait Sink<P> {
+    /// The packet was dropped.
+    fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason);
+    /// The packet was marked CE.
+    fn marked(&mut self, at: Nanos, packet: &P);
+}
+
+/// What a discipline is told of the link it works for.
+pub struct Site {
+    /// The link's rate, bits per second.
+    pub rate_bps: Option<u64>,
+    /// Largest packet with the link's overhead, bytes.
+    pub mtu: u32,
+    /// The discipline's random stream.
+    pub random: Xoshiro256PlusPlus,
+}
+
+/// A discipline of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueKind {
+    /// Its name in [`QueueConfig`] and in `tc`.
+    pub kind: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+}
+
+/// A parameter of a discipline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its name in `tc`.
+    pub name: &'static str,
+    /// `packets`, `bytes`, `ns`, `bool`, `ppb`, `bps` or `count`.
+    pub unit: &'static str,
+    /// Its default in Linux, in that unit; None: it must be given, or it follows from others.
+    pub default: Option<u64>,
+}
+
+/// Every queue discipline.
+pub fn catalogue() -> Vec<QueueKind> {
+    vec![fifo::PFIFO, fifo::BFIFO]
+}
+
+/// Makes the discipline of a configuration.
+pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, _site: Site) -> Box<dyn Qdisc<P>> {
+    match *config {
+        QueueConfig::Pfifo { limit_packets } => {
+            Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))
+        }
+        QueueConfig::Bfifo { limit_bytes } => Box::new(fifo::Fifo::new(fifo::Limit::bytes(limit_bytes))),
+        QueueConfig::Codel { limit_packets, .. } => {
+            Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))
+        }
+    }
+}
