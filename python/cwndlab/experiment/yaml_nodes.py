@@ -1,0 +1,219 @@
+"""YAML as plain nodes: every scalar is text with its place, and nothing but text, lists and mappings exists.
+
+PyYAML's scanner and parser are used, its composer and constructors are not: the tree is built here from
+parser events, so that no tag can name a type, no alias can multiply, and depth is bounded by a counter
+and not by Python's stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from cwndlab.errors import ExperimentError, shown
+
+MAX_BYTES = 1 << 20
+"""Largest file that is read, in bytes: some hundred times the largest experiment."""
+MAX_DEPTH = 24
+"""Deepest nesting; the schema needs eleven."""
+MAX_NODES = 200_000
+"""Most scalars, lists and mappings in one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value came from: a file and its line (from 1), or a command-line option without a line."""
+
+    file: str
+    line: int | None
+
+
+@dataclass(slots=True)
+class Scalar:
+    """A piece of text. ``plain`` tells an unquoted scalar, which may stand for nothing at all."""
+
+    place: Place
+    text: str
+    plain: bool = True
+
+
+@dataclass(slots=True)
+class Sequence:
+    """A list of nodes."""
+
+    place: Place
+    items: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Mapping:
+    """Nodes under text keys, in order; ``key_places`` tells where each key stands."""
+
+    place: Place
+    items: dict[str, Node] = field(default_factory=dict)
+    key_places: dict[str, Place] = field(default_factory=dict)
+
+    def set(self, key: str, node: Node, place: Place) -> None:
+        """Put ``node`` under ``key``, new or replaced."""
+        self.items[key] = node
+        self.key_places[key] = place
+
+
+Node = Scalar | Sequence | Mapping
+PlainData = str | list["PlainData"] | dict[str, "PlainData"]
+
+
+def read_file(path: Path) -> str:
+    """Return the text of an experiment file, refusing what is missing, too large or not UTF-8."""
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ExperimentError(file, None, "", problem=f"cannot be read: {error.strerror}") from error
+    if len(raw) > MAX_BYTES:
+        raise ExperimentError(file, None, "", "more than 1 MiB", "an experiment file of at most 1 MiB")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ExperimentError(file, line, "", f"the byte 0x{raw[error.start]:02x}", "text in UTF-8") from error
+
+
+def parse(text: str, file: str) -> Mapping:
+    """Return the tree of an experiment file's text; ``file`` is its name in messages."""
+    if len(text.encode(errors="replace")) > MAX_BYTES:
+        raise ExperimentError(file, None, "", "more than 1 MiB", "an experiment file of at most 1 MiB")
+    node = parse_value(text, file)
+    if isinstance(node, Mapping):
+        return node
+    if node is None or (isinstance(node, Scalar) and node.plain and not node.text):
+        raise ExperimentError(file, None, "", "an empty file", "an experiment: a mapping of keys to values")
+    raise ExperimentError(file, node.place.line, "", describe(node), "a mapping of keys to values")
+
+
+def parse_value(text: str, file: str, *, numbered: bool = True) -> Node | None:
+    """Return the tree of one YAML value, or None for no document at all.
+
+    With ``numbered`` false places carry no line: the value of a command-line option.
+    """
+    try:
+        return _Builder(file, numbered).build(yaml.parse(text, Loader=yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark and numbered else None
+        problem = f"not valid YAML: {error.problem or error.context}"
+        raise ExperimentError(file, line, "", problem=problem) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1 if numbered else None
+        found = f"the character U+{ord(error.character):04X}"
+        raise ExperimentError(file, line, "", found, "printable text") from error
+
+
+def plain(node: Node) -> PlainData:
+    """Return the tree as text, lists and dictionaries."""
+    if isinstance(node, Scalar):
+        return node.text
+    if isinstance(node, Sequence):
+        return [plain(item) for item in node.items]
+    return {key: plain(item) for key, item in node.items.items()}
+
+
+def copy(node: Node) -> Node:
+    """Return a copy of the tree that shares only scalars, which are never changed in place."""
+    if isinstance(node, Scalar):
+        return node
+    if isinstance(node, Sequence):
+        return Sequence(node.place, [copy(item) for item in node.items])
+    return Mapping(node.place, {key: copy(item) for key, item in node.items.items()}, dict(node.key_places))
+
+
+def describe(node: Node) -> str:
+    """Say what a node is, for messages: its text, or its shape."""
+    if isinstance(node, Scalar):
+        return shown(node.text) if node.text or not node.plain else "nothing"
+    return "a list" if isinstance(node, Sequence) else "a mapping"
+
+
+class _Builder:
+    """Builds the tree from parser events with its own stack."""
+
+    def __init__(self, file: str, numbered: bool) -> None:
+        self.file = file
+        self.numbered = numbered
+        self.nodes = 0
+        self.root: Node | None = None
+        self.open: list[Sequence | Mapping] = []
+        self.keys: list[str | None] = []
+
+    def build(self, events: Iterator[yaml.Event]) -> Node | None:
+        documents = 0
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self.refuse(event, "a second document", "one experiment in one file")
+            elif isinstance(event, yaml.AliasEvent):
+                raise self.refuse(event, f"the alias {shown('*' + str(event.anchor))}", "the value itself")
+            elif isinstance(event, yaml.NodeEvent):
+                self.start(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self.open.pop()
+                self.keys.pop()
+        return self.root
+
+    def start(self, event: yaml.NodeEvent) -> None:
+        if event.anchor is not None:
+            raise self.refuse(event, f"the anchor {shown('&' + str(event.anchor))}", "the value without an anchor")
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            raise self.refuse(event, f"the tag {shown(str(tag))}", "a plain value: tags are not read")
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise self.refuse(event, f"more than {MAX_NODES} values", "a smaller experiment")
+        place = self.place(event)
+        if isinstance(event, yaml.ScalarEvent):
+            if self.open and isinstance(self.open[-1], Mapping) and self.keys[-1] is None:
+                self.start_key(event, self.open[-1])
+                return
+            self.add(Scalar(place, event.value, plain=event.style is None), event)
+            return
+        node: Sequence | Mapping = Sequence(place) if isinstance(event, yaml.SequenceStartEvent) else Mapping(place)
+        self.add(node, event)
+        if len(self.open) == MAX_DEPTH:
+            raise self.refuse(event, f"more than {MAX_DEPTH} levels", "an experiment, which needs no more")
+        self.open.append(node)
+        self.keys.append(None)
+
+    def start_key(self, event: yaml.ScalarEvent, mapping: Mapping) -> None:
+        key = event.value
+        if key in mapping.items:
+            first = mapping.key_places[key].line
+            seen = f" (first in line {first})" if first else ""
+            raise self.refuse(event, f"the key {shown(key)} again{seen}", "each key once")
+        mapping.set(key, Scalar(self.place(event), ""), self.place(event))
+        self.keys[-1] = key
+
+    def add(self, node: Node, event: yaml.NodeEvent) -> None:
+        if not self.open:
+            self.root = node
+            return
+        parent = self.open[-1]
+        if isinstance(parent, Sequence):
+            parent.items.append(node)
+            return
+        key = self.keys[-1]
+        if key is None:
+            raise self.refuse(event, f"{describe(node)} as a key", "text as a key")
+        parent.items[key] = node
+        self.keys[-1] = None
+
+    def place(self, event: yaml.Event) -> Place:
+        return Place(self.file, event.start_mark.line + 1 if self.numbered else None)
+
+    def refuse(self, event: yaml.Event, found: str, expected: str) -> ExperimentError:
+        names = [key for key in self.keys if key is not None]
+        return ExperimentError(self.file, self.place(event).line, ".".join(names), found, expected)
