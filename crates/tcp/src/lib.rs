@@ -1,7 +1,13 @@
 //! A TCP endpoint without I/O: time is handed in, segments go in and come out.
 
 pub mod clock;
+pub mod endpoint;
 pub mod event;
+pub mod listener;
 pub mod profile;
 pub mod receiver;
 pub mod sender;
+
+pub use clock::{HostClock, Nanos};
+pub use endpoint::{Config, Endpoint, Failure, State, TcpInfo};
+pub use listener::{Answer, Listener};

@@ -251,6 +251,11 @@ pub trait Sender: Send {
         false
     }
 
+    /// Whether a blocked writer is woken: enough of the send buffer is free.
+    fn writable(&self, s: &SendState) -> bool {
+        s.space() >= u64::from(s.payload)
+    }
+
     /// The connection failed: too many timeouts. The endpoint then aborts it.
     fn gave_up(&self) -> bool {
         false
