@@ -1,0 +1,51 @@
+"""Figures of results: `plot` draws any kind; each kind is one file of this package."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from cwndlab.figures.request import Results
+
+KINDS: Mapping[str, str] = {
+    "cwnd": "congestion window over time, with ssthresh",
+    "rtt": "round-trip time over time",
+    "throughput": "throughput over time, in windows",
+    "queue": "queue over time",
+    "box": "distribution of a column for each value of a key",
+    "cdf": "cumulative distribution of a column",
+}
+"""Every kind and what it shows. The kind `x` is drawn by `cwndlab.figures.x.draw`."""
+
+
+def plot(results: Results, kind: str, out: str | Path | None = None, **options: Any) -> Figure:
+    """Return the figure of `kind` over `results`, and write it to `out` if given (`.png`, `.svg` or `.pdf`).
+
+    `options` are the fields of `cwndlab.figures.request.Options`, such as `runs`, `flows`, `window=(start_s,
+    stop_s)`, `value`, `by`, `average`, `overlap`, `labels`, `log`, `zero`, `panels`, `size`, `command`.
+
+    Raises InputError, one line with the nearest names, for a kind, option, column, run, flow, hop or key that
+    does not exist, and where there is nothing to draw.
+    """
+    # Loaded when first used: the command line reads KINDS for its help and must not wait for matplotlib.
+    paint = importlib.import_module("cwndlab.figures.paint")
+    request = importlib.import_module("cwndlab.figures.request")
+    if kind not in KINDS:
+        raise request.unknown("kind", kind, KINDS)
+    names = [field.name for field in fields(request.Options)]
+    for name in options:
+        if name not in names:
+            raise request.unknown("option", name, names)
+    chosen = request.Options(**options)
+    draw = importlib.import_module(f"cwndlab.figures.{kind}").draw
+    with paint.style(chosen):
+        figure: Figure = draw(request.bind(results, chosen))
+        if out is not None:
+            paint.save(figure, Path(out), chosen)
+    return figure

@@ -1,0 +1,94 @@
+"""The figure kind `box`: the distribution of a column for each value of one or two keys, with its mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from cwndlab.figures import columns, grouped, paint
+from cwndlab.figures.numeric import Floats, box
+from cwndlab.figures.request import Request
+
+MOST_POINTS = 300
+"""So many values of a group are drawn as points; of more, only those beyond the whiskers are."""
+
+
+def draw(request: Request) -> Figure:
+    """Return the figure: `value` (default `goodput_mbps`) over the first key of `by`, coloured by the second.
+
+    Boxes are quartiles with the median, whiskers as in `numeric.box`, a diamond is the mean, dots are the
+    values.
+    """
+    options = request.options
+    column = options.value or "goodput_mbps"
+    keys = request.group_keys(most=2)
+    found = grouped.groups(request, column, keys)
+    layout = grouped.layout(found)
+    figure, (axis,) = paint.canvas(options)
+    for group in found:
+        x, width, place = layout.slot(group)
+        _box(axis, group.values, x, width, paint.fill(place), dots=options.points)
+    shown = columns.describe(column.rpartition(".")[2])
+    axis.set_ylabel(shown.label)
+    grouped.label_axis(axis, layout, keys)
+    handles = [Patch(alpha=0.45, **paint.fill(place)) for place in range(len(layout.series))]
+    mean = Line2D([], [], linestyle="", marker="D", markersize=4, color="white", markeredgecolor="black")
+    paint.legend(figure, [*handles, mean], [*grouped.series_names(layout, options.labels), "mean"], options)
+    over = f" over {grouped.axis_label(keys)}" if keys else ""
+    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(request, column))
+    return figure
+
+
+def _box(axis: Axes, values: Floats, x: float, width: float, fill: dict[str, Any], *, dots: bool) -> None:
+    statistics = box(values)
+    if statistics is None:
+        return
+    drawn = {
+        "med": statistics.median,
+        "q1": statistics.q1,
+        "q3": statistics.q3,
+        "whislo": statistics.low,
+        "whishi": statistics.high,
+        "mean": statistics.mean,
+        "fliers": [],
+    }
+    colour = fill["facecolor"]
+    axis.bxp(
+        [drawn],
+        positions=[x],
+        widths=width,
+        manage_ticks=False,
+        showmeans=True,
+        showfliers=False,
+        patch_artist=True,
+        boxprops={"alpha": 0.35, "edgecolor": colour, **fill},
+        medianprops={"color": colour, "linewidth": 1.8},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
+        meanprops={
+            "marker": "D",
+            "markersize": 4,
+            "markerfacecolor": "white",
+            "markeredgecolor": "black",
+            "zorder": 4,
+        },
+    )
+    style: dict[str, Any]
+    if dots and len(values) <= MOST_POINTS:
+        shown, style = values, {"markersize": 2.6, "alpha": 0.65}
+    else:
+        shown, style = np.array(statistics.outliers), {"markersize": 2.2, "fillstyle": "none"}
+    axis.plot(
+        x + _spread(len(shown), width), shown, linestyle="", marker="o", color=colour, zorder=3, **style
+    )
+
+
+def _spread(count: int, width: float) -> Floats:
+    """Return sideways offsets that keep points apart: the golden-ratio sequence, the same every time."""
+    ratio = np.arange(1, count + 1, dtype=np.float64) * 0.6180339887498949
+    return np.asarray((ratio % 1.0 - 0.5) * width * 0.7, dtype=np.float64)

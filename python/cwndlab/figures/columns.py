@@ -1,0 +1,140 @@
+"""What the columns of the summary and of the series mean: a label, a unit and, for plots, a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+SUMMARY = frozenset(
+    ["run_id", "repeat", "flow", "testbed", "stack", "cc", "goodput_mbps", "throughput_mbps", "utilisation", "retransmit_rate", "drop_rate", "ce_marks", "rtos", "fast_recoveries", "cycle_s", "rtt_min_ms", "rtt_mean_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_max_ms", "queue_delay_p95_ms", "cwnd_mean_bytes", "cwnd_max_bytes", "limited_cwnd_pct", "limited_rwnd_pct", "limited_sndbuf_pct", "limited_app_pct", "jain", "status"]
+)
+"""The summary's own columns; any other between `testbed` and `stack` is a swept key."""
+
+SERIES: Mapping[str, tuple[str, ...]] = {
+    "tcp": (
+        "cwnd_bytes",
+        "ssthresh_bytes",
+        "srtt_ms",
+        "rtt_ms",
+        "inflight_bytes",
+        "delivered_bytes",
+        "retransmits",
+        "pacing_bps",
+    ),
+    "queue": ("backlog_bytes", "backlog_packets", "drops", "ce_marks"),
+    "samples": ("value",),
+}
+"""The numeric columns of each series table."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column is shown: its name in words, its unit, and the factor from the stored unit to that."""
+
+    words: str
+    unit: str
+    factor: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """The text of an axis or a table head."""
+        return f"{self.words} [{self.unit}]" if self.unit else self.words
+
+
+_WORDS = {
+    "goodput_mbps": Column("goodput", "Mbit/s"),
+    "throughput_mbps": Column("throughput", "Mbit/s"),
+    "utilisation": Column("utilisation of the bottleneck", ""),
+    "retransmit_rate": Column("segments retransmitted", ""),
+    "drop_rate": Column("packets dropped", ""),
+    "ce_marks": Column("CE marks", "packets"),
+    "rtos": Column("retransmission timeouts", ""),
+    "fast_recoveries": Column("fast recoveries", ""),
+    "cycle_s": Column("congestion epoch", "s"),
+    "rtt_min_ms": Column("RTT, minimum", "ms"),
+    "rtt_mean_ms": Column("RTT, mean", "ms"),
+    "rtt_p50_ms": Column("RTT, median", "ms"),
+    "rtt_p95_ms": Column("RTT, 95th percentile", "ms"),
+    "rtt_max_ms": Column("RTT, maximum", "ms"),
+    "queue_delay_p95_ms": Column("queueing delay, 95th percentile", "ms"),
+    "cwnd_mean_bytes": Column("cwnd, mean", "kB", 1e-3),
+    "cwnd_max_bytes": Column("cwnd, maximum", "kB", 1e-3),
+    "limited_cwnd_pct": Column("limited by cwnd", "%"),
+    "limited_rwnd_pct": Column("limited by the receiver's window", "%"),
+    "limited_sndbuf_pct": Column("limited by the send buffer", "%"),
+    "limited_app_pct": Column("limited by the application", "%"),
+    "jain": Column("Jain's fairness index", ""),
+    "cwnd_bytes": Column("cwnd", "kB", 1e-3),
+    "ssthresh_bytes": Column("ssthresh", "kB", 1e-3),
+    "srtt_ms": Column("smoothed RTT", "ms"),
+    "rtt_ms": Column("RTT", "ms"),
+    "inflight_bytes": Column("bytes in flight", "kB", 1e-3),
+    "delivered_bytes": Column("bytes delivered", "MB", 1e-6),
+    "retransmits": Column("retransmissions", "packets"),
+    "pacing_bps": Column("pacing rate", "Mbit/s", 1e-6),
+    "backlog_bytes": Column("queue", "kB", 1e-3),
+    "backlog_packets": Column("queue", "packets"),
+    "drops": Column("drops so far", "packets"),
+    "cc": Column("congestion control", ""),
+    "stack": Column("stack", ""),
+    "flow": Column("flow", ""),
+    "repeat": Column("repeat", ""),
+    "testbed": Column("testbed", ""),
+    "status": Column("status", ""),
+    "run_id": Column("run", ""),
+}
+
+_UNITS = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "B", "_pct": "%", "_bps": "bit/s"}
+
+
+def describe(name: str) -> Column:
+    """Return how column `name` is shown; one not listed keeps its own words and the unit of its suffix."""
+    if name in _WORDS:
+        return _WORDS[name]
+    for suffix, unit in _UNITS.items():
+        if name.endswith(suffix) and "." not in name:
+            return Column(name.removesuffix(suffix).replace("_", " "), unit)
+    return Column(name if "." in name else name.replace("_", " "), "")
+
+
+def swept_keys(summary: pl.DataFrame) -> list[str]:
+    """Return the swept keys of a summary: the columns between `testbed` and `stack` (see `SUMMARY`)."""
+    names = summary.columns
+    if "testbed" in names and "stack" in names:
+        return names[names.index("testbed") + 1 : names.index("stack")]
+    return [name for name in names if name not in SUMMARY]
+
+
+def numeric_columns(summary: pl.DataFrame) -> list[str]:
+    """Return the summary's columns that can be drawn on an axis, in their order."""
+    keys = {*swept_keys(summary), "run_id", "repeat"}
+    return [name for name, kind in summary.schema.items() if kind.is_numeric() and name not in keys]
+
+
+def natural_key(value: object) -> tuple[tuple[int, float, str], ...]:
+    """Return a sort key that puts `9ms` before `10ms` and `2mbit` before `1gbit` (units by their prefix)."""
+    text = "" if value is None else str(value)
+    number = ""
+    for character in text:
+        if not (character.isdigit() or character == "."):
+            break
+        number += character
+    try:
+        amount = float(number)
+    except ValueError:
+        return ((1, 0.0, text),)
+    unit = text[len(number) :].strip()
+    return ((0, amount * _PREFIX.get(unit, 1.0), unit),)
+
+
+_PREFIX = {
+    "us": 1e-6, "ms": 1e-3, "min": 60.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "KB": 1e3, "MB": 1e6, "GB":
+    1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0,
+}  # fmt: skip
+
+
+def ordered(values: Iterable[object]) -> list[object]:
+    """Return the distinct values in the order a reader expects (see `natural_key`)."""
+    return sorted(dict.fromkeys(values), key=natural_key)

@@ -1,0 +1,103 @@
+"""What the kinds over a key share: groups of runs with equal values of the chosen keys, and their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+from cwndlab.errors import InputError
+from cwndlab.figures import columns
+from cwndlab.figures.numeric import Floats
+from cwndlab.figures.request import Request, short_names
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of the summary that share one value of each key, and the column's values over them."""
+
+    names: tuple[str, ...]
+    """The keys' values, as text."""
+    values: Floats
+    rows: pl.DataFrame
+
+    @property
+    def label(self) -> str:
+        """The keys' values in one line."""
+        return ", ".join(self.names) or "all runs"
+
+
+def groups(request: Request, column: str, keys: Sequence[str]) -> list[Group]:
+    """Return the groups in the order a reader expects, numbers by size, without those that have no value."""
+    found = []
+    parts = request.rows.group_by(list(keys), maintain_order=True) if keys else [((), request.rows)]
+    for names, rows in parts:
+        values = request.values(column, rows)
+        values = values[~np.isnan(values)]
+        if len(values):
+            found.append(Group(tuple("–" if name is None else str(name) for name in names), values, rows))
+    if not found:
+        raise InputError(f"{column}: no value was recorded for these runs and flows")
+    return sorted(found, key=lambda group: [columns.natural_key(name) for name in group.names])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where groups stand side by side: the first key along the axis, the second as colours within a place."""
+
+    places: list[str]
+    series: list[str]
+    """Values of the second key; empty without one."""
+
+    def slot(self, group: Group) -> tuple[float, float, int]:
+        """Return (position on the axis, width, number of the colour) of a group."""
+        count = max(1, len(self.series))
+        width = 0.7 / count
+        colour = self.series.index(group.names[1]) if self.series else 0
+        centre = self.places.index(group.names[0] if group.names else "all runs")
+        return centre + (colour - (count - 1) / 2) * width, 0.84 * width, colour
+
+
+def layout(found: Sequence[Group]) -> Layout:
+    """Return the layout of groups of at most two keys."""
+    places = dict.fromkeys(group.names[0] if group.names else "all runs" for group in found)
+    series = columns.ordered(group.names[1] for group in found if len(group.names) > 1)
+    return Layout(list(places), [str(name) for name in series])
+
+
+def label_axis(axis: Axes, layout: Layout, keys: Sequence[str]) -> None:
+    """Write the first key's values below the axis, slanted if they would run into each other."""
+    axis.set_xticks(range(len(layout.places)), layout.places)
+    if max(map(len, layout.places)) * len(layout.places) > 90:
+        axis.tick_params(axis="x", labelrotation=35)
+    axis.grid(visible=False, axis="x")
+    axis.set_xlim(-0.6, len(layout.places) - 0.4)
+    axis.set_xlabel(columns.describe(keys[0]).label if keys else "")
+
+
+def series_names(layout: Layout, labels: Sequence[str] | None) -> list[str]:
+    """Return the legend names of the second key's values: those given, or the values."""
+    if labels is None:
+        return layout.series
+    return checked(labels, len(layout.series))
+
+
+def checked(labels: Sequence[str], count: int) -> list[str]:
+    """Return `labels` if there are `count`; raise InputError otherwise."""
+    if len(labels) != count:
+        raise InputError(f"labels: {len(labels)} names for {count} series")
+    return list(labels)
+
+
+def axis_label(keys: Sequence[str]) -> str:
+    """Return the keys in words, under their shortest clear names."""
+    short = short_names(keys)
+    return " and ".join(columns.describe(short[key]).label for key in keys)
+
+
+def counted(request: Request, column: str) -> str:
+    """Return what one value is, for the note in a title."""
+    return "one value per flow and run" if request.locate(column)[0] is None else "all samples"

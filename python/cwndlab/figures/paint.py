@@ -1,0 +1,175 @@
+"""How every figure looks and is saved: type, colours, dashes, legend, limits, and files with equal bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from cwndlab.errors import InputError
+from cwndlab.figures.request import Options, unknown
+
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Colours that people with colour-vision deficiency can tell apart (Okabe and Ito 2008, without the yellow,
+which white paper swallows)."""
+
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.3)), (0, (6, 2, 1, 2)))
+"""Dash patterns. After every colour was used solid, all come again with the next: 28 distinct lines."""
+
+HATCHES = ("", "////", "....", "xxxx")
+
+MARKERS = "osD^vPX*<>hp"
+
+FORMATS = (".png", ".svg", ".pdf")
+
+_SIZES = {
+    # width and height of one panel in inches, point size of type, line width in points, dots per inch of PNG
+    "paper": (6.5, 3.4, 9.0, 1.0, 200),
+    "slide": (12.8, 6.2, 18.0, 2.0, 100),
+}
+_MAX_HEIGHT = {"paper": 9.0, "slide": 7.2}
+
+
+@contextmanager
+def style(options: Options) -> Iterator[None]:
+    """Apply the look of all figures inside the block, whatever the user's own matplotlib settings are."""
+    _, _, points, line, _ = _SIZES[options.size]
+    settings = {
+        **mpl.rcParamsDefault,
+        "font.family": "DejaVu Sans",
+        "font.size": points,
+        "axes.titlesize": points * 1.1,
+        "axes.titleweight": "bold",
+        "figure.titlesize": points * 1.15,
+        "figure.titleweight": "bold",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#d9d9d9",
+        "grid.linewidth": 0.6,
+        "axes.edgecolor": "#404040",
+        "lines.linewidth": line,
+        "lines.solid_joinstyle": "miter",
+        "legend.frameon": False,
+        "legend.fontsize": points * 0.92,
+        "legend.handlelength": 2.6,
+        "figure.facecolor": "white",
+        "savefig.facecolor": "white",
+        "pdf.fonttype": 42,
+        "svg.hashsalt": "cwndlab",
+        "svg.fonttype": "path",
+        "path.simplify": False,
+        "axes.formatter.useoffset": False,
+        # Dollar signs in names from experiment files are text, not formulas.
+        "text.parse_math": False,
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def canvas(options: Options, panels: int = 1, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
+    """Return a figure of `panels` stacked panels; `shared` gives them one x axis."""
+    width, height, *_ = _SIZES[options.size]
+    if panels > 1:
+        height = min(_MAX_HEIGHT[options.size], max(height, 0.4 * height + 0.55 * height * panels))
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(panels, 1, sharex=shared, squeeze=False)
+    return figure, [axes[row][0] for row in range(panels)]
+
+
+def pen(place: int) -> dict[str, Any]:
+    """Return colour and dash of the line number `place` (see `DASHES`)."""
+    return {"color": PALETTE[place % len(PALETTE)], "linestyle": DASHES[place // len(PALETTE) % len(DASHES)]}
+
+
+def fill(place: int) -> dict[str, Any]:
+    """Return colour and hatching of the area number `place`: colours first, then all again hatched."""
+    return {
+        "facecolor": PALETTE[place % len(PALETTE)],
+        "hatch": HATCHES[place // len(PALETTE) % len(HATCHES)],
+    }
+
+
+def finish(figure: Figure, axes: Sequence[Axes], options: Options, title: str, note: str = "") -> None:
+    """Set title, limits, scales and the optional footnote."""
+    for axis in axes:
+        if "x" in options.log:
+            axis.set_xscale("log")
+        if "y" in options.log:
+            axis.set_yscale("log")
+        if options.xlim is not None:
+            axis.set_xlim(*options.xlim)
+        if options.ylim is not None:
+            axis.set_ylim(*options.ylim)
+    if options.title is not None:
+        title = options.title
+    if title:
+        figure.suptitle(title, wrap=True)
+    if note:
+        axes[0].set_title(note, loc="right", fontsize="small", fontweight="normal", color="#595959")
+    if options.footnote and options.command:
+        figure.supxlabel(
+            options.command, fontsize="x-small", color="#595959", family="DejaVu Sans Mono", wrap=True
+        )
+
+
+def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str], options: Options) -> None:
+    """Put the legend outside, below the panels, in as many columns as the names leave room for.
+
+    The figure grows by the legend's height, so that panels keep their size however many series there are.
+    """
+    if not handles or (len(handles) == 1 and not names[0]):
+        return
+    width, _, points, _, _ = _SIZES[options.size]
+    small = len(handles) > 12
+    size = points * (0.8 if small else 0.92)
+    # An em is about 1.6 characters wide in this face; the handle and its gaps take 5 em.
+    widest = max(len(name) for name in names) / 1.6 + 5.0
+    count = max(1, min(len(handles), int(width * 72 / (widest * size))))
+    rows = -(-len(handles) // count)
+    # Fill columns as evenly as the number of rows allows.
+    count = -(-len(handles) // rows)
+    if rows > 1:
+        figure.set_figheight(figure.get_figheight() + (rows - 1) * size * 1.5 / 72)
+    # The command's line, if there is one, stands below the legend.
+    below = 1.4 * points / 72 / figure.get_figheight() if options.footnote and options.command else 0.0
+    figure.legend(
+        handles,
+        names,
+        loc="outside lower center",
+        bbox_to_anchor=(0.0, below, 1.0, 1.0 - below),
+        ncols=count,
+        fontsize=size,
+    )
+
+
+def save(figure: Figure, out: Path, options: Options) -> None:
+    """Write the figure as PNG, SVG or PDF, by the file's ending; equal figures give equal bytes.
+
+    The command that makes the figure again goes into the file's metadata (PNG and PDF: Description and
+    Subject; SVG: Dublin Core description). Raises InputError for any other ending or a path that cannot be
+    written.
+    """
+    ending = out.suffix.lower()
+    if ending not in FORMATS:
+        raise unknown("file format", ending or out.name, FORMATS)
+    command = options.command or ""
+    metadata: dict[str, dict[str, str | None]] = {
+        ".png": {"Software": "cwndlab", "Description": command},
+        ".svg": {"Date": None, "Creator": "cwndlab", "Description": command},
+        ".pdf": {"CreationDate": None, "Creator": "cwndlab", "Producer": "cwndlab", "Subject": command},
+    }
+    resolution = _SIZES[options.size][4]
+    try:
+        figure.savefig(out, format=ending[1:], dpi=resolution, metadata=metadata[ending])
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from None

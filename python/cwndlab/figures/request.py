@@ -1,0 +1,307 @@
+"""What a figure is asked to show: the options of `plot`, checked against the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from cwndlab.errors import InputError, nearest_names, shown
+from cwndlab.figures import columns
+from cwndlab.figures.numeric import Floats
+
+MOST_RUNS = 12
+"""So many runs a figure of time series shows unless runs are named; it says so when there are more."""
+
+SIZES = ("paper", "slide")
+LOGS = ("", "x", "y", "xy")
+ZEROS = ("run", "flow")
+PANELS = ("run", "flow")
+
+Span = tuple[float | None, float | None]
+"""A range of an axis in the units shown; None leaves that end to the data."""
+
+
+class Results(Protocol):
+    """What figures read: a ResultSet, or anything that answers like one."""
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """One row per flow of each run, with the design's columns."""
+
+    def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
+        """One table of one run, `t_s` in seconds since the start of the run."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything a caller may choose about a figure. None or empty means: what suits the kind."""
+
+    runs: Sequence[object] | None = None
+    """Run IDs, in the order they are drawn; the number in front of a run ID's `-` is enough."""
+    where: Mapping[str, object] = field(default_factory=dict)
+    """Swept key (or `repeat`, `stack`, `cc`): the value, or a list of values, that runs must have."""
+    flows: Sequence[str] | None = None
+    """Names of flows, in the order they are drawn."""
+    window: Span | None = None
+    """The part of each run that is shown and counted, in seconds."""
+    value: str | None = None
+    """Column of the summary or, as `column` or `table.column`, of a series."""
+    against: str | None = None
+    """Second column, for kinds that show one against another."""
+    by: Sequence[str] = ()
+    """Keys that make the groups: swept keys, `flow`, `stack`, `cc`, `repeat`."""
+    average: float = 1.0
+    """Length of a throughput window in seconds."""
+    overlap: float = 0.0
+    """Share of a throughput window that the next one repeats, from 0 to below 1."""
+    hop: str | None = None
+    """The hop whose queue is shown; default every one that was recorded."""
+    labels: Sequence[str] | None = None
+    """Legend names, in the order drawn."""
+    title: str | None = None
+    xlim: Span | None = None
+    ylim: Span | None = None
+    log: str = ""
+    """Axes with a logarithmic scale: `x`, `y` or `xy`."""
+    zero: str = "run"
+    """Where time 0 is: the start of the `run`, or of each `flow` (its first sample), to overlay runs."""
+    panels: str | None = None
+    """One panel per `run` or per `flow` instead of one for all."""
+    points: bool = True
+    """Whether box plots show each value."""
+    confidence: float = 0.95
+    """Of the intervals in bar plots."""
+    size: str = "paper"
+    """`paper` (a text column's width, small type) or `slide` (16:9, large type)."""
+    command: str | None = None
+    """The command that makes this figure again; written into the file's metadata."""
+    footnote: bool = False
+    """Whether the command is also printed below the figure."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no result could satisfy."""
+        for name, value, allowed in (
+            ("size", self.size, SIZES),
+            ("log", self.log, LOGS),
+            ("zero", self.zero, ZEROS),
+        ):
+            if value not in allowed:
+                raise unknown(name, value, [choice for choice in allowed if choice])
+        if self.panels is not None and self.panels not in PANELS:
+            raise unknown("panels", self.panels, PANELS)
+        if not 0 < self.average < float("inf"):
+            raise InputError(f"average: {self.average:g} s is no length of a window; it must be above 0")
+        if not 0 <= self.overlap < 1:
+            raise InputError(f"overlap: {self.overlap:g} is not a share; it must be at least 0 and below 1")
+        if not 0 < self.confidence < 1:
+            raise InputError(f"confidence: {self.confidence:g} is not between 0 and 1, such as 0.95")
+        for name, span in (("window", self.window), ("xlim", self.xlim), ("ylim", self.ylim)):
+            low, high = span or (None, None)
+            if low is not None and high is not None and not low < high:
+                raise InputError(f"{name}: {low:g} to {high:g} is empty; the second must be larger")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that a figure shows."""
+
+    run_id: object
+    label: str
+    """What tells it from the other runs shown; empty if it is alone."""
+    flows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Options bound to results: which rows, runs and flows are meant."""
+
+    results: Results
+    options: Options
+    rows: pl.DataFrame
+    """The summary's rows of the runs and flows chosen, in order."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that a figure can group by."""
+        return [
+            *columns.swept_keys(self.results.summary),
+            *(name for name in ("stack", "cc", "flow", "repeat", "testbed") if name in self.rows.columns),
+        ]
+
+    def runs(self) -> tuple[list[Run], str]:
+        """Return the runs for a figure of time series, and a note if some were left out."""
+        found = self.rows["run_id"].unique(maintain_order=True).to_list()
+        if self.options.runs is not None or len(found) <= MOST_RUNS:
+            shown, note = found, ""
+        else:
+            shown, note = found[:MOST_RUNS], f"first {MOST_RUNS} of {len(found)} runs"
+        rows = self.rows.filter(pl.col("run_id").is_in(shown))
+        labels = run_labels(rows, self.keys)
+        flows = {run: rows.filter(pl.col("run_id") == run)["flow"].to_list() for run in shown}
+        return [Run(run, labels[run], tuple(flows[run])) for run in shown], note
+
+    def series(self, run: Run, flow: str | None, table: str, *names: str) -> pl.DataFrame:
+        """Return a series of one run, checked to have the columns `names`, cut to the time window."""
+        frame = self.results.series(run.run_id, flow=flow, table=table)
+        for name in names:
+            if name not in frame.columns:
+                raise unknown("column", name, [column for column in frame.columns if column != "t_s"])
+        if self.options.window is not None:
+            start, stop = self.options.window
+            if start is not None:
+                frame = frame.filter(pl.col("t_s") >= start)
+            if stop is not None:
+                frame = frame.filter(pl.col("t_s") <= stop)
+        return frame
+
+    def group_keys(self, *, most: int, default: int = 1) -> list[str]:
+        """Return the keys to group by: those asked for (at most `most`), or the first `default` that vary."""
+        keys = self.keys
+        for name in self.options.by:
+            if name not in keys:
+                raise unknown("key", name, keys)
+        if len(self.options.by) > most:
+            raise InputError(f"by: this kind groups by {most} key(s) at most, not {len(self.options.by)}")
+        if self.options.by:
+            return list(self.options.by)
+        varying = [name for name in keys if name != "repeat" and self.rows[name].n_unique() > 1]
+        return varying[:default]
+
+    def values(self, name: str, rows: pl.DataFrame) -> Floats:
+        """Return `name` over `rows` in shown units: a value per row of the summary, or all samples."""
+        table, column = self.locate(name)
+        factor = columns.describe(column).factor
+        if table is None:
+            return floats(rows[column]) * factor
+        parts: list[Floats] = []
+        pairs = (
+            rows.select("run_id", "flow")
+            if table == "tcp"
+            else rows.select("run_id").unique(maintain_order=True)
+        )
+        for pair in pairs.iter_rows(named=True):
+            frame = self.series(Run(pair["run_id"], "", ()), pair.get("flow"), table, column)
+            if self.options.hop is not None and "hop" in frame.columns:
+                frame = frame.filter(pl.col("hop") == self.options.hop)
+            parts.append(floats(frame[column]) * factor)
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def locate(self, name: str) -> tuple[str | None, str]:
+        """Return (table, column) of a column name; the table is None for a column of the summary."""
+        numeric = columns.numeric_columns(self.results.summary)
+        if name in numeric:
+            return None, name
+        table, _, column = name.rpartition(".")
+        for candidate in [table] if table else list(columns.SERIES):
+            if column in columns.SERIES.get(candidate, ()):
+                return candidate, column
+        series = [f"{table}.{column}" for table, names in columns.SERIES.items() for column in names]
+        raise unknown("column", name, [*numeric, *series])
+
+
+def bind(results: Results, options: Options) -> Request:
+    """Return `options` bound to `results`. Raises InputError where a run, flow or key does not exist."""
+    rows = results.summary
+    if not rows.height:
+        raise InputError("there is nothing to draw: these results hold no run")
+    for key, wanted in options.where.items():
+        rows = _filter(rows, key, wanted)
+    if options.runs is not None:
+        rows = _pick(rows, "run", "run_id", [_find_run(rows, run) for run in options.runs])
+    if options.flows is not None:
+        known = rows["flow"].unique(maintain_order=True).to_list()
+        for flow in options.flows:
+            if flow not in known:
+                raise unknown("flow", flow, known)
+        rank = {flow: place for place, flow in enumerate(options.flows)}
+        rows = (
+            rows.filter(pl.col("flow").is_in(list(rank)))
+            .with_columns(pl.col("flow").replace_strict(rank, default=None).alias("_flow"))
+            .with_columns(
+                pl.col("run_id").rank("dense").alias("_run")
+                if options.runs is None
+                else pl.lit(0).alias("_run")
+            )
+        )
+        rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
+    return Request(results, options, rows)
+
+
+def unknown(what: str, found: object, known: Iterable[object]) -> InputError:
+    """Return the error for a name that does not exist: what was found, and the nearest names or all."""
+    names = [str(name) for name in dict.fromkeys(known)]
+    near = nearest_names(str(found), names, 3)
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif names:
+        hint = f"there is {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
+    else:
+        hint = "there is none"
+    return InputError(f"{what}: {shown(str(found))} does not exist; {hint}")
+
+
+def floats(column: pl.Series) -> Floats:
+    """Return a numeric column as floats, null as NaN."""
+    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def run_labels(rows: pl.DataFrame, keys: Sequence[str]) -> dict[object, str]:
+    """Return of each run in `rows` what tells it from the others: the keys that vary, under short names."""
+    firsts = rows.unique("run_id", keep="first", maintain_order=True)
+    varying = [key for key in keys if key not in ("flow",) and firsts[key].n_unique() > 1]
+    # `hosts.a.cc` already says what `cc` repeats.
+    varying = [
+        key for key in varying if "." in key or not any(other.endswith(f".{key}") for other in varying)
+    ]
+    short = short_names(varying)
+    return {
+        row["run_id"]: ", ".join(_part(short[key], row[key]) for key in varying)
+        for row in firsts.iter_rows(named=True)
+    }
+
+
+def short_names(keys: Sequence[str]) -> dict[str, str]:
+    """Return the shortest dotted ends of `keys` that tell them apart."""
+    short = {}
+    for key in keys:
+        parts = key.split(".")
+        for count in range(1, len(parts) + 1):
+            short[key] = ".".join(parts[-count:])
+            if not any(other != key and other.endswith(f".{short[key]}") for other in keys):
+                break
+    return short
+
+
+def _part(name: str, value: object) -> str:
+    return str(value) if name in ("cc", "stack") else f"{name} {value}"
+
+
+def _filter(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
+    keys = [*columns.swept_keys(rows), "repeat", "stack", "cc", "flow", "testbed"]
+    if key not in rows.columns or key not in keys:
+        raise unknown("key", key, keys)
+    values = [str(value) for value in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
+    text = rows[key].cast(pl.String)
+    present = set(text.to_list())
+    for value in values:
+        if value not in present:
+            raise unknown(key, value, columns.ordered(rows[key].to_list()))
+    return rows.filter(text.is_in(values))
+
+
+def _find_run(rows: pl.DataFrame, wanted: object) -> object:
+    known = rows["run_id"].unique(maintain_order=True).to_list()
+    for run in known:
+        if str(wanted) in (str(run), str(run).split("-", maxsplit=1)[0]):
+            return run
+    raise unknown("run", wanted, known)
+
+
+def _pick(rows: pl.DataFrame, what: str, column: str, wanted: Sequence[object]) -> pl.DataFrame:
+    if not wanted:
+        raise InputError(f"{what}s: none named")
+    return pl.concat([rows.filter(pl.col(column) == value) for value in dict.fromkeys(wanted)])

@@ -1,0 +1,113 @@
+"""Results held in memory with the methods of a ResultSet, for tests that need exact input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+
+@dataclass
+class MemoryResults:
+    """Answers `summary` and `series` from frames it was given, which carry `run_id` beside the columns."""
+
+    summary: pl.DataFrame
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+    def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
+        frame = self.tables[table].filter(pl.col("run_id") == run_id)
+        return frame if flow is None else frame.filter(pl.col("flow") == flow)
+
+
+def summary_row(
+    run_id: int, flow: str = "f1", keys: Mapping[str, object] | None = None, **figures: object
+) -> dict[str, object]:
+    """One row of a summary: the swept keys stand between `testbed` and `stack`, as in the design."""
+    row: dict[str, object] = {"run_id": run_id, "repeat": 0, "flow": flow, "testbed": "sim", **(keys or {})}
+    row |= {
+        "stack": "freebsd-13",
+        "cc": "cubic",
+        "goodput_mbps": 9.0,
+        "rtt_mean_ms": 41.0,
+        "status": "complete",
+    }
+    return row | figures
+
+
+def sawtooth(
+    run_id: int,
+    flow: str = "f1",
+    *,
+    epoch_s: float = 4.0,
+    peak: float = 100_000.0,
+    rate_mbps: float = 9.0,
+    seconds: float = 20.0,
+) -> pl.DataFrame:
+    """A tcp table: cwnd climbs from half its peak to it every `epoch_s`; the counter grows at `rate_mbps`."""
+    t_s = np.arange(0, seconds, 0.01)
+    phase = (t_s % epoch_s) / epoch_s
+    cwnd = peak * (0.5 + 0.5 * phase)
+    return pl.DataFrame(
+        {
+            "run_id": np.full(len(t_s), run_id),
+            "t_s": t_s,
+            "flow": [flow] * len(t_s),
+            "cwnd_bytes": cwnd.astype(np.int64),
+            "ssthresh_bytes": [None if t < epoch_s else int(peak / 2) for t in t_s],
+            "srtt_ms": 40 + 10 * phase,
+            "rtt_ms": 40 + 11 * phase,
+            "inflight_bytes": cwnd.astype(np.int64),
+            "delivered_bytes": (t_s * rate_mbps * 125_000).astype(np.int64),
+            "retransmits": (t_s // epoch_s).astype(np.int64),
+        }
+    )
+
+
+def queue(
+    run_id: int, hop: str = "bottleneck", *, epoch_s: float = 4.0, seconds: float = 20.0
+) -> pl.DataFrame:
+    """A queue table: the queue fills over each epoch."""
+    t_s = np.arange(0, seconds, 0.01)
+    packets = (50 * (t_s % epoch_s) / epoch_s).astype(np.int64)
+    return pl.DataFrame(
+        {
+            "run_id": np.full(len(t_s), run_id),
+            "t_s": t_s,
+            "hop": [hop] * len(t_s),
+            "backlog_bytes": packets * 1514,
+            "backlog_packets": packets,
+            "drops": (t_s // epoch_s).astype(np.int64),
+            "ce_marks": np.zeros(len(t_s), dtype=np.int64),
+        }
+    )
+
+
+def sweep(
+    ccs: Sequence[str] = ("newreno", "cubic"),
+    delays: Sequence[str] = ("0ms", "20ms", "100ms"),
+    repeats: int = 3,
+) -> MemoryResults:
+    """A sweep over congestion control and delay with repeats; goodput falls with delay, less so for cubic."""
+    rows, tcp, queues = [], [], []
+    random = np.random.default_rng(1)
+    for number, (cc, delay, repeat) in enumerate(
+        (c, d, r) for c in ccs for d in delays for r in range(repeats)
+    ):
+        ms = float(delay.removesuffix("ms"))
+        goodput = 9.5 - ms * (0.03 if cc == "newreno" else 0.015) + random.normal(0, 0.15)
+        keys = {"hosts.a.cc": cc, "network.dumbbell.bottleneck.delay": delay}
+        rows.append(
+            summary_row(
+                number,
+                keys=keys,
+                repeat=repeat,
+                cc=cc,
+                goodput_mbps=goodput,
+                rtt_mean_ms=2 * ms + 10 + random.normal(0, 2),
+            )
+        )
+        tcp.append(sawtooth(number, epoch_s=2 + ms / 20, rate_mbps=goodput))
+        queues.append(queue(number, epoch_s=2 + ms / 20))
+    return MemoryResults(pl.DataFrame(rows), {"tcp": pl.concat(tcp), "queue": pl.concat(queues)})
