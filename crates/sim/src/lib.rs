@@ -1,3 +1,4 @@
 //! The event engine, topology and recorder.
 
 pub mod scenario;
+pub mod table;
