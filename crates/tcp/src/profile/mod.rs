@@ -131,6 +131,20 @@ pub trait Profile: Send + Sync {
     fn receiver(&self) -> Box<dyn Receiver>;
 }
 
+/// Every stack of the catalogue, each with its system's defaults. Of a family, the newest stands last.
+pub fn all() -> Vec<Box<dyn Profile>> {
+    vec![]
+}
+
+/// The stack called `name`, or the newest of the family called `name`.
+pub fn find(name: &str) -> Option<Box<dyn Profile>> {
+    let mut stacks = all();
+    let exact = stacks.iter().position(|p| p.facts().name == name);
+    let newest = || stacks.iter().rposition(|p| p.facts().family.as_str() == name);
+    let index = exact.or_else(newest)?;
+    Some(stacks.swap_remove(index))
+}
+
 /// Sets `name` after checking it against what the stack knows.
 ///
 /// # Errors
