@@ -98,6 +98,10 @@ pub struct Link<P> {
     hop: Hop<P>,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and spared an indirection per packet"
+)]
 enum Hop<P> {
     Fused(Fused),
     Stepped(Box<Stepped<P>>),

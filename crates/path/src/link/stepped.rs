@@ -12,6 +12,8 @@ pub(super) struct Stepped<P> {
     delay: Nanos,
     overhead: u32,
     report_changes: bool,
+    /// When the queue was last found empty by a packet.
+    waiting_since: Nanos,
     /// Latest time handed to `forward`.
     last_forward: Nanos,
     /// Backlogs are read from the queue.
@@ -28,6 +30,7 @@ impl<P: Packet + 'static> Stepped<P> {
             delay: config.delay_ns,
             overhead: config.overhead,
             report_changes: config.report_changes,
+            waiting_since: 0,
             last_forward: 0,
             counters: Counters::default(),
         }
@@ -41,6 +44,9 @@ impl<P: Packet + 'static> Stepped<P> {
             self.transmit(at, item, out);
             return;
         }
+        if self.queue.backlog_packets() == 0 {
+            self.waiting_since = at;
+        }
         self.queue.enqueue(at, item, &mut Tap { out, counters: &mut self.counters });
         self.report(at, out);
         self.advance(at, out);
@@ -51,8 +57,6 @@ impl<P: Packet + 'static> Stepped<P> {
         while let Some(start) = self.next_event()
             && start <= now
         {
-            // The queue became non-empty after the server became free: at this very call.
-            let start = if self.server.free_at() == start { start } else { now };
             if let Some(item) = self.queue.dequeue(start, &mut Tap { out, counters: &mut self.counters }) {
                 self.report(start, out);
                 self.transmit(start, item, out);
@@ -61,7 +65,8 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     pub(super) fn next_event(&self) -> Option<Nanos> {
-        (self.queue.backlog_packets() > 0).then(|| self.server.free_at().max(self.queue.ready_at()))
+        (self.queue.backlog_packets() > 0)
+            .then(|| self.server.free_at().max(self.waiting_since).max(self.queue.ready_at()))
     }
 
     pub(super) fn count_drop(&mut self) {

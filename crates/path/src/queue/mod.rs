@@ -1,8 +1,9 @@
 //! Queue disciplines: the trait, the registry, and one file per discipline.
 
-use crate::packet::{DropReason, Nanos, Packet};
+use crate::packet::{DropReason, Ecn, Nanos, Packet};
 use crate::{QueueConfig, Xoshiro256PlusPlus};
 
+mod codel;
 mod fifo;
 
 pub(crate) use fifo::Limit;
@@ -56,6 +57,17 @@ pub struct Site {
     pub random: Xoshiro256PlusPlus,
 }
 
+/// Marks a packet CE instead of dropping it, if its sender understands that (RFC 3168 section 5); a packet that is
+/// marked already counts as marked, as in Linux.
+fn mark<P: Packet>(now: Nanos, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
+    if packet.ecn() == Ecn::NotEct {
+        return false;
+    }
+    packet.set_ce();
+    sink.marked(now, packet);
+    true
+}
+
 /// A discipline of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueKind {
@@ -78,18 +90,19 @@ pub struct Param {
 
 /// Every queue discipline.
 pub fn catalogue() -> Vec<QueueKind> {
-    vec![fifo::PFIFO, fifo::BFIFO]
+    vec![fifo::PFIFO, fifo::BFIFO, codel::CODEL]
 }
 
 /// Makes the discipline of a configuration.
-pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, _site: Site) -> Box<dyn Qdisc<P>> {
+pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Box<dyn Qdisc<P>> {
     match *config {
         QueueConfig::Pfifo { limit_packets } => {
             Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))
         }
         QueueConfig::Bfifo { limit_bytes } => Box::new(fifo::Fifo::new(fifo::Limit::bytes(limit_bytes))),
-        QueueConfig::Codel { limit_packets, .. } => {
-            Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))
+        QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn } => {
+            let params = codel::Params { target: target_ns, interval: interval_ns, ecn, mtu: site.mtu };
+            Box::new(codel::Codel::new(limit_packets, params))
         }
     }
 }

@@ -1,0 +1,148 @@
+//! A packet, a log of what happened to packets, and drivers that feed a link as a simulator would.
+
+use path::{Counters, DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, stream};
+
+/// A packet with everything a queue discipline may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pkt {
+    pub id: u32,
+    pub bytes: u32,
+    pub payload: u32,
+    pub flow: u32,
+    pub src: u16,
+    pub dst: u16,
+    pub ecn: Ecn,
+    pub corrupt: bool,
+    /// Time in the queue, as the link added it up.
+    pub waited: u64,
+}
+
+impl Pkt {
+    pub fn new(id: u32, bytes: u32) -> Self {
+        let payload = bytes.saturating_sub(40);
+        Pkt { id, bytes, payload, flow: 0, src: 0, dst: 1, ecn: Ecn::NotEct, corrupt: false, waited: 0 }
+    }
+}
+
+impl Packet for Pkt {
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+    fn payload(&self) -> u32 {
+        self.payload
+    }
+    fn flow_hash(&self) -> u32 {
+        self.flow
+    }
+    fn src(&self) -> u16 {
+        self.src
+    }
+    fn dst(&self) -> u16 {
+        self.dst
+    }
+    fn dscp(&self) -> u8 {
+        0
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+    fn set_corrupt(&mut self) {
+        self.corrupt = true;
+    }
+    fn add_queue_delay(&mut self, ns: u64) {
+        self.waited += ns;
+    }
+}
+
+/// Everything a link reported, each kind in the order of the reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    pub forwarded: Vec<(u64, Pkt)>,
+    pub dropped: Vec<(u64, u32, DropReason)>,
+    pub marked: Vec<(u64, u32)>,
+    pub changes: Vec<(u64, u64, u32)>,
+    /// Answers to the questions of a [`Feed`].
+    pub samples: Vec<(u64, Counters)>,
+}
+
+impl Output<Pkt> for Log {
+    fn forward(&mut self, at: u64, packet: Pkt) {
+        self.forwarded.push((at, packet));
+    }
+    fn dropped(&mut self, at: u64, packet: &Pkt, why: DropReason) {
+        self.dropped.push((at, packet.id, why));
+    }
+    fn marked(&mut self, at: u64, packet: &Pkt) {
+        self.marked.push((at, packet.id));
+    }
+    fn queue_changed(&mut self, at: u64, bytes: u64, packets: u32) {
+        self.changes.push((at, bytes, packets));
+    }
+}
+
+/// What enters a link, and when its counters are read: both in order of time.
+#[derive(Clone, Debug)]
+pub struct Feed {
+    pub arrivals: Vec<(u64, Pkt)>,
+    pub questions: Vec<u64>,
+}
+
+pub fn link(config: &LinkConfig, mode: Mode) -> Link<Pkt> {
+    Link::new(config, &|purpose| stream(7, 0, purpose, "link"), mode)
+}
+
+/// Runs a stepped link event by event, and drains it.
+pub fn run_stepped(config: &LinkConfig, feed: &Feed) -> Log {
+    let mut link = link(config, Mode::Stepped);
+    let mut log = Log::default();
+    let mut arrivals = feed.arrivals.iter().peekable();
+    for &question in &feed.questions {
+        while let Some((at, packet)) = arrivals.next_if(|(at, _)| *at <= question) {
+            catch_up(&mut link, *at, &mut log);
+            link.arrive(*at, packet.clone(), &mut log);
+        }
+        catch_up(&mut link, question, &mut log);
+        log.samples.push((question, link.counters(question)));
+    }
+    for (at, packet) in arrivals {
+        catch_up(&mut link, *at, &mut log);
+        link.arrive(*at, packet.clone(), &mut log);
+    }
+    catch_up(&mut link, u64::MAX, &mut log);
+    log
+}
+
+/// Runs a fused link that is `ahead` nanoseconds further than whoever asks for its counters.
+pub fn run_fused(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) -> Log {
+    let mut link = link(config, Mode::Fused);
+    let mut log = Log::default();
+    let mut arrivals = feed.arrivals.iter().peekable();
+    for &question in &feed.questions {
+        if promise {
+            link.next_query(question);
+        }
+        while let Some((at, packet)) = arrivals.next_if(|(at, _)| *at <= question + ahead) {
+            link.arrive(*at, packet.clone(), &mut log);
+        }
+        log.samples.push((question, link.counters(question)));
+    }
+    if promise {
+        link.next_query(u64::MAX);
+    }
+    for (at, packet) in arrivals {
+        link.arrive(*at, packet.clone(), &mut log);
+    }
+    assert_eq!(link.next_event(), None);
+    log
+}
+
+fn catch_up(link: &mut Link<Pkt>, until: u64, log: &mut Log) {
+    while let Some(at) = link.next_event()
+        && at <= until
+    {
+        link.on_event(at, log);
+    }
+}

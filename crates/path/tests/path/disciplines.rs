@@ -1,0 +1,99 @@
+//! Every queue discipline against the plain models of `reference/vectors.py`, packet by packet.
+
+use crate::common::Pkt;
+use path::{DropReason, Ecn, Link, LinkConfig, Mode, Output, QueueConfig, stream};
+
+/// One vector: the link, what enters it, and the lines of what should happen.
+struct Vector {
+    config: LinkConfig,
+    arrivals: Vec<(u64, Pkt)>,
+    expected: Vec<String>,
+}
+
+#[track_caller]
+fn check(text: &str) {
+    let Vector { config, arrivals, expected } = parse(text);
+    let mut link: Link<Pkt> = Link::new(&config, &|purpose| stream(7, 0, purpose, "link"), Mode::Stepped);
+    let mut lines = Lines { arrived: arrivals.iter().map(|&(at, _)| at).collect(), lines: Vec::new() };
+    for (at, packet) in arrivals {
+        link.arrive(at, packet, &mut lines);
+    }
+    link.on_event(u64::MAX >> 1, &mut lines);
+    for (number, (found, expected)) in lines.lines.iter().zip(&expected).enumerate() {
+        assert_eq!(found, expected, "line {number} of what happened");
+    }
+    assert_eq!(lines.lines.len(), expected.len());
+}
+
+#[test]
+fn codel() {
+    check(include_str!("vectors/codel.txt"));
+    check(include_str!("vectors/codel-ecn.txt"));
+    check(include_str!("vectors/codel-limit.txt"));
+}
+
+/// What happens, in the words of the vectors.
+struct Lines {
+    arrived: Vec<u64>,
+    lines: Vec<String>,
+}
+
+impl Output<Pkt> for Lines {
+    fn forward(&mut self, _at: u64, packet: Pkt) {
+        let start = self.arrived[packet.id as usize] + packet.waited;
+        self.lines.push(format!("start {start} {}", packet.id));
+    }
+    fn dropped(&mut self, at: u64, packet: &Pkt, why: DropReason) {
+        let why = match why {
+            DropReason::Overlimit => "overlimit",
+            DropReason::Aqm => "aqm",
+            _ => panic!("a queue discipline does not drop for {why:?}"),
+        };
+        self.lines.push(format!("drop {at} {} {why}", packet.id));
+    }
+    fn marked(&mut self, at: u64, packet: &Pkt) {
+        self.lines.push(format!("mark {at} {}", packet.id));
+    }
+}
+
+fn parse(text: &str) -> Vector {
+    let mut config = LinkConfig::default();
+    let mut groups = Vec::new();
+    let mut expected = Vec::new();
+    for line in text.lines() {
+        let (word, rest) = line.split_once(' ').unwrap();
+        let fields: Vec<&str> = rest.split(' ').collect();
+        let number = |i: usize| fields[i].parse::<u64>().unwrap();
+        match word {
+            "link" => {
+                config.rate_bps = Some(number(0));
+                config.overhead = number(1) as u32;
+                config.mtu = number(2) as u32;
+            }
+            "queue" => config.queue = serde_json::from_str::<QueueConfig>(rest).unwrap(),
+            "in" => {
+                let ecn = match fields[7] {
+                    "not-ect" => Ecn::NotEct,
+                    "ect0" => Ecn::Ect0,
+                    "ect1" => Ecn::Ect1,
+                    other => panic!("{other}"),
+                };
+                for i in 0..number(2) {
+                    let packet = Pkt {
+                        flow: number(4) as u32,
+                        src: number(5) as u16,
+                        dst: number(6) as u16,
+                        ecn,
+                        ..Pkt::new(0, number(3) as u32)
+                    };
+                    groups.push((number(0) + i * number(1), packet));
+                }
+            }
+            _ => expected.push(line.to_owned()),
+        }
+    }
+    // Stable: simultaneous packets stay in the order of their lines.
+    groups.sort_by_key(|&(at, _)| at);
+    let number = |(id, (at, packet)): (usize, (u64, Pkt))| (at, Pkt { id: id as u32, ..packet });
+    Vector { config, arrivals: groups.into_iter().enumerate().map(number).collect(), expected }
+}

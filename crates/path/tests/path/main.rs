@@ -1,0 +1,5 @@
+//! Tests of links and queue disciplines through their public face.
+
+mod common;
+mod disciplines;
+mod properties;
