@@ -1,0 +1,1 @@
+"""From recorded counters and series to the figures that answer a question."""

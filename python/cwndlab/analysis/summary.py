@@ -1,0 +1,181 @@
+"""The row of figures that stands for a flow of a run, from what the testbed counted.
+
+The counters are the summary of docs/architecture.md: they cover the measurement window of the run only.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Figure = int | float | str | None
+"""A cell of the summary; None is a figure that does not exist, written as an empty field."""
+
+FIGURES: tuple[str, ...] = (
+    "stack",
+    "cc",
+    "goodput_mbps",
+    "throughput_mbps",
+    "utilisation",
+    "retransmit_rate",
+    "drop_rate",
+    "ce_marks",
+    "rtos",
+    "fast_recoveries",
+    "cycle_s",
+    "rtt_min_ms",
+    "rtt_mean_ms",
+    "rtt_p50_ms",
+    "rtt_p95_ms",
+    "rtt_max_ms",
+    "queue_delay_p95_ms",
+    "cwnd_mean_bytes",
+    "cwnd_max_bytes",
+    "limited_cwnd_pct",
+    "limited_rwnd_pct",
+    "limited_sndbuf_pct",
+    "limited_app_pct",
+    "jain",
+    "status",
+)
+"""Columns of the summary after those that name the row, in order."""
+
+COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes")
+"""The figures that are whole numbers."""
+
+WORDS = ("stack", "cc", "status")
+"""The figures that are text; all others are floats with six significant digits."""
+
+
+def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, dict[str, Figure]]:
+    """The figures of each flow of a run, by flow name in the scenario's order.
+
+    Rates are megabits (10^6) per second over the time the flow was active inside the window, so that a flow that
+    starts late is not diluted; goodput counts payload the receiving application read, throughput what the packets
+    occupied at the bottleneck, retransmissions and overhead included. `utilisation` is the flow's part (0 to 1) of
+    what the narrowest bottleneck on its way could carry in the window; the parts of all flows add up to the link's.
+    `retransmit_rate` and `drop_rate` are per data segment sent. `cycle_s` is the mean time between entries of loss
+    recovery, the period of the congestion-avoidance sawtooth; it needs two entries. `limited_*_pct` are shares of
+    the active time (RFC 4898 section 3.2, SndLimTime). `jain` is Jain's index over the goodputs of the run's flows
+    (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there are several.
+    """
+    counted = {flow["flow"]: flow for flow in summary["flows"]}
+    rows = {
+        flow["name"]: _figures(scenario, flow, counted[flow["name"]])
+        for flow in scenario["flows"]
+        if flow["name"] in counted
+    }
+    fairness = jain([row["goodput_mbps"] for row in rows.values()])
+    for row in rows.values():
+        row["jain"] = six_digits(fairness)
+    return rows
+
+
+def no_figures(scenario: Mapping[str, Any], status: str) -> dict[str, dict[str, Figure]]:
+    """The same rows for a run that gave none: what is known beforehand, and the status."""
+    rows: dict[str, dict[str, Figure]] = {}
+    for flow in scenario["flows"]:
+        row: dict[str, Figure] = dict.fromkeys(FIGURES)
+        row.update(stack=_stack(scenario, flow), cc=flow["cc"], status=status)
+        rows[flow["name"]] = row
+    return rows
+
+
+def jain(rates: Sequence[Figure]) -> float | None:
+    """Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1; None for fewer than two known rates."""
+    known = [float(rate) for rate in rates if rate is not None]
+    squares = sum(rate * rate for rate in known)
+    if len(known) < 2 or squares == 0:
+        return None
+    return sum(known) ** 2 / (len(known) * squares)
+
+
+def cycle_ns(entries: Sequence[int]) -> float | None:
+    """Mean time in ns between consecutive recovery entries; None for fewer than two."""
+    return (entries[-1] - entries[0]) / (len(entries) - 1) if len(entries) > 1 else None
+
+
+def capacity_bits(scenario: Mapping[str, Any], link: Mapping[str, Any]) -> float | None:
+    """Bits the link's rate allows in the measurement window, scheduled rates and outages included.
+
+    None where the link has no rate at some time of the window (a packet takes no time there).
+    """
+    start, end = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
+    rate, down, since, bits = link["rate_bps"], False, start, 0.0
+    changes = [change for change in scenario["schedule"] if change["link"] == link["name"]]
+    for change in [*changes, {"at_ns": end}]:
+        until = min(max(change["at_ns"], start), end)
+        if until > since and rate is None:
+            return None
+        if not down:
+            bits += (rate or 0) * (until - since) / 1e9
+        since = until
+        rate = change["rate_bps"] if change.get("rate_bps") is not None else rate
+        down = change["down"] if change.get("down") is not None else down
+    return bits
+
+
+def six_digits(value: float | None) -> float | None:
+    """The value with six significant digits, the resolution of every float in a summary."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _figures(
+    scenario: Mapping[str, Any], flow: Mapping[str, Any], counted: Mapping[str, Any]
+) -> dict[str, Figure]:
+    active, sent = counted["active_ns"], counted["segments_sent"]
+    rtt, queueing = counted["rtt"], counted["queue_delay"]
+    limited = counted["limited_ns"]
+    floats: dict[str, float | None] = {
+        "goodput_mbps": _ratio(counted["goodput_bytes"] * 8e3, active),
+        "throughput_mbps": _ratio(counted["wire_bytes"] * 8e3, active),
+        "utilisation": _utilisation(scenario, flow, counted["wire_bytes"]),
+        "retransmit_rate": _ratio(counted["retransmits"], sent),
+        "drop_rate": _ratio(counted["drops"], sent),
+        "cycle_s": _ratio(cycle_ns(counted["recovery_entries_ns"]), 1e9),
+        "rtt_min_ms": _ratio(rtt.get("min_ns"), 1e6),
+        "rtt_mean_ms": _ratio(rtt.get("mean_ns"), 1e6),
+        "rtt_p50_ms": _ratio(rtt.get("p50_ns"), 1e6),
+        "rtt_p95_ms": _ratio(rtt.get("p95_ns"), 1e6),
+        "rtt_max_ms": _ratio(rtt.get("max_ns"), 1e6),
+        "queue_delay_p95_ms": _ratio(queueing.get("p95_ns"), 1e6),
+        "limited_cwnd_pct": _ratio(100 * limited["cwnd"], active),
+        "limited_rwnd_pct": _ratio(100 * limited["rwnd"], active),
+        "limited_sndbuf_pct": _ratio(100 * limited["sndbuf"], active),
+        "limited_app_pct": _ratio(100 * limited["app"], active),
+    }
+    known: dict[str, Figure] = {name: six_digits(value) for name, value in floats.items()}
+    known.update({name: counted[name] for name in COUNTS})
+    known.update(stack=_stack(scenario, flow), cc=flow["cc"], status=counted["status"])
+    return {name: known.get(name) for name in FIGURES}
+
+
+def _ratio(part: float | None, whole: int | float) -> float | None:
+    return None if part is None or whole == 0 else part / whole
+
+
+def _stack(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> str:
+    return next(str(host["stack"]) for host in scenario["hosts"] if host["name"] == flow["from"])
+
+
+def _utilisation(scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int) -> float | None:
+    narrow = [link for link in _route(scenario, flow["from"], flow["to"]) if link["bottleneck"]]
+    allowed = [bits for bits in (capacity_bits(scenario, link) for link in narrow) if bits is not None]
+    return wire_bytes * 8 / min(allowed) if allowed and min(allowed) > 0 else None
+
+
+def _route(scenario: Mapping[str, Any], source: str, target: str) -> list[Mapping[str, Any]]:
+    """The links from host to host: fewest hops, ties by the order of links, as the engine routes."""
+    ways: dict[str, list[Mapping[str, Any]]] = {source: []}
+    frontier = [source]
+    while frontier and target not in ways:
+        frontier = list(_step(scenario["links"], ways, frontier))
+    return ways.get(target, [])
+
+
+def _step(
+    links: Iterable[Mapping[str, Any]], ways: dict[str, list[Mapping[str, Any]]], frontier: list[str]
+) -> Iterable[str]:
+    reached = [link for link in links if link["from"] in frontier and link["to"] not in ways]
+    for link in reached:
+        if link["to"] not in ways:
+            ways[link["to"]] = [*ways[link["from"]], link]
+            yield link["to"]

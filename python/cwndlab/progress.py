@@ -1,0 +1,94 @@
+"""How far a sweep is, on stderr: a live bar on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+QUIET_S = 2.0
+"""A sweep that is over sooner shows nothing."""
+
+LINE_S = 10.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
+    """The `Observer` of the command line; used as a context, which takes the bar away at the end."""
+
+    def __init__(self) -> None:
+        """Show nothing yet."""
+        self._terminal = sys.stderr.isatty()
+        self._begun = self._last_line = time.monotonic()
+        self._runs = self._all_runs = 0
+        self._work = self._all_work = 0
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        """The display itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def start(self, runs: int, work: int) -> None:
+        """So many runs and so much work are ahead."""
+        self._all_runs, self._all_work = runs, work
+        self._begun = self._last_line = time.monotonic()
+
+    def advance(self, runs: int, work: int) -> None:
+        """So many more runs and so much more work are done."""
+        self._runs += runs
+        self._work += work
+        now = time.monotonic()
+        if self._terminal and now - self._begun > QUIET_S:
+            self._show()
+        elif not self._terminal and now - self._last_line > LINE_S:
+            self._last_line = now
+            share = self._work / max(self._all_work, 1)
+            left = (now - self._begun) * (1 - share) / max(share, 1e-9)
+            print(
+                f"{self._runs} of {self._all_runs} runs, {share:.0%}, about {clock(left)} left",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _show(self) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+                TextColumn("left"),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=self._all_work)
+            self._bar.start()
+        if self._task is not None:
+            text = f"{self._runs} of {self._all_runs} runs"
+            self._bar.update(self._task, completed=self._work, description=text)
+
+
+def clock(seconds: float) -> str:
+    """A length of time for people: `0.8 s`, `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

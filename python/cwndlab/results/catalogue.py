@@ -1,0 +1,147 @@
+"""The catalogue of a results directory: a row per flow of each planned run, with its summary and where its part is.
+
+It is written once before the first run, when every figure is missing, and again when the runs are over. Nothing in
+it depends on a clock, a machine or the number of workers.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cwndlab.analysis import summary
+from cwndlab.analysis.summary import Figure
+from cwndlab.errors import InputError
+from cwndlab.experiment.plan import PlannedRun
+from cwndlab.results import parts
+from cwndlab.results.parts import Part, RunRecord
+
+FILE = "catalogue.parquet"
+SUMMARY = "summary.csv"
+
+FORMAT = 1
+"""Version of the layout of a results directory."""
+
+MISSING = "missing"
+"""Status of a run that was planned and is not there (yet)."""
+
+_FIRST = ("run_id", "repeat", "flow", "testbed")
+_LAST = ("run_index", "scenario_hash", "part")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is true of all runs of a directory."""
+
+    experiment: str
+    """The experiment's name."""
+    testbed: str
+    keys: list[str]
+    """Swept keys in order."""
+    versions: dict[str, str]
+    """What carried the packets, by component."""
+    format: int = FORMAT
+
+
+def run_id(run: PlannedRun) -> str:
+    """The name of a run in the summary: its index in the plan and a hash of its Scenario."""
+    return f"{run.index}-{run.scenario_hash[:8]}"
+
+
+def build(header: Header, planned: Sequence[Part], records: Mapping[int, RunRecord]) -> pa.Table:
+    """The catalogue of a plan whose runs with `records`, by index, are there."""
+    rows = [row for part in planned for run in part.runs for row in _rows(header, part, run, records.get(run.index))]
+    schema = _schema(header)
+    table = pa.Table.from_pylist(rows, schema=schema)
+    return table.replace_schema_metadata({"cwndlab": json.dumps(asdict(header), ensure_ascii=False)})
+
+
+def write(directory: Path, table: pa.Table) -> None:
+    """Put the catalogue into a results directory, whole or not at all."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="snappy", version="2.6", data_page_version="1.0")
+    parts.replace(directory / FILE, buffer.getvalue())
+
+
+def read(directory: Path) -> tuple[Header, pa.Table]:
+    """The catalogue of a results directory; raises InputError when it is none, or damaged."""
+    file = directory / FILE
+    if not directory.is_dir():
+        raise InputError(f"{directory}: no such directory")
+    if not file.is_file():
+        raise InputError(f"{directory}: not a directory of results ({FILE} is not there)")
+    try:
+        table = pq.read_table(file)
+        header = Header(**json.loads((table.schema.metadata or {})[b"cwndlab"]))
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{file}: {reason}; the results are damaged") from None
+    if header.format != FORMAT:
+        raise InputError(f"{file}: has format {header.format}; this cwndlab reads format {FORMAT}")
+    if table.schema.names != _schema(header).names:
+        raise InputError(f"{file}: has other columns than a catalogue; the results are damaged")
+    return header, table
+
+
+def write_summary(directory: Path, table: pa.Table) -> None:
+    """Write summary.csv beside the catalogue: a header and a row per flow of each run, a missing figure empty."""
+    columns = summary_columns(table.schema.names)
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows(zip(*(_texts(table.column(name).to_pylist()) for name in columns), strict=True))
+    parts.replace(directory / SUMMARY, text.getvalue().encode())
+
+
+def summary_columns(columns: Iterable[str]) -> list[str]:
+    """The columns of a catalogue that make the summary, in its order."""
+    return [name for name in columns if name not in _LAST]
+
+
+def _rows(header: Header, part: Part, run: PlannedRun, record: RunRecord | None) -> Iterator[dict[str, Any]]:
+    for flow, figures in _figures(run, record).items():
+        yield {
+            "run_id": run_id(run),
+            "repeat": run.repeat,
+            "flow": flow,
+            "testbed": header.testbed,
+            **run.cell,
+            **figures,
+            "run_index": run.index,
+            "scenario_hash": run.scenario_hash,
+            "part": part.name,
+        }
+
+
+def _figures(run: PlannedRun, record: RunRecord | None) -> dict[str, dict[str, Figure]]:
+    if record is None:
+        return summary.no_figures(run.scenario, MISSING)
+    if record.summary is None:
+        return summary.no_figures(run.scenario, record.status)
+    return summary.flow_figures(run.scenario, record.summary)
+
+
+def _schema(header: Header) -> pa.Schema:
+    columns: list[tuple[str, pa.DataType]] = [
+        *((name, pa.uint32() if name == "repeat" else pa.utf8()) for name in _FIRST),
+        *((key, pa.utf8()) for key in header.keys),
+        *((name, _type(name)) for name in summary.FIGURES),
+        *((name, pa.uint32() if name == "run_index" else pa.utf8()) for name in _LAST),
+    ]
+    return pa.schema(columns)
+
+
+def _type(figure: str) -> pa.DataType:
+    if figure in summary.WORDS:
+        return pa.utf8()
+    return pa.uint64() if figure in summary.COUNTS else pa.float64()
+
+
+def _texts(values: list[Any]) -> list[str]:
+    return ["" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]

@@ -1,0 +1,188 @@
+"""ResultSet: what a results directory holds, as data frames. Nothing else reads parts."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from cwndlab.errors import InputError, nearest, shown
+from cwndlab.results import catalogue, parts, tables
+from cwndlab.results.catalogue import MISSING, Header
+from cwndlab.results.parts import RunRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RunId = int | str
+"""A run: its index in the plan, as a number or text, or its whole `run_id`."""
+
+
+class ResultSet:
+    """The results of an experiment, opened from their directory.
+
+    Raises InputError, one line, for a directory that holds no results or damaged ones; parts are read, and damage
+    in them noticed, when they are asked for.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open the directory `path`."""
+        self.path = Path(path)
+        self._header, self._catalogue = catalogue.read(self.path)
+
+    @property
+    def header(self) -> Header:
+        """Name, testbed, swept keys and versions: what is true of all runs."""
+        return self._header
+
+    @property
+    def keys(self) -> list[str]:
+        """The swept keys, in the order of the sweep."""
+        return self._header.keys
+
+    @cached_property
+    def summary(self) -> pl.DataFrame:
+        """A row per flow of each planned run, with the columns of summary.csv; a missing figure is null.
+
+        Swept keys hold their values as text, as the experiment wrote them. `status` is `complete`, `failed` or
+        `missing` (not carried out yet).
+        """
+        return self._frame.select(catalogue.summary_columns(self._frame.columns))
+
+    @cached_property
+    def runs(self) -> pl.DataFrame:
+        """A row per planned run: run_id, run_index, repeat, the swept keys, status, part, scenario_hash."""
+        columns = ["run_id", "run_index", "repeat", *self.keys, "status", "part", "scenario_hash"]
+        return self._frame.unique("run_id", keep="first", maintain_order=True).select(columns)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned run was carried out and did not fail."""
+        return not self.summary["status"].is_in([MISSING, "failed"]).any()
+
+    @property
+    def experiment(self) -> str:
+        """The text of experiment.yaml: the experiment as run, defaults written out."""
+        file = self.path / "experiment.yaml"
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{file}: {error}; the results are damaged") from None
+
+    def series(self, run_id: RunId, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
+        """One table of one run, of all flows or one.
+
+        `table` is `tcp`, `queue`, `events` or `samples`. The columns are those on disk without `run_id`, but times
+        and rates in floats: `t_s` in s, every other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay integers. A table
+        that was not recorded is empty.
+
+        Raises InputError for a run, table or flow that does not exist, and for a damaged part.
+        """
+        if table not in tables.SCHEMAS:
+            raise InputError(_unknown("table", table, list(tables.SCHEMAS)))
+        index = self._index(run_id)
+        if flow is not None:
+            flows = self._frame.filter(pl.col("run_index") == index)["flow"].to_list()
+            if flow not in flows:
+                raise InputError(_unknown("flow", flow, flows))
+        frame = _floats(_polars(self._rows(index, table)))
+        return frame if flow is None or "flow" not in frame.columns else frame.filter(pl.col("flow") == flow)
+
+    def record(self, run_id: RunId) -> RunRecord:
+        """How a run was carried out: its Scenario, versions, machine, times, warnings, hashes.
+
+        Raises InputError when it was not, or its part is damaged.
+        """
+        index = self._index(run_id)
+        return self._record(index)
+
+    def records(self) -> Iterator[RunRecord]:
+        """The records of all runs that are there, in the order of the plan."""
+        for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
+            yield from self._part(part).values()
+
+    def captures(self, run_id: RunId) -> list[Path]:
+        """The pcap files of a run."""
+        index = self._index(run_id)
+        return [self._directory(index) / name for name in self._record(index).captures]
+
+    def verify(self) -> None:
+        """Read every row again and compare with the hashes taken while recording; raises InputError if one differs."""
+        for record in self.records():
+            parts.verify(self._directory(record.run_id), record)
+
+    def plot(self, kind: str, out: str | Path | None = None, **options: Any) -> "Figure":
+        """Draw a figure; see `cwndlab.figures.plot`."""
+        from cwndlab import figures  # matplotlib takes long to import
+
+        return figures.plot(self, kind, out, **options)
+
+    def __repr__(self) -> str:
+        """The directory and how much is in it."""
+        return f"ResultSet({str(self.path)!r}, {self.runs.height} runs of {self._header.experiment})"
+
+    @cached_property
+    def _frame(self) -> pl.DataFrame:
+        return _polars(self._catalogue)
+
+    @cached_property
+    def _parts(self) -> dict[str, dict[int, RunRecord]]:
+        return {}
+
+    def _index(self, run_id: RunId) -> int:
+        text = str(run_id)
+        column = "run_id" if "-" in text else "run_index"
+        found = self.runs.filter(pl.col(column).cast(pl.String) == text)
+        if not found.height:
+            raise InputError(_unknown("run", text, self.runs["run_id"].to_list()))
+        return int(found["run_index"][0])
+
+    def _directory(self, index: int) -> Path:
+        return self.path / "runs" / str(self.runs.filter(pl.col("run_index") == index)["part"][0])
+
+    def _part(self, name: str) -> dict[int, RunRecord]:
+        if name not in self._parts:
+            self._parts[name] = {
+                record.run_id: record for record in parts.read_records(self.path / "runs" / name)
+            }
+        return self._parts[name]
+
+    def _record(self, index: int) -> RunRecord:
+        row = self.runs.filter(pl.col("run_index") == index)
+        if row["status"][0] == MISSING:
+            raise InputError(f"{self.path}: run {row['run_id'][0]} was not carried out; run again with --resume")
+        part = str(row["part"][0])
+        if index not in self._part(part):
+            raise InputError(f"{self.path / 'runs' / part}: lacks run {row['run_id'][0]}; the results are damaged")
+        return self._part(part)[index]
+
+    def _rows(self, index: int, table: str) -> pa.Table:
+        return parts.read_rows(self._directory(index), table, self._record(index))
+
+
+def _polars(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    if not isinstance(frame, pl.DataFrame):
+        raise TypeError("a table of Arrow makes a frame")
+    return frame
+
+
+def _floats(frame: pl.DataFrame) -> pl.DataFrame:
+    """The series as the API shows it: seconds, milliseconds, and no run_id."""
+    shown_as = []
+    for name in frame.columns:
+        column = pl.col(name)
+        if name == "t_ns":
+            shown_as.append((column / 1e9).alias("t_s"))
+        elif name.endswith("_ns"):
+            shown_as.append((column / 1e6).alias(f"{name.removesuffix('_ns')}_ms"))
+        elif name != "run_id":
+            shown_as.append(column)
+    return frame.select(shown_as)
+
+
+def _unknown(what: str, found: str, known: list[str]) -> str:
+    hint = nearest(found, known) or f"there is {', '.join(known[:12])}{' …' if len(known) > 12 else ''}"
+    return f"{what}: {shown(found)} does not exist; {hint}"

@@ -1,0 +1,70 @@
+"""What a testbed is: the protocol that the simulator, the namespaces and the real machines all follow."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+
+class Testbed(Protocol):
+    """Carries out planned runs one after the other, in the process that made it."""
+
+    @property
+    def name(self) -> str:
+        """The word for `--testbed` and the `testbed` column, such as `sim`."""
+
+    def versions(self) -> dict[str, str]:
+        """What carries the packets, by component, such as the engine with its build profile or the kernel.
+
+        Results of different versions are never mixed in one directory.
+        """
+
+    def preflight(self, scenario: Mapping[str, Any]) -> None:
+        """Raises ValueError, with one line, if this testbed would refuse the Scenario; carries nothing out."""
+
+    def run(self, run_id: int, scenario: Mapping[str, Any], writer: "RunWriter", control: "Control") -> "Outcome":
+        """Carry out one run and write its rows; the only call that takes long.
+
+        Raises Cancelled soon after `control.cancelled()` became true, leaving nothing running; any other exception
+        means that this run failed, and says why in one line.
+        """
+
+
+class RunWriter(Protocol):
+    """Takes what one run records."""
+
+    def rows(self, table: str, batch: pa.RecordBatch) -> None:
+        """Append rows to a table, in the columns of `cwndlab.results.tables.SCHEMAS`, in order of time.
+
+        Raises ValueError for an unknown table or other columns, OSError when the disk does.
+        """
+
+    def capture(self, point: str, data: bytes) -> None:
+        """Append bytes to the pcap file of a capture point, a host's or a link's name."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a run talks with whoever asked for it."""
+
+    cancelled: Callable[[], bool]
+    """Asked every few tens of milliseconds; True: stop and raise Cancelled."""
+    progress: Callable[[int], None]
+    """Told how much of the run is done, in ns of the run's own time, as often as it likes."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a completed run leaves besides its rows."""
+
+    summary: dict[str, Any]
+    """The summary of a run as docs/architecture.md gives it."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Host facts worth keeping with the run, such as the sysctls as they were in force."""
+    warnings: list[str] = field(default_factory=list)
+    """What to check before trusting the run, a line each."""
+
+
+class Cancelled(Exception):
+    """The run was stopped on request; nothing of it counts."""
