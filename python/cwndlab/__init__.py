@@ -1,10 +1,10 @@
-"""cwndlab: the congestion-window laboratory. Importing this loads nothing heavy; the work is done on first use.
+"""cwndlab: the congestion-window laboratory. Importing it is light; what a call needs is loaded by the call.
 
-    experiment = cwndlab.load("x.yaml")
-    results = experiment.run(testbed="sim")     # a ResultSet; or cwndlab.open(DIR)
-    results.summary                             # data frame: a row per flow of each run
-    results.series(0, flow="f1", table="tcp")   # data frame: t_s, cwnd_bytes, srtt_ms, ...
-    results.plot("cwnd", "cwnd.png")
+experiment = cwndlab.load("x.yaml")
+results = experiment.run(testbed="sim")     # a ResultSet; or cwndlab.open(DIR)
+results.summary                             # data frame: a row per flow of each run
+results.series(0, flow="f1", table="tcp")   # data frame: t_s, cwnd_bytes, srtt_ms, ...
+results.plot("cwnd", "cwnd.png")
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ __all__ = ["load", "open"]
 
 
 def load(path: str | Path, overrides: Sequence[str] = (), testbed: str = "sim") -> "Experiment":
-    """Read and check an experiment file, or the suite of that name; `overrides` are `KEY=VALUE` as for `--set`.
+    """Read and check an experiment file, or the suite of that name; `overrides` are `KEY=VALUE`, as `--set`.
 
     Raises ExperimentError, whose text is one line with file, line and key.
     """

@@ -48,14 +48,15 @@ WORDS = ("stack", "cc", "status")
 def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, dict[str, Figure]]:
     """The figures of each flow of a run, by flow name in the scenario's order.
 
-    Rates are megabits (10^6) per second over the time the flow was active inside the window, so that a flow that
-    starts late is not diluted; goodput counts payload the receiving application read, throughput what the packets
-    occupied at the bottleneck, retransmissions and overhead included. `utilisation` is the flow's part (0 to 1) of
-    what the narrowest bottleneck on its way could carry in the window; the parts of all flows add up to the link's.
-    `retransmit_rate` and `drop_rate` are per data segment sent. `cycle_s` is the mean time between entries of loss
-    recovery, the period of the congestion-avoidance sawtooth; it needs two entries. `limited_*_pct` are shares of
-    the active time (RFC 4898 section 3.2, SndLimTime). `jain` is Jain's index over the goodputs of the run's flows
-    (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there are several.
+    Rates are megabits (10^6) per second over the time the flow was active inside the window, so that a flow
+    that starts late is not diluted; goodput counts payload the receiving application read, throughput what
+    the packets occupied at the bottleneck, retransmissions and overhead included. `utilisation` is the flow's
+    part (0 to 1) of what the narrowest bottleneck on its way could carry in the window; the parts of all
+    flows add up to the link's. `retransmit_rate` and `drop_rate` are per data segment sent. `cycle_s` is the
+    mean time between entries of loss recovery, the period of the congestion-avoidance sawtooth; it needs two
+    entries. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `jain` is
+    Jain's index over the goodputs of the run's flows (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
+    are several.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {

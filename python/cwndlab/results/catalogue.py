@@ -1,7 +1,7 @@
-"""The catalogue of a results directory: a row per flow of each planned run, with its summary and where its part is.
+"""The catalogue of a results directory: a row per flow of each planned run, its summary and its part.
 
-It is written once before the first run, when every figure is missing, and again when the runs are over. Nothing in
-it depends on a clock, a machine or the number of workers.
+It is written once before the first run, when every figure is missing, and again when the runs are over.
+Nothing in it depends on a clock, a machine or the number of workers.
 """
 
 import csv
@@ -56,9 +56,9 @@ def run_id(run: PlannedRun) -> str:
 
 def build(header: Header, planned: Sequence[Part], records: Mapping[int, RunRecord]) -> pa.Table:
     """The catalogue of a plan whose runs with `records`, by index, are there."""
-    rows = [row for part in planned for run in part.runs for row in _rows(header, part, run, records.get(run.index))]
-    schema = _schema(header)
-    table = pa.Table.from_pylist(rows, schema=schema)
+    pairs = ((part, run) for part in planned for run in part.runs)
+    rows = [row for part, run in pairs for row in _rows(header, part, run, records.get(run.index))]
+    table = pa.Table.from_pylist(rows, schema=_schema(header))
     return table.replace_schema_metadata({"cwndlab": json.dumps(asdict(header), ensure_ascii=False)})
 
 
@@ -90,7 +90,7 @@ def read(directory: Path) -> tuple[Header, pa.Table]:
 
 
 def write_summary(directory: Path, table: pa.Table) -> None:
-    """Write summary.csv beside the catalogue: a header and a row per flow of each run, a missing figure empty."""
+    """Write summary.csv beside the catalogue: a row per flow of each run, a missing figure empty."""
     columns = summary_columns(table.schema.names)
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
@@ -144,4 +144,7 @@ def _type(figure: str) -> pa.DataType:
 
 
 def _texts(values: list[Any]) -> list[str]:
-    return ["" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
+    return [
+        "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+        for value in values
+    ]

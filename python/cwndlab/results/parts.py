@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,12 +21,17 @@ from cwndlab.results import tables
 RUNS = "runs.jsonl"
 """The file of a part that holds a line per run."""
 
+NAME = re.compile(r"[0-9]+-[0-9]+")
+"""Names of parts: first and last run. Names read from a results directory are checked before they become paths."""
+
 MOST_RUNS = 256
 """Runs in a part at most."""
 
 PART_PACKETS = 4_000_000
-"""Packets after which a part is closed: about a second of simulation, so that a killed sweep loses little and many
-workers end at about the same time, while a sweep of thousands of short runs still makes only tens of files."""
+"""Packets after which a part is closed.
+
+That is about a second of simulation: a killed sweep loses little, and workers end at about the same time,
+while a sweep of thousands of short runs still makes only tens of files."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Part:
 
 
 def cut(runs: Sequence[PlannedRun]) -> list[Part]:
-    """Cut a plan into parts: a property of the plan alone, so that any number of workers writes the same files."""
+    """Cut a plan into parts, by the plan alone: any number of workers writes the same files."""
     groups: list[list[PlannedRun]] = []
     packets = 0
     for run in runs:
@@ -47,9 +53,7 @@ def cut(runs: Sequence[PlannedRun]) -> list[Part]:
         groups[-1].append(run)
         packets += expected_packets(run.scenario)
     digits = len(str(max(len(runs) - 1, 0)))
-    return [
-        Part(f"{group[0].index:0{digits}}-{group[-1].index:0{digits}}", tuple(group)) for group in groups
-    ]
+    return [Part(f"{group[0].index:0{digits}}-{group[-1].index:0{digits}}", tuple(group)) for group in groups]
 
 
 def expected_packets(scenario: dict[str, Any]) -> int:
@@ -73,7 +77,7 @@ class TableRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One line of runs.jsonl: a run as it was carried out. Only here stand clock times and facts of the machine."""
+    """One line of runs.jsonl: a run as it was carried out, with clock times and facts of the machine."""
 
     run_id: int
     repeat: int
@@ -109,6 +113,8 @@ class RunRecord:
         try:
             values = json.loads(line)
             records = {name: TableRecord(**table) for name, table in values.pop("tables").items()}
+            if any("/" in name or not name.endswith(".pcap") for name in values["captures"]):
+                raise ValueError("a capture has a bad name")
             return cls(**values, tables=records)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not the record of a run ({error})") from None
@@ -139,7 +145,9 @@ def read_rows(part: Path, table: str, record: RunRecord) -> pa.Table:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{file}: {reason}; the results are damaged") from None
     if rows.num_rows != kept.rows or rows.schema.names != tables.SCHEMAS[table].names:
-        raise InputError(f"{file}: holds other rows than {RUNS} says of run {record.run_id}; the results are damaged")
+        raise InputError(
+            f"{file}: holds other rows than {RUNS} says of run {record.run_id}; the results are damaged"
+        )
     return rows
 
 
@@ -299,5 +307,3 @@ def replace(path: Path, data: bytes) -> None:
     sync(aside)
     aside.replace(path)
     sync(path.parent)
-
-

@@ -16,15 +16,12 @@ from cwndlab.results.parts import RunRecord
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RunId = int | str
-"""A run: its index in the plan, as a number or text, or its whole `run_id`."""
-
 
 class ResultSet:
     """The results of an experiment, opened from their directory.
 
-    Raises InputError, one line, for a directory that holds no results or damaged ones; parts are read, and damage
-    in them noticed, when they are asked for.
+    Raises InputError, one line, for a directory that holds no results or damaged ones; parts are read, and
+    damage in them noticed, when they are asked for.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -46,8 +43,8 @@ class ResultSet:
     def summary(self) -> pl.DataFrame:
         """A row per flow of each planned run, with the columns of summary.csv; a missing figure is null.
 
-        Swept keys hold their values as text, as the experiment wrote them. `status` is `complete`, `failed` or
-        `missing` (not carried out yet).
+        Swept keys hold their values as text, as the experiment wrote them. `status` is `complete`, `failed`
+        or `missing` (not carried out yet).
         """
         return self._frame.select(catalogue.summary_columns(self._frame.columns))
 
@@ -71,12 +68,13 @@ class ResultSet:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{file}: {error}; the results are damaged") from None
 
-    def series(self, run_id: RunId, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
+    def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
         """One table of one run, of all flows or one.
 
-        `table` is `tcp`, `queue`, `events` or `samples`. The columns are those on disk without `run_id`, but times
-        and rates in floats: `t_s` in s, every other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay integers. A table
-        that was not recorded is empty.
+        `run_id` is the run's whole name or the index in front of it, as a number or text; `table` is `tcp`,
+        `queue`, `events` or `samples`. The columns are those on disk without `run_id`, with times as floats:
+        `t_s` in s, every other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay integers. A table that was not
+        recorded is empty.
 
         Raises InputError for a run, table or flow that does not exist, and for a damaged part.
         """
@@ -90,26 +88,25 @@ class ResultSet:
         frame = _floats(_polars(self._rows(index, table)))
         return frame if flow is None or "flow" not in frame.columns else frame.filter(pl.col("flow") == flow)
 
-    def record(self, run_id: RunId) -> RunRecord:
+    def record(self, run_id: object) -> RunRecord:
         """How a run was carried out: its Scenario, versions, machine, times, warnings, hashes.
 
         Raises InputError when it was not, or its part is damaged.
         """
-        index = self._index(run_id)
-        return self._record(index)
+        return self._record(self._index(run_id))
 
     def records(self) -> Iterator[RunRecord]:
         """The records of all runs that are there, in the order of the plan."""
         for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
             yield from self._part(part).values()
 
-    def captures(self, run_id: RunId) -> list[Path]:
+    def captures(self, run_id: object) -> list[Path]:
         """The pcap files of a run."""
         index = self._index(run_id)
         return [self._directory(index) / name for name in self._record(index).captures]
 
     def verify(self) -> None:
-        """Read every row again and compare with the hashes taken while recording; raises InputError if one differs."""
+        """Read every row again; raises InputError unless all hash to what was recorded."""
         for record in self.records():
             parts.verify(self._directory(record.run_id), record)
 
@@ -131,7 +128,7 @@ class ResultSet:
     def _parts(self) -> dict[str, dict[int, RunRecord]]:
         return {}
 
-    def _index(self, run_id: RunId) -> int:
+    def _index(self, run_id: object) -> int:
         text = str(run_id)
         column = "run_id" if "-" in text else "run_index"
         found = self.runs.filter(pl.col(column).cast(pl.String) == text)
@@ -140,22 +137,30 @@ class ResultSet:
         return int(found["run_index"][0])
 
     def _directory(self, index: int) -> Path:
-        return self.path / "runs" / str(self.runs.filter(pl.col("run_index") == index)["part"][0])
+        return self._place(str(self.runs.filter(pl.col("run_index") == index)["part"][0]))
+
+    def _place(self, part: str) -> Path:
+        if not parts.NAME.fullmatch(part):
+            raise InputError(f"{self.path}: {shown(part)} is no name of a part; the results are damaged")
+        return self.path / "runs" / part
 
     def _part(self, name: str) -> dict[int, RunRecord]:
         if name not in self._parts:
-            self._parts[name] = {
-                record.run_id: record for record in parts.read_records(self.path / "runs" / name)
-            }
+            records = parts.read_records(self._place(name))
+            self._parts[name] = {record.run_id: record for record in records}
         return self._parts[name]
 
     def _record(self, index: int) -> RunRecord:
         row = self.runs.filter(pl.col("run_index") == index)
         if row["status"][0] == MISSING:
-            raise InputError(f"{self.path}: run {row['run_id'][0]} was not carried out; run again with --resume")
+            raise InputError(
+                f"{self.path}: run {row['run_id'][0]} was not carried out; run again with --resume"
+            )
         part = str(row["part"][0])
         if index not in self._part(part):
-            raise InputError(f"{self.path / 'runs' / part}: lacks run {row['run_id'][0]}; the results are damaged")
+            raise InputError(
+                f"{self.path / 'runs' / part}: lacks run {row['run_id'][0]}; the results are damaged"
+            )
         return self._part(part)[index]
 
     def _rows(self, index: int, table: str) -> pa.Table:

@@ -9,6 +9,7 @@ import yaml
 from cwndlab.errors import InputError, shown
 from cwndlab.results import catalogue, parts
 from cwndlab.results.catalogue import Header
+from cwndlab.results.directories import LOCK
 from cwndlab.results.parts import Part, RunRecord
 
 EXPERIMENT = "experiment.yaml"
@@ -21,7 +22,7 @@ def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: st
     """
     if (directory / catalogue.FILE).exists():
         _same(directory, header, cut, experiment)
-    elif resume and any(path.name != ".lock" for path in directory.iterdir()):
+    elif resume and any(path.name != LOCK for path in directory.iterdir()):
         raise InputError(f"{directory}: not a directory of results ({catalogue.FILE} is not there)")
     else:
         catalogue.write(directory, catalogue.build(header, cut, {}))
@@ -57,7 +58,9 @@ def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str)
     if change is None and list(dict.fromkeys(stored)) != planned:
         change = "the same file makes another plan"
     if change is not None:
-        raise InputError(f"{directory}: holds another experiment: {change}; resume with the one it was begun with")
+        raise InputError(
+            f"{directory}: holds another experiment: {change}; resume with the one it was begun with"
+        )
 
 
 def _changes(directory: Path, before: Header, now: Header, experiment: str) -> Iterator[str]:

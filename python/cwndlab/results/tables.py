@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 ROWS_PER_GROUP = 1 << 20
 """Rows in a row group at most.
 
-A run that has fewer is one row group; a longer one is cut at exact multiples, so that what is held in memory stays
-bounded (about 80 MB a table before encoding) and the bytes do not depend on how the testbed cut its batches."""
+A run that has fewer is one row group; a longer one is cut at exact multiples, so that what is held in memory
+stays bounded (about 80 MB a table before encoding) and the bytes do not depend on how the testbed cut its
+batches."""
 
 _NAME = pa.dictionary(pa.int32(), pa.utf8())
 
@@ -85,9 +86,9 @@ def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
 class RowsHash:
     """SHA-256 of a run's rows in one table: what was recorded, whatever wrote it to disk.
 
-    Fed with consecutive slices of `ROWS_PER_GROUP` rows (the last may be shorter). A slice contributes, column by
-    column, which values are null (if any), then the values: little-endian integers with null as 0, or the lengths
-    and the UTF-8 of names.
+    Fed with consecutive slices of `ROWS_PER_GROUP` rows (the last may be shorter). A slice contributes,
+    column by column, which values are null (if any), then the values: little-endian integers with null as 0,
+    or the lengths and the UTF-8 of names.
     """
 
     def __init__(self) -> None:

@@ -21,13 +21,15 @@ class Testbed(Protocol):
         """
 
     def preflight(self, scenario: Mapping[str, Any]) -> None:
-        """Raises ValueError, with one line, if this testbed would refuse the Scenario; carries nothing out."""
+        """Raises ValueError, with one line, if this testbed would refuse the Scenario."""
 
-    def run(self, run_id: int, scenario: Mapping[str, Any], writer: "RunWriter", control: "Control") -> "Outcome":
+    def run(
+        self, run_id: int, scenario: Mapping[str, Any], writer: "RunWriter", control: "Control"
+    ) -> "Outcome":
         """Carry out one run and write its rows; the only call that takes long.
 
-        Raises Cancelled soon after `control.cancelled()` became true, leaving nothing running; any other exception
-        means that this run failed, and says why in one line.
+        Raises CancelledError soon after `control.cancelled()` became true, leaving nothing running; any other
+        exception means that this run failed, and says why in one line.
         """
 
 
@@ -49,7 +51,7 @@ class Control:
     """How a run talks with whoever asked for it."""
 
     cancelled: Callable[[], bool]
-    """Asked every few tens of milliseconds; True: stop and raise Cancelled."""
+    """Asked every few tens of milliseconds; True: stop and raise CancelledError."""
     progress: Callable[[int], None]
     """Told how much of the run is done, in ns of the run's own time, as often as it likes."""
 
@@ -66,5 +68,5 @@ class Outcome:
     """What to check before trusting the run, a line each."""
 
 
-class Cancelled(Exception):
+class CancelledError(Exception):
     """The run was stopped on request; nothing of it counts."""

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from cwndlab import _native
-from cwndlab.testbeds.base import Cancelled, Control, Outcome, RunWriter
+from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 
 EVENTS_PER_STEP = 1 << 18
 """Events between two looks at the cancel flag: some tens of milliseconds, and at most about 20 MB of rows."""
@@ -28,15 +28,25 @@ class Sim:
 
     def run(self, run_id: int, scenario: Mapping[str, Any], writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run to its end in virtual time."""
-        simulation = _native.Simulation(json.dumps(scenario), run_id)
-        over = False
-        while not over:
-            if control.cancelled():
-                raise Cancelled
-            over = simulation.advance(EVENTS_PER_STEP)
-            for table, batch in simulation.take():
-                writer.rows(table, pa.record_batch(batch))
-            for point, data in simulation.captures():
-                writer.capture(point, data)
-            control.progress(simulation.now_ns)
-        return Outcome(summary=json.loads(simulation.summary()))
+        try:
+            return _run(run_id, scenario, writer, control)
+        except BaseException as error:
+            # A panic of the engine arrives as an exception that no `except Exception` sees.
+            if type(error).__name__ == "PanicException":
+                raise RuntimeError(f"the engine failed: {error}") from None
+            raise
+
+
+def _run(run_id: int, scenario: Mapping[str, Any], writer: RunWriter, control: Control) -> Outcome:
+    simulation = _native.Simulation(json.dumps(scenario), run_id)
+    over = False
+    while not over:
+        if control.cancelled():
+            raise CancelledError
+        over = simulation.advance(EVENTS_PER_STEP)
+        for table, batch in simulation.take():
+            writer.rows(table, pa.record_batch(batch))
+        for point, data in simulation.captures():
+            writer.capture(point, data)
+        control.progress(simulation.now_ns)
+    return Outcome(summary=json.loads(simulation.summary()))

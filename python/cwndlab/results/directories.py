@@ -1,0 +1,76 @@
+"""Where results go: a dated directory that is never overwritten, or the one asked for, held by one writer."""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from cwndlab.errors import InputError
+
+LOCK = ".lock"
+"""An empty file that the writer of a results directory holds locked."""
+
+
+def choose(experiment: str, out: Path | None, resume: bool) -> Path:
+    """The directory for the results of an experiment: `out`, or `results/NAME-DATE` below the current one.
+
+    A new one unless `resume`, then `out` or the newest of that experiment. Raises InputError when `out` holds
+    something else, or there is nothing to resume.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).lstrip(".-") or "experiment"
+    try:
+        if out is None:
+            return _newest(Path("results"), name) if resume else _dated(Path("results"), name)
+        out.mkdir(parents=True, exist_ok=True)
+        if not resume and any(path.name != LOCK for path in out.iterdir()):
+            raise InputError(
+                f"{out}: not empty; give another directory, or --resume to complete these results"
+            )
+    except OSError as error:
+        raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
+    return out
+
+
+def _dated(base: Path, name: str) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
+    for again in ["", *(f".{count}" for count in range(1, 1000))]:
+        directory = base / f"{name}-{stamp}{again}"
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        _link(base / "latest", directory.name)
+        return directory
+    raise InputError(f"{base}: a thousand results of {name} in one second")
+
+
+def _link(link: Path, target: str) -> None:
+    aside = link.with_name(f".{link.name}.{os.getpid()}")
+    aside.unlink(missing_ok=True)
+    aside.symlink_to(target)
+    if link.is_dir() and not link.is_symlink():
+        aside.unlink()
+        raise InputError(f"{link}: is a directory of its own, so it cannot point at the newest results")
+    aside.replace(link)
+
+
+def _newest(base: Path, name: str) -> Path:
+    dated = re.compile(re.escape(name) + r"-\d{4}-\d\d-\d\d-\d{6}(\.\d+)?")
+    found = [path for path in base.glob("*") if dated.fullmatch(path.name)]
+    if not found:
+        raise InputError(f"{base}: no results of {name} to resume; give their directory with -o")
+    return max(found)
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold a results directory, so that two runs never write into one; released whenever the process ends."""
+    with (directory / LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{directory}: another cwndlab is writing there") from None
+        yield

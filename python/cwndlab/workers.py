@@ -1,0 +1,276 @@
+"""Carries parts of a plan out, in this process or in spawned workers, each with one part at a time."""
+
+import multiprocessing
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any, Protocol
+
+from cwndlab import testbeds
+from cwndlab.errors import CwndlabError
+from cwndlab.experiment.plan import PlannedRun
+from cwndlab.results import parts
+from cwndlab.results.parts import Part, PartWriter, RunRecord
+from cwndlab.testbeds.base import CancelledError, Control, Testbed
+
+
+class Observer(Protocol):
+    """Is told how far a sweep is."""
+
+    def start(self, runs: int, work: int) -> None:
+        """So many runs and so much work are ahead; work is in arbitrary units."""
+
+    def advance(self, runs: int, work: int) -> None:
+        """So many more runs and so much more work are done."""
+
+
+class StoppedError(CwndlabError):
+    """The sweep was stopped on request; what is whole is kept."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where parts are carried out, and where they go."""
+
+    testbed: str
+    """Name of the testbed; every process makes its own."""
+    runs: Path
+    """The directory that gets the parts."""
+    versions: dict[str, str]
+    """What carries the packets, for the record."""
+
+
+def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) -> None:
+    """Carry out parts on up to `jobs` processes; one job needs no other process.
+
+    Raises StoppedError after SIGINT, when what is not whole has been dropped, and CwndlabError when the disk
+    fails or a worker dies; parts already committed stay.
+    """
+    if min(jobs, len(ahead)) > 1:
+        _Workers(site, observer).carry_out(ahead, jobs)
+        return
+    bed = testbeds.find(site.testbed)
+    try:
+        for part in ahead:
+            carry_out_part(part, bed, site, PartControl(lambda: False, observer.advance))
+    except KeyboardInterrupt:
+        raise StoppedError("interrupted") from None
+    except OSError as error:
+        raise CwndlabError(f"{error.filename or site.runs}: {error.strerror or error}") from None
+
+
+def carry_out_part(part: Part, bed: Testbed, site: Site, control: "PartControl") -> None:
+    """Carry out the runs of one part and commit it; raises CancelledError without a trace of the part."""
+    with PartWriter(site.runs, part.name) as writer:
+        for planned in part.runs:
+            writer.record(_carry_out_run(planned, bed, site.versions, writer, control))
+            control.finished(planned)
+        writer.commit()
+
+
+@dataclass
+class PartControl:
+    """How a part talks with the sweep it belongs to."""
+
+    cancelled: Callable[[], bool]
+    advance: Callable[[int, int], None]
+    """Told of runs finished and of work done since the last call."""
+    _told: int = 0
+
+    def of_run(self, planned: PlannedRun) -> Control:
+        """The control of one run: its own time becomes work."""
+        work, duration = parts.expected_packets(planned.scenario), max(planned.scenario["duration_ns"], 1)
+        return Control(self.cancelled, lambda now_ns: self._tell(0, work * min(now_ns, duration) // duration))
+
+    def finished(self, planned: PlannedRun) -> None:
+        """A run is over, however much of it was told."""
+        self._tell(1, parts.expected_packets(planned.scenario))
+        self._told = 0
+
+    def _tell(self, runs: int, work: int) -> None:
+        if runs or work > self._told:
+            self.advance(runs, work - self._told)
+            self._told = work
+
+
+def _carry_out_run(
+    planned: PlannedRun, bed: Testbed, versions: dict[str, str], writer: PartWriter, control: PartControl
+) -> RunRecord:
+    started, clock = datetime.now(UTC), time.monotonic()
+    files = writer.begin(planned.index)
+    outcome, failure = None, None
+    try:
+        outcome = bed.run(planned.index, planned.scenario, files, control.of_run(planned))
+    except (CancelledError, OSError, MemoryError):
+        raise  # a full disk is no property of the run
+    except Exception as error:  # whatever goes wrong in one run must not take the others with it
+        failure = _one_line(error)
+    return RunRecord(
+        run_id=planned.index,
+        repeat=planned.repeat,
+        cell=planned.cell,
+        scenario_hash=planned.scenario_hash,
+        status="complete" if outcome else "failed",
+        error=failure,
+        warnings=outcome.warnings if outcome else [],
+        notes=list(planned.notes),
+        testbed=bed.name,
+        versions=versions,
+        machine=_machine(),
+        facts=outcome.facts if outcome else {},
+        started=started.isoformat(timespec="seconds"),
+        wall_s=round(time.monotonic() - clock, 3),
+        tables=files.finish(),
+        captures=files.captures,
+        summary=outcome.summary if outcome else None,
+        scenario=planned.scenario,
+    )
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: "Connection[Any, Any]"
+    part: Part
+
+
+class _Workers:
+    """Spawned processes, each with one part at a time; a process that dies takes only its part with it."""
+
+    def __init__(self, site: Site, observer: Observer) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._cancel = self._context.Event()
+        self._site = site
+        self._observer = observer
+        self._working: list[_Worker] = []
+        self._troubles: list[str] = []
+
+    def carry_out(self, ahead: Sequence[Part], jobs: int) -> None:
+        waiting = list(reversed(ahead))
+        try:
+            while self._working or (waiting and not self._troubles):
+                while waiting and len(self._working) < jobs and not self._troubles:
+                    self._start(waiting.pop())
+                self._listen(waiting)
+        except KeyboardInterrupt:
+            self._stop()
+            raise StoppedError("interrupted") from None
+        except BaseException:
+            self._stop()
+            raise
+        if self._troubles:
+            raise CwndlabError("; ".join(self._troubles))
+
+    def _start(self, part: Part) -> None:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=_work,
+            args=(theirs, self._cancel, self._site),
+            name=f"cwndlab part {part.name}",
+            daemon=True,
+        )
+        process.start()
+        theirs.close()
+        ours.send(part)
+        self._working.append(_Worker(process, ours, part))
+
+    def _listen(self, waiting: list[Part]) -> None:
+        for ready in wait([worker.pipe for worker in self._working]):
+            worker = next(worker for worker in self._working if worker.pipe is ready)
+            try:
+                message = worker.pipe.recv()
+            except (EOFError, OSError):
+                self._ended(worker, f"the worker of part {worker.part.name} died ({_cause(worker.process)})")
+                continue
+            match message:
+                case ("advance", int(runs), int(work)):
+                    self._observer.advance(runs, work)
+                case ("done",) if waiting:
+                    worker.part = waiting.pop()
+                    worker.pipe.send(worker.part)
+                case ("done",):
+                    worker.pipe.send(None)
+                    self._ended(worker, None)
+                case ("cancelled",):
+                    self._ended(worker, None)
+                case ("trouble", str(text)):
+                    self._ended(worker, text)
+
+    def _ended(self, worker: _Worker, trouble: str | None) -> None:
+        self._working.remove(worker)
+        worker.process.join()
+        worker.pipe.close()
+        if trouble:
+            self._troubles.append(trouble)
+            self._cancel.set()
+
+    def _stop(self) -> None:
+        """Let every worker drop its part, and wait for them; those that do not listen are ended."""
+        self._cancel.set()
+        for worker in self._working:
+            worker.process.join(timeout=5)
+            if worker.process.is_alive():
+                worker.process.terminate()
+                worker.process.join()
+        self._working.clear()
+
+
+def _cause(process: BaseProcess) -> str:
+    process.join(timeout=5)
+    code = process.exitcode or 0
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _work(pipe: "Connection[Any, Any]", cancel: Event, site: Site) -> None:
+    """What a worker process does: carry out part after part until it is told to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    bed = testbeds.find(site.testbed)
+    part: Part | None = None
+    try:
+        while (part := pipe.recv()) is not None:
+            control = PartControl(cancel.is_set, lambda count, work: pipe.send(("advance", count, work)))
+            carry_out_part(part, bed, site, control)
+            pipe.send(("done",))
+    except CancelledError:
+        pipe.send(("cancelled",))
+    except (EOFError, BrokenPipeError):
+        return  # the parent is gone
+    except OSError as error:
+        pipe.send(("trouble", f"{error.filename or site.runs}: {error.strerror or error}"))
+    except Exception as error:
+        pipe.send(("trouble", f"part {part.name}: {_one_line(error)}" if part else _one_line(error)))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)  # half a part is worth nothing, and whoever resumes must find nobody at work
+
+
+def _machine() -> dict[str, str]:
+    host = platform.uname()
+    return {
+        "host": host.node,
+        "system": f"{host.system} {host.release}",
+        "architecture": host.machine,
+        "python": platform.python_version(),
+        "pyarrow": version("pyarrow"),
+    }
