@@ -5,7 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from cwndlab.errors import ExperimentError
+from cwndlab.experiment import locate, sweep
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.resolve import resolve
+from cwndlab.experiment.schema import Spec
+
+if TYPE_CHECKING:
+    from cwndlab.experiment.experiment import Experiment
+
+MAX_RUNS = 200_000
+"""Most runs of one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,23 @@ class Plan:
     def simulated_ns(self) -> int:
         """Sum of the runs' durations in nanoseconds of their own time."""
         return sum(run.scenario["duration_ns"] for run in self.runs)
+
+
+def make(experiment: Experiment) -> Plan:
+    """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused."""
+    repeat = experiment.spec.repeat
+    count = repeat * prod(len(axis.rows) for axis in experiment.axes)
+    if count > MAX_RUNS:
+        raise ExperimentError(experiment.file, None, "sweep", f"{count} runs", f"at most {MAX_RUNS}")
+    runs: list[PlannedRun] = []
+    for cell in sweep.cells(experiment.tree, experiment.axes):
+        resolved = resolve(locate.check(Spec, cell.tree), cell.tree, catalogue(), experiment.support)
+        for number in range(repeat):
+            scenario = {**resolved.scenario, "repeat": number}
+            digest = scenario_hash(scenario)
+            runs.append(PlannedRun(len(runs), number, cell.values, scenario, digest, resolved.notes))
+    keys = tuple(key for axis in experiment.axes for key in axis.keys)
+    return Plan(experiment.name, keys, repeat, runs)
 
 
 def scenario_hash(scenario: dict[str, Any]) -> str:

@@ -12,7 +12,17 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic.json_schema import WithJsonSchema
 
 from cwndlab.errors import nearest, one_of, shown
@@ -258,7 +268,7 @@ class Nic(Section):
 
     section: ClassVar[str] = "nic"
     rate: Rate | None = _about("rate of the host's own cable, both ways, instead of the network's access rate")
-    tx_queue: PacketCount = _about("transmit queue: packets waiting", 1000)
+    tx_queue: PacketCount | None = _about("transmit queue: packets waiting; default the link's queue, or 1000p")
     tso: Flag = _about("segmentation offload", False)
     tso_max: Size | None = _about("largest super-packet handed to the interface")
     gro: Flag = _about("receive aggregation by the stack (Linux)", False)
@@ -637,10 +647,18 @@ class Link(Section):
     schedule: list[Change] = _about("changes at given times", [])
 
 
+class PartOfLink(Link):
+    """Settings of a link where they differ from another's; written back without defaults."""
+
+    @model_serializer(mode="wrap")
+    def _only_written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if key in self.model_fields_set}
+
+
 class Reversible(Link):
     """A link whose other direction has settings of its own."""
 
-    reverse: Link | None = _about("the other direction; what it does not set is as here, without loss")
+    reverse: PartOfLink | None = _about("the other direction; what it does not set is as here, without loss")
 
 
 class Dumbbell(Section):
@@ -650,9 +668,9 @@ class Dumbbell(Section):
     left: list[Name] = _required("hosts on the left")
     right: list[Name] = _required("hosts on the right")
     access: Link = _about("every host's cable, both ways", Link())
-    access_of: dict[Name, Link] = _about("one host's cable where it differs", {})
+    access_of: dict[Name, PartOfLink] = _about("one host's cable where it differs", {})
     bottleneck: Link = _required("the link from left to right")
-    reverse: Link | None = _about("the link from right to left; what it does not set is as the bottleneck")
+    reverse: PartOfLink | None = _about("the link from right to left; what it does not set is as the bottleneck")
 
 
 class Switch(Section):
@@ -670,7 +688,7 @@ class Star(Section):
     section: ClassVar[str] = "star"
     switch: Switch = _about("the switch", Switch())
     link: Link = _about("every host's cable, both ways", Link())
-    link_of: dict[Name, Link] = _about("one host's cable where it differs", {})
+    link_of: dict[Name, PartOfLink] = _about("one host's cable where it differs", {})
 
 
 class Chain(Section):
@@ -680,7 +698,7 @@ class Chain(Section):
     bottlenecks: list[Reversible] = _required("links between the routers, in order")
     hosts: list[list[Name]] = _required("hosts of each router, in order: one list more than bottlenecks")
     access: Link = _about("every host's cable, both ways", Link())
-    access_of: dict[Name, Link] = _about("one host's cable where it differs", {})
+    access_of: dict[Name, PartOfLink] = _about("one host's cable where it differs", {})
 
 
 class Cable(Reversible):

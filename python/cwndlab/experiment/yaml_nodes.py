@@ -109,7 +109,7 @@ def parse_value(text: str, file: str, *, numbered: bool = True) -> Node | None:
         raise ExperimentError(file, line, "", problem=problem) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if numbered else None
-        found = f"the character U+{ord(error.character):04X}"
+        found = f"the character U+{int(error.character):04X}"
         raise ExperimentError(file, line, "", found, "printable text") from error
 
 

@@ -1,0 +1,110 @@
+"""What the engine knows (stacks, congestion controls, sysctls, queues, losses, apps), as typed data."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sysctl:
+    """A sysctl of a stack: its default and bounds, in the unit that ``about`` names."""
+
+    name: str
+    default: int
+    min: int
+    max: int
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A system and its TCP: ``inferred`` if no recording stands behind it."""
+
+    name: str
+    family: str
+    inferred: bool
+    default_cc: str
+    cc: tuple[str, ...]
+    cc_alias: Mapping[str, str]
+    hz: int
+    ecn: str
+    sysctls: Mapping[str, Sysctl]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of a queue discipline or an app: name as in the experiment file, unit of its value.
+
+    ``default`` is in that unit; None where the parameter has none (it may be absent, or must be given).
+    """
+
+    name: str
+    unit: str
+    default: int | bool | None
+
+    @property
+    def field(self) -> str:
+        """Name of the parameter in a Scenario: the unit is added where the name does not say it."""
+        plain = self.unit in {"bool", "count"} or self.name.endswith(self.unit)
+        return self.name if plain else f"{self.name}_{self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Everything the engine knows, by name."""
+
+    stacks: Mapping[str, Stack]
+    newest: Mapping[str, str]
+    queues: Mapping[str, tuple[Param, ...]]
+    losses: tuple[str, ...]
+    apps: Mapping[str, tuple[Param, ...]]
+
+    def stack_names(self) -> list[str]:
+        """Return every name that ``stack`` accepts: systems with their version, and families for the newest."""
+        return [*self.stacks, *self.newest]
+
+    def stack(self, name: str) -> Stack | None:
+        """Return the stack of that name, the newest of a family, or None."""
+        return self.stacks.get(self.newest.get(name, name))
+
+
+@functools.cache
+def catalogue() -> Catalogue:
+    """Return the engine's catalogue, asked for once."""
+    from cwndlab import _native  # noqa: PLC0415 - the engine is loaded only where it is needed
+
+    return parse(_native.catalogue())
+
+
+def parse(text: str) -> Catalogue:
+    """Return the catalogue of the JSON text that docs/architecture.md defines."""
+    data = json.loads(text)
+    return Catalogue(
+        stacks={entry["name"]: _stack(entry) for entry in data["stacks"]},
+        newest=data["newest"],
+        queues={entry["kind"]: _params(entry) for entry in data["queues"]},
+        losses=tuple(data["losses"]),
+        apps={entry["kind"]: _params(entry) for entry in data["apps"]},
+    )
+
+
+def _stack(entry: dict[str, Any]) -> Stack:
+    return Stack(
+        name=entry["name"],
+        family=entry["family"],
+        inferred=entry["inferred"],
+        default_cc=entry["default_cc"],
+        cc=tuple(entry["cc"]),
+        cc_alias=entry["cc_alias"],
+        hz=entry["hz"],
+        ecn=entry["ecn"],
+        sysctls={sysctl["name"]: Sysctl(**sysctl) for sysctl in entry["sysctls"]},
+    )
+
+
+def _params(entry: dict[str, Any]) -> tuple[Param, ...]:
+    return tuple(Param(param["name"], param["unit"], param.get("default")) for param in entry["params"])

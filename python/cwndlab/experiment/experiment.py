@@ -1,0 +1,74 @@
+"""An experiment: a file that was read and found sound, ready to be planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from cwndlab.errors import InputError, nearest, one_of
+from cwndlab.experiment import locate, plan, sweep, yaml_nodes
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.resolve import resolve
+from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.support import TESTBEDS, Support
+from cwndlab.experiment.yaml_nodes import Mapping
+
+
+def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str = "sim") -> Experiment:
+    """Return the experiment of a file, or of a text of several lines.
+
+    ``overrides`` are ``KEY=VALUE`` with the dotted keys of a sweep, applied in order before anything is
+    checked; overriding a key that an axis sweeps cuts the axis to that value. ``testbed`` decides which
+    keys are carried out. Raises `ExperimentError` for everything that can be seen without planning, which
+    checks the first cell whole.
+    """
+    if testbed not in TESTBEDS:
+        hint = nearest(testbed, TESTBEDS)
+        raise InputError(f"testbed {testbed!r} is not {one_of(TESTBEDS)}" + (f" (hint: {hint})" if hint else ""))
+    if isinstance(path_or_text, str) and "\n" in path_or_text:
+        file, source = "<text>", path_or_text
+    else:
+        file, source = str(path_or_text), yaml_nodes.read_file(Path(path_or_text))
+    tree = yaml_nodes.parse(source, file)
+    axes = sweep.override(tree, sweep.read_axes(tree), overrides)
+    first = next(sweep.cells(tree, axes))
+    spec = locate.check(Spec, first.tree)
+    resolve(spec, first.tree, catalogue(), TESTBEDS[testbed])
+    return Experiment(spec.experiment, file, source, tree, axes, spec, TESTBEDS[testbed])
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment as it stands in its file, overrides applied.
+
+    ``source`` is the file's text as read, ``spec`` the checked content of the first cell.
+    """
+
+    name: str
+    file: str
+    source: str
+    tree: Mapping
+    axes: tuple[sweep.Axis, ...]
+    spec: Spec
+    support: Support
+
+    def plan(self) -> plan.Plan:
+        """Return all runs, every cell of them checked and resolved; raises `ExperimentError`."""
+        return plan.make(self)
+
+    def as_yaml(self) -> str:
+        """Return the experiment as a file, defaults written out and overrides applied; it plans the same runs."""
+        content = self.spec.model_dump(by_alias=True, exclude_none=True)
+        if self.axes:
+            content["sweep"] = [_axis(axis) for axis in self.axes]
+        return yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _axis(axis: sweep.Axis) -> dict[str, object]:
+    columns: dict[str, object] = {
+        key: [yaml_nodes.plain(row[place]) for row in axis.rows] for place, key in enumerate(axis.keys)
+    }
+    return columns if len(columns) == 1 else {"zip": columns}

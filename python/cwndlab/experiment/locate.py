@@ -1,0 +1,127 @@
+"""From a fault in checked data back to the file, line and key of the node it came from."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from cwndlab.errors import ExperimentError, nearest, one_of, shown
+from cwndlab.experiment.units import BadValue
+from cwndlab.experiment.yaml_nodes import Mapping, Node, Place, Scalar, Sequence, describe, plain
+
+Path = tuple[str | int, ...]
+"""Keys and list positions (from 0) that lead to a node."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def check(model: type[Model], tree: Mapping) -> Model:
+    """Return the model of the tree; raises `ExperimentError` for the first fault in the order of lines."""
+    try:
+        return model.model_validate(plain(tree))
+    except ValidationError as error:
+        faults = [_fault(tree, details) for details in error.errors(include_url=False)]
+        raise min(faults, key=lambda fault: fault.line or 0) from None
+
+
+def fault(tree: Mapping, path: Path, bad: BadValue) -> ExperimentError:
+    """Return the error for a bad value at a path: the node's place, or that of the nearest one above it."""
+    if bad.key is not None:
+        path = (*path, bad.key)
+    place = place_of(tree, path)
+    return ExperimentError(
+        place.file, place.line, dotted(tree, path), bad.found, bad.expected, bad.hint, problem=bad.problem
+    )
+
+
+def place_of(tree: Mapping, path: Path) -> Place:
+    """Return where the node at the path stands; where there is none, the nearest one above it."""
+    node: Node = tree
+    place = tree.place
+    for step in path:
+        if isinstance(node, Mapping) and isinstance(step, str) and step in node.items:
+            place = node.key_places[step]
+            node = node.items[step]
+        elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+            place = node.place
+        else:
+            return place
+    return place if isinstance(node, Mapping) or not isinstance(node, Scalar) else node.place
+
+
+def node_at(tree: Mapping, path: Path) -> Node | None:
+    """Return the node at the path, or None."""
+    node: Node | None = tree
+    for step in path:
+        if isinstance(node, Mapping) and isinstance(step, str):
+            node = node.items.get(step)
+        elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+        else:
+            return None
+    return node
+
+
+def dotted(tree: Mapping, path: Path) -> str:
+    """Return the key of a path as a sweep would write it: a list's members by name, or counted from 1."""
+    words = []
+    for depth, step in enumerate(path):
+        words.append(_member(node_at(tree, path[: depth + 1]), step) if isinstance(step, int) else _clean(step))
+    return ".".join(words)
+
+
+def _member(node: Node | None, index: int) -> str:
+    name = node.items.get("name") if isinstance(node, Mapping) else None
+    return _clean(name.text) if isinstance(name, Scalar) and name.text else str(index + 1)
+
+
+def _clean(key: str) -> str:
+    return key if key.isprintable() and len(key) <= 80 and " " not in key else shown(key)
+
+
+def _fault(tree: Mapping, details: ErrorDetails) -> ExperimentError:
+    path = _node_path(tree, details["loc"])
+    context = details.get("ctx", {})
+    bad = context.get("error")
+    if isinstance(bad, BadValue):
+        return fault(tree, path, bad)
+    node = node_at(tree, path)
+    found = describe(node) if node is not None else "nothing"
+    match details["type"]:
+        case "missing":
+            return fault(tree, path, BadValue(problem=f"{shown(str(path[-1]))} is missing here"))
+        case "union_tag_not_found":
+            return fault(tree, path, BadValue(problem="'kind' is missing here"))
+        case "union_tag_invalid":
+            known = [word.strip("' ") for word in context["expected_tags"].split(",")]
+            kind = str(context["tag"])
+            key = "kind" if isinstance(node, Mapping) else None
+            return fault(tree, path, BadValue(shown(kind), one_of(known), nearest(kind, known), key=key))
+        case "list_type":
+            return fault(tree, path, BadValue(found, "a list"))
+        case "dict_type":
+            return fault(tree, path, BadValue(found, "a mapping"))
+        case _:
+            return fault(tree, path, BadValue(found, details["msg"]))
+
+
+def _node_path(tree: Mapping, loc: Path) -> Path:
+    """Drop from pydantic's location what is no key of the file: the tags of unions and its word for keys."""
+    path: list[str | int] = []
+    steps = [step for step in loc if step != "[key]"]
+    for number, step in enumerate(steps):
+        node = node_at(tree, tuple(path))
+        known = isinstance(node, Mapping) and step in node.items
+        known = known or (isinstance(node, Sequence) and isinstance(step, int))
+        last = number == len(steps) - 1
+        if known or (last and isinstance(node, Mapping) and not _is_tag(node, step)):
+            path.append(step)
+    return tuple(path)
+
+
+def _is_tag(node: Mapping, step: str | int) -> bool:
+    kind = node.items.get("kind")
+    return isinstance(kind, Scalar) and kind.text == step

@@ -1,0 +1,581 @@
+"""From one cell of an experiment to its Scenario: every name known, every number an integer, no default left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping as MappingType
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from cwndlab.errors import ExperimentError, nearest, nearest_names, one_of, shown
+from cwndlab.experiment import locate, topology, units
+from cwndlab.experiment.catalogue import Catalogue, Param, Stack
+from cwndlab.experiment.locate import Path
+from cwndlab.experiment.schema import Bulk, Flow, Host, Link, Loss, Nic, Section, Settings, Spec
+from cwndlab.experiment.support import Support
+from cwndlab.experiment.topology import Misplaced, Topology, Wire
+from cwndlab.experiment.units import BadValue, Bdp, Bytes, Packets
+from cwndlab.experiment.yaml_nodes import Mapping
+
+VERSION = 1
+"""Version of the Scenario format that is written."""
+HEADERS = 40
+"""Bytes of an IPv4 and a TCP header without options: MTU less MSS (RFC 879, RFC 6691)."""
+ACK_BYTES = 52
+"""Bytes of an acknowledgement's IP packet: the headers and a timestamp option (RFC 7323)."""
+TX_QUEUE = 1000
+"""Packets of a transmit queue unless the experiment sets it (Linux's txqueuelen)."""
+MAX_FLOWS = 100_000
+"""Most flows of one run, copies included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A Scenario with ``repeat`` 0, and sentences on what resolving decided."""
+
+    scenario: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -> Resolved:
+    """Return the Scenario of a cell; raises `ExperimentError` with the place in ``tree`` of what is wrong."""
+    refused = [
+        locate.fault(tree, path, BadValue(problem=f"not supported by testbed {support.testbed} yet"))
+        for path in support.refused(spec)
+    ]
+    if refused:
+        raise min(refused, key=lambda error: error.line or 0)
+    try:
+        return _Resolver(spec, catalogue, support.testbed).resolve()
+    except Misplaced as misplaced:
+        raise _place(tree, misplaced) from None
+
+
+def _place(tree: Mapping, misplaced: Misplaced) -> ExperimentError:
+    return locate.fault(tree, misplaced.path, misplaced.bad)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """One flow of the run: its model, where it stands, its ends and the wires it takes there and back."""
+
+    name: str
+    model: Flow
+    path: Path
+    from_: str
+    to: str
+    start_ns: int
+    forward: tuple[Wire, ...]
+    back: tuple[Wire, ...]
+
+    @property
+    def base_rtt_ns(self) -> int:
+        """Sum of the delays there and back."""
+        return sum(wire.link.delay for wire in (*self.forward, *self.back))
+
+    @property
+    def empty_rtt_ns(self) -> int:
+        """Base RTT and the transmission of a full-size packet there and an acknowledgement back."""
+        there = sum(_transmission_ns(wire.link, wire.link.mtu) for wire in self.forward)
+        return self.base_rtt_ns + there + sum(_transmission_ns(wire.link, ACK_BYTES) for wire in self.back)
+
+
+@dataclass(slots=True)
+class _Resolver:
+    spec: Spec
+    catalogue: Catalogue
+    testbed: str
+    notes: list[str] = field(default_factory=list)
+
+    def resolve(self) -> Resolved:
+        spec = self.spec
+        for name, host in spec.hosts.items():
+            self.check_host(name, host)
+        everyone = topology.all_copies(spec.hosts)
+        net = topology.expand(spec.network, spec.hosts)
+        self.check_switch()
+        flows = self.flows(net, everyone)
+        links = self.links(net, flows)
+        scenario = {
+            "version": VERSION,
+            "experiment": spec.experiment,
+            "seed": spec.seed,
+            "repeat": 0,
+            "duration_ns": spec.duration,
+            "start_jitter_ns": self.start_jitter(flows),
+            "measure": self.measure(),
+            "record": self.record(net, everyone),
+            "hosts": [self.host(name, host, net) for name, host in everyone.items()],
+            "nodes": [{"name": name} for name in net.nodes],
+            "links": links,
+            "flows": [self.flow(flow) for flow in flows],
+            "schedule": self.schedule(net),
+        }
+        return Resolved(scenario, tuple(self.notes))
+
+    # Hosts
+
+    def check_host(self, name: str, host: Host) -> None:
+        """Check the names in a host against its stack."""
+        stack = self.stack(name)
+        self.cc(host.cc, stack, ("hosts", name, "cc"))
+        self.sysctls(name, host, stack)
+
+    def stack(self, host: str) -> Stack:
+        name = self.spec.hosts[host].stack
+        stack = self.catalogue.stack(name)
+        if stack is None:
+            names = self.catalogue.stack_names()
+            bad = BadValue(shown(name) if name else "nothing", one_of(names), nearest(name, names))
+            raise Misplaced(("hosts", host, "stack"), bad)
+        return stack
+
+    def cc(self, name: str | None, stack: Stack, path: Path) -> str:
+        if name is None:
+            return stack.default_cc
+        own = stack.cc_alias.get(name, name)
+        if own not in stack.cc:
+            raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", nearest(name, stack.cc)))
+        return own
+
+    def sysctls(self, host_name: str, host: Host, stack: Stack) -> dict[str, int]:
+        """Return the host's sysctls as integers, those of three values under ``.min``, ``.default``, ``.max``."""
+        values: dict[str, int] = {}
+        for name, text in host.sysctl.items():
+            path: Path = ("hosts", host_name, "sysctl", name)
+            triple = [f"{name}.{part}" for part in ("min", "default", "max")]
+            if name in stack.sysctls:
+                names = [name]
+            elif triple[0] in stack.sysctls:
+                names = triple
+            else:
+                raise Misplaced(path, self.unknown_sysctl(name, stack))
+            words = text.split()
+            if len(words) != len(names):
+                expected = "three whole numbers: minimum, default, maximum" if len(names) == 3 else "one value"
+                raise Misplaced(path, BadValue(shown(text), expected))
+            for own, word in zip(names, words, strict=True):
+                if own in values:
+                    raise Misplaced(path, BadValue(f"a second value for {own}", "one value for each sysctl"))
+                values[own] = _sysctl_value(word, stack, own, path)
+        return values
+
+    def unknown_sysctl(self, name: str, stack: Stack) -> BadValue:
+        known = list(dict.fromkeys(_without_part(known, stack) for known in stack.sysctls))
+        near = nearest_names(name, known, 3)
+        expected = f"a sysctl that {stack.name} models" + ("" if near else f": {one_of(known)}" if known else "")
+        return BadValue(f"the unknown sysctl {shown(name)}", expected, f"near it: {', '.join(near)}" if near else None)
+
+    def host(self, name: str, host: Host, net: Topology) -> dict[str, Any]:
+        stack = self.stack(_origin(name, self.spec.hosts))
+        own = next((wire for wire in net.wires if wire.from_ == name), None)
+        mtu = own.link.mtu if own else 1500
+        if host.mss is not None and host.mss + HEADERS > mtu:
+            bad = BadValue(shown(str(host.mss)), f"at most {mtu - HEADERS}, as the host's link has an MTU of {mtu}")
+            raise Misplaced(("hosts", _origin(name, self.spec.hosts), "mss"), bad)
+        return {
+            "name": name,
+            "stack": stack.name,
+            "hz": host.hz or stack.hz,
+            "mss": host.mss or mtu - HEADERS,
+            "ecn": host.ecn or stack.ecn,
+            "sysctl": self.sysctls(_origin(name, self.spec.hosts), host, stack),
+            "nic": {
+                "tx_queue": _tx_queue(host.nic),
+                "tso": host.nic.tso,
+                "gro": host.nic.gro,
+                "lro": host.nic.lro,
+            },
+            "ack_every": host.ack_every.segments if host.ack_every else None,
+        }
+
+    # Links
+
+    def check_switch(self) -> None:
+        star = self.spec.network.star
+        if star is None or star.switch.buffer is None:
+            return
+        path: Path = ("network", "star", "switch")
+        for key, on in (("shared", star.switch.shared), ("pause", star.switch.pause)):
+            if on:
+                problem = f"true (the default of shared) is not supported by testbed {self.testbed} yet"
+                raise Misplaced((*path, key), BadValue(problem=problem))
+
+    def links(self, net: Topology, flows: Sequence[_Flow]) -> list[dict[str, Any]]:
+        carried = Counter(wire.name for flow in flows for wire in flow.forward)
+        bottlenecks = _bottlenecks(net, flows, carried)
+        return [self.link(wire, flows, wire.name in bottlenecks) for wire in net.wires]
+
+    def link(self, wire: Wire, flows: Sequence[_Flow], bottleneck: bool) -> dict[str, Any]:
+        link = wire.link
+        return {
+            "name": wire.name,
+            "from": wire.from_,
+            "to": wire.to,
+            "rate_bps": link.rate,
+            "delay_ns": link.delay,
+            "queue": self.queue(wire, flows),
+            "loss": self.loss(link.loss, wire.at("loss")),
+            "duplicate_ppb": link.duplicate,
+            "corrupt_ppb": link.corrupt,
+            "mtu": link.mtu,
+            "overhead": link.overhead,
+            "observe": bottleneck,
+            "bottleneck": bottleneck,
+        }
+
+    def queue(self, wire: Wire, flows: Sequence[_Flow]) -> dict[str, Any]:
+        """Return the queue at a wire's sending end: the host's transmit queue, or the link's discipline."""
+        queue = wire.link.queue
+        nic = wire.host.nic if wire.host else None
+        if nic is not None and (queue is None or nic.tx_queue is not None):
+            return {"kind": "pfifo", "limit_packets": _tx_queue(nic)}
+        buffer = self.spec.network.star.switch.buffer if self.spec.network.star else None
+        if queue is None and buffer is not None:
+            return {"kind": "bfifo", "limit_bytes": buffer}
+        kind = queue.kind if queue else "pfifo"
+        path = wire.at("queue")
+        if kind not in self.catalogue.queues:
+            problem = f"queue {kind} is not supported by testbed {self.testbed} yet"
+            raise Misplaced(path, BadValue(problem=problem, key="kind"))
+        params = self.catalogue.queues[kind]
+        resolved: dict[str, Any] = {"kind": kind}
+        for param in params:
+            value = getattr(queue, param.name, None) if queue else None
+            if isinstance(value, Packets | Bytes | Bdp):
+                value = self.limit(value, param, kind, wire, flows)
+            resolved[param.field] = _in_unit(value, param)
+        if queue is not None:
+            self.refuse_others(queue, params, path, f"queue {kind}")
+        return resolved
+
+    def limit(
+        self, limit: Packets | Bytes | Bdp, param: Param, kind: str, wire: Wire, flows: Sequence[_Flow]
+    ) -> int:
+        """Return a queue limit in the parameter's unit, packets or bytes."""
+        path = (*wire.at("queue"), "limit")
+        packet = wire.link.mtu + wire.link.overhead
+        if isinstance(limit, Bdp):
+            rate, rtt = self.product(limit, wire, flows, path)
+            size = limit.multiple * rate * rtt / (8 * 10**9)
+            count = max(1, int(size / packet)) if param.unit == "packets" else max(packet, int(size))
+            self.notes.append(
+                f"{wire.name}: queue limit {limit} is {count} {param.unit}"
+                f" ({units.format_rate(rate)} x {units.format_time(rtt)} base RTT, packets of {packet} B)"
+            )
+            return count
+        if isinstance(limit, Packets) == (param.unit == "packets"):
+            if limit.count == 0:
+                raise Misplaced(path, BadValue(shown(str(limit)), "a limit above 0"))
+            return limit.count
+        if param.unit == "packets":
+            hint = "bfifo counts bytes" if kind == "pfifo" else None
+            raise Misplaced(path, BadValue(shown(str(limit)), f"packets such as 90p, or 2bdp, for queue {kind}", hint))
+        hint = "pfifo counts packets" if kind == "bfifo" else None
+        raise Misplaced(path, BadValue(shown(str(limit)), f"bytes such as 125KB, or 2bdp, for queue {kind}", hint))
+
+    def product(self, limit: Bdp, wire: Wire, flows: Sequence[_Flow], path: Path) -> tuple[int, int]:
+        """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to.
+
+        The base RTT is the sum of delays there and back, the longest of all flows that send data through
+        the wire; where none does, of those whose acknowledgements take it.
+        """
+        if wire.link.rate is None:
+            raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as this link has no rate"))
+        data = [flow.base_rtt_ns for flow in flows if wire in flow.forward]
+        acks = [flow.base_rtt_ns for flow in flows if wire in flow.back]
+        if not data and not acks:
+            raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as no flow takes this link"))
+        return wire.link.rate, max(data or acks)
+
+    def loss(self, loss: Loss | None, path: Path) -> dict[str, Any] | None:
+        if loss is None:
+            return None
+        ((kind, value),) = loss.written()
+        if kind not in self.catalogue.losses:
+            problem = f"not supported by testbed {self.testbed} yet"
+            raise Misplaced((*path, kind), BadValue(problem=problem))
+        if loss.random is not None:
+            return {"kind": "random", "probability_ppb": loss.random}
+        if loss.nth is not None:
+            nth = loss.nth
+            return {"kind": "nth", "every": nth.every, "packet": nth.packet, "min_payload": nth.min_payload}
+        if loss.gilbert is not None:
+            chain = loss.gilbert
+            return {
+                "kind": "gilbert",
+                "p_ppb": chain.p,
+                "r_ppb": chain.r,
+                "loss_bad_ppb": chain.loss_bad,
+                "loss_good_ppb": chain.loss_good,
+            }
+        if value != sorted(set(value)):
+            raise Misplaced((*path, "list"), BadValue("a list out of order", "packets in ascending order, each once"))
+        return {"kind": "list", "packets": value}
+
+    def schedule(self, net: Topology) -> list[dict[str, Any]]:
+        changes = []
+        for wire in net.wires:
+            for index, change in enumerate(wire.link.schedule):
+                path: Path = (*wire.at("schedule"), index)
+                if change.at >= self.spec.duration:
+                    self.beyond(change.at, (*path, "at"))
+                changes.append(self.change(wire.name, change.at, change.set, (*path, "set")))
+        return sorted(changes, key=lambda entry: int(entry["at_ns"]))
+
+    def change(self, link: str, at: int, new: Settings, path: Path) -> dict[str, Any]:
+        if not new.model_fields_set:
+            raise Misplaced(path, BadValue("nothing", one_of(new.keys())))
+        return {
+            "at_ns": at,
+            "link": link,
+            "rate_bps": new.rate,
+            "delay_ns": new.delay,
+            "loss": self.loss(new.loss, (*path, "loss")),
+            "down": new.down,
+        }
+
+    # Flows
+
+    def flows(self, net: Topology, everyone: MappingType[str, Host]) -> list[_Flow]:
+        ways = _Ways(net)
+        flows: list[_Flow] = []
+        names: set[str] = set()
+        for index, model in enumerate(self.spec.flows):
+            path: Path = ("flows", index)
+            name = model.name or f"f{index + 1}"
+            if name in names:
+                raise Misplaced((*path, "name"), BadValue(f"{shown(name)} again", "a name of its own for each flow"))
+            names.add(name)
+            self.check_flow(model, path)
+            pairs = [pair for pair in self.pairs(model, path, everyone) for _ in range(model.count)]
+            if len(flows) + len(pairs) > MAX_FLOWS:
+                raise Misplaced((*path, "count"), BadValue(f"more than {MAX_FLOWS} flows", "fewer"))
+            for number, (from_, to) in enumerate(pairs):
+                start = model.start + number * model.stagger
+                if start >= self.spec.duration:
+                    self.beyond(start, (*path, "stagger" if number else "start"))
+                flow = _Flow(
+                    name if len(pairs) == 1 else f"{name}.{number + 1}",
+                    model, path, from_, to, start, ways.way(from_, to, path), ways.way(to, from_, path),
+                )  # fmt: skip
+                self.check_packet_size(flow, everyone)
+                flows.append(flow)
+        return flows
+
+    def check_flow(self, flow: Flow, path: Path) -> None:
+        if flow.stop is not None and flow.stop > self.spec.duration:
+            self.beyond(flow.stop, (*path, "stop"))
+        if flow.stop is not None and flow.stop <= flow.start + (flow.count - 1) * flow.stagger:
+            raise Misplaced((*path, "stop"), BadValue(shown(units.format_time(flow.stop)), "a time after every start"))
+        kind = flow.app.kind
+        if kind not in self.catalogue.apps:
+            problem = f"app {kind} is not supported by testbed {self.testbed} yet"
+            raise Misplaced((*path, "app"), BadValue(problem=problem, key="kind"))
+        if flow.bytes is not None and not isinstance(flow.app, Bulk):
+            raise Misplaced((*path, "bytes"), BadValue(f"bytes with app {kind}", "bytes with app bulk only"))
+
+    def pairs(self, flow: Flow, path: Path, everyone: MappingType[str, Host]) -> list[tuple[str, str]]:
+        """Return the ends of a flow, one pair for each copy of its hosts."""
+        froms = self.ends(flow.from_, (*path, "from"), everyone)
+        tos = self.ends(flow.to, (*path, "to"), everyone)
+        if len(froms) > 1 and len(tos) > 1 and len(froms) != len(tos):
+            bad = BadValue(f"{len(tos)} copies of {shown(flow.to)}", f"1 or {len(froms)}, as of {shown(flow.from_)}")
+            raise Misplaced((*path, "to"), bad)
+        size = max(len(froms), len(tos))
+        pairs = list(zip(froms * (size // len(froms)), tos * (size // len(tos)), strict=True))
+        if any(one == other for one, other in pairs):
+            raise Misplaced((*path, "to"), BadValue(shown(flow.to), "another host than from"))
+        return pairs
+
+    def ends(self, name: str, path: Path, everyone: MappingType[str, Host]) -> list[str]:
+        if name in everyone:
+            return [name]
+        if name in self.spec.hosts:
+            return topology.copies(name, self.spec.hosts[name])
+        raise Misplaced(
+            path, BadValue(shown(name), f"a host: {one_of(self.spec.hosts)}", nearest(name, self.spec.hosts))
+        )
+
+    def check_packet_size(self, flow: _Flow, everyone: MappingType[str, Host]) -> None:
+        """Refuse a path whose MTU cannot carry the segments the two ends agree on: nothing fragments here."""
+        mss = min(
+            everyone[end].mss or wires[0].link.mtu - HEADERS
+            for end, wires in ((flow.from_, flow.forward), (flow.to, flow.back))
+        )
+        for wire in flow.forward:
+            if wire.link.mtu < mss + HEADERS:
+                bad = BadValue(
+                    f"an MTU of {wire.link.mtu} on {wire.name}",
+                    f"at least {mss + HEADERS} for segments of {mss} bytes",
+                    f"set mss: {wire.link.mtu - HEADERS} on a host",
+                )
+                raise Misplaced(wire.at("mtu"), bad)
+
+    def flow(self, flow: _Flow) -> dict[str, Any]:
+        sender, receiver = (self.spec.hosts[_origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
+        stack = self.stack(_origin(flow.from_, self.spec.hosts))
+        cc = (
+            self.cc(flow.model.cc, stack, (*flow.path, "cc"))
+            if flow.model.cc
+            else self.cc(sender.cc, stack, ("hosts", _origin(flow.from_, self.spec.hosts), "cc"))
+        )
+        return {
+            "name": flow.name,
+            "from": flow.from_,
+            "to": flow.to,
+            "app": self.app(flow),
+            "start_ns": flow.start_ns,
+            "stop_ns": flow.model.stop,
+            "cc": cc,
+            "sndbuf": _buffer(flow.model.sndbuf or sender.sndbuf),
+            "rcvbuf": _buffer(flow.model.rcvbuf or receiver.rcvbuf),
+        }
+
+    def app(self, flow: _Flow) -> dict[str, Any]:
+        app = flow.model.app
+        params = self.catalogue.apps[app.kind]
+        self.refuse_others(app, params, (*flow.path, "app"), f"app {app.kind}")
+        resolved: dict[str, Any] = {"kind": app.kind}
+        for param in params:
+            resolved[param.field] = _in_unit(getattr(app, param.name, None), param)
+        if isinstance(app, Bulk):
+            resolved["bytes"] = flow.model.bytes
+        return resolved
+
+    def refuse_others(self, section: Section, params: Sequence[Param], path: Path, what: str) -> None:
+        """Refuse a parameter that the schema knows and the engine does not."""
+        known = {"kind", *(param.name for param in params)}
+        for key, _ in section.written():
+            if key not in known:
+                problem = f"{key} of {what} is not supported by testbed {self.testbed} yet"
+                raise Misplaced((*path, key), BadValue(problem=problem))
+
+    # What is measured
+
+    def start_jitter(self, flows: Sequence[_Flow]) -> int:
+        """Return the spread of starts: as written, or one round trip over the emptiest longest path."""
+        if self.spec.start_jitter is not None:
+            return self.spec.start_jitter
+        return max(flow.empty_rtt_ns for flow in flows)
+
+    def measure(self) -> dict[str, int]:
+        window, duration = self.spec.measure, self.spec.duration
+        if window.from_ >= duration:
+            self.beyond(window.from_, ("measure", "from"))
+        to = duration if window.to is None else window.to
+        if to > duration:
+            self.beyond(to, ("measure", "to"))
+        if to <= window.from_:
+            expected = f"a time after from, {units.format_time(window.from_)}"
+            raise Misplaced(("measure", "to"), BadValue(shown(units.format_time(to)), expected))
+        return {"from_ns": window.from_, "to_ns": to}
+
+    def beyond(self, time: int, path: Path) -> None:
+        expected = f"a time within the duration, {units.format_time(self.spec.duration)}"
+        raise Misplaced(path, BadValue(shown(units.format_time(time)), expected))
+
+    def record(self, net: Topology, everyone: MappingType[str, Host]) -> dict[str, Any]:
+        record = self.spec.record
+        captures: dict[str, int] = {}
+        links = [wire.name for wire in net.wires]
+        for index, point in enumerate(record.pcap):
+            path: Path = ("record", "pcap", index, "at")
+            places = list(everyone) if point.at == "*" else [point.at]
+            for place in places:
+                if place not in everyone and place not in links:
+                    near = nearest(place, [*everyone, *links])
+                    raise Misplaced(path, BadValue(shown(place), f"a host or a link: {one_of([*everyone, *links][:20])}", near))
+                captures[place] = point.snaplen
+        return {
+            "tcp": _sampling(record.tcp),
+            "queue": _sampling(record.queue),
+            "pcap": [{"at": place, "snaplen": snaplen} for place, snaplen in captures.items()],
+        }
+
+
+class _Ways:
+    """Routes of a topology, each found once."""
+
+    def __init__(self, net: Topology) -> None:
+        self.wires = {wire.name: wire for wire in net.wires}
+        self.ends = [(wire.name, wire.from_, wire.to) for wire in net.wires]
+        self.found: dict[tuple[str, str], tuple[Wire, ...]] = {}
+
+    def way(self, start: str, end: str, path: Path) -> tuple[Wire, ...]:
+        if (start, end) not in self.found:
+            way = topology.routes(self.ends, start, end)
+            if way is None:
+                raise Misplaced(path, BadValue(problem=f"no links lead from {shown(start)} to {shown(end)}"))
+            self.found[start, end] = tuple(self.wires[name] for name in way)
+        return self.found[start, end]
+
+
+def _bottlenecks(net: Topology, flows: Sequence[_Flow], carried: MappingType[str, int]) -> set[str]:
+    """Return the wires whose utilisation counts: those the topology names that carry data.
+
+    A flow that passes none of these has the slowest wire of its way as bottleneck; among equals the one
+    that carries most flows, then the one nearest to the receiver.
+    """
+    named = {wire.name for wire in net.wires if wire.bottleneck and wire.name in carried}
+    chosen = set(named)
+    for flow in flows:
+        limiting = [
+            (-wire.link.rate, carried[wire.name], place, wire.name)
+            for place, wire in enumerate(flow.forward)
+            if wire.link.rate is not None and wire.bottleneck is not False
+        ]
+        if limiting and not any(wire.name in named for wire in flow.forward):
+            chosen.add(max(limiting)[3])
+    return chosen
+
+
+def _transmission_ns(link: Link, packet: int) -> int:
+    """Return the time a packet of so many IP bytes takes at the link's rate, rounded up."""
+    return 0 if link.rate is None else -((packet + link.overhead) * 8 * 10**9 // -link.rate)
+
+
+def _in_unit(value: object, param: Param) -> object:
+    """Return a parameter's value, or its default, as the Scenario holds it."""
+    if value is None:
+        value = param.default
+    if param.unit == "bool" and value is not None:
+        return bool(value)
+    if isinstance(value, Fraction):
+        return int(value * 10**9)
+    return value
+
+
+def _sampling(value: int | str) -> dict[str, Any]:
+    if value == "off":
+        return {"kind": "off"}
+    return {"kind": "interval", "interval_ns": value} if isinstance(value, int) else {"kind": "per-ack"}
+
+
+def _tx_queue(nic: Nic) -> int:
+    return TX_QUEUE if nic.tx_queue is None else nic.tx_queue
+
+
+def _buffer(value: int | str) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _sysctl_value(word: str, stack: Stack, name: str, path: Path) -> int:
+    sysctl = stack.sysctls[name]
+    value = int(units.parse_bool(word)) if word in {"true", "false", "on", "off"} else int(word)
+    if not sysctl.min <= value <= sysctl.max:
+        raise Misplaced(path, BadValue(shown(word), f"{name} from {sysctl.min} to {sysctl.max}"))
+    return value
+
+
+def _without_part(name: str, stack: Stack) -> str:
+    """Return a sysctl's real name: that of three values without its part."""
+    base, _, part = name.rpartition(".")
+    return base if part in {"min", "default", "max"} and f"{base}.min" in stack.sysctls else name
+
+
+def _origin(copy: str, hosts: MappingType[str, Host]) -> str:
+    """Return the name in the file of a host or one of its copies."""
+    return copy if copy in hosts else copy.rpartition(".")[0]

@@ -1,0 +1,63 @@
+"""Which keys of the schema a testbed carries out; the others are refused, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from cwndlab.experiment.schema import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a testbed publishes: for each section of the schema (`Section.section`) the keys it carries out.
+
+    A section that is not listed is carried out with all its keys.
+    """
+
+    testbed: str
+    keys: Mapping[str, frozenset[str]]
+
+    def refused(self, spec: Section, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+        """Yield the path of every key that the file wrote and the testbed does not carry out."""
+        carried = self.keys.get(spec.section)
+        for key, value in spec.written():
+            if carried is not None and key not in carried:
+                yield (*path, key)
+            else:
+                yield from self._inside(value, (*path, key))
+
+    def _inside(self, value: object, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+        if isinstance(value, Section):
+            yield from self.refused(value, path)
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._inside(item, (*path, index))
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from self._inside(item, (*path, key))
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SIM = Support(
+    "sim",
+    {
+        "experiment": _keys(
+            "experiment description duration hosts network flows repeat seed start_jitter measure record"
+        ),
+        "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic ack_every count"),
+        "nic": _keys("rate tx_queue tso gro lro"),
+        "link": _keys("rate delay queue loss duplicate corrupt mtu overhead schedule reverse"),
+        "cable": _keys(
+            "rate delay queue loss duplicate corrupt mtu overhead schedule reverse name from to one_way bottleneck"
+        ),
+        "change": _keys("rate delay loss down"),
+    },
+)
+"""The simulator. Queue disciplines, losses and apps are those of the engine's catalogue."""
+
+TESTBEDS: Mapping[str, Support] = {"sim": SIM}
+"""What each testbed carries out."""

@@ -1,0 +1,248 @@
+"""Networks of the experiment file expanded to nodes and one-directional wires with stable names."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment.locate import Path
+from cwndlab.experiment.schema import Chain, Dumbbell, Host, Link, Network, Reversible, Star
+from cwndlab.experiment.units import BadValue
+
+_IMPAIRMENTS = frozenset({"loss", "duplicate", "corrupt", "jitter", "schedule", "reverse"})
+"""Settings of a link that its other direction does not inherit."""
+
+
+class Misplaced(Exception):  # noqa: N818 - carries a BadValue to where places are known
+    """A bad value and the path of the node it stands at."""
+
+    def __init__(self, path: Path, bad: BadValue) -> None:  # noqa: D107 - described by the class
+        super().__init__(path, bad)
+        self.path = path
+        self.bad = bad
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One direction of a cable before its numbers are resolved.
+
+    ``sources`` are the sections of the file its settings come from, the most specific first; ``bottleneck``
+    is what the topology says of it, None where nothing is said; ``host`` is the host whose transmit queue
+    stands at its sending end, if one does.
+    """
+
+    name: str
+    from_: str
+    to: str
+    link: Link
+    sources: tuple[tuple[Path, Link], ...]
+    bottleneck: bool | None
+    host: Host | None = None
+
+    def at(self, key: str) -> Path:
+        """Return the path of the section that sets ``key``, with the key."""
+        for path, link in self.sources:
+            if key in link.model_fields_set:
+                return (*path, key)
+        return (*self.sources[-1][0], key)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Nodes between the hosts, and wires in the order of the Scenario."""
+
+    nodes: tuple[str, ...]
+    wires: tuple[Wire, ...]
+
+
+def expand(network: Network, hosts: Mapping[str, Host]) -> Topology:
+    """Return the topology; raises `Misplaced` for hosts that do not exist or are attached twice or never.
+
+    ``hosts`` are those of the file, copies not yet made.
+    """
+    if network.dumbbell is not None:
+        return _dumbbell(network.dumbbell, hosts)
+    if network.chain is not None:
+        return _chain(network.chain, hosts)
+    if network.star is not None:
+        return _star(network.star, hosts)
+    return _general(network, hosts)
+
+
+def copies(name: str, host: Host) -> list[str]:
+    """Return the names of a host's copies: its own, or NAME.1, NAME.2 … where it has a count."""
+    return [name] if host.count == 1 else [f"{name}.{number}" for number in range(1, host.count + 1)]
+
+
+def all_copies(hosts: Mapping[str, Host]) -> dict[str, Host]:
+    """Return every host with its copies, in the order of the file."""
+    return {copy: host for name, host in hosts.items() for copy in copies(name, host)}
+
+
+def routes(wires: Sequence[tuple[str, str, str]], start: str, end: str) -> list[str] | None:
+    """Return the names of the wires from one end to another, or None if there is no way.
+
+    ``wires`` are (name, from, to). The way is the shortest in hops; of equal ones it takes the wire that
+    comes first, seen from the start.
+    """
+    leaving: dict[str, list[tuple[str, str]]] = {}
+    arriving: dict[str, list[str]] = {}
+    for name, from_, to in wires:
+        leaving.setdefault(from_, []).append((name, to))
+        arriving.setdefault(to, []).append(from_)
+    distance = {end: 0}
+    queue = deque([end])
+    while queue:
+        here = queue.popleft()
+        for before in arriving.get(here, []):
+            if before not in distance:
+                distance[before] = distance[here] + 1
+                queue.append(before)
+    if start not in distance:
+        return None
+    way, here = [], start
+    while here != end:
+        name, here = next(
+            (name, to) for name, to in leaving[here] if distance.get(to, len(distance)) == distance[here] - 1
+        )
+        way.append(name)
+    return way
+
+
+def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host]) -> Topology:
+    root: Path = ("network", "dumbbell")
+    _attached_once(hosts, {(*root, "left"): net.left, (*root, "right"): net.right}, root)
+    forward = (((*root, "bottleneck"), net.bottleneck),)
+    back, sources = _other_direction(net.bottleneck, forward, net.reverse, (*root, "reverse"))
+    wires = [
+        Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True),
+        Wire("bottleneck.reverse", "router.right", "router.left", back, sources, bottleneck=True),
+    ]
+    _known(net.access_of, hosts, (*root, "access_of"))
+    for router, names in (("router.left", net.left), ("router.right", net.right)):
+        for name in names:
+            wires += _access(name, hosts[name], router, "access", net.access, net.access_of, root)
+    return Topology(("router.left", "router.right"), tuple(wires))
+
+
+def _chain(net: Chain, hosts: Mapping[str, Host]) -> Topology:
+    root: Path = ("network", "chain")
+    if not net.bottlenecks:
+        raise Misplaced((*root, "bottlenecks"), BadValue("an empty list", "at least one bottleneck"))
+    if len(net.hosts) != len(net.bottlenecks) + 1:
+        expected = f"{len(net.bottlenecks) + 1} lists of hosts, one for each router"
+        raise Misplaced((*root, "hosts"), BadValue(f"{len(net.hosts)} lists", expected))
+    _attached_once(hosts, {(*root, "hosts", place): names for place, names in enumerate(net.hosts)}, root)
+    _known(net.access_of, hosts, (*root, "access_of"))
+    routers = tuple(f"router.{number}" for number in range(1, len(net.hosts) + 1))
+    wires: list[Wire] = []
+    for index, link in enumerate(net.bottlenecks):
+        near, far = routers[index], routers[index + 1]
+        wires += _both_ways(f"bottleneck.{index + 1}", near, far, link, (*root, "bottlenecks", index), bottleneck=True)
+    for router, names in zip(routers, net.hosts, strict=True):
+        for name in names:
+            wires += _access(name, hosts[name], router, "access", net.access, net.access_of, root)
+    return Topology(routers, tuple(wires))
+
+
+def _star(net: Star, hosts: Mapping[str, Host]) -> Topology:
+    root: Path = ("network", "star")
+    _known(net.link_of, hosts, (*root, "link_of"))
+    wires: list[Wire] = []
+    for name, host in hosts.items():
+        wires += _access(name, host, "star.switch", "link", net.link, net.link_of, root)
+    return Topology(("star.switch",), tuple(wires))
+
+
+def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
+    nodes, cables = network.nodes or [], network.links or []
+    everyone = all_copies(hosts)
+    for index, node in enumerate(nodes):
+        if node in hosts or node in nodes[:index]:
+            raise Misplaced(("network", "nodes", index), BadValue(shown(node), "a name that no host or node has yet"))
+    wires: list[Wire] = []
+    for index, cable in enumerate(cables):
+        path: Path = ("network", "links", index)
+        ends = [*everyone, *nodes]
+        for key, end in (("from", cable.from_), ("to", cable.to)):
+            if end not in ends:
+                expected = f"a host or node: {one_of(ends[:20])}"
+                raise Misplaced((*path, key), BadValue(shown(end), expected, nearest(end, ends)))
+        if cable.from_ == cable.to:
+            raise Misplaced((*path, "to"), BadValue(shown(cable.to), "another end than from"))
+        name = cable.name or f"{cable.from_}-{cable.to}"
+        if any(wire.name == name for wire in wires):
+            raise Misplaced(path, BadValue(f"a second link {shown(name)}", "a name of its own", key="name"))
+        if cable.one_way and cable.reverse is not None:
+            raise Misplaced((*path, "reverse"), BadValue("reverse on a one-way link", "one or the other"))
+        pair = _both_ways(name, cable.from_, cable.to, cable, path, cable.bottleneck)
+        wires += [
+            Wire(w.name, w.from_, w.to, w.link, w.sources, w.bottleneck, everyone.get(w.from_))
+            for w in (pair[:1] if cable.one_way else pair)
+        ]
+    return Topology(tuple(nodes), tuple(wires))
+
+
+def _both_ways(
+    name: str, near: str, far: str, link: Reversible, path: Path, bottleneck: bool | None
+) -> tuple[Wire, Wire]:
+    forward = ((path, link),)
+    back, sources = _other_direction(link, forward, link.reverse, (*path, "reverse"))
+    return (
+        Wire(name, near, far, link, forward, bottleneck),
+        Wire(f"{name}.reverse", far, near, back, sources, bottleneck),
+    )
+
+
+def _other_direction(
+    forward: Link, sources: tuple[tuple[Path, Link], ...], reverse: Link | None, path: Path
+) -> tuple[Link, tuple[tuple[Path, Link], ...]]:
+    """Return the link back: as forward without its impairments, then what ``reverse`` sets."""
+    inherited = {key: value for key, value in _set_fields(forward) if key not in _IMPAIRMENTS}
+    if reverse is None:
+        return Link.model_construct(**inherited), sources
+    changed = dict(_set_fields(reverse))
+    return Link.model_construct(**{**inherited, **changed}), ((path, reverse), *sources)
+
+
+def _access(
+    name: str, host: Host, router: str, key: str, common: Link, special: Mapping[str, Link], root: Path
+) -> Iterator[Wire]:
+    """Yield both directions of the cable between each copy of a host and its router."""
+    link, sources = common, (((*root, key), common),)
+    if name in special:
+        own = special[name]
+        link = Link.model_construct(**{**dict(_set_fields(common)), **dict(_set_fields(own))})
+        sources = (((*root, f"{key}_of", name), own), *sources)
+    if host.nic.rate is not None:
+        link = link.model_copy(update={"rate": host.nic.rate})
+    for copy in copies(name, host):
+        yield Wire(f"{key}.{copy}", copy, router, link, sources, bottleneck=None, host=host)
+        yield Wire(f"{key}.{copy}.reverse", router, copy, link, sources, bottleneck=None)
+
+
+def _set_fields(link: Link) -> list[tuple[str, object]]:
+    return [(name, getattr(link, name)) for name in Link.model_fields if name in link.model_fields_set]
+
+
+def _attached_once(hosts: Mapping[str, Host], places: Mapping[Path, list[str]], root: Path) -> None:
+    seen: set[str] = set()
+    for path, names in places.items():
+        for index, name in enumerate(names):
+            if name not in hosts:
+                bad = BadValue(shown(name), f"a host: {one_of(hosts)}", nearest(name, hosts))
+                raise Misplaced((*path, index), bad)
+            if name in seen:
+                raise Misplaced((*path, index), BadValue(f"{shown(name)} again", "each host once"))
+            seen.add(name)
+    for name in hosts:
+        if name not in seen:
+            raise Misplaced(root, BadValue(problem=f"host {shown(name)} is not attached to this network"))
+
+
+def _known(names: Mapping[str, object], hosts: Mapping[str, Host], path: Path) -> None:
+    for name in names:
+        if name not in hosts:
+            raise Misplaced((*path, name), BadValue(shown(name), f"a host: {one_of(hosts)}", nearest(name, hosts)))
