@@ -31,6 +31,9 @@ FORMAT = 1
 MISSING = "missing"
 """Status of a run that was planned and is not there (yet)."""
 
+FAILED = "failed"
+"""Status of a run that was carried out and gave no result."""
+
 _FIRST = ("run_id", "repeat", "flow", "testbed")
 _LAST = ("run_index", "scenario_hash", "part")
 

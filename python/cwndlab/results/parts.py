@@ -22,7 +22,7 @@ RUNS = "runs.jsonl"
 """The file of a part that holds a line per run."""
 
 NAME = re.compile(r"[0-9]+-[0-9]+")
-"""Names of parts: first and last run. Names read from a results directory are checked before they become paths."""
+"""Names of parts: first and last run. Names read from disk are checked before they become paths."""
 
 MOST_RUNS = 256
 """Runs in a part at most."""

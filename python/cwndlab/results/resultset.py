@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cwndlab.errors import InputError, nearest, shown
 from cwndlab.results import catalogue, parts, tables
-from cwndlab.results.catalogue import MISSING, Header
+from cwndlab.results.catalogue import FAILED, MISSING, Header
 from cwndlab.results.parts import RunRecord
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ResultSet:
     @property
     def complete(self) -> bool:
         """Whether every planned run was carried out and did not fail."""
-        return not self.summary["status"].is_in([MISSING, "failed"]).any()
+        return not self.summary["status"].is_in([MISSING, FAILED]).any()
 
     @property
     def experiment(self) -> str:

@@ -1,0 +1,179 @@
+"""The summary as a table for a terminal: as many columns as fit, swept keys first, repeats averaged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from cwndlab.errors import InputError, nearest, shown
+from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY
+from cwndlab.results.resultset import ResultSet
+
+MOST_ROWS = 40
+"""Rows shown unless all are asked for."""
+
+WIDTH = 80
+"""Columns of characters a table fits in unless the terminal is wider."""
+
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class _Head:
+    name: str
+    unit: str = ""
+    factor: float = 1.0
+
+
+_FIGURES: dict[str, _Head] = {
+    "goodput_mbps": _Head("goodput", "Mbit/s"),
+    "utilisation": _Head("util", "%", 100),
+    "retransmit_rate": _Head("retrans", "%", 100),
+    "rtt_p50_ms": _Head("RTT p50", "ms"),
+    "rtt_p95_ms": _Head("RTT p95", "ms"),
+    "cwnd_mean_bytes": _Head("cwnd", "kB", 1e-3),
+    "jain": _Head("Jain"),
+    "fast_recoveries": _Head("recov"),
+    "rtos": _Head("RTOs"),
+    "cycle_s": _Head("cycle", "s"),
+    "queue_delay_p95_ms": _Head("qdelay p95", "ms"),
+    "drop_rate": _Head("drops", "%", 100),
+    "throughput_mbps": _Head("throughput", "Mbit/s"),
+    "ce_marks": _Head("CE marks"),
+    "cwnd_max_bytes": _Head("cwnd max", "kB", 1e-3),
+    "rtt_min_ms": _Head("RTT min", "ms"),
+    "rtt_mean_ms": _Head("RTT mean", "ms"),
+    "rtt_max_ms": _Head("RTT max", "ms"),
+    "limited_cwnd_pct": _Head("by cwnd", "%"),
+    "limited_rwnd_pct": _Head("by rwnd", "%"),
+    "limited_sndbuf_pct": _Head("by sndbuf", "%"),
+    "limited_app_pct": _Head("by app", "%"),
+}
+"""Figures in the order in which they are given room, with what stands above them."""
+
+
+def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, columns: Sequence[str] = ()) -> str:
+    """The summary as lines of text.
+
+    Repeats of a cell are averaged over those there (`n` says how many). What is the same in all rows
+    is said once above them. Without `every`, a long table shows its first rows, and below them the smallest,
+    the median and the largest of each figure over all rows. `columns` names columns of the summary to show,
+    a row per flow of each run, instead of as many as fit in `width` characters; an unknown one raises
+    InputError.
+    """
+    if columns:
+        for name in columns:
+            if name not in results.summary.columns:
+                raise InputError(_unknown(name, results.summary.columns))
+        rows, common, labels, figures = results.summary, list[str](), list(columns), list[str]()
+    else:
+        rows = _cells(results)
+        common, labels = _labels(results, rows)
+        figures = [name for name in _FIGURES if rows[name].count()]
+    cut = not every and rows.height > MOST_ROWS
+    heads = _short([name for name in labels if name not in _FIGURES])
+    grid = [
+        _column(rows[name], _FIGURES.get(name) or _Head(heads[name]), cut=cut, first=place == 0)
+        for place, name in enumerate(labels)
+    ]
+    for name in figures:
+        column = _column(rows[name], _FIGURES[name], cut=cut, first=False)
+        if sum(len(other[0]) + _GAP for other in grid) + len(column[0]) <= width:
+            grid.append(column)
+    lines = ["all rows: " + ", ".join(common)] if common else []
+    lines += [(" " * _GAP).join(cells).rstrip() for cells in zip(*grid, strict=True)]
+    if cut:
+        more = rows.height - MOST_ROWS
+        lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
+    return "\n".join(lines)
+
+
+def _cells(results: ResultSet) -> pl.DataFrame:
+    """A row per cell and flow, the figures averaged over the repeats that are there."""
+    index = pl.col("run_id").str.split("-").list.first().alias("run")
+    there = pl.col("status") != MISSING
+    return (
+        results.summary.with_columns(index)
+        .group_by([*results.keys, "flow", "stack", "cc"], maintain_order=True)
+        .agg(
+            pl.col("run").first(),
+            (there & (pl.col("status") != FAILED)).sum().alias("n"),
+            pl.len().alias("repeats"),
+            pl.col("status").unique(maintain_order=True).str.join("/"),
+            pl.col(*_FIGURES).mean(),
+        )
+    )
+
+
+def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str]]:
+    """What is common to all rows, as text, and the columns that name a row."""
+    swept = {key.rsplit(".", 1)[-1] for key in results.keys}
+    common, labels = [], ["run"] if rows["repeats"].max() == 1 else []
+    labels += results.keys
+    for name in ("flow", "stack", "cc"):
+        if name in swept and name != "flow":
+            continue
+        if rows[name].n_unique() > 1:
+            labels.append(name)
+        elif name != "flow":
+            common.append(f"{name} {rows[name][0]}")
+    if rows["repeats"].max() != 1:
+        labels.append("n")
+    if results.summary["status"].n_unique() > 1 or not results.complete:
+        labels.append("status")
+    return common, labels
+
+
+def _column(values: pl.Series, head: _Head, *, cut: bool, first: bool) -> list[str]:
+    """The cells of a column, all as wide: two lines of head, the rows and, where cut, a few statistics."""
+    numbers = values.dtype.is_numeric() and not first
+    texts = _numbers(values, head.factor) if numbers else ["" if v is None else str(v) for v in values]
+    if cut:
+        ends = (
+            _numbers(values, head.factor, _spread(values))
+            if numbers
+            else list(_SPREAD)
+            if first
+            else [""] * 3
+        )
+        texts = [*texts[:MOST_ROWS], *ends]
+    width = max(map(len, (head.name, head.unit, *texts)))
+    return [text.rjust(width) if numbers else text.ljust(width) for text in (head.name, head.unit, *texts)]
+
+
+_SPREAD = ("min", "median", "max")
+
+
+def _spread(values: pl.Series) -> list[float | None]:
+    found = (values.min(), values.median(), values.max())
+    return [float(value) if isinstance(value, int | float) else None for value in found]
+
+
+def _numbers(
+    values: pl.Series, factor: float, shown_values: Sequence[float | None] | None = None
+) -> list[str]:
+    """Numbers with as many decimals as give the largest of `values` four digits, none where all are whole."""
+    scaled = [value * factor for value in values.drop_nulls()]
+    largest = max(map(abs, scaled), default=0.0)
+    whole = all(value == round(value) for value in scaled)
+    decimals = 0 if whole else max(0, 3 - len(str(int(largest))) + (1 if largest >= 1 else 0))
+    chosen = values.to_list() if shown_values is None else shown_values
+    return ["" if value is None else f"{value * factor:.{decimals}f}" for value in chosen]
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    """The shortest ends of dotted names that tell them apart."""
+    short = {}
+    for name in names:
+        words = name.split(".")
+        ends = [".".join(words[-count:]) for count in range(1, len(words) + 1)]
+        clash = {other for other in names if other != name}
+        short[name] = next(
+            (end for end in ends if not any(other == end or other.endswith("." + end) for other in clash)),
+            name,
+        )
+    return short
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    return f"column: {shown(name)} does not exist; {nearest(name, known) or 'there is ' + ', '.join(known)}"
