@@ -44,8 +44,8 @@ class ExperimentError(InputError):
         key: str,
         found: str | None = None,
         allowed: str | None = None,
-        hint: str | None = None,
         *,
+        hint: str | None = None,
         problem: str | None = None,
     ) -> None:
         self.file = file
@@ -68,7 +68,7 @@ def shown(text: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the hint ``did you mean X?`` for the known word closest to ``word``, or None if none is close."""
+    """Return the hint ``did you mean X?`` for the known word closest to ``word``, None if none is close."""
     close = nearest_names(word, known, 1)
     return f"did you mean {close[0]}?" if close else None
 

@@ -64,7 +64,7 @@ class Catalogue:
     apps: Mapping[str, tuple[Param, ...]]
 
     def stack_names(self) -> list[str]:
-        """Return every name that ``stack`` accepts: systems with their version, and families for the newest."""
+        """Return every name that ``stack`` accepts: systems by version, families for their newest."""
         return [*self.stacks, *self.newest]
 
     def stack(self, name: str) -> Stack | None:
@@ -75,7 +75,7 @@ class Catalogue:
 @functools.cache
 def catalogue() -> Catalogue:
     """Return the engine's catalogue, asked for once."""
-    from cwndlab import _native  # noqa: PLC0415 - the engine is loaded only where it is needed
+    from cwndlab import _native
 
     return parse(_native.catalogue())
 

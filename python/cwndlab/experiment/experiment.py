@@ -27,7 +27,9 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
     """
     if testbed not in TESTBEDS:
         hint = nearest(testbed, TESTBEDS)
-        raise InputError(f"testbed {testbed!r} is not {one_of(TESTBEDS)}" + (f" (hint: {hint})" if hint else ""))
+        raise InputError(
+            f"testbed {testbed!r} is not {one_of(TESTBEDS)}" + (f" (hint: {hint})" if hint else "")
+        )
     if isinstance(path_or_text, str) and "\n" in path_or_text:
         file, source = "<text>", path_or_text
     else:
@@ -60,7 +62,7 @@ class Experiment:
         return plan.make(self)
 
     def as_yaml(self) -> str:
-        """Return the experiment as a file, defaults written out and overrides applied; it plans the same runs."""
+        """Return the experiment as a file that plans the same runs, defaults and overrides written out."""
         content = self.spec.model_dump(by_alias=True, exclude_none=True)
         if self.axes:
             content["sweep"] = [_axis(axis) for axis in self.axes]

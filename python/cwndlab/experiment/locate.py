@@ -32,7 +32,13 @@ def fault(tree: Mapping, path: Path, bad: BadValue) -> ExperimentError:
         path = (*path, bad.key)
     place = place_of(tree, path)
     return ExperimentError(
-        place.file, place.line, dotted(tree, path), bad.found, bad.expected, bad.hint, problem=bad.problem
+        place.file,
+        place.line,
+        dotted(tree, path),
+        bad.found,
+        bad.expected,
+        hint=bad.hint,
+        problem=bad.problem,
     )
 
 
@@ -69,7 +75,10 @@ def dotted(tree: Mapping, path: Path) -> str:
     """Return the key of a path as a sweep would write it: a list's members by name, or counted from 1."""
     words = []
     for depth, step in enumerate(path):
-        words.append(_member(node_at(tree, path[: depth + 1]), step) if isinstance(step, int) else _clean(step))
+        if isinstance(step, int):
+            words.append(_member(node_at(tree, path[: depth + 1]), step))
+        else:
+            words.append(_clean(step))
     return ".".join(words)
 
 
@@ -88,24 +97,30 @@ def _fault(tree: Mapping, details: ErrorDetails) -> ExperimentError:
     bad = context.get("error")
     if isinstance(bad, BadValue):
         return fault(tree, path, bad)
-    node = node_at(tree, path)
+    return fault(tree, path, _translated(details, node_at(tree, path)))
+
+
+def _translated(details: ErrorDetails, node: Node | None) -> BadValue:
+    """Return what pydantic itself found wrong, in our words."""
     found = describe(node) if node is not None else "nothing"
+    context = details.get("ctx", {})
     match details["type"]:
         case "missing":
-            return fault(tree, path, BadValue(problem=f"{shown(str(path[-1]))} is missing here"))
+            bad = BadValue(problem=f"{shown(str(details['loc'][-1]))} is missing here")
         case "union_tag_not_found":
-            return fault(tree, path, BadValue(problem="'kind' is missing here"))
+            bad = BadValue(problem="'kind' is missing here")
         case "union_tag_invalid":
             known = [word.strip("' ") for word in context["expected_tags"].split(",")]
             kind = str(context["tag"])
             key = "kind" if isinstance(node, Mapping) else None
-            return fault(tree, path, BadValue(shown(kind), one_of(known), nearest(kind, known), key=key))
+            bad = BadValue(shown(kind), one_of(known), nearest(kind, known), key=key)
         case "list_type":
-            return fault(tree, path, BadValue(found, "a list"))
+            bad = BadValue(found, "a list")
         case "dict_type":
-            return fault(tree, path, BadValue(found, "a mapping"))
+            bad = BadValue(found, "a mapping")
         case _:
-            return fault(tree, path, BadValue(found, details["msg"]))
+            bad = BadValue(found, details["msg"])
+    return bad
 
 
 def _node_path(tree: Mapping, loc: Path) -> Path:

@@ -41,9 +41,9 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All runs of an experiment: cells in the order of the sweep (the last axis changes fastest), repeats inside.
+    """All runs of an experiment: cells in the order of the sweep, the last axis changing fastest.
 
-    ``keys`` are the swept keys in order, ``repeat`` the repeats of each cell.
+    ``keys`` are the swept keys in order, ``repeat`` the repeats of each cell, which follow each other.
     """
 
     experiment: str

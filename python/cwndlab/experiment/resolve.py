@@ -1,4 +1,4 @@
-"""From one cell of an experiment to its Scenario: every name known, every number an integer, no default left."""
+"""From one cell of an experiment to its Scenario: every name known, all numbers integers, no default left."""
 
 from __future__ import annotations
 
@@ -137,11 +137,13 @@ class _Resolver:
             return stack.default_cc
         own = stack.cc_alias.get(name, name)
         if own not in stack.cc:
-            raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", nearest(name, stack.cc)))
+            raise Misplaced(
+                path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", nearest(name, stack.cc))
+            )
         return own
 
     def sysctls(self, host_name: str, host: Host, stack: Stack) -> dict[str, int]:
-        """Return the host's sysctls as integers, those of three values under ``.min``, ``.default``, ``.max``."""
+        """Return the host's sysctls as integers; three values become ``.min``, ``.default``, ``.max``."""
         values: dict[str, int] = {}
         for name, text in host.sysctl.items():
             path: Path = ("hosts", host_name, "sysctl", name)
@@ -154,7 +156,9 @@ class _Resolver:
                 raise Misplaced(path, self.unknown_sysctl(name, stack))
             words = text.split()
             if len(words) != len(names):
-                expected = "three whole numbers: minimum, default, maximum" if len(names) == 3 else "one value"
+                expected = (
+                    "three whole numbers: minimum, default, maximum" if len(names) == 3 else "one value"
+                )
                 raise Misplaced(path, BadValue(shown(text), expected))
             for own, word in zip(names, words, strict=True):
                 if own in values:
@@ -165,15 +169,21 @@ class _Resolver:
     def unknown_sysctl(self, name: str, stack: Stack) -> BadValue:
         known = list(dict.fromkeys(_without_part(known, stack) for known in stack.sysctls))
         near = nearest_names(name, known, 3)
-        expected = f"a sysctl that {stack.name} models" + ("" if near else f": {one_of(known)}" if known else "")
-        return BadValue(f"the unknown sysctl {shown(name)}", expected, f"near it: {', '.join(near)}" if near else None)
+        expected = f"a sysctl that {stack.name} models" + (
+            "" if near else f": {one_of(known)}" if known else ""
+        )
+        return BadValue(
+            f"the unknown sysctl {shown(name)}", expected, f"near it: {', '.join(near)}" if near else None
+        )
 
     def host(self, name: str, host: Host, net: Topology) -> dict[str, Any]:
         stack = self.stack(_origin(name, self.spec.hosts))
         own = next((wire for wire in net.wires if wire.from_ == name), None)
         mtu = own.link.mtu if own else 1500
         if host.mss is not None and host.mss + HEADERS > mtu:
-            bad = BadValue(shown(str(host.mss)), f"at most {mtu - HEADERS}, as the host's link has an MTU of {mtu}")
+            bad = BadValue(
+                shown(str(host.mss)), f"at most {mtu - HEADERS}, as the host's link has an MTU of {mtu}"
+            )
             raise Misplaced(("hosts", _origin(name, self.spec.hosts), "mss"), bad)
         return {
             "name": name,
@@ -272,9 +282,13 @@ class _Resolver:
             return limit.count
         if param.unit == "packets":
             hint = "bfifo counts bytes" if kind == "pfifo" else None
-            raise Misplaced(path, BadValue(shown(str(limit)), f"packets such as 90p, or 2bdp, for queue {kind}", hint))
+            raise Misplaced(
+                path, BadValue(shown(str(limit)), f"packets such as 90p, or 2bdp, for queue {kind}", hint)
+            )
         hint = "pfifo counts packets" if kind == "bfifo" else None
-        raise Misplaced(path, BadValue(shown(str(limit)), f"bytes such as 125KB, or 2bdp, for queue {kind}", hint))
+        raise Misplaced(
+            path, BadValue(shown(str(limit)), f"bytes such as 125KB, or 2bdp, for queue {kind}", hint)
+        )
 
     def product(self, limit: Bdp, wire: Wire, flows: Sequence[_Flow], path: Path) -> tuple[int, int]:
         """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to.
@@ -312,7 +326,9 @@ class _Resolver:
                 "loss_good_ppb": chain.loss_good,
             }
         if value != sorted(set(value)):
-            raise Misplaced((*path, "list"), BadValue("a list out of order", "packets in ascending order, each once"))
+            raise Misplaced(
+                (*path, "list"), BadValue("a list out of order", "packets in ascending order, each once")
+            )
         return {"kind": "list", "packets": value}
 
     def schedule(self, net: Topology) -> list[dict[str, Any]]:
@@ -327,7 +343,7 @@ class _Resolver:
 
     def change(self, link: str, at: int, new: Settings, path: Path) -> dict[str, Any]:
         if not new.model_fields_set:
-            raise Misplaced(path, BadValue("nothing", one_of(new.keys())))
+            raise Misplaced(path, BadValue("nothing", one_of(new.known_keys())))
         return {
             "at_ns": at,
             "link": link,
@@ -347,7 +363,9 @@ class _Resolver:
             path: Path = ("flows", index)
             name = model.name or f"f{index + 1}"
             if name in names:
-                raise Misplaced((*path, "name"), BadValue(f"{shown(name)} again", "a name of its own for each flow"))
+                raise Misplaced(
+                    (*path, "name"), BadValue(f"{shown(name)} again", "a name of its own for each flow")
+                )
             names.add(name)
             self.check_flow(model, path)
             pairs = [pair for pair in self.pairs(model, path, everyone) for _ in range(model.count)]
@@ -369,7 +387,9 @@ class _Resolver:
         if flow.stop is not None and flow.stop > self.spec.duration:
             self.beyond(flow.stop, (*path, "stop"))
         if flow.stop is not None and flow.stop <= flow.start + (flow.count - 1) * flow.stagger:
-            raise Misplaced((*path, "stop"), BadValue(shown(units.format_time(flow.stop)), "a time after every start"))
+            raise Misplaced(
+                (*path, "stop"), BadValue(shown(units.format_time(flow.stop)), "a time after every start")
+            )
         kind = flow.app.kind
         if kind not in self.catalogue.apps:
             problem = f"app {kind} is not supported by testbed {self.testbed} yet"
@@ -382,7 +402,9 @@ class _Resolver:
         froms = self.ends(flow.from_, (*path, "from"), everyone)
         tos = self.ends(flow.to, (*path, "to"), everyone)
         if len(froms) > 1 and len(tos) > 1 and len(froms) != len(tos):
-            bad = BadValue(f"{len(tos)} copies of {shown(flow.to)}", f"1 or {len(froms)}, as of {shown(flow.from_)}")
+            bad = BadValue(
+                f"{len(tos)} copies of {shown(flow.to)}", f"1 or {len(froms)}, as of {shown(flow.from_)}"
+            )
             raise Misplaced((*path, "to"), bad)
         size = max(len(froms), len(tos))
         pairs = list(zip(froms * (size // len(froms)), tos * (size // len(tos)), strict=True))
@@ -487,7 +509,10 @@ class _Resolver:
             for place in places:
                 if place not in everyone and place not in links:
                     near = nearest(place, [*everyone, *links])
-                    raise Misplaced(path, BadValue(shown(place), f"a host or a link: {one_of([*everyone, *links][:20])}", near))
+                    raise Misplaced(
+                        path,
+                        BadValue(shown(place), f"a host or a link: {one_of([*everyone, *links][:20])}", near),
+                    )
                 captures[place] = point.snaplen
         return {
             "tcp": _sampling(record.tcp),

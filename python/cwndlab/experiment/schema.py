@@ -40,7 +40,9 @@ MAX_TIME_NS = 10**16
 # Leaves -----------------------------------------------------------------------------------------------
 
 
-def _leaf(parse: Callable[[str], Any], write: Callable[[Any], Any], schema: dict[str, Any]) -> tuple[Any, ...]:
+def _leaf(
+    parse: Callable[[str], Any], write: Callable[[Any], Any], schema: dict[str, Any]
+) -> tuple[Any, ...]:
     """Annotations of a leaf: parsed from text, written back as text, described to editors."""
 
     def validate(value: object) -> Any:
@@ -51,19 +53,26 @@ def _leaf(parse: Callable[[str], Any], write: Callable[[Any], Any], schema: dict
     return PlainValidator(validate), PlainSerializer(write), WithJsonSchema(schema)
 
 
-def _quantity(parse: Callable[[str], int], write: Callable[[int], str], names: dict[str, int], what: str) -> Any:
+def _quantity(
+    parse: Callable[[str], int], write: Callable[[int], str], names: dict[str, int], what: str
+) -> Any:
     pattern = f"^{units.NUMBER} ?({'|'.join(names)})$"
     return _leaf(parse, write, {"type": "string", "pattern": pattern, "description": what})
 
 
 def _name(text: str) -> str:
     if not NAME.fullmatch(text):
-        raise BadValue(units.shown(text) if text else "nothing", "a name: " + NAME_RULE)
+        raise BadValue(shown(text) if text else "nothing", "a name: " + NAME_RULE)
     return text
 
 
 def _integer(low: int, high: int) -> Any:
-    schema = {"type": "integer", "minimum": low, "maximum": high, "description": f"a whole number from {low} to {high}"}
+    schema = {
+        "type": "integer",
+        "minimum": low,
+        "maximum": high,
+        "description": f"a whole number from {low} to {high}",
+    }
     return _leaf(lambda text: units.parse_integer(text, low, high), int, schema)
 
 
@@ -85,7 +94,7 @@ def _word(*words: str) -> Any:
 
     def parse(text: str) -> str:
         if text not in words:
-            raise BadValue(units.shown(text) if text else "nothing", one_of(words), nearest(text, words))
+            raise BadValue(shown(text) if text else "nothing", one_of(words), nearest(text, words))
         return text
 
     return _leaf(parse, str, {"enum": list(words), "description": one_of(words)})
@@ -94,7 +103,7 @@ def _word(*words: str) -> Any:
 def _packets(text: str) -> int:
     limit = units.parse_limit(text) if text else None
     if not isinstance(limit, units.Packets):
-        raise BadValue(units.shown(text) if text else "nothing", "a number of packets such as 1000p")
+        raise BadValue(shown(text) if text else "nothing", "a number of packets such as 1000p")
     return limit.count
 
 
@@ -111,7 +120,7 @@ def _sampling(text: str, each: str) -> int | str:
     if text in {"off", each}:
         return text
     if not text[:1].isdigit():
-        raise BadValue(units.shown(text) if text else "nothing", f"{each}, off or an interval such as 10ms",
+        raise BadValue(shown(text) if text else "nothing", f"{each}, off or an interval such as 10ms",
                        nearest(text, ["off", each]))  # fmt: skip
     interval = units.parse_time(text)
     if interval == 0:
@@ -134,26 +143,32 @@ def _free_text(text: str) -> str:
 
 def _address(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,254}", text, re.ASCII):
-        raise BadValue(units.shown(text) if text else "nothing", "a host name or an IP address")
+        raise BadValue(shown(text) if text else "nothing", "a host name or an IP address")
     return text
 
 
 def _sysctl_value(text: str) -> str:
     if not re.fullmatch(r"-?[0-9]{1,19}(\s+-?[0-9]{1,19}){0,2}|true|false|on|off", text, re.ASCII):
-        raise BadValue(units.shown(text) if text else "nothing", "a whole number, true, false or three whole numbers")
+        raise BadValue(
+            shown(text) if text else "nothing", "a whole number, true, false or three whole numbers"
+        )
     return " ".join(text.split())
 
 
 def _shape(value: object) -> str:
     if isinstance(value, str):
-        return units.shown(value) if value else "nothing"
+        return shown(value) if value else "nothing"
     return "a list" if isinstance(value, list) else "a mapping"
 
 
 def _sampling_leaf(each: str) -> Any:
     schema = {"type": "string", "pattern": f"^(off|{each}|{units.NUMBER} ?({'|'.join(units.TIMES)}))$",
               "description": f"{each}, off or an interval such as 10ms"}  # fmt: skip
-    return _leaf(lambda text: _sampling(text, each), lambda v: v if isinstance(v, str) else units.format_time(v), schema)
+    return _leaf(
+        lambda text: _sampling(text, each),
+        lambda v: v if isinstance(v, str) else units.format_time(v),
+        schema,
+    )
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
@@ -165,36 +180,42 @@ ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}(\.[1-9][0-9]{0,4})?", re.
 
 def _endpoint(text: str) -> str:
     if not ENDPOINT.fullmatch(text):
-        raise BadValue(units.shown(text) if text else "nothing", "the name of a host")
+        raise BadValue(shown(text) if text else "nothing", "the name of a host")
     return text
 
 
-Name = Annotated[str, *_leaf(_name, str, {"type": "string", "pattern": f"^{NAME.pattern}$", "description": NAME_RULE})]
+Name = Annotated[
+    str, *_leaf(_name, str, {"type": "string", "pattern": f"^{NAME.pattern}$", "description": NAME_RULE})
+]
 Endpoint = Annotated[
     str,
-    *_leaf(_endpoint, str, {"type": "string", "pattern": f"^{ENDPOINT.pattern}$", "description": "a host's name"}),
+    *_leaf(
+        _endpoint, str, {"type": "string", "pattern": f"^{ENDPOINT.pattern}$", "description": "a host's name"}
+    ),
 ]
 Text = Annotated[str, *_leaf(_free_text, str, {"type": "string", "description": "free text"})]
 Word = Annotated[str, *_leaf(_free_text, str, {"type": "string", "description": "a name the engine knows"})]
-Address = Annotated[str, *_leaf(_address, str, {"type": "string", "description": "a host name or an IP address"})]
+Address = Annotated[
+    str, *_leaf(_address, str, {"type": "string", "description": "a host name or an IP address"})
+]
 SysctlValue = Annotated[
     str,
     *_leaf(_sysctl_value, str, {"type": ["integer", "boolean", "string"], "description": "a sysctl's value"}),
 ]
 Flag = Annotated[bool, *_leaf(units.parse_bool, bool, {"type": "boolean", "description": "true or false"})]
-Rate = Annotated[
-    int, *_quantity(units.parse_rate, units.format_rate, units.RATES, "a rate such as 10mbit")
-]
+Rate = Annotated[int, *_quantity(units.parse_rate, units.format_rate, units.RATES, "a rate such as 10mbit")]
 Time = Annotated[int, *_quantity(units.parse_time, units.format_time, units.TIMES, "a time such as 40ms")]
 Interval = Annotated[int, *_quantity(_above_zero, units.format_time, units.TIMES, "a time above 0")]
 Size = Annotated[int, *_quantity(units.parse_size, units.format_size, units.SIZES, "a size such as 600KB")]
-Share = Annotated[int, *_quantity(units.parse_share, units.format_share, units.PERCENT, "a percentage such as 1%")]
+Share = Annotated[
+    int, *_quantity(units.parse_share, units.format_share, units.PERCENT, "a percentage such as 1%")
+]
 PacketCount = Annotated[
     int, *_quantity(_packets, lambda count: f"{count}p", {"p": 1}, "a number of packets such as 1000p")
 ]
 QueueLimit = Annotated[
     Limit,
-    *_quantity(units.parse_limit, str, {"p": 1, "bdp": 1, **units.SIZES}, "a limit: 90p, 125KB or 2bdp"),  # type: ignore[arg-type]
+    *_quantity(units.parse_limit, str, {"p": 1, "bdp": 1, **units.SIZES}, "a limit: 90p, 125KB or 2bdp"),
 ]
 Buffer = Annotated[
     int | Literal["auto"],
@@ -210,7 +231,9 @@ Buffer = Annotated[
 ]
 Factor = Annotated[
     Fraction,
-    *_leaf(units.parse_factor, units.format_factor, {"type": "number", "description": "a number such as 0.5"}),
+    *_leaf(
+        units.parse_factor, units.format_factor, {"type": "number", "description": "a number such as 0.5"}
+    ),
 ]
 
 
@@ -227,14 +250,19 @@ class Section(BaseModel):
     @classmethod
     def _known_keys(cls, value: Any) -> Any:
         if not isinstance(value, dict):
-            raise BadValue(_shape(value), f"a mapping with {one_of(cls.keys())}")
+            raise BadValue(_shape(value), f"a mapping with {one_of(cls.known_keys())}")
         for key in value:
-            if key not in cls.keys():
-                raise BadValue(f"the unknown key {shown(key)}", one_of(cls.keys()), nearest(key, cls.keys()), key=key)
+            if key not in cls.known_keys():
+                raise BadValue(
+                    f"the unknown key {shown(key)}",
+                    one_of(cls.known_keys()),
+                    nearest(key, cls.known_keys()),
+                    key=key,
+                )
         return value
 
     @classmethod
-    def keys(cls) -> list[str]:
+    def known_keys(cls) -> list[str]:
         """Return the keys a file may use here, in order."""
         return [spec.alias or name for name, spec in cls.model_fields.items()]
 
@@ -267,8 +295,12 @@ class Nic(Section):
     """A host's network interface."""
 
     section: ClassVar[str] = "nic"
-    rate: Rate | None = _about("rate of the host's own cable, both ways, instead of the network's access rate")
-    tx_queue: PacketCount | None = _about("transmit queue: packets waiting; default the link's queue, or 1000p")
+    rate: Rate | None = _about(
+        "rate of the host's own cable, both ways, instead of the network's access rate"
+    )
+    tx_queue: PacketCount | None = _about(
+        "transmit queue: packets waiting; default the link's queue, or 1000p"
+    )
     tso: Flag = _about("segmentation offload", False)
     tso_max: Size | None = _about("largest super-packet handed to the interface")
     gro: Flag = _about("receive aggregation by the stack (Linux)", False)
@@ -313,13 +345,19 @@ class NthLoss(Section):
 
     section: ClassVar[str] = "nth"
     every: Annotated[int, *_integer(1, 1_000_000_000)] = _required("period in packets")
-    packet: Annotated[int, *_integer(0, 999_999_999)] = _about("which of the period is lost; 0 is the first", 0)
-    min_payload: Annotated[int, *_bytes(0, 65535)] = _about("count only packets with so many payload bytes", 0)
+    packet: Annotated[int, *_integer(0, 999_999_999)] = _about(
+        "which of the period is lost; 0 is the first", 0
+    )
+    min_payload: Annotated[int, *_bytes(0, 65535)] = _about(
+        "count only packets with so many payload bytes", 0
+    )
 
     @model_validator(mode="after")
     def _within_period(self) -> NthLoss:
         if self.packet >= self.every:
-            raise BadValue(shown(str(self.packet)), f"a packet of the period: 0 to {self.every - 1}", key="packet")
+            raise BadValue(
+                shown(str(self.packet)), f"a packet of the period: 0 to {self.every - 1}", key="packet"
+            )
         return self
 
 
@@ -340,7 +378,7 @@ class _OneOf(Section):
     def _exactly_one(self) -> _OneOf:
         if len(self.model_fields_set) != 1:
             found = " and ".join(key for key, _ in self.written()) or "nothing"
-            raise BadValue(found, f"exactly {one_of(self.keys())}")
+            raise BadValue(found, f"exactly {one_of(self.known_keys())}")
         return self
 
 
@@ -419,7 +457,9 @@ class Host(Section):
     """An end host."""
 
     section: ClassVar[str] = "host"
-    stack: Word = _required("operating system: freebsd-9.2, linux-6.8, freebsd-15-current/rack, or just linux")
+    stack: Word = _required(
+        "operating system: freebsd-9.2, linux-6.8, freebsd-15-current/rack, or just linux"
+    )
     cc: Word | None = _about("congestion control as the system names it; default the system's")
     sndbuf: Buffer = _about("SO_SNDBUF of its sockets; auto is autotuning within the sysctls", "auto")
     rcvbuf: Buffer = _about("SO_RCVBUF of its sockets; auto is autotuning within the sysctls", "auto")
@@ -546,14 +586,21 @@ class Cake(Section):
         Annotated[
             str,
             *_word(
-                "flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost", "triple-isolate"
+                "flowblind",
+                "srchost",
+                "dsthost",
+                "hosts",
+                "flows",
+                "dual-srchost",
+                "dual-dsthost",
+                "triple-isolate",
             ),
         ]
         | None
     ) = _about("fairness between flows and hosts")
-    diffserv: Annotated[str, *_word("besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8")] | None = _about(
-        "priority layers"
-    )
+    diffserv: (
+        Annotated[str, *_word("besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8")] | None
+    ) = _about("priority layers")
     ack_filter: Flag | None = _about("thin out acknowledgements")
     split_gso: Flag | None = _about("split super-packets")
     memlimit: Size | None = _about("memory of all queues")
@@ -602,7 +649,9 @@ class Shaper(Section):
     """What limits a link besides a plain rate."""
 
     section: ClassVar[str] = "shaper"
-    kind: Annotated[str, *_word("tbf", "policer", "trace")] = _required("token bucket, policer or mahimahi trace")
+    kind: Annotated[str, *_word("tbf", "policer", "trace")] = _required(
+        "token bucket, policer or mahimahi trace"
+    )
     rate: Rate | None = _about("rate of the tokens")
     burst: Size | None = _about("size of the bucket")
     file: Text | None = _about("trace file, beside the experiment")
@@ -641,7 +690,7 @@ class Link(Section):
     shaper: Shaper | None = _about("token bucket, policer or trace instead of a plain rate")
     mtu: Annotated[int, *_bytes(576, 65535)] = _about("largest IP packet", 1500)
     overhead: Annotated[int, *_bytes(0, 1000)] = _about(
-        "bytes added to an IP packet where a rate or a byte limit counts it: 14 as tc counts Ethernet, 38 on the wire",
+        "bytes added to an IP packet where a rate or a byte limit counts it: 14 as tc counts, 38 on the wire",
         14,
     )
     schedule: list[Change] = _about("changes at given times", [])
@@ -670,7 +719,9 @@ class Dumbbell(Section):
     access: Link = _about("every host's cable, both ways", Link())
     access_of: dict[Name, PartOfLink] = _about("one host's cable where it differs", {})
     bottleneck: Link = _required("the link from left to right")
-    reverse: PartOfLink | None = _about("the link from right to left; what it does not set is as the bottleneck")
+    reverse: PartOfLink | None = _about(
+        "the link from right to left; what it does not set is as the bottleneck"
+    )
 
 
 class Switch(Section):
@@ -709,7 +760,9 @@ class Cable(Reversible):
     from_: Endpoint = _required("host or node at one end", alias="from")
     to: Endpoint = _required("host or node at the other end")
     one_way: Flag = _about("no other direction", False)
-    bottleneck: Flag | None = _about("whether utilisation refers to it; default the slowest link of a flow's path")
+    bottleneck: Flag | None = _about(
+        "whether utilisation refers to it; default the slowest link of a flow's path"
+    )
 
 
 class Network(Section):
@@ -890,7 +943,9 @@ class Flow(Section):
     def _stops_after_start(self) -> Flow:
         if self.stop is not None and self.stop <= self.start:
             raise BadValue(
-                shown(units.format_time(self.stop)), f"a time after start, {units.format_time(self.start)}", key="stop"
+                shown(units.format_time(self.stop)),
+                f"a time after start, {units.format_time(self.start)}",
+                key="stop",
             )
         if self.bytes == 0:
             raise BadValue("no bytes", "a size above 0", key="bytes")
@@ -916,7 +971,9 @@ class CapturePoint(Section):
         str,
         *_leaf(_free_text, str, {"type": "string", "description": "a host, or a link such as bottleneck"}),
     ] = _required("host or link")
-    snaplen: Annotated[int, *_integer(40, 65535)] = _about("bytes kept of each packet, from the IP header on", 128)
+    snaplen: Annotated[int, *_integer(40, 65535)] = _about(
+        "bytes kept of each packet, from the IP header on", 128
+    )
 
 
 def _capture_points(value: Any) -> Any:
@@ -940,7 +997,10 @@ class Record(Section):
 
 
 Logger = Annotated[
-    str, *_word("tcp_info", "siftr", "siftr2", "tcp_probe", "web10g", "ss", "queue", "pcap", "iperf3", "ping", "cpu")
+    str,
+    *_word(
+        "tcp_info", "siftr", "siftr2", "tcp_probe", "web10g", "ss", "queue", "pcap", "iperf3", "ping", "cpu"
+    ),
 ]
 
 
@@ -956,13 +1016,17 @@ class Spec(Section):
     flows: list[Flow] = _required("flows")
     repeat: Annotated[int, *_integer(1, MAX_REPEAT)] = _about("runs of each cell", 1)
     seed: Annotated[int, *_integer(0, 2**63 - 1)] = _about("seed of every random stream", 1)
-    start_jitter: Time | None = _about("a flow's start is drawn from start … start + this; default one base RTT")
+    start_jitter: Time | None = _about(
+        "a flow's start is drawn from start … start + this; default one base RTT"
+    )
     measure: Measure = _about("what the summary covers; default all", Measure())
     record: Record = _about("what is recorded", Record())
     loggers: list[Logger] | None = _about("what runs beside the traffic on real testbeds")
     pause: Time | None = _about("time between runs on real testbeds")
     order: Annotated[str, *_word("randomised", "listed")] | None = _about("order of runs on real testbeds")
-    emulator: Annotated[str, *_word("own", "kernel")] | None = _about("what emulates the path on testbed netns")
+    emulator: Annotated[str, *_word("own", "kernel")] | None = _about(
+        "what emulates the path on testbed netns"
+    )
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Spec:

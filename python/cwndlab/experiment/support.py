@@ -52,7 +52,8 @@ SIM = Support(
         "nic": _keys("rate tx_queue tso gro lro"),
         "link": _keys("rate delay queue loss duplicate corrupt mtu overhead schedule reverse"),
         "cable": _keys(
-            "rate delay queue loss duplicate corrupt mtu overhead schedule reverse name from to one_way bottleneck"
+            "name from to one_way bottleneck rate delay queue loss duplicate corrupt mtu overhead schedule"
+            " reverse"
         ),
         "change": _keys("rate delay loss down"),
     },

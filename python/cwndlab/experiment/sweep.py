@@ -66,7 +66,7 @@ def cells(tree: Mapping, axes: Sequence[Axis]) -> Iterator[Cell]:
 
 
 def override(tree: Mapping, axes: tuple[Axis, ...], options: Sequence[str]) -> tuple[Axis, ...]:
-    """Put ``KEY=VALUE`` options into the tree, in order; returns the axes, those of a set key cut to its value."""
+    """Put ``KEY=VALUE`` options into the tree, in order; return the axes, a set one cut to its value."""
     for option in options:
         place = Place("--set " + (option if option.isprintable() else shown(option)), None)
         key, equals, text = option.partition("=")
@@ -100,7 +100,11 @@ def put(tree: Mapping, key: str, node: Node, place: Place) -> None:
             raise _unknown(place, key, last, here.items)
         here.set(last, node, place)
     else:
-        raise _at(place, key, BadValue(f"{shown(words[-2])} with the value {yaml_nodes.describe(here)}", "a mapping"))
+        raise _at(
+            place,
+            key,
+            BadValue(f"{shown(words[-2])} with the value {yaml_nodes.describe(here)}", "a mapping"),
+        )
 
 
 def compact(node: Node) -> str:
@@ -121,8 +125,12 @@ def _axis(tree: Mapping, node: Node, path: Path) -> Axis:
         column = _column(tree, key, values, (*path, key))
         return Axis((key,), (node.key_places[key],), tuple((value,) for value in column))
     if not isinstance(values, Mapping) or not values.items:
-        raise locate.fault(tree, (*path, "zip"), BadValue(yaml_nodes.describe(values), "keys with their values"))
-    columns = {name: _column(tree, name, column, (*path, "zip", name)) for name, column in values.items.items()}
+        raise locate.fault(
+            tree, (*path, "zip"), BadValue(yaml_nodes.describe(values), "keys with their values")
+        )
+    columns = {
+        name: _column(tree, name, column, (*path, "zip", name)) for name, column in values.items.items()
+    }
     lengths = {name: len(column) for name, column in columns.items()}
     first = next(iter(lengths))
     for name, length in lengths.items():
@@ -136,7 +144,7 @@ def _axis(tree: Mapping, node: Node, path: Path) -> Axis:
 def _column(tree: Mapping, key: str, node: Node, path: Path) -> list[Node]:
     top = key.split(".", 1)[0]
     if top not in SWEPT:
-        known = schema.Spec.keys()
+        known = schema.Spec.known_keys()
         hint = None if top in known else nearest(top, SWEPT)
         what = f"the key {shown(key)}" if top in known else f"the unknown key {shown(key)}"
         raise locate.fault(tree, path, BadValue(what, f"a key of {', '.join(SWEPT)}", hint))
@@ -150,7 +158,11 @@ def _fixed(axis: Axis, key: str, node: Node, place: Place) -> Axis:
     if key not in axis.keys:
         return axis
     if len(axis.keys) > 1:
-        raise _at(place, key, BadValue("a key that a zip sweeps with others", "a key that is swept alone, or not at all"))
+        raise _at(
+            place,
+            key,
+            BadValue("a key that a zip sweeps with others", "a key that is swept alone, or not at all"),
+        )
     return Axis(axis.keys, (place,), ((node,),))
 
 
@@ -168,7 +180,9 @@ def _step(here: Node, words: list[str], depth: int, word: str, place: Place) -> 
         return here.items[_member(here, words, depth, place)]
     if not isinstance(here, Mapping):
         key = ".".join(words[:depth])
-        raise _at(place, ".".join(words), BadValue(f"{key} with the value {yaml_nodes.describe(here)}", "a mapping"))
+        raise _at(
+            place, ".".join(words), BadValue(f"{key} with the value {yaml_nodes.describe(here)}", "a mapping")
+        )
     node = here.items.get(word)
     if node is None:
         if words[:depth] == ["hosts"]:
@@ -182,7 +196,7 @@ def _step(here: Node, words: list[str], depth: int, word: str, place: Place) -> 
 
 
 def _member(here: yaml_nodes.Sequence, words: list[str], depth: int, place: Place) -> int:
-    """Return the position in a list of the member a word names: by its ``name``, its default name, or from 1."""
+    """Return the position of a list's member: by its ``name``, its default name, or counted from 1."""
     names: dict[str, int] = {}
     for index, item in enumerate(here.items):
         name = item.items.get("name") if isinstance(item, Mapping) else None
@@ -196,9 +210,15 @@ def _member(here: yaml_nodes.Sequence, words: list[str], depth: int, place: Plac
     raise _unknown(place, ".".join(words), word, names)
 
 
-def _unknown(place: Place, key: str, word: str, known: Sequence[str] | dict[str, int] | dict[str, Node]) -> ExperimentError:
-    return _at(place, key, BadValue(shown(word), one_of(known) if known else "nothing there", nearest(word, known)))
+def _unknown(
+    place: Place, key: str, word: str, known: Sequence[str] | dict[str, int] | dict[str, Node]
+) -> ExperimentError:
+    return _at(
+        place, key, BadValue(shown(word), one_of(known) if known else "nothing there", nearest(word, known))
+    )
 
 
 def _at(place: Place, key: str, bad: BadValue) -> ExperimentError:
-    return ExperimentError(place.file, place.line, key, bad.found, bad.expected, bad.hint, problem=bad.problem)
+    return ExperimentError(
+        place.file, place.line, key, bad.found, bad.expected, hint=bad.hint, problem=bad.problem
+    )

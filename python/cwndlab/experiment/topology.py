@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment.locate import Path
@@ -120,10 +121,11 @@ def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host]) -> Topology:
         Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True),
         Wire("bottleneck.reverse", "router.right", "router.left", back, sources, bottleneck=True),
     ]
-    _known(net.access_of, hosts, (*root, "access_of"))
+    cabling = _Cabling(root, "access", net.access, net.access_of)
+    cabling.check(hosts)
     for router, names in (("router.left", net.left), ("router.right", net.right)):
         for name in names:
-            wires += _access(name, hosts[name], router, "access", net.access, net.access_of, root)
+            wires += cabling.attach(name, hosts[name], router)
     return Topology(("router.left", "router.right"), tuple(wires))
 
 
@@ -135,24 +137,28 @@ def _chain(net: Chain, hosts: Mapping[str, Host]) -> Topology:
         expected = f"{len(net.bottlenecks) + 1} lists of hosts, one for each router"
         raise Misplaced((*root, "hosts"), BadValue(f"{len(net.hosts)} lists", expected))
     _attached_once(hosts, {(*root, "hosts", place): names for place, names in enumerate(net.hosts)}, root)
-    _known(net.access_of, hosts, (*root, "access_of"))
+    cabling = _Cabling(root, "access", net.access, net.access_of)
+    cabling.check(hosts)
     routers = tuple(f"router.{number}" for number in range(1, len(net.hosts) + 1))
     wires: list[Wire] = []
     for index, link in enumerate(net.bottlenecks):
         near, far = routers[index], routers[index + 1]
-        wires += _both_ways(f"bottleneck.{index + 1}", near, far, link, (*root, "bottlenecks", index), bottleneck=True)
+        wires += _both_ways(
+            f"bottleneck.{index + 1}", near, far, link, (*root, "bottlenecks", index), bottleneck=True
+        )
     for router, names in zip(routers, net.hosts, strict=True):
         for name in names:
-            wires += _access(name, hosts[name], router, "access", net.access, net.access_of, root)
+            wires += cabling.attach(name, hosts[name], router)
     return Topology(routers, tuple(wires))
 
 
 def _star(net: Star, hosts: Mapping[str, Host]) -> Topology:
     root: Path = ("network", "star")
-    _known(net.link_of, hosts, (*root, "link_of"))
+    cabling = _Cabling(root, "link", net.link, net.link_of)
+    cabling.check(hosts)
     wires: list[Wire] = []
     for name, host in hosts.items():
-        wires += _access(name, host, "star.switch", "link", net.link, net.link_of, root)
+        wires += cabling.attach(name, host, "star.switch")
     return Topology(("star.switch",), tuple(wires))
 
 
@@ -161,7 +167,9 @@ def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
     everyone = all_copies(hosts)
     for index, node in enumerate(nodes):
         if node in hosts or node in nodes[:index]:
-            raise Misplaced(("network", "nodes", index), BadValue(shown(node), "a name that no host or node has yet"))
+            raise Misplaced(
+                ("network", "nodes", index), BadValue(shown(node), "a name that no host or node has yet")
+            )
     wires: list[Wire] = []
     for index, cable in enumerate(cables):
         path: Path = ("network", "links", index)
@@ -177,7 +185,7 @@ def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
             raise Misplaced(path, BadValue(f"a second link {shown(name)}", "a name of its own", key="name"))
         if cable.one_way and cable.reverse is not None:
             raise Misplaced((*path, "reverse"), BadValue("reverse on a one-way link", "one or the other"))
-        pair = _both_ways(name, cable.from_, cable.to, cable, path, cable.bottleneck)
+        pair = _both_ways(name, cable.from_, cable.to, cable, path, bottleneck=cable.bottleneck)
         wires += [
             Wire(w.name, w.from_, w.to, w.link, w.sources, w.bottleneck, everyone.get(w.from_))
             for w in (pair[:1] if cable.one_way else pair)
@@ -186,7 +194,7 @@ def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
 
 
 def _both_ways(
-    name: str, near: str, far: str, link: Reversible, path: Path, bottleneck: bool | None
+    name: str, near: str, far: str, link: Reversible, path: Path, *, bottleneck: bool | None
 ) -> tuple[Wire, Wire]:
     forward = ((path, link),)
     back, sources = _other_direction(link, forward, link.reverse, (*path, "reverse"))
@@ -200,31 +208,48 @@ def _other_direction(
     forward: Link, sources: tuple[tuple[Path, Link], ...], reverse: Link | None, path: Path
 ) -> tuple[Link, tuple[tuple[Path, Link], ...]]:
     """Return the link back: as forward without its impairments, then what ``reverse`` sets."""
-    inherited = {key: value for key, value in _set_fields(forward) if key not in _IMPAIRMENTS}
+    inherited = {key: value for key, value in _written(forward).items() if key not in _IMPAIRMENTS}
     if reverse is None:
-        return Link.model_construct(**inherited), sources
-    changed = dict(_set_fields(reverse))
-    return Link.model_construct(**{**inherited, **changed}), ((path, reverse), *sources)
+        return _link(inherited), sources
+    return _link({**inherited, **_written(reverse)}), ((path, reverse), *sources)
 
 
-def _access(
-    name: str, host: Host, router: str, key: str, common: Link, special: Mapping[str, Link], root: Path
-) -> Iterator[Wire]:
-    """Yield both directions of the cable between each copy of a host and its router."""
-    link, sources = common, (((*root, key), common),)
-    if name in special:
-        own = special[name]
-        link = Link.model_construct(**{**dict(_set_fields(common)), **dict(_set_fields(own))})
-        sources = (((*root, f"{key}_of", name), own), *sources)
-    if host.nic.rate is not None:
-        link = link.model_copy(update={"rate": host.nic.rate})
-    for copy in copies(name, host):
-        yield Wire(f"{key}.{copy}", copy, router, link, sources, bottleneck=None, host=host)
-        yield Wire(f"{key}.{copy}.reverse", router, copy, link, sources, bottleneck=None)
+@dataclass(frozen=True, slots=True)
+class _Cabling:
+    """The cables between hosts and their routers: ``key`` in the file for all of them, ``key_of`` for one."""
+
+    root: Path
+    key: str
+    common: Link
+    special: Mapping[str, Link]
+
+    def check(self, hosts: Mapping[str, Host]) -> None:
+        for name in self.special:
+            if name not in hosts:
+                raise Misplaced((*self.root, f"{self.key}_of", name), _no_host(name, hosts))
+
+    def attach(self, name: str, host: Host, router: str) -> Iterator[Wire]:
+        """Yield both directions of the cable between each copy of a host and its router."""
+        link = self.common
+        sources: tuple[tuple[Path, Link], ...] = (((*self.root, self.key), self.common),)
+        if name in self.special:
+            own = self.special[name]
+            link = _link({**_written(self.common), **_written(own)})
+            sources = (((*self.root, f"{self.key}_of", name), own), *sources)
+        if host.nic.rate is not None:
+            link = link.model_copy(update={"rate": host.nic.rate})
+        for copy in copies(name, host):
+            yield Wire(f"{self.key}.{copy}", copy, router, link, sources, bottleneck=None, host=host)
+            yield Wire(f"{self.key}.{copy}.reverse", router, copy, link, sources, bottleneck=None)
 
 
-def _set_fields(link: Link) -> list[tuple[str, object]]:
-    return [(name, getattr(link, name)) for name in Link.model_fields if name in link.model_fields_set]
+def _link(settings: dict[str, Any]) -> Link:
+    """Return a link of settings that have been checked already."""
+    return Link.model_construct(**settings)
+
+
+def _written(link: Link) -> dict[str, Any]:
+    return {name: getattr(link, name) for name in Link.model_fields if name in link.model_fields_set}
 
 
 def _attached_once(hosts: Mapping[str, Host], places: Mapping[Path, list[str]], root: Path) -> None:
@@ -232,8 +257,7 @@ def _attached_once(hosts: Mapping[str, Host], places: Mapping[Path, list[str]], 
     for path, names in places.items():
         for index, name in enumerate(names):
             if name not in hosts:
-                bad = BadValue(shown(name), f"a host: {one_of(hosts)}", nearest(name, hosts))
-                raise Misplaced((*path, index), bad)
+                raise Misplaced((*path, index), _no_host(name, hosts))
             if name in seen:
                 raise Misplaced((*path, index), BadValue(f"{shown(name)} again", "each host once"))
             seen.add(name)
@@ -242,7 +266,5 @@ def _attached_once(hosts: Mapping[str, Host], places: Mapping[Path, list[str]], 
             raise Misplaced(root, BadValue(problem=f"host {shown(name)} is not attached to this network"))
 
 
-def _known(names: Mapping[str, object], hosts: Mapping[str, Host], path: Path) -> None:
-    for name in names:
-        if name not in hosts:
-            raise Misplaced((*path, name), BadValue(shown(name), f"a host: {one_of(hosts)}", nearest(name, hosts)))
+def _no_host(name: str, hosts: Mapping[str, Host]) -> BadValue:
+    return BadValue(shown(name), f"a host: {one_of(hosts)}", nearest(name, hosts))

@@ -110,7 +110,9 @@ def parse_size(text: str) -> int:
 
 def parse_share(text: str) -> int:
     """Return parts per billion of a percentage from 0 to 100 %; raises `BadValue`."""
-    return _whole(text, PERCENT, "a percentage such as 1%", "parts per billion", low=0, high=10**9, most="100%")
+    return _whole(
+        text, PERCENT, "a percentage such as 1%", "parts per billion", low=0, high=10**9, most="100%"
+    )
 
 
 def parse_limit(text: str) -> Limit:
@@ -134,7 +136,7 @@ def format_rate(bps: int) -> str:
 
 
 def format_time(ns: int) -> str:
-    """Return the shortest exact text of a time in nanoseconds, in seconds at most (``90s``, never ``1.5min``)."""
+    """Return the shortest exact text of a time in nanoseconds, at most in seconds: ``90s``."""
     return "0s" if ns == 0 else _format(ns, {unit: size for unit, size in TIMES.items() if unit != "min"})
 
 

@@ -80,7 +80,9 @@ def read_file(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ExperimentError(file, line, "", f"the byte 0x{raw[error.start]:02x}", "text in UTF-8") from error
+        raise ExperimentError(
+            file, line, "", f"the byte 0x{raw[error.start]:02x}", "text in UTF-8"
+        ) from error
 
 
 def parse(text: str, file: str) -> Mapping:
@@ -167,7 +169,9 @@ class _Builder:
 
     def start(self, event: yaml.NodeEvent) -> None:
         if event.anchor is not None:
-            raise self.refuse(event, f"the anchor {shown('&' + str(event.anchor))}", "the value without an anchor")
+            raise self.refuse(
+                event, f"the anchor {shown('&' + str(event.anchor))}", "the value without an anchor"
+            )
         tag = getattr(event, "tag", None)
         if tag is not None:
             raise self.refuse(event, f"the tag {shown(str(tag))}", "a plain value: tags are not read")
@@ -181,7 +185,9 @@ class _Builder:
                 return
             self.add(Scalar(place, event.value, plain=event.style is None), event)
             return
-        node: Sequence | Mapping = Sequence(place) if isinstance(event, yaml.SequenceStartEvent) else Mapping(place)
+        node: Sequence | Mapping = (
+            Sequence(place) if isinstance(event, yaml.SequenceStartEvent) else Mapping(place)
+        )
         self.add(node, event)
         if len(self.open) == MAX_DEPTH:
             raise self.refuse(event, f"more than {MAX_DEPTH} levels", "an experiment, which needs no more")
@@ -212,7 +218,8 @@ class _Builder:
         self.keys[-1] = None
 
     def place(self, event: yaml.Event) -> Place:
-        return Place(self.file, event.start_mark.line + 1 if self.numbered else None)
+        mark = event.start_mark
+        return Place(self.file, mark.line + 1 if mark and self.numbered else None)
 
     def refuse(self, event: yaml.Event, found: str, expected: str) -> ExperimentError:
         names = [key for key in self.keys if key is not None]
