@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import polars as pl
+
+from cwndlab.results.catalogue import Header
+from cwndlab.results.parts import RunRecord
 
 
 @dataclass
@@ -15,6 +19,19 @@ class MemoryResults:
 
     summary: pl.DataFrame
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    header: Header = field(
+        default_factory=lambda: Header("newreno-versus-cubic", "sim", [], {"cwndlab": "0.1.0"})
+    )
+    path: Path = Path("results/latest")
+    experiment: str = "experiment: newreno-versus-cubic\n"
+    lines: Sequence[RunRecord] | None = None
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        return self.summary.unique("run_id", keep="first", maintain_order=True)
+
+    def records(self) -> Iterator[RunRecord]:
+        yield from self.lines if self.lines is not None else map(record, range(self.runs.height))
 
     def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
         frame = self.tables[table].filter(pl.col("run_id") == run_id)
@@ -111,3 +128,70 @@ def sweep(
         tcp.append(sawtooth(number, epoch_s=2 + ms / 20, rate_mbps=goodput))
         queues.append(queue(number, epoch_s=2 + ms / 20))
     return MemoryResults(pl.DataFrame(rows), {"tcp": pl.concat(tcp), "queue": pl.concat(queues)})
+
+
+def scenario(rate_bps: int = 10_000_000, seconds: int = 20) -> dict[str, object]:
+    """A Scenario as the engine takes it: one flow over a dumbbell."""
+    link = {
+        "name": "bottleneck",
+        "from": "left",
+        "to": "right",
+        "rate_bps": rate_bps,
+        "delay_ns": 20_000_000,
+        "queue": {"kind": "pfifo", "limit": 90},
+        "loss": None,
+        "duplicate_ppb": 0,
+        "corrupt_ppb": 0,
+        "mtu": 1500,
+        "overhead": 14,
+        "observe": True,
+        "bottleneck": True,
+    }
+    host = {"stack": "freebsd-13", "hz": 1000, "mss": 1460, "ecn": "accept", "sysctl": {}, "ack_every": None}
+    nic = {"tx_queue": 1000, "tso": False, "gro": False, "lro": False}
+    flow = {
+        "name": "f1",
+        "from": "a",
+        "to": "b",
+        "app": {"kind": "bulk", "bytes": None, "write_bytes": 131072},
+    }
+    return {
+        "version": 1,
+        "experiment": "newreno-versus-cubic",
+        "seed": 7,
+        "repeat": 0,
+        "duration_ns": seconds * 10**9,
+        "start_jitter_ns": 40_000_000,
+        "measure": {"from_ns": 0, "to_ns": seconds * 10**9},
+        "record": {"tcp": {"kind": "per-ack"}, "queue": {"kind": "per-ack"}, "pcap": []},
+        "hosts": [{"name": "a", **host, "nic": nic}, {"name": "b", **host, "nic": nic}],
+        "nodes": [{"name": "left"}, {"name": "right"}],
+        "links": [link, {**link, "name": "reverse", "from": "right", "to": "left", "bottleneck": False}],
+        "flows": [{**flow, "start_ns": 0, "stop_ns": None, "cc": "cubic", "sndbuf": 600_000, "rcvbuf": None}],
+        "schedule": [],
+    }
+
+
+def record(run_id: int, **values: object) -> RunRecord:
+    """A line of runs.jsonl."""
+    fields: dict[str, object] = {
+        "run_id": run_id,
+        "repeat": 0,
+        "cell": {},
+        "scenario_hash": "0" * 64,
+        "status": "complete",
+        "error": None,
+        "warnings": [],
+        "notes": [],
+        "testbed": "sim",
+        "versions": {"cwndlab": "0.1.0", "engine": "0.1.0 (release)"},
+        "machine": {"system": "Linux 6.12", "cpu": "x86_64"},
+        "facts": {},
+        "started": "2026-11-21T11:00:00Z",
+        "wall_s": 0.25,
+        "tables": {},
+        "captures": [],
+        "summary": None,
+        "scenario": scenario(),
+    }
+    return RunRecord(**(fields | values))

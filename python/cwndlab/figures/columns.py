@@ -7,11 +7,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-SUMMARY = frozenset(
-    ["run_id", "repeat", "flow", "testbed", "stack", "cc", "goodput_mbps", "throughput_mbps", "utilisation", "retransmit_rate", "drop_rate", "ce_marks", "rtos", "fast_recoveries", "cycle_s", "rtt_min_ms", "rtt_mean_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_max_ms", "queue_delay_p95_ms", "cwnd_mean_bytes", "cwnd_max_bytes", "limited_cwnd_pct", "limited_rwnd_pct", "limited_sndbuf_pct", "limited_app_pct", "jain", "status"]
-)
-"""The summary's own columns; any other between `testbed` and `stack` is a swept key."""
-
 SERIES: Mapping[str, tuple[str, ...]] = {
     "tcp": (
         "cwnd_bytes",
@@ -100,11 +95,9 @@ def describe(name: str) -> Column:
 
 
 def swept_keys(summary: pl.DataFrame) -> list[str]:
-    """Return the swept keys of a summary: the columns between `testbed` and `stack` (see `SUMMARY`)."""
+    """Return the swept keys of a summary: the columns between `testbed` and `stack`."""
     names = summary.columns
-    if "testbed" in names and "stack" in names:
-        return names[names.index("testbed") + 1 : names.index("stack")]
-    return [name for name in names if name not in SUMMARY]
+    return names[names.index("testbed") + 1 : names.index("stack")]
 
 
 def numeric_columns(summary: pl.DataFrame) -> list[str]:

@@ -66,13 +66,19 @@ def envelope(t: Floats, y: Floats, columns: int) -> Ints:
     valid = np.flatnonzero(~gap)
     if not len(valid):
         return first_gap
-    of_column = column[valid]
-    _, first = np.unique(of_column, return_index=True)
+    of_column, shown = column[valid], y[valid]
+    first = np.flatnonzero(np.append(True, of_column[1:] != of_column[:-1]))
     last = np.append(first[1:], len(valid)) - 1
-    # Stable sort by column, then value: the lowest of each column comes first in its group, the highest last.
-    by_value = np.lexsort((y[valid], of_column))
-    kept = (valid[first], valid[last], valid[by_value[first]], valid[by_value[last]], first_gap)
-    return np.unique(np.concatenate(kept))
+    count = last - first + 1
+    lowest = _first_hits(shown == np.repeat(np.minimum.reduceat(shown, first), count), of_column)
+    highest = _first_hits(shown == np.repeat(np.maximum.reduceat(shown, first), count), of_column)
+    return np.unique(np.concatenate((valid[first], valid[last], valid[lowest], valid[highest], first_gap)))
+
+
+def _first_hits(hit: NDArray[np.bool_], of_column: Ints) -> Ints:
+    """Return the index of the first sample of each column where `hit`."""
+    hits = np.flatnonzero(hit)
+    return hits[np.unique(of_column[hits], return_index=True)[1]]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,683 @@
+"""Writes the report: gathers what the results hold and puts it into one HTML page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from cwndlab.errors import InputError
+from cwndlab.figures import columns
+from cwndlab.figures.numeric import box, mean_interval
+from cwndlab.figures.report import pack
+from cwndlab.figures.report.html import Markup, details, element, join, raw, table
+from cwndlab.figures.request import floats, run_labels, short_names
+from cwndlab.results.parts import RunRecord
+from cwndlab.results.resultset import ResultSet
+
+MOST_ROWS = 2000
+"""Rows of the table of runs; the rest is in summary.csv."""
+
+PANELS = (
+    ("cwnd", "Congestion window", "kB", "dotted: ssthresh"),
+    ("rtt", "Round-trip time", "ms", "dotted: smoothed RTT"),
+    ("throughput", "Throughput", "Mbit/s", ""),
+    ("queue", "Queue", "packets", "packets waiting at each hop"),
+)
+"""Plots of the viewer: kind, heading, unit, what to know."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published figure beside ours."""
+
+    figure: str
+    """What it is a figure of, in words: the row of the published table or the place in its plot."""
+    published: float
+    ours: float | None
+    """None if these results do not hold it."""
+    unit: str
+    source: str
+    """Publication, and table or figure number."""
+    note: str = ""
+
+    @property
+    def difference_pct(self) -> float | None:
+        """How far ours is from the published figure, in % of it; None where that is no number."""
+        if self.ours is None or self.published == 0:
+            return None
+        return 100 * (self.ours - self.published) / self.published
+
+
+def write(
+    results: ResultSet, path: str | Path, *, question: str = "", published: Sequence[Published] = ()
+) -> Path:
+    """Write the report of `results` to the file `path` and return it.
+
+    `question` is what the experiment asks, for the top of the page; `published` are figures to compare with. All
+    text is escaped; the page's own policy allows its one script and nothing from elsewhere. Raises InputError if the
+    results are damaged or the file cannot be written.
+    """
+    page = render(results, question=question, published=published)
+    target = Path(path)
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+    return target
+
+
+def render(results: ResultSet, *, question: str = "", published: Sequence[Published] = ()) -> str:
+    """Return the report as HTML."""
+    facts = _Facts(results)
+    sections = [
+        ("results", "Results", _results(facts)),
+        ("published", "Beside the published figures", _published(published)),
+        ("time", "Over time", _viewer(facts)),
+        ("parameters-plots", "By parameter", _boxes(facts)),
+        ("testbed", "Testbed", _testbed(facts)),
+        ("provenance", "Provenance", _provenance(facts)),
+    ]
+    shown = [(anchor, heading, body) for anchor, heading, body in sections if body.text]
+    body = join(
+        element(
+            "header",
+            element("h1", results.header.experiment),
+            element("p", question, class_="question") if question else raw(""),
+            _glance(facts),
+            element(
+                "nav",
+                *(element("a", heading, href=f"#{anchor}") for anchor, heading, _ in shown),
+                aria_label="Sections",
+            ),
+        ),
+        element(
+            "main",
+            *(
+                element("section", element("h2", heading), content, id=anchor)
+                for anchor, heading, content in shown
+            ),
+        ),
+    )
+    return _document(results.header.experiment, body, facts)
+
+
+class _Facts:
+    """What several sections need of the results."""
+
+    def __init__(self, results: ResultSet) -> None:
+        self.results = results
+        self.summary = results.summary
+        self.keys = columns.swept_keys(self.summary)
+        self.short = short_names(self.keys)
+        self.records: list[RunRecord] = list(results.records())
+        self.complete = self.summary.filter(pl.col("status") == "complete")
+        self.shown_runs = self.complete["run_id"].unique(maintain_order=True).to_list()
+        self.flows = self.summary["flow"].unique(maintain_order=True).to_list()
+        fitting, self.columns = pack.columns_for(len(self.shown_runs), len(self.flows))
+        self.packed_runs = self.shown_runs[:fitting]
+
+    def command(self, words: str) -> Markup:
+        """Return the command line that makes a figure again, after a word of explanation."""
+        return element(
+            "p", "Make it again: ", element("code", f"cwndlab plot {self.directory} {words}"), class_="again"
+        )
+
+    @property
+    def directory(self) -> str:
+        """The results' directory as a shell word."""
+        return shlex.quote(str(self.results.path))
+
+    @property
+    def duration_s(self) -> float:
+        """The longest run."""
+        return max((record.scenario["duration_ns"] / 1e9 for record in self.records), default=0.0)
+
+    @property
+    def window_s(self) -> float:
+        """Length of the throughput windows of the viewer: a second, less for short runs."""
+        return 1.0 if self.duration_s >= 20 else max(0.001, float(f"{self.duration_s / 40:.1g}"))
+
+
+def _glance(facts: _Facts) -> Markup:
+    statuses = facts.results.runs["status"].to_list()
+    done = statuses.count("complete")
+    items = [
+        ("runs", f"{done} complete" + (f", {len(statuses) - done} not" if done < len(statuses) else "")),
+        ("testbed", facts.results.header.testbed),
+        ("stacks", ", ".join(_distinct(facts.summary["stack"]))),
+        ("congestion control", ", ".join(_distinct(facts.summary["cc"]))),
+        ("duration of a run", f"{facts.duration_s:g} s"),
+    ]
+    facts_list = element(
+        "dl",
+        *(element("div", element("dt", name), element("dd", value)) for name, value in items),
+        class_="glance",
+    )
+    warning = raw("")
+    if done < len(statuses):
+        missing = len(statuses) - done
+        text = (
+            f"{missing} of {len(statuses)} runs failed or are missing: what follows covers the others only."
+        )
+        warning = element("p", text, class_="warning", role="note")
+    return join(facts_list, warning)
+
+
+def _results(facts: _Facts) -> Markup:
+    parts = []
+    if facts.complete.height and facts.summary["repeat"].n_unique() > 1:
+        parts += [element("h3", "Each combination, mean over its repeats"), _cells(facts)]
+    parts += [element("h3", "Every flow of every run"), _runs(facts)]
+    return join(*parts)
+
+
+def _cells(facts: _Facts) -> Markup:
+    names = [name for name in _varying_figures(facts.complete) if name in _HEADLINE]
+    keys = [*facts.keys, "flow"] if len(facts.flows) > 1 else facts.keys
+    groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
+    rows = []
+    for values, rows_of in groups:
+        cells: list[object] = [_key_cell(value) for value in values]
+        cells.append(rows_of.height)
+        for name in names:
+            mean, half = mean_interval(floats(rows_of[name]) * columns.describe(name).factor)
+            cells.append((_with_interval(mean, half), mean))
+        rows.append(cells)
+    heads = [
+        *(facts.short.get(key, key) for key in keys),
+        "runs",
+        *(columns.describe(name).label for name in names),
+    ]
+    note = (
+        "± is the 95 % confidence interval of the mean (Student's t over runs); none where runs cannot vary."
+    )
+    caption = f"{len(rows)} combinations. {note}"
+    return table(heads, rows, caption=caption, sortable=True, row_heads=len(keys), titles=[*keys, "", *names])
+
+
+def _runs(facts: _Facts) -> Markup:
+    names = _varying_figures(facts.summary)
+    constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
+    words = [name for name in ("repeat", "stack", "cc") if name not in constant]
+    if facts.summary["repeat"].n_unique() == 1:
+        words.remove("repeat")
+    # A sweep over hosts.a.cc says what the column cc would repeat.
+    words = [name for name in words if not any(key.endswith(f".{name}") for key in facts.keys)]
+    heads = ["run", *(["flow"] if len(facts.flows) > 1 else []), *facts.keys, *words]
+    packed = set(facts.packed_runs)
+    rows = []
+    for row in facts.summary.head(MOST_ROWS).iter_rows(named=True):
+        run = str(row["run_id"])
+        number = run.partition("-")[0]
+        cell: object = (number, float(number) if number.isdigit() else 0.0)
+        if row["run_id"] in packed:
+            cell = (
+                element(
+                    "button",
+                    number,
+                    class_="pick",
+                    data_run=run,
+                    aria_pressed="false",
+                    title="Show over time",
+                ),
+                cell[1],
+            )  # type: ignore[index]
+        cells = [cell, *(_key_cell(row[name]) for name in heads[1:])]
+        for name in names:
+            value = row[name]
+            factor = columns.describe(name).factor
+            cells.append(("", math.nan) if value is None else (_number(value * factor), value * factor))
+        cells.append(row["status"])
+        rows.append(cells)
+    shown = [facts.short.get(name, name) for name in heads] + [columns.describe(name).label for name in names]
+    unmeasured = [
+        name for name in columns.numeric_columns(facts.summary) if facts.summary[name].is_null().all()
+    ]
+    sentences = [f"{facts.summary.height} rows; press a run's number to show it over time."]
+    if facts.summary.height > MOST_ROWS:
+        sentences[0] = f"The first {MOST_ROWS} of {facts.summary.height} rows; all are in summary.csv."
+    if constant:
+        sentences.append(
+            "In all rows: " + ", ".join(f"{name} {facts.summary[name][0]}" for name in constant) + "."
+        )
+    if unmeasured:
+        sentences.append("Not measured here: " + ", ".join(unmeasured) + ".")
+    return table(
+        [*shown, "status"],
+        rows,
+        caption=" ".join(sentences),
+        sortable=True,
+        row_heads=1,
+        titles=[*heads, *names, ""],
+        filterable=len(rows) > 12,
+    )
+
+
+_HEADLINE = frozenset(
+    (
+        "goodput_mbps",
+        "utilisation",
+        "retransmit_rate",
+        "cycle_s",
+        "rtt_mean_ms",
+        "rtt_p95_ms",
+        "queue_delay_p95_ms",
+    )
+    + ("cwnd_mean_bytes", "jain"),
+)
+"""Figures in the table of combinations; the table of runs has all."""
+
+
+def _published(rows: Sequence[Published]) -> Markup:
+    if not rows:
+        return raw("")
+    cells = []
+    for row in rows:
+        difference = row.difference_pct
+        cells.append(
+            [
+                row.figure,
+                (_number(row.published), row.published),
+                ("not run", math.nan) if row.ours is None else (_number(row.ours), row.ours),
+                row.unit,
+                ("", math.nan) if difference is None else (f"{difference:+.1f}", difference),
+                row.source,
+                row.note,
+            ]
+        )
+    heads = ["figure", "published", "ours", "unit", "difference [%]", "source", "note"]
+    known = [abs(row.difference_pct) for row in rows if row.difference_pct is not None]
+    caption = f"{len(rows)} published figures"
+    if known:
+        caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
+    return table(heads, cells, caption=f"{caption}.", sortable=True, row_heads=1)
+
+
+def _viewer(facts: _Facts) -> Markup:
+    if not facts.packed_runs:
+        return raw("")
+    plots = []
+    for kind, heading, unit, hint in PANELS:
+        label = f"{heading} in {unit} over time"
+        canvas = element(
+            "div",
+            element("canvas", role="img", tabindex="0", aria_label=label, class_="base"),
+            element("canvas", class_="overlay", aria_hidden="true"),
+            class_="plot",
+        )
+        note = f" {hint}." if hint else ""
+        if kind == "throughput":
+            note = f" Windows of {facts.window_s:g} s."
+        caption = element(
+            "figcaption",
+            element("strong", heading),
+            f" [{unit}].{note}",
+            element("output", class_="readout"),
+        )
+        again = element("p", "Make it again: ", element("code", class_="command"), class_="again")
+        plots.append(element("figure", caption, canvas, again, data_kind=kind))
+    missing = len(facts.shown_runs) - len(facts.packed_runs)
+    notes = [
+        "Drag across a plot to zoom, double-click to see all; every plot follows. On the keyboard: arrow keys move, "
+        "+ and − zoom, 0 shows all.",
+        "Long series are drawn by the lowest and highest sample of each step in time, so short dips stay visible.",
+    ]
+    if missing:
+        notes.append(
+            f"Series of the first {len(facts.packed_runs)} of {len(facts.shown_runs)} runs are in this file."
+        )
+    if len(facts.flows) > pack.MOST_FLOWS:
+        notes.append(f"Of each run the first {pack.MOST_FLOWS} flows are drawn.")
+    button = _button
+    controls = element(
+        "div",
+        element("label", "Add a run ", element("select", id="add-run")),
+        element("label", "from ", element("input", id="from", type="number", step="any"), " s"),
+        element("label", "to ", element("input", id="to", type="number", step="any"), " s"),
+        element(
+            "span",
+            button("earlier", "◀", "Earlier"),
+            button("in", "+", "Zoom in"),
+            button("out", "−", "Zoom out"),
+            button("later", "▶", "Later"),
+            button("all", "All", "Show all"),
+            class_="buttons",
+        ),
+        class_="controls",
+    )
+    legend = element("ul", id="legend", aria_label="Lines shown")
+    noscript = element("noscript", element("p", "The plots need JavaScript.", class_="warning"))
+    problem = element("p", id="viewer-problem", class_="warning", hidden="")
+    return join(element("p", " ".join(notes), class_="hint"), noscript, problem, controls, legend, *plots)
+
+
+def _button(action: str, text: str, words: str) -> Markup:
+    return element("button", text, type="button", data_action=action, aria_label=words, title=words)
+
+
+def _boxes(facts: _Facts) -> Markup:
+    keys = _box_keys(facts)
+    if not keys or not facts.complete.height:
+        return raw("")
+    return join(
+        element(
+            "p",
+            "Box: quartiles and median; whiskers: the furthest values within 1.5 interquartile ranges; diamond: mean; "
+            "dots: flows of runs.",
+            class_="hint",
+        ),
+        element("div", element("label", "Figure ", element("select", id="box-figure")), class_="controls"),
+        element("div", id="boxes", data_directory=facts.directory),
+    )
+
+
+def _box_keys(facts: _Facts) -> list[str]:
+    keys = [*facts.keys, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
+    return [key for key in keys if 1 < facts.complete[key].n_unique() <= 40]
+
+
+def _box_data(facts: _Facts) -> dict[str, object]:
+    """Statistics of every figure over every key, and the values behind them."""
+    keys = _box_keys(facts)
+    names = [name for name in _varying_figures(facts.complete) if facts.complete[name].n_unique() > 1]
+    order = sorted(names, key=lambda name: name != "goodput_mbps")
+    found: dict[str, object] = {}
+    for name in order:
+        shown = columns.describe(name)
+        per_key = []
+        for key in keys:
+            groups = []
+            for value in columns.ordered(facts.complete[key].to_list()):
+                values = floats(facts.complete.filter(pl.col(key) == value)[name]) * shown.factor
+                statistics = box(values)
+                if statistics is not None:
+                    dots = values[~np.isnan(values)]
+                    step = -(-len(dots) // 150)
+                    groups.append(
+                        {
+                            "name": str(value),
+                            **_rounded(asdict(statistics)),
+                            "dots": _round(np.sort(dots)[::step]),
+                        }
+                    )
+            per_key.append({"key": key, "short": facts.short.get(key, key), "groups": groups})
+        found[name] = {"label": shown.label, "words": shown.words, "keys": per_key}
+    return found
+
+
+def _rounded(statistics: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: [float(f"{item:.6g}") for item in value] if isinstance(value, tuple) else float(f"{value:.6g}")
+        for name, value in statistics.items()
+    }
+
+
+def _round(values: Iterable[float]) -> list[float]:
+    return [float(f"{value:.5g}") for value in values]
+
+
+def _testbed(facts: _Facts) -> Markup:
+    parts = [_parameters(facts)]
+    if facts.records:
+        scenario = facts.records[0].scenario
+        parts += [
+            element("h3", "Hosts"),
+            _objects(scenario["hosts"], "Hosts of the first run, swept keys aside the same in all"),
+            element("h3", "Links"),
+            _objects(scenario["links"], "One direction of a cable each"),
+            element("h3", "Flows"),
+            _objects(scenario["flows"], "Who sends to whom, and how"),
+        ]
+    parts.append(
+        details("The experiment as run, defaults written out", element("pre", facts.results.experiment))
+    )
+    return join(*parts)
+
+
+def _parameters(facts: _Facts) -> Markup:
+    rows: list[list[object]] = []
+    for key in facts.keys:
+        values = columns.ordered(facts.summary[key].to_list())
+        rows.append([key, ", ".join("–" if value is None else str(value) for value in values), "swept"])
+    if facts.records:
+        scenario = facts.records[0].scenario
+        repeats = facts.summary["repeat"].n_unique()
+        measure = scenario["measure"]
+        rows += [
+            ["repeat", repeats, "of each combination"],
+            ["seed", scenario["seed"], "of every random stream"],
+            ["duration", _quantity("duration_ns", scenario["duration_ns"]), ""],
+            [
+                "measure",
+                f"{_quantity('from_ns', measure['from_ns'])} to {_quantity('to_ns', measure['to_ns'])}",
+                "the part of a run that tables cover",
+            ],
+            [
+                "start jitter",
+                _quantity("_ns", scenario["start_jitter_ns"]),
+                "flows start at random within it",
+            ],
+        ]
+    return table(["parameter", "values", ""], rows, caption="What was varied and what was not.", row_heads=1)
+
+
+def _objects(objects: Sequence[Mapping[str, Any]], caption: str) -> Markup:
+    """A table of like objects of a Scenario: a column per field that any of them sets, nested ones spelt out."""
+    flat = [dict(_flat(item)) for item in objects[:200]]
+    names = list(dict.fromkeys(name for item in flat for name, value in item.items() if value is not None))
+    if len(objects) > 200:
+        caption += f" (the first 200 of {len(objects)})"
+    rows = [[_quantity(name, item.get(name)) for name in names] for item in flat]
+    return table([_field_name(name) for name in names], rows, caption=f"{caption}.", row_heads=1)
+
+
+def _flat(item: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in item.items():
+        if isinstance(value, Mapping) and value and prefix.count(".") < 2:
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value not in ({}, []):
+            yield f"{prefix}{name}", value
+
+
+_FIELD_UNITS = ("_ns", "_bps", "_bytes", "_ppb")
+
+
+def _field_name(name: str) -> str:
+    for suffix in _FIELD_UNITS:
+        name = name.removesuffix(suffix)
+    return name.replace("_", " ")
+
+
+def _quantity(name: str, value: object) -> str:
+    """A field of a Scenario as people write it: 20 ms, 10 Mbit/s."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        if name.endswith("_ns"):
+            return _scaled(value, ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns")))
+        if name.endswith("_bps"):
+            return _scaled(value, ((10**9, "Gbit/s"), (10**6, "Mbit/s"), (10**3, "kbit/s"), (1, "bit/s")))
+        if name.endswith("_ppb"):
+            return f"{value / 1e7:g} %"
+        if name.endswith(("_bytes", "sndbuf", "rcvbuf")):
+            return f"{value:,} B".replace(",", "\u202f")
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
+def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
+    for size, unit in units:
+        if abs(value) >= size:
+            return f"{value / size:g} {unit}"
+    return f"0 {units[0][1]}"
+
+
+def _provenance(facts: _Facts) -> Markup:
+    header, records = facts.results.header, facts.records
+    rows: list[list[object]] = [[f"version of {name}", text] for name, text in header.versions.items()]
+    rows += [["testbed", header.testbed], ["results", str(facts.results.path)]]
+    if records:
+        started = sorted(record.started for record in records)
+        rows += [
+            ["first run started", started[0]],
+            ["last run started", started[-1]],
+            ["time the runs took", f"{sum(record.wall_s for record in records):.4g} s, summed over workers"],
+        ]
+        machines = dict.fromkeys(tuple(record.machine.items()) for record in records)
+        for machine in machines:
+            rows += [[f"machine: {name}", text] for name, text in machine]
+        seeds = sorted({int(record.scenario["seed"]) for record in records})
+        rows.append(["seed", ", ".join(map(str, seeds))])
+    parts = [table(["what", "value"], rows, caption="Where these results come from.", row_heads=1)]
+    for heading, kind in (("Warnings", "warnings"), ("Notes", "notes")):
+        said: dict[str, list[str]] = {}
+        for record in records:
+            for text in getattr(record, kind):
+                said.setdefault(text, []).append(str(record.run_id))
+        if said:
+            lines = [[text, _some(runs)] for text, runs in said.items()]
+            parts += [
+                element("h3", heading),
+                table([heading.lower(), "runs"], lines, caption=f"{heading} of the runs."),
+            ]
+    failed = [[str(record.run_id), record.error or ""] for record in records if record.status != "complete"]
+    absent = facts.results.runs.filter(pl.col("status") == "missing")["run_id"].to_list()
+    failed += [[str(run), "not carried out yet; cwndlab run --resume does it"] for run in absent]
+    if failed:
+        parts += [
+            element("h3", "Runs that are not complete"),
+            table(["run", "reason"], failed[:MOST_ROWS], caption=f"{len(failed)} runs."),
+        ]
+    facts_of = {json.dumps(record.facts, sort_keys=True): record.facts for record in records if record.facts}
+    for found in facts_of.values():
+        text = json.dumps(found, indent=2, ensure_ascii=False)
+        parts.append(details("What the testbed found on its hosts", element("pre", text)))
+    parts.append(
+        element(
+            "p",
+            "Make this report again: ",
+            element("code", f"cwndlab report {facts.directory}"),
+            class_="again",
+        )
+    )
+    return join(*parts)
+
+
+def _some(items: Sequence[str]) -> str:
+    return ", ".join(items[:20]) + (f" and {len(items) - 20} more" if len(items) > 20 else "")
+
+
+def _document(title: str, body: Markup, facts: _Facts) -> str:
+    style, script = _asset("report.css"), _asset("report.js")
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src '{_hash(style)}'",
+            f"script-src '{_hash(script)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    head = join(
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="generator", content="cwndlab"),
+        element("title", f"{title} – cwndlab"),
+        element("style", raw(style)),
+    )
+    blocks = [*_data(facts), element("script", raw(script))]
+    page = element("html", element("head", head), element("body", body, *blocks), lang="en")
+    return f"<!doctype html>\n{page.text}\n"
+
+
+def _data(facts: _Facts) -> Iterator[Markup]:
+    """The page's data: one block of JSON, and one block of packed series for each run."""
+    rows = facts.summary.filter(pl.col("run_id").is_in(facts.packed_runs))
+    labels = run_labels(rows, [*facts.keys, "stack", "cc", "repeat"]) if rows.height else {}
+    runs = []
+    for run_id in facts.packed_runs:
+        flows = rows.filter(pl.col("run_id") == run_id)["flow"].to_list()[: pack.MOST_FLOWS]
+        packed = pack.pack(pack.lines_of(facts.results, run_id, flows, facts.window_s), facts.columns)
+        runs.append({"id": str(run_id), "label": labels[run_id] or f"run {run_id}", "lines": packed.lines})
+        yield element("script", packed.text, type="text/plain", class_="series", data_run=str(run_id))
+    data = {
+        "directory": facts.directory,
+        "runs": runs,
+        "start": _first_shown(facts),
+        "boxes": _box_data(facts) if _box_keys(facts) else {},
+    }
+    # In a script element only `<` could end it or open a comment; JSON can spell it otherwise.
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )
+    yield element("script", raw(text), type="application/json", id="report-data")
+
+
+def _first_shown(facts: _Facts) -> list[str]:
+    """The runs shown when the page opens: the first, and those that differ from it in the first swept key only."""
+    if not facts.packed_runs:
+        return []
+    rows = facts.complete.unique("run_id", keep="first", maintain_order=True)
+    first = rows.row(0, named=True)
+    for key in [*facts.keys[1:], "repeat"]:
+        rows = rows.filter(pl.col(key).eq_missing(pl.lit(first[key])))
+    packed = set(facts.packed_runs)
+    return [str(run) for run in rows["run_id"] if run in packed][:4]
+
+
+def _varying_figures(summary: pl.DataFrame) -> list[str]:
+    """The summary's figures that hold any value."""
+    return [name for name in columns.numeric_columns(summary) if not summary[name].is_null().all()]
+
+
+def _key_cell(value: object) -> tuple[str, float | str]:
+    text = "–" if value is None else str(value)
+    ((kind, amount, _),) = columns.natural_key(value)
+    return text, amount if kind == 0 else text
+
+
+def _distinct(values: pl.Series) -> list[str]:
+    return [str(value) for value in columns.ordered(values.drop_nulls().to_list())]
+
+
+def _number(value: float) -> str:
+    """Four significant digits, without an exponent where a reader does better without."""
+    if value == 0:
+        return "0"
+    if 1e-4 <= abs(value) < 1e4:
+        return f"{value:.4g}"
+    return (
+        f"{value:,.0f}".replace(",", "\u202f") if abs(value) < 1e9 and abs(value) >= 1e4 else f"{value:.3e}"
+    )
+
+
+def _with_interval(mean: float, half: float) -> str:
+    """A mean and the half width of its interval, that with two significant digits and both with equal decimals."""
+    if math.isnan(mean):
+        return ""
+    if math.isnan(half) or half == 0:
+        return _number(mean)
+    decimals = max(0, 1 - math.floor(math.log10(half)))
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+
+
+def _asset(name: str) -> str:
+    return files("cwndlab.figures.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
