@@ -1,0 +1,149 @@
+# Builds, demonstrates and tests cwndlab. `make help` lists the targets. GNU make (gmake on FreeBSD).
+#
+# Everything Python lives in .venv inside the repository, everything Rust in target/. Stamps in .stamps/ remember what
+# is done, so a second call does only what changed.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := .stamps
+
+# One profile for all tests, Rust and Python: optimised, overflow checks and debug assertions on (Cargo.toml).
+PROFILE := ci
+
+# What .cargo/config.toml tells cargo: maturin, given the same, lets cargo reuse what the tests built.
+export PYO3_CONFIG_FILE := $(CURDIR)/crates/python/pyo3-config.txt
+export PYO3_BUILD_EXTENSION_MODULE := 1
+
+export CARGO_TERM_COLOR ?= auto
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+# Debian packages that tests call, as tool:package. Everything else needs none of them.
+TEST_TOOLS := tshark:tshark tcptrace:tcptrace ip:iproute2
+# What the comparison with ns-3 needs.
+NS3_HEADER := /usr/include/ns3*/ns3/core-module.h
+
+SAY = @printf '\033[1m==> %s\033[0m\n'
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-rust test-python lint rustfmt clippy ruff mypy portable docs-check bench lock clean \
+	toolchain test-tools
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMPS)/native-release ## a virtual environment in .venv with cwndlab in it, optimised
+	$(SAY) 'Ready. Try: $(BIN)/cwndlab --help'
+
+demo: setup ## build, then run the demonstration: table, plots and report in about a minute
+	$(SAY) 'Running: cwndlab run demo'
+	@$(BIN)/cwndlab run demo
+
+test: lint test-rust test-python portable docs-check ## everything: linters, Rust tests, Python tests, portability
+
+test-rust: toolchain test-tools ## the Rust tests
+	$(SAY) 'Rust tests (profile $(PROFILE))'
+	cargo test --locked --profile $(PROFILE) --workspace --no-fail-fast
+
+test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested
+	$(SAY) 'Python tests'
+	$(BIN)/pytest
+
+lint: rustfmt clippy ruff mypy ## rustfmt, clippy, ruff, mypy
+
+rustfmt: toolchain
+	$(SAY) 'rustfmt'
+	cargo fmt --all --check
+
+clippy: toolchain
+	$(SAY) 'clippy'
+	cargo clippy --locked --profile $(PROFILE) --workspace --all-targets -- -D warnings
+
+ruff: $(STAMPS)/venv
+	$(SAY) 'ruff'
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+mypy: $(STAMPS)/venv
+	$(SAY) 'mypy'
+	$(BIN)/mypy
+
+# Everything but `live` has to build on FreeBSD and macOS. Where the standard library of the FreeBSD target is installed
+# (rustup target add x86_64-unknown-freebsd), the compiler says whether it does; it needs no linker to check. Where it is
+# not, the sources of those crates are searched for what only Linux has, which is how portability gets lost.
+FREEBSD   := x86_64-unknown-freebsd
+LINUXISMS := os::linux|target_os *= *"linux"|AF_PACKET|epoll|timerfd|sock_diag|netlink|/proc/|/sys/class|ioctl
+
+portable: toolchain ## everything but `live` builds without Linux
+	$(SAY) 'Portability: everything but live, without Linux'
+	@if [ -d "$$(rustc --print target-libdir --target $(FREEBSD))" ]; then \
+	    set -x; \
+	    cargo check --locked --quiet --profile $(PROFILE) --workspace --exclude live --target $(FREEBSD); \
+	elif grep -rnE --include='*.rs' '$(LINUXISMS)' $(filter-out crates/live/,$(wildcard crates/*/)); then \
+	    echo 'only crates/live may use what only Linux has' >&2; exit 1; \
+	elif cargo tree --locked --workspace --exclude live --target $(FREEBSD) --edges normal,build --prefix none \
+	    | grep -E '^(nix|rtnetlink|netlink|procfs|io-uring)'; then \
+	    echo 'only crates/live may depend on packages made for Linux' >&2; exit 1; \
+	else \
+	    echo 'no Linux-only item found (the $(FREEBSD) target is not installed; the compiler was not asked)'; \
+	fi
+
+docs-check: toolchain $(STAMPS)/venv ## links between the documents, and rustdoc
+	$(SAY) 'Documentation'
+	$(BIN)/python docs/check.py
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
+
+bench: setup ## the engine's benchmarks, and the comparison with ns-3 (Debian: libns3-dev)
+	@ls $(NS3_HEADER) >/dev/null 2>&1 || { \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y libns3-dev g++; \
+	    else echo 'ns-3 is not installed (Debian: apt install libns3-dev g++)' >&2; exit 1; fi; }
+	cargo bench --locked -p sim
+	$(BIN)/python benches/compare.py
+
+lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
+	$(BIN)/pip install --quiet pip-tools
+	@{ echo '# Every Python package cwndlab runs, tests and builds with, pinned by version and hash.'; \
+	   echo '# Made from pyproject.toml by `make lock`; installed by `make setup`.'; } > $(STAMPS)/requirements.lock
+	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["build-system"]["requires"], \
+	    *p["project"]["dependencies"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
+	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-header --no-annotate --no-emit-index-url \
+	    --no-emit-find-links --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
+	@mv $(STAMPS)/requirements.lock requirements.lock
+
+clean: ## remove everything that make made, but not results/
+	rm -rf $(VENV) $(STAMPS) target python/cwndlab/_native*.so
+
+# ---- how the pieces are made
+
+toolchain:
+	@command -v cargo >/dev/null || { \
+	    echo 'cwndlab needs Rust 1.90 or newer: https://rustup.rs (or your system: pkg install rust)' >&2; exit 1; }
+
+$(STAMPS)/venv: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo 'cwndlab needs Python 3.11 or newer; set PYTHON=... to choose one' >&2; exit 1; }
+	$(SAY) 'Python packages, into $(VENV)'
+	@if [ -x $(BIN)/python ]; then :; \
+	elif $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install -y --no-install-recommends python3-venv && $(PYTHON) -m venv $(VENV); \
+	else echo 'the venv module of Python is missing (Debian: apt install python3-venv)' >&2; exit 1; fi
+	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	@mkdir -p $(STAMPS) && touch $@
+
+# The module is built in place (python/cwndlab/_native.abi3.so); the newest build wins, so one stamp removes the other.
+$(STAMPS)/native-release $(STAMPS)/native-$(PROFILE): $(STAMPS)/native-%: $(STAMPS)/venv $(RUST_SOURCES) | toolchain
+	$(SAY) 'The engine, profile $* (the first build takes a minute or two)'
+	$(BIN)/maturin develop --locked --profile $*
+	@rm -f $(STAMPS)/native-* && touch $@
+
+test-tools:
+	@missing=; for pair in $(TEST_TOOLS); do \
+	    PATH="$$PATH:/usr/sbin:/sbin" command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        echo "installing what tests call:$$missing"; \
+	        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	    else echo "tests call programs that are missing here; install$$missing" >&2; fi; }

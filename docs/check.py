@@ -1,0 +1,50 @@
+"""Checks that every relative link of the documents leads to a file, and every `#anchor` to a heading."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def main() -> int:
+    """Print one line for each broken link; exit code 1 if there is one."""
+    broken = [problem for document in documents() for problem in problems(document)]
+    for problem in broken:
+        print(problem, file=sys.stderr)
+    return 1 if broken else 0
+
+
+def documents() -> list[Path]:
+    """The documents a reader starts from, and all of docs/, examples/ and tests/."""
+    nested = (path for folder in ("docs", "examples", "tests") for path in (ROOT / folder).rglob("*.md"))
+    return [*sorted(ROOT.glob("*.md")), *sorted(nested)]
+
+
+def problems(document: Path) -> list[str]:
+    """One line for each link of a document that leads nowhere."""
+    found = []
+    for match in LINK.finditer(FENCE.sub("", document.read_text(encoding="utf-8"))):
+        link = match.group(1) or match.group(2)
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists():
+            found.append(f"{document.relative_to(ROOT)}: {link}: no such file")
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            found.append(f"{document.relative_to(ROOT)}: {link}: no such heading")
+    return found
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of a document's headings, formed as code hosts form them."""
+    headings = HEADING.findall(FENCE.sub("", document.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
