@@ -74,6 +74,17 @@ mod tests {
         assert!((0..1000).all(|_| !Chance::ppb(0).hit(&mut random)));
     }
 
+    /// Computed by the plain model in `tests/path/reference/vectors.py`.
+    #[test]
+    fn streams_are_pinned() {
+        let mut random = stream(1, 0, "loss", "bottleneck");
+        let draws = [(); 4].map(|()| random.next_u64());
+        let expected = [0x9fb7fef0e5f52370, 0x4319c03ed05a2c7e, 0x2e18ee0585c85813, 0xa6954d943c1dbb23];
+        assert_eq!(draws, expected);
+        let mut random = stream((1 << 63) + 5, 7, "aqm", "reverse/1");
+        assert_eq!([(); 2].map(|()| random.next_u64()), [0x6ac0449caef215b1, 0x46987d8163ad313c]);
+    }
+
     #[test]
     fn every_part_of_a_name_matters() {
         let first = |seed, repeat, purpose, entity| stream(seed, repeat, purpose, entity).next_u64();

@@ -2,4 +2,5 @@
 
 mod common;
 mod disciplines;
+mod impairments;
 mod properties;

@@ -1,0 +1,121 @@
+//! What a packet costs on a link: fused, stepped, and under each queue discipline.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput};
+use path::{DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, QueueConfig, stream};
+
+/// Packets of one measurement.
+const PACKETS: u64 = 100_000;
+
+/// As large as the simulator's packets.
+#[derive(Clone)]
+struct Pkt {
+    bytes: u32,
+    flow: u32,
+    ecn: Ecn,
+    waited: u64,
+    _header: [u64; 5],
+}
+
+impl Packet for Pkt {
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+    fn payload(&self) -> u32 {
+        self.bytes - 52
+    }
+    fn flow_hash(&self) -> u32 {
+        self.flow
+    }
+    fn src(&self) -> u16 {
+        0
+    }
+    fn dst(&self) -> u16 {
+        1
+    }
+    fn dscp(&self) -> u8 {
+        0
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+    fn set_corrupt(&mut self) {}
+    fn add_queue_delay(&mut self, ns: u64) {
+        self.waited += ns;
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    packets: u64,
+    last: u64,
+}
+
+impl Output<Pkt> for Count {
+    fn forward(&mut self, at: u64, packet: Pkt) {
+        self.packets += 1;
+        self.last = at ^ packet.waited;
+    }
+    fn dropped(&mut self, _at: u64, _packet: &Pkt, _why: DropReason) {
+        self.packets += 1;
+    }
+    fn marked(&mut self, _at: u64, _packet: &Pkt) {}
+}
+
+/// Bursts of ten packets of eight flows at about the link's rate, so that the queue comes and goes.
+fn run(config: &LinkConfig, mode: Mode) -> Count {
+    let mut link: Link<Pkt> = Link::new(config, &|purpose| stream(1, 0, purpose, "link"), mode);
+    link.next_query(u64::MAX);
+    let mut count = Count::default();
+    for i in 0..PACKETS {
+        let at = i / 10 * 121_000;
+        while let Some(event) = link.next_event()
+            && event <= at
+        {
+            link.on_event(event, &mut count);
+        }
+        let flow = (i as u32 % 8).wrapping_mul(0x9e37_79b9);
+        link.arrive(at, Pkt { bytes: 1500, flow, ecn: Ecn::NotEct, waited: 0, _header: [0; 5] }, &mut count);
+    }
+    count
+}
+
+fn links(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("links");
+    group.throughput(Throughput::Elements(PACKETS));
+    let pfifo = LinkConfig {
+        rate_bps: Some(1_000_000_000),
+        delay_ns: 20_000_000,
+        queue: QueueConfig::Pfifo { limit_packets: 83 },
+        ..LinkConfig::default()
+    };
+    let mut bench = |name: &str, config: &LinkConfig, mode| {
+        group.bench_function(name, |bencher| bencher.iter(|| run(black_box(config), mode)));
+    };
+    bench("pfifo fused", &pfifo, Mode::Fused);
+    bench("pfifo stepped", &pfifo, Mode::Stepped);
+    for (name, queue) in [
+        ("bfifo", QueueConfig::Bfifo { limit_bytes: 125_000 }),
+        (
+            "codel",
+            QueueConfig::Codel {
+                limit_packets: 1000,
+                target_ns: 5_000_000,
+                interval_ns: 100_000_000,
+                ecn: false,
+            },
+        ),
+    ] {
+        bench(name, &LinkConfig { queue, ..pfifo.clone() }, Mode::Stepped);
+    }
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    links(&mut criterion);
+    criterion.final_summary();
+}
