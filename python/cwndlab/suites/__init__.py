@@ -1,0 +1,89 @@
+"""The built-in experiments: published set-ups as files, with the published figures beside them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from cwndlab.errors import InputError, nearest, one_of
+from cwndlab.experiment import Experiment, load
+
+_FOLDER = Path(str(files(__package__)))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A published figure: where it stands, what it is of, its value and unit.
+
+    ``cell`` maps the swept keys of the suite it belongs to to their values, as in a plan; ``column`` is the
+    summary column to compare with, empty for a finding that is not one of them; ``note`` is the finding in
+    words, or what to know before comparing.
+    """
+
+    source: str
+    cell: dict[str, str]
+    column: str
+    value: float | None
+    unit: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A built-in experiment: its name, a line of title, and the publication it is from."""
+
+    name: str
+    title: str
+    source: str
+    path: Path
+
+    def load(self, overrides: Sequence[str] = (), testbed: str = "sim") -> Experiment:
+        """Return the experiment, with ``KEY=VALUE`` overrides as in `cwndlab.experiment.load`."""
+        return load(self.path, overrides, testbed)
+
+    def published(self) -> list[Figure]:
+        """Return the published figures, none for a suite without any."""
+        path = self.path.with_suffix(".csv")
+        if not path.exists():
+            return []
+        with path.open(newline="", encoding="utf-8") as stream:
+            return [_figure(row) for row in csv.DictReader(stream)]
+
+
+def suites() -> list[Suite]:
+    """Return all built-in experiments, by name."""
+    return [_suite(path) for path in sorted(_FOLDER.glob("*.yaml"))]
+
+
+def suite(name: str) -> Suite:
+    """Return the suite of that name; raises `InputError` naming the suites there are."""
+    known = {entry.name: entry for entry in suites()}
+    if name not in known:
+        hint = nearest(name, known)
+        message = f"no file and no suite {name!r}; suites are {', '.join(known)}"
+        raise InputError(message + (f" (hint: {hint})" if hint else ""))
+    return known[name]
+
+
+def _suite(path: Path) -> Suite:
+    """Read the two comment lines at the head of a suite: its title and its source."""
+    with path.open(encoding="utf-8") as stream:
+        title, source = (stream.readline().removeprefix("#").strip() for _ in range(2))
+    return Suite(path.stem, title, source.removeprefix("Source:").strip(), path)
+
+
+def _figure(row: dict[str, str]) -> Figure:
+    cell = yaml.safe_load(row["cell"] or "{}")
+    return Figure(
+        source=row["source"],
+        cell={str(key): str(value) for key, value in cell.items()},
+        column=row["column"],
+        value=float(row["value"]) if row["value"] else None,
+        unit=row["unit"],
+        note=row["note"],
+    )
