@@ -23,9 +23,13 @@ def load(path: str | Path, overrides: Sequence[str] = (), testbed: str = "sim") 
 
     Raises ExperimentError, whose text is one line with file, line and key.
     """
-    from cwndlab.experiment import load as load_experiment
+    from cwndlab import suites
+    from cwndlab.experiment import load as load_file
 
-    return load_experiment(path, overrides=overrides, testbed=testbed)
+    # A suite's name is a bare word; what looks like a file, or is one, is a file.
+    if Path(path).suffix or Path(path).name != str(path) or Path(path).exists():
+        return load_file(Path(path), overrides, testbed)
+    return suites.suite(str(path)).load(overrides, testbed)
 
 
 def open(path: str | Path) -> "ResultSet":

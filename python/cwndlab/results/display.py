@@ -1,5 +1,6 @@
 """The summary as a table for a terminal: as many columns as fit, swept keys first, repeats averaged."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,9 +63,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     InputError.
     """
     if columns:
-        for name in columns:
-            if name not in results.summary.columns:
-                raise InputError(_unknown(name, results.summary.columns))
+        _check(columns, results.summary.columns)
         rows, common, labels, figures = results.summary, list[str](), list(columns), list[str]()
     else:
         rows = _cells(results)
@@ -86,6 +85,13 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
         more = rows.height - MOST_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
     return "\n".join(lines)
+
+
+def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
+    """The summary, or some of its columns: a line of JSON per flow of each run, a missing figure null."""
+    _check(columns, results.summary.columns)
+    rows = results.summary.select(columns or pl.all()).iter_rows(named=True)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _cells(results: ResultSet) -> pl.DataFrame:
@@ -175,5 +181,8 @@ def _short(names: Sequence[str]) -> dict[str, str]:
     return short
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    return f"column: {shown(name)} does not exist; {nearest(name, known) or 'there is ' + ', '.join(known)}"
+def _check(columns: Sequence[str], known: Sequence[str]) -> None:
+    for name in columns:
+        if name not in known:
+            near = nearest(name, known) or f"there is {', '.join(known)}"
+            raise InputError(f"column: {shown(name)} does not exist; {near}")

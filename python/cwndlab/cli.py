@@ -1,0 +1,374 @@
+"""The command line: parses, calls, prints. Data goes to stdout, everything else to stderr."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from cwndlab.errors import CwndlabError, InputError
+from cwndlab.figures import KINDS
+
+if TYPE_CHECKING:
+    from cwndlab.results.resultset import ResultSet
+
+# What a command needs is imported inside it: `cwndlab --help` has to answer at once.
+
+app = typer.Typer(
+    name="cwndlab",
+    help="The congestion-window laboratory: describe a TCP experiment once, run it, compare and report.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+LATEST = Path("results/latest")
+
+Directory = Annotated[Path, typer.Argument(metavar="[DIR]", help="Directory of results.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command of `sys.argv` or `arguments` and exit: 0 done, 1 failed, 2 bad input, 130 stopped."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        code = app(args=arguments, prog_name="cwndlab", standalone_mode=False)
+    except CwndlabError as error:
+        _complain(str(error))
+        code = error.exit_code
+    except typer.TyperException as error:
+        _complain(f"{error.format_message().rstrip('.')}{_see(error)}")
+        code = error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted")
+        code = 130
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        print(f"cwndlab {version_of('cwndlab')}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="File to write; one that exists is kept.")] = Path(
+        "experiment.yaml"
+    ),
+) -> None:
+    """Write a commented experiment file to start from."""
+    from cwndlab.experiment.example import EXAMPLE
+
+    try:
+        with file.open("x", encoding="utf-8") as example:
+            example.write(EXAMPLE)
+    except FileExistsError:
+        raise InputError(f"{file}: is there already; give another name") from None
+    _say(f"wrote {file}; run it with: cwndlab run {file}")
+
+
+@app.command()
+def run(
+    experiment: Annotated[
+        str, typer.Argument(metavar="FILE|SUITE", help="Experiment file or built-in suite.")
+    ],
+    *,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
+    ] = None,
+    testbed: Annotated[str, typer.Option(metavar="sim|netns|ssh", help="What carries the packets.")] = "sim",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Complete results that are there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
+    report: Annotated[bool, typer.Option(help="Write DIR/report.html.")] = True,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+    json: Json = False,
+) -> None:
+    """Run an experiment and print its summary.
+
+    The exit code is 0 only if every run completed.
+    """
+    import cwndlab
+    from cwndlab import runner, testbeds
+
+    testbeds.find(testbed)
+    loaded = cwndlab.load(experiment, overrides or (), testbed)
+    workers = jobs if jobs is not None else _processors()
+    if dry_run:
+        from cwndlab import estimate
+
+        print(estimate.as_json(loaded.plan()) if json else estimate.as_text(loaded.plan(), workers))
+        return
+    with _progress(quiet) as observer:
+        results = runner.run(loaded, testbed=testbed, out=out, jobs=workers, resume=resume, observer=observer)
+    if not quiet:
+        _print_summary(results, json=json)
+    if report:
+        from cwndlab.figures.report import write
+
+        write(results, results.path / "report.html")
+    if not quiet:
+        _say(f"results: {results.path}")
+        if report:
+            _say(f"report:  {results.path / 'report.html'}")
+    _failures(results)
+
+
+@app.command()
+def suites() -> None:
+    """List the built-in experiments."""
+    from cwndlab import suites as built_in
+
+    for suite in built_in.suites():
+        print(f"{suite.name:<20} {suite.title}")
+
+
+@app.command()
+def show(
+    directory: Directory = LATEST,
+    every: Annotated[bool, typer.Option("--all", help="Show every row, however many.")] = False,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Columns of summary.csv to show, a row per flow and run."),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="First check every recorded row by its hash.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print the summary of results again."""
+    import cwndlab
+
+    results = cwndlab.open(directory)
+    if verify:
+        results.verify()
+    _print_summary(results, every=every, columns=columns, json=json)
+
+
+@app.command()
+def plot(
+    directory: Directory = LATEST,
+    *,
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="; ".join(f"{name}: {about}" for name, about in KINDS.items()))
+    ] = "cwnd",
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help=".png, .svg or .pdf [DIR/KIND.png].")
+    ] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option("--run", metavar="ID", help="A run to show; may be given again.")
+    ] = None,
+    flows: Annotated[
+        list[str] | None, typer.Option("--flow", metavar="NAME", help="A flow to show; may be given again.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="Only runs with this value of a swept key; may be given again."
+        ),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="FROM:TO", help="Seconds of each run to show.")
+    ] = None,
+    value: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the summary or of a series (as TABLE.COLUMN)."),
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Swept key to group by; may be given again.")
+    ] = None,
+    average: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Length of a throughput window.")
+    ] = None,
+    overlap: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Share of a throughput window that the next repeats."),
+    ] = None,
+    hop: Annotated[str | None, typer.Option(metavar="NAME", help="The hop whose queue is shown.")] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option("--label", metavar="TEXT", help="Legend names, in the order drawn.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the figure.")] = None,
+    xlim: Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the x axis.")] = None,
+    ylim: Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the y axis.")] = None,
+    log: Annotated[str | None, typer.Option(metavar="x|y|xy", help="Logarithmic axes.")] = None,
+    zero: Annotated[str | None, typer.Option(metavar="run|flow", help="Where time 0 is.")] = None,
+    panels: Annotated[str | None, typer.Option(metavar="run|flow", help="One panel for each.")] = None,
+    size: Annotated[str | None, typer.Option(metavar="paper|slide", help="What the figure is for.")] = None,
+    footnote: Annotated[bool, typer.Option("--footnote", help="Print the command below the figure.")] = False,
+) -> None:
+    """Draw a figure of results."""
+    import cwndlab
+
+    results = cwndlab.open(directory)
+    target = out if out is not None else directory / f"{kind}.png"
+    chosen = {
+        "runs": runs,
+        "flows": flows,
+        "where": _pairs(where),
+        "window": _span("--window", window),
+        "value": value,
+        "by": by,
+        "average": average,
+        "overlap": overlap,
+        "hop": hop,
+        "labels": labels,
+        "title": title,
+        "xlim": _span("--xlim", xlim),
+        "ylim": _span("--ylim", ylim),
+        "log": log,
+        "zero": zero,
+        "panels": panels,
+        "size": size,
+        "footnote": footnote or None,
+    }
+    options: dict[str, Any] = {name: option for name, option in chosen.items() if option}
+    results.plot(kind, target, command=_command(), **options)
+    print(target)
+
+
+@app.command()
+def report(
+    directory: Directory = LATEST,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file [DIR/report.html].")
+    ] = None,
+) -> None:
+    """Write the report of results, one HTML file."""
+    import cwndlab
+    from cwndlab.figures.report import write
+
+    print(write(cwndlab.open(directory), out if out is not None else directory / "report.html"))
+
+
+@app.command()
+def schema() -> None:
+    """Print the experiment file's JSON Schema, for editors."""
+    import json
+
+    from cwndlab.experiment.schema import json_schema
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Say what this machine can do."""
+    from cwndlab import doctor as examination
+
+    print(examination.as_json() if json else examination.as_text())
+
+
+def _print_summary(
+    results: "ResultSet", *, every: bool = False, columns: str | None = None, json: bool = False
+) -> None:
+    from cwndlab.results import display
+
+    names = [name.strip() for name in columns.split(",")] if columns is not None else ()
+    if json:
+        print(display.json_lines(results, names), end="")
+    else:
+        print(display.table(results, width=_width(), every=every, columns=names))
+
+
+def _failures(results: "ResultSet") -> None:
+    """Say which runs failed and why, and raise if any did."""
+    failed = [record for record in results.records() if record.status != "complete"]
+    for record in failed[:5]:
+        cell = "".join(f", {key} {value}" for key, value in record.cell.items())
+        _say(f"run {record.run_id}{cell} failed: {record.error}")
+    if failed:
+        raise CwndlabError(
+            f"{len(failed)} of {results.runs.height} runs failed; {results.path} holds the others"
+        )
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Any]:
+    if quiet:
+        yield None
+        return
+    from cwndlab.progress import ProgressDisplay
+
+    with ProgressDisplay() as display:
+        yield display
+
+
+def _width() -> int:
+    if not sys.stdout.isatty():
+        return 80
+    import shutil
+
+    return max(80, shutil.get_terminal_size((80, 24)).columns)
+
+
+def _processors() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pairs(texts: list[str] | None) -> dict[str, list[str]]:
+    """`KEY=VALUE` options by key; a key given again allows several values."""
+    pairs: dict[str, list[str]] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise InputError(f"--where: found {text!r}; expected KEY=VALUE")
+        pairs.setdefault(key, []).append(value)
+    return pairs
+
+
+def _span(option: str, text: str | None) -> tuple[float | None, float | None] | None:
+    """`FROM:TO`, either of which may be missing."""
+    if text is None:
+        return None
+    try:
+        start, end = (float(number) if number.strip() else None for number in text.split(":"))
+    except ValueError:
+        raise InputError(f"{option}: found {text!r}; expected FROM:TO, such as 10:20 or 10:") from None
+    return start, end
+
+
+def _command() -> str:
+    import shlex
+
+    return shlex.join(["cwndlab", *sys.argv[1:]])
+
+
+def _as_interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _see(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f" (see {context.command_path} --help)" if context is not None else ""
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _complain(text: str) -> None:
+    _say(f"error: {' '.join(text.split())}")

@@ -1,0 +1,137 @@
+"""What this machine can do for cwndlab: testbeds, tools, kernel features and rights."""
+
+import gzip
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from cwndlab import testbeds
+
+TOOLS = {
+    "iperf3": "traffic on live hosts",
+    "tc": "shaping and queue disciplines of Linux",
+    "ip": "network namespaces of Linux",
+    "ethtool": "offloads of a network interface",
+    "tcpdump": "captures on live hosts",
+    "tshark": "reading captures",
+    "tcptrace": "reading captures",
+    "ssh": "real machines",
+}
+"""Programs that help, and for what. None is needed by the simulator."""
+
+CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
+"""Bits of /proc/self/status CapEff (capabilities(7)): network configuration, new namespaces."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    section: str
+    what: str
+    there: bool | None
+    """None: neither good nor bad, or not to be known."""
+    detail: str
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything; changes nothing and needs no rights."""
+    yield Finding("cwndlab", "version", None, version("cwndlab"))
+    yield Finding("cwndlab", "engine", None, testbeds.find("sim").versions()["engine"])
+    yield Finding(
+        "cwndlab", "python", None, f"{platform.python_version()} on {platform.system()} {platform.release()}"
+    )
+    for name in testbeds.NAMES:
+        yield Finding("testbeds", name, True, "ready")
+    for name in testbeds.LATER:
+        yield Finding("testbeds", name, False, "not available yet")
+    for name, purpose in TOOLS.items():
+        found = shutil.which(name)
+        yield Finding("tools", name, found is not None, found or f"not found ({purpose})")
+    yield from _kernel()
+    yield from _rights()
+
+
+def as_text() -> str:
+    """The findings for people, a line each."""
+    lines: list[str] = []
+    section = None
+    for finding in examine():
+        if finding.section != section:
+            section = finding.section
+            lines += ["", section] if lines else [section]
+        mark = {True: "+", False: "-", None: " "}[finding.there]
+        lines.append(f"  {mark} {finding.what:<20} {finding.detail}".rstrip())
+    return "\n".join(lines)
+
+
+def as_json() -> str:
+    """The findings for programs: a list of objects."""
+    return json.dumps([asdict(finding) for finding in examine()], indent=2)
+
+
+def _kernel() -> Iterator[Finding]:
+    controls = _congestion_controls()
+    yield Finding(
+        "kernel", "congestion control", bool(controls) or None, ", ".join(controls) or "not known here"
+    )
+    kinds = _queue_kinds()
+    if kinds is not None:
+        yield Finding("kernel", "queue disciplines", bool(kinds), ", ".join(kinds) or "none")
+
+
+def _congestion_controls() -> list[str]:
+    if platform.system() == "FreeBSD":
+        listed = subprocess.run(
+            ["/sbin/sysctl", "-n", "net.inet.tcp.cc.available"], capture_output=True, text=True, check=False
+        ).stdout
+        return re.findall(r"^\W*([a-z]\w*)", listed, re.MULTILINE)
+    return _text(Path("/proc/sys/net/ipv4/tcp_available_congestion_control")).split()
+
+
+def _queue_kinds() -> list[str] | None:
+    """Queue disciplines the running Linux kernel has, built in or as modules; None where nothing says."""
+    release = platform.release()
+    config = _config(release)
+    built = {name.lower() for name in re.findall(r"^CONFIG_NET_SCH_([A-Z0-9_]+)=[ym]$", config, re.MULTILINE)}
+    folder = Path("/lib/modules") / release / "kernel/net/sched"
+    built |= {path.name.split(".", maxsplit=1)[0].removeprefix("sch_") for path in folder.glob("sch_*.ko*")}
+    if not config and not folder.is_dir():
+        return None
+    return sorted(built - {"fifo", "default", "ingress"})
+
+
+def _config(release: str) -> str:
+    try:
+        return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode(errors="replace")
+    except OSError:
+        return _text(Path(f"/boot/config-{release}"))
+
+
+def _rights() -> Iterator[Finding]:
+    root = os.geteuid() == 0
+    yield Finding("rights", "root", root, "yes" if root else "no")
+    effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", _text(Path("/proc/self/status")), re.MULTILINE)
+    if effective is not None:
+        held = int(effective[1], 16)
+        able = all(held >> bit & 1 for bit in (CAP_NET_ADMIN, CAP_SYS_ADMIN))
+        yield Finding(
+            "rights", "network namespaces", able, "yes" if able else "needs CAP_NET_ADMIN and CAP_SYS_ADMIN"
+        )
+    tun = Path("/dev/net/tun")
+    if platform.system() == "Linux":
+        yield Finding("rights", "TUN devices", os.access(tun, os.R_OK | os.W_OK), str(tun))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,72 @@
+"""A plan before it is run: its runs with their parameters, and about how long they will take."""
+
+import json
+
+from cwndlab.experiment.plan import Plan, PlannedRun
+from cwndlab.progress import clock
+from cwndlab.results import parts
+from cwndlab.results.catalogue import run_id
+
+PACKETS_PER_S = 4_000_000
+"""Packets a second and core that the simulator handles, cautiously (docs/performance.md has measurements).
+
+A run is taken to cost what its bottlenecks can carry; flows that do not fill them are over sooner."""
+
+MOST_RUNS = 40
+"""Runs listed in text."""
+
+
+def seconds(plan: Plan, jobs: int) -> float:
+    """About how long the simulator takes for the plan on that many workers, in s by the clock on the wall."""
+    cut = [sum(parts.expected_packets(run.scenario) for run in part.runs) for part in parts.cut(plan.runs)]
+    workers = max(1, min(jobs, len(cut)))
+    return max(*cut, sum(cut) / workers) / PACKETS_PER_S
+
+
+def as_text(plan: Plan, jobs: int) -> str:
+    """The plan for people: a line per run, the first ones of a long plan, and the totals."""
+    runs = plan.runs[:MOST_RUNS]
+    rows = [["run", *plan.keys, "repeat", "duration"], *(_row(plan, run) for run in runs)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    if len(plan.runs) > len(runs):
+        lines.append(f"and {len(plan.runs) - len(runs)} more runs")
+    runs_in_all = (
+        f"{_many(plan.cells, 'cell')} x {_many(plan.repeat, 'repeat')} = {_many(len(plan.runs), 'run')}"
+    )
+    lines += [
+        "",
+        f"{plan.experiment}: {runs_in_all} of {clock(plan.simulated_ns / 1e9)} in all, "
+        f"about {clock(seconds(plan, jobs))} on {_many(jobs, 'worker')}",
+    ]
+    notes = dict.fromkeys(note for run in plan.runs for note in run.notes)
+    lines += [f"note: {note}" for note in list(notes)[:MOST_RUNS]]
+    return "\n".join(lines)
+
+
+def as_json(plan: Plan) -> str:
+    """The plan for programs: a line of JSON per run, with its Scenario."""
+    return "\n".join(
+        json.dumps(
+            {
+                "run_id": run_id(run),
+                "repeat": run.repeat,
+                "cell": run.cell,
+                "notes": run.notes,
+                "scenario": run.scenario,
+            },
+            ensure_ascii=False,
+        )
+        for run in plan.runs
+    )
+
+
+def _row(plan: Plan, run: PlannedRun) -> list[str]:
+    values = [run.cell[key] for key in plan.keys]
+    return [str(run.index), *values, str(run.repeat), clock(run.scenario["duration_ns"] / 1e9)]
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
