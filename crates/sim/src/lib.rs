@@ -1,4 +1,31 @@
 //! The event engine, topology and recorder.
 
+mod agenda;
+mod capture;
+mod catalogue;
+mod check;
+mod engine;
+mod flow;
+mod histogram;
+mod network;
+mod packet;
+mod record;
 pub mod scenario;
+mod summary;
 pub mod table;
+mod topology;
+
+pub use catalogue::catalogue;
+pub use engine::Simulation;
+pub use scenario::Scenario;
+
+/// Whether the engine would run this scenario (JSON).
+///
+/// # Errors
+/// One line saying what it refuses.
+pub fn check(scenario: &str) -> Result<(), String> {
+    let scenario = check::parse(scenario)?;
+    check::check(&scenario)?;
+    topology::Topology::new(&scenario)?;
+    Ok(())
+}

@@ -391,6 +391,24 @@ impl Endpoint {
         }
     }
 
+    /// Congestion window, bytes.
+    #[inline]
+    pub fn cwnd(&self) -> u64 {
+        self.sender.cwnd(&self.s)
+    }
+
+    /// Payload of a full segment, bytes.
+    #[inline]
+    pub fn payload(&self) -> u32 {
+        self.s.payload
+    }
+
+    /// Payload read by our application so far, bytes.
+    #[inline]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
     /// Connection state.
     #[inline]
     pub fn state(&self) -> State {

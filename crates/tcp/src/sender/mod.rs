@@ -261,6 +261,11 @@ pub trait Sender: Send {
         false
     }
 
+    /// Congestion window as the system's own tools show it, in bytes: [`Metrics::cwnd`] alone, asked for on every ACK.
+    fn cwnd(&self, s: &SendState) -> u64 {
+        self.metrics(s).cwnd
+    }
+
     /// Figures for samples.
     fn metrics(&self, s: &SendState) -> Metrics;
 }

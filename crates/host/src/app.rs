@@ -1,0 +1,71 @@
+//! Application models: what reads and writes a socket, and when it closes.
+
+use tcp::{Endpoint, Nanos};
+
+/// Writes as fast as the socket takes it, up to a number of bytes or until told to stop, then closes.
+#[derive(Clone, Debug)]
+pub struct Bulk {
+    /// Bytes still to write; None: no limit.
+    left: Option<u64>,
+    /// Size of one write call.
+    write_bytes: u64,
+    /// Rest of the write call that blocks.
+    pending: u64,
+    closed: bool,
+}
+
+impl Bulk {
+    /// An application that writes `bytes` in all (None: until stopped), `write_bytes` at a time.
+    ///
+    /// # Panics
+    /// If `write_bytes` is 0.
+    pub fn new(bytes: Option<u64>, write_bytes: u64) -> Bulk {
+        assert!(write_bytes > 0, "a write has at least one byte");
+        Bulk { left: bytes, write_bytes, pending: 0, closed: false }
+    }
+
+    /// The socket may have room: writes until it blocks. Call when connected and whenever the socket is writable.
+    /// Returns whether anything was written or closed.
+    pub fn on_writable(&mut self, endpoint: &mut Endpoint, now: Nanos) -> bool {
+        if self.closed {
+            return false;
+        }
+        let mut wrote = false;
+        loop {
+            if self.pending == 0 {
+                self.pending = self.left.map_or(self.write_bytes, |left| left.min(self.write_bytes));
+                if self.pending == 0 {
+                    self.stop(endpoint, now);
+                    return true;
+                }
+            }
+            let taken = endpoint.write(self.pending);
+            wrote |= taken > 0;
+            self.pending -= taken;
+            if let Some(left) = &mut self.left {
+                *left -= taken;
+            }
+            if self.pending > 0 {
+                return wrote;
+            }
+        }
+    }
+
+    /// Stops writing: what is in the socket is still sent, then the connection closes.
+    pub fn stop(&mut self, endpoint: &mut Endpoint, now: Nanos) {
+        self.closed = true;
+        endpoint.shutdown(now);
+    }
+}
+
+/// Reads everything at once and closes when the peer has.
+///
+/// Returns whether it did anything.
+pub fn drain(endpoint: &mut Endpoint, now: Nanos) -> bool {
+    let waiting = endpoint.readable();
+    if waiting > 0 {
+        endpoint.read(now, waiting);
+        return true;
+    }
+    false
+}

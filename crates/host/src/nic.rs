@@ -1,0 +1,99 @@
+//! A network interface: segmentation offload, and knowing what has left.
+
+use std::collections::VecDeque;
+
+use tcp::Nanos;
+use wire::{Flags, Segment};
+
+/// Cuts a segment into packets of at most `payload` bytes, as segmentation offload does: sequence numbers advance, FIN
+/// and PSH stay on the last packet, CWR on the first.
+#[inline]
+pub fn segment(segment: &Segment, payload: u32, mut packet: impl FnMut(&Segment)) {
+    if segment.len <= payload {
+        packet(segment);
+        return;
+    }
+    let mut sent = 0;
+    while sent < segment.len {
+        let len = payload.min(segment.len - sent);
+        let last = sent + len == segment.len;
+        let mut part = *segment;
+        part.seq = segment.seq.wrapping_add(sent);
+        part.offset = segment.offset + u64::from(sent);
+        part.len = len;
+        if !last {
+            part.flags.0 &= !(Flags::FIN.0 | Flags::PSH.0);
+        }
+        if sent > 0 {
+            part.flags.0 &= !Flags::CWR.0;
+        }
+        packet(&part);
+        sent += len;
+    }
+}
+
+/// What is in the transmit queue and when it will have left, for stacks that limit their own share of it (Linux TSQ).
+#[derive(Clone, Debug, Default)]
+pub struct TransmitRing {
+    departures: VecDeque<(Nanos, u32, u32)>,
+}
+
+impl TransmitRing {
+    /// `bytes` of payload of `connection` will have left at `at`.
+    #[inline]
+    pub fn push(&mut self, at: Nanos, connection: u32, bytes: u32) {
+        self.departures.push_back((at, connection, bytes));
+    }
+
+    /// The next departure at or before `now`: (connection, bytes).
+    #[inline]
+    pub fn pop_departed(&mut self, now: Nanos) -> Option<(u32, u32)> {
+        match self.departures.front() {
+            Some(&(at, connection, bytes)) if at <= now => {
+                self.departures.pop_front();
+                Some((connection, bytes))
+            }
+            _ => None,
+        }
+    }
+
+    /// When something leaves next.
+    #[inline]
+    pub fn next_departure(&self) -> Option<Nanos> {
+        self.departures.front().map(|&(at, ..)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_super_segment_becomes_full_packets_and_a_rest() {
+        let big = Segment {
+            seq: u32::MAX - 100,
+            offset: 5,
+            len: 3000,
+            flags: Flags::ACK | Flags::PSH | Flags::FIN | Flags::CWR,
+            ..Segment::default()
+        };
+        let mut parts = Vec::new();
+        segment(&big, 1448, |p| parts.push(*p));
+        assert_eq!(parts.iter().map(|p| p.len).collect::<Vec<_>>(), [1448, 1448, 104]);
+        assert_eq!(parts[1].seq, (u32::MAX - 100).wrapping_add(1448));
+        assert_eq!(parts[2].offset, 5 + 2896);
+        assert_eq!(parts[0].flags, Flags::ACK | Flags::CWR);
+        assert_eq!(parts[1].flags, Flags::ACK);
+        assert_eq!(parts[2].flags, Flags::ACK | Flags::PSH | Flags::FIN);
+    }
+
+    #[test]
+    fn departures_come_in_order() {
+        let mut ring = TransmitRing::default();
+        ring.push(10, 0, 1448);
+        ring.push(20, 1, 1448);
+        assert_eq!(ring.pop_departed(9), None);
+        assert_eq!(ring.pop_departed(15), Some((0, 1448)));
+        assert_eq!(ring.next_departure(), Some(20));
+    }
+}

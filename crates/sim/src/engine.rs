@@ -1,0 +1,879 @@
+//! The engine: one run of a scenario on one thread, event by event, in a total order.
+//!
+//! Simultaneous events run in the order arrival < transport timer < application < sampler, and within a class in the
+//! experiment's order (links, hosts and flows as they are listed); see [`crate::agenda`].
+
+use host::{app, nic};
+use path::{DropReason, Nanos};
+use tcp::endpoint::State;
+use tcp::event::EventKind;
+use tcp::profile::{EcnMode, Family, Profile, SocketOptions};
+use tcp::{Answer, Config, Endpoint, HostClock, Listener};
+use wire::Segment;
+
+use crate::agenda::{Agenda, NEVER};
+use crate::capture::Captures;
+use crate::check;
+use crate::flow::{FlowRun, Snapshot};
+use crate::network::{Lost, Network};
+use crate::packet::Packet;
+use crate::record::{EVENT_KINDS, EventRow, QueueRow, Recorder, SAMPLE_KINDS, SampleRow, TcpRow};
+use crate::scenario::{Ecn, Sampling, Scenario};
+use crate::table::Batch;
+use crate::topology::{End, Topology};
+
+const SECOND: Nanos = 1_000_000_000;
+
+/// Up to this many flows, percentiles are within 0.05 %; beyond it within 0.4 %, to bound memory.
+const FINE_HISTOGRAMS: usize = 256;
+
+/// A run.
+pub struct Simulation {
+    scenario: Scenario,
+    now: Nanos,
+    events: u64,
+    packets: u64,
+    finished: bool,
+    agenda: Agenda,
+    sources: Sources,
+    network: Network,
+    hosts: Vec<HostRun>,
+    flows: Vec<FlowRun>,
+    /// Connections: 2 x flow, + 1 at the accepting side.
+    connections: Vec<Option<Endpoint>>,
+    recorder: Recorder,
+    captures: Captures,
+    observed: Vec<usize>,
+    next_change: usize,
+    window: Window,
+    per_ack: bool,
+    links_before: Vec<path::Counters>,
+    links_after: Vec<path::Counters>,
+    /// Per-packet overhead of the link whose capacity a flow's `wire_bytes` is compared with.
+    overhead: Vec<u32>,
+}
+
+/// One machine.
+struct HostRun {
+    profile: Box<dyn Profile>,
+    clock: HostClock,
+    timestamp_offset: u32,
+    mss: u16,
+    ecn: EcnMode,
+    tso: bool,
+    /// Connections that wait for their packets to leave the NIC.
+    waiting: Vec<u32>,
+}
+
+/// Where the measurement window stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Window {
+    Before,
+    Inside,
+    After,
+}
+
+/// First agenda source of each class; the order is that of simultaneous events.
+#[derive(Clone, Copy, Debug)]
+struct Sources {
+    links: usize,
+    timers: usize,
+    departures: usize,
+    apps: usize,
+    changes: usize,
+    tcp: usize,
+    queue: usize,
+    second: usize,
+    window: usize,
+    count: usize,
+}
+
+impl Sources {
+    fn new(links: usize, hosts: usize, flows: usize) -> Sources {
+        let timers = 2 * links;
+        let departures = timers + 2 * flows;
+        let apps = departures + hosts;
+        let changes = apps + flows;
+        let tcp = changes + 1;
+        Sources {
+            links,
+            timers,
+            departures,
+            apps,
+            changes,
+            tcp,
+            queue: tcp + 1,
+            second: tcp + 2,
+            window: tcp + 3,
+            count: tcp + 4,
+        }
+    }
+}
+
+impl Simulation {
+    /// Sets up a run; `run_id` goes into every row.
+    ///
+    /// # Errors
+    /// One line saying what in the scenario the engine refuses.
+    pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, String> {
+        Simulation::from_scenario(check::parse(scenario)?, run_id, false)
+    }
+
+    /// As [`Simulation::new`], from a parsed scenario. `force_stepped` makes every hop wait for events: slower, and
+    /// equal in every result.
+    ///
+    /// # Errors
+    /// One line saying what in the scenario the engine refuses.
+    pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, String> {
+        let profiles = check::check(&scenario)?;
+        let topology = Topology::new(&scenario)?;
+        let hosts = hosts(&scenario, profiles)?;
+        let flows = flows(&scenario)?;
+        let sources = Sources::new(scenario.links.len(), hosts.len(), flows.len());
+        let mut agenda = Agenda::new(sources.count);
+        for (index, flow) in flows.iter().enumerate() {
+            agenda.set(sources.apps + index, flow.start);
+        }
+        if let Some(change) = scenario.schedule.first() {
+            agenda.set(sources.changes, change.at_ns);
+        }
+        if let Sampling::Interval { interval_ns } = scenario.record.tcp {
+            agenda.set(sources.tcp, interval_ns);
+        }
+        if let Sampling::Interval { .. } = scenario.record.queue {
+            agenda.set(sources.queue, 0);
+        }
+        agenda.set(sources.second, SECOND);
+        agenda.set(sources.window, scenario.measure.from_ns);
+        let tracked = hosts.iter().map(|h| h.profile.facts().family == Family::Linux).collect();
+        let overhead = flows
+            .iter()
+            .map(|flow| {
+                let path = topology.path(flow.from as usize, flow.to as usize);
+                let link = path.iter().find(|&&l| scenario.links[l].bottleneck).or(path.first());
+                link.map_or(0, |&l| scenario.links[l].overhead)
+            })
+            .collect();
+        let observed: Vec<usize> =
+            scenario.links.iter().enumerate().filter(|(_, l)| l.observe).map(|(i, _)| i).collect();
+        let recorder = Recorder::new(
+            run_id,
+            scenario.flows.iter().map(|f| f.name.as_str()),
+            scenario.links.iter().map(|l| l.name.as_str()),
+        );
+        let captures = Captures::new(&scenario)?;
+        let mut network = Network::new(&scenario, topology, tracked, force_stepped);
+        if scenario.record.queue == Sampling::PerAck || scenario.record.queue == Sampling::Off {
+            for &link in &observed {
+                network.next_query(link, scenario.measure.from_ns);
+            }
+        }
+        Ok(Simulation {
+            now: 0,
+            events: 0,
+            packets: 0,
+            finished: false,
+            agenda,
+            sources,
+            network,
+            connections: flows.iter().flat_map(|_| [None, None]).collect(),
+            hosts,
+            flows,
+            recorder,
+            captures,
+            observed,
+            next_change: 0,
+            window: Window::Before,
+            per_ack: scenario.record.tcp == Sampling::PerAck,
+            links_before: Vec::new(),
+            links_after: Vec::new(),
+            overhead,
+            scenario,
+        })
+    }
+
+    /// Runs at most `events` events; true when the run is over.
+    pub fn advance(&mut self, events: u64) -> bool {
+        let end = self.scenario.duration_ns;
+        for _ in 0..events {
+            let (time, source) = self.agenda.first();
+            if time > end || self.finished {
+                self.finish();
+                return true;
+            }
+            debug_assert!(time >= self.now, "time never goes back");
+            self.now = time;
+            self.events += 1;
+            self.run(source);
+        }
+        if self.recorder.wants_settling() {
+            self.recorder.settle(self.now);
+        }
+        self.captures.settle(self.now);
+        self.finished
+    }
+
+    /// Virtual time reached.
+    pub fn now_ns(&self) -> Nanos {
+        self.now
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Packets that hosts have put on the wire so far, data and acknowledgements.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Record batches finished since the last call.
+    pub fn take(&mut self) -> Vec<(&'static str, Batch)> {
+        self.recorder.take()
+    }
+
+    /// Capture bytes finished since the last call: (capture point, bytes to append to its file).
+    pub fn captures(&mut self) -> Vec<(String, Vec<u8>)> {
+        self.captures.take()
+    }
+
+    #[inline]
+    fn run(&mut self, source: usize) {
+        let s = self.sources;
+        if source < s.timers {
+            if source < s.links {
+                self.network.serve(source, self.now, &mut self.agenda);
+                self.report_losses(None);
+            } else {
+                self.arrive(source - s.links);
+            }
+        } else if source < s.departures {
+            self.timer(source - s.timers);
+        } else if source < s.apps {
+            self.departure(source - s.departures);
+        } else if source < s.changes {
+            self.app(source - s.apps);
+        } else if source == s.changes {
+            self.change();
+        } else if source == s.tcp {
+            self.sample_tcp();
+        } else if source == s.queue {
+            self.sample_queue();
+        } else if source == s.second {
+            self.sample_goodput();
+        } else {
+            self.turn_window();
+        }
+    }
+}
+
+/// Packets and timers.
+impl Simulation {
+    #[inline]
+    fn arrive(&mut self, link: usize) {
+        let Some(packet) = self.network.arrive(link, &mut self.agenda) else {
+            self.report_losses(None);
+            return;
+        };
+        let End::Host(host) = self.network.topology.ends[link] else { return };
+        debug_assert_eq!(host, packet.dst);
+        self.depart(host);
+        self.captures.at_host(self.now, host, &packet);
+        if packet.corrupt {
+            self.report_corrupt(link, &packet);
+            return;
+        }
+        let flow = (packet.connection / 2) as usize;
+        let delay = self.now - packet.sent_at;
+        let run = &mut self.flows[flow];
+        if packet.connection & 1 == 1 {
+            if packet.segment.len > 0 {
+                run.data_delay = delay;
+                if self.window == Window::Inside {
+                    run.tally.wire_bytes += u64::from(packet.bytes + self.overhead[flow]);
+                    run.tally.queue_delay.add(packet.queue_delay);
+                }
+            }
+        } else if packet.echo_delay > 0 {
+            let rtt = packet.echo_delay + delay;
+            run.rtt = Some(rtt);
+            if self.window == Window::Inside {
+                run.tally.rtt.add(rtt);
+            }
+        }
+        self.deliver(packet.connection as usize, host, &packet.segment);
+    }
+
+    #[inline]
+    fn deliver(&mut self, connection: usize, host: u16, segment: &Segment) {
+        match &mut self.connections[connection] {
+            Some(endpoint) => {
+                endpoint.on_segment(self.now, segment);
+                self.service(connection);
+                if self.per_ack && connection & 1 == 0 {
+                    self.record_tcp(connection / 2);
+                }
+            }
+            None if connection & 1 == 1 => self.listen(connection, host, segment),
+            None => {}
+        }
+    }
+
+    #[cold]
+    fn listen(&mut self, connection: usize, host: u16, segment: &Segment) {
+        let flow = connection / 2;
+        let options = SocketOptions { sndbuf: None, rcvbuf: self.scenario.flows[flow].rcvbuf };
+        let answer = self.with_config(host, connection, options, None, |profile, config, now| {
+            Listener::new(profile).on_segment(now, segment, config)
+        });
+        match answer {
+            Answer::Connection(endpoint) => {
+                self.connections[connection] = Some(*endpoint);
+                self.service(connection);
+            }
+            Answer::Reset(reset) => self.transmit(connection, &reset),
+            Answer::Silence => {}
+        }
+    }
+
+    fn with_config<T>(
+        &self,
+        host: u16,
+        connection: usize,
+        socket: SocketOptions,
+        cc: Option<&str>,
+        work: impl FnOnce(&dyn Profile, &Config<'_>, Nanos) -> T,
+    ) -> T {
+        let machine = &self.hosts[host as usize];
+        let flow = &self.scenario.flows[connection / 2];
+        let side = if connection & 1 == 0 { "open" } else { "accept" };
+        let mut random = path::stream(self.scenario.seed, self.scenario.repeat, side, &flow.name);
+        let profile = &*machine.profile;
+        let config = Config {
+            clock: machine.clock,
+            mss: machine.mss,
+            ecn: machine.ecn,
+            tso: machine.tso,
+            socket,
+            cc: cc.unwrap_or(profile.facts().cc[0]),
+            iss: draw(&mut random) as u32,
+            timestamp_offset: machine.timestamp_offset,
+            random: draw(&mut random),
+        };
+        work(profile, &config, self.now)
+    }
+
+    fn timer(&mut self, connection: usize) {
+        let host = self.host_of(connection);
+        self.depart(host);
+        if let Some(endpoint) = &mut self.connections[connection] {
+            endpoint.on_timer(self.now);
+            // The source has fired; service sets it to what is next.
+            self.agenda.set(self.sources.timers + connection, NEVER);
+            self.service(connection);
+        }
+    }
+
+    /// After any input of a connection: sends what it wants to send, lets its application work, sends again.
+    #[inline]
+    fn service(&mut self, connection: usize) {
+        loop {
+            self.drain_transmit(connection);
+            let Some(endpoint) = &mut self.connections[connection] else { return };
+            if !Self::let_application_work(endpoint, &mut self.flows[connection / 2], connection, self.now) {
+                break;
+            }
+        }
+        let Some(endpoint) = &mut self.connections[connection] else { return };
+        if !endpoint.events().is_empty() {
+            self.report_events(connection);
+        }
+        let Some(endpoint) = &mut self.connections[connection] else { return };
+        let source = self.sources.timers + connection;
+        let due = endpoint.next_timer().unwrap_or(NEVER);
+        // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
+        if due < self.agenda.time(source) {
+            self.agenda.set(source, due.max(self.now));
+        }
+        if connection & 1 == 0 {
+            let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
+            self.flows[connection / 2].tally.cwnd(self.now, cwnd);
+        }
+        if endpoint.wants_tx_complete() {
+            self.await_departure(connection);
+        }
+    }
+
+    #[inline]
+    fn drain_transmit(&mut self, connection: usize) {
+        while let Some(endpoint) = &mut self.connections[connection]
+            && let Some(segment) = endpoint.poll_transmit(self.now)
+        {
+            self.transmit(connection, &segment);
+        }
+    }
+
+    /// The application's turn; true if it did something that may let the endpoint send.
+    #[inline]
+    fn let_application_work(endpoint: &mut Endpoint, flow: &mut FlowRun, connection: usize, now: Nanos) -> bool {
+        if connection & 1 == 0 {
+            return match endpoint.state() {
+                State::Established | State::CloseWait => {
+                    endpoint.writable() && flow.app.on_writable(endpoint, now)
+                }
+                _ => false,
+            };
+        }
+        if app::drain(endpoint, now) {
+            return true;
+        }
+        if endpoint.state() == State::CloseWait {
+            flow.completed = Some(now);
+            endpoint.shutdown(now);
+            return true;
+        }
+        false
+    }
+
+    /// Puts a segment on the wire, cut into packets if it is larger than one.
+    #[inline]
+    fn transmit(&mut self, connection: usize, segment: &Segment) {
+        let flow = &self.flows[connection / 2];
+        let (src, dst) = if connection & 1 == 0 { (flow.from, flow.to) } else { (flow.to, flow.from) };
+        let payload = self.connections[connection].as_ref().map_or(u32::MAX, Endpoint::payload);
+        let echo_delay = if connection & 1 == 1 { flow.data_delay } else { 0 };
+        nic::segment(segment, payload, |part| {
+            let packet = Packet {
+                segment: *part,
+                sent_at: self.now,
+                echo_delay,
+                queue_delay: 0,
+                bytes: part.ip_bytes(),
+                connection: connection as u32 ^ 1,
+                src,
+                dst,
+                corrupt: false,
+            };
+            self.packets += 1;
+            self.captures.at_host(self.now, src, &packet);
+            self.network.send(self.now, packet, &mut self.agenda);
+        });
+        if !self.network.lost.is_empty() {
+            self.report_losses(Some(connection));
+        }
+    }
+
+    fn host_of(&self, connection: usize) -> u16 {
+        let flow = &self.flows[connection / 2];
+        if connection & 1 == 0 { flow.from } else { flow.to }
+    }
+}
+
+/// Transmit queues of hosts whose stack watches them (Linux TSQ).
+impl Simulation {
+    /// Tells endpoints what has left the NIC by now. One that waits for it is serviced by its own event, which is due
+    /// at the same time.
+    #[inline]
+    fn depart(&mut self, host: u16) {
+        while let Some((connection, bytes)) = self.network.rings[host as usize].pop_departed(self.now) {
+            if let Some(endpoint) = &mut self.connections[connection as usize] {
+                endpoint.on_tx_complete(self.now, bytes);
+            }
+        }
+    }
+
+    fn departure(&mut self, host: usize) {
+        self.agenda.set(self.sources.departures + host, NEVER);
+        self.depart(host as u16);
+        let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
+        waiting.sort_unstable();
+        for &connection in &waiting {
+            self.service(connection as usize);
+        }
+        // The memory is kept for the next time; service may have added to the list meanwhile.
+        let added = std::mem::take(&mut self.hosts[host].waiting);
+        waiting.clear();
+        waiting.extend(added);
+        self.hosts[host].waiting = waiting;
+    }
+
+    #[cold]
+    fn await_departure(&mut self, connection: usize) {
+        let host = self.host_of(connection) as usize;
+        if !self.hosts[host].waiting.contains(&(connection as u32)) {
+            self.hosts[host].waiting.push(connection as u32);
+        }
+        if let Some(at) = self.network.rings[host].next_departure() {
+            let source = self.sources.departures + host;
+            self.agenda.set(source, at.min(self.agenda.time(source)));
+        }
+    }
+}
+
+/// Applications and scheduled changes.
+impl Simulation {
+    fn app(&mut self, flow: usize) {
+        let source = self.sources.apps + flow;
+        let run = &mut self.flows[flow];
+        let connection = 2 * flow;
+        if self.connections[connection].is_none() {
+            let host = run.from;
+            self.agenda.set(source, run.stop.filter(|&stop| stop > self.now).unwrap_or(NEVER));
+            let spec = &self.scenario.flows[flow];
+            let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
+            let cc = spec.cc.clone();
+            let endpoint = self.with_config(host, connection, socket, Some(&cc), |profile, config, now| {
+                Endpoint::connect(profile, config, now)
+            });
+            self.connections[connection] = Some(endpoint);
+        } else {
+            self.agenda.set(source, NEVER);
+            if let Some(endpoint) = &mut self.connections[connection] {
+                run.app.stop(endpoint, self.now);
+            }
+        }
+        self.service(connection);
+    }
+
+    fn change(&mut self) {
+        while let Some(change) = self.scenario.schedule.get(self.next_change)
+            && change.at_ns <= self.now
+        {
+            let link = self.scenario.links.iter().position(|l| l.name == change.link);
+            let what = path::LinkChange {
+                rate_bps: change.rate_bps,
+                delay_ns: change.delay_ns,
+                loss: change.loss.clone(),
+                down: change.down,
+            };
+            let seed = (self.scenario.seed, self.scenario.repeat);
+            if let Some(link) = link {
+                self.network.change(link, self.now, &what, seed, &mut self.agenda);
+            }
+            self.next_change += 1;
+        }
+        let next = self.scenario.schedule.get(self.next_change).map_or(NEVER, |c| c.at_ns);
+        self.agenda.set(self.sources.changes, next);
+        self.report_losses(None);
+    }
+}
+
+/// What is recorded.
+impl Simulation {
+    fn record_tcp(&mut self, flow: usize) {
+        let delivered = self.read_by(flow);
+        let Some(endpoint) = &mut self.connections[2 * flow] else { return };
+        if matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived) {
+            return;
+        }
+        let info = endpoint.info(self.now);
+        self.recorder.tcp(&TcpRow {
+            t: self.now,
+            flow: flow as u32,
+            cwnd: info.sender.cwnd,
+            ssthresh: info.sender.ssthresh,
+            srtt: info.sender.srtt,
+            rtt: self.flows[flow].rtt,
+            inflight: info.sender.inflight,
+            delivered,
+            retransmits: info.retransmits,
+            pacing_bps: info.sender.pacing_bps,
+            phase: info.sender.phase,
+        });
+    }
+
+    fn read_by(&self, flow: usize) -> u64 {
+        self.connections[2 * flow + 1].as_ref().map_or(0, Endpoint::bytes_read)
+    }
+
+    fn sample_tcp(&mut self) {
+        let Sampling::Interval { interval_ns } = self.scenario.record.tcp else { return };
+        self.agenda.set(self.sources.tcp, self.now + interval_ns);
+        for flow in 0..self.flows.len() {
+            self.record_tcp(flow);
+        }
+    }
+
+    fn sample_queue(&mut self) {
+        let Sampling::Interval { interval_ns } = self.scenario.record.queue else { return };
+        self.agenda.set(self.sources.queue, self.now + interval_ns);
+        for index in 0..self.observed.len() {
+            let hop = self.observed[index];
+            let c = self.network.counters(hop, self.now);
+            // The window's edges are asked for too.
+            let mut next = self.now + interval_ns;
+            for edge in [self.scenario.measure.from_ns, self.scenario.measure.to_ns] {
+                if edge >= self.now {
+                    next = next.min(edge);
+                }
+            }
+            self.network.next_query(hop, next);
+            self.recorder.queue(&QueueRow {
+                t: self.now,
+                hop: hop as u32,
+                backlog_bytes: c.backlog_bytes,
+                backlog_packets: c.backlog_packets,
+                drops: c.drops,
+                ce_marks: c.ce_marks,
+            });
+        }
+    }
+
+    fn sample_goodput(&mut self) {
+        self.agenda.set(self.sources.second, self.now + SECOND);
+        for flow in 0..self.flows.len() {
+            let read = self.read_by(flow);
+            let run = &mut self.flows[flow];
+            if self.connections[2 * flow].is_none() {
+                continue;
+            }
+            let value = (read - run.read_at_second) as i64;
+            run.read_at_second = read;
+            self.recorder.sample(&SampleRow { t: self.now, flow: flow as u32, kind: 0, value });
+        }
+    }
+
+    fn turn_window(&mut self) {
+        let snapshots: Vec<Snapshot> = (0..self.flows.len()).map(|f| self.snapshot(f)).collect();
+        let beginning = self.window == Window::Before;
+        for (run, snapshot) in self.flows.iter_mut().zip(snapshots) {
+            if beginning {
+                run.tally.begin(self.now, snapshot);
+            } else {
+                run.tally.end(self.now, snapshot);
+            }
+        }
+        let measure = self.scenario.measure;
+        let mut counters = Vec::new();
+        for &hop in &self.observed {
+            counters.push(self.network.counters(hop, self.now));
+            if self.scenario.record.queue == Sampling::Off || self.scenario.record.queue == Sampling::PerAck {
+                self.network.next_query(hop, if beginning { measure.to_ns } else { NEVER });
+            }
+        }
+        if beginning {
+            self.links_before = counters;
+            self.window = Window::Inside;
+            self.agenda.set(self.sources.window, measure.to_ns);
+        } else {
+            self.links_after = counters;
+            self.window = Window::After;
+            self.agenda.set(self.sources.window, NEVER);
+        }
+    }
+
+    fn snapshot(&mut self, flow: usize) -> Snapshot {
+        let read = self.read_by(flow);
+        let info = self.connections[2 * flow].as_mut().map(|e| e.info(self.now));
+        Snapshot::new(info.as_ref(), read)
+    }
+
+    #[cold]
+    fn report_events(&mut self, connection: usize) {
+        let Some(endpoint) = &mut self.connections[connection] else { return };
+        let flow = connection / 2;
+        let tally = &mut self.flows[flow].tally;
+        for event in endpoint.events().drain() {
+            if connection & 1 == 1 {
+                continue;
+            }
+            if self.window == Window::Inside {
+                match event.kind {
+                    EventKind::Rto => tally.rtos += 1,
+                    EventKind::RecoveryIn => tally.recoveries.push(self.now),
+                    _ => {}
+                }
+            }
+            let kind = EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).unwrap_or(0);
+            self.recorder.event(EventRow {
+                t: self.now,
+                rank: (self.sources.links + flow) as u32,
+                flow: Some(flow as u32),
+                hop: None,
+                kind: kind as u32,
+                seq: Some(event.seq),
+                value: Some(event.value),
+            });
+        }
+    }
+
+    /// Reports drops and marks. `sender` is the connection that was just transmitting, whose own NIC may have refused
+    /// its packets.
+    #[inline]
+    fn report_losses(&mut self, sender: Option<usize>) {
+        if !self.network.changes.is_empty() {
+            self.report_changes();
+        }
+        if !self.network.lost.is_empty() {
+            self.report_losses_now(sender);
+        }
+    }
+
+    #[cold]
+    fn report_losses_now(&mut self, sender: Option<usize>) {
+        let mut lost = std::mem::take(&mut self.network.lost);
+        for loss in lost.drain(..) {
+            self.report_loss(&loss);
+            let Some(connection) = sender else { continue };
+            let flow = &self.flows[connection / 2];
+            let (src, dst) = if connection & 1 == 0 { (flow.from, flow.to) } else { (flow.to, flow.from) };
+            let own_nic = loss.link as usize == self.network.topology.first_link(src, dst);
+            if own_nic
+                && loss.why == DropReason::Overlimit
+                && loss.payload > 0
+                && let Some(endpoint) = &mut self.connections[connection]
+            {
+                endpoint.on_tx_dropped(self.now);
+                endpoint.on_tx_complete(self.now, loss.payload);
+            }
+        }
+        self.network.lost = lost;
+    }
+
+    fn report_loss(&mut self, loss: &Lost) {
+        let flow = loss.connection / 2;
+        let measure = self.scenario.measure;
+        if loss.at >= measure.from_ns && loss.at < measure.to_ns {
+            let tally = &mut self.flows[flow as usize].tally;
+            if loss.marked {
+                tally.ce_marks += 1;
+            } else {
+                tally.drops += 1;
+            }
+        }
+        self.recorder.event(EventRow {
+            t: loss.at,
+            rank: loss.link,
+            flow: Some(flow),
+            hop: Some(loss.link),
+            kind: u32::from(loss.marked),
+            seq: (loss.payload > 0).then_some(loss.offset),
+            value: Some(i64::from(loss.payload)),
+        });
+    }
+
+    #[cold]
+    fn report_corrupt(&mut self, link: usize, packet: &Packet) {
+        self.report_loss(&Lost {
+            at: self.now,
+            link: link as u32,
+            connection: packet.connection,
+            offset: packet.segment.offset,
+            payload: packet.segment.len,
+            why: DropReason::Corrupt,
+            marked: false,
+        });
+    }
+
+    fn report_changes(&mut self) {
+        let mut changes = std::mem::take(&mut self.network.changes);
+        for (t, hop, backlog_bytes, backlog_packets) in changes.drain(..) {
+            let c = self.network.counters(hop as usize, t);
+            self.recorder.queue(&QueueRow {
+                t,
+                hop,
+                backlog_bytes,
+                backlog_packets,
+                drops: c.drops,
+                ce_marks: c.ce_marks,
+            });
+        }
+        self.network.changes = changes;
+    }
+
+    fn finish(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.finished = true;
+        self.now = self.scenario.duration_ns;
+        if self.window == Window::Inside {
+            self.turn_window();
+        }
+        for flow in 0..self.flows.len() {
+            if let Some(completed) = self.flows[flow].completed {
+                let value = (completed - self.flows[flow].start) as i64;
+                let kind = SAMPLE_KINDS.iter().position(|&k| k == "completion").unwrap_or(0) as u32;
+                self.recorder.sample(&SampleRow { t: completed, flow: flow as u32, kind, value });
+            }
+        }
+        self.recorder.finish(self.now);
+        self.captures.finish(self.now);
+    }
+}
+
+/// For the summary.
+impl Simulation {
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    pub(crate) fn flow_runs(&self) -> &[FlowRun] {
+        &self.flows
+    }
+
+    pub(crate) fn connection(&self, index: usize) -> Option<&Endpoint> {
+        self.connections[index].as_ref()
+    }
+
+    pub(crate) fn link_figures(&self) -> impl Iterator<Item = (usize, path::Counters, path::Counters)> + '_ {
+        let zero = path::Counters::default();
+        self.observed.iter().enumerate().map(move |(i, &hop)| {
+            let before = self.links_before.get(i).copied().unwrap_or(zero);
+            let after = self.links_after.get(i).copied().unwrap_or(zero);
+            (hop, before, after)
+        })
+    }
+}
+
+fn draw(random: &mut path::Xoshiro256PlusPlus) -> u64 {
+    rand_core::RngCore::next_u64(random)
+}
+
+fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Result<Vec<HostRun>, String> {
+    scenario
+        .hosts
+        .iter()
+        .zip(profiles)
+        .map(|(host, profile)| {
+            let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
+            // Up for 100 s to 1100 s, at a random point of a tick.
+            let phase = 100 * SECOND + draw(&mut random) % (1000 * SECOND);
+            Ok(HostRun {
+                clock: HostClock::new(host.hz, phase, 0),
+                timestamp_offset: draw(&mut random) as u32,
+                mss: host.mss,
+                ecn: match host.ecn {
+                    Ecn::Off => EcnMode::Off,
+                    Ecn::Accept => EcnMode::Accept,
+                    Ecn::On => EcnMode::On,
+                },
+                tso: host.nic.tso,
+                profile,
+                waiting: Vec::new(),
+            })
+        })
+        .collect()
+}
+
+fn flows(scenario: &Scenario) -> Result<Vec<FlowRun>, String> {
+    let host = |name: &str| {
+        let index = scenario.hosts.iter().position(|h| h.name == name);
+        index.map(|i| i as u16).ok_or_else(|| format!("no host is called {name}"))
+    };
+    let mantissa_bits = if scenario.flows.len() <= FINE_HISTOGRAMS { 10 } else { 7 };
+    scenario
+        .flows
+        .iter()
+        .map(|flow| {
+            let mut random = path::stream(scenario.seed, scenario.repeat, "start", &flow.name);
+            let offset = match scenario.start_jitter_ns {
+                0 => 0,
+                jitter => draw(&mut random) % jitter,
+            };
+            Ok(FlowRun::new(flow, host(&flow.from)?, host(&flow.to)?, offset, mantissa_bits))
+        })
+        .collect()
+}

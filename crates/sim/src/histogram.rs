@@ -1,0 +1,117 @@
+//! A distribution of times in bounded memory: exact extremes and mean, percentiles within a known relative error.
+
+use tcp::Nanos;
+
+/// Values are kept in units of 2^10 ns; below that their order does not matter to any figure.
+const UNIT_BITS: u32 = 10;
+
+/// Counts in buckets of constant relative width, grown as far as the largest value needs.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    mantissa_bits: u32,
+    counts: Vec<u32>,
+    count: u64,
+    sum: u128,
+    min: Nanos,
+    max: Nanos,
+}
+
+impl Histogram {
+    /// A histogram whose percentiles are within 2^-(mantissa_bits + 1) of the truth, or 1.024 us.
+    pub fn new(mantissa_bits: u32) -> Histogram {
+        Histogram { mantissa_bits, counts: Vec::new(), count: 0, sum: 0, min: Nanos::MAX, max: 0 }
+    }
+
+    /// Adds a value.
+    #[inline]
+    pub fn add(&mut self, value: Nanos) {
+        let bucket = self.bucket(value >> UNIT_BITS);
+        if bucket >= self.counts.len() {
+            self.counts.resize(bucket + 1 + bucket / 4, 0);
+        }
+        self.counts[bucket] += 1;
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// How many values were added.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Smallest value; None without values.
+    pub fn min(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// Largest value; None without values.
+    pub fn max(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// Mean, rounded down; None without values.
+    pub fn mean(&self) -> Option<Nanos> {
+        (self.count > 0).then(|| (self.sum / u128::from(self.count)) as Nanos)
+    }
+
+    /// The smallest value that at least `permille` thousandths of the values do not exceed (nearest rank), as the
+    /// middle of its bucket, clipped to the extremes; None without values.
+    pub fn quantile(&self, permille: u64) -> Option<Nanos> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = (self.count * permille).div_ceil(1000).max(1);
+        let mut seen = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= rank {
+                return Some(self.middle(bucket).clamp(self.min, self.max));
+            }
+        }
+        Some(self.max)
+    }
+
+    #[inline]
+    fn bucket(&self, units: u64) -> usize {
+        let bits = self.mantissa_bits;
+        let exponent = (u64::BITS - units.leading_zeros()).saturating_sub(bits + 1);
+        ((u64::from(exponent) << bits) + (units >> exponent)) as usize
+    }
+
+    fn middle(&self, bucket: usize) -> Nanos {
+        let bits = self.mantissa_bits;
+        let bucket = bucket as u64;
+        let exponent = (bucket >> bits).saturating_sub(1);
+        let low = (bucket - (exponent << bits)) << exponent;
+        (low << UNIT_BITS) + ((1u64 << exponent) << UNIT_BITS) / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_empty_histogram_has_no_figures() {
+        let histogram = Histogram::new(10);
+        assert_eq!((histogram.min(), histogram.mean(), histogram.quantile(500)), (None, None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_the_promised_error(mut values in prop::collection::vec(0u64..10_000_000_000, 1..300), permille in 1u64..=1000) {
+            let mut histogram = Histogram::new(10);
+            values.iter().for_each(|&v| histogram.add(v));
+            values.sort_unstable();
+            let rank = (values.len() as u64 * permille).div_ceil(1000) as usize;
+            let exact = values[rank - 1];
+            let found = histogram.quantile(permille).unwrap();
+            prop_assert!(found.abs_diff(exact) <= exact / 1024 + 1024, "{} for {}", found, exact);
+            prop_assert_eq!(histogram.min(), values.first().copied());
+            prop_assert_eq!(histogram.max(), values.last().copied());
+        }
+    }
+}

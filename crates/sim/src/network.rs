@@ -1,0 +1,297 @@
+//! Packets between hosts: links, the packets in flight on each, and when the next one arrives.
+
+use std::collections::VecDeque;
+
+use host::nic::TransmitRing;
+use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output};
+
+use crate::agenda::{Agenda, NEVER};
+use crate::packet::Packet;
+use crate::scenario;
+use crate::topology::{End, Topology};
+
+/// A packet that did not make it.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// When.
+    pub at: Nanos,
+    /// On which link.
+    pub link: u32,
+    /// Connection it was meant for.
+    pub connection: u32,
+    /// Its place in the stream, if it carried payload.
+    pub offset: u64,
+    /// Payload bytes.
+    pub payload: u32,
+    /// Why.
+    pub why: DropReason,
+    /// It was not dropped but marked.
+    pub marked: bool,
+}
+
+/// Links, and what is on them. Agenda sources `0..links` are their services, `links..2 * links` their arrivals.
+pub struct Network {
+    /// Routes.
+    pub topology: Topology,
+    links: Vec<Link<Packet>>,
+    fused: Vec<bool>,
+    delays: Vec<Nanos>,
+    /// For a link that a host feeds: that host.
+    fed_by_host: Vec<Option<u16>>,
+    /// Packets on their way to the far end of each link, to a host or to a link that waits for events.
+    pipes: Vec<VecDeque<(Nanos, Packet)>>,
+    /// What is in each host's NIC, for hosts whose stack wants to know.
+    pub rings: Vec<TransmitRing>,
+    tracked: Vec<bool>,
+    /// Drops and marks since they were last taken. Almost always empty.
+    pub lost: Vec<Lost>,
+    /// Queue changes reported by links that were asked to: (time, link, bytes, packets).
+    pub changes: Vec<(Nanos, u32, u64, u32)>,
+    /// Packets handed to hops so far.
+    pub hops: u64,
+}
+
+/// What a link puts out, on its way to a pipe or the next link.
+struct Exit<'a> {
+    link: u32,
+    pipe: Option<&'a mut VecDeque<(Nanos, Packet)>>,
+    chain: &'a mut Chain,
+    lost: &'a mut Vec<Lost>,
+    changes: &'a mut Vec<(Nanos, u32, u64, u32)>,
+    ring: Option<(&'a mut TransmitRing, Nanos)>,
+}
+
+/// Packets that go on to the next link at once: one, except where a link duplicates or catches up, so that only those
+/// cases allocate.
+#[derive(Default)]
+struct Chain {
+    first: Option<(Nanos, Packet)>,
+    rest: Vec<(Nanos, Packet)>,
+}
+
+impl Chain {
+    #[inline]
+    fn push(&mut self, at: Nanos, packet: Packet) {
+        if self.first.is_none() {
+            self.first = Some((at, packet));
+        } else {
+            self.rest.push((at, packet));
+        }
+    }
+}
+
+impl Output<Packet> for Exit<'_> {
+    #[inline]
+    fn forward(&mut self, at: Nanos, packet: Packet) {
+        if let Some((ring, delay)) = &mut self.ring {
+            ring.push(at - *delay, packet.connection ^ 1, packet.segment.len);
+        }
+        match &mut self.pipe {
+            Some(pipe) => {
+                debug_assert!(pipe.back().is_none_or(|&(last, _)| last <= at), "links keep the order");
+                pipe.push_back((at, packet));
+            }
+            None => self.chain.push(at, packet),
+        }
+    }
+
+    #[cold]
+    fn dropped(&mut self, at: Nanos, packet: &Packet, why: DropReason) {
+        self.lost.push(lost(at, self.link, packet, why, false));
+    }
+
+    #[cold]
+    fn marked(&mut self, at: Nanos, packet: &Packet) {
+        self.lost.push(lost(at, self.link, packet, DropReason::Aqm, true));
+    }
+
+    fn queue_changed(&mut self, at: Nanos, backlog_bytes: u64, backlog_packets: u32) {
+        self.changes.push((at, self.link, backlog_bytes, backlog_packets));
+    }
+}
+
+fn lost(at: Nanos, link: u32, packet: &Packet, why: DropReason, marked: bool) -> Lost {
+    Lost {
+        at,
+        link,
+        connection: packet.connection,
+        offset: packet.segment.offset,
+        payload: packet.segment.len,
+        why,
+        marked,
+    }
+}
+
+impl Network {
+    /// Sets up the links of a scenario. `force_stepped` makes every hop wait for events, for comparison.
+    pub fn new(scenario: &scenario::Scenario, topology: Topology, tracked: Vec<bool>, force_stepped: bool) -> Network {
+        let mut links = Vec::new();
+        let mut fused = Vec::new();
+        let per_change = scenario.record.queue == scenario::Sampling::PerAck;
+        for (index, link) in scenario.links.iter().enumerate() {
+            let config = config(link, per_change && link.observe);
+            let changes = scenario.schedule.iter().any(|c| c.link == link.name);
+            let fuse = topology.single_fed[index]
+                && !force_stepped
+                && !changes
+                && Link::<Packet>::can_fuse(&config);
+            let streams =
+                |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
+            let mut hop = Link::new(&config, &streams, if fuse { Mode::Fused } else { Mode::Stepped });
+            if !link.observe {
+                hop.next_query(NEVER);
+            }
+            links.push(hop);
+            fused.push(fuse);
+        }
+        let fed_by_host = scenario
+            .links
+            .iter()
+            .map(|l| scenario.hosts.iter().position(|h| h.name == l.from).map(|h| h as u16))
+            .collect();
+        Network {
+            pipes: links.iter().map(|_| VecDeque::new()).collect(),
+            delays: scenario.links.iter().map(|l| l.delay_ns).collect(),
+            rings: scenario.hosts.iter().map(|_| TransmitRing::default()).collect(),
+            topology,
+            links,
+            fused,
+            fed_by_host,
+            tracked,
+            lost: Vec::new(),
+            changes: Vec::new(),
+            hops: 0,
+        }
+    }
+
+    /// A host hands a packet to its NIC.
+    #[inline]
+    pub fn send(&mut self, now: Nanos, packet: Packet, agenda: &mut Agenda) {
+        let link = self.topology.first_link(packet.src, packet.dst);
+        self.enter(link, now, packet, agenda);
+    }
+
+    /// The service of a stepped link is due.
+    pub fn serve(&mut self, link: usize, now: Nanos, agenda: &mut Agenda) {
+        self.with_exit(link, None, |hop, exit| hop.on_event(now, exit), agenda);
+    }
+
+    /// Takes the packet that arrives at the far end of `link`; None if it went on to another link.
+    #[inline]
+    pub fn arrive(&mut self, link: usize, agenda: &mut Agenda) -> Option<Packet> {
+        let (at, packet) = self.pipes[link].pop_front()?;
+        let next = self.pipes[link].front().map_or(NEVER, |&(t, _)| t);
+        agenda.set(self.links.len() + link, next);
+        match self.topology.ends[link] {
+            End::Host(_) => Some(packet),
+            End::Node => {
+                let next = self.topology.next_link(link, packet.dst);
+                self.enter(next, at, packet, agenda);
+                None
+            }
+        }
+    }
+
+    /// State of a link as of `t`.
+    pub fn counters(&mut self, link: usize, t: Nanos) -> path::Counters {
+        self.links[link].counters(t)
+    }
+
+    /// Promises not to ask for [`Network::counters`] of a link before `at`.
+    pub fn next_query(&mut self, link: usize, at: Nanos) {
+        self.links[link].next_query(at);
+    }
+
+    /// Changes a link.
+    pub fn change(&mut self, link: usize, now: Nanos, change: &path::LinkChange, seed: (u64, u32), agenda: &mut Agenda) {
+        if let Some(delay) = change.delay_ns {
+            self.delays[link] = delay;
+        }
+        let name = format!("{link} after {now}");
+        let streams = |purpose: &str| path::stream(seed.0, seed.1, purpose, &name);
+        self.with_exit(link, None, |hop, exit| hop.change(now, change, &streams, exit), agenda);
+    }
+
+    #[inline]
+    fn enter(&mut self, link: usize, at: Nanos, packet: Packet, agenda: &mut Agenda) {
+        self.with_exit(link, Some(packet.dst), |hop, exit| hop.arrive(at, packet, exit), agenda);
+    }
+
+    /// Runs `work` on a link with somewhere to put what comes out, and sees that it gets there. `dst` is the
+    /// destination of whatever can come out at once, if known.
+    #[inline]
+    fn with_exit(
+        &mut self,
+        link: usize,
+        dst: Option<u16>,
+        work: impl FnOnce(&mut Link<Packet>, &mut Exit<'_>),
+        agenda: &mut Agenda,
+    ) {
+        self.hops += 1;
+        let to_pipe = match self.topology.ends[link] {
+            End::Host(_) => true,
+            End::Node => match dst {
+                // A stepped link may put out packets for other destinations than the one that enters.
+                Some(dst) if self.fused[link] => !self.fused[self.topology.next_link(link, dst)],
+                _ => false,
+            },
+        };
+        let mut chain = Chain::default();
+        let ring = match self.fed_by_host[link] {
+            Some(host) if self.tracked[host as usize] => {
+                Some((&mut self.rings[host as usize], self.delays[link]))
+            }
+            _ => None,
+        };
+        let was_empty = self.pipes[link].is_empty();
+        let mut exit = Exit {
+            link: link as u32,
+            pipe: to_pipe.then_some(&mut self.pipes[link]),
+            chain: &mut chain,
+            lost: &mut self.lost,
+            changes: &mut self.changes,
+            ring,
+        };
+        work(&mut self.links[link], &mut exit);
+        if !self.fused[link] {
+            agenda.set(link, self.links[link].next_event().unwrap_or(NEVER));
+        }
+        if let Some((at, packet)) = chain.first {
+            self.pass_on(link, at, packet, agenda);
+            for (at, packet) in chain.rest {
+                self.pass_on(link, at, packet, agenda);
+            }
+        }
+        if was_empty && let Some(&(at, _)) = self.pipes[link].front() {
+            agenda.set(self.links.len() + link, at);
+        }
+    }
+}
+
+impl Network {
+    /// A packet leaves `link` for the next one.
+    #[inline]
+    fn pass_on(&mut self, link: usize, at: Nanos, packet: Packet, agenda: &mut Agenda) {
+        let next = self.topology.next_link(link, packet.dst);
+        if self.fused[next] {
+            self.enter(next, at, packet, agenda);
+        } else {
+            self.pipes[link].push_back((at, packet));
+        }
+    }
+}
+
+/// A link's configuration for the path crate.
+fn config(link: &scenario::Link, report_changes: bool) -> LinkConfig {
+    LinkConfig {
+        rate_bps: link.rate_bps,
+        delay_ns: link.delay_ns,
+        queue: link.queue.clone(),
+        loss: link.loss.clone(),
+        duplicate_ppb: link.duplicate_ppb,
+        corrupt_ppb: link.corrupt_ppb,
+        overhead: link.overhead,
+        mtu: link.mtu,
+        report_changes,
+    }
+}

@@ -1,0 +1,86 @@
+//! A packet on its way through the simulated network: a segment and what the simulator wants to know of it.
+
+use path::Nanos;
+use wire::Segment;
+
+/// A segment in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// The segment.
+    pub segment: Segment,
+    /// True time when the sending host handed it to its NIC.
+    pub sent_at: Nanos,
+    /// On packets with an acknowledgement: one-way delay of the newest data packet their sender had received, 0 for
+    /// none. With this packet's own delay it makes the round trip of a packet pair (SPP, Zander and Armitage, LCN 2013).
+    pub echo_delay: Nanos,
+    /// Time spent waiting in queues.
+    pub queue_delay: Nanos,
+    /// Length of the IP packet.
+    pub bytes: u32,
+    /// Index of the connection at the receiving end: 2 x flow, + 1 at the accepting side.
+    pub connection: u32,
+    /// Sending host.
+    pub src: u16,
+    /// Receiving host.
+    pub dst: u16,
+    /// Damaged on the way.
+    pub corrupt: bool,
+}
+
+impl path::Packet for Packet {
+    #[inline]
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    #[inline]
+    fn payload(&self) -> u32 {
+        self.segment.len
+    }
+
+    #[inline]
+    fn flow_hash(&self) -> u32 {
+        // Connections are numbered densely; a multiplicative hash spreads them (Knuth, TAOCP 6.4).
+        self.connection.wrapping_mul(0x9e37_79b1)
+    }
+
+    #[inline]
+    fn src(&self) -> u16 {
+        self.src
+    }
+
+    #[inline]
+    fn dst(&self) -> u16 {
+        self.dst
+    }
+
+    #[inline]
+    fn dscp(&self) -> u8 {
+        0
+    }
+
+    #[inline]
+    fn ecn(&self) -> path::Ecn {
+        match self.segment.ecn {
+            wire::Ecn::NotEct => path::Ecn::NotEct,
+            wire::Ecn::Ect1 => path::Ecn::Ect1,
+            wire::Ecn::Ect0 => path::Ecn::Ect0,
+            wire::Ecn::Ce => path::Ecn::Ce,
+        }
+    }
+
+    #[inline]
+    fn set_ce(&mut self) {
+        self.segment.ecn = wire::Ecn::Ce;
+    }
+
+    #[inline]
+    fn set_corrupt(&mut self) {
+        self.corrupt = true;
+    }
+
+    #[inline]
+    fn add_queue_delay(&mut self, ns: Nanos) {
+        self.queue_delay += ns;
+    }
+}

@@ -1,0 +1,171 @@
+//! Hosts, nodes and links as numbers: routes, and which links can do without events.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::scenario::Scenario;
+
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At a host, by its number.
+    Host(u16),
+    /// At a router or switch.
+    Node,
+}
+
+/// What feeds a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Feeder {
+    Host(usize),
+    Link(usize),
+}
+
+/// The network of a scenario. Places are numbered hosts first, then nodes.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// Where each link ends.
+    pub ends: Vec<End>,
+    /// Whether each link has one source of packets, so that its arrivals come in order of time.
+    pub single_fed: Vec<bool>,
+    hosts: usize,
+    /// `next[place * hosts + host]`: the link to take, or u32::MAX.
+    next: Vec<u32>,
+    /// Place at which each link ends.
+    to: Vec<usize>,
+}
+
+const NO_ROUTE: u32 = u32::MAX;
+
+impl Topology {
+    /// Works out the routes: fewest links, ties by the order of links.
+    ///
+    /// # Errors
+    /// One line, when a name is unknown or a flow's ends do not reach each other.
+    pub fn new(scenario: &Scenario) -> Result<Topology, String> {
+        let names: Vec<&str> = scenario
+            .hosts
+            .iter()
+            .map(|h| h.name.as_str())
+            .chain(scenario.nodes.iter().map(|n| n.name.as_str()))
+            .collect();
+        let mut place: HashMap<&str, usize> = HashMap::new();
+        for (index, name) in names.iter().enumerate() {
+            if place.insert(name, index).is_some() {
+                return Err(format!("hosts and nodes: {name} is there twice"));
+            }
+        }
+        let find = |link: &str, name: &str| {
+            place.get(name).copied().ok_or_else(|| format!("link {link}: no host or node is called {name}"))
+        };
+        let hosts = scenario.hosts.len();
+        let mut from = Vec::new();
+        let mut to = Vec::new();
+        let mut ends = Vec::new();
+        let mut seen = HashSet::new();
+        for link in &scenario.links {
+            if !seen.insert(link.name.as_str()) {
+                return Err(format!("links: {} is there twice", link.name));
+            }
+            from.push(find(&link.name, &link.from)?);
+            let end = find(&link.name, &link.to)?;
+            to.push(end);
+            ends.push(if end < hosts { End::Host(end as u16) } else { End::Node });
+        }
+        let next = routes(names.len(), hosts, &from, &to);
+        let mut topology = Topology { ends, single_fed: Vec::new(), hosts, next, to };
+        let mut feeders: Vec<HashSet<Feeder>> = vec![HashSet::new(); scenario.links.len()];
+        for flow in &scenario.flows {
+            let host = |name: &str| {
+                scenario
+                    .hosts
+                    .iter()
+                    .position(|h| h.name == name)
+                    .ok_or_else(|| format!("flow {}: no host is called {name}", flow.name))
+            };
+            let (a, b) = (host(&flow.from)?, host(&flow.to)?);
+            if a == b {
+                return Err(format!("flow {}: from and to are the same host", flow.name));
+            }
+            for (source, sink) in [(a, b), (b, a)] {
+                topology.walk(source, sink, |feeder, link| {
+                    feeders[link].insert(feeder);
+                }).map_err(|()| {
+                    format!("flow {}: no path from {} to {}", flow.name, names[source], names[sink])
+                })?;
+            }
+        }
+        topology.single_fed = feeders.iter().map(|f| f.len() <= 1).collect();
+        Ok(topology)
+    }
+
+    /// The link a host's packets to `dst` leave on.
+    #[inline]
+    pub fn first_link(&self, src: u16, dst: u16) -> usize {
+        self.next[src as usize * self.hosts + dst as usize] as usize
+    }
+
+    /// The link after `link` for a packet to `dst`, where `link` ends at a node.
+    #[inline]
+    pub fn next_link(&self, link: usize, dst: u16) -> usize {
+        self.next[self.to[link] * self.hosts + dst as usize] as usize
+    }
+
+    /// Every link on the way from one host to another, in order.
+    pub fn path(&self, source: usize, sink: usize) -> Vec<usize> {
+        let mut links = Vec::new();
+        // The constructor has checked the paths of all flows.
+        let _ = self.walk(source, sink, |_, link| links.push(link));
+        links
+    }
+
+    fn walk(&self, source: usize, sink: usize, mut step: impl FnMut(Feeder, usize)) -> Result<(), ()> {
+        let mut at = source;
+        let mut feeder = Feeder::Host(source);
+        while at != sink {
+            let link = self.next[at * self.hosts + sink];
+            if link == NO_ROUTE {
+                return Err(());
+            }
+            step(feeder, link as usize);
+            feeder = Feeder::Link(link as usize);
+            at = self.to[link as usize];
+        }
+        Ok(())
+    }
+}
+
+/// Breadth-first from every host, backwards. Hosts do not forward.
+fn routes(places: usize, hosts: usize, from: &[usize], to: &[usize]) -> Vec<u32> {
+    let mut into: Vec<Vec<usize>> = vec![Vec::new(); places];
+    for (link, &end) in to.iter().enumerate() {
+        into[end].push(link);
+    }
+    let mut next = vec![NO_ROUTE; places * hosts];
+    for host in 0..hosts {
+        let mut distance = vec![usize::MAX; places];
+        distance[host] = 0;
+        let mut queue = VecDeque::from([host]);
+        while let Some(place) = queue.pop_front() {
+            if place < hosts && place != host {
+                continue;
+            }
+            for &link in &into[place] {
+                let source = from[link];
+                if distance[source] == usize::MAX {
+                    distance[source] = distance[place] + 1;
+                    queue.push_back(source);
+                }
+            }
+        }
+        // The first link, in the scenario's order, that leads one step nearer.
+        for (link, (&source, &end)) in from.iter().zip(to).enumerate() {
+            let forwards = end == host || end >= hosts;
+            let nearer = distance[end] != usize::MAX && distance[source] == distance[end] + 1;
+            let slot = &mut next[source * hosts + host];
+            if forwards && nearer && *slot == NO_ROUTE {
+                *slot = link as u32;
+            }
+        }
+    }
+    next
+}
