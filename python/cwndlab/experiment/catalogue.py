@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+PARTS = ("min", "default", "max")
+"""Parts of a sysctl of three values, in the order of its text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sysctl:
@@ -33,6 +36,15 @@ class Stack:
     hz: int
     ecn: str
     sysctls: Mapping[str, Sysctl]
+
+    def real_name(self, name: str) -> str:
+        """Return the real name of a sysctl: that of three values without ``.min``, ``.default``, ``.max``."""
+        base, _, part = name.rpartition(".")
+        return base if part in PARTS and f"{base}.{PARTS[0]}" in self.sysctls else name
+
+    def settable(self) -> list[str]:
+        """Return every name a file may set: real names, and the parts of those of three values."""
+        return list(dict.fromkeys([*map(self.real_name, self.sysctls), *self.sysctls]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from cwndlab.experiment.yaml_nodes import Mapping
 
 
 def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str = "sim") -> Experiment:
-    """Return the experiment of a file, or of a text of several lines.
+    """Return the experiment of a file, of the suite of that name, or of a text of several lines.
 
+    A word that is no file and has neither a directory nor a suffix is taken for a suite's name.
     ``overrides`` are ``KEY=VALUE`` with the dotted keys of a sweep, applied in order before anything is
     checked; overriding a key that an axis sweeps cuts the axis to that value. ``testbed`` decides which
     keys are carried out. Raises `ExperimentError` for everything that can be seen without planning, which
@@ -33,7 +34,8 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
     if isinstance(path_or_text, str) and "\n" in path_or_text:
         file, source = "<text>", path_or_text
     else:
-        file, source = str(path_or_text), yaml_nodes.read_file(Path(path_or_text))
+        path = _file(path_or_text)
+        file, source = str(path), yaml_nodes.read_file(path)
     tree = yaml_nodes.parse(source, file)
     axes = sweep.override(tree, sweep.read_axes(tree), overrides)
     first = next(sweep.cells(tree, axes))
@@ -67,6 +69,16 @@ class Experiment:
         if self.axes:
             content["sweep"] = [_axis(axis) for axis in self.axes]
         return yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _file(name: Path | str) -> Path:
+    """Return the path of a file, or of the suite of that name."""
+    from cwndlab.suites import suite
+
+    path = Path(name)
+    if isinstance(name, Path) or path.suffix or path.name != name or path.exists():
+        return path
+    return suite(name).path
 
 
 def _axis(axis: sweep.Axis) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cwndlab.errors import ExperimentError, nearest, nearest_names, one_of, shown
 from cwndlab.experiment import locate, topology, units
-from cwndlab.experiment.catalogue import Catalogue, Param, Stack
+from cwndlab.experiment.catalogue import PARTS, Catalogue, Param, Stack
 from cwndlab.experiment.locate import Path
 from cwndlab.experiment.schema import Bulk, Flow, Host, Link, Loss, Nic, Section, Settings, Spec
 from cwndlab.experiment.support import Support
@@ -147,7 +147,7 @@ class _Resolver:
         values: dict[str, int] = {}
         for name, text in host.sysctl.items():
             path: Path = ("hosts", host_name, "sysctl", name)
-            triple = [f"{name}.{part}" for part in ("min", "default", "max")]
+            triple = [f"{name}.{part}" for part in PARTS]
             if name in stack.sysctls:
                 names = [name]
             elif triple[0] in stack.sysctls:
@@ -167,7 +167,7 @@ class _Resolver:
         return values
 
     def unknown_sysctl(self, name: str, stack: Stack) -> BadValue:
-        known = list(dict.fromkeys(_without_part(known, stack) for known in stack.sysctls))
+        known = list(dict.fromkeys(stack.real_name(known) for known in stack.sysctls))
         near = nearest_names(name, known, 3)
         expected = f"a sysctl that {stack.name} models" + (
             "" if near else f": {one_of(known)}" if known else ""
@@ -593,12 +593,6 @@ def _sysctl_value(word: str, stack: Stack, name: str, path: Path) -> int:
     if not sysctl.min <= value <= sysctl.max:
         raise Misplaced(path, BadValue(shown(word), f"{name} from {sysctl.min} to {sysctl.max}"))
     return value
-
-
-def _without_part(name: str, stack: Stack) -> str:
-    """Return a sysctl's real name: that of three values without its part."""
-    base, _, part = name.rpartition(".")
-    return base if part in {"min", "default", "max"} and f"{base}.min" in stack.sysctls else name
 
 
 def _origin(copy: str, hosts: MappingType[str, Host]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from cwndlab.errors import InputError, nearest, one_of
+from cwndlab.errors import InputError, nearest
 from cwndlab.experiment import Experiment, load
 
 _FOLDER = Path(str(files(__package__)))

@@ -1,0 +1,213 @@
+"""The experiment file's JSON Schema (draft 2020-12), so that editors complete and check it.
+
+It is the schema of `schema` with the names of the engine's catalogue filled in: what it enumerates is
+what the engine accepts. Keys that a testbed does not carry out yet stay, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from cwndlab.experiment.catalogue import Catalogue, Param, catalogue
+from cwndlab.experiment.schema import Section, Spec
+from cwndlab.experiment.support import TESTBEDS
+from cwndlab.experiment.sweep import SWEPT
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""The dialect of JSON Schema that is written."""
+
+Schema = dict[str, Any]
+
+
+def json_schema() -> Schema:
+    """Return the JSON Schema of experiment files."""
+    known = catalogue()
+    document = Spec.model_json_schema(by_alias=True)
+    sections = {section.__name__: section for section in _sections(Section)}
+    definitions: Schema = document.pop("$defs")
+    definitions["Spec"] = document
+    for name, definition in definitions.items():
+        if name in sections:
+            _close(definition, sections[name])
+    _shorthands(definitions)
+    _fill_in(definitions, known)
+    root = definitions.pop("Spec")
+    root["properties"]["sweep"] = _sweep()
+    root["$defs"] = _reachable(root, definitions)
+    return {"$schema": DIALECT, "title": "cwndlab experiment", **_without_null(root)}
+
+
+def _sections(section: type[Section]) -> Iterator[type[Section]]:
+    yield section
+    for child in section.__subclasses__():
+        yield from _sections(child)
+
+
+def _close(definition: Schema, section: type[Section]) -> None:
+    """Refuse unknown keys; write defaults as a file would; say what is not carried out."""
+    definition["additionalProperties"] = False
+    definition.pop("title", None)
+    for name, field in section.model_fields.items():
+        key = field.alias or name
+        entry = definition["properties"][key]
+        entry.pop("title", None)
+        entry.pop("default", None)
+        if not field.is_required() and field.default is not None:
+            default = _default_text(section, name)
+            if default not in ({}, [], None):
+                entry["default"] = default
+        for testbed in TESTBEDS.values():
+            carried = testbed.keys.get(section.section)
+            if carried is not None and key not in carried:
+                entry["description"] += f" (not supported by testbed {testbed.testbed} yet)"
+
+
+def _default_text(section: type[Section], name: str) -> Any:
+    """Return a key's default as a file would write it, or None where it follows from another link."""
+    bare = section.model_construct()
+    return next(iter(bare.model_dump(by_alias=True, exclude_none=True, include={name}).values()), None)
+
+
+def _shorthands(definitions: Schema) -> None:
+    """Allow what the file allows besides: a kind alone, and true, false and names as capture points."""
+    for definition in list(definitions.values()):
+        for key, entry in definition.get("properties", {}).items():
+            if key in {"queue", "app"} and definition is not definitions["Record"]:
+                kinds = _branch(entry, "oneOf")
+                words = [ref["$ref"].rpartition("/")[2] for ref in kinds["oneOf"]]
+                names = [definitions[word]["properties"]["kind"]["const"] for word in words]
+                kinds["oneOf"] = [{"enum": names}, *kinds["oneOf"]]
+                kinds.pop("discriminator", None)
+    pcap = definitions["Record"]["properties"]["pcap"]
+    pcap["items"] = {"anyOf": [pcap["items"], {"type": "string"}]}
+    points = {key: pcap.pop(key) for key in ("type", "items")}
+    pcap["anyOf"] = [{"type": "boolean"}, points]
+
+
+def _fill_in(definitions: Schema, known: Catalogue) -> None:
+    """Put the catalogue's names where the schema has words only."""
+    stacks = known.stack_names()
+    ccs = _unique(cc for stack in known.stacks.values() for cc in (*stack.cc, *stack.cc_alias))
+    sysctls = _unique(name for stack in known.stacks.values() for name in stack.settable())
+    host, flow = definitions["Host"]["properties"], definitions["Flow"]["properties"]
+    host["stack"] = {"enum": stacks, "description": host["stack"]["description"]}
+    for entry in (host["cc"], flow["cc"]):
+        description = entry["description"]
+        entry.clear()
+        entry.update({"enum": ccs, "description": description})
+    host["sysctl"]["propertyNames"] = {"enum": sysctls}
+    loss = definitions["Loss"]["properties"]
+    definitions["Loss"]["properties"] = {kind: loss[kind] for kind in loss if kind in known.losses}
+    definitions["Loss"].update({"minProperties": 1, "maxProperties": 1})
+    _keep_kinds(definitions, "queue", known.queues)
+    _keep_kinds(definitions, "app", known.apps)
+
+
+def _keep_kinds(definitions: Schema, key: str, known: Any) -> None:
+    """Keep the kinds, and of each the parameters, that the engine knows."""
+    kinds = {
+        section.__name__: section.model_fields["kind"].annotation.__args__[0]  # type: ignore[union-attr] # a Literal
+        for section in _sections(Section)
+        if section.section == key
+    }
+    for name, kind in kinds.items():
+        if kind in known:
+            definition = definitions[name]
+            allowed = {"kind", *_names(known[kind])}
+            definition["properties"] = {
+                param: entry for param, entry in definition["properties"].items() if param in allowed
+            }
+    for definition in definitions.values():
+        entry = definition.get("properties", {}).get(key)
+        if entry is None or definition is definitions["Record"]:
+            continue
+        union = _branch(entry, "oneOf")
+        union["oneOf"] = [
+            {"enum": [kind for kind in option["enum"] if kind in known]} if "enum" in option else option
+            for option in union["oneOf"]
+            if "enum" in option or kinds[option["$ref"].rpartition("/")[2]] in known
+        ]
+
+
+def _names(params: Sequence[Param]) -> list[str]:
+    return [param.name for param in params]
+
+
+def _sweep() -> Schema:
+    swept = f"^({'|'.join(SWEPT)})(\\..+)?$"
+    column = {"type": "array", "minItems": 1, "description": "values of this key"}
+    return {
+        "type": "array",
+        "description": "axes, crossed in this order: a dotted key with its values, or zip with several such",
+        "items": {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": {
+                "zip": {
+                    "type": "object",
+                    "description": "keys that change together",
+                    "patternProperties": {swept: column},
+                    "additionalProperties": False,
+                    "minProperties": 1,
+                }
+            },
+            "patternProperties": {swept: column},
+            "additionalProperties": False,
+        },
+    }
+
+
+def _branch(entry: Schema, key: str) -> Schema:
+    """Return the schema that holds ``key``: the entry, or the part of it that is not null."""
+    if key in entry:
+        return entry
+    return next(option for option in entry["anyOf"] if key in option)
+
+
+def _reachable(root: Schema, definitions: Schema) -> Schema:
+    """Return the definitions that something refers to, in their order."""
+    wanted: set[str] = set()
+    open_ = [root]
+    while open_:
+        for name in _references(open_.pop()):
+            if name not in wanted:
+                wanted.add(name)
+                open_.append(definitions[name])
+    return {name: definitions[name] for name in definitions if name in wanted}
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"].rpartition("/")[2]
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)
+
+
+def _without_null(node: Any) -> Any:
+    """Drop the alternative null, which no file can write, and names that no pattern allows."""
+    if isinstance(node, list):
+        return [_without_null(value) for value in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: _without_null(value) for key, value in node.items()}
+    if "patternProperties" in node:
+        node.pop("propertyNames", None)
+        node["additionalProperties"] = False
+    options = node.get("anyOf")
+    if isinstance(options, list):
+        rest = [option for option in options if option != {"type": "null"}]
+        if len(rest) == 1:
+            del node["anyOf"]
+            return {**rest[0], **node}
+        node["anyOf"] = rest
+    return node
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
