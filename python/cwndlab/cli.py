@@ -73,11 +73,11 @@ def init(
     ),
 ) -> None:
     """Write a commented experiment file to start from."""
-    from cwndlab.experiment.example import EXAMPLE
+    from cwndlab.experiment.template import TEMPLATE
 
     try:
         with file.open("x", encoding="utf-8") as example:
-            example.write(EXAMPLE)
+            example.write(TEMPLATE)
     except FileExistsError:
         raise InputError(f"{file}: is there already; give another name") from None
     _say(f"wrote {file}; run it with: cwndlab run {file}")
@@ -268,7 +268,7 @@ def schema() -> None:
     """Print the experiment file's JSON Schema, for editors."""
     import json
 
-    from cwndlab.experiment.schema import json_schema
+    from cwndlab.experiment.json_schema import json_schema
 
     print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
