@@ -168,8 +168,9 @@ class Request:
             raise InputError(f"by: this kind groups by {most} key(s) at most, not {len(self.options.by)}")
         if self.options.by:
             return list(self.options.by)
-        varying = [name for name in keys if name != "repeat" and self.rows[name].n_unique() > 1]
-        return varying[:default]
+        return distinguishing(self.rows, [name for name in keys if name not in ("repeat", "testbed")])[
+            :default
+        ]
 
     def values(self, name: str, rows: pl.DataFrame) -> Floats:
         """Return `name` over `rows` in shown units: a value per row of the summary, or all samples."""
@@ -250,18 +251,27 @@ def floats(column: pl.Series) -> Floats:
 
 
 def run_labels(rows: pl.DataFrame, keys: Sequence[str]) -> dict[object, str]:
-    """Return of each run in `rows` what tells it from the others: the keys that vary, under short names."""
+    """Return of each run in `rows` what tells it from the others: as few keys as do, under short names."""
     firsts = rows.unique("run_id", keep="first", maintain_order=True)
-    varying = [key for key in keys if key not in ("flow",) and firsts[key].n_unique() > 1]
-    # `hosts.a.cc` already says what `cc` repeats.
-    varying = [
-        key for key in varying if "." in key or not any(other.endswith(f".{key}") for other in varying)
-    ]
-    short = short_names(varying)
+    telling = distinguishing(firsts, [key for key in keys if key != "flow"])
+    short = short_names(telling)
     return {
-        row["run_id"]: ", ".join(_part(short[key], row[key]) for key in varying)
+        row["run_id"]: ", ".join(_part(short[key], row[key]) for key in telling)
         for row in firsts.iter_rows(named=True)
     }
+
+
+def distinguishing(rows: pl.DataFrame, keys: Sequence[str]) -> list[str]:
+    """Return the fewest of `keys` that tell all combinations in `rows` apart, the earlier ones preferred.
+
+    Keys that are swept together (`zip`) say the same, and so do `hosts.a.cc` and `cc`.
+    """
+    telling = [key for key in keys if rows[key].n_unique() > 1]
+    for key in reversed(telling.copy()):
+        fewer = [other for other in telling if other != key]
+        if fewer and rows.select(fewer).n_unique() == rows.select(telling).n_unique():
+            telling = fewer
+    return telling
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
@@ -277,7 +287,7 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _part(name: str, value: object) -> str:
-    return str(value) if name in ("cc", "stack") else f"{name} {value}"
+    return str(value) if name.rpartition(".")[2] in ("cc", "stack") else f"{name} {value}"
 
 
 def _filter(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:

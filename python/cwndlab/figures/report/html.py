@@ -73,7 +73,7 @@ def table(
     classes = "sortable filterable" if sortable and filterable else "sortable" if sortable else "plain"
     inner = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),
         element("thead", element("tr", *head)),
         element("tbody", *body),
         class_=classes,

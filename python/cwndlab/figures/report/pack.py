@@ -1,9 +1,9 @@
 """The time series of a report, packed small: an envelope of each line, delta-coded, deflated, in base64.
 
-A packed run is the raw deflate (RFC 1951) of its lines one after the other. A line of n samples is n time steps in
-microseconds, then n codes of values: 0 for a gap, otherwise 1 + the zigzag of the step from the last value (2s for
-s >= 0, -2s - 1 below). Every number is a little-endian base-128 varint, as in Protocol Buffers. What a line shows, its
-n and the unit of its values stand in the report's table of runs.
+A packed run is the raw deflate (RFC 1951) of its lines one after the other. A line of n samples is n time
+steps in microseconds, then n codes of values: 0 for a gap, otherwise 1 + the zigzag of the step from the
+last value (2s for s >= 0, -2s - 1 below). Every number is a little-endian base-128 varint, as in Protocol
+Buffers. What a line shows, its n and the unit of its values stand in the report's table of runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BYTES_PER_SAMPLE = 3.5
 """Bytes of a packed sample, as measured on sawtooth cwnd, RTT and queue series: about 3."""
 
 MOST_COLUMNS, FEWEST_COLUMNS = 6000, 120
-"""Columns of an envelope: more than any screen has, so that a lone run can be zoomed; and the least worth seeing."""
+"""Columns of an envelope: more than a screen has, for zooming into a lone run; and the least worth seeing."""
 
 MOST_FLOWS = 24
 """Flows of a run that a report shows as lines. Tables show all."""
@@ -60,7 +60,7 @@ class Packed:
 
 
 def columns_for(runs: int, flows: int) -> tuple[int, int]:
-    """Return (runs whose series fit into the budget, columns of each line's envelope) for so many runs and flows."""
+    """Return (runs whose series fit into the budget, columns of an envelope) for so many runs and flows."""
     lines = LINES_PER_FLOW * min(flows, MOST_FLOWS) + 1
     per_column = lines * 4 * BYTES_PER_SAMPLE
     fitting = max(1, min(runs, int(BUDGET / (per_column * FEWEST_COLUMNS))))
@@ -68,7 +68,7 @@ def columns_for(runs: int, flows: int) -> tuple[int, int]:
 
 
 def lines_of(results: Results, run_id: object, flows: Sequence[str], window_s: float) -> list[Line]:
-    """Return the lines of a run: each flow's cwnd, ssthresh, RTT, smoothed RTT and throughput, each hop's queue."""
+    """Return the lines of a run: each flow's cwnd, ssthresh, RTT, srtt and throughput, each hop's queue."""
     lines: list[Line] = []
     tcp = results.series(run_id, table="tcp")
     end = float(tcp["t_s"][-1]) if tcp.height else 0.0
@@ -101,7 +101,7 @@ def pack(lines: Sequence[Line], columns: int) -> Packed:
     heads: list[dict[str, object]] = []
     for line in lines:
         keep = envelope(line.t_s, line.y, columns)
-        codes.append(np.diff(np.rint(line.t_s[keep] * 1e6).astype(np.int64), prepend=0))
+        codes.append(_steps(line.t_s[keep] * 1e6))
         codes.append(_value_codes(line.y[keep] / line.unit))
         heads.append(
             {
@@ -121,10 +121,16 @@ def pack(lines: Sequence[Line], columns: int) -> Packed:
 
 def _value_codes(y: Floats) -> Ints:
     gap = np.isnan(y)
-    steps = np.diff(np.rint(y[~gap]).astype(np.int64), prepend=0)
+    steps = _steps(y[~gap])
     codes = np.zeros(len(y), dtype=np.int64)
     codes[~gap] = np.where(steps >= 0, 2 * steps, -2 * steps - 1) + 1
     return codes
+
+
+def _steps(values: Floats) -> Ints:
+    """Return the differences of the values rounded to integers, the first to 0."""
+    rounded = np.concatenate(([0], np.rint(values).astype(np.int64)))
+    return rounded[1:] - rounded[:-1]
 
 
 def varints(numbers: Ints) -> bytes:

@@ -8,20 +8,21 @@ import json
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import yaml
 
 from cwndlab.errors import InputError
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import box, mean_interval
-from cwndlab.figures.report import pack
+from cwndlab.figures.report import pack, published
 from cwndlab.figures.report.html import Markup, details, element, join, raw, table
-from cwndlab.figures.request import floats, run_labels, short_names
+from cwndlab.figures.request import distinguishing, floats, run_labels, short_names
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
 
@@ -37,39 +38,14 @@ PANELS = (
 """Plots of the viewer: kind, heading, unit, what to know."""
 
 
-@dataclass(frozen=True)
-class Published:
-    """A published figure beside ours."""
-
-    figure: str
-    """What it is a figure of, in words: the row of the published table or the place in its plot."""
-    published: float
-    ours: float | None
-    """None if these results do not hold it."""
-    unit: str
-    source: str
-    """Publication, and table or figure number."""
-    note: str = ""
-
-    @property
-    def difference_pct(self) -> float | None:
-        """How far ours is from the published figure, in % of it; None where that is no number."""
-        if self.ours is None or self.published == 0:
-            return None
-        return 100 * (self.ours - self.published) / self.published
-
-
-def write(
-    results: ResultSet, path: str | Path, *, question: str = "", published: Sequence[Published] = ()
-) -> Path:
+def write(results: ResultSet, path: str | Path) -> Path:
     """Write the report of `results` to the file `path` and return it.
 
-    `question` is what the experiment asks, for the top of the page; `published` are figures to compare with. All
-    text is escaped; the page's own policy allows its one script and nothing from elsewhere. Raises InputError if the
-    results are damaged or the file cannot be written.
+    All text is escaped, and the page's own policy allows its one script and nothing from elsewhere. Raises
+    InputError if the results are damaged or the file cannot be written.
     """
-    page = render(results, question=question, published=published)
     target = Path(path)
+    page = render(results)
     try:
         target.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -77,39 +53,38 @@ def write(
     return target
 
 
-def render(results: ResultSet, *, question: str = "", published: Sequence[Published] = ()) -> str:
+def render(results: ResultSet) -> str:
     """Return the report as HTML."""
     facts = _Facts(results)
     sections = [
         ("results", "Results", _results(facts)),
-        ("published", "Beside the published figures", _published(published)),
+        ("published", "Beside the published figures", _published(facts)),
         ("time", "Over time", _viewer(facts)),
-        ("parameters-plots", "By parameter", _boxes(facts)),
+        ("by-parameter", "By parameter", _boxes(facts)),
         ("testbed", "Testbed", _testbed(facts)),
         ("provenance", "Provenance", _provenance(facts)),
     ]
     shown = [(anchor, heading, body) for anchor, heading, body in sections if body.text]
-    body = join(
-        element(
-            "header",
-            element("h1", results.header.experiment),
-            element("p", question, class_="question") if question else raw(""),
-            _glance(facts),
-            element(
-                "nav",
-                *(element("a", heading, href=f"#{anchor}") for anchor, heading, _ in shown),
-                aria_label="Sections",
-            ),
-        ),
-        element(
-            "main",
-            *(
-                element("section", element("h2", heading), content, id=anchor)
-                for anchor, heading, content in shown
-            ),
-        ),
+    links = [element("a", heading, href=f"#{anchor}") for anchor, heading, _ in shown]
+    question = _question(results)
+    header = element(
+        "header",
+        element("h1", results.header.experiment),
+        element("p", question, class_="question") if question else raw(""),
+        _glance(facts),
+        element("nav", *links, aria_label="Sections"),
     )
-    return _document(results.header.experiment, body, facts)
+    main = [element("section", element("h2", heading), body, id=anchor) for anchor, heading, body in shown]
+    return _document(results.header.experiment, join(header, element("main", *main)), facts)
+
+
+def _question(results: ResultSet) -> str:
+    """The experiment's description."""
+    try:
+        experiment = yaml.safe_load(results.experiment)
+    except yaml.YAMLError:
+        return ""
+    return str(experiment.get("description") or "") if isinstance(experiment, dict) else ""
 
 
 class _Facts:
@@ -119,19 +94,15 @@ class _Facts:
         self.results = results
         self.summary = results.summary
         self.keys = columns.swept_keys(self.summary)
-        self.short = short_names(self.keys)
+        self.telling = distinguishing(self.summary, self.keys)
+        """The swept keys that tell combinations apart; the others vary along with them."""
+        self.short = short_names(self.telling)
         self.records: list[RunRecord] = list(results.records())
         self.complete = self.summary.filter(pl.col("status") == "complete")
         self.shown_runs = self.complete["run_id"].unique(maintain_order=True).to_list()
         self.flows = self.summary["flow"].unique(maintain_order=True).to_list()
         fitting, self.columns = pack.columns_for(len(self.shown_runs), len(self.flows))
         self.packed_runs = self.shown_runs[:fitting]
-
-    def command(self, words: str) -> Markup:
-        """Return the command line that makes a figure again, after a word of explanation."""
-        return element(
-            "p", "Make it again: ", element("code", f"cwndlab plot {self.directory} {words}"), class_="again"
-        )
 
     @property
     def directory(self) -> str:
@@ -178,13 +149,44 @@ def _results(facts: _Facts) -> Markup:
     parts = []
     if facts.complete.height and facts.summary["repeat"].n_unique() > 1:
         parts += [element("h3", "Each combination, mean over its repeats"), _cells(facts)]
-    parts += [element("h3", "Every flow of every run"), _runs(facts)]
+    parts += [element("h3", "Every flow of every run"), _runs(facts), _limits(facts)]
     return join(*parts)
+
+
+_LIMITS = {
+    "limited_cwnd_pct": "its congestion window",
+    "limited_rwnd_pct": "the receiver's window",
+    "limited_sndbuf_pct": "its send buffer",
+    "limited_app_pct": "its application",
+}
+
+
+def _limits(facts: _Facts) -> Markup:
+    """What limited the flows: a sentence for each, or for many how often each limit was the main one."""
+    known = facts.complete.filter(pl.any_horizontal(pl.col(list(_LIMITS)).is_not_null()))
+    if not known.height:
+        return raw("")
+    labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"])
+    sentences, mains = [], []
+    for row in known.iter_rows(named=True):
+        shares = sorted(((row[name] or 0.0, words) for name, words in _LIMITS.items()), reverse=True)
+        said = [f"{share:.0f} % of the time by {words}" for share, words in shares if share >= 0.5]
+        mains.append(shares[0][1])
+        name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
+        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing that was counted") + ".")
+    if len(sentences) > 16:
+        counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
+        sentences = [
+            f"{count} of {len(mains)} flows were mostly limited by {words}." for count, words in counts
+        ]
+    return join(
+        element("h3", "What limited the flows"), element("ul", *(element("li", text) for text in sentences))
+    )
 
 
 def _cells(facts: _Facts) -> Markup:
     names = [name for name in _varying_figures(facts.complete) if name in _HEADLINE]
-    keys = [*facts.keys, "flow"] if len(facts.flows) > 1 else facts.keys
+    keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
     groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
     rows = []
     for values, rows_of in groups:
@@ -213,27 +215,13 @@ def _runs(facts: _Facts) -> Markup:
     if facts.summary["repeat"].n_unique() == 1:
         words.remove("repeat")
     # A sweep over hosts.a.cc says what the column cc would repeat.
-    words = [name for name in words if not any(key.endswith(f".{name}") for key in facts.keys)]
-    heads = ["run", *(["flow"] if len(facts.flows) > 1 else []), *facts.keys, *words]
+    words = [name for name in words if not any(key.endswith(f".{name}") for key in facts.telling)]
+    heads = ["run", *(["flow"] if len(facts.flows) > 1 else []), *facts.telling, *words]
     packed = set(facts.packed_runs)
     rows = []
     for row in facts.summary.head(MOST_ROWS).iter_rows(named=True):
-        run = str(row["run_id"])
-        number = run.partition("-")[0]
-        cell: object = (number, float(number) if number.isdigit() else 0.0)
-        if row["run_id"] in packed:
-            cell = (
-                element(
-                    "button",
-                    number,
-                    class_="pick",
-                    data_run=run,
-                    aria_pressed="false",
-                    title="Show over time",
-                ),
-                cell[1],
-            )  # type: ignore[index]
-        cells = [cell, *(_key_cell(row[name]) for name in heads[1:])]
+        cells = [_run_cell(str(row["run_id"]), pick=row["run_id"] in packed)]
+        cells += [_key_cell(row[name]) for name in heads[1:]]
         for name in names:
             value = row[name]
             factor = columns.describe(name).factor
@@ -264,44 +252,68 @@ def _runs(facts: _Facts) -> Markup:
     )
 
 
-_HEADLINE = frozenset(
-    (
-        "goodput_mbps",
-        "utilisation",
-        "retransmit_rate",
-        "cycle_s",
-        "rtt_mean_ms",
-        "rtt_p95_ms",
-        "queue_delay_p95_ms",
-    )
-    + ("cwnd_mean_bytes", "jain"),
+def _run_cell(run_id: str, *, pick: bool) -> object:
+    number = run_id.partition("-")[0]
+    order = float(number) if number.isdigit() else 0.0
+    if not pick:
+        return number, order
+    hint = "Show over time"
+    return element("button", number, class_="pick", data_run=run_id, aria_pressed="false", title=hint), order
+
+
+_HEADLINE = (
+    "goodput_mbps",
+    "utilisation",
+    "retransmit_rate",
+    "cycle_s",
+    "rtt_mean_ms",
+    "rtt_p95_ms",
+    "queue_delay_p95_ms",
+    "cwnd_mean_bytes",
+    "jain",
 )
 """Figures in the table of combinations; the table of runs has all."""
 
 
-def _published(rows: Sequence[Published]) -> Markup:
-    if not rows:
-        return raw("")
-    cells = []
-    for row in rows:
-        difference = row.difference_pct
-        cells.append(
+def _published(facts: _Facts) -> Markup:
+    compared, others = published.compare(published.figures_of(facts.results), facts.summary)
+    parts = []
+    if compared:
+        rows = [_comparison(row) for row in compared]
+        heads = ["figure", "published", "ours", "unit", "difference [%]", "source", "note"]
+        known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
+        caption = f"{len(rows)} published figures"
+        if known:
+            caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
+        parts.append(table(heads, rows, caption=f"{caption}.", sortable=True, row_heads=1))
+    if others:
+        lines = [
             [
-                row.figure,
-                (_number(row.published), row.published),
-                ("not run", math.nan) if row.ours is None else (_number(row.ours), row.ours),
-                row.unit,
-                ("", math.nan) if difference is None else (f"{difference:+.1f}", difference),
-                row.source,
                 row.note,
+                "" if row.value is None else f"{row.value:g} {row.unit}",
+                _cell_words(row.cell),
+                row.source,
             ]
-        )
-    heads = ["figure", "published", "ours", "unit", "difference [%]", "source", "note"]
-    known = [abs(row.difference_pct) for row in rows if row.difference_pct is not None]
-    caption = f"{len(rows)} published figures"
-    if known:
-        caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
-    return table(heads, cells, caption=f"{caption}.", sortable=True, row_heads=1)
+            for row in others
+        ]
+        parts.append(element("h3", "Findings that no single figure stands for"))
+        caption = "Compare with the plots."
+        parts.append(table(["finding", "value", "where", "source"], lines, caption=caption))
+    return join(*parts)
+
+
+def _comparison(row: published.Comparison) -> list[object]:
+    ours: object = ("not run", math.nan)
+    if row.ours is not None:
+        low, high = row.ours
+        ours = (_number(low) if low == high else f"{_number(low)} to {_number(high)}", low)
+    difference = row.difference_pct
+    shown = ("", math.nan) if difference is None else (f"{difference:+.1f}", difference)
+    return [row.figure, (_number(row.published), row.published), ours, row.unit, shown, row.source, row.note]
+
+
+def _cell_words(cell: Mapping[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in cell.items())
 
 
 def _viewer(facts: _Facts) -> Markup:
@@ -329,9 +341,9 @@ def _viewer(facts: _Facts) -> Markup:
         plots.append(element("figure", caption, canvas, again, data_kind=kind))
     missing = len(facts.shown_runs) - len(facts.packed_runs)
     notes = [
-        "Drag across a plot to zoom, double-click to see all; every plot follows. On the keyboard: arrow keys move, "
-        "+ and − zoom, 0 shows all.",
-        "Long series are drawn by the lowest and highest sample of each step in time, so short dips stay visible.",
+        "Drag across a plot to zoom, double-click to see all; every plot follows.",
+        "On the keyboard: arrow keys move, + and − zoom, 0 shows all.",
+        "Of long series the lowest and highest sample of each step in time are drawn: short dips stay visible.",
     ]
     if missing:
         notes.append(
@@ -339,7 +351,6 @@ def _viewer(facts: _Facts) -> Markup:
         )
     if len(facts.flows) > pack.MOST_FLOWS:
         notes.append(f"Of each run the first {pack.MOST_FLOWS} flows are drawn.")
-    button = _button
     controls = element(
         "div",
         element("label", "Add a run ", element("select", id="add-run")),
@@ -347,11 +358,11 @@ def _viewer(facts: _Facts) -> Markup:
         element("label", "to ", element("input", id="to", type="number", step="any"), " s"),
         element(
             "span",
-            button("earlier", "◀", "Earlier"),
-            button("in", "+", "Zoom in"),
-            button("out", "−", "Zoom out"),
-            button("later", "▶", "Later"),
-            button("all", "All", "Show all"),
+            _button("earlier", "◀", "Earlier"),
+            _button("in", "+", "Zoom in"),
+            _button("out", "−", "Zoom out"),
+            _button("later", "▶", "Later"),
+            _button("all", "All", "Show all"),
             class_="buttons",
         ),
         class_="controls",
@@ -373,8 +384,8 @@ def _boxes(facts: _Facts) -> Markup:
     return join(
         element(
             "p",
-            "Box: quartiles and median; whiskers: the furthest values within 1.5 interquartile ranges; diamond: mean; "
-            "dots: flows of runs.",
+            "Box: quartiles and median; whiskers: the furthest values within 1.5 interquartile ranges; "
+            "diamond: mean; dots: flows of runs.",
             class_="hint",
         ),
         element("div", element("label", "Figure ", element("select", id="box-figure")), class_="controls"),
@@ -383,7 +394,7 @@ def _boxes(facts: _Facts) -> Markup:
 
 
 def _box_keys(facts: _Facts) -> list[str]:
-    keys = [*facts.keys, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
+    keys = [*facts.telling, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
     return [key for key in keys if 1 < facts.complete[key].n_unique() <= 40]
 
 
@@ -449,14 +460,15 @@ def _parameters(facts: _Facts) -> Markup:
     rows: list[list[object]] = []
     for key in facts.keys:
         values = columns.ordered(facts.summary[key].to_list())
-        rows.append([key, ", ".join("–" if value is None else str(value) for value in values), "swept"])
+        how = "swept" if key in facts.telling else "varies along with the others"
+        rows.append([key, ", ".join("–" if value is None else str(value) for value in values), how])
     if facts.records:
         scenario = facts.records[0].scenario
         repeats = facts.summary["repeat"].n_unique()
         measure = scenario["measure"]
         rows += [
-            ["repeat", repeats, "of each combination"],
-            ["seed", scenario["seed"], "of every random stream"],
+            ["repeat", str(repeats), "of each combination"],
+            ["seed", str(scenario["seed"]), "of every random stream"],
             ["duration", _quantity("duration_ns", scenario["duration_ns"]), ""],
             [
                 "measure",
@@ -473,7 +485,7 @@ def _parameters(facts: _Facts) -> Markup:
 
 
 def _objects(objects: Sequence[Mapping[str, Any]], caption: str) -> Markup:
-    """A table of like objects of a Scenario: a column per field that any of them sets, nested ones spelt out."""
+    """A table of like objects of a Scenario: a column per field that any of them sets, nested ones too."""
     flat = [dict(_flat(item)) for item in objects[:200]]
     names = list(dict.fromkeys(name for item in flat for name, value in item.items() if value is not None))
     if len(objects) > 200:
@@ -506,22 +518,27 @@ def _quantity(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        if name.endswith("_ns"):
-            return _scaled(value, ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns")))
-        if name.endswith("_bps"):
-            return _scaled(value, ((10**9, "Gbit/s"), (10**6, "Mbit/s"), (10**3, "kbit/s"), (1, "bit/s")))
-        if name.endswith("_ppb"):
-            return f"{value / 1e7:g} %"
-        if name.endswith(("_bytes", "sndbuf", "rcvbuf")):
-            return f"{value:,} B".replace(",", "\u202f")
+        for suffix, units in _SCALES.items():
+            if name.endswith(suffix):
+                return _scaled(value, units)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
 
 
+_BYTES = ((1, "B"),)
+_SCALES: Mapping[str, Sequence[tuple[int, str]]] = {
+    "_ns": ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns")),
+    "_bps": ((10**9, "Gbit/s"), (10**6, "Mbit/s"), (10**3, "kbit/s"), (1, "bit/s")),
+    "_ppb": ((10**7, "%"),),
+    "_bytes": _BYTES,
+    "sndbuf": _BYTES,
+    "rcvbuf": _BYTES,
+}
+"""Units of a Scenario's integers by the end of their names, the largest first."""
+
+
 def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
-    for size, unit in units:
-        if abs(value) >= size:
-            return f"{value / size:g} {unit}"
-    return f"0 {units[0][1]}"
+    size, unit = next(((size, unit) for size, unit in units if abs(value) >= size), units[-1])
+    return f"{value / size:.10g} {unit}"
 
 
 def _provenance(facts: _Facts) -> Markup:
@@ -607,7 +624,7 @@ def _document(title: str, body: Markup, facts: _Facts) -> str:
 def _data(facts: _Facts) -> Iterator[Markup]:
     """The page's data: one block of JSON, and one block of packed series for each run."""
     rows = facts.summary.filter(pl.col("run_id").is_in(facts.packed_runs))
-    labels = run_labels(rows, [*facts.keys, "stack", "cc", "repeat"]) if rows.height else {}
+    labels = run_labels(rows, [*facts.telling, "stack", "cc", "repeat"]) if rows.height else {}
     runs = []
     for run_id in facts.packed_runs:
         flows = rows.filter(pl.col("run_id") == run_id)["flow"].to_list()[: pack.MOST_FLOWS]
@@ -628,12 +645,12 @@ def _data(facts: _Facts) -> Iterator[Markup]:
 
 
 def _first_shown(facts: _Facts) -> list[str]:
-    """The runs shown when the page opens: the first, and those that differ from it in the first swept key only."""
+    """The runs shown when the page opens: the first, and those that differ from it in the first key only."""
     if not facts.packed_runs:
         return []
     rows = facts.complete.unique("run_id", keep="first", maintain_order=True)
     first = rows.row(0, named=True)
-    for key in [*facts.keys[1:], "repeat"]:
+    for key in [*facts.telling[1:], "repeat"]:
         rows = rows.filter(pl.col(key).eq_missing(pl.lit(first[key])))
     packed = set(facts.packed_runs)
     return [str(run) for run in rows["run_id"] if run in packed][:4]
@@ -666,7 +683,7 @@ def _number(value: float) -> str:
 
 
 def _with_interval(mean: float, half: float) -> str:
-    """A mean and the half width of its interval, that with two significant digits and both with equal decimals."""
+    """A mean and the half width of its interval: that with two significant digits, both with equal decimals."""
     if math.isnan(mean):
         return ""
     if math.isnan(half) or half == 0:

@@ -395,7 +395,7 @@
         const whole = view.from <= view.all[0] && view.to >= view.all[1];
         const window_ = whole ? "" : ` --window ${view.from.toPrecision(6)}:${view.to.toPrecision(6)}`;
         figure.querySelector(".command").textContent =
-          `cwndlab plot ${data.directory} --kind ${self.kind} --runs ${shown.map(number).join(",")}${window_} -o ${self.kind}.png`;
+          `cwndlab plot ${data.directory} --kind ${self.kind} ${shown.map((id) => `--run ${number(id)}`).join(" ")}${window_} -o ${self.kind}.png`;
       }
     }
   }
