@@ -6,6 +6,7 @@ What the rest of cwndlab uses::
     experiment.name                    # "newreno-versus-cubic"
     experiment.source                  # the file's text, as read
     experiment.as_yaml()               # the same with overrides applied and defaults written out
+    experiment.run(jobs=2)             # carried out: a ResultSet
     plan = experiment.plan()           # every cell checked; ExperimentError names file, line and key
     plan.keys                          # swept keys, in order: columns of the summary
     for run in plan.runs:

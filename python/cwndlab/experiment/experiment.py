@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
-from cwndlab.errors import InputError, nearest, one_of
+from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.experiment import locate, plan, sweep, yaml_nodes
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.resolve import resolve
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import TESTBEDS, Support
 from cwndlab.experiment.yaml_nodes import Mapping
+
+if TYPE_CHECKING:
+    from cwndlab.results.resultset import ResultSet
 
 
 def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str = "sim") -> Experiment:
@@ -26,11 +30,7 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
     keys are carried out. Raises `ExperimentError` for everything that can be seen without planning, which
     checks the first cell whole.
     """
-    if testbed not in TESTBEDS:
-        hint = nearest(testbed, TESTBEDS)
-        raise InputError(
-            f"testbed {testbed!r} is not {one_of(TESTBEDS)}" + (f" (hint: {hint})" if hint else "")
-        )
+    support = _support(testbed)
     if isinstance(path_or_text, str) and "\n" in path_or_text:
         file, source = "<text>", path_or_text
     else:
@@ -40,8 +40,8 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
     axes = sweep.override(tree, sweep.read_axes(tree), overrides)
     first = next(sweep.cells(tree, axes))
     spec = locate.check(Spec, first.tree)
-    resolve(spec, first.tree, catalogue(), TESTBEDS[testbed])
-    return Experiment(spec.experiment, file, source, tree, axes, spec, TESTBEDS[testbed])
+    resolve(spec, first.tree, catalogue(), support)
+    return Experiment(spec.experiment, file, source, tree, axes, spec, support)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,29 @@ class Experiment:
         """Return all runs, every cell of them checked and resolved; raises `ExperimentError`."""
         return plan.make(self)
 
+    def run(
+        self, testbed: str = "sim", out: Path | str | None = None, jobs: int = 1, *, resume: bool = False
+    ) -> ResultSet:
+        """Carry out every run and return the results; as `cwndlab.runner.run`, which says what is raised."""
+        from cwndlab import runner
+
+        experiment = replace(self, support=_support(testbed))
+        return runner.run(experiment, testbed=testbed, out=out, jobs=jobs, resume=resume)
+
     def as_yaml(self) -> str:
         """Return the experiment as a file that plans the same runs, defaults and overrides written out."""
         content = self.spec.model_dump(by_alias=True, exclude_none=True)
         if self.axes:
             content["sweep"] = [_axis(axis) for axis in self.axes]
         return yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _support(testbed: str) -> Support:
+    if testbed not in TESTBEDS:
+        hint = nearest(testbed, TESTBEDS)
+        message = f"testbed {shown(testbed)} is not {one_of(TESTBEDS)}"
+        raise InputError(message + (f" (hint: {hint})" if hint else ""))
+    return TESTBEDS[testbed]
 
 
 def _file(name: Path | str) -> Path:

@@ -60,7 +60,7 @@ def cells(tree: Mapping, axes: Sequence[Axis]) -> Iterator[Cell]:
         values = {}
         for axis, row in zip(axes, combination, strict=True):
             for key, place, node in zip(axis.keys, axis.places, row, strict=True):
-                put(cell, key, node, place)
+                put(cell, key, yaml_nodes.copy(node), place)
                 values[key] = compact(node)
         yield Cell(values, cell)
 
@@ -78,7 +78,7 @@ def override(tree: Mapping, axes: tuple[Axis, ...], options: Sequence[str]) -> t
         node = yaml_nodes.parse_value(text, place.file, numbered=False)
         if node is None:
             raise _at(place, key, BadValue("nothing", "a value"))
-        put(tree, key, node, place)
+        put(tree, key, yaml_nodes.copy(node), place)
         axes = tuple(_fixed(axis, key, node, place) for axis in axes)
     return axes
 
