@@ -2,9 +2,9 @@
 
 import json
 
-from cwndlab.experiment.plan import Plan, PlannedRun
+from cwndlab.experiment.plan import Plan
 from cwndlab.progress import clock
-from cwndlab.results import parts
+from cwndlab.results import parts, texttable
 from cwndlab.results.catalogue import run_id
 
 PACKETS_PER_S = 4_000_000
@@ -26,11 +26,13 @@ def seconds(plan: Plan, jobs: int) -> float:
 def as_text(plan: Plan, jobs: int) -> str:
     """The plan for people: a line per run, the first ones of a long plan, and the totals."""
     runs = plan.runs[:MOST_RUNS]
-    rows = [["run", *plan.keys, "repeat", "duration"], *(_row(plan, run) for run in runs)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    keys = texttable.telling(plan.keys, [run.cell for run in plan.runs])
+    short = texttable.short_names(keys)
+    columns = [["run", *(str(run.index) for run in runs)]]
+    columns += [[short[key], *(run.cell[key] for run in runs)] for key in keys]
+    columns += [["repeat", *(str(run.repeat) for run in runs)]] if plan.repeat > 1 else []
+    columns += [["length", *(clock(run.scenario["duration_ns"] / 1e9) for run in runs)]]
+    lines = texttable.lines([texttable.aligned(column, right=False) for column in columns])
     if len(plan.runs) > len(runs):
         lines.append(f"and {len(plan.runs) - len(runs)} more runs")
     runs_in_all = (
@@ -61,11 +63,6 @@ def as_json(plan: Plan) -> str:
         )
         for run in plan.runs
     )
-
-
-def _row(plan: Plan, run: PlannedRun) -> list[str]:
-    values = [run.cell[key] for key in plan.keys]
-    return [str(run.index), *values, str(run.repeat), clock(run.scenario["duration_ns"] / 1e9)]
 
 
 def _many(count: int, noun: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from cwndlab.errors import InputError, nearest, shown
+from cwndlab.results import texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
 
@@ -15,8 +16,6 @@ MOST_ROWS = 40
 
 WIDTH = 80
 """Columns of characters a table fits in unless the terminal is wider."""
-
-_GAP = 2
 
 
 @dataclass(frozen=True)
@@ -64,23 +63,25 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     """
     if columns:
         _check(columns, results.summary.columns)
-        rows, common, labels, figures = results.summary, list[str](), list(columns), list[str]()
+        rows, once, labels, figures = results.summary, list[str](), list(columns), list[str]()
     else:
         rows = _cells(results)
-        common, labels = _labels(results, rows)
-        figures = [name for name in _FIGURES if rows[name].count()]
+        once, labels = _labels(results, rows)
+        # What is zero everywhere gets room last.
+        known = [name for name in _FIGURES if rows[name].count()]
+        figures = sorted(known, key=lambda name: not (rows[name] != 0).any())
     cut = not every and rows.height > MOST_ROWS
-    heads = _short([name for name in labels if name not in _FIGURES])
+    heads = texttable.short_names([name for name in labels if name not in _FIGURES])
     grid = [
         _column(rows[name], _FIGURES.get(name) or _Head(heads[name]), cut=cut, first=place == 0)
         for place, name in enumerate(labels)
     ]
     for name in figures:
         column = _column(rows[name], _FIGURES[name], cut=cut, first=False)
-        if sum(len(other[0]) + _GAP for other in grid) + len(column[0]) <= width:
+        if len(texttable.GAP.join([*(other[0] for other in grid), column[0]])) <= width:
             grid.append(column)
-    lines = ["all rows: " + ", ".join(common)] if common else []
-    lines += [(" " * _GAP).join(cells).rstrip() for cells in zip(*grid, strict=True)]
+    lines = [", ".join(once)] if once else []
+    lines += texttable.lines(grid)
     if cut:
         more = rows.height - MOST_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
@@ -112,22 +113,26 @@ def _cells(results: ResultSet) -> pl.DataFrame:
 
 
 def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str]]:
-    """What is common to all rows, as text, and the columns that name a row."""
-    swept = {key.rsplit(".", 1)[-1] for key in results.keys}
-    common, labels = [], ["run"] if rows["repeats"].max() == 1 else []
-    labels += results.keys
+    """What is to be said once above the rows, and the columns that name a row."""
+    once, labels = [], ["run"] if rows["repeats"].max() == 1 else []
+    keys = _telling(results.keys, rows)
+    labels += keys
     for name in ("flow", "stack", "cc"):
-        if name in swept and name != "flow":
-            continue
-        if rows[name].n_unique() > 1:
+        if rows[name].n_unique() == 1:
+            once += [] if name == "flow" else [f"{name} {rows[name][0]}"]
+        elif not any(key.endswith(f".{name}") and name not in _telling([key, name], rows) for key in keys):
             labels.append(name)
-        elif name != "flow":
-            common.append(f"{name} {rows[name][0]}")
+    if len(keys) < len(results.keys):
+        once.append(f"{len(results.keys) - len(keys)} more keys follow from those shown")
     if rows["repeats"].max() != 1:
         labels.append("n")
     if results.summary["status"].n_unique() > 1 or not results.complete:
         labels.append("status")
-    return common, labels
+    return once, labels
+
+
+def _telling(names: Sequence[str], rows: pl.DataFrame) -> list[str]:
+    return texttable.telling(names, rows.select(names).to_dicts())
 
 
 def _column(values: pl.Series, head: _Head, *, cut: bool, first: bool) -> list[str]:
@@ -135,16 +140,10 @@ def _column(values: pl.Series, head: _Head, *, cut: bool, first: bool) -> list[s
     numbers = values.dtype.is_numeric() and not first
     texts = _numbers(values, head.factor) if numbers else ["" if v is None else str(v) for v in values]
     if cut:
-        ends = (
-            _numbers(values, head.factor, _spread(values))
-            if numbers
-            else list(_SPREAD)
-            if first
-            else [""] * 3
-        )
+        named = _SPREAD if first else ("", "", "")
+        ends = _numbers(values, head.factor, _spread(values)) if numbers else named
         texts = [*texts[:MOST_ROWS], *ends]
-    width = max(map(len, (head.name, head.unit, *texts)))
-    return [text.rjust(width) if numbers else text.ljust(width) for text in (head.name, head.unit, *texts)]
+    return texttable.aligned([head.name, head.unit, *texts], right=numbers)
 
 
 _SPREAD = ("min", "median", "max")
@@ -165,20 +164,6 @@ def _numbers(
     decimals = 0 if whole else max(0, 3 - len(str(int(largest))) + (1 if largest >= 1 else 0))
     chosen = values.to_list() if shown_values is None else shown_values
     return ["" if value is None else f"{value * factor:.{decimals}f}" for value in chosen]
-
-
-def _short(names: Sequence[str]) -> dict[str, str]:
-    """The shortest ends of dotted names that tell them apart."""
-    short = {}
-    for name in names:
-        words = name.split(".")
-        ends = [".".join(words[-count:]) for count in range(1, len(words) + 1)]
-        clash = {other for other in names if other != name}
-        short[name] = next(
-            (end for end in ends if not any(other == end or other.endswith("." + end) for other in clash)),
-            name,
-        )
-    return short
 
 
 def _check(columns: Sequence[str], known: Sequence[str]) -> None:

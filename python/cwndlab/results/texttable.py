@@ -1,0 +1,43 @@
+"""Tables of text for a terminal: which keys tell rows apart, short names for them, columns of equal width."""
+
+from collections.abc import Mapping, Sequence
+
+WIDEST = 24
+"""Characters of a cell of text; a longer one is cut."""
+
+GAP = "  "
+
+
+def telling(keys: Sequence[str], rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The keys, in order, without those that the ones before determine: a `zip` sweeps many together."""
+    chosen: list[str] = []
+    for key in keys:
+        known: dict[tuple[str, ...], str] = {}
+        if any(known.setdefault(tuple(row[name] for name in chosen), row[key]) != row[key] for row in rows):
+            chosen.append(key)
+    return chosen
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """The shortest ends of dotted names that tell them apart."""
+    short = {}
+    for name in names:
+        words = name.split(".")
+        others = [other for other in names if other != name]
+        for count in range(1, len(words) + 1):
+            short[name] = ".".join(words[-count:])
+            if not any(f".{other}".endswith(f".{short[name]}") for other in others):
+                break
+    return short
+
+
+def aligned(cells: Sequence[str], *, right: bool) -> list[str]:
+    """The cells of a column, cut and padded to the same width."""
+    cut = [cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in cells]
+    width = max(map(len, cut))
+    return [cell.rjust(width) if right else cell.ljust(width) for cell in cut]
+
+
+def lines(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned columns side by side, as lines."""
+    return [GAP.join(cells).rstrip() for cells in zip(*columns, strict=True)]
