@@ -18,18 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["load", "open"]
 
 
-def load(path: str | Path, overrides: Sequence[str] = (), testbed: str = "sim") -> "Experiment":
-    """Read and check an experiment file, or the suite of that name; `overrides` are `KEY=VALUE`, as `--set`.
+def load(path_or_text: str | Path, overrides: Sequence[str] = (), testbed: str = "sim") -> "Experiment":
+    """Read and check an experiment: a file, the suite of that name, or a text of several lines.
 
-    Raises ExperimentError, whose text is one line with file, line and key.
+    `overrides` are `KEY=VALUE`, as `--set`. Raises ExperimentError, one line with file, line and key.
     """
-    from cwndlab import suites
-    from cwndlab.experiment import load as load_file
+    from cwndlab.experiment import load as load_experiment
 
-    # A suite's name is a bare word; what looks like a file, or is one, is a file.
-    if Path(path).suffix or Path(path).name != str(path) or Path(path).exists():
-        return load_file(Path(path), overrides, testbed)
-    return suites.suite(str(path)).load(overrides, testbed)
+    return load_experiment(path_or_text, overrides, testbed)
 
 
 def open(path: str | Path) -> "ResultSet":

@@ -11,7 +11,7 @@ from cwndlab.results import catalogue, directories, parts, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds.base import Testbed
-from cwndlab.workers import Observer, Site
+from cwndlab.workers import Observer, Site, StoppedError
 
 
 def run(
@@ -51,13 +51,19 @@ def run(
         ahead = [part for part in cut if part.name not in kept]
         runs = [planned for part in ahead for planned in part.runs]
         observer.start(len(runs), sum(parts.expected_packets(planned.scenario) for planned in runs))
+        stopped = False
         try:
             workers.carry_out(ahead, Site(bed.name, directory / "runs", versions), jobs, observer)
+        except StoppedError:
+            stopped = True
         finally:
             done = resuming.collect(directory, cut)
             table = catalogue.build(header, cut, done)
             catalogue.write(directory, table)
             catalogue.write_summary(directory, table)
+    if stopped:
+        kept_runs = f"{len(done)} of {len(plan.runs)} runs are kept in {directory}"
+        raise StoppedError(f"interrupted; {kept_runs}, and --resume with -o does the others")
     return ResultSet(directory)
 
 

@@ -120,7 +120,9 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
     for name in ("flow", "stack", "cc"):
         if rows[name].n_unique() == 1:
             once += [] if name == "flow" else [f"{name} {rows[name][0]}"]
-        elif not any(key.endswith(f".{name}") and name not in _telling([key, name], rows) for key in keys):
+        elif not any(key.endswith(f".{name}") for key in keys) or name in _telling(
+            [*keys, "stack", name], rows
+        ):
             labels.append(name)
     if len(keys) < len(results.keys):
         once.append(f"{len(results.keys) - len(keys)} more keys follow from those shown")
