@@ -117,13 +117,14 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
     once, labels = [], ["run"] if rows["repeats"].max() == 1 else []
     keys = _telling(results.keys, rows)
     labels += keys
+    before = list(keys)
     for name in ("flow", "stack", "cc"):
+        swept = any(key.endswith(f".{name}") for key in keys)
         if rows[name].n_unique() == 1:
             once += [] if name == "flow" else [f"{name} {rows[name][0]}"]
-        elif not any(key.endswith(f".{name}") for key in keys) or name in _telling(
-            [*keys, "stack", name], rows
-        ):
+        elif not swept or name in _telling([*before, name], rows):
             labels.append(name)
+        before.append(name)
     if len(keys) < len(results.keys):
         once.append(f"{len(results.keys) - len(keys)} more keys follow from those shown")
     if rows["repeats"].max() != 1:
