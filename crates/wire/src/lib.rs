@@ -1,5 +1,6 @@
 //! TCP segments, options, sequence arithmetic, range sets; pcap and pcapng files.
 
+pub mod codec;
 pub mod ranges;
 pub mod segment;
 pub mod seq;
