@@ -48,6 +48,10 @@ def summary_row(
         "cc": "cubic",
         "goodput_mbps": 9.0,
         "rtt_mean_ms": 41.0,
+        "limited_cwnd_pct": 97.0,
+        "limited_rwnd_pct": 0.0,
+        "limited_sndbuf_pct": 3.0,
+        "limited_app_pct": 0.0,
         "status": "complete",
     }
     return row | figures

@@ -343,7 +343,7 @@ def _viewer(facts: _Facts) -> Markup:
     notes = [
         "Drag across a plot to zoom, double-click to see all; every plot follows.",
         "On the keyboard: arrow keys move, + and − zoom, 0 shows all.",
-        "Of long series the lowest and highest sample of each step in time are drawn: short dips stay visible.",
+        "Of long series the lowest and highest sample of each step in time are drawn: no dip is lost.",
     ]
     if missing:
         notes.append(
@@ -683,7 +683,7 @@ def _number(value: float) -> str:
 
 
 def _with_interval(mean: float, half: float) -> str:
-    """A mean and the half width of its interval: that with two significant digits, both with equal decimals."""
+    """A mean and the half width of its interval, to the interval's second significant digit."""
     if math.isnan(mean):
         return ""
     if math.isnan(half) or half == 0:
