@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::queue::{Dualpi2Config, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
+
 /// A queue discipline and all its parameters, under their Linux `tc` names with the unit added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -27,6 +29,18 @@ pub enum QueueConfig {
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,
     },
+    /// RED (Floyd and Jacobson 1993).
+    Red(RedConfig),
+    /// FQ-CoDel (RFC 8290).
+    #[serde(rename = "fq_codel")]
+    FqCodel(FqCodelConfig),
+    /// PIE (RFC 8033).
+    Pie(PieConfig),
+    /// FQ-PIE.
+    #[serde(rename = "fq_pie")]
+    FqPie(FqPieConfig),
+    /// DualPI2 (RFC 9332).
+    Dualpi2(Dualpi2Config),
 }
 
 /// Loss of packets before the queue.

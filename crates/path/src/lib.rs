@@ -12,6 +12,7 @@ pub mod random;
 pub use config::{LossConfig, QueueConfig};
 pub use link::{Counters, Link, LinkChange, LinkConfig, Mode};
 pub use packet::{DropReason, Ecn, Nanos, Output, Packet};
+pub use queue::{Dualpi2Config, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
 pub use queue::{Param, QueueKind, catalogue};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use random::stream;

@@ -3,9 +3,7 @@
 //! Linux counts time in units of 1024 ns here; this counts nanoseconds. Everything else, the rounding of the control
 //! law included, is the same.
 
-use std::collections::VecDeque;
-
-use super::{Param, Qdisc, QueueKind, Queued, Sink, mark};
+use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Source, mark};
 use crate::packet::{DropReason, Nanos, Packet};
 
 /// Defaults of codel_params_init and codel_init: RFC 8289 section 4.3 and 4.4 for target and interval.
@@ -65,14 +63,6 @@ pub(super) struct Params {
     pub(super) ecn: bool,
     /// No drop while no more than this waits, bytes.
     pub(super) mtu: u32,
-}
-
-/// A queue that CoDel controls.
-pub(super) trait Source<P> {
-    /// Takes the oldest packet.
-    fn pop(&mut self) -> Option<Queued<P>>;
-    /// Bytes that wait, of which the controller spares the last MTU.
-    fn backlog(&self) -> u64;
 }
 
 /// The state of one controller.
@@ -165,10 +155,10 @@ impl State {
         }
     }
 
-    /// Takes up the last dropping state's rate if that ended less than 16 intervals ago.
+    /// Takes up the last dropping state's rate if there was one and it ended less than 16 intervals ago.
     fn start_count(&mut self, params: &Params, now: Nanos) {
         let delta = self.count.wrapping_sub(self.last_count);
-        if delta > 1 && now < self.drop_next + 16 * params.interval {
+        if delta > 1 && self.last_count > 0 && now < self.drop_next + 16 * params.interval {
             self.count = delta;
             self.newton_step();
         } else {
@@ -191,36 +181,5 @@ impl State {
         let bracket = (3_u64 << 32).wrapping_sub(u64::from(self.count).wrapping_mul(squared)) >> 2;
         let next = bracket.wrapping_mul(x) >> (32 - 2 + 1);
         self.inverse_sqrt = (next >> 16) as u16;
-    }
-}
-
-/// A queue that counts its bytes.
-pub(super) struct Bytes<P> {
-    pub(super) items: VecDeque<Queued<P>>,
-    pub(super) bytes: u64,
-}
-
-impl<P> Default for Bytes<P> {
-    fn default() -> Self {
-        Bytes { items: VecDeque::new(), bytes: 0 }
-    }
-}
-
-impl<P> Bytes<P> {
-    pub(super) fn push(&mut self, item: Queued<P>) {
-        self.bytes += u64::from(item.len);
-        self.items.push_back(item);
-    }
-}
-
-impl<P> Source<P> for Bytes<P> {
-    fn pop(&mut self) -> Option<Queued<P>> {
-        let item = self.items.pop_front()?;
-        self.bytes -= u64::from(item.len);
-        Some(item)
-    }
-
-    fn backlog(&self) -> u64 {
-        self.bytes
     }
 }

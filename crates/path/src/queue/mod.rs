@@ -1,12 +1,25 @@
 //! Queue disciplines: the trait, the registry, and one file per discipline.
 
+use std::collections::VecDeque;
+
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 use crate::{QueueConfig, Xoshiro256PlusPlus};
 
 mod codel;
+mod drr;
+mod dualpi2;
 mod fifo;
+mod fq_codel;
+mod fq_pie;
+mod pie;
+mod red;
 
+pub use dualpi2::Dualpi2Config;
 pub(crate) use fifo::Limit;
+pub use fq_codel::FqCodelConfig;
+pub use fq_pie::FqPieConfig;
+pub use pie::PieConfig;
+pub use red::RedConfig;
 
 /// A queue discipline. Time never goes back from one call to the next.
 pub trait Qdisc<P> {
@@ -68,6 +81,45 @@ fn mark<P: Packet>(now: Nanos, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
     true
 }
 
+/// A queue that an AQM takes packets from.
+trait Source<P> {
+    /// Takes the oldest packet.
+    fn pop(&mut self) -> Option<Queued<P>>;
+    /// Bytes that wait.
+    fn backlog(&self) -> u64;
+}
+
+/// A queue that counts its bytes.
+struct Bytes<P> {
+    items: VecDeque<Queued<P>>,
+    bytes: u64,
+}
+
+impl<P> Default for Bytes<P> {
+    fn default() -> Self {
+        Bytes { items: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<P> Bytes<P> {
+    fn push(&mut self, item: Queued<P>) {
+        self.bytes += u64::from(item.len);
+        self.items.push_back(item);
+    }
+}
+
+impl<P> Source<P> for Bytes<P> {
+    fn pop(&mut self) -> Option<Queued<P>> {
+        let item = self.items.pop_front()?;
+        self.bytes -= u64::from(item.len);
+        Some(item)
+    }
+
+    fn backlog(&self) -> u64 {
+        self.bytes
+    }
+}
+
 /// A discipline of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueKind {
@@ -90,7 +142,16 @@ pub struct Param {
 
 /// Every queue discipline.
 pub fn catalogue() -> Vec<QueueKind> {
-    vec![fifo::PFIFO, fifo::BFIFO, codel::CODEL]
+    vec![
+        fifo::PFIFO,
+        fifo::BFIFO,
+        red::RED,
+        codel::CODEL,
+        fq_codel::FQ_CODEL,
+        pie::PIE,
+        fq_pie::FQ_PIE,
+        dualpi2::DUALPI2,
+    ]
 }
 
 /// Makes the discipline of a configuration.
@@ -104,5 +165,10 @@ pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Bo
             let params = codel::Params { target: target_ns, interval: interval_ns, ecn, mtu: site.mtu };
             Box::new(codel::Codel::new(limit_packets, params))
         }
+        QueueConfig::Red(ref config) => Box::new(red::Red::new(config.clone(), site)),
+        QueueConfig::FqCodel(ref config) => Box::new(fq_codel::FqCodel::new(config, site)),
+        QueueConfig::Pie(ref config) => Box::new(pie::Pie::new(config, site)),
+        QueueConfig::FqPie(ref config) => Box::new(fq_pie::FqPie::new(config, site)),
+        QueueConfig::Dualpi2(ref config) => Box::new(dualpi2::Dualpi2::new(config.clone(), site)),
     }
 }

@@ -32,6 +32,41 @@ fn codel() {
     check(include_str!("vectors/codel-limit.txt"));
 }
 
+#[test]
+fn red() {
+    check(include_str!("vectors/red.txt"));
+    check(include_str!("vectors/red-ecn.txt"));
+    check(include_str!("vectors/red-ecn-harddrop.txt"));
+    check(include_str!("vectors/red-adaptive.txt"));
+}
+
+#[test]
+fn fq_codel() {
+    check(include_str!("vectors/fq_codel.txt"));
+    check(include_str!("vectors/fq_codel-limit.txt"));
+}
+
+#[test]
+fn pie() {
+    check(include_str!("vectors/pie.txt"));
+    check(include_str!("vectors/pie-ecn.txt"));
+    check(include_str!("vectors/pie-bytemode.txt"));
+    check(include_str!("vectors/pie-limit.txt"));
+    check(include_str!("vectors/pie-slow.txt"));
+}
+
+#[test]
+fn fq_pie() {
+    check(include_str!("vectors/fq_pie.txt"));
+}
+
+#[test]
+fn dualpi2() {
+    check(include_str!("vectors/dualpi2.txt"));
+    check(include_str!("vectors/dualpi2-overflow.txt"));
+    check(include_str!("vectors/dualpi2-wide-step.txt"));
+}
+
 /// What happens, in the words of the vectors.
 struct Lines {
     arrived: Vec<u64>,

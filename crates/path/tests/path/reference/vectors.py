@@ -122,6 +122,9 @@ class Codel(Model):
         else:
             self.queue.append(packet)
 
+    def standing(self) -> int:
+        return sum(p.size for p in self.queue)
+
     def newton(self) -> None:
         self.x = int(self.x * (3 - self.count * self.x**2) / 2 * 65536) / 65536
 
@@ -134,7 +137,7 @@ class Codel(Model):
             self.first_above_time = 0
             return None, False
         packet = self.queue.pop(0)
-        if now - packet.arrived < self.target or sum(p.size for p in self.queue) <= self.mtu:
+        if now - packet.arrived < self.target or self.standing() <= self.mtu:
             self.first_above_time = 0
         elif self.first_above_time == 0:
             self.first_above_time = now + self.interval
@@ -168,7 +171,7 @@ class Codel(Model):
                 packet, _ = self.dodequeue(now)
             self.dropping = True
             delta = self.count - self.lastcount
-            if delta > 1 and now - self.drop_next < 16 * self.interval:
+            if delta > 1 and self.lastcount and now - self.drop_next < 16 * self.interval:
                 self.count = delta
                 self.newton()
             else:
@@ -176,6 +179,357 @@ class Codel(Model):
             self.lastcount = self.count
             self.drop_next = self.control_law(now)
         return packet
+
+
+class Red(Model):
+    """Floyd and Jacobson, "Random Early Detection Gateways", 1993: figure 2, with the uniform spacing of section 8. The
+    average is kept, as in Linux, as an integer of bytes / w, and rounded down to bytes where it is used."""
+
+    def __init__(self, config: dict, random: Random) -> None:
+        super().__init__()
+        self.c, self.random = config, random
+        burst, needed = config["burst_packets"], config["burst_packets"] + 1 - config["min_bytes"] / config["avpkt_bytes"]
+        self.w = 0.5
+        while needed > (1 - (1 - self.w) ** burst) / self.w:
+            self.w /= 2
+        self.scaled = 0
+        self.idle: int | None = 0
+        self.count = -1
+        self.u = 0.0
+        self.max_p = config["probability_ppb"] / 1e9
+        self.adapted = 0
+
+    def bytes(self, scaled: int) -> int:
+        return int(scaled * self.w)
+
+    def average(self, now: int) -> int:
+        packet_time = self.c["avpkt_bytes"] * 8e9 / self.c["bandwidth_bps"]
+        return int(self.scaled * (1 - self.w) ** ((now - self.idle) // packet_time))
+
+    def adapt(self, now: int) -> None:
+        """Floyd, Gummadi, Shenker 2001, section 4: every 0.5 s, alpha 0.01 or a quarter, beta 0.9."""
+        low, high = self.c["min_bytes"], self.c["max_bytes"]
+        while self.c["adaptive"] and self.adapted + 500 * MS <= now:
+            self.adapted += 500 * MS
+            avg = self.bytes(self.scaled if self.idle is None else self.average(self.adapted))
+            if avg >= low + 0.6 * (high - low) and self.max_p <= 0.5:
+                self.max_p += min(0.01, self.max_p / 4)
+            elif avg < low + 0.4 * (high - low) and self.max_p >= 0.01:
+                self.max_p *= 0.9
+
+    def enqueue(self, now: int, packet: Packet) -> None:
+        self.adapt(now)
+        size = sum(p.size for p in self.queue)
+        if self.idle is not None:
+            self.scaled = self.average(now)
+            self.idle = None
+        else:
+            self.scaled += size - self.bytes(self.scaled)
+        avg = self.bytes(self.scaled)
+        low, high = self.c["min_bytes"], self.c["max_bytes"]
+        action = "pass"
+        if avg < low:
+            self.count = -1
+        elif avg >= high:
+            self.count = -1
+            action = "forced"
+        else:
+            self.count += 1
+            if self.count > 0 and self.count * self.max_p * (avg - low) / (high - low) >= self.u:
+                self.count = 0
+                action = "early"
+            if self.count == 0:
+                self.u = (self.random.u64() >> 32) / 2**32
+        if action == "early" or (action == "forced" and not self.c["harddrop"]):
+            if self.c["ecn"] and self.mark(now, packet):
+                action = "pass"
+        if action != "pass":
+            self.drop(now, packet, "aqm")
+        elif size + packet.size > self.c["limit_bytes"]:
+            self.drop(now, packet, "overlimit")
+        else:
+            self.queue.append(packet)
+        if not self.queue:
+            self.idle = now
+
+    def dequeue(self, now: int) -> Packet | None:
+        self.adapt(now)
+        packet = self.queue.pop(0)
+        if not self.queue:
+            self.idle = now
+        return packet
+
+
+class Flow:
+    """A queue of a flow-queueing discipline and its place in the lists."""
+
+    def __init__(self, aqm: Model) -> None:
+        self.aqm = aqm
+        self.deficit = 0
+
+
+class Drr(Model):
+    """RFC 8290 section 4.2: the scheduler. One queue for each flow: the vectors have no hash collisions."""
+
+    def __init__(self, quantum: int) -> None:
+        super().__init__()
+        self.quantum = quantum
+        self.flows: dict[int, Flow] = {}
+        self.new: list[Flow] = []
+        self.old: list[Flow] = []
+
+    def make(self) -> Model:
+        raise NotImplementedError
+
+    def backlog(self) -> int:
+        return sum(len(flow.aqm.queue) for flow in self.flows.values())
+
+    def bytes(self) -> int:
+        return sum(packet.size for flow in self.flows.values() for packet in flow.aqm.queue)
+
+    def flow(self, packet: Packet) -> Flow:
+        if packet.flow not in self.flows:
+            self.flows[packet.flow] = Flow(self.make())
+            self.flows[packet.flow].aqm.log = self.log
+        return self.flows[packet.flow]
+
+    def activate(self, flow: Flow) -> None:
+        if flow not in self.new and flow not in self.old:
+            self.new.append(flow)
+            flow.deficit = self.quantum
+
+    def dequeue(self, now: int) -> Packet | None:
+        while True:
+            if not self.new and not self.old:
+                return None
+            queues = self.new or self.old
+            flow = queues[0]
+            if flow.deficit <= 0:
+                flow.deficit += self.quantum
+                queues.pop(0)
+                self.old.append(flow)
+                continue
+            packet = flow.aqm.dequeue(now)
+            if packet is None:
+                queues.pop(0)
+                if queues is self.new and self.old:
+                    self.old.append(flow)
+                continue
+            flow.deficit -= packet.size
+            return packet
+
+
+class FqCodel(Drr):
+    """RFC 8290 section 4.1 and 5.2; the last MTU that CoDel spares is of the whole queue, as in Linux."""
+
+    def __init__(self, config: dict, mtu: int) -> None:
+        super().__init__(config["quantum_bytes"])
+        self.c, self.mtu = config, mtu
+
+    def make(self) -> Model:
+        whole = self
+
+        class OfAll(Codel):
+            def standing(self) -> int:
+                return whole.bytes()
+
+        return OfAll(1 << 30, self.c["target_ns"], self.c["interval_ns"], self.c["ecn"], self.mtu)
+
+    def enqueue(self, now: int, packet: Packet) -> None:
+        flow = self.flow(packet)
+        flow.aqm.queue.append(packet)
+        self.activate(flow)
+        if self.backlog() > self.c["limit_packets"]:
+            fattest = max(self.flows.values(), key=lambda flow: sum(p.size for p in flow.aqm.queue))
+            half = sum(p.size for p in fattest.aqm.queue) // 2
+            dropped: list[Packet] = []
+            while fattest.aqm.queue and len(dropped) < 64 and sum(p.size for p in dropped) < half or not dropped:
+                dropped.append(fattest.aqm.queue.pop(0))
+                self.drop(now, dropped[-1], "overlimit")
+            fattest.aqm.count += len(dropped)
+
+
+class Pie(Model):
+    """RFC 8033 sections 4 and 5, with the delay of the last departed packet as the current delay (section 5.3 allows a
+    timestamp), 0 if it left nothing behind. `gain` rounds a gain down as Linux's 56-bit integers do."""
+
+    def __init__(self, config: dict, mtu: int, random: Random) -> None:
+        super().__init__()
+        self.c, self.mtu, self.random = config, mtu, random
+        self.prob = self.accu = 0.0
+        self.delay = self.old = 0
+        self.burst: float = 150 * MS
+        self.last: int | None = None
+        self.updated = 0
+        self.mark_below = 0.1 if config["ecn"] else -1
+
+    def gain(self, sixteenths: int) -> float:
+        scale = 1.0
+        if self.prob < 0.1:
+            scale = 1 / 2
+            for limit in (0.01, 0.001, 0.0001, 0.00001, 0.000001):
+                if self.prob < limit:
+                    scale /= 4
+        return int(sixteenths * (2**56 // 10**9) / 16 * scale) / 2**56
+
+    def update(self, now: int) -> None:
+        while self.updated + self.c["tupdate_ns"] <= now:
+            self.updated += self.c["tupdate_ns"]
+            target = self.c["target_ns"]
+            p = self.gain(self.c["alpha"]) * (self.delay - target) + self.gain(self.c["beta"]) * (self.delay - self.old)
+            if self.prob >= 0.1 and p > 0.02:
+                p = 0.02
+            if self.delay > 250 * MS:
+                p += 0.02
+            self.prob = min(max(self.prob + p, 0.0), 1.0)
+            if self.delay == 0 and self.old == 0 and not self.queue:
+                self.prob *= 1 - 1 / 64
+            if self.prob == 0 and self.delay < target // 2 and self.old < target // 2:
+                self.burst, self.accu, self.last = 150 * MS, 0.0, None
+            self.old = self.delay
+
+    def drop_early(self, packet: Packet) -> bool:
+        if self.burst > 0 or (self.delay < self.c["target_ns"] // 2 and self.prob < 0.2):
+            return False
+        if sum(p.size for p in self.queue) < 2 * self.mtu:
+            return False
+        prob = self.prob
+        if self.c["bytemode"]:
+            prob *= packet.size / self.mtu
+        self.accu = self.accu + prob if prob > 0 else 0.0
+        if self.accu < 0.85:
+            return False
+        if self.accu >= 8.5:
+            return True
+        if self.random.chance(prob):
+            self.accu = 0.0
+            return True
+        return False
+
+    def full(self) -> bool:
+        return len(self.queue) >= self.c["limit_packets"]
+
+    def enqueue(self, now: int, packet: Packet) -> None:
+        self.update(now)
+        if self.full():
+            self.accu = 0.0
+            self.drop(now, packet, "overlimit")
+        elif not self.drop_early(packet) or (self.prob <= self.mark_below and self.mark(now, packet)):
+            self.queue.append(packet)
+        else:
+            self.accu = 0.0
+            self.drop(now, packet, "aqm")
+
+    def dequeue(self, now: int) -> Packet | None:
+        self.update(now)
+        if not self.queue:
+            return None
+        packet = self.queue.pop(0)
+        self.delay = now - packet.arrived if self.queue else 0
+        if self.last is not None:
+            self.burst = max(0, self.burst - (now - self.last))
+        self.last = now
+        return packet
+
+
+class FqPie(Drr):
+    """The scheduler of RFC 8290 with a PIE controller for each flow, and one limit."""
+
+    def __init__(self, config: dict, mtu: int, random: Random) -> None:
+        super().__init__(config["quantum_bytes"])
+        self.c, self.mtu, self.random = config, mtu, random
+        random.u64()  # the hash's perturbation
+
+    def make(self) -> Model:
+        whole = self
+
+        class OfAll(Pie):
+            def full(self) -> bool:
+                return whole.backlog() >= whole.c["limit_packets"]
+
+        pie = OfAll(self.c, self.mtu, self.random)
+        pie.mark_below = self.c["ecn_prob"] / 100 if self.c["ecn"] else -1
+        return pie
+
+    def enqueue(self, now: int, packet: Packet) -> None:
+        flow = self.flow(packet)
+        waiting = len(flow.aqm.queue)
+        flow.aqm.enqueue(now, packet)
+        if len(flow.aqm.queue) > waiting:
+            self.activate(flow)
+
+
+class Dualpi2(Model):
+    """RFC 9332 appendix A.1 and A.2: figures 2 to 7, with a credit scheduler and two rolls for the square."""
+
+    def __init__(self, config: dict, mtu: int, random: Random) -> None:
+        super().__init__()
+        self.c, self.mtu, self.random = config, mtu, random
+        self.lq: list[Packet] = []
+        self.cq: list[Packet] = []
+        self.base = 0.0
+        self.prev = 0
+        self.updated = 0
+        self.credit = 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        self.credit = self.mtu * (2 * self.c["classic_protection"] - 100)
+
+    def backlog(self) -> int:
+        return len(self.lq) + len(self.cq)
+
+    def update(self, now: int) -> None:
+        while self.updated + self.c["tupdate_ns"] <= now:
+            self.updated += self.c["tupdate_ns"]
+            cur = max([self.updated - queue[0].arrived for queue in (self.lq, self.cq) if queue], default=0)
+            self.base += self.c["alpha_ppb"] / 1e9 * (cur - self.c["target_ns"]) / 1e9
+            self.base += self.c["beta_ppb"] / 1e9 * (cur - self.prev) / 1e9
+            most = 1.0 if self.c["drop_on_overload"] else 1 / self.c["coupling_factor"]
+            self.base = min(max(self.base, 0.0), most)
+            self.prev = cur
+
+    def enqueue(self, now: int, packet: Packet) -> None:
+        self.update(now)
+        if self.backlog() >= self.c["limit_packets"]:
+            self.drop(now, packet, "overlimit")
+        elif packet.ecn in ("ect1", "ce"):
+            self.lq.append(packet)
+        else:
+            self.cq.append(packet)
+
+    def roll(self, probability: float) -> bool:
+        return (self.random.u64() >> 32) / 2**32 < probability
+
+    def dequeue(self, now: int) -> Packet | None:
+        self.update(now)
+        while self.lq or self.cq:
+            both = bool(self.lq and self.cq)
+            low_latency = bool(self.lq) and (not self.cq or self.credit <= 0)
+            packet = (self.lq if low_latency else self.cq).pop(0)
+            long = sum(p.size for p in self.lq + self.cq) >= 2 * self.mtu
+            coupled = self.base * self.c["coupling_factor"]
+            overload = coupled > 1
+            if long and low_latency:
+                if overload and self.c["drop_on_overload"] and self.roll(self.base) and self.roll(self.base):
+                    self.drop(now, packet, "aqm")
+                    continue
+                if overload or self.roll(coupled):
+                    self.mark(now, packet)
+            elif long and self.roll(self.base) and self.roll(self.base):
+                if overload or not self.mark(now, packet):
+                    self.drop(now, packet, "aqm")
+                    continue
+            if low_latency and packet.ecn != "ce" and now - packet.arrived > self.c["step_thresh_ns"]:
+                self.mark(now, packet)
+            if both:
+                share = self.c["classic_protection"]
+                self.credit += (share if low_latency else share - 100) * packet.size
+            if not self.lq and not self.cq:
+                self.reset()
+            return packet
+        self.reset()
+        return None
 
 
 def run(name: str, model: Model, queue: dict, rate: int, groups: list[tuple], overhead: int = 0, mtu: int = 1500):
@@ -234,5 +588,148 @@ def codel() -> None:
         run(name, Codel(limit, 5 * MS, 100 * MS, ecn, 1500), queue, 12_000_000, groups)
 
 
+def aqm() -> Random:
+    return Random(7, 0, "aqm", "link")
+
+
+RATE = 12_000_000
+"""1500 bytes take 1 ms."""
+
+
+def red() -> None:
+    """1.25 packets per ms for a while, a pause, and again; then all that the limit allows."""
+    base = {
+        "kind": "red",
+        "limit_bytes": 120_000,
+        "min_bytes": 15_000,
+        "max_bytes": 45_000,
+        "avpkt_bytes": 1500,
+        "burst_packets": 20,
+        "probability_ppb": 100_000_000,
+        "bandwidth_bps": RATE,
+        "ecn": False,
+        "harddrop": False,
+        "adaptive": False,
+    }
+    groups = [
+        (100, 1_600_000, 400, 1500, 1, 0, 1, "ect0"),
+        (300, 1_600_000, 400, 1500, 2, 0, 1, "not-ect"),
+        (660 * MS, 700_001, 200, 1500, 1, 0, 1, "ect0"),
+        (900 * MS, 0, 90, 1500, 1, 0, 1, "not-ect"),
+    ]
+    for name, change in (
+        ("red", {}),
+        ("red-ecn", {"ecn": True}),
+        ("red-ecn-harddrop", {"ecn": True, "harddrop": True}),
+        ("red-adaptive", {"adaptive": True}),
+    ):
+        config = base | change
+        run(name, Red(config, aqm()), config, RATE, groups)
+
+
+def fq_codel() -> None:
+    """Two greedy flows, one of half the packet size, and one that is sparse; and a limit that the greedy ones hit."""
+    groups = [
+        (100, 600_000, 700, 1500, 1, 0, 1, "not-ect"),
+        (200, 700_000, 600, 750, 2, 0, 1, "ect0"),
+        (300, 20_000_000, 25, 120, 3, 0, 1, "not-ect"),
+    ]
+    for name, limit in (("fq_codel", 10_240), ("fq_codel-limit", 150)):
+        config = {
+            "kind": "fq_codel",
+            "limit_packets": limit,
+            "flows": 1024,
+            "quantum_bytes": 1500,
+            "target_ns": 5 * MS,
+            "interval_ns": 100 * MS,
+            "ecn": True,
+            "memory_limit_bytes": 32 << 20,
+        }
+        run(name, FqCodel(config, 1500), config, RATE, groups)
+
+
+def pie() -> None:
+    """1.25 packets per ms, then a pause, then twice what the link carries: delays beyond 250 ms in one case."""
+    base = {
+        "kind": "pie",
+        "limit_packets": 1000,
+        "target_ns": 15 * MS,
+        "tupdate_ns": 15 * MS,
+        "alpha": 2,
+        "beta": 20,
+        "ecn": False,
+        "bytemode": False,
+    }
+    groups = [
+        (100, 1_600_000, 500, 1500, 1, 0, 1, "ect0"),
+        (300, 1_600_000, 500, 1500, 2, 0, 1, "not-ect"),
+        (1500 * MS, 500_001, 800, 1500, 1, 0, 1, "ect0"),
+    ]
+    slow = {"alpha": 1, "beta": 1, "tupdate_ns": 30 * MS}
+    for name, change in (
+        ("pie", {}),
+        ("pie-ecn", {"ecn": True}),
+        ("pie-bytemode", {"bytemode": True}),
+        ("pie-limit", {"limit_packets": 40}),
+        ("pie-slow", slow),
+    ):
+        config = base | change
+        sizes = [(*g[:3], 600, *g[4:]) if g[4] == 2 and name == "pie-bytemode" else g for g in groups]
+        run(name, Pie(config, 1500, aqm()), config, RATE, sizes)
+
+
+def fq_pie() -> None:
+    config = {
+        "kind": "fq_pie",
+        "limit_packets": 200,
+        "flows": 1024,
+        "target_ns": 15 * MS,
+        "tupdate_ns": 15 * MS,
+        "alpha": 2,
+        "beta": 20,
+        "quantum_bytes": 1500,
+        "memory_limit_bytes": 32 << 20,
+        "ecn_prob": 10,
+        "ecn": True,
+        "bytemode": False,
+    }
+    groups = [
+        (100, 1_200_000, 600, 1500, 1, 0, 1, "not-ect"),
+        (200, 900_000, 800, 750, 2, 0, 1, "ect0"),
+        (300, 20_000_000, 25, 120, 3, 0, 1, "not-ect"),
+    ]
+    run("fq_pie", FqPie(config, 1500, aqm()), config, RATE, groups)
+
+
+def dualpi2() -> None:
+    """A classic and an L4S flow, each at 0.7 of the rate; then the L4S flow alone at 3 times the rate: overload."""
+    base = {
+        "kind": "dualpi2",
+        "limit_packets": 10_000,
+        "target_ns": 15 * MS,
+        "tupdate_ns": 16 * MS,
+        "alpha_ppb": 160_000_000,
+        "beta_ppb": 3_200_000_000,
+        "coupling_factor": 2,
+        "step_thresh_ns": 1 * MS,
+        "classic_protection": 10,
+        "drop_on_overload": True,
+    }
+    groups = [
+        (100, 1_430_000, 400, 1500, 1, 0, 1, "not-ect"),
+        (200, 1_430_000, 400, 1500, 2, 0, 1, "ect1"),
+        (250, 14_300_000, 40, 1500, 3, 0, 1, "ect0"),
+        (900 * MS, 333_331, 1200, 1500, 2, 0, 1, "ect1"),
+    ]
+    for name, change in (
+        ("dualpi2", {}),
+        ("dualpi2-overflow", {"drop_on_overload": False, "limit_packets": 120}),
+        ("dualpi2-wide-step", {"step_thresh_ns": 100 * MS, "classic_protection": 50}),
+    ):
+        config = base | change
+        run(name, Dualpi2(config, 1500, aqm()), config, RATE, groups)
+
+
 if __name__ == "__main__":
-    codel()
+    for write in (codel, red, fq_codel, pie, fq_pie, dualpi2):
+        write()

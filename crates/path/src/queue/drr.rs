@@ -1,0 +1,134 @@
+//! Flow queueing: hashed flows served by deficit round robin, new flows first (RFC 8290 section 4.2).
+
+use std::collections::VecDeque;
+
+use super::Queued;
+use crate::packet::Packet;
+
+/// Flows with a controller of type `C` each.
+pub(super) struct Flows<P, C> {
+    pub(super) flows: Box<[Flow<P, C>]>,
+    /// Flows that have just become active, and the others that are, as indices.
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    quantum: i64,
+    perturbation: u32,
+    /// Over all flows.
+    pub(super) bytes: u64,
+    pub(super) packets: u32,
+    pub(super) memory: u64,
+}
+
+pub(super) struct Flow<P, C> {
+    pub(super) items: VecDeque<Queued<P>>,
+    pub(super) bytes: u64,
+    pub(super) control: C,
+    deficit: i64,
+    /// Whether it is in one of the lists.
+    listed: bool,
+}
+
+/// The place of a flow in the round.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) flow: usize,
+    is_new: bool,
+}
+
+impl<P: Packet, C> Flows<P, C> {
+    pub(super) fn new(flows: u32, quantum: u32, perturbation: u32, control: impl Fn() -> C) -> Self {
+        assert!(flows > 0 && quantum > 0, "no flows or no quantum");
+        let flow =
+            |_| Flow { items: VecDeque::new(), bytes: 0, control: control(), deficit: 0, listed: false };
+        Flows {
+            flows: (0..flows).map(flow).collect(),
+            new: VecDeque::with_capacity(flows as usize),
+            old: VecDeque::with_capacity(flows as usize),
+            quantum: i64::from(quantum),
+            perturbation,
+            bytes: 0,
+            packets: 0,
+            memory: 0,
+        }
+    }
+
+    /// The flow that a packet belongs to.
+    pub(super) fn classify(&self, packet: &P) -> usize {
+        let hash = (packet.flow_hash() ^ self.perturbation).wrapping_mul(0x9e37_79b1);
+        ((u64::from(hash) * self.flows.len() as u64) >> 32) as usize
+    }
+
+    pub(super) fn push(&mut self, index: usize, item: Queued<P>) {
+        let flow = &mut self.flows[index];
+        flow.bytes += u64::from(item.len);
+        self.bytes += u64::from(item.len);
+        self.packets += 1;
+        self.memory += truesize(item.len);
+        flow.items.push_back(item);
+        if !flow.listed {
+            flow.listed = true;
+            flow.deficit = self.quantum;
+            self.new.push_back(index as u32);
+        }
+    }
+
+    pub(super) fn pop(&mut self, index: usize) -> Option<Queued<P>> {
+        let flow = &mut self.flows[index];
+        let item = flow.items.pop_front()?;
+        flow.bytes -= u64::from(item.len);
+        self.bytes -= u64::from(item.len);
+        self.packets -= 1;
+        self.memory -= truesize(item.len);
+        Some(item)
+    }
+
+    /// The flow that may send now.
+    pub(super) fn turn(&mut self) -> Option<Turn> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let index = *list.front()?;
+            let flow = &mut self.flows[index as usize];
+            if flow.deficit > 0 {
+                return Some(Turn { flow: index as usize, is_new });
+            }
+            flow.deficit += self.quantum;
+            list.pop_front();
+            self.old.push_back(index);
+        }
+    }
+
+    /// Charges the flow whose turn it is.
+    pub(super) fn sent(&mut self, turn: Turn, len: u32) {
+        self.flows[turn.flow].deficit -= i64::from(len);
+    }
+
+    /// The flow whose turn it is had nothing to send. A new one passes through the old ones once, so that it cannot
+    /// starve them by coming back.
+    pub(super) fn empty(&mut self, turn: Turn) {
+        let list = if turn.is_new { &mut self.new } else { &mut self.old };
+        list.pop_front();
+        if turn.is_new && !self.old.is_empty() {
+            self.old.push_back(turn.flow as u32);
+        } else {
+            self.flows[turn.flow].listed = false;
+        }
+    }
+
+    /// The flow with the most bytes, the first of several.
+    pub(super) fn fattest(&self) -> usize {
+        let mut fattest = 0;
+        for (index, flow) in self.flows.iter().enumerate() {
+            if flow.bytes > self.flows[fattest].bytes {
+                fattest = index;
+            }
+        }
+        fattest
+    }
+}
+
+/// Memory that a packet takes in Linux: its sk_buff and its data with headroom and skb_shared_info, which come in
+/// powers of two (2304 bytes for a full Ethernet frame).
+fn truesize(len: u32) -> u64 {
+    256 + u64::from(len + 384).next_power_of_two().max(512)
+}

@@ -1,0 +1,201 @@
+//! DualPI2, the dual-queue coupled AQM for L4S (RFC 9332 appendix A) as Linux carries it out (net/sched/sch_dualpi2.c):
+//! drops at dequeue, step marking by sojourn time.
+
+use rand_core::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Site, Source, mark};
+use crate::Xoshiro256PlusPlus;
+use crate::packet::{DropReason, Ecn, Nanos, Packet};
+
+/// Parameters of DualPI2.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dualpi2Config {
+    /// Packets waiting, over both queues.
+    pub limit_packets: u32,
+    /// Queueing delay aimed at.
+    pub target_ns: u64,
+    /// Time between updates of the base probability.
+    pub tupdate_ns: u64,
+    /// Weight of the distance from the target, probability per second of delay, parts per billion.
+    pub alpha_ppb: u32,
+    /// Weight of the delay's change, in the same unit.
+    pub beta_ppb: u32,
+    /// L4S packets are marked with so many times the base probability.
+    pub coupling_factor: u32,
+    /// L4S packets that waited longer are marked always.
+    pub step_thresh_ns: u64,
+    /// Share of the classic queue while both have packets, percent.
+    pub classic_protection: u32,
+    /// When L4S marking saturates, drop from both queues (tc: `overflow` keeps marking and lets the limit drop).
+    pub drop_on_overload: bool,
+}
+
+/// Defaults of dualpi2_reset_default; RFC 9332 appendix A.1.
+pub(super) const DUALPI2: QueueKind = QueueKind {
+    kind: "dualpi2",
+    params: &[
+        Param { name: "limit", unit: "packets", default: Some(10_000) },
+        Param { name: "target", unit: "ns", default: Some(15_000_000) },
+        Param { name: "tupdate", unit: "ns", default: Some(16_000_000) },
+        Param { name: "alpha", unit: "ppb", default: Some(160_000_000) },
+        Param { name: "beta", unit: "ppb", default: Some(3_200_000_000) },
+        Param { name: "coupling_factor", unit: "count", default: Some(2) },
+        Param { name: "step_thresh", unit: "ns", default: Some(1_000_000) },
+        Param { name: "classic_protection", unit: "count", default: Some(10) },
+        Param { name: "drop_on_overload", unit: "bool", default: Some(1) },
+    ],
+};
+
+/// Certainty: probabilities are parts of 2^32.
+const ONE: u64 = 1 << 32;
+
+pub(super) struct Dualpi2<P> {
+    config: Dualpi2Config,
+    mtu: u32,
+    random: Xoshiro256PlusPlus,
+    classic: Bytes<P>,
+    l4s: Bytes<P>,
+    /// Base probability p'.
+    base: u64,
+    /// Larger of the queues' delays at the last update.
+    delay_old: Nanos,
+    /// Time of the next update.
+    update_next: Nanos,
+    /// Byte credit of the classic queue in hundredths; it is served when positive.
+    credit: i64,
+}
+
+impl<P: Packet> Dualpi2<P> {
+    pub(super) fn new(config: Dualpi2Config, site: Site) -> Self {
+        assert!(config.tupdate_ns > 0 && config.coupling_factor > 0, "DualPI2's tupdate or coupling is zero");
+        assert!(config.classic_protection <= 100, "DualPI2's classic protection is a percentage");
+        let mut dualpi2 = Dualpi2 {
+            update_next: config.tupdate_ns,
+            config,
+            mtu: site.mtu,
+            random: site.random,
+            classic: Bytes::default(),
+            l4s: Bytes::default(),
+            base: 0,
+            delay_old: 0,
+            credit: 0,
+        };
+        dualpi2.reset_credit();
+        dualpi2
+    }
+
+    /// The L queue goes first after an idle time.
+    fn reset_credit(&mut self) {
+        let classic = i64::from(self.config.classic_protection);
+        self.credit = i64::from(self.mtu) * (classic - (100 - classic));
+    }
+
+    /// Carries out the updates that were due at or before `now` (RFC 9332 appendix A.1, dualpi2_update).
+    fn catch_up(&mut self, now: Nanos) {
+        while self.update_next <= now {
+            if self.base == 0 && self.delay_old == 0 && self.backlog_packets() == 0 {
+                // Nothing changes while nobody waits: the rest of an idle time at once.
+                let left = (now - self.update_next) / self.config.tupdate_ns;
+                self.update_next += left * self.config.tupdate_ns;
+            }
+            let at = self.update_next;
+            let waited = |queue: &Bytes<P>| queue.items.front().map_or(0, |item| at - item.arrived.min(at));
+            let delay = waited(&self.classic).max(waited(&self.l4s));
+            let away = i128::from(delay) - i128::from(self.config.target_ns);
+            let change = i128::from(delay) - i128::from(self.delay_old);
+            let gains = away * i128::from(self.config.alpha_ppb) + change * i128::from(self.config.beta_ppb);
+            let delta = gains * i128::from(ONE) / (1_000_000_000 * 1_000_000_000);
+            let most =
+                if self.config.drop_on_overload { ONE } else { ONE / u64::from(self.config.coupling_factor) };
+            self.base = (i128::from(self.base) + delta).clamp(0, i128::from(most)) as u64;
+            self.delay_old = delay;
+            self.update_next += self.config.tupdate_ns;
+        }
+    }
+
+    fn hit(&mut self, probability: u64) -> bool {
+        (self.random.next_u64() >> 32) < probability
+    }
+
+    /// Whether a packet just taken from its queue is to be dropped; it may be marked instead.
+    fn drops(&mut self, now: Nanos, item: &mut Queued<P>, sink: &mut dyn Sink<P>) -> bool {
+        if self.backlog_bytes() < 2 * u64::from(self.mtu) {
+            return false;
+        }
+        let coupled = self.base * u64::from(self.config.coupling_factor);
+        let overload = coupled > ONE;
+        if !is_l4s(&item.packet) {
+            // The square of the base probability, as two rolls.
+            let hit = self.hit(self.base) && self.hit(self.base);
+            return hit && (overload || !mark(now, &mut item.packet, sink));
+        }
+        if overload && self.config.drop_on_overload && self.hit(self.base) && self.hit(self.base) {
+            return true;
+        }
+        if overload || self.hit(coupled) {
+            mark(now, &mut item.packet, sink);
+        }
+        false
+    }
+}
+
+/// The L queue takes ECT(1) and CE (RFC 9331 section 5.1).
+fn is_l4s(packet: &impl Packet) -> bool {
+    matches!(packet.ecn(), Ecn::Ect1 | Ecn::Ce)
+}
+
+impl<P: Packet> Qdisc<P> for Dualpi2<P> {
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
+        self.catch_up(now);
+        if self.backlog_packets() >= self.config.limit_packets {
+            sink.dropped(now, &item.packet, DropReason::Overlimit);
+        } else if is_l4s(&item.packet) {
+            self.l4s.push(item);
+        } else {
+            self.classic.push(item);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        self.catch_up(now);
+        loop {
+            let classic_waits = !self.classic.items.is_empty();
+            let l4s_waits = !self.l4s.items.is_empty();
+            let from_l4s = l4s_waits && (!classic_waits || self.credit <= 0);
+            let queue = if from_l4s { &mut self.l4s } else { &mut self.classic };
+            let Some(mut item) = queue.pop() else {
+                self.reset_credit();
+                return None;
+            };
+            if self.drops(now, &mut item, sink) {
+                sink.dropped(now, &item.packet, DropReason::Aqm);
+                continue;
+            }
+            // Credit moves only while both queues compete.
+            let share = i64::from(self.config.classic_protection);
+            let credit = match (from_l4s, classic_waits, l4s_waits) {
+                (true, true, _) => share,
+                (false, _, true) => share - 100,
+                _ => 0,
+            };
+            self.credit += credit * i64::from(item.len);
+            if from_l4s && item.packet.ecn() != Ecn::Ce && now - item.arrived > self.config.step_thresh_ns {
+                mark(now, &mut item.packet, sink);
+            }
+            if self.backlog_packets() == 0 {
+                self.reset_credit();
+            }
+            return Some(item);
+        }
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.classic.bytes + self.l4s.bytes
+    }
+
+    fn backlog_packets(&self) -> u32 {
+        (self.classic.items.len() + self.l4s.items.len()) as u32
+    }
+}

@@ -1,0 +1,143 @@
+//! FQ-CoDel (RFC 8290) as Linux carries it out (net/sched/sch_fq_codel.c).
+
+use rand_core::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::codel::{self, State};
+use super::drr::Flows;
+use super::{Param, Qdisc, QueueKind, Queued, Sink, Site, Source};
+use crate::packet::{DropReason, Nanos, Packet};
+
+/// Parameters of FQ-CoDel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FqCodelConfig {
+    /// Packets waiting, over all flows.
+    pub limit_packets: u32,
+    /// Queues that flows are hashed to.
+    pub flows: u32,
+    /// Bytes that a flow may send in a round; null: the link's MTU with overhead.
+    pub quantum_bytes: Option<u32>,
+    /// Acceptable standing sojourn time.
+    pub target_ns: u64,
+    /// Window over which the minimum is taken.
+    pub interval_ns: u64,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// Memory of all packets, as Linux accounts for it.
+    pub memory_limit_bytes: u64,
+}
+
+/// Defaults of fq_codel_init; RFC 8290 section 5.2.
+pub(super) const FQ_CODEL: QueueKind = QueueKind {
+    kind: "fq_codel",
+    params: &[
+        Param { name: "limit", unit: "packets", default: Some(10_240) },
+        Param { name: "flows", unit: "count", default: Some(1024) },
+        Param { name: "quantum", unit: "bytes", default: None },
+        Param { name: "target", unit: "ns", default: Some(5_000_000) },
+        Param { name: "interval", unit: "ns", default: Some(100_000_000) },
+        Param { name: "ecn", unit: "bool", default: Some(1) },
+        Param { name: "memory_limit", unit: "bytes", default: Some(32 << 20) },
+    ],
+};
+
+/// Packets dropped at once from the fattest flow (Linux `drop_batch`).
+const DROP_BATCH: u32 = 64;
+
+pub(super) struct FqCodel<P> {
+    limit: u32,
+    memory_limit: u64,
+    params: codel::Params,
+    flows: Flows<P, State>,
+}
+
+impl<P: Packet> FqCodel<P> {
+    pub(super) fn new(config: &FqCodelConfig, mut site: Site) -> Self {
+        FqCodel {
+            limit: config.limit_packets,
+            memory_limit: config.memory_limit_bytes,
+            params: codel::Params {
+                target: config.target_ns,
+                interval: config.interval_ns,
+                ecn: config.ecn,
+                mtu: site.mtu,
+            },
+            flows: Flows::new(
+                config.flows,
+                config.quantum_bytes.unwrap_or(site.mtu),
+                site.random.next_u32(),
+                State::default,
+            ),
+        }
+    }
+
+    /// Takes half of the fattest flow from its head, at most a batch (RFC 8290 section 4.1).
+    fn shed(&mut self, now: Nanos, sink: &mut dyn Sink<P>) {
+        let fattest = self.flows.fattest();
+        let half = self.flows.flows[fattest].bytes / 2;
+        let mut bytes = 0;
+        let mut packets = 0;
+        while let Some(item) = self.flows.pop(fattest) {
+            bytes += u64::from(item.len);
+            packets += 1;
+            sink.dropped(now, &item.packet, DropReason::Overlimit);
+            if packets == DROP_BATCH || bytes >= half {
+                break;
+            }
+        }
+        let control = &mut self.flows.flows[fattest].control;
+        control.count = control.count.wrapping_add(packets);
+    }
+}
+
+impl<P: Packet> Qdisc<P> for FqCodel<P> {
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
+        let index = self.flows.classify(&item.packet);
+        self.flows.push(index, item);
+        if self.flows.packets > self.limit || self.flows.memory > self.memory_limit {
+            self.shed(now, sink);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        loop {
+            let turn = self.flows.turn()?;
+            let mut state = std::mem::take(&mut self.flows.flows[turn.flow].control);
+            let mut queue = OneFlow { flows: &mut self.flows, index: turn.flow };
+            let item = state.dequeue(&self.params, now, &mut queue, sink);
+            self.flows.flows[turn.flow].control = state;
+            match item {
+                Some(item) => {
+                    self.flows.sent(turn, item.len);
+                    return Some(item);
+                }
+                None => self.flows.empty(turn),
+            }
+        }
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.flows.bytes
+    }
+
+    fn backlog_packets(&self) -> u32 {
+        self.flows.packets
+    }
+}
+
+/// One flow's packets, but the backlog of all flows: CoDel spares the last MTU of the whole queue, as in Linux.
+struct OneFlow<'a, P> {
+    flows: &'a mut Flows<P, State>,
+    index: usize,
+}
+
+impl<P: Packet> Source<P> for OneFlow<'_, P> {
+    fn pop(&mut self) -> Option<Queued<P>> {
+        self.flows.pop(self.index)
+    }
+
+    fn backlog(&self) -> u64 {
+        self.flows.bytes
+    }
+}

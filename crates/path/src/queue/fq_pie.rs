@@ -1,0 +1,130 @@
+//! FQ-PIE: flow queueing with a PIE controller for each flow (Linux net/sched/sch_fq_pie.c).
+
+use rand_core::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::drr::Flows;
+use super::pie::{Admission, Params, PieConfig, State, percent};
+use super::{Param, Qdisc, QueueKind, Queued, Sink, Site};
+use crate::Xoshiro256PlusPlus;
+use crate::packet::{Nanos, Packet};
+
+/// Parameters of FQ-PIE.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FqPieConfig {
+    /// Packets waiting, over all flows.
+    pub limit_packets: u32,
+    /// Queues that flows are hashed to.
+    pub flows: u32,
+    /// Queueing delay aimed at.
+    pub target_ns: u64,
+    /// Time between updates of the drop probabilities.
+    pub tupdate_ns: u64,
+    /// Weight of the distance from the target, in sixteenths per second.
+    pub alpha: u32,
+    /// Weight of the delay's change, in sixteenths per second.
+    pub beta: u32,
+    /// Bytes that a flow may send in a round; null: the link's MTU with overhead.
+    pub quantum_bytes: Option<u32>,
+    /// Memory of all packets, as Linux accounts for it.
+    pub memory_limit_bytes: u64,
+    /// Highest drop probability, in percent, at which packets are marked instead.
+    pub ecn_prob: u32,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// Drop small packets less often.
+    pub bytemode: bool,
+}
+
+/// Defaults of fq_pie_init.
+pub(super) const FQ_PIE: QueueKind = QueueKind {
+    kind: "fq_pie",
+    params: &[
+        Param { name: "limit", unit: "packets", default: Some(10_240) },
+        Param { name: "flows", unit: "count", default: Some(1024) },
+        Param { name: "target", unit: "ns", default: Some(15_000_000) },
+        Param { name: "tupdate", unit: "ns", default: Some(15_000_000) },
+        Param { name: "alpha", unit: "count", default: Some(2) },
+        Param { name: "beta", unit: "count", default: Some(20) },
+        Param { name: "quantum", unit: "bytes", default: None },
+        Param { name: "memory_limit", unit: "bytes", default: Some(32 << 20) },
+        Param { name: "ecn_prob", unit: "count", default: Some(10) },
+        Param { name: "ecn", unit: "bool", default: Some(0) },
+        Param { name: "bytemode", unit: "bool", default: Some(0) },
+    ],
+};
+
+pub(super) struct FqPie<P> {
+    limit: u32,
+    memory_limit: u64,
+    mark_below: u64,
+    params: Params,
+    flows: Flows<P, State>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl<P: Packet> FqPie<P> {
+    pub(super) fn new(config: &FqPieConfig, mut site: Site) -> Self {
+        let pie = PieConfig {
+            limit_packets: config.limit_packets,
+            target_ns: config.target_ns,
+            tupdate_ns: config.tupdate_ns,
+            alpha: config.alpha,
+            beta: config.beta,
+            ecn: config.ecn,
+            bytemode: config.bytemode,
+        };
+        FqPie {
+            limit: config.limit_packets,
+            memory_limit: config.memory_limit_bytes,
+            mark_below: if config.ecn { percent(u64::from(config.ecn_prob)) } else { 0 },
+            params: Params::new(&pie, site.mtu),
+            flows: Flows::new(
+                config.flows,
+                config.quantum_bytes.unwrap_or(site.mtu),
+                site.random.next_u32(),
+                State::default,
+            ),
+            random: site.random,
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for FqPie<P> {
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
+        let index = self.flows.classify(&item.packet);
+        let room = self.flows.packets < self.limit && self.flows.memory <= self.memory_limit;
+        let flow = &mut self.flows.flows[index];
+        flow.control.catch_up(&self.params, now, flow.bytes);
+        let admission = Admission { room, mark_below: self.mark_below, backlog: flow.bytes };
+        if let Some(item) = flow.control.admit(&self.params, admission, now, item, &mut self.random, sink) {
+            self.flows.push(index, item);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        loop {
+            let turn = self.flows.turn()?;
+            let flow = &mut self.flows.flows[turn.flow];
+            flow.control.catch_up(&self.params, now, flow.bytes);
+            match self.flows.pop(turn.flow) {
+                Some(item) => {
+                    self.flows.sent(turn, item.len);
+                    let flow = &mut self.flows.flows[turn.flow];
+                    flow.control.departed(now, item.arrived, flow.bytes);
+                    return Some(item);
+                }
+                None => self.flows.empty(turn),
+            }
+        }
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.flows.bytes
+    }
+
+    fn backlog_packets(&self) -> u32 {
+        self.flows.packets
+    }
+}

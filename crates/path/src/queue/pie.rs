@@ -1,0 +1,284 @@
+//! PIE (RFC 8033) as Linux carries it out (net/sched/sch_pie.c) without its departure rate estimator: the queueing delay
+//! is the sojourn time of the last packet that left.
+
+use rand_core::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Site, Source, mark};
+use crate::Xoshiro256PlusPlus;
+use crate::packet::{DropReason, Nanos, Packet};
+
+/// Parameters of PIE.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PieConfig {
+    /// Packets waiting.
+    pub limit_packets: u32,
+    /// Queueing delay aimed at.
+    pub target_ns: u64,
+    /// Time between updates of the drop probability.
+    pub tupdate_ns: u64,
+    /// Weight of the distance from the target, in sixteenths per second.
+    pub alpha: u32,
+    /// Weight of the delay's change, in sixteenths per second.
+    pub beta: u32,
+    /// Mark ECN-capable packets instead of dropping them while the probability is at most 10 %.
+    pub ecn: bool,
+    /// Drop small packets less often.
+    pub bytemode: bool,
+}
+
+/// Defaults of pie_params_init; RFC 8033 section 4.2 and 4.3.
+pub(super) const PIE: QueueKind = QueueKind {
+    kind: "pie",
+    params: &[
+        Param { name: "limit", unit: "packets", default: Some(1000) },
+        Param { name: "target", unit: "ns", default: Some(15_000_000) },
+        Param { name: "tupdate", unit: "ns", default: Some(15_000_000) },
+        Param { name: "alpha", unit: "count", default: Some(2) },
+        Param { name: "beta", unit: "count", default: Some(20) },
+        Param { name: "ecn", unit: "bool", default: Some(0) },
+        Param { name: "bytemode", unit: "bool", default: Some(0) },
+    ],
+};
+
+pub(super) struct Pie<P> {
+    limit: u32,
+    /// Highest drop probability at which packets are marked instead (RFC 8033 section 5.1).
+    mark_below: u64,
+    params: Params,
+    state: State,
+    queue: Bytes<P>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl<P> Pie<P> {
+    pub(super) fn new(config: &PieConfig, site: Site) -> Self {
+        Pie {
+            limit: config.limit_packets,
+            mark_below: if config.ecn { ONE / 10 } else { 0 },
+            params: Params::new(config, site.mtu),
+            state: State::default(),
+            queue: Bytes::default(),
+            random: site.random,
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Pie<P> {
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
+        self.state.catch_up(&self.params, now, self.queue.bytes);
+        let room = self.queue.items.len() < self.limit as usize;
+        let admission = Admission { room, mark_below: self.mark_below, backlog: self.queue.bytes };
+        if let Some(item) = self.state.admit(&self.params, admission, now, item, &mut self.random, sink) {
+            self.queue.push(item);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        self.state.catch_up(&self.params, now, self.queue.bytes);
+        let item = self.queue.pop()?;
+        self.state.departed(now, item.arrived, self.queue.bytes);
+        Some(item)
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.queue.bytes
+    }
+
+    fn backlog_packets(&self) -> u32 {
+        self.queue.items.len() as u32
+    }
+}
+
+/// Certainty: probabilities are parts of 2^56, as in Linux.
+const ONE: u64 = 1 << 56;
+
+/// A percentage as a probability.
+pub(super) const fn percent(percent: u64) -> u64 {
+    ONE / 100 * percent
+}
+
+/// During so long after a quiet time nothing is dropped early (RFC 8033 section 4.4).
+const MAX_BURST: Nanos = 150_000_000;
+
+/// What does not change.
+pub(super) struct Params {
+    target: Nanos,
+    tupdate: Nanos,
+    /// Probability per second of delay, times 16.
+    alpha: u32,
+    beta: u32,
+    bytemode: bool,
+    mtu: u32,
+}
+
+impl Params {
+    pub(super) fn new(config: &PieConfig, mtu: u32) -> Self {
+        assert!(config.tupdate_ns > 0, "PIE's tupdate is zero");
+        Params {
+            target: config.target_ns,
+            tupdate: config.tupdate_ns,
+            alpha: config.alpha,
+            beta: config.beta,
+            bytemode: config.bytemode,
+            mtu,
+        }
+    }
+}
+
+/// What a packet finds.
+pub(super) struct Admission {
+    /// The limit allows one more.
+    pub(super) room: bool,
+    /// Highest probability at which it is marked instead of dropped; 0: never.
+    pub(super) mark_below: u64,
+    /// Bytes waiting.
+    pub(super) backlog: u64,
+}
+
+/// The state of one controller.
+pub(super) struct State {
+    probability: u64,
+    /// Probability summed since the last drop, of 2^56 too: makes the gaps between drops more even (section 5.4).
+    accumulated: u64,
+    /// Sojourn time of the last packet that left; 0 if it left an empty queue.
+    delay: Nanos,
+    delay_old: Nanos,
+    /// What is left of the burst allowance.
+    burst: Nanos,
+    /// When the last packet left.
+    departed: Option<Nanos>,
+    /// Updates carried out.
+    updates: u64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            probability: 0,
+            accumulated: 0,
+            delay: 0,
+            delay_old: 0,
+            burst: MAX_BURST,
+            departed: None,
+            updates: 0,
+        }
+    }
+}
+
+impl State {
+    /// Carries out the updates that were due at or before `now`: between packets nothing else changes.
+    pub(super) fn catch_up(&mut self, params: &Params, now: Nanos, backlog: u64) {
+        let due = now / params.tupdate;
+        while self.updates < due {
+            self.updates += 1;
+            if self.probability == 0 && self.delay == 0 && self.delay_old == 0 {
+                // Nothing can change before a packet leaves: the rest of an idle time at once.
+                self.updates = due;
+            }
+            self.update(params, backlog);
+        }
+    }
+
+    /// Drops, marks or passes a packet on arrival (RFC 8033 section 4.1).
+    pub(super) fn admit<P: Packet>(
+        &mut self,
+        params: &Params,
+        admission: Admission,
+        now: Nanos,
+        mut item: Queued<P>,
+        random: &mut Xoshiro256PlusPlus,
+        sink: &mut dyn Sink<P>,
+    ) -> Option<Queued<P>> {
+        let mut why = DropReason::Overlimit;
+        if admission.room {
+            let early = self.drops_early(params, admission.backlog, item.packet.bytes(), random);
+            let spared = self.probability <= admission.mark_below;
+            if !early || (spared && mark(now, &mut item.packet, sink)) {
+                return Some(item);
+            }
+            why = DropReason::Aqm;
+        }
+        self.accumulated = 0;
+        sink.dropped(now, &item.packet, why);
+        None
+    }
+
+    /// Notes that a packet left at `now` and `backlog` bytes behind (section 4.4: the burst allowance shrinks).
+    pub(super) fn departed(&mut self, now: Nanos, arrived: Nanos, backlog: u64) {
+        self.delay = if backlog == 0 { 0 } else { now - arrived };
+        let since = self.departed.replace(now).unwrap_or(now);
+        self.burst = self.burst.saturating_sub(now - since);
+    }
+
+    fn drops_early(
+        &mut self,
+        params: &Params,
+        backlog: u64,
+        bytes: u32,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> bool {
+        let safe = self.delay < params.target / 2 && self.probability < ONE / 5;
+        if self.burst > 0 || safe || backlog < 2 * u64::from(params.mtu) {
+            return false;
+        }
+        let probability = if params.bytemode && bytes <= params.mtu {
+            self.probability / u64::from(params.mtu) * u64::from(bytes)
+        } else {
+            self.probability
+        };
+        self.accumulated = if probability == 0 { 0 } else { self.accumulated + probability };
+        if self.accumulated < percent(85) {
+            return false;
+        }
+        if self.accumulated >= percent(850) {
+            return true;
+        }
+        let drop = random.next_u64() >> 8 < probability;
+        if drop {
+            self.accumulated = 0;
+        }
+        drop
+    }
+
+    /// One step of the control loop (RFC 8033 section 4.2).
+    fn update(&mut self, params: &Params, backlog: u64) {
+        // A queue so short that its packets do not wait says nothing.
+        let measured = !(self.delay == 0 && backlog > 0);
+        let mut scale = 0;
+        if self.probability < ONE / 10 {
+            scale = 1;
+            let mut below = 100;
+            while below <= 1_000_000 && self.probability < ONE / below {
+                scale += 2;
+                below *= 10;
+            }
+        }
+        // Probability per nanosecond of delay.
+        let per_ns =
+            |sixteenths: u32| ((u64::from(sixteenths) * (ONE / 1_000_000_000)) >> (4 + scale)) as i64;
+        let away = self.delay as i64 - params.target as i64;
+        let change = self.delay as i64 - self.delay_old as i64;
+        let mut delta = per_ns(params.alpha)
+            .saturating_mul(away)
+            .saturating_add(per_ns(params.beta).saturating_mul(change));
+        if delta > percent(2) as i64 && self.probability >= ONE / 10 {
+            delta = percent(2) as i64;
+        }
+        if self.delay > 250_000_000 {
+            delta = delta.saturating_add(percent(2) as i64);
+        }
+        self.probability = self.probability.saturating_add_signed(delta).min(ONE);
+        if measured && self.delay == 0 && self.delay_old == 0 {
+            self.probability -= self.probability / 64;
+        }
+        let quiet = self.delay < params.target / 2 && self.delay_old < params.target / 2;
+        if quiet && self.probability == 0 {
+            self.burst = MAX_BURST;
+            self.accumulated = 0;
+            self.departed = None;
+        }
+        self.delay_old = self.delay;
+    }
+}

@@ -1,0 +1,267 @@
+//! RED (Floyd and Jacobson 1993) as Linux carries it out (net/sched/sch_red.c, include/net/red.h), adaptive on request.
+//!
+//! One difference: after an idle time the average decays by the formula of section 11 of the paper, where Linux looks it
+//! up in a table of some 256 entries.
+
+use std::collections::VecDeque;
+
+use rand_core::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Site, Source, mark};
+use crate::Xoshiro256PlusPlus;
+use crate::packet::{DropReason, Nanos, Packet};
+
+/// Parameters of RED.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedConfig {
+    /// Bytes waiting.
+    pub limit_bytes: u64,
+    /// Average queue below which nothing is dropped.
+    pub min_bytes: u64,
+    /// Average queue from which everything is dropped, above `min_bytes`.
+    pub max_bytes: u64,
+    /// Size of an average packet.
+    pub avpkt_bytes: u64,
+    /// Packets of a burst that passes unharmed: `tc` derives the averaging weight from it.
+    pub burst_packets: u64,
+    /// Drop probability when the average reaches `max_bytes`.
+    pub probability_ppb: u32,
+    /// Rate from which the average after an idle time is computed.
+    pub bandwidth_bps: u64,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// Drop ECN-capable packets too when the average is at `max_bytes`.
+    pub harddrop: bool,
+    /// Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001).
+    pub adaptive: bool,
+}
+
+/// Defaults of `tc` (iproute2 tc/q_red.c). Of `min`, `max` and `burst` it says: a twelfth and a quarter of the limit,
+/// and (2 min + max) / (3 avpkt).
+pub(super) const RED: QueueKind = QueueKind {
+    kind: "red",
+    params: &[
+        Param { name: "limit", unit: "bytes", default: None },
+        Param { name: "min", unit: "bytes", default: None },
+        Param { name: "max", unit: "bytes", default: None },
+        Param { name: "avpkt", unit: "bytes", default: Some(1000) },
+        Param { name: "burst", unit: "packets", default: None },
+        Param { name: "probability", unit: "ppb", default: Some(20_000_000) },
+        Param { name: "bandwidth", unit: "bps", default: Some(10_000_000) },
+        Param { name: "ecn", unit: "bool", default: Some(0) },
+        Param { name: "harddrop", unit: "bool", default: Some(0) },
+        Param { name: "adaptive", unit: "bool", default: Some(0) },
+    ],
+};
+
+/// Time between adaptations (Linux red_adaptative_timer; section 4 of the paper: 0.5 s).
+const ADAPT: Nanos = 500_000_000;
+
+/// A billion: probabilities are parts of it.
+const ONE: u64 = 1_000_000_000;
+
+pub(super) struct Red<P> {
+    config: RedConfig,
+    queue: Bytes<P>,
+    random: Xoshiro256PlusPlus,
+    /// The averaging weight is 2^-`weight_log`.
+    weight_log: u32,
+    /// Average queue in bytes, times 2^`weight_log`.
+    average: u64,
+    /// When the queue became empty.
+    idle_since: Option<Nanos>,
+    /// Time in which an average packet is sent at `bandwidth_bps`.
+    packet_time: Nanos,
+    /// Packets since the last drop while the average is between the thresholds; None: below, or above.
+    count: Option<u64>,
+    /// Uniform draw of 2^32 that decides after how many packets the next one is dropped.
+    draw: u64,
+    probability: u64,
+    adapt_next: Nanos,
+}
+
+impl<P> Red<P> {
+    pub(super) fn new(config: RedConfig, site: Site) -> Self {
+        assert!(config.min_bytes < config.max_bytes, "RED's min is not below its max");
+        Red {
+            weight_log: weight_log(&config),
+            packet_time: (config.avpkt_bytes * 8 * ONE / config.bandwidth_bps).max(1),
+            probability: u64::from(config.probability_ppb),
+            config,
+            queue: Bytes { items: VecDeque::new(), bytes: 0 },
+            random: site.random,
+            average: 0,
+            idle_since: Some(0),
+            count: None,
+            draw: 0,
+            adapt_next: ADAPT,
+        }
+    }
+
+    /// The average as of `now`, where an empty queue lets it decay as if small packets had arrived.
+    fn decayed(&self, now: Nanos) -> u64 {
+        let Some(since) = self.idle_since else { return self.average };
+        let mut packets = (now - since) / self.packet_time;
+        // (1 - weight) ^ packets, of 2^32, by squaring.
+        let (mut factor, mut power) = (1_u64 << 32, (1_u64 << 32) - (1_u64 << (32 - self.weight_log)));
+        while packets > 0 && factor > 0 {
+            if packets & 1 == 1 {
+                factor = (factor * power) >> 32;
+            }
+            power = (power * power) >> 32;
+            packets >>= 1;
+        }
+        ((u128::from(self.average) * u128::from(factor)) >> 32) as u64
+    }
+
+    fn adapt(&mut self, now: Nanos) {
+        if !self.config.adaptive {
+            return;
+        }
+        while self.adapt_next <= now {
+            let average = self.decayed(self.adapt_next) >> self.weight_log;
+            let fifth = (self.config.max_bytes - self.config.min_bytes) / 5;
+            if average > self.config.min_bytes + 3 * fifth && self.probability <= ONE / 2 {
+                self.probability += (ONE / 100).min(self.probability / 4);
+            } else if average < self.config.min_bytes + 2 * fifth && self.probability >= ONE / 100 {
+                self.probability = self.probability / 10 * 9;
+            }
+            self.adapt_next += ADAPT;
+        }
+    }
+
+    /// Whether the packet is to be dropped or marked, and whether nothing can save it.
+    fn verdict(&mut self) -> Verdict {
+        let Red { config, weight_log, average, .. } = self;
+        if *average < config.min_bytes << *weight_log {
+            self.count = None;
+            return Verdict::Pass;
+        }
+        if *average >= config.max_bytes << *weight_log {
+            self.count = None;
+            return Verdict::Forced;
+        }
+        let above = (*average - (config.min_bytes << *weight_log)) >> *weight_log;
+        let range = config.max_bytes - config.min_bytes;
+        match self.count {
+            None => {
+                self.count = Some(0);
+                self.draw = self.random.next_u64() >> 32;
+                Verdict::Pass
+            }
+            // (avg - min) * count >= U * (max - min) / probability, U uniform in [0, 1): the gaps between drops are
+            // uniformly distributed (section 8, method 2).
+            Some(count) => {
+                let left = (u128::from(above * (count + 1)) * u128::from(self.probability)) << 32;
+                if left >= u128::from(self.draw * range) * u128::from(ONE) {
+                    self.count = Some(0);
+                    self.draw = self.random.next_u64() >> 32;
+                    Verdict::Early
+                } else {
+                    self.count = Some(count + 1);
+                    Verdict::Pass
+                }
+            }
+        }
+    }
+}
+
+enum Verdict {
+    Pass,
+    Early,
+    Forced,
+}
+
+impl<P: Packet> Qdisc<P> for Red<P> {
+    fn enqueue(&mut self, now: Nanos, mut item: Queued<P>, sink: &mut dyn Sink<P>) {
+        self.adapt(now);
+        self.average = if self.idle_since.is_some() {
+            self.decayed(now)
+        } else {
+            self.average + self.queue.bytes - (self.average >> self.weight_log)
+        };
+        self.idle_since = None;
+        let dropped = match self.verdict() {
+            Verdict::Pass => false,
+            Verdict::Early => !(self.config.ecn && mark(now, &mut item.packet, sink)),
+            Verdict::Forced => {
+                self.config.harddrop || !(self.config.ecn && mark(now, &mut item.packet, sink))
+            }
+        };
+        if dropped {
+            sink.dropped(now, &item.packet, DropReason::Aqm);
+        } else if self.queue.bytes + u64::from(item.len) > self.config.limit_bytes {
+            sink.dropped(now, &item.packet, DropReason::Overlimit);
+        } else {
+            self.queue.push(item);
+            return;
+        }
+        if self.queue.items.is_empty() {
+            self.idle_since = Some(now);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        self.adapt(now);
+        let item = self.queue.pop();
+        if self.queue.items.is_empty() && self.idle_since.is_none() {
+            self.idle_since = Some(now);
+        }
+        item
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.queue.bytes
+    }
+
+    fn backlog_packets(&self) -> u32 {
+        self.queue.items.len() as u32
+    }
+}
+
+/// The smallest weight 2^-n with which a burst that starts at an empty queue does not bring the average to `min`:
+/// burst + 1 - min / avpkt <= (1 - (1 - W)^burst) / W (section 6 of the paper; iproute2 tc_red_eval_ewma).
+fn weight_log(config: &RedConfig) -> u32 {
+    let burst = config.burst_packets as f64;
+    let needed = burst + 1.0 - config.min_bytes as f64 / config.avpkt_bytes as f64;
+    let fits = |log: &u32| {
+        let weight = 1.0 / f64::from(1 << log);
+        needed <= (1.0 - libm::pow(1.0 - weight, burst)) / weight
+    };
+    (1..31).find(fits).unwrap_or(31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values that `tc qdisc add ... red` derives (iproute2: burst 20 and 55 with min 30000 and avpkt 1000 is the
+    /// example of tc-red(8), whose weight of 1 / 2^n must let the burst pass).
+    #[test]
+    fn the_weight_lets_the_burst_pass() {
+        let config = |burst_packets| RedConfig {
+            limit_bytes: 400_000,
+            min_bytes: 30_000,
+            max_bytes: 90_000,
+            avpkt_bytes: 1000,
+            burst_packets,
+            probability_ppb: 20_000_000,
+            bandwidth_bps: 10_000_000,
+            ecn: false,
+            harddrop: false,
+            adaptive: false,
+        };
+        for burst in [35, 55, 100, 300] {
+            let log = weight_log(&config(burst));
+            // The average after `burst` packets of 1000 bytes that arrive at once, one by one.
+            let average = |log: u32| {
+                let weight = 1.0 / f64::from(1 << log);
+                (1..=burst).fold(0.0, |avg, queue| avg + weight * (queue as f64 * 1000.0 - avg))
+            };
+            assert!(average(log) <= 30_000.0, "burst {burst}: {} with 2^-{log}", average(log));
+            assert!(average(log - 1) > 30_000.0, "burst {burst}: 2^-{} would do", log - 1);
+        }
+    }
+}
