@@ -27,8 +27,7 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
     A word that is no file and has neither a directory nor a suffix is taken for a suite's name.
     ``overrides`` are ``KEY=VALUE`` with the dotted keys of a sweep, applied in order before anything is
     checked; overriding a key that an axis sweeps cuts the axis to that value. ``testbed`` decides which
-    keys are carried out. Raises `ExperimentError` for everything that can be seen without planning, which
-    checks the first cell whole.
+    keys are carried out. Raises `ExperimentError` for everything that is wrong without the sweep.
     """
     support = _support(testbed)
     if isinstance(path_or_text, str) and "\n" in path_or_text:
@@ -38,9 +37,12 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
         file, source = str(path), yaml_nodes.read_file(path)
     tree = yaml_nodes.parse(source, file)
     axes = sweep.override(tree, sweep.read_axes(tree), overrides)
-    first = next(sweep.cells(tree, axes))
-    spec = locate.check(Spec, first.tree)
-    resolve(spec, first.tree, catalogue(), support)
+    base = next(sweep.cells(tree, ()))
+    spec = locate.check_partly(Spec, base.tree)
+    if spec is None:
+        base = next(sweep.cells(tree, axes))
+        spec = locate.check(Spec, base.tree)
+    resolve(spec, base.tree, catalogue(), support)
     return Experiment(spec.experiment, file, source, tree, axes, spec, support)
 
 
@@ -48,7 +50,8 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
 class Experiment:
     """An experiment as it stands in its file, overrides applied.
 
-    ``source`` is the file's text as read, ``spec`` the checked content of the first cell.
+    ``source`` is the file's text as read, ``spec`` its checked content without the sweep, or that of
+    the first cell where only the sweep makes it complete.
     """
 
     name: str

@@ -22,8 +22,22 @@ def check(model: type[Model], tree: Mapping) -> Model:
     try:
         return model.model_validate(plain(tree))
     except ValidationError as error:
-        faults = [_fault(tree, details) for details in error.errors(include_url=False)]
-        raise min(faults, key=lambda fault: fault.line or 0) from None
+        raise _first(tree, error.errors(include_url=False)) from None
+
+
+def check_partly(model: type[Model], tree: Mapping) -> Model | None:
+    """Return the model of the tree, or None if keys are missing, as a sweep may bring them.
+
+    Raises `ExperimentError` for every other fault.
+    """
+    try:
+        return model.model_validate(plain(tree))
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        others = [details for details in faults if details["type"] not in _MISSING]
+        if others:
+            raise _first(tree, others) from None
+        return None
 
 
 def fault(tree: Mapping, path: Path, bad: BadValue) -> ExperimentError:
@@ -91,6 +105,15 @@ def _clean(key: str) -> str:
     return key if key.isprintable() and len(key) <= 80 and " " not in key else shown(key)
 
 
+_MISSING = frozenset({"missing", "union_tag_not_found"})
+"""Faults that a value brought by a sweep can mend."""
+
+
+def _first(tree: Mapping, faults: list[ErrorDetails]) -> ExperimentError:
+    """Return the error of the fault that comes first in the file."""
+    return min((_fault(tree, details) for details in faults), key=lambda error: error.line or 0)
+
+
 def _fault(tree: Mapping, details: ErrorDetails) -> ExperimentError:
     path = _node_path(tree, details["loc"])
     context = details.get("ctx", {})
@@ -106,9 +129,9 @@ def _translated(details: ErrorDetails, node: Node | None) -> BadValue:
     context = details.get("ctx", {})
     match details["type"]:
         case "missing":
-            bad = BadValue(problem=f"{shown(str(details['loc'][-1]))} is missing here")
+            bad = BadValue(problem="missing; this key is required")
         case "union_tag_not_found":
-            bad = BadValue(problem="'kind' is missing here")
+            bad = BadValue(problem="missing; this key is required", key="kind")
         case "union_tag_invalid":
             known = [word.strip("' ") for word in context["expected_tags"].split(",")]
             kind = str(context["tag"])

@@ -1028,9 +1028,14 @@ class Spec(Section):
         "what emulates the path on testbed netns"
     )
 
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """Return the keys a file may use, with the sweep, which is taken out before."""
+        return [*super().known_keys(), "sweep"]
+
     @model_validator(mode="after")
     def _something_to_do(self) -> Spec:
         for key, value in (("hosts", self.hosts), ("flows", self.flows)):
             if not value:
-                raise BadValue("nothing", f"at least one of {key}", key=key)
+                raise BadValue("none", "at least one", key=key)
         return self

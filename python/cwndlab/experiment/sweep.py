@@ -135,8 +135,8 @@ def _axis(tree: Mapping, node: Node, path: Path) -> Axis:
     first = next(iter(lengths))
     for name, length in lengths.items():
         if length != lengths[first]:
-            expected = f"{lengths[first]} values, as {first} has"
-            raise locate.fault(tree, (*path, "zip", name), BadValue(f"{length} values", expected))
+            expected = f"a list of {lengths[first]}, as {first} has"
+            raise locate.fault(tree, (*path, "zip", name), BadValue(f"a list of {length}", expected))
     places = tuple(values.key_places[name] for name in columns)
     return Axis(tuple(columns), places, tuple(zip(*columns.values(), strict=True)))
 

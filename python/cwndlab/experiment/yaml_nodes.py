@@ -150,6 +150,7 @@ class _Builder:
         self.root: Node | None = None
         self.open: list[Sequence | Mapping] = []
         self.keys: list[str | None] = []
+        self.names: list[str] = []
 
     def build(self, events: Iterator[yaml.Event]) -> Node | None:
         documents = 0
@@ -165,6 +166,7 @@ class _Builder:
             elif isinstance(event, yaml.CollectionEndEvent):
                 self.open.pop()
                 self.keys.pop()
+                self.names.pop()
         return self.root
 
     def start(self, event: yaml.NodeEvent) -> None:
@@ -182,17 +184,18 @@ class _Builder:
         if isinstance(event, yaml.ScalarEvent):
             if self.open and isinstance(self.open[-1], Mapping) and self.keys[-1] is None:
                 self.start_key(event, self.open[-1])
-                return
-            self.add(Scalar(place, event.value, plain=event.style is None), event)
+            else:
+                self.add(Scalar(place, event.value, plain=event.style is None), event)
             return
-        node: Sequence | Mapping = (
-            Sequence(place) if isinstance(event, yaml.SequenceStartEvent) else Mapping(place)
-        )
-        self.add(node, event)
         if len(self.open) == MAX_DEPTH:
             raise self.refuse(event, f"more than {MAX_DEPTH} levels", "an experiment, which needs no more")
+        name = self.name()
+        node: Sequence | Mapping
+        node = Sequence(place) if isinstance(event, yaml.SequenceStartEvent) else Mapping(place)
+        self.add(node, event)
         self.open.append(node)
         self.keys.append(None)
+        self.names.append(name)
 
     def start_key(self, event: yaml.ScalarEvent, mapping: Mapping) -> None:
         key = event.value
@@ -222,5 +225,12 @@ class _Builder:
         return Place(self.file, mark.line + 1 if mark and self.numbered else None)
 
     def refuse(self, event: yaml.Event, found: str, expected: str) -> ExperimentError:
-        names = [key for key in self.keys if key is not None]
-        return ExperimentError(self.file, self.place(event).line, ".".join(names), found, expected)
+        key = ".".join(name for name in [*self.names, self.name()] if name)
+        return ExperimentError(self.file, self.place(event).line, key, found, expected)
+
+    def name(self) -> str:
+        """Return the name, in the innermost open list or mapping, of what comes next."""
+        if self.open and isinstance(self.open[-1], Sequence):
+            return str(len(self.open[-1].items) + 1)
+        key = self.keys[-1] if self.keys else None
+        return key if key and key.isprintable() and len(key) <= 80 else ""

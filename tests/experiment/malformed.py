@@ -1,0 +1,182 @@
+"""The table of malformed experiments: what is wrong; malformed.txt has the one line that must come of each."""
+
+GOOD = """\
+experiment: good
+duration: 90s
+hosts:
+  a: {stack: freebsd-9.2, cc: newreno, sndbuf: 600KB}
+  b: {stack: linux-6.8, rcvbuf: 600KB}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    access: {rate: 1gbit}
+    bottleneck:
+      rate: 10mbit
+      delay: 20ms
+      queue: {kind: pfifo, limit: 90p}
+flows:
+  - {name: f1, from: a, to: b, app: bulk, start: 0s}
+sweep:
+  - hosts.a.cc: [newreno, cubic]
+  - zip: {network.dumbbell.bottleneck.rate: [2mbit, 10mbit], network.dumbbell.reverse.rate: [1mbit, 10mbit]}
+repeat: 5
+measure: {from: 10s}
+record: {tcp: per-ack, queue: 10ms, pcap: false}
+"""
+
+# (what is wrong, text of the good file, text in its place)
+EDITS = [
+    # Names and shapes
+    ("unknown top-level key", "repeat:", "repeats:"),
+    ("unknown key of a host", "sndbuf:", "sndbuff:"),
+    ("unknown key far from any", "sndbuf: 600KB", "colour: red"),
+    ("unknown key of a queue", "limit: 90p", "limt: 90p"),
+    ("missing key", "duration: 90s\n", ""),
+    ("missing end of a flow", "to: b, ", ""),
+    ("a list for a mapping", "access: {rate: 1gbit}", "access: [1gbit]"),
+    ("a mapping for a list", "left: [a]", "left: {a: b}"),
+    ("a mapping for a value", "duration: 90s", "duration: {s: 90}"),
+    ("nothing for a value", "duration: 90s", "duration:"),
+    ("no flows", "flows:\n  - {name: f1, from: a, to: b, app: bulk, start: 0s}", "flows: []"),
+    ("two topologies", "network:\n", "network:\n  star: {}\n"),
+    # Quantities
+    ("a rate without unit", "rate: 10mbit", "rate: 10"),
+    ("a rate with another tool's unit", "rate: 10mbit", "rate: 10Mbps"),
+    ("a rate in capitals", "rate: 10mbit", "rate: 10Mbit"),
+    ("a rate of nothing", "rate: 10mbit", "rate: 0mbit"),
+    ("a negative time", "delay: 20ms", "delay: -20ms"),
+    ("a fraction of a nanosecond", "delay: 20ms", "delay: 0.5ns"),
+    ("a time with a rate's unit", "delay: 20ms", "delay: 20mbit"),
+    ("a size in k", "sndbuf: 600KB", "sndbuf: 600k"),
+    ("a percentage above all", "delay: 20ms", "loss: {random: 101%}"),
+    ("half a packet", "limit: 90p", "limit: 0.5p"),
+    ("a whole number in words", "repeat: 5", "repeat: five"),
+    ("a whole number with a unit", "repeat: 5", "repeat: 5s"),
+    ("no repeat", "repeat: 5", "repeat: 0"),
+    ("exponents", "duration: 90s", "duration: 9e1s"),
+    ("infinity", "duration: 90s", "duration: .inf"),
+    # Names of the engine
+    ("unknown stack", "stack: linux-6.8", "stack: linux-6.9"),
+    ("unknown congestion control", "cc: newreno,", "cc: newrenno,"),
+    ("congestion control of another system", "[newreno, cubic]", "[newreno, bbr]"),
+    ("unknown queue", "kind: pfifo", "kind: pfif"),
+    ("queue that is still to come", "kind: pfifo, limit: 90p", "kind: cake"),
+    ("queue parameter that is still to come", "kind: pfifo, limit: 90p", "kind: codel, ce_threshold: 1ms"),
+    ("unknown app", "app: bulk", "app: bulky"),
+    ("app that is still to come", "app: bulk", "app: {kind: video, rate: 5mbit}"),
+    ("unknown sysctl", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_vax: 2}"),
+    ("sysctl out of bounds", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: -1}"),
+    ("sysctl in words", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: two}"),
+    ("one value of three", "rcvbuf: 600KB", "sysctl: {net.ipv4.tcp_rmem: 4096}"),
+    ("three values of one", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: 1 2 3}"),
+    # Keys that a testbed does not carry out
+    ("host noise", "sndbuf: 600KB", "noise: {processing: {mean: 5us}}"),
+    ("coalescing", "sndbuf: 600KB", "nic: {coalesce: {time: 10us}}"),
+    ("jitter", "delay: 20ms", "jitter: {sd: 1ms}"),
+    ("loggers", "repeat: 5", "loggers: [siftr]"),
+    # Queues and links
+    ("bytes for a packet queue", "limit: 90p", "limit: 125KB"),
+    ("packets for a byte queue", "kind: pfifo, limit", "kind: bfifo, limit"),
+    ("BDP without a rate", "access: {rate: 1gbit}", "access: {queue: {kind: pfifo, limit: 1bdp}}"),
+    ("an empty queue", "limit: 90p", "limit: 0p"),
+    ("two kinds of loss", "delay: 20ms", "loss: {random: 1%, nth: {every: 9}}"),
+    ("a packet beyond its period", "delay: 20ms", "loss: {nth: {every: 9, packet: 9}}"),
+    ("lost packets out of order", "delay: 20ms", "loss: {list: [3, 1]}"),
+    ("an MTU below the MSS", "delay: 20ms", "mtu: 1400"),
+    ("a change after the end", "delay: 20ms", "schedule: [{at: 95s, set: {rate: 1mbit}}]"),
+    ("a change of nothing", "delay: 20ms", "schedule: [{at: 5s, set: {}}]"),
+    # Hosts and flows
+    ("two flows of one name", "start: 0s}", "start: 0s}\n  - {name: f1, from: b, to: a}"),
+    ("a flow from nowhere", "from: a", "from: c"),
+    ("a flow to itself", "to: b", "to: a"),
+    ("a host that is not there", "right: [b]", "right: [bb]"),
+    ("a host attached twice", "right: [b]", "right: [b, a]"),
+    ("a host that is not attached", "  b: {stack", "  c: {stack: linux}\n  b: {stack"),
+    ("stop before start", "start: 0s", "start: 5s, stop: 5s"),
+    ("stop after the end", "start: 0s", "stop: 91s"),
+    ("start after the end", "start: 0s", "start: 90s"),
+    ("measure beyond the end", "measure: {from: 10s}", "measure: {to: 91s}"),
+    ("measure backwards", "measure: {from: 10s}", "measure: {from: 10s, to: 10s}"),
+    ("capture of nothing", "pcap: false", "pcap: [c]"),
+    ("sampling in words", "tcp: per-ack", "tcp: per-acks"),
+    # Sweeps
+    ("sweep over an unknown key", "- hosts.a.cc:", "- hosts.a.ccc:"),
+    ("sweep over an unknown section", "- hosts.a.cc:", "- host.a.cc:"),
+    ("sweep over an unknown host", "- hosts.a.cc:", "- hosts.c.cc:"),
+    ("sweep over an unknown flow", "- hosts.a.cc:", "- flows.f2.cc:"),
+    ("sweep over the seed", "- hosts.a.cc: [newreno, cubic]", "- seed: [1, 2]"),
+    ("sweep with a bad value", "[2mbit, 10mbit]", "[2mbit, 10]"),
+    ("sweep through a value", "- hosts.a.cc:", "- hosts.a.cc.x:"),
+    (
+        "sweep as a mapping",
+        "  - hosts.a.cc: [newreno, cubic]\n  - zip",
+        "  hosts.a.cc: [newreno, cubic]\n  zip",
+    ),
+    (
+        "an axis with two keys",
+        "- hosts.a.cc: [newreno, cubic]",
+        "- {hosts.a.cc: [cubic], hosts.b.cc: [cubic]}",
+    ),
+    ("an axis without values", "- hosts.a.cc: [newreno, cubic]", "- hosts.a.cc: []"),
+    ("an axis with one bare value", "- hosts.a.cc: [newreno, cubic]", "- hosts.a.cc: cubic"),
+    ("zip of unequal lengths", "[1mbit, 10mbit]", "[1mbit]"),
+    ("one key on two axes", "- hosts.a.cc: [newreno, cubic]", "- network.dumbbell.reverse.rate: [1mbit]"),
+    ("too many runs", "repeat: 5", "  - start_jitter: [" + "1ms, " * 9 + "1ms]\nrepeat: 10000"),
+    # Names that could do harm elsewhere
+    ("a path as a name", "experiment: good", "experiment: ../../etc/passwd"),
+    ("a shell word as a name", "name: f1", "name: '$(reboot)'"),
+    ("an option as a name", "name: f1", "name: -rf"),
+    ("a control character in a name", "name: f1", 'name: "f\\n1"'),
+    ("a path as a host", "  b: {stack", "  ../b: {stack"),
+    ("a long name", "name: f1", "name: " + "f" * 33),
+    ("a sysctl with a space", "sndbuf: 600KB", "sysctl: {'x; reboot': 1}"),
+    # YAML that is more than text, lists and mappings
+    ("a tag", "duration: 90s", "duration: !!python/object/apply:os.system [reboot]"),
+    ("a plain tag", "duration: 90s", "duration: !!str 90s"),
+    ("an anchor", "left: [a]", "left: &all [a]"),
+    ("an alias", "left: [a]", "left: *all"),
+    ("a duplicate key", "duration: 90s", "duration: 90s\nduration: 60s"),
+    ("a list as a key", "duration: 90s", "? [duration]\n: 90s"),
+    ("a merge key", "duration: 90s", "duration: 90s\n<<: {repeat: 2}"),
+    ("an open bracket", "left: [a]", "left: [a"),
+    ("a tab", "    left", "\tleft"),
+    ("a second document", "measure:", "---\nmeasure:"),
+    ("a control character", "experiment: good", "experiment: go\x07od"),
+]
+
+STAR = GOOD.replace(
+    GOOD[GOOD.index("  dumbbell:") : GOOD.index("flows:")], "  star: {switch: {buffer: 125KB}}\n"
+)
+
+# (what is wrong, the whole file)
+FILES = [
+    ("a shared switch", STAR.replace(STAR[STAR.index("  - zip") : STAR.index("repeat:")], "").encode()),
+    ("an empty file", b""),
+    ("only comments", b"# nothing\n"),
+    ("a list", b"- a\n- b\n"),
+    ("a word", b"hello\n"),
+    ("bytes that are not UTF-8", b"experiment: a\nduration: \xff\n"),
+    ("nothing but brackets", b"[" * 100_000),
+    ("deep mappings", b"{a: " * 1000),
+    ("a file that is too large", b"# " + b"x" * (1 << 20)),
+    (
+        "a bomb of aliases",
+        b"a: &a [x, x, x, x]\n"
+        + b"".join(b"%c: &%c [*%c, *%c]\n" % (c, c, c - 1, c - 1) for c in range(98, 122)),
+    ),
+    ("UTF-16", "experiment: a\n".encode("utf-16")),
+]
+
+# (what is wrong, options)
+OPTIONS = [
+    ("an option without value", ["duration"]),
+    ("an option with a bad value", ["duration=10"]),
+    ("an option with an unknown key", ["durations=10s"]),
+    ("an option for an unknown host", ["hosts.c.cc=cubic"]),
+    ("an option for a key of a zip", ["network.dumbbell.bottleneck.rate=1mbit"]),
+    ("an option for the sweep", ["sweep=[]"]),
+    ("an option with a tag", ["duration=!!str 10s"]),
+    ("an option that contradicts the file", ["duration=10s"]),
+    ("an option of two lines", ["duration=1x\n0"]),
+]
