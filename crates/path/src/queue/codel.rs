@@ -173,7 +173,8 @@ impl State {
         time + ((params.interval * u64::from(self.inverse_sqrt)) >> 16)
     }
 
-    /// One step of Newton's method, x (3 - count x^2) / 2, with x of 2^32 and the result cut to 16 bits.
+    /// One step of Newton's method, x (3 - count x^2) / 2, with x of 2^32 and the result cut to 16 bits. When an
+    /// overflow of FQ-CoDel has made `count` jump, the bracket is negative and the result an accident: Linux's own.
     fn newton_step(&mut self) {
         let x = u64::from(self.inverse_sqrt) << 16;
         let squared = (x * x) >> 32;

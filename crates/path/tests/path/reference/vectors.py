@@ -126,7 +126,10 @@ class Codel(Model):
         return sum(p.size for p in self.queue)
 
     def newton(self) -> None:
-        self.x = int(self.x * (3 - self.count * self.x**2) / 2 * 65536) / 65536
+        """x (3 - count x^2) / 2 in Linux's integers, which wrap where FQ-CoDel's overflow makes the count jump."""
+        x = int(self.x * 2**32)
+        bracket = (3 * 2**32 - self.count * (x * x // 2**32)) % 2**64 // 4
+        self.x = bracket * x % 2**64 // 2**31 // 2**16 % 2**16 / 2**16
 
     def control_law(self, t: float) -> float:
         return t + self.interval * self.x
