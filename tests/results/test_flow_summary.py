@@ -1,0 +1,131 @@
+"""The figures of the summary against numbers worked out by hand."""
+
+import lab
+import pytest
+
+from cwndlab.analysis import summary
+
+
+def figures(*flows, **changed):
+    scenario = lab.scenario(**changed)
+    scenario["flows"] = [{"name": flow["flow"], "from": "a", "to": "b", "cc": "newreno"} for flow in flows]
+    return summary.flow_figures(scenario, {"flows": list(flows)})
+
+
+def test_each_figure_by_hand():
+    assert figures(lab.flow_counters())["f1"] == {
+        "stack": "freebsd-9.2",
+        "cc": "newreno",
+        "goodput_mbps": 8.0,  # 8 MB in 8 s
+        "throughput_mbps": 9.0,
+        "utilisation": 0.9,  # 72 Mbit of the 80 that 10 Mbit/s allow in 8 s
+        "retransmit_rate": 0.01,
+        "drop_rate": 0.00833333,  # six significant digits
+        "ce_marks": 0,
+        "rtos": 0,
+        "fast_recoveries": 3,
+        "cycle_s": 2.5,  # 3, 5, 8 s: five seconds, two gaps
+        "rtt_min_ms": 40.0,
+        "rtt_mean_ms": 60.1235,
+        "rtt_p50_ms": 61.0,
+        "rtt_p95_ms": 80.0,
+        "rtt_max_ms": 90.0,
+        "queue_delay_p95_ms": 39.0,
+        "cwnd_mean_bytes": 80_000,
+        "cwnd_max_bytes": 120_000,
+        "limited_cwnd_pct": 75.0,
+        "limited_rwnd_pct": 0.0,
+        "limited_sndbuf_pct": 12.5,
+        "limited_app_pct": 0.0,
+        "jain": None,  # of one flow there is no fairness
+        "status": "complete",
+    }
+    assert tuple(figures(lab.flow_counters())["f1"]) == summary.FIGURES
+
+
+def test_what_was_not_counted_is_missing_not_zero():
+    idle = lab.flow_counters(
+        segments_sent=0,
+        retransmits=0,
+        active_ns=0,
+        recovery_entries_ns=[4 * 10**9],
+        rtt={"count": 0},
+        queue_delay={"count": 0},
+    )
+    row = figures(idle)["f1"]
+    missing = {name for name, value in row.items() if value is None}
+    assert missing == {
+        "goodput_mbps",
+        "throughput_mbps",
+        "retransmit_rate",
+        "drop_rate",
+        "cycle_s",
+        "rtt_min_ms",
+        "rtt_mean_ms",
+        "rtt_p50_ms",
+        "rtt_p95_ms",
+        "rtt_max_ms",
+        "queue_delay_p95_ms",
+        "limited_cwnd_pct",
+        "limited_rwnd_pct",
+        "limited_sndbuf_pct",
+        "limited_app_pct",
+        "jain",
+    }
+
+
+def test_a_late_flow_is_measured_over_its_own_time():
+    late = lab.flow_counters(goodput_bytes=1_000_000, active_ns=2 * 10**9)
+    assert figures(late)["f1"]["goodput_mbps"] == 4.0
+
+
+def test_fairness_of_two_flows():
+    rows = figures(lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=2_000_000))
+    assert rows["f1"]["jain"] == rows["f2"]["jain"] == 0.735294  # (8 + 2)^2 / (2 (64 + 4))
+    assert summary.jain([5.0, 5.0, 5.0]) == pytest.approx(1)
+    assert summary.jain([5.0, 0.0]) == pytest.approx(0.5)
+    assert summary.jain([0.0, 0.0]) is None
+
+
+def test_parts_of_the_bottleneck_add_up():
+    rows = figures(
+        lab.flow_counters("f1", wire_bytes=6_000_000), lab.flow_counters("f2", wire_bytes=4_000_000)
+    )
+    assert rows["f1"]["utilisation"] == 0.6
+    assert rows["f2"]["utilisation"] == 0.4
+
+
+def change(at_s, rate_bps=None, down=None):
+    return {"at_ns": at_s * 10**9, "link": "there", "rate_bps": rate_bps, "down": down}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "bits"),
+    [
+        ([], 80e6),
+        ([change(1, rate_bps=5_000_000)], 40e6),  # before the window began
+        ([change(6, rate_bps=5_000_000)], 60e6),  # half of it
+        ([change(4, down=True), change(6, down=False)], 60e6),  # two seconds of outage
+        ([change(10, rate_bps=1)], 80e6),  # at its end
+    ],
+)
+def test_capacity_follows_the_schedule(schedule, bits):
+    scenario = lab.scenario(schedule=schedule)
+    assert summary.capacity_bits(scenario, scenario["links"][0]) == bits
+
+
+def test_a_link_without_a_rate_has_no_utilisation():
+    scenario = lab.scenario()
+    scenario["links"][0]["rate_bps"] = None
+    row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    assert row["utilisation"] is None
+
+
+def test_the_narrowest_bottleneck_on_the_way_counts():
+    scenario = lab.scenario()
+    narrow = {"name": "narrow", "from": "r", "to": "b", "rate_bps": 9_000_000, "bottleneck": True}
+    elsewhere = {"name": "elsewhere", "from": "r", "to": "c", "rate_bps": 1_000_000, "bottleneck": True}
+    scenario["links"][0]["to"] = "r"
+    scenario["links"] += [elsewhere, narrow]
+    row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    assert row["utilisation"] == 1.0

@@ -1,0 +1,202 @@
+"""ResultSet and the table on the terminal, over a directory made without the engine."""
+
+import json
+import shutil
+
+import lab
+import polars as pl
+import pytest
+
+import cwndlab
+from cwndlab.errors import InputError
+from cwndlab.results import catalogue, display, parts, resuming
+
+
+def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r"))
+    assert (
+        results.summary.columns
+        == ["run_id", "repeat", "flow", "testbed", "hosts.a.cc", "stack", "cc", "goodput_mbps", "throughput_mbps", "utilisation", "retransmit_rate", "drop_rate", "ce_marks", "rtos", "fast_recoveries", "cycle_s", "rtt_min_ms", "rtt_mean_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_max_ms", "queue_delay_p95_ms", "cwnd_mean_bytes", "cwnd_max_bytes", "limited_cwnd_pct", "limited_rwnd_pct", "limited_sndbuf_pct", "limited_app_pct", "jain", "status"]
+    )
+    assert results.summary["hosts.a.cc"].to_list() == ["newreno", "newreno", "cubic", "cubic"]
+    assert results.summary["goodput_mbps"].to_list() == [8.0, 8.1, 8.2, 8.3]
+    assert results.complete
+    assert results.experiment == lab.EXPERIMENT
+
+
+def test_summary_csv_says_the_same_and_leaves_missing_figures_empty(tmp_path):
+    directory = lab.results(tmp_path / "r")
+    read = pl.read_csv(directory / "summary.csv")
+    results = cwndlab.open(directory)
+    assert read.columns == results.summary.columns
+    assert read["rtt_mean_ms"].to_list() == results.summary["rtt_mean_ms"].to_list()
+    line = (directory / "summary.csv").read_text().splitlines()[1]
+    assert line.endswith(",75,0,12.5,0,,complete")  # jain of a single flow is empty
+
+
+def test_series_are_in_seconds_and_milliseconds(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r"))
+    series = results.series(2, flow="f1")
+    assert (
+        series.columns
+        == ["t_s", "flow", "cwnd_bytes", "ssthresh_bytes", "srtt_ms", "rtt_ms", "inflight_bytes", "delivered_bytes", "retransmits", "pacing_bps", "state"]
+    )
+    assert series["t_s"].to_list()[:3] == [0.0, 1e-6, 2e-6]
+    assert series["srtt_ms"].to_list()[1] == 3e-6
+    assert series["ssthresh_bytes"].to_list()[:2] == [0, None]
+    assert series.height == 100
+    assert results.series("2").equals(results.series(results.runs["run_id"][2]))
+    assert results.series(0, table="queue").is_empty()
+    assert "backlog_packets" in results.series(0, table="queue").columns
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"run_id": 9}, "run: '9' does not exist; "),
+        ({"run_id": "0-ffffffff"}, "run: '0-ffffffff' does not exist; there is 0-"),
+        ({"run_id": 0, "flow": "f2"}, "flow: 'f2' does not exist; there is f1"),
+        ({"run_id": 0, "table": "tpc"}, "table: 'tpc' does not exist; did you mean tcp?"),
+    ],
+)
+def test_what_does_not_exist_is_named(tmp_path, asked, message):
+    results = cwndlab.open(lab.results(tmp_path / "r"))
+    with pytest.raises(InputError) as refused:
+        results.series(**asked)
+    assert str(refused.value).startswith(message)
+
+
+def test_records_tell_how_a_run_was_carried_out(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r"))
+    assert results.record(3).scenario == lab.scenario("cubic", 1)
+    assert [record.run_id for record in results.records()] == [0, 1, 2, 3]
+    results.verify()
+
+
+def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
+    directory = tmp_path / "r"
+    directory.mkdir()
+    cut = parts.cut(lab.plan())
+    resuming.prepare(directory, lab.header(), cut, lab.EXPERIMENT, resume=False)
+    results = cwndlab.open(directory)
+    assert results.summary["status"].to_list() == ["missing"] * 4
+    assert results.summary["goodput_mbps"].null_count() == 4
+    assert not results.complete
+    assert list(results.records()) == []
+    with pytest.raises(InputError, match="was not carried out"):
+        results.series(0)
+
+
+def damage_catalogue(directory):
+    (directory / "catalogue.parquet").write_bytes(b"PAR1 nothing PAR1")
+
+
+def cut_catalogue(directory):
+    file = directory / "catalogue.parquet"
+    file.write_bytes(file.read_bytes()[:-10])
+
+
+def remove_catalogue(directory):
+    (directory / "catalogue.parquet").unlink()
+
+
+def remove_part(directory):
+    shutil.rmtree(directory / "runs/0-3")
+
+
+def cut_records(directory):
+    file = directory / "runs/0-3/runs.jsonl"
+    file.write_text(file.read_text()[:-200])
+
+
+def lose_a_record(directory):
+    file = directory / "runs/0-3/runs.jsonl"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
+
+
+def no_text(directory):
+    (directory / "runs/0-3/runs.jsonl").write_bytes(b"\xff\xfe")
+
+
+def other_format(directory):
+    table = catalogue.build(lab.header(format=99), parts.cut(lab.plan()), {})
+    catalogue.write(directory, table)
+
+
+def other_columns(directory):
+    _, table = catalogue.read(directory)
+    catalogue.write(directory, table.drop_columns(["goodput_mbps"]))
+
+
+def outside(directory):
+    _, table = catalogue.read(directory)
+    place = table.schema.get_field_index("part")
+    catalogue.write(directory, table.set_column(place, "part", [["../../elsewhere"] * 4]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_catalogue, "catalogue.parquet: "),
+        (cut_catalogue, "catalogue.parquet: "),
+        (remove_catalogue, "not a directory of results (catalogue.parquet is not there)"),
+        (remove_part, "runs.jsonl: No such file or directory; the results are damaged"),
+        (cut_records, "the results are damaged"),
+        (lose_a_record, "lacks run 0-"),
+        (no_text, "the results are damaged"),
+        (other_format, "has format 99; this cwndlab reads format 1"),
+        (other_columns, "has other columns than a catalogue"),
+        (outside, "'../../elsewhere' is no name of a part"),
+    ],
+)
+def test_a_damaged_directory_is_refused_in_one_line(tmp_path, damage, message):
+    directory = lab.results(tmp_path / "r")
+    damage(directory)
+    with pytest.raises(InputError) as refused:
+        cwndlab.open(directory).series(0)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_altered_rows_are_found(tmp_path):
+    directory = lab.results(tmp_path / "r")
+    file = directory / "runs/0-3/runs.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[1]["tables"]["tcp"]["row_groups"] = [2]  # rows of another run
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match="the rows of run 1 were altered"):
+        cwndlab.open(directory).verify()
+
+
+def test_the_table_fits_and_averages_repeats(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r"))
+    assert display.table(results).splitlines() == [
+        "stack freebsd-9.2",
+        "cc       n  goodput  util  retrans  RTT p50  RTT p95  cwnd  recov  cycle  drops",
+        "             Mbit/s     %        %       ms       ms    kB             s      %",
+        "newreno  2    8.050    90        1       61       80    80      3  2.500   0.83",
+        "cubic    2    8.250    90        1       61       80    80      3  2.500   0.83",
+    ]
+
+
+def test_columns_and_json_give_single_runs(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r"))
+    table = display.table(results, columns=["run_id", "repeat", "goodput_mbps"])
+    assert len(table.splitlines()) == 2 + 4
+    rows = [json.loads(line) for line in display.json_lines(results).splitlines()]
+    assert [row["goodput_mbps"] for row in rows] == [8.0, 8.1, 8.2, 8.3]
+    assert rows[0]["jain"] is None
+    with pytest.raises(InputError, match="column: 'goodput' does not exist"):
+        display.table(results, columns=["goodput"])
+
+
+def test_a_long_table_is_cut_and_says_so(tmp_path):
+    runs = lab.plan(ccs=tuple(f"cc{number}" for number in range(50)), repeats=1)
+    results = cwndlab.open(lab.results(tmp_path / "r", runs))
+    lines = display.table(results).splitlines()
+    assert len(lines) == 1 + 2 + 40 + 3 + 1
+    assert [line.split()[0] for line in lines[-4:-1]] == ["min", "median", "max"]
+    assert lines[-4].split()[1:2] == ["8.00"]
+    assert lines[-1] == f"and 10 more rows: --all shows them, and {tmp_path / 'r' / 'summary.csv'} holds them"
+    assert max(map(len, lines[:-1])) <= 80
+    assert len(display.table(results, every=True).splitlines()) == 1 + 2 + 50
