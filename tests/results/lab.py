@@ -1,6 +1,6 @@
 """What the tests of results share: a made-up testbed's rows, a tiny plan, and a directory made of both.
 
-The rows come from here, not from the engine, so that these tests say what is stored and shown, whatever is recorded.
+The rows come from here, not from the engine: these tests say what is stored and shown, whatever is recorded.
 """
 
 from pathlib import Path

@@ -14,10 +14,38 @@ from cwndlab.results import catalogue, display, parts, resuming
 
 def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r"))
-    assert (
-        results.summary.columns
-        == ["run_id", "repeat", "flow", "testbed", "hosts.a.cc", "stack", "cc", "goodput_mbps", "throughput_mbps", "utilisation", "retransmit_rate", "drop_rate", "ce_marks", "rtos", "fast_recoveries", "cycle_s", "rtt_min_ms", "rtt_mean_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_max_ms", "queue_delay_p95_ms", "cwnd_mean_bytes", "cwnd_max_bytes", "limited_cwnd_pct", "limited_rwnd_pct", "limited_sndbuf_pct", "limited_app_pct", "jain", "status"]
-    )
+    assert results.summary.columns == [
+        "run_id",
+        "repeat",
+        "flow",
+        "testbed",
+        "hosts.a.cc",
+        "stack",
+        "cc",
+        "goodput_mbps",
+        "throughput_mbps",
+        "utilisation",
+        "retransmit_rate",
+        "drop_rate",
+        "ce_marks",
+        "rtos",
+        "fast_recoveries",
+        "cycle_s",
+        "rtt_min_ms",
+        "rtt_mean_ms",
+        "rtt_p50_ms",
+        "rtt_p95_ms",
+        "rtt_max_ms",
+        "queue_delay_p95_ms",
+        "cwnd_mean_bytes",
+        "cwnd_max_bytes",
+        "limited_cwnd_pct",
+        "limited_rwnd_pct",
+        "limited_sndbuf_pct",
+        "limited_app_pct",
+        "jain",
+        "status",
+    ]
     assert results.summary["hosts.a.cc"].to_list() == ["newreno", "newreno", "cubic", "cubic"]
     assert results.summary["goodput_mbps"].to_list() == [8.0, 8.1, 8.2, 8.3]
     assert results.complete
@@ -37,10 +65,19 @@ def test_summary_csv_says_the_same_and_leaves_missing_figures_empty(tmp_path):
 def test_series_are_in_seconds_and_milliseconds(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r"))
     series = results.series(2, flow="f1")
-    assert (
-        series.columns
-        == ["t_s", "flow", "cwnd_bytes", "ssthresh_bytes", "srtt_ms", "rtt_ms", "inflight_bytes", "delivered_bytes", "retransmits", "pacing_bps", "state"]
-    )
+    assert series.columns == [
+        "t_s",
+        "flow",
+        "cwnd_bytes",
+        "ssthresh_bytes",
+        "srtt_ms",
+        "rtt_ms",
+        "inflight_bytes",
+        "delivered_bytes",
+        "retransmits",
+        "pacing_bps",
+        "state",
+    ]
     assert series["t_s"].to_list()[:3] == [0.0, 1e-6, 2e-6]
     assert series["srtt_ms"].to_list()[1] == 3e-6
     assert series["ssthresh_bytes"].to_list()[:2] == [0, None]
