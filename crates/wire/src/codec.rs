@@ -307,7 +307,7 @@ impl OptionBytes {
             }
             // Nothing is read behind END.
             let padding = if segment.sack.is_empty() { kind::END } else { kind::NOP };
-            while options.length % 4 != 0 {
+            while !options.length.is_multiple_of(4) {
                 options.put(&[padding]);
             }
         }

@@ -1,6 +1,9 @@
 //! TCP segments, options, sequence arithmetic, range sets; pcap and pcapng files.
 
+pub mod capture;
 pub mod codec;
+pub mod pcap;
+pub mod pcapng;
 pub mod ranges;
 pub mod segment;
 pub mod seq;

@@ -1,0 +1,286 @@
+//! What pcap and pcapng files have in common: records, link types, errors, and a reader that tells the formats apart.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use crate::{pcap, pcapng};
+
+/// One captured packet, valid until the next one is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When it was captured, nanoseconds since 1970 (or since whatever the capturing clock counts from).
+    pub t_ns: u64,
+    /// Length on the wire in bytes, with the link-layer header.
+    pub wire_length: u32,
+    /// What the bytes begin with.
+    pub link: LinkType,
+    /// The bytes present.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The IP packet within: the bytes present, and its length on the wire (with any padding behind it, which
+    /// [`crate::codec::parse`] ignores). None if the link layer carries something else.
+    #[inline]
+    pub fn ip(&self) -> Option<(&'a [u8], u32)> {
+        let header = self.link.header_length(self.bytes)?;
+        Some((self.bytes.get(header..)?, self.wire_length.checked_sub(header as u32)?))
+    }
+}
+
+/// The link layer of a capture (the registry at tcpdump.org/linktypes.html).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback: four bytes of address family.
+    pub const NULL: LinkType = LinkType(0);
+    /// Ethernet.
+    pub const ETHERNET: LinkType = LinkType(1);
+    /// IP packets, as some BSDs number them in files.
+    pub const RAW_BSD: LinkType = LinkType(12);
+    /// IP packets, as OpenBSD numbers them.
+    pub const RAW_OPENBSD: LinkType = LinkType(14);
+    /// IP packets without a link layer.
+    pub const RAW: LinkType = LinkType(101);
+    /// OpenBSD loopback: as NULL, in network byte order.
+    pub const LOOP: LinkType = LinkType(108);
+    /// Linux "cooked", version 1 (`tcpdump -i any`).
+    pub const LINUX_SLL: LinkType = LinkType(113);
+    /// IPv4 packets.
+    pub const IPV4: LinkType = LinkType(228);
+    /// IPv6 packets.
+    pub const IPV6: LinkType = LinkType(229);
+    /// Linux "cooked", version 2.
+    pub const LINUX_SLL2: LinkType = LinkType(276);
+
+    /// Bytes before the IP packet; None if there is no IP packet or the link type is not known.
+    #[inline]
+    fn header_length(self, bytes: &[u8]) -> Option<usize> {
+        const IPV4: u16 = 0x0800;
+        const IPV6: u16 = 0x86dd;
+        let be16 = |at: usize| bytes.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+        let is_ip = |ethertype: u16| matches!(ethertype, IPV4 | IPV6);
+        match self {
+            LinkType::ETHERNET => {
+                let mut at = 12;
+                // VLAN tags (IEEE 802.1Q, 802.1ad).
+                while let 0x8100 | 0x88a8 | 0x9100 = be16(at)? {
+                    at += 4;
+                }
+                is_ip(be16(at)?).then_some(at + 2)
+            }
+            LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
+                Some(0)
+            }
+            LinkType::NULL | LinkType::LOOP => Some(4),
+            LinkType::LINUX_SLL => is_ip(be16(14)?).then_some(16),
+            LinkType::LINUX_SLL2 => is_ip(be16(0)?).then_some(20),
+            _ => None,
+        }
+    }
+}
+
+/// Why a capture file cannot be read on.
+#[derive(Debug)]
+pub enum Error {
+    /// The file could not be read.
+    Io(io::Error),
+    /// It begins like neither pcap nor pcapng.
+    UnknownFormat,
+    /// It ends in the middle of a record, as when the capturing program was killed; all records before are good.
+    CutShort {
+        /// Where the record begins, bytes from the start of the file.
+        offset: u64,
+    },
+    /// A field makes no sense.
+    Malformed {
+        /// Where the record or block begins, bytes from the start of the file.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io(error) => error.fmt(f),
+            Error::UnknownFormat => f.write_str("neither a pcap nor a pcapng file"),
+            Error::CutShort { offset } => {
+                write!(f, "the file ends in the middle of the record at byte {offset}")
+            }
+            Error::Malformed { offset, what } => write!(f, "at byte {offset}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::Io(error)
+    }
+}
+
+/// Reads pcap and pcapng files, told apart by their first bytes.
+pub enum Reader<R> {
+    /// A pcap file.
+    Pcap(pcap::Reader<R>),
+    /// A pcapng file.
+    Pcapng(pcapng::Reader<R>),
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the beginning of `source`, which needs no buffering of its own.
+    pub fn new(source: R) -> Result<Reader<R>, Error> {
+        let mut input = Input::new(source);
+        let magic = match input.get(4) {
+            Ok(Some(bytes)) => [bytes[0], bytes[1], bytes[2], bytes[3]],
+            Ok(None) | Err(Error::CutShort { .. }) => return Err(Error::UnknownFormat),
+            Err(error) => return Err(error),
+        };
+        if magic == pcapng::SECTION_HEADER.to_be_bytes() {
+            Ok(Reader::Pcapng(pcapng::Reader::new(input)))
+        } else {
+            Ok(Reader::Pcap(pcap::Reader::new(input)?))
+        }
+    }
+
+    /// The next packet; None at the end of the file. (Not an iterator: the record borrows the reader's buffer.)
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
+        match self {
+            Reader::Pcap(reader) => reader.next_record(),
+            Reader::Pcapng(reader) => reader.next_record(),
+        }
+    }
+}
+
+/// The longest record or block that is believed: more than any link layer has, and little enough that a hostile length
+/// cannot take the memory.
+pub(crate) const MAX_RECORD: usize = 1 << 24;
+
+/// A window of a file: reads ahead in large pieces, so that a record costs neither a call nor a copy.
+pub(crate) struct Input<R> {
+    source: R,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    offset: u64,
+}
+
+impl<R: Read> Input<R> {
+    /// Bytes read at once; a few times what a second-level cache holds gains nothing.
+    const READ_AHEAD: usize = 1 << 18;
+
+    pub(crate) fn new(source: R) -> Input<R> {
+        Input { source, buffer: vec![0; Self::READ_AHEAD], start: 0, end: 0, offset: 0 }
+    }
+
+    /// The next `count` bytes without consuming them; None if the file ends right here.
+    #[inline]
+    pub(crate) fn get(&mut self, count: usize) -> Result<Option<&[u8]>, Error> {
+        if self.end - self.start < count && !self.fill(count)? {
+            return Ok(None);
+        }
+        Ok(Some(&self.buffer[self.start..self.start + count]))
+    }
+
+    /// Passes `count` bytes that [`Input::get`] gave.
+    #[inline]
+    pub(crate) fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.end - self.start);
+        self.start += count;
+        self.offset += count as u64;
+    }
+
+    /// The last `count` bytes passed.
+    #[inline]
+    pub(crate) fn passed(&self, count: usize) -> &[u8] {
+        &self.buffer[self.start - count..self.start]
+    }
+
+    /// Where the next byte stands in the file.
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads until `count` bytes are there. False if the file ends right here.
+    #[cold]
+    fn fill(&mut self, count: usize) -> Result<bool, Error> {
+        debug_assert!(count <= MAX_RECORD);
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.buffer.len() < count {
+            self.buffer.resize(count.next_power_of_two(), 0);
+        }
+        while self.end < count {
+            match self.source.read(&mut self.buffer[self.end..]) {
+                Ok(0) if self.end == 0 => return Ok(false),
+                Ok(0) => return Err(Error::CutShort { offset: self.offset }),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The byte order of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Big,
+    Little,
+}
+
+impl Order {
+    #[inline]
+    pub(crate) fn u16(self, bytes: &[u8], at: usize) -> u16 {
+        let two = [bytes[at], bytes[at + 1]];
+        if self == Order::Big { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) }
+    }
+
+    #[inline]
+    pub(crate) fn u32(self, bytes: &[u8], at: usize) -> u32 {
+        let four = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        if self == Order::Big { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip_of(link: LinkType, bytes: &[u8]) -> Option<(Vec<u8>, u32)> {
+        let record = Record { t_ns: 0, wire_length: bytes.len() as u32, link, bytes };
+        record.ip().map(|(ip, length)| (ip.to_vec(), length))
+    }
+
+    #[test]
+    fn finds_the_ip_packet_behind_each_link_layer() {
+        let behind = |header: &[u8]| [header, &[0x45, 0, 1, 2]].concat();
+        let found = Some((vec![0x45, 0, 1, 2], 4));
+        let macs = [0u8; 12];
+        assert_eq!(ip_of(LinkType::ETHERNET, &behind(&[&macs[..], &[8, 0]].concat())), found);
+        assert_eq!(ip_of(LinkType::ETHERNET, &behind(&[&macs[..], &[0x81, 0, 0, 5, 8, 0]].concat())), found);
+        assert_eq!(ip_of(LinkType::ETHERNET, &behind(&[&macs[..], &[8, 6]].concat())), None, "ARP");
+        assert_eq!(ip_of(LinkType::RAW, &behind(&[])), found);
+        assert_eq!(ip_of(LinkType::NULL, &behind(&[2, 0, 0, 0])), found);
+        assert_eq!(ip_of(LinkType::LINUX_SLL, &behind(&[&[0; 14][..], &[8, 0]].concat())), found);
+        assert_eq!(ip_of(LinkType::LINUX_SLL2, &behind(&[&[0x86, 0xdd][..], &[0; 18]].concat())), found);
+        assert_eq!(ip_of(LinkType(105), &behind(&[0; 24])), None, "802.11");
+        assert_eq!(ip_of(LinkType::ETHERNET, &macs), None);
+        assert_eq!(ip_of(LinkType::ETHERNET, &[0x81; 400].map(|_| 0x81)), None, "tags without end");
+    }
+
+    #[test]
+    fn a_file_of_another_format_says_so() {
+        for bytes in [&b""[..], b"ab", b"hello, world, this is a text"] {
+            assert!(matches!(Reader::new(bytes), Err(Error::UnknownFormat)));
+        }
+    }
+}
