@@ -1,5 +1,6 @@
 //! A TCP endpoint without I/O: time is handed in, segments go in and come out.
 
+pub mod cc;
 pub mod clock;
 pub mod endpoint;
 pub mod event;

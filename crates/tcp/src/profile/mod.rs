@@ -3,6 +3,13 @@
 //! A profile is constants and choices; a mechanism is code in `sender/`, `receiver/`, `cc/`. To add a stack, add a file
 //! here and a line to [`all`].
 
+mod freebsd;
+mod freebsd_11;
+mod freebsd_13;
+mod freebsd_15;
+mod freebsd_9_0;
+mod freebsd_9_2;
+
 use std::fmt;
 
 use crate::clock::Nanos;
@@ -133,7 +140,14 @@ pub trait Profile: Send + Sync {
 
 /// Every stack of the catalogue, each with its system's defaults. Of a family, the newest stands last.
 pub fn all() -> Vec<Box<dyn Profile>> {
-    vec![]
+    vec![
+        Box::new(freebsd_9_0::profile()),
+        Box::new(freebsd_9_2::profile()),
+        Box::new(freebsd_11::profile()),
+        Box::new(freebsd_13::profile()),
+        Box::new(freebsd_15::d49540()),
+        Box::new(freebsd_15::current()),
+    ]
 }
 
 /// The stack called `name`, or the newest of the family called `name`.

@@ -3,6 +3,8 @@
 //!
 //! All sequence numbers are extended (see [`wire::seq`]); sizes are bytes.
 
+pub mod freebsd;
+
 use wire::RangeSet;
 
 pub use crate::sender::Context;

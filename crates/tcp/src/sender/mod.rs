@@ -3,6 +3,8 @@
 //!
 //! All sequence numbers here are extended (see [`wire::seq`]): 64 bits that do not wrap. Sizes are bytes.
 
+pub mod freebsd;
+
 use crate::clock::{HostClock, Nanos};
 use crate::event::Events;
 

@@ -1,0 +1,443 @@
+//! CUBIC as four generations of FreeBSD's cc_cubic(4) did it, bytes and fixed point as theirs.
+
+use super::{AckKind, CcVar, CongestionControl, RTT_SHIFT, Signal, cubic_math as math, newreno};
+
+/// Which generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CubicEra {
+    /// 9.0 to 11: draft-rhee-tcpm-cubic-02, beta 0.8, one step per window acknowledged.
+    Draft02,
+    /// 12 to 14: RFC 8312, beta 0.7, the window follows the cubic at every ACK.
+    Rfc8312,
+    /// Main until the change to RFC 9438: microseconds, and NewReno's own step in the TCP-friendly region.
+    Rfc8312Micros,
+    /// Main after it: RFC 9438.
+    Rfc9438,
+}
+
+impl CubicEra {
+    /// Multiplicative decrease in 1/256.
+    fn beta(self) -> u64 {
+        if self == CubicEra::Draft02 { 204 } else { 179 }
+    }
+
+    /// The beta that [`math::k`] takes: its complement is 51/256 in the oldest era.
+    fn beta_of_k(self) -> u64 {
+        if self == CubicEra::Draft02 { 205 } else { 179 }
+    }
+
+    /// Fast convergence in 1/256: (1 + beta) / 2 (RFC 9438 section 4.7).
+    fn fast_convergence(self) -> u64 {
+        if self == CubicEra::Draft02 { 230 } else { 217 }
+    }
+
+    fn micros(self) -> bool {
+        matches!(self, CubicEra::Rfc8312Micros | CubicEra::Rfc9438)
+    }
+}
+
+/// RTT samples after which the smoothed RTT is trusted.
+const RTT_SAMPLES: u32 = 8;
+
+/// CUBIC's state. Times are ticks, or microseconds in the eras that count so.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    era: CubicEra,
+    /// W_max in bytes.
+    wmax: u64,
+    /// W_max before the last congestion.
+    previous_wmax: u64,
+    /// Time to return to W_max, 1/256 s.
+    k: i64,
+    /// Start of the epoch.
+    epoch: u64,
+    /// Smallest smoothed RTT; 0 while unknown.
+    min_rtt: u64,
+    /// Mean smoothed RTT of the last epoch.
+    mean_rtt: u64,
+    rtt_sum: u64,
+    rtt_count: u64,
+    /// Congestion so far (12 and later: a flag).
+    congestions: u64,
+    in_slow_start: bool,
+    app_limited: bool,
+    timed_out: bool,
+    /// The window last grew by NewReno's step.
+    friendly: bool,
+    /// The epoch has not begun since the last congestion (RFC 9438).
+    epoch_pending: bool,
+    /// Window at the start of the epoch (RFC 9438).
+    cwnd_epoch: u64,
+    /// NewReno's window since the start of the epoch (RFC 9438 section 4.3).
+    w_est: u64,
+    /// Bytes acknowledged towards W_est's next step.
+    w_est_acked: u64,
+    undo: Undo,
+}
+
+/// What a spurious timeout is undone with.
+#[derive(Clone, Copy, Debug, Default)]
+struct Undo {
+    wmax: u64,
+    previous_wmax: u64,
+    epoch: u64,
+    k: i64,
+    cwnd_epoch: u64,
+    w_est: u64,
+}
+
+impl Cubic {
+    /// CUBIC before the connection is established.
+    pub fn new(era: CubicEra) -> Cubic {
+        Cubic {
+            era,
+            wmax: 0,
+            previous_wmax: 0,
+            k: 0,
+            epoch: 0,
+            min_rtt: 0,
+            mean_rtt: 1,
+            rtt_sum: 0,
+            rtt_count: 0,
+            congestions: 0,
+            in_slow_start: false,
+            app_limited: false,
+            timed_out: false,
+            friendly: false,
+            epoch_pending: false,
+            cwnd_epoch: 0,
+            w_est: 0,
+            w_est_acked: 0,
+            undo: Undo::default(),
+        }
+    }
+
+    #[inline]
+    fn now(&self, v: &CcVar) -> u64 {
+        if self.era.micros() { v.micros } else { v.ticks }
+    }
+
+    #[inline]
+    fn per_second(&self, v: &CcVar) -> i64 {
+        if self.era.micros() { 1_000_000 } else { i64::from(v.hz) }
+    }
+
+    fn k_from_wmax(&mut self, v: &CcVar) {
+        self.k = math::k(self.wmax / v.maxseg, self.era.beta_of_k());
+    }
+
+    /// Keeps the smallest smoothed RTT and the sum for the epoch's mean.
+    #[inline]
+    fn record_rtt(&mut self, v: &CcVar) {
+        if v.rtt_updates < RTT_SAMPLES {
+            return;
+        }
+        let srtt = if self.era.micros() {
+            u64::from(v.srtt) * (1_000_000 / u64::from(v.hz)) >> RTT_SHIFT
+        } else {
+            u64::from(v.srtt >> RTT_SHIFT)
+        };
+        if srtt < self.min_rtt || self.min_rtt == 0 {
+            self.min_rtt = srtt.max(1);
+            // Until the first epoch's mean is known.
+            self.mean_rtt = self.mean_rtt.max(self.min_rtt);
+        }
+        self.rtt_sum += srtt;
+        self.rtt_count += 1;
+    }
+
+    fn mean_of_epoch(&mut self) {
+        if self.rtt_count > 0 && self.rtt_sum >= self.rtt_count {
+            self.mean_rtt = self.rtt_sum / self.rtt_count;
+        }
+        self.rtt_sum = 0;
+        self.rtt_count = 0;
+    }
+
+    /// Before the first congestion W_max follows the window.
+    fn probe(&mut self, v: &CcVar) {
+        if self.congestions == 0 && self.wmax < v.cwnd {
+            self.wmax = v.cwnd;
+            self.k_from_wmax(v);
+        }
+    }
+
+    /// One ACK in congestion avoidance, 11 and before: acts once per window acknowledged.
+    fn avoid_draft02(&mut self, v: &mut CcVar) {
+        if v.tuning.abc && !v.abc_sent_a_window {
+            return;
+        }
+        let since = v.ticks - self.epoch;
+        let friendly = math::friendly_9(since as u32, self.mean_rtt as u32, self.wmax, v.maxseg as u32);
+        let next =
+            math::window_9((since + self.mean_rtt) as i64, self.wmax, v.maxseg, self.k, i64::from(v.hz));
+        v.abc_sent_a_window = false;
+        // A negative window compares as a huge one, as unsigned.
+        let next = next as u64;
+        if next < friendly {
+            v.cwnd = friendly;
+        } else if v.cwnd < next {
+            v.cwnd = if v.tuning.abc { next } else { v.cwnd + (next - v.cwnd) * v.maxseg / v.cwnd };
+        }
+        if self.congestions == 0 && self.wmax < v.cwnd {
+            self.wmax = v.cwnd;
+        }
+    }
+
+    /// Begins an epoch where slow start, an application limit or a timeout has ended (12 and later, before RFC 9438).
+    fn begin_epoch(&mut self, v: &CcVar) {
+        if self.timed_out && self.in_slow_start {
+            self.timed_out = false;
+            self.in_slow_start = false;
+            self.wmax = v.cwnd;
+            self.k = 0;
+            if self.era == CubicEra::Rfc8312Micros {
+                self.epoch = v.micros;
+            }
+        } else if self.in_slow_start || self.app_limited {
+            self.in_slow_start = false;
+            self.app_limited = false;
+            self.epoch = self.now(v);
+            self.k_from_wmax(v);
+        }
+    }
+
+    /// One ACK in congestion avoidance, 12 to 14 and main before RFC 9438.
+    fn avoid_rfc8312(&mut self, v: &mut CcVar) {
+        self.begin_epoch(v);
+        let since = self.now(v) - self.epoch;
+        let at = (since + self.mean_rtt) as i64;
+        let next = math::window_13(at, self.wmax, v.maxseg, self.k, self.per_second(v));
+        if self.era == CubicEra::Rfc8312 {
+            let friendly = math::friendly_13(since, self.mean_rtt, self.wmax, v.maxseg);
+            v.cwnd = v.cwnd.max(friendly.max(next).min(i32::MAX as u64));
+        } else {
+            let friendly = v.cwnd + newreno::avoidance_increment(v);
+            self.friendly = next < friendly;
+            v.cwnd = if self.friendly { friendly } else { v.cwnd.max(next) }.min(i32::MAX as u64);
+        }
+        self.probe(v);
+    }
+
+    /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5.
+    fn avoid_rfc9438(&mut self, v: &mut CcVar) {
+        if self.in_slow_start || self.app_limited || self.epoch_pending {
+            if self.timed_out && self.in_slow_start {
+                self.wmax = v.cwnd;
+            }
+            self.timed_out = false;
+            self.in_slow_start = false;
+            self.app_limited = false;
+            self.epoch_pending = false;
+            self.epoch = v.micros;
+            self.cwnd_epoch = v.cwnd;
+            self.w_est = v.cwnd;
+            self.w_est_acked = 0;
+            let above = self.wmax.saturating_sub(v.cwnd) / v.maxseg;
+            self.k =
+                if above == 0 { 0 } else { math::cube_root(((above as i64) << (2 * math::SHIFT)) / 102) };
+        }
+        let since = (v.micros - self.epoch) as i64;
+        // NewReno's window: a segment per window acknowledged.
+        self.w_est_acked += v.bytes_this_ack;
+        if self.w_est_acked >= self.w_est {
+            self.w_est_acked -= self.w_est;
+            self.w_est += v.maxseg;
+        }
+        let now = math::window_13(since, self.wmax, v.maxseg, self.k, 1_000_000);
+        self.friendly = now < self.w_est;
+        if self.friendly {
+            v.cwnd = v.cwnd.max(self.w_est);
+        } else {
+            let rtt = self.mean_rtt as i64;
+            let next = math::window_13(since + rtt, self.wmax, v.maxseg, self.k, 1_000_000);
+            let target = next.clamp(v.cwnd, v.cwnd + v.cwnd / 2);
+            v.cwnd += (target - v.cwnd) * v.maxseg / v.cwnd;
+        }
+    }
+
+    /// A reduction, 11 and before.
+    fn reduce_draft02(&mut self, v: &mut CcVar) {
+        v.ssthresh =
+            if self.congestions == 0 { v.cwnd / 2 } else { (v.cwnd * self.era.beta()) >> math::SHIFT };
+        self.congestions += 1;
+        self.previous_wmax = self.wmax;
+        self.wmax = v.cwnd;
+    }
+
+    /// A reduction, 12 and later: fast convergence first, and it lowers ssthresh too.
+    fn reduce_rfc8312(&mut self, v: &mut CcVar) {
+        let mut window = v.cwnd;
+        if window < self.wmax {
+            window = (window * self.era.fast_convergence()) >> math::SHIFT;
+        }
+        self.previous_wmax = self.wmax;
+        self.wmax = window;
+        let kept = (window * self.era.beta()) >> math::SHIFT;
+        let ssthresh = if self.congestions == 0 {
+            self.wmax = kept;
+            window >> 1
+        } else if self.friendly {
+            window / 2
+        } else {
+            kept
+        };
+        v.ssthresh = ssthresh.max(2 * v.loss_unit());
+        self.congestions += 1;
+        self.epoch = self.now(v);
+        self.k_from_wmax(v);
+    }
+
+    /// A reduction by RFC 9438 sections 4.6 and 4.7: ssthresh comes from the window itself.
+    fn reduce_rfc9438(&mut self, v: &mut CcVar) {
+        self.previous_wmax = self.wmax;
+        self.wmax =
+            if v.cwnd < self.wmax { (v.cwnd * self.era.fast_convergence()) >> math::SHIFT } else { v.cwnd };
+        let beta = if self.friendly { 128 } else { self.era.beta() };
+        v.ssthresh = ((v.cwnd * beta) >> math::SHIFT).max(2 * v.loss_unit());
+        self.congestions += 1;
+        self.epoch_pending = true;
+    }
+
+    fn reduce(&mut self, v: &mut CcVar) {
+        match self.era {
+            CubicEra::Draft02 => self.reduce_draft02(v),
+            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros => self.reduce_rfc8312(v),
+            CubicEra::Rfc9438 => self.reduce_rfc9438(v),
+        }
+    }
+
+    fn on_timeout(&mut self, v: &mut CcVar) {
+        if self.era == CubicEra::Draft02 {
+            // The first timeout may be a false alarm.
+            if v.rxtshift >= 2 {
+                self.congestions += 1;
+            }
+            self.epoch = v.ticks;
+            return;
+        }
+        if v.rxtshift == 1 {
+            self.undo = Undo {
+                wmax: self.wmax,
+                previous_wmax: self.previous_wmax,
+                epoch: self.epoch,
+                k: self.k,
+                cwnd_epoch: self.cwnd_epoch,
+                w_est: self.w_est,
+            };
+        }
+        self.timed_out = true;
+        self.congestions += 1;
+        self.previous_wmax = self.wmax;
+        let window = if self.era.micros() { v.snd_wnd.min(v.pipe) } else { v.cwnd };
+        if self.era == CubicEra::Rfc8312 || v.rxtshift == 1 {
+            v.ssthresh = (window * self.era.beta()) >> math::SHIFT;
+            if self.era.micros() {
+                v.ssthresh = v.ssthresh.max(2 * v.mss);
+            }
+        }
+        v.cwnd = v.mss;
+    }
+
+    fn undo_timeout(&mut self) {
+        self.timed_out = false;
+        self.congestions = self.congestions.saturating_sub(1);
+        let undo = self.undo;
+        self.wmax = undo.wmax;
+        self.previous_wmax = undo.previous_wmax;
+        self.epoch = undo.epoch;
+        self.k = undo.k;
+        self.cwnd_epoch = undo.cwnd_epoch;
+        self.w_est = undo.w_est;
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn conn_init(&mut self, v: &mut CcVar) {
+        self.wmax = v.cwnd;
+        self.epoch = self.now(v);
+        // A tick, as the initial guess of the RTT.
+        self.mean_rtt = if self.era.micros() { 1_000_000 / u64::from(v.hz) } else { 1 };
+    }
+
+    fn ack_received(&mut self, v: &mut CcVar, kind: AckKind) {
+        self.record_rtt(v);
+        if kind != AckKind::New || v.in_recovery() {
+            return;
+        }
+        if !v.cwnd_limited {
+            self.app_limited = true;
+            return;
+        }
+        if v.cwnd <= v.ssthresh || self.min_rtt == 0 {
+            self.in_slow_start = true;
+            newreno::grow(v);
+            return;
+        }
+        match self.era {
+            CubicEra::Draft02 => self.avoid_draft02(v),
+            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros => self.avoid_rfc8312(v),
+            CubicEra::Rfc9438 => self.avoid_rfc9438(v),
+        }
+    }
+
+    fn cong_signal(&mut self, v: &mut CcVar, signal: Signal) {
+        match signal {
+            Signal::DuplicateAcks => {
+                if !v.fast_recovery {
+                    if !v.cong_recovery {
+                        self.reduce(v);
+                    }
+                    v.enter_recovery();
+                }
+            }
+            Signal::Ecn => {
+                if !v.cong_recovery {
+                    self.reduce(v);
+                    if self.era == CubicEra::Draft02 {
+                        self.epoch = v.ticks;
+                    }
+                    v.cwnd = v.ssthresh;
+                    v.cong_recovery = true;
+                }
+            }
+            Signal::Timeout => self.on_timeout(v),
+            Signal::TimeoutUndone => {
+                if self.era != CubicEra::Draft02 {
+                    self.undo_timeout();
+                }
+            }
+        }
+    }
+
+    fn post_recovery(&mut self, v: &mut CcVar) {
+        let draft = self.era == CubicEra::Draft02;
+        if draft && self.wmax < self.previous_wmax {
+            self.wmax = (self.wmax * self.era.fast_convergence()) >> math::SHIFT;
+        }
+        if v.fast_recovery {
+            v.cwnd = newreno::conservative_exit(v).unwrap_or_else(|| match self.era {
+                CubicEra::Rfc9438 => v.ssthresh,
+                CubicEra::Draft02 => ((self.wmax * self.era.beta()) >> math::SHIFT).max(1),
+                _ => ((self.wmax * self.era.beta()) >> math::SHIFT).max(2 * v.loss_unit()),
+            });
+        }
+        self.mean_of_epoch();
+        if draft {
+            self.epoch = v.ticks;
+            self.k_from_wmax(v);
+        }
+    }
+
+    fn after_idle(&mut self, v: &mut CcVar) {
+        if self.era != CubicEra::Draft02 {
+            self.wmax = self.wmax.max(v.cwnd);
+            self.k_from_wmax(v);
+        }
+        newreno::after_idle(v);
+        if self.era != CubicEra::Draft02 {
+            self.epoch = self.now(v);
+            self.epoch_pending = self.era == CubicEra::Rfc9438;
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! FreeBSD's congestion controls behind FreeBSD's hooks (cc(9), mod_cc(9)): all windows in bytes.
+
+mod cdg;
+mod cubic;
+mod cubic_math;
+mod newreno;
+
+pub use cdg::{Cdg, CdgTuning};
+pub use cubic::{Cubic, CubicEra};
+pub use newreno::NewReno;
+
+/// Initial slow-start threshold: the largest window a connection could have, 65535 << 14 (tcp(4)).
+pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
+
+/// Fractional bits of the smoothed RTT that congestion controls are given (TCP_RTT_SCALE = 32).
+pub const RTT_SHIFT: u32 = 5;
+
+/// Knobs that more than one algorithm reads, with the sysctl each belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct CcTuning {
+    /// Appropriate byte counting (net.inet.tcp.rfc3465).
+    pub abc: bool,
+    /// ABC's limit L in segments per ACK (net.inet.tcp.abc_l_var).
+    pub abc_l_var: u64,
+    /// The slow-start increment counts the ACKs that receive aggregation merged (12 and later).
+    pub abc_counts_merged_acks: bool,
+    /// What may be in flight after an idle time.
+    pub restart_window: InitialWindow,
+    /// After an idle time ssthresh keeps at least 3/4 of the window (RFC 7661; 12 and later).
+    pub idle_keeps_ssthresh: bool,
+    /// Exit from recovery leaves at least one more segment than is in flight (12 and later).
+    pub exit_keeps_a_segment: bool,
+    /// Windows on loss are counted in full payloads ([`CcVar::mss`]) rather than in [`CcVar::maxseg`].
+    pub loss_counts_payload: bool,
+    /// The module itself reduces on a timeout (12 and later); before, the stack did it for every module.
+    pub module_handles_rto: bool,
+    /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
+    pub rto_from_pipe: bool,
+    /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
+    pub newreno_beta: u64,
+    /// Reduction on an ECN echo with ABE, in percent (net.inet.tcp.cc.newreno.beta_ecn; RFC 8511).
+    pub newreno_beta_ecn: u64,
+    /// Alternative backoff with ECN (net.inet.tcp.cc.abe).
+    pub abe: bool,
+    /// With ABE, a loss during the reaction to an ECN echo reduces further (net.inet.tcp.cc.abe_frlossreduce).
+    pub abe_loss_reduces: bool,
+}
+
+/// How an initial (or restart) window is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialWindow {
+    /// `n` segments: min(n MSS, max(2 MSS, 1460 n)) (RFC 6928).
+    Segments(u64),
+    /// min(4 MSS, max(2 MSS, 4380 bytes)) (RFC 3390).
+    Rfc3390,
+    /// 2 to 4 segments by size (RFC 5681 section 3.1).
+    Rfc5681,
+    /// A plain count of segments (net.inet.tcp.slowstart_flightsize, 9.0).
+    Flight(u64),
+}
+
+impl InitialWindow {
+    /// The window in bytes for segments of `mss` bytes.
+    pub fn bytes(self, mss: u64) -> u64 {
+        match self {
+            InitialWindow::Segments(n) => (n * mss).min((2 * mss).max(n * 1460)),
+            InitialWindow::Rfc3390 => (4 * mss).min((2 * mss).max(4380)),
+            InitialWindow::Rfc5681 if mss > 2190 => 2 * mss,
+            InitialWindow::Rfc5681 if mss > 1095 => 3 * mss,
+            InitialWindow::Rfc5681 => 4 * mss,
+            InitialWindow::Flight(n) => n * mss,
+        }
+    }
+}
+
+/// What an algorithm sees of a connection and what it sets (FreeBSD's `struct cc_var` and the parts of the control
+/// block it points to).
+#[derive(Clone, Debug)]
+pub struct CcVar {
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Slow-start threshold.
+    pub ssthresh: u64,
+    /// The unit of window growth: the MSS as the control block holds it. Options are off it in 9.x only.
+    pub maxseg: u64,
+    /// Payload of a full segment.
+    pub mss: u64,
+    /// The peer's window.
+    pub snd_wnd: u64,
+    /// Shift of the peer's window field.
+    pub snd_scale: u8,
+    /// Bytes acknowledged since the window last grew (RFC 3465).
+    pub bytes_acked: u64,
+    /// Bytes this ACK newly acknowledges.
+    pub bytes_this_ack: u64,
+    /// ACKs that receive aggregation merged into this one.
+    pub nsegs: u64,
+    /// The window was what limited the sender (as FreeBSD judges it: cwnd <= peer's window).
+    pub cwnd_limited: bool,
+    /// A whole window has been acknowledged since the window last grew.
+    pub abc_sent_a_window: bool,
+    /// Loss recovery is under way.
+    pub fast_recovery: bool,
+    /// A reaction to congestion is under way (always with `fast_recovery`; alone after ECN or a delay signal).
+    pub cong_recovery: bool,
+    /// Acknowledgement number of the ACK at hand.
+    pub curack: u64,
+    /// Oldest unacknowledged.
+    pub una: u64,
+    /// Next to send.
+    pub nxt: u64,
+    /// Highest sent plus one.
+    pub max: u64,
+    /// Recovery ends when this is acknowledged.
+    pub recover: u64,
+    /// Bytes in flight as the release estimates them when it leaves recovery.
+    pub pipe: u64,
+    /// Timeouts in a row.
+    pub rxtshift: u32,
+    /// Smoothed RTT in ticks, with [`RTT_SHIFT`] fractional bits.
+    pub srtt: u32,
+    /// RTT samples so far.
+    pub rtt_updates: u32,
+    /// The host's tick counter.
+    pub ticks: u64,
+    /// The host's clock in microseconds.
+    pub micros: u64,
+    /// Ticks per second.
+    pub hz: u32,
+    /// Per-packet RTT for delay-based algorithms: the sample of this ACK in ticks, 0 if it has none.
+    pub delay_rtt: u32,
+    /// This ACK ends a measurement round (one per RTT).
+    pub new_measurement: bool,
+    /// Knobs.
+    pub tuning: CcTuning,
+}
+
+impl CcVar {
+    /// In either kind of recovery.
+    #[inline]
+    pub fn in_recovery(&self) -> bool {
+        self.fast_recovery || self.cong_recovery
+    }
+
+    /// Loss recovery begins.
+    #[inline]
+    pub fn enter_recovery(&mut self) {
+        self.fast_recovery = true;
+        self.cong_recovery = true;
+    }
+
+    /// The largest window the peer can ever offer.
+    #[inline]
+    pub fn largest_window(&self) -> u64 {
+        65_535 << self.snd_scale
+    }
+
+    /// The unit in which windows are rounded on loss.
+    #[inline]
+    pub fn loss_unit(&self) -> u64 {
+        if self.tuning.loss_counts_payload { self.mss } else { self.maxseg }
+    }
+
+    /// What every module's ACK processing is preceded by: whether the window limits, and byte counting.
+    #[inline]
+    pub fn count_ack(&mut self, cap: Option<u64>) {
+        self.cwnd_limited = self.cwnd <= self.snd_wnd;
+        if self.cwnd > self.ssthresh {
+            self.bytes_acked += cap.map_or(self.bytes_this_ack, |cap| self.bytes_this_ack.min(cap));
+            if self.bytes_acked >= self.cwnd {
+                self.bytes_acked -= self.cwnd;
+                self.abc_sent_a_window = true;
+            }
+        } else {
+            self.abc_sent_a_window = false;
+            self.bytes_acked = 0;
+        }
+    }
+}
+
+/// Why [`CongestionControl::cong_signal`] is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// The threshold of duplicate ACKs was reached.
+    DuplicateAcks,
+    /// An ECN echo.
+    Ecn,
+    /// A retransmission timeout.
+    Timeout,
+    /// The last timeout was spurious; cwnd and ssthresh are restored already.
+    TimeoutUndone,
+}
+
+/// Which ACK [`CongestionControl::ack_received`] is called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckKind {
+    /// It acknowledges new data.
+    New,
+    /// A duplicate.
+    Duplicate,
+}
+
+/// A congestion control with FreeBSD's hooks.
+pub trait CongestionControl: Send {
+    /// The connection is established.
+    fn conn_init(&mut self, _v: &mut CcVar) {}
+
+    /// An ACK arrived; [`CcVar::count_ack`] has run.
+    fn ack_received(&mut self, v: &mut CcVar, kind: AckKind);
+
+    /// Congestion.
+    fn cong_signal(&mut self, v: &mut CcVar, signal: Signal);
+
+    /// Recovery is about to end. [`CcVar::pipe`] is set.
+    fn post_recovery(&mut self, v: &mut CcVar);
+
+    /// Transmission resumes after an idle time.
+    fn after_idle(&mut self, v: &mut CcVar) {
+        newreno::after_idle(v);
+    }
+
+    /// Whether the sender must measure the RTT of single packets ([`CcVar::delay_rtt`]), which rules out
+    /// segmentation offload.
+    fn wants_packet_rtt(&self) -> bool {
+        false
+    }
+}
+
+/// Makes the algorithm `name`; `random` seeds what it draws. None: FreeBSD has no such module here.
+pub fn by_name(
+    name: &str,
+    era: CubicEra,
+    cdg: &CdgTuning,
+    random: u64,
+) -> Option<Box<dyn CongestionControl>> {
+    Some(match name {
+        "newreno" => Box::new(NewReno),
+        "cubic" => Box::new(Cubic::new(era)),
+        "cdg" => Box::new(Cdg::new(*cdg, random)),
+        _ => return None,
+    })
+}

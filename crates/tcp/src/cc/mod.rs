@@ -1,0 +1,3 @@
+//! Congestion controls, by the family whose hooks and units they use.
+
+pub mod freebsd;

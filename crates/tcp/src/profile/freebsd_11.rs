@@ -1,0 +1,23 @@
+//! FreeBSD 11.0 of October 2016: initial window of ten segments, windows in units of the MSS without options taken off.
+
+use super::freebsd::{self, Era, FreeBsd, Values};
+use super::{EcnMode, Facts, freebsd_9_2};
+
+pub(super) fn profile() -> FreeBsd {
+    FreeBsd {
+        facts: Facts { ecn: EcnMode::Accept, ..freebsd::facts("freebsd-11", false) },
+        era: Era {
+            maxseg_without_options: false,
+            restart_at_initial_window: false,
+            reassembly_limited: false,
+            ..freebsd_9_2::ERA
+        },
+        values: Values::common(),
+        names: freebsd::common_names![
+            "net.inet.tcp.recvbuf_inc",
+            "net.inet.tcp.initcwnd_segments",
+            "net.inet.tcp.rfc6675_pipe",
+        ],
+        maxsockbuf_fixed: false,
+    }
+}

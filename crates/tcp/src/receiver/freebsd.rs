@@ -1,0 +1,226 @@
+//! FreeBSD's receiver, 9.0 to 15: delayed ACKs on the tick grid, window updates, buffer autotuning.
+
+use super::{Arrival, Context, ReceiveState, Receiver};
+use crate::clock::Nanos;
+
+/// The largest value of the window field.
+const FIELD: u64 = 65_535;
+/// The largest shift (RFC 7323 section 2.3).
+const LARGEST_SCALE: u8 = 14;
+/// Memory a cluster of 2048 bytes takes with its mbuf: what a socket buffer may hold is this much less than
+/// kern.ipc.maxsockbuf.
+pub const CLUSTER_AND_MBUF: u64 = 2304;
+/// A cluster.
+pub const CLUSTER: u64 = 2048;
+
+/// How the receive buffer grows by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Autosize {
+    /// Once per echoed timestamp: by `inc` bytes when more than 7/8 of the buffer came (9.0 to 11).
+    PerRoundTrip {
+        /// net.inet.tcp.recvbuf_inc.
+        inc: u64,
+    },
+    /// Every half smoothed RTT: by half when more than 3/8 of the buffer came (12 and later).
+    ByHalf,
+}
+
+/// Sysctls and choices of one release.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// Delayed ACKs (net.inet.tcp.delayed_ack).
+    pub delayed_ack: bool,
+    /// Their timer, ms (net.inet.tcp.delacktime).
+    pub delack_ms: u32,
+    /// A segment of more than an MSS (receive aggregation) is acknowledged at once (12 and later).
+    pub aggregates_acked_at_once: bool,
+    /// A window update needs a quarter of the buffer besides two segments (9.2 and later).
+    pub updates_need_a_quarter: bool,
+    /// Reassembly queue limited to the buffer in segments, and one (9.x).
+    pub reassembly_limited: bool,
+    /// Duplicate arrivals are reported (RFC 2883; 12.1 and later).
+    pub dsack: bool,
+    /// Receive-buffer autotuning.
+    pub autosize: Autosize,
+    /// Its limit, bytes (net.inet.tcp.recvbuf_max).
+    pub recvbuf_max: u64,
+    /// Largest socket buffer, bytes (kern.ipc.maxsockbuf).
+    pub maxsockbuf: u64,
+    /// `maxsockbuf` was set, so it does not give way to what the application asks for.
+    pub maxsockbuf_fixed: bool,
+    /// Buffers are rounded up to this MSS less options when the handshake ends (9.x), else to the MSS.
+    pub maxseg_without_options: bool,
+    /// Window scaling and timestamps (net.inet.tcp.rfc1323).
+    pub rfc1323: bool,
+    /// A segment's payload as the receiver rounds it (t_maxseg): option bytes are added back here.
+    pub option_bytes: u64,
+}
+
+/// The receiver of one connection.
+pub struct FreeBsdReceiver {
+    t: Tuning,
+    /// Delayed-ACK timer: true time.
+    delack: Option<Nanos>,
+    advertised_zero: bool,
+    maxseg: u64,
+    /// Autotuning: bytes since, and millisecond time of the ACK that began the interval (0: none).
+    counted: u64,
+    interval_from: u32,
+    /// Smoothed RTT in milliseconds as the handshake measured it.
+    srtt_ms: u32,
+    peer_closed: bool,
+}
+
+impl FreeBsdReceiver {
+    /// A receiver for a release.
+    pub fn new(tuning: Tuning) -> FreeBsdReceiver {
+        FreeBsdReceiver {
+            t: tuning,
+            delack: None,
+            advertised_zero: false,
+            maxseg: 536,
+            counted: 0,
+            interval_from: 0,
+            srtt_ms: 0,
+            peer_closed: false,
+        }
+    }
+
+    /// Space the window field can offer now.
+    #[inline]
+    fn space(&self, r: &ReceiveState) -> u64 {
+        r.free().min(FIELD << r.wscale)
+    }
+
+    /// The window after silly-window avoidance (RFC 9293 section 3.8.6.2.2).
+    #[inline]
+    fn usable(&self, r: &ReceiveState) -> u64 {
+        let space = self.space(r);
+        if space < r.rcvbuf / 4 && space < self.maxseg { 0 } else { space }
+    }
+
+    /// Whether the window has grown enough for an ACK that says only this.
+    fn update_due(&self, r: &ReceiveState) -> bool {
+        let space = self.space(r);
+        let offered = r.offered();
+        if space <= offered || offered >> r.wscale >= space >> r.wscale || self.peer_closed {
+            return false;
+        }
+        let growth = space - offered;
+        let buffer = r.rcvbuf;
+        let large = growth >= 2 * self.maxseg;
+        if self.t.updates_need_a_quarter {
+            large && (growth >= buffer / 4 || space <= buffer / 8 || buffer <= 8 * self.maxseg)
+                || 2 * growth >= buffer
+        } else {
+            large || 2 * growth >= buffer
+        }
+    }
+
+    /// Counts in-order data and grows the buffer when an interval is over.
+    #[inline]
+    fn autosize(&mut self, r: &mut ReceiveState, payload: u32, cx: &Context<'_>) {
+        if !r.rcvbuf_auto {
+            return;
+        }
+        let over = match self.t.autosize {
+            Autosize::PerRoundTrip { .. } => {
+                let since = r.tsecr.wrapping_sub(self.interval_from);
+                self.interval_from != 0 && since > 0 && since < 1000
+            }
+            Autosize::ByHalf => {
+                let now = cx.clock.timestamp_ms(cx.now);
+                self.srtt_ms != 0
+                    && self.interval_from != 0
+                    && now.wrapping_sub(self.interval_from) > self.srtt_ms / 2
+            }
+        };
+        if !over {
+            self.counted += u64::from(payload);
+            return;
+        }
+        let grown = match self.t.autosize {
+            Autosize::PerRoundTrip { inc } if self.counted > r.rcvbuf / 8 * 7 => r.rcvbuf + inc,
+            Autosize::ByHalf if self.counted > r.rcvbuf / 2 / 4 * 3 => r.rcvbuf + r.rcvbuf / 2,
+            _ => r.rcvbuf,
+        };
+        r.rcvbuf = grown.min(self.t.recvbuf_max).max(r.rcvbuf);
+        self.counted = 0;
+        self.interval_from = 0;
+    }
+}
+
+impl Receiver for FreeBsdReceiver {
+    fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
+        let asked = if self.t.maxsockbuf_fixed { 0 } else { r.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
+        let largest = if r.rcvbuf_auto { self.t.maxsockbuf } else { self.t.maxsockbuf.max(asked) };
+        let mut scale = 0;
+        while self.t.rfc1323 && scale < LARGEST_SCALE && FIELD << scale < largest {
+            scale += 1;
+        }
+        (r.rcvbuf.min(FIELD) as u16, scale)
+    }
+
+    fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
+        let options = if r.timestamps && !self.t.maxseg_without_options { self.t.option_bytes } else { 0 };
+        self.maxseg = u64::from(r.payload) + options;
+        r.rcvbuf = r.rcvbuf.next_multiple_of(self.maxseg);
+        if r.timestamps && r.tsecr != 0 {
+            self.srtt_ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr) + 1;
+        }
+    }
+
+    fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
+        self.peer_closed |= arrival.fin;
+        if arrival.fin || !arrival.in_order || arrival.filled_hole {
+            r.ack_now = true;
+            return;
+        }
+        self.autosize(r, arrival.payload, cx);
+        let aggregate = self.t.aggregates_acked_at_once && u64::from(arrival.payload) > self.maxseg;
+        if self.delack.is_some() || self.advertised_zero || !self.t.delayed_ack || aggregate {
+            r.ack_now = true;
+        } else {
+            let wait = (u64::from(self.t.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
+            self.delack = Some(cx.clock.time_of_tick(cx.clock.ticks(cx.now) + wait));
+        }
+    }
+
+    fn accepts_out_of_order(&self, r: &ReceiveState, _seq: u64, _len: u32) -> bool {
+        !self.t.reassembly_limited || u64::from(r.out_of_order_segments) <= r.rcvbuf / self.maxseg + 1
+    }
+
+    fn on_read(&mut self, r: &mut ReceiveState, _bytes: u64, _cx: &mut Context<'_>) {
+        r.ack_now |= self.update_due(r);
+    }
+
+    fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
+        if self.delack.is_some_and(|at| at <= cx.now) {
+            self.delack = None;
+            r.ack_now = true;
+        }
+    }
+
+    #[inline]
+    fn next_timer(&self) -> Option<Nanos> {
+        self.delack
+    }
+
+    #[inline]
+    fn window(&mut self, r: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
+        self.usable(r)
+    }
+
+    #[inline]
+    fn on_ack_sent(&mut self, r: &mut ReceiveState, _pure: bool, cx: &mut Context<'_>) {
+        self.delack = None;
+        self.advertised_zero = r.offered() == 0;
+        if self.interval_from == 0 && r.rcvbuf_auto {
+            self.interval_from = cx.clock.timestamp_ms(cx.now);
+        }
+    }
+
+    fn sends_dsack(&self) -> bool {
+        self.t.dsack
+    }
+}

@@ -1,0 +1,539 @@
+//! FreeBSD's default sender, 9.0 to 15: ACK processing in that system's order, bytes, ticks.
+//!
+//! The order of one ACK: ECN, scoreboard, duplicate ACK logic or recovery, spurious timeout, RTT, timer, window growth,
+//! SND.UNA, output (see [`FreeBsdSender::on_ack`]). [`output`] is what the system calls output, one segment at a time.
+
+mod output;
+mod recovery;
+pub mod rtt;
+pub mod scoreboard;
+pub mod tuning;
+
+use std::collections::VecDeque;
+
+use self::rtt::Rtt;
+use self::scoreboard::Scoreboard;
+use self::tuning::{DuplicateRule, Tuning};
+use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transmit};
+use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, SSTHRESH_INFINITE, Signal};
+use crate::clock::{HostClock, Nanos};
+use crate::event::EventKind;
+
+/// Duplicate ACKs that start fast recovery (RFC 5681 section 3.2).
+const DUPLICATE_THRESHOLD: u32 = 3;
+
+/// The sender of one connection.
+pub struct FreeBsdSender {
+    t: Tuning,
+    cc: Box<dyn CongestionControl>,
+    v: CcVar,
+    rtt: Rtt,
+    board: Scoreboard,
+    /// Duplicate ACKs in a row.
+    dupacks: u32,
+    /// Segments limited transmit has sent since the first of them.
+    limited: u32,
+    /// New data sent in recovery is counted from here.
+    new_data_from: u64,
+    prr: Prr,
+    /// Retransmission timer: true time.
+    rexmt: Option<Nanos>,
+    /// Persist timer: true time.
+    persist: Option<Nanos>,
+    /// A probe of a closed window is to be sent.
+    probe: bool,
+    /// A segment timed for its RTT, where timestamps are off: (tick it was sent, its end).
+    timed: Option<(u64, u64)>,
+    undo: Option<Undo>,
+    /// After a timeout, until everything sent before it is acknowledged.
+    lost_until: u64,
+    /// The next new segment carries CWR.
+    cwr: bool,
+    /// Transmissions decided on already.
+    queue: VecDeque<Transmit>,
+    /// Output is due.
+    due: bool,
+    /// What output saw of the application's data when it last had nothing to send: (end, FIN asked for).
+    seen: (u64, bool),
+    limit: Limit,
+    last: Option<Transmit>,
+    tick: Tick,
+    timeouts: u64,
+    recoveries: u64,
+    gave_up: bool,
+}
+
+/// Proportional rate reduction (RFC 6937): bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prr {
+    delivered: u64,
+    out: u64,
+    /// Flight when recovery began.
+    recover_fs: u64,
+}
+
+/// What a spurious timeout is undone with.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    cwnd: u64,
+    ssthresh: u64,
+    recover: u64,
+    fast_recovery: bool,
+    cong_recovery: bool,
+    /// By time: an ACK before this tick shows that the timeout was spurious.
+    before_tick: u64,
+    /// By timestamp: an echo older than this shows it.
+    timestamp: u32,
+}
+
+/// The tick at hand, so that the clock is divided down once a tick and not once an ACK.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tick {
+    number: u64,
+    start: Nanos,
+    end: Nanos,
+}
+
+impl FreeBsdSender {
+    /// A sender for a release, with congestion control `name` (which the release has).
+    ///
+    /// # Panics
+    /// If the release has no such congestion control; [`crate::profile::Profile::sender`] is called with checked names.
+    pub fn new(tuning: Tuning, name: &str, random: u64) -> FreeBsdSender {
+        let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
+        let v = CcVar {
+            cwnd: 0,
+            ssthresh: SSTHRESH_INFINITE,
+            maxseg: 0,
+            mss: 0,
+            snd_wnd: 0,
+            snd_scale: 0,
+            bytes_acked: 0,
+            bytes_this_ack: 0,
+            nsegs: 1,
+            cwnd_limited: false,
+            abc_sent_a_window: false,
+            fast_recovery: false,
+            cong_recovery: false,
+            curack: 0,
+            una: 0,
+            nxt: 0,
+            max: 0,
+            recover: 0,
+            pipe: 0,
+            rxtshift: 0,
+            srtt: 0,
+            rtt_updates: 0,
+            ticks: 0,
+            micros: 0,
+            hz: 1000,
+            delay_rtt: 0,
+            new_measurement: false,
+            tuning: tuning.cc,
+        };
+        FreeBsdSender {
+            cc,
+            v,
+            rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
+            board: Scoreboard::new(tuning.sack_maxholes),
+            dupacks: 0,
+            limited: 0,
+            new_data_from: 0,
+            prr: Prr::default(),
+            rexmt: None,
+            persist: None,
+            probe: false,
+            timed: None,
+            undo: None,
+            lost_until: 0,
+            cwr: false,
+            queue: VecDeque::new(),
+            due: false,
+            seen: (0, false),
+            limit: Limit::App,
+            last: None,
+            tick: Tick::default(),
+            timeouts: 0,
+            recoveries: 0,
+            gave_up: false,
+            t: tuning,
+        }
+    }
+
+    /// Brings the tick counter up to `now`.
+    #[inline]
+    fn see_time(&mut self, now: Nanos, clock: &HostClock) {
+        if now >= self.tick.end || now < self.tick.start {
+            let number = clock.ticks(now);
+            self.tick =
+                Tick { number, start: clock.time_of_tick(number), end: clock.time_of_tick(number + 1) };
+            self.v.ticks = number;
+        }
+        self.v.micros = clock.micros(now);
+    }
+
+    #[inline]
+    fn see_state(&mut self, s: &SendState) {
+        self.v.una = s.una;
+        self.v.nxt = s.nxt;
+        self.v.max = s.max;
+    }
+
+    #[inline]
+    fn start_rexmt(&mut self, clock: &HostClock) {
+        self.rexmt = Some(clock.time_of_tick(self.tick.number + u64::from(self.rtt.rto)));
+    }
+
+    /// Passes an ACK to the congestion control.
+    #[inline]
+    fn ack_received(&mut self, kind: AckKind) {
+        if kind == AckKind::New {
+            let cap =
+                if self.t.abc_capped_in_avoidance { Some(self.t.cc.abc_l_var * self.v.mss) } else { None };
+            self.v.count_ack(cap);
+        } else {
+            self.v.cwnd_limited = self.v.cwnd <= self.v.snd_wnd;
+        }
+        if self.t.newcwv && self.v.cwnd >= 2 * (self.v.max - self.v.una) {
+            self.v.cwnd_limited = false;
+        }
+        self.cc.ack_received(&mut self.v, kind);
+    }
+
+    /// An echo of congestion experienced: at most one reaction a window.
+    fn on_ecn_echo(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let answered = self.t.ecn_recovery_by_prr && ack.ack >= self.v.recover;
+        if self.v.cong_recovery && !answered {
+            return;
+        }
+        self.v.cong_recovery = false;
+        self.v.recover = s.max + u64::from(self.t.ecn_recovery_by_prr);
+        self.cwr = true;
+        self.cc.cong_signal(&mut self.v, Signal::Ecn);
+        cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
+    }
+
+    /// An ACK that does not advance.
+    fn on_old_ack(
+        &mut self,
+        s: &mut SendState,
+        ack: &Ack<'_>,
+        has_sack: bool,
+        new_sack: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let same_window = s.wnd == ack.previous_wnd;
+        // A window update lets output try again, whatever else this ACK is.
+        self.due |= !same_window;
+        let reports = match self.t.duplicates {
+            DuplicateRule::SameWindow => same_window,
+            _ => same_window || s.sack,
+        };
+        if ack.payload != 0 || !reports || ack.fin {
+            if self.t.duplicates == DuplicateRule::SameWindow {
+                self.dupacks = 0;
+            }
+            return;
+        }
+        if self.rexmt.is_none() || ack.ack != s.una {
+            self.dupacks = 0;
+            return;
+        }
+        let in_sack_recovery = s.sack && (has_sack || !self.board.is_empty());
+        if self.t.duplicates != DuplicateRule::SameWindow && in_sack_recovery && !new_sack {
+            return;
+        }
+        self.dupacks += 1;
+        if self.dupacks > DUPLICATE_THRESHOLD || self.v.fast_recovery {
+            self.ack_received(AckKind::Duplicate);
+            self.duplicate_in_recovery(s, in_sack_recovery);
+            self.due = true;
+        } else if self.dupacks == DUPLICATE_THRESHOLD || self.bytes_show_loss() {
+            if !s.sack && ack.ack <= self.v.recover {
+                self.dupacks = 0;
+                return;
+            }
+            self.enter_recovery(s, ack, cx);
+        } else if self.t.rfc3042 {
+            self.ack_received(AckKind::Duplicate);
+            self.limited_transmit(s, cx);
+        }
+    }
+
+    /// RFC 6675's byte rule: more than two segments are SACKed (15).
+    #[inline]
+    fn bytes_show_loss(&self) -> bool {
+        self.t.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.v.mss
+    }
+
+    /// Whether the last timeout turns out spurious with this ACK.
+    fn undo_if_spurious(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let Some(undo) = self.undo else { return };
+        if self.rtt.shift != 1 {
+            return;
+        }
+        let spurious = match ack.tsecr {
+            Some(echo) if self.t.undo_by_timestamp => wire::seq::before(echo, undo.timestamp),
+            _ => self.tick.number < undo.before_tick,
+        };
+        if !spurious {
+            return;
+        }
+        self.undo = None;
+        self.v.cwnd = undo.cwnd;
+        self.v.ssthresh = undo.ssthresh;
+        self.v.recover = undo.recover;
+        self.v.fast_recovery |= undo.fast_recovery;
+        self.v.cong_recovery |= undo.cong_recovery;
+        s.nxt = s.max;
+        self.lost_until = 0;
+        self.see_state(s);
+        self.cc.cong_signal(&mut self.v, Signal::TimeoutUndone);
+        cx.events.push(EventKind::Undo, s.offset(s.una), self.v.cwnd as i64);
+    }
+
+    /// Takes an RTT sample from the timestamp echo, or from the timed segment.
+    #[inline]
+    fn sample_rtt(&mut self, ack: &Ack<'_>, cx: &Context<'_>) {
+        let ticks = match ack.tsecr {
+            Some(echo) if echo != 0 => {
+                let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(echo);
+                if self.v.hz == 1000 { ms } else { (u64::from(ms) * u64::from(self.v.hz) / 1000) as u32 }
+            }
+            _ => match self.timed {
+                Some((sent, end)) if ack.ack > end => {
+                    self.timed = None;
+                    (self.tick.number - sent) as u32
+                }
+                _ => return,
+            },
+        };
+        self.rtt.sample(ticks + 1);
+        self.v.srtt = self.rtt.srtt as u32;
+        self.v.rtt_updates = self.rtt.updates;
+    }
+
+    /// The retransmission timer has fired (RFC 6298 section 5.4 onwards).
+    fn on_timeout(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        self.rexmt = None;
+        let keep = self.t.timeout_keeps_scoreboard && self.rtt.shift == 0;
+        if keep {
+            self.board.resend_all();
+        } else {
+            self.board.clear();
+        }
+        self.rtt.shift += 1;
+        if self.rtt.shift > rtt::MAX_SHIFT {
+            self.gave_up = true;
+            return;
+        }
+        self.timeouts += 1;
+        cx.events.push(EventKind::Rto, s.offset(s.una), i64::from(self.rtt.shift));
+        if self.v.fast_recovery {
+            cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.mss as i64);
+        }
+        self.undo = (self.rtt.shift == 1).then(|| Undo {
+            cwnd: self.v.cwnd,
+            ssthresh: self.v.ssthresh,
+            recover: self.v.recover,
+            fast_recovery: self.v.fast_recovery,
+            cong_recovery: self.v.cong_recovery,
+            before_tick: self.tick.number + self.rtt.half(),
+            timestamp: cx.clock.timestamp_ms(cx.now),
+        });
+        self.rtt.back_off();
+        if self.t.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
+            self.rtt.forget();
+        }
+        self.v.pipe = self.pipe(s);
+        s.nxt = s.una;
+        self.v.recover = s.max;
+        self.lost_until = s.max;
+        self.timed = None;
+        self.dupacks = 0;
+        self.v.bytes_acked = 0;
+        self.v.fast_recovery = false;
+        self.v.cong_recovery = false;
+        self.v.rxtshift = self.rtt.shift;
+        self.v.snd_wnd = s.wnd;
+        self.see_state(s);
+        if !self.t.cc.module_handles_rto {
+            let unit = self.v.mss;
+            self.v.ssthresh = (s.wnd.min(self.v.cwnd) / 2 / unit).max(2) * unit;
+            self.v.cwnd = unit;
+        }
+        self.cwr = s.ecn;
+        self.cc.cong_signal(&mut self.v, Signal::Timeout);
+        self.due = true;
+    }
+
+    /// Bytes in flight by RFC 6675, as far as the release counts them.
+    #[inline]
+    fn pipe(&self, s: &SendState) -> u64 {
+        (s.max - s.una + self.board.rexmit).saturating_sub(self.board.sacked + self.board.lost)
+    }
+}
+
+impl Sender for FreeBsdSender {
+    fn on_established(
+        &mut self,
+        s: &mut SendState,
+        rtt: Option<Nanos>,
+        syn_retransmitted: bool,
+        cx: &mut Context<'_>,
+    ) {
+        self.see_time(cx.now, cx.clock);
+        self.v.hz = cx.clock.hz();
+        self.rtt = Rtt::new(cx.clock.hz(), self.t.rexmit_min_ms, self.t.rexmit_slop_ms);
+        if let Some(rtt) = rtt {
+            let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
+            self.rtt.sample(ticks as u32 + 1);
+        }
+        self.v.mss = u64::from(s.payload);
+        self.v.maxseg = u64::from(if self.t.maxseg_without_options { s.payload } else { s.mss });
+        self.v.snd_scale = s.wscale;
+        self.v.srtt = self.rtt.srtt as u32;
+        self.v.rtt_updates = self.rtt.updates;
+        self.v.recover = s.una;
+        self.v.cwnd = if syn_retransmitted { self.v.mss } else { self.t.initial_window.bytes(self.v.mss) };
+        self.see_state(s);
+        self.cc.conn_init(&mut self.v);
+        self.due = true;
+    }
+
+    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        self.see_time(cx.now, cx.clock);
+        self.see_state(s);
+        self.v.snd_wnd = ack.previous_wnd;
+        self.v.curack = ack.ack;
+        self.v.nsegs = u64::from(ack.frames);
+        self.v.bytes_this_ack = ack.ack.saturating_sub(s.una);
+        if ack.ece {
+            self.on_ecn_echo(s, ack, cx);
+        }
+        let has_sack = s.sack && (!ack.sack.is_empty() || ack.dsack.is_some());
+        let mut new_sack = false;
+        if has_sack || !self.board.is_empty() {
+            new_sack = self.board.update(s.una, ack.ack, ack.sack);
+        } else {
+            self.board.sacked = 0;
+            self.board.delivered = 0;
+        }
+        if new_sack && self.t.lost_retransmission_detection {
+            self.detect_lost_retransmission(s);
+        }
+        if ack.ack <= s.una {
+            self.on_old_ack(s, ack, has_sack, new_sack, cx);
+            return;
+        }
+        if self.v.in_recovery() {
+            self.advance_in_recovery(s, ack, has_sack, cx);
+        }
+        self.dupacks = 0;
+        self.undo_if_spurious(s, ack, cx);
+        self.sample_rtt(ack, cx);
+        self.v.rxtshift = self.rtt.shift;
+        if ack.ack == s.max {
+            self.rexmt = None;
+        } else if self.persist.is_none() {
+            self.start_rexmt(cx.clock);
+        }
+        self.ack_received(AckKind::New);
+        self.finish_advance(s, ack, cx);
+        self.due = true;
+    }
+
+    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        self.see_time(cx.now, cx.clock);
+        if self.rexmt.is_some_and(|at| at <= cx.now) {
+            self.on_timeout(s, cx);
+        }
+        if self.persist.is_some_and(|at| at <= cx.now) {
+            self.start_persist(cx);
+            self.probe = true;
+            self.due = true;
+        }
+    }
+
+    #[inline]
+    fn next_timer(&self) -> Option<Nanos> {
+        match (self.rexmt, self.persist) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+        if let Some(transmit) = self.queue.pop_front() {
+            self.last = Some(transmit);
+            return Poll::Send(transmit);
+        }
+        if !self.due && self.seen == (s.end, s.fin) {
+            return Poll::Wait(self.limit);
+        }
+        self.see_time(cx.now, cx.clock);
+        match self.output(s, cx) {
+            Some(transmit) => {
+                self.last = Some(transmit);
+                Poll::Send(transmit)
+            }
+            None => {
+                self.due = false;
+                self.seen = (s.end, s.fin);
+                self.limit = self.what_limits(s);
+                Poll::Wait(self.limit)
+            }
+        }
+    }
+
+    /// ENOBUFS: one segment of window, and the refused data is next again. ssthresh stays.
+    fn on_tx_dropped(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        let Some(refused) = self.last.take() else { return };
+        self.see_time(cx.now, cx.clock);
+        if self.v.fast_recovery && refused.retransmission && refused.seq < s.nxt {
+            self.board.unsent(refused.seq, u64::from(refused.len));
+        } else if s.nxt == refused.seq + u64::from(refused.len) + u64::from(refused.fin) {
+            s.nxt = refused.seq;
+        }
+        if self.rexmt.is_none() && self.persist.is_none() {
+            self.start_rexmt(cx.clock);
+        }
+        self.v.cwnd = self.v.mss;
+        self.due = false;
+        self.queue.clear();
+        self.seen = (s.end, s.fin);
+        self.limit = Limit::Cwnd;
+        cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
+    }
+
+    fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+
+    fn metrics(&self, s: &SendState) -> Metrics {
+        let phase = if self.v.fast_recovery {
+            Phase::Recovery
+        } else if s.una < self.lost_until {
+            Phase::Loss
+        } else if self.v.cong_recovery {
+            Phase::Cwr
+        } else if self.v.cwnd <= self.v.ssthresh {
+            Phase::SlowStart
+        } else {
+            Phase::Avoidance
+        };
+        Metrics {
+            cwnd: self.v.cwnd,
+            ssthresh: (self.v.ssthresh != SSTHRESH_INFINITE).then_some(self.v.ssthresh),
+            srtt: self.rtt.srtt_ns(),
+            rttvar: self.rtt.rttvar_ns(),
+            rto: self.rtt.rto_ns(),
+            inflight: s.outstanding(),
+            pacing_bps: None,
+            phase,
+            timeouts: self.timeouts,
+            recoveries: self.recoveries,
+        }
+    }
+}

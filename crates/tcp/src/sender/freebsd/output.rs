@@ -1,0 +1,228 @@
+//! FreeBSD's output decision: which segment may leave now, one at a time.
+
+use super::tuning::Recovery;
+use super::{Context, FreeBsdSender, Limit, SendState, Transmit};
+
+impl FreeBsdSender {
+    /// Decides on transmissions until there is none and queues them: for windows that hold only for this call.
+    pub(super) fn output_all(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        while let Some(transmit) = self.output(s, cx) {
+            self.queue.push_back(transmit);
+        }
+    }
+
+    /// Decides on one transmission and queues it.
+    pub(super) fn output_first(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        if let Some(transmit) = self.output(s, cx) {
+            self.queue.push_back(transmit);
+        }
+    }
+
+    /// The next segment, accounted for as sent; None: nothing may leave.
+    pub(super) fn output(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
+        if s.nxt < s.max && s.sack {
+            s.nxt = self.board.skip_sacked(s.nxt);
+        }
+        let idle = s.max == s.una;
+        if idle {
+            self.restart_after_idle(s, cx);
+        }
+        let mut window = s.wnd.min(self.v.cwnd);
+        let probing = std::mem::take(&mut self.probe) && window == 0;
+        if probing {
+            window = 1;
+        }
+        if let Some((seq, len)) = self.hole_to_send(s, window) {
+            return Some(self.send_hole(s, seq, len, cx));
+        }
+        let buffered = s.end.saturating_sub(s.una);
+        let offset = s.nxt - s.una;
+        let room = self.room_for_new_data(s, window, buffered, offset);
+        if room < 0 && window == 0 && offset < buffered {
+            // The window closed: nothing is outstanding as far as the timer is concerned, probes take over.
+            self.rexmt = None;
+            self.rtt.shift = 0;
+            s.nxt = s.una;
+            if self.persist.is_none() {
+                self.start_persist(cx);
+            }
+        }
+        let len = room.max(0) as u64;
+        self.autosize(s, window, buffered);
+        if !probing && !self.worth_sending(s, len, offset + len >= buffered && idle) {
+            self.mind_timers(s, buffered, cx);
+            return None;
+        }
+        Some(self.send(s, len, probing, cx))
+    }
+
+    /// First byte and length of the retransmission that fills a hole, in SACK recovery.
+    #[inline]
+    fn hole_to_send(&mut self, s: &SendState, window: u64) -> Option<(u64, u64)> {
+        if !self.v.fast_recovery || !s.sack {
+            return None;
+        }
+        let budget = if self.t.recovery == Recovery::Prr15 {
+            window.saturating_sub(self.pipe(s))
+        } else {
+            window.saturating_sub(self.board.rexmit)
+        };
+        let recover = self.v.recover;
+        let hole = self.board.next_hole()?;
+        if hole.rxmit >= recover || budget == 0 {
+            return None;
+        }
+        let len = (hole.end.min(recover) - hole.rxmit).min(budget);
+        Some((hole.rxmit, len))
+    }
+
+    /// How much new (or, after a timeout, old) data fits, in bytes; negative when more is out than the window holds.
+    #[inline]
+    fn room_for_new_data(&self, s: &SendState, window: u64, buffered: u64, offset: u64) -> i64 {
+        let in_sack_recovery = self.v.fast_recovery && s.sack;
+        if in_sack_recovery && self.t.recovery == Recovery::Prr15 {
+            let used = self.pipe(s);
+            let room = window as i64 - used as i64;
+            return room.min(buffered.min(s.wnd) as i64 - offset as i64);
+        }
+        if in_sack_recovery && self.board.rexmit > 0 {
+            let fits = buffered.min(s.wnd) as i64 - offset as i64;
+            if fits <= 0 {
+                return fits;
+            }
+            let spent = s.nxt.saturating_sub(self.new_data_from) + self.board.rexmit;
+            return fits.min(self.v.cwnd.saturating_sub(spent) as i64);
+        }
+        buffered.min(window) as i64 - offset as i64
+    }
+
+    /// Silly-window avoidance and Nagle's algorithm (RFC 9293 section 3.8.6.2.1, RFC 896).
+    #[inline]
+    fn worth_sending(&self, s: &SendState, len: u64, last_and_idle: bool) -> bool {
+        if len == 0 {
+            // A FIN leaves by itself when all data has.
+            return s.fin && s.nxt == s.end && (s.max <= s.end || s.nxt == s.una);
+        }
+        len >= self.v.maxseg
+            || (last_and_idle && !s.app_blocked)
+            || (s.max_wnd > 0 && len >= s.max_wnd / 2)
+            || s.nxt < s.max
+            || (s.fin && s.nxt + len == s.end)
+    }
+
+    fn send_hole(&mut self, s: &mut SendState, seq: u64, len: u64, cx: &mut Context<'_>) -> Transmit {
+        let segments = if self.t.sack_tso && s.tso { u64::from(s.tso_max / s.payload) } else { 1 };
+        let len = len.min(segments * u64::from(s.payload));
+        self.board.sent(len, s.max);
+        self.prr.out += len;
+        s.retransmits += len.div_ceil(u64::from(s.payload));
+        if self.rexmt.is_none() {
+            self.start_rexmt(cx.clock);
+        }
+        let end = seq + len;
+        Transmit {
+            seq,
+            len: len as u32,
+            fin: s.fin && end == s.end,
+            push: end == s.end,
+            retransmission: true,
+            cwr: false,
+        }
+    }
+
+    fn send(&mut self, s: &mut SendState, len: u64, probing: bool, cx: &mut Context<'_>) -> Transmit {
+        let seq = s.nxt;
+        let payload = u64::from(s.payload);
+        let len = if len <= payload {
+            len
+        } else if s.tso && self.t.tso && !self.cc.wants_packet_rtt() {
+            let most = len.min(u64::from(s.tso_max));
+            // Whole segments, unless the rest of the buffer fits.
+            if seq + most < s.end { most - most % payload } else { most }
+        } else {
+            payload
+        };
+        let end = seq + len;
+        let fin = s.fin && end == s.end && !probing;
+        let retransmission = seq < s.max && len > 0;
+        if retransmission {
+            s.retransmits += if len <= payload { 1 } else { len.div_ceil(payload) };
+        }
+        let cwr = !retransmission && len > 0 && std::mem::take(&mut self.cwr);
+        let next = end + u64::from(fin);
+        if probing {
+            s.max = s.max.max(next);
+        } else {
+            s.nxt = next;
+            if next > s.max {
+                s.max = next;
+                if !s.timestamps && self.timed.is_none() {
+                    self.timed = Some((self.tick.number, seq));
+                }
+            }
+            if self.v.fast_recovery {
+                self.prr.out += len;
+            }
+            if self.rexmt.is_none() {
+                if self.persist.take().is_some() {
+                    self.rtt.shift = 0;
+                }
+                self.start_rexmt(cx.clock);
+            }
+        }
+        Transmit { seq, len: len as u32, fin, push: end == s.end && len > 0, retransmission, cwr }
+    }
+
+    /// After nothing was received for a retransmission timeout, the window starts again (RFC 5681 section 4.1).
+    fn restart_after_idle(&mut self, s: &SendState, cx: &Context<'_>) {
+        let since = |then| self.tick.number.saturating_sub(cx.clock.ticks(then));
+        let rto = u64::from(self.rtt.rto);
+        if since(s.last_received) >= rto && (!self.t.idle_counts_sending || since(s.last_sent) >= rto) {
+            self.see_state(s);
+            self.cc.after_idle(&mut self.v);
+        }
+    }
+
+    /// Grows the send buffer while it, and not a window, would limit (tcp(4), net.inet.tcp.sendbuf_auto).
+    #[inline]
+    fn autosize(&self, s: &mut SendState, window: u64, buffered: u64) {
+        if s.sndbuf_auto
+            && s.wnd / 4 * 5 >= s.sndbuf
+            && buffered >= s.sndbuf / 8 * 7
+            && buffered < self.t.sendbuf_max
+            && window >= buffered.saturating_sub(s.nxt - s.una)
+        {
+            s.sndbuf = (s.sndbuf + self.t.sendbuf_inc).min(self.t.sendbuf_max);
+        }
+    }
+
+    /// Nothing leaves: what is outstanding must be timed, and what cannot leave must be probed for.
+    fn mind_timers(&mut self, s: &SendState, buffered: u64, cx: &mut Context<'_>) {
+        if self.rexmt.is_some() || self.persist.is_some() {
+            return;
+        }
+        if s.sack && s.max > s.una {
+            self.start_rexmt(cx.clock);
+        } else if buffered > 0 && s.nxt < s.end {
+            self.rtt.shift = 0;
+            self.start_persist(cx);
+        }
+    }
+
+    pub(super) fn start_persist(&mut self, cx: &Context<'_>) {
+        let wait = self.rtt.persist();
+        self.persist = Some(cx.clock.time_of_tick(self.tick.number + u64::from(wait)));
+    }
+
+    /// What keeps the sender from sending more.
+    #[inline]
+    pub(super) fn what_limits(&self, s: &SendState) -> Limit {
+        if s.nxt >= s.end {
+            if s.app_blocked { Limit::SendBuffer } else { Limit::App }
+        } else if self.v.cwnd <= s.wnd || self.v.fast_recovery {
+            Limit::Cwnd
+        } else {
+            Limit::Rwnd
+        }
+    }
+}

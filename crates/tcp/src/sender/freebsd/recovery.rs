@@ -1,0 +1,254 @@
+//! Fast retransmit and fast recovery of FreeBSD's default sender, by release.
+
+use super::tuning::Recovery;
+use super::{Ack, AckKind, Context, EventKind, FreeBsdSender, Prr, SendState, Signal};
+
+impl FreeBsdSender {
+    /// PRR governs this connection's recovery.
+    #[inline]
+    fn by_prr(&self, sack: bool) -> bool {
+        self.t.do_prr && sack && self.t.recovery != Recovery::FromOneSegment
+    }
+
+    /// The threshold of duplicates was reached (RFC 5681 section 3.2, RFC 6675 section 5).
+    pub(super) fn enter_recovery(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        self.recoveries += 1;
+        cx.events.push(EventKind::RecoveryIn, s.offset(s.una), self.v.cwnd as i64);
+        self.signal_duplicates(s);
+        self.ack_received(AckKind::Duplicate);
+        self.rexmt = None;
+        self.timed = None;
+        let mss = self.v.mss;
+        if !s.sack {
+            let next = s.nxt;
+            s.nxt = ack.ack;
+            self.v.cwnd = mss;
+            self.output_all(s, cx);
+            self.v.cwnd = self.v.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited));
+            s.nxt = s.nxt.max(next);
+            return;
+        }
+        if self.t.recovery == Recovery::Prr15 {
+            self.enter_prr15(s, ack, cx);
+            return;
+        }
+        if self.by_prr(true) {
+            let recover_fs = (s.nxt - s.una).max(1);
+            self.prr = Prr { delivered: self.board.sacked, out: 0, recover_fs };
+            self.v.recover = s.nxt;
+        }
+        self.new_data_from = s.nxt;
+        self.v.cwnd = mss;
+        self.due = true;
+    }
+
+    fn signal_duplicates(&mut self, s: &SendState) {
+        if !self.v.fast_recovery {
+            self.v.recover = s.max;
+            self.cwr |= s.ecn;
+        }
+        self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
+    }
+
+    /// Entry in 15: exactly one retransmission, then the window stands at ssthresh.
+    fn enter_prr15(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let mss = self.v.mss;
+        let delivered = (s.max - ack.ack).min(u64::from(self.limited + 1) * mss);
+        let recover_fs = (s.nxt - s.una).max(1);
+        self.prr = Prr { delivered, out: 0, recover_fs };
+        self.board.resend_all();
+        self.board.judge_lost(s.una, mss);
+        s.nxt = s.max;
+        self.new_data_from = s.nxt;
+        self.v.cwnd = self.pipe(s) + mss;
+        self.output_first(s, cx);
+        self.v.cwnd = self.v.ssthresh;
+    }
+
+    /// A duplicate ACK in recovery; output follows.
+    pub(super) fn duplicate_in_recovery(&mut self, s: &mut SendState, in_sack_recovery: bool) {
+        let mss = self.v.mss;
+        if self.v.fast_recovery && self.by_prr(s.sack) {
+            self.prr_ack(s, false);
+        } else if self.v.fast_recovery && in_sack_recovery {
+            if self.flight_in_recovery(s) < self.v.ssthresh {
+                self.v.cwnd = (self.v.cwnd + mss).min(self.v.ssthresh);
+            }
+        } else {
+            self.v.cwnd += mss;
+        }
+    }
+
+    /// Flight as recovery judges it: what is above the highest SACKed byte, and what was sent again; or the pipe.
+    fn flight_in_recovery(&mut self, s: &SendState) -> u64 {
+        if self.t.recovery == Recovery::Prr15 {
+            self.board.judge_lost(s.una, self.v.mss);
+            self.pipe(s)
+        } else if self.t.rfc6675_pipe {
+            self.pipe(s)
+        } else {
+            s.nxt.saturating_sub(self.board.fack) + self.board.rexmit
+        }
+    }
+
+    /// Proportional rate reduction for one ACK (RFC 6937 section 3). `partial`: it advances.
+    fn prr_ack(&mut self, s: &SendState, partial: bool) {
+        let mss = self.v.mss;
+        let delivered = self.board.delivered;
+        let lost_before = self.board.lost;
+        let pipe = self.flight_in_recovery(s);
+        let ssthresh = self.v.ssthresh;
+        let out = match self.t.recovery {
+            Recovery::Prr15 => self.prr.out,
+            _ => s.nxt.saturating_sub(self.v.recover) + self.board.rexmit,
+        };
+        self.prr.delivered += delivered;
+        let send = if pipe >= ssthresh {
+            let share = (u128::from(self.prr.delivered) * u128::from(ssthresh))
+                .div_ceil(u128::from(self.prr.recover_fs.max(1)));
+            let rounding = if self.t.recovery == Recovery::Prr15 { mss - 1 } else { 0 };
+            (share as u64 + rounding).saturating_sub(out)
+        } else {
+            let room = self.prr.delivered.saturating_sub(out);
+            let new_loss = self.t.recovery == Recovery::Prr15 && self.board.lost > lost_before;
+            let limit = if self.t.prr_conservative || delivered == 0 || new_loss {
+                room
+            } else {
+                room.max(delivered) + mss
+            };
+            (ssthresh - pipe).min(limit)
+        };
+        let send = send / mss * mss;
+        let window = if self.v.fast_recovery && self.t.recovery == Recovery::Prr13 {
+            s.nxt.saturating_sub(self.v.recover) + self.board.rexmit + send
+        } else if partial && !self.v.fast_recovery {
+            pipe.saturating_sub(delivered) + send
+        } else {
+            pipe.saturating_sub(if partial { delivered } else { 0 }) + send
+        };
+        self.v.cwnd = window.max(mss);
+    }
+
+    /// An advancing ACK during either kind of recovery, before SND.UNA moves.
+    pub(super) fn advance_in_recovery(
+        &mut self,
+        s: &mut SendState,
+        ack: &Ack<'_>,
+        has_sack: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let complete = ack.ack >= self.v.recover;
+        if complete {
+            if !self.t.post_recovery_last && (self.v.fast_recovery || self.t.ecn_recovery_by_prr) {
+                self.post_recovery(s, ack);
+            }
+            return;
+        }
+        if !self.v.fast_recovery {
+            if self.t.ecn_recovery_by_prr && self.t.do_prr {
+                self.board.delivered = self.v.bytes_this_ack;
+                self.board.fack = ack.ack;
+                self.prr_ack(s, true);
+            }
+            return;
+        }
+        self.rexmt = None;
+        self.timed = None;
+        if !s.sack {
+            self.newreno_partial_ack(s, ack, cx);
+        } else if self.by_prr(true) && has_sack {
+            self.prr_ack(s, true);
+        } else {
+            let segments = if self.v.bytes_this_ack >= 2 * self.v.mss { 2 } else { 1 };
+            let sent = self.board.rexmit + s.nxt.saturating_sub(self.new_data_from);
+            self.v.cwnd = (sent + segments * self.v.mss).min(self.v.ssthresh);
+            if self.t.recovery == Recovery::Prr15 {
+                self.rescue(s, ack);
+            }
+        }
+    }
+
+    /// RFC 6582 section 3.2: one segment again, the window deflated by what was acknowledged.
+    fn newreno_partial_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let mss = self.v.mss;
+        let (window, next) = (self.v.cwnd, s.nxt);
+        let acked = self.v.bytes_this_ack;
+        s.nxt = ack.ack;
+        self.v.cwnd = mss + acked;
+        self.output_all(s, cx);
+        self.v.cwnd = window.saturating_sub(acked) + mss;
+        s.nxt = s.nxt.max(next);
+    }
+
+    /// No hole is left although recovery is not over: the last segment below the recovery point goes again (15).
+    fn rescue(&mut self, s: &SendState, ack: &Ack<'_>) {
+        if self.t.rfc6675_pipe && self.board.is_empty() && self.v.recover == s.max && self.board.delivered > 0
+        {
+            let start = self.v.recover.saturating_sub(self.v.mss).max(ack.ack);
+            self.board.add_rescue(start, self.v.recover);
+        }
+    }
+
+    /// A retransmission was lost as well: everything so lost goes again, after another reduction (15).
+    pub(super) fn detect_lost_retransmission(&mut self, s: &SendState) {
+        if !self.v.fast_recovery || self.board.fack <= self.v.recover || !self.board.lost_retransmission() {
+            return;
+        }
+        self.board.resend_lost();
+        self.v.cwnd = self.v.ssthresh;
+        self.v.fast_recovery = false;
+        self.v.cong_recovery = false;
+        self.signal_duplicates(s);
+        self.v.cwnd = self.v.mss;
+        self.prr.recover_fs = (s.max - s.una).saturating_sub(self.prr.recover_fs).max(1);
+    }
+
+    fn post_recovery(&mut self, s: &SendState, ack: &Ack<'_>) {
+        self.v.pipe = if self.t.rfc6675_pipe { self.pipe(s) } else { s.max - ack.ack };
+        self.cc.post_recovery(&mut self.v);
+        self.v.bytes_acked = 0;
+        self.prr = Prr::default();
+    }
+
+    /// SND.UNA moves, and a recovery that is acknowledged to its end is over.
+    #[inline]
+    pub(super) fn finish_advance(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let over = self.v.in_recovery() && ack.ack >= self.v.recover;
+        s.una = ack.ack;
+        s.nxt = s.nxt.max(s.una);
+        if over {
+            if self.t.post_recovery_last {
+                self.post_recovery(s, ack);
+            }
+            if self.v.fast_recovery {
+                cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.cwnd as i64);
+            }
+            self.v.fast_recovery = false;
+            self.v.cong_recovery = false;
+        }
+        if s.sack && s.una > self.v.recover {
+            self.v.recover = s.una;
+        }
+    }
+
+    /// The first and second duplicate ACK let one new segment each leave (RFC 3042).
+    pub(super) fn limited_transmit(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        let mss = self.v.mss;
+        if self.dupacks == 1 {
+            self.limited = 0;
+        }
+        let (window, max) = (self.v.cwnd, s.max);
+        let extra = u64::from(self.dupacks.saturating_sub(self.limited)) * mss;
+        self.v.cwnd = s.nxt - s.una + extra;
+        if s.end > s.nxt {
+            self.output_all(s, cx);
+        }
+        let sent = s.max - max;
+        if sent > mss {
+            self.limited = 2;
+        } else if sent > 0 {
+            self.limited += 1;
+        }
+        self.v.cwnd = window;
+    }
+}

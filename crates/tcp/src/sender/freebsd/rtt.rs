@@ -1,0 +1,136 @@
+//! FreeBSD's retransmission timeout: smoothed RTT and variation in ticks with fractional bits, slop after the backoff.
+
+/// Fractional bits of the smoothed RTT.
+const SRTT_SHIFT: u32 = 5;
+/// Fractional bits of the variation.
+const VAR_SHIFT: u32 = 4;
+/// Fractional bits both are brought to when combined.
+const DELTA_SHIFT: u32 = 2;
+/// Multipliers of the timeout after 0, 1, 2 … timeouts in a row.
+const BACKOFF: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512, 512, 512];
+/// Timeouts in a row after which the connection fails (TCP_MAXRXTSHIFT).
+pub const MAX_SHIFT: u32 = 12;
+/// Largest retransmission timeout, seconds.
+const LARGEST_RTO_S: u32 = 64;
+/// Bounds of the persist timer, seconds.
+const PERSIST_S: (u32, u32) = (5, 60);
+
+/// The estimator. All times in ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Rtt {
+    /// Smoothed RTT, 1/32 tick; 0 while unknown.
+    pub srtt: i32,
+    /// Variation, 1/16 tick.
+    pub rttvar: i32,
+    /// The timeout in force.
+    pub rto: u32,
+    /// Timeouts in a row.
+    pub shift: u32,
+    /// Samples so far.
+    pub updates: u32,
+    min: u32,
+    slop: u32,
+    hz: u32,
+}
+
+impl Rtt {
+    /// No samples yet. `min_ms` and `slop_ms` as in net.inet.tcp.rexmit_min and rexmit_slop.
+    pub fn new(hz: u32, min_ms: u32, slop_ms: u32) -> Rtt {
+        let ticks = |ms: u32| (u64::from(ms) * u64::from(hz) / 1000) as u32;
+        let (min, slop) = (ticks(min_ms).max(1), ticks(slop_ms));
+        Rtt { srtt: 0, rttvar: 0, rto: 3 * hz, shift: 0, updates: 0, min, slop, hz }
+    }
+
+    /// Takes a sample of `rtt` ticks, counted from 1 (RFC 6298 section 2.3 in fixed point).
+    #[inline]
+    pub fn sample(&mut self, rtt: u32) {
+        self.updates = self.updates.saturating_add(1);
+        if self.srtt != 0 {
+            let delta = ((rtt as i32 - 1) << DELTA_SHIFT) - (self.srtt >> (SRTT_SHIFT - DELTA_SHIFT));
+            self.srtt = (self.srtt + delta).max(1);
+            let delta = delta.abs() - (self.rttvar >> (VAR_SHIFT - DELTA_SHIFT));
+            self.rttvar = (self.rttvar + delta).max(1);
+        } else {
+            self.srtt = (rtt << SRTT_SHIFT) as i32;
+            self.rttvar = (rtt << (VAR_SHIFT - 1)) as i32;
+        }
+        self.shift = 0;
+        self.rto = (self.unbacked() + self.slop).clamp(self.min.max(rtt + 2), LARGEST_RTO_S * self.hz);
+    }
+
+    /// max(rexmit_min, srtt + 4 rttvar).
+    #[inline]
+    fn unbacked(&self) -> u32 {
+        let sum = ((self.srtt >> (SRTT_SHIFT - DELTA_SHIFT)) + self.rttvar) >> DELTA_SHIFT;
+        (sum as u32).max(self.min)
+    }
+
+    /// The timeout after `shift` timeouts in a row.
+    pub fn back_off(&mut self) {
+        let backed = self.unbacked().saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]);
+        self.rto = (backed + self.slop).clamp(self.min, LARGEST_RTO_S * self.hz);
+    }
+
+    /// The estimate is taken for worthless: the next sample replaces it, the variation keeps the timeout up.
+    pub fn forget(&mut self) {
+        self.rttvar += self.srtt >> SRTT_SHIFT;
+        self.srtt = 0;
+    }
+
+    /// Time to the next probe of a closed window; counts as a backoff.
+    pub fn persist(&mut self) -> u32 {
+        let base = (((self.srtt >> 2) + self.rttvar) >> 1) as u32;
+        let wait = base.saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]).saturating_add(self.slop);
+        self.shift = (self.shift + 1).min(MAX_SHIFT);
+        wait.clamp(PERSIST_S.0 * self.hz, PERSIST_S.1 * self.hz)
+    }
+
+    /// Half the smoothed RTT in ticks.
+    pub fn half(&self) -> u64 {
+        (self.srtt >> (SRTT_SHIFT + 1)) as u64
+    }
+
+    /// Smoothed RTT in nanoseconds; None while unknown.
+    pub fn srtt_ns(&self) -> Option<u64> {
+        (self.updates > 0).then(|| (self.srtt as u64 * (1_000_000_000 / u64::from(self.hz))) >> SRTT_SHIFT)
+    }
+
+    /// Variation in nanoseconds; None while unknown.
+    pub fn rttvar_ns(&self) -> Option<u64> {
+        (self.updates > 0).then(|| (self.rttvar as u64 * (1_000_000_000 / u64::from(self.hz))) >> VAR_SHIFT)
+    }
+
+    /// The timeout in force in nanoseconds.
+    pub fn rto_ns(&self) -> u64 {
+        u64::from(self.rto) * (1_000_000_000 / u64::from(self.hz))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_on_a_lan_are_230_260_320_440_680_1160_ms() {
+        let mut rtt = Rtt::new(1000, 30, 200);
+        for _ in 0..100 {
+            rtt.sample(1);
+        }
+        let mut seen = vec![rtt.rto];
+        for shift in 1..=5 {
+            rtt.shift = shift;
+            rtt.back_off();
+            seen.push(rtt.rto);
+        }
+        assert_eq!(seen, [230, 260, 320, 440, 680, 1160]);
+    }
+
+    #[test]
+    fn the_first_sample_sets_srtt_and_half_of_it_as_variation() {
+        let mut rtt = Rtt::new(1000, 30, 200);
+        rtt.sample(42);
+        assert_eq!(rtt.srtt_ns(), Some(42_000_000));
+        assert_eq!(rtt.rttvar_ns(), Some(21_000_000));
+        assert_eq!(rtt.rto, 42 + 84 + 200);
+    }
+}

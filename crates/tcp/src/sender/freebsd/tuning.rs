@@ -1,0 +1,85 @@
+//! What distinguishes the releases of FreeBSD's default sender: sysctls with their values, and choices of mechanism.
+
+use crate::cc::freebsd::{CcTuning, CdgTuning, CubicEra, InitialWindow};
+
+/// What happens between the third duplicate ACK and the end of recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// cwnd restarts at one segment and is spent as holes are filled; nothing is sent until less than ssthresh is in
+    /// flight (9.0 to 11).
+    FromOneSegment,
+    /// Proportional rate reduction with the first accounting (13).
+    Prr13,
+    /// Proportional rate reduction against the RFC 6675 pipe, with rescue and lost-retransmission detection (15).
+    Prr15,
+}
+
+/// Which ACKs count as duplicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DuplicateRule {
+    /// Window unchanged, whatever SACK says (9.0 to 11).
+    SameWindow,
+    /// On SACK connections those with new SACK information, whatever the window (13).
+    NewSack,
+    /// Likewise, and SACKed bytes alone may start recovery (15).
+    NewSackOrBytes,
+}
+
+/// Sysctls and choices of one release.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// Congestion controls' own.
+    pub cc: CcTuning,
+    /// CUBIC's generation.
+    pub cubic: CubicEra,
+    /// CDG's sysctls.
+    pub cdg: CdgTuning,
+    /// The initial window.
+    pub initial_window: InitialWindow,
+    /// The control block holds the MSS less options (9.x); later it holds the MSS itself.
+    pub maxseg_without_options: bool,
+    /// Bytes counted per ACK in congestion avoidance are capped at L segments (9.0 to 11).
+    pub abc_capped_in_avoidance: bool,
+    /// Limited transmit (net.inet.tcp.rfc3042).
+    pub rfc3042: bool,
+    /// Duplicate ACKs.
+    pub duplicates: DuplicateRule,
+    /// Fast recovery.
+    pub recovery: Recovery,
+    /// PRR (net.inet.tcp.do_prr); off: as 11.
+    pub do_prr: bool,
+    /// PRR's conservative bound (net.inet.tcp.do_prr_conservative).
+    pub prr_conservative: bool,
+    /// Flight counted by RFC 6675 (net.inet.tcp.rfc6675_pipe).
+    pub rfc6675_pipe: bool,
+    /// Lost-retransmission detection (net.inet.tcp.do_lrd, net.inet.tcp.sack.lrd).
+    pub lost_retransmission_detection: bool,
+    /// Holes remembered (net.inet.tcp.sack.maxholes).
+    pub sack_maxholes: usize,
+    /// Holes may be filled with more than a segment per transmission (net.inet.tcp.sack.tso).
+    pub sack_tso: bool,
+    /// A spurious timeout is recognised by the echoed timestamp (13 and later), else by an early ACK.
+    pub undo_by_timestamp: bool,
+    /// The first timeout keeps the scoreboard (15).
+    pub timeout_keeps_scoreboard: bool,
+    /// After three timeouts the RTT estimate starts again (9.0 to 13).
+    pub timeouts_reset_rtt: bool,
+    /// An idle time also needs nothing sent for an RTO (15).
+    pub idle_counts_sending: bool,
+    /// The end of recovery is processed after the window's growth and with the new SND.UNA (15).
+    pub post_recovery_last: bool,
+    /// An ECN reaction that is acknowledged ends with the module's post-recovery hook, and PRR paces it (12 and later).
+    pub ecn_recovery_by_prr: bool,
+    /// Smallest retransmission timeout before slop, ms (net.inet.tcp.rexmit_min).
+    pub rexmit_min_ms: u32,
+    /// Added to every retransmission timeout, ms (net.inet.tcp.rexmit_slop).
+    pub rexmit_slop_ms: u32,
+    /// Segmentation offload is used where the interface has it (net.inet.tcp.tso).
+    pub tso: bool,
+    /// Step of send-buffer autotuning, bytes (net.inet.tcp.sendbuf_inc).
+    pub sendbuf_inc: u64,
+    /// Its limit, bytes (net.inet.tcp.sendbuf_max).
+    pub sendbuf_max: u64,
+    /// cwnd counts as limiting only while the pipe is near it (net.inet.tcp.newcwv).
+    pub newcwv: bool,
+}
