@@ -1,4 +1,4 @@
-"""The table of malformed experiments: what is wrong; malformed.txt has the one line that must come of each."""
+"""The table of malformed experiments; malformed.txt has the one line that must come of each."""
 
 GOOD = """\
 experiment: good

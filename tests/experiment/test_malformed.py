@@ -22,8 +22,8 @@ def expected_lines() -> dict[str, str]:
     names = catalogue()
     table = {}
     for name, line in zip(lines[::2], lines[1::2], strict=True):
-        line = line.strip().replace("{stacks}", ", ".join(names.stack_names()))
-        table[name] = line.replace("{cc of freebsd-9.2}", ", ".join(names.stacks["freebsd-9.2"].cc))
+        filled = line.strip().replace("{stacks}", ", ".join(names.stack_names()))
+        table[name] = filled.replace("{cc of freebsd-9.2}", ", ".join(names.stacks["freebsd-9.2"].cc))
     return table
 
 

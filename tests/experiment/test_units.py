@@ -20,18 +20,35 @@ def test_rates_are_decimal(text: str, bps: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "ns"),
-    [("0s", 0), ("0ms", 0), ("1ns", 1), ("40us", 40_000), ("40.5ms", 40_500_000), ("90s", 90 * 10**9),
-     ("2min", 120 * 10**9), ("0.000000001s", 1), ("0.1s", 100_000_000)],
-)  # fmt: skip
+    [
+        ("0s", 0),
+        ("0ms", 0),
+        ("1ns", 1),
+        ("40us", 40_000),
+        ("40.5ms", 40_500_000),
+        ("90s", 90 * 10**9),
+        ("2min", 120 * 10**9),
+        ("0.000000001s", 1),
+        ("0.1s", 100_000_000),
+    ],
+)
 def test_times_are_exact(text: str, ns: int) -> None:
     assert units.parse_time(text) == ns
 
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("600KB", 600_000), ("10MB", 10**7), ("64KiB", 65536), ("1MiB", 1 << 20), ("1.5KB", 1500), ("1GB", 10**9),
-     ("1GiB", 1 << 30), ("7B", 7)],
-)  # fmt: skip
+    [
+        ("600KB", 600_000),
+        ("10MB", 10**7),
+        ("64KiB", 65536),
+        ("1MiB", 1 << 20),
+        ("1.5KB", 1500),
+        ("1GB", 10**9),
+        ("1GiB", 1 << 30),
+        ("7B", 7),
+    ],
+)
 def test_sizes_are_decimal_or_binary(text: str, count: int) -> None:
     assert units.parse_size(text) == count
 
@@ -57,9 +74,30 @@ def test_limits_say_what_they_count(text: str, limit: units.Limit) -> None:
     assert units.parse_limit(str(limit)) == limit
 
 
-@pytest.mark.parametrize("text", ["", "mbit", "10", "1e3mbit", "-1mbit", "+1mbit", "1,5mbit", "1.mbit", ".5mbit",
-                                  "10 m bit", "10mbit ", " 10mbit", "1_0mbit", "१mbit", "0x1mbit", "1" * 50 + "bit",
-                                  "10001gbit", "0.5bit", "10mbit\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "mbit",
+        "10",
+        "1e3mbit",
+        "-1mbit",
+        "+1mbit",
+        "1,5mbit",
+        "1.mbit",
+        ".5mbit",
+        "10 m bit",
+        "10mbit ",
+        " 10mbit",
+        "1_0mbit",
+        "१mbit",
+        "0x1mbit",
+        "1" * 50 + "bit",
+        "10001gbit",
+        "0.5bit",
+        "10mbit\n",
+    ],
+)
 def test_what_is_no_rate(text: str) -> None:
     with pytest.raises(BadValue):
         units.parse_rate(text)
@@ -114,8 +152,15 @@ def test_limits_in_bdp_survive_writing(billionths: int) -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_quantity_or_refused(text: str) -> None:
-    for parse in (units.parse_rate, units.parse_time, units.parse_size, units.parse_share, units.parse_limit,
-                  units.parse_bool, units.parse_factor):  # fmt: skip
+    for parse in (
+        units.parse_rate,
+        units.parse_time,
+        units.parse_size,
+        units.parse_share,
+        units.parse_limit,
+        units.parse_bool,
+        units.parse_factor,
+    ):
         try:
             parse(text)
         except BadValue as bad:
