@@ -53,6 +53,8 @@ EDITS = [
     ("half a packet", "limit: 90p", "limit: 0.5p"),
     ("a whole number in words", "repeat: 5", "repeat: five"),
     ("a whole number with a unit", "repeat: 5", "repeat: 5s"),
+    ("a tick that is no whole number of nanoseconds", "sndbuf: 600KB", "hz: 1024"),
+    ("writes of nothing", "app: bulk", "app: {kind: bulk, write: 0B}"),
     ("no repeat", "repeat: 5", "repeat: 0"),
     ("exponents", "duration: 90s", "duration: 9e1s"),
     ("infinity", "duration: 90s", "duration: .inf"),
@@ -72,6 +74,8 @@ EDITS = [
     ("three values of one", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: 1 2 3}"),
     # Keys that a testbed does not carry out
     ("host noise", "sndbuf: 600KB", "noise: {processing: {mean: 5us}}"),
+    ("aggregation", "sndbuf: 600KB", "nic: {gro: false, lro: true}"),
+    ("an aggregating receiver", "rcvbuf: 600KB", "ack_every: {segments: 9}"),
     ("coalescing", "sndbuf: 600KB", "nic: {coalesce: {time: 10us}}"),
     ("jitter", "delay: 20ms", "jitter: {sd: 1ms}"),
     ("loggers", "repeat: 5", "loggers: [siftr]"),

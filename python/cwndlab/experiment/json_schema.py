@@ -60,7 +60,12 @@ def _close(definition: Schema, section: type[Section]) -> None:
         for testbed in TESTBEDS.values():
             carried = testbed.keys.get(section.section)
             if carried is not None and key not in carried:
-                entry["description"] += f" (not supported by testbed {testbed.testbed} yet)"
+                what = (
+                    "true is not supported"
+                    if key in testbed.only_off.get(section.section, ())
+                    else "not supported"
+                )
+                entry["description"] += f" ({what} by testbed {testbed.testbed} yet)"
 
 
 def _default_text(section: type[Section], name: str) -> Any:

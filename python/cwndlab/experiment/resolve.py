@@ -259,6 +259,8 @@ class _Resolver:
             resolved[param.field] = _in_unit(value, param)
         if queue is not None:
             self.refuse_others(queue, params, path, f"queue {kind}")
+        if kind == "red":
+            _red_thresholds(resolved, path)
         return resolved
 
     def limit(
@@ -571,6 +573,18 @@ def _in_unit(value: object, param: Param) -> object:
     if isinstance(value, Fraction):
         return int(value * 10**9)
     return value
+
+
+def _red_thresholds(queue: dict[str, Any], path: Path) -> None:
+    """Fill in what RED derives from its limit where it is not given, as tc does (iproute2 tc/q_red.c)."""
+    if queue["limit_bytes"] is None:
+        raise Misplaced(path, BadValue(problem="missing; queue red needs a limit in bytes", key="limit"))
+    if queue["max_bytes"] is None:
+        queue["max_bytes"] = 3 * queue["min_bytes"] if queue["min_bytes"] else queue["limit_bytes"] // 4
+    if queue["min_bytes"] is None:
+        queue["min_bytes"] = queue["max_bytes"] // 3
+    if queue["burst_packets"] is None:
+        queue["burst_packets"] = (2 * queue["min_bytes"] + queue["max_bytes"]) // (3 * queue["avpkt_bytes"])
 
 
 def _sampling(value: int | str) -> dict[str, Any]:

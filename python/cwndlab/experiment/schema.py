@@ -76,6 +76,19 @@ def _integer(low: int, high: int) -> Any:
     return _leaf(lambda text: units.parse_integer(text, low, high), int, schema)
 
 
+def _hz() -> Any:
+    """Ticks per second that make a tick a whole number of nanoseconds."""
+
+    def parse(text: str) -> int:
+        hz = units.parse_integer(text, 10, 10_000)
+        if 10**9 % hz:
+            raise BadValue(shown(text), "ticks per second that divide 10^9, such as 100, 250 or 1000")
+        return hz
+
+    schema = {"type": "integer", "minimum": 10, "maximum": 10_000, "description": "ticks per second"}
+    return _leaf(parse, int, schema)
+
+
 def _bytes(low: int, high: int) -> Any:
     """Bytes of a packet, with or without the unit, as tools write MTU and MSS."""
 
@@ -126,6 +139,13 @@ def _sampling(text: str, each: str) -> int | str:
     if interval == 0:
         raise BadValue(shown(text), f"{each}, off or an interval above 0")
     return interval
+
+
+def _some_bytes(text: str) -> int:
+    size = units.parse_size(text)
+    if size == 0:
+        raise BadValue(shown(text), "a size above 0")
+    return size
 
 
 def _above_zero(text: str) -> int:
@@ -207,6 +227,7 @@ Rate = Annotated[int, *_quantity(units.parse_rate, units.format_rate, units.RATE
 Time = Annotated[int, *_quantity(units.parse_time, units.format_time, units.TIMES, "a time such as 40ms")]
 Interval = Annotated[int, *_quantity(_above_zero, units.format_time, units.TIMES, "a time above 0")]
 Size = Annotated[int, *_quantity(units.parse_size, units.format_size, units.SIZES, "a size such as 600KB")]
+SomeBytes = Annotated[int, *_quantity(_some_bytes, units.format_size, units.SIZES, "a size above 0")]
 Share = Annotated[
     int, *_quantity(units.parse_share, units.format_share, units.PERCENT, "a percentage such as 1%")
 ]
@@ -465,7 +486,7 @@ class Host(Section):
     rcvbuf: Buffer = _about("SO_RCVBUF of its sockets; auto is autotuning within the sysctls", "auto")
     mss: Annotated[int, *_bytes(88, 65495)] | None = _about("MSS announced; default MTU - 40")
     ecn: Annotated[str, *_word("off", "accept", "on")] | None = _about("ECN (RFC 3168); default the system's")
-    hz: Annotated[int, *_integer(10, 10_000)] | None = _about("clock ticks per second; default the system's")
+    hz: Annotated[int, *_hz()] | None = _about("clock ticks per second; default the system's")
     sysctl: dict[str, SysctlValue] = _about("sysctls by their real names", {})
     nic: Nic = _about("network interface", Nic())
     noise: Noise | None = _about("processing-time and stall noise; off by default")
@@ -501,11 +522,11 @@ class Red(Section):
 
     section: ClassVar[str] = "queue"
     kind: Literal["red"]
-    limit: QueueLimit | None = _about("bytes waiting")
-    min: Size | None = _about("average at which marking starts")
-    max: Size | None = _about("average at which the probability is reached")
+    limit: QueueLimit | None = _about("bytes waiting; must be given")
+    min: Size | None = _about("average at which marking starts; default a third of max")
+    max: Size | None = _about("average at which the probability is reached; default 3 min or limit / 4")
     avpkt: Annotated[int, *_bytes(1, 65535)] | None = _about("average packet")
-    burst: Annotated[int, *_integer(1, 100_000)] | None = _about("packets of a burst let through")
+    burst: PacketCount | None = _about("burst let through; default (2 min + max) / (3 avpkt)")
     probability: Share | None = _about("marking probability at max")
     bandwidth: Rate | None = _about("rate assumed while idle")
     ecn: Flag | None = _about("mark instead of dropping")
@@ -569,7 +590,7 @@ class FqPie(Section):
     beta: Annotated[int, *_integer(0, 32)] | None = _about("weight of the delay's trend")
     quantum: Annotated[int, *_bytes(1, 1 << 20)] | None = _about("bytes per round")
     memory_limit: Size | None = _about("memory of all queues")
-    ecn_prob: Share | None = _about("probability up to which marking is preferred to dropping")
+    ecn_prob: Annotated[int, *_integer(0, 100)] | None = _about("per cent up to which marking is preferred")
     ecn: Flag | None = _about("mark instead of dropping")
     bytemode: Flag | None = _about("scale the probability by packet size")
     dq_rate_estimator: Flag | None = _about("estimate delay from the departure rate")
@@ -619,8 +640,8 @@ class DualPi2(Section):
     beta: Factor | None = _about("proportional gain, Hz")
     step_thresh: Time | None = _about("delay above which L4S packets are marked")
     coupling_factor: Annotated[int, *_integer(0, 255)] | None = _about("coupling between the queues")
-    drop_overload: Flag | None = _about("drop on overload, instead of overflowing")
-    classic_protection: Share | None = _about("scheduling share of the classic queue")
+    drop_on_overload: Flag | None = _about("drop on overload, instead of overflowing")
+    classic_protection: Annotated[int, *_integer(0, 100)] | None = _about("per cent for the classic queue")
     split_gso: Flag | None = _about("split super-packets")
 
 
@@ -792,7 +813,7 @@ class Bulk(Section):
 
     section: ClassVar[str] = "app"
     kind: Literal["bulk"]
-    write: Size | None = _about("size of one write")
+    write: SomeBytes | None = _about("size of one write")
     report: Interval | None = _about("interval of the tool's own report")
     tool: Annotated[str, *_word("iperf3", "iperf2", "own")] | None = _about("what sends on real testbeds")
 
@@ -802,8 +823,8 @@ class Fixed(Section):
 
     section: ClassVar[str] = "app"
     kind: Literal["fixed"]
-    size: Size = _required("bytes of the transfer")
-    write: Size | None = _about("size of one write")
+    size: SomeBytes = _required("bytes of the transfer")
+    write: SomeBytes | None = _about("size of one write")
 
 
 class RateLimited(Section):
@@ -812,7 +833,7 @@ class RateLimited(Section):
     section: ClassVar[str] = "app"
     kind: Literal["rate-limited"]
     rate: Rate = _required("rate of the application")
-    write: Size | None = _about("size of one write")
+    write: SomeBytes | None = _about("size of one write")
 
 
 class OnOff(Section):
@@ -842,7 +863,7 @@ class Incast(Section):
 
     section: ClassVar[str] = "app"
     kind: Literal["incast"]
-    size: Size = _required("bytes from each sender in a round")
+    size: SomeBytes = _required("bytes from each sender in a round")
     rounds: Annotated[int, *_integer(1, 1_000_000_000)] | None = _about("number; absent: until stopped")
     think: Time | None = _about("time between rounds")
 
@@ -932,7 +953,7 @@ class Flow(Section):
     app: App = _about("what the application does", Bulk(kind="bulk"))
     start: Time = _about("when the connection is opened, before start_jitter", 0)
     stop: Time | None = _about("when it stops sending; default the end of the run")
-    bytes: Size | None = _about("payload bytes after which it stops")
+    bytes: SomeBytes | None = _about("payload bytes after which it stops")
     cc: Word | None = _about("congestion control of the sender; default the host's")
     sndbuf: Buffer | None = _about("SO_SNDBUF of the sender; default the host's")
     rcvbuf: Buffer | None = _about("SO_RCVBUF of the receiver; default the host's")
@@ -947,8 +968,6 @@ class Flow(Section):
                 f"a time after start, {units.format_time(self.start)}",
                 key="stop",
             )
-        if self.bytes == 0:
-            raise BadValue("no bytes", "a size above 0", key="bytes")
         return self
 
 

@@ -12,17 +12,20 @@ from cwndlab.experiment.schema import Section
 class Support:
     """What a testbed publishes: for each section of the schema (`Section.section`) the keys it carries out.
 
-    A section that is not listed is carried out with all its keys.
+    A section that is not listed is carried out with all its keys. ``only_off`` has keys, in the same form,
+    that may be written only to say false.
     """
 
     testbed: str
     keys: Mapping[str, frozenset[str]]
+    only_off: Mapping[str, frozenset[str]]
 
     def refused(self, spec: Section, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
         """Yield the path of every key that the file wrote and the testbed does not carry out."""
         carried = self.keys.get(spec.section)
         for key, value in spec.written():
-            if carried is not None and key not in carried:
+            off = key in self.only_off.get(spec.section, ()) and value is False
+            if carried is not None and key not in carried and not off:
                 yield (*path, key)
             else:
                 yield from self._inside(value, (*path, key))
@@ -48,8 +51,8 @@ SIM = Support(
         "experiment": _keys(
             "experiment description duration hosts network flows repeat seed start_jitter measure record"
         ),
-        "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic ack_every count"),
-        "nic": _keys("rate tx_queue tso gro lro"),
+        "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic count"),
+        "nic": _keys("rate tx_queue tso"),
         "link": _keys("rate delay queue loss duplicate corrupt mtu overhead schedule reverse"),
         "cable": _keys(
             "name from to one_way bottleneck rate delay queue loss duplicate corrupt mtu overhead schedule"
@@ -57,6 +60,7 @@ SIM = Support(
         ),
         "change": _keys("rate delay loss down"),
     },
+    only_off={"nic": _keys("gro lro")},
 )
 """The simulator. Queue disciplines, losses and apps are those of the engine's catalogue."""
 
