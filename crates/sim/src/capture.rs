@@ -10,7 +10,11 @@ pub struct Captures {}
 
 impl Captures {
     pub fn new(scenario: &Scenario) -> Result<Captures, String> {
-        if scenario.record.pcap.is_empty() { Ok(Captures {}) } else { Err("record.pcap: not there yet".into()) }
+        if scenario.record.pcap.is_empty() {
+            Ok(Captures {})
+        } else {
+            Err("record.pcap: not there yet".into())
+        }
     }
     #[inline]
     pub fn at_host(&mut self, _now: Nanos, _host: u16, _packet: &Packet) {}

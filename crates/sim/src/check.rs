@@ -112,11 +112,17 @@ fn host_profile(host: &crate::scenario::Host) -> Result<Box<dyn Profile>, String
         return Err(format!("host {name}: mss must be at least 88; found {}", host.mss));
     }
     if host.ack_every.is_some() || host.nic.gro || host.nic.lro {
-        return Err(format!("host {name}: receive aggregation (ack_every, gro, lro) is not supported by testbed sim yet"));
+        return Err(format!(
+            "host {name}: receive aggregation (ack_every, gro, lro) is not supported by testbed sim yet"
+        ));
     }
     let Some(mut profile) = profile::find(&host.stack) else {
         let known: Vec<&str> = profile::all().iter().map(|p| p.facts().name).collect();
-        return Err(format!("host {name}: no stack is called {}; there are {}", host.stack, known.join(", ")));
+        return Err(format!(
+            "host {name}: no stack is called {}; there are {}",
+            host.stack,
+            known.join(", ")
+        ));
     };
     for (sysctl, value) in &host.sysctl {
         profile::set_checked(&mut *profile, sysctl, *value).map_err(|e| format!("host {name}: {e}"))?;

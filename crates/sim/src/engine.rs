@@ -416,7 +416,12 @@ impl Simulation {
 
     /// The application's turn; true if it did something that may let the endpoint send.
     #[inline]
-    fn let_application_work(endpoint: &mut Endpoint, flow: &mut FlowRun, connection: usize, now: Nanos) -> bool {
+    fn let_application_work(
+        endpoint: &mut Endpoint,
+        flow: &mut FlowRun,
+        connection: usize,
+        now: Nanos,
+    ) -> bool {
         if connection & 1 == 0 {
             return match endpoint.state() {
                 State::Established | State::CloseWait => {
@@ -545,6 +550,7 @@ impl Simulation {
                 rate_bps: change.rate_bps,
                 delay_ns: change.delay_ns,
                 loss: change.loss.clone(),
+                queue: change.queue.clone(),
                 down: change.down,
             };
             let seed = (self.scenario.seed, self.scenario.repeat);

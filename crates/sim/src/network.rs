@@ -35,6 +35,8 @@ pub struct Network {
     pub topology: Topology,
     links: Vec<Link<Packet>>,
     fused: Vec<bool>,
+    /// Links whose packets may overtake each other.
+    reorders: Vec<bool>,
     delays: Vec<Nanos>,
     /// For a link that a host feeds: that host.
     fed_by_host: Vec<Option<u16>>,
@@ -54,6 +56,7 @@ pub struct Network {
 /// What a link puts out, on its way to a pipe or the next link.
 struct Exit<'a> {
     link: u32,
+    reorders: bool,
     pipe: Option<&'a mut VecDeque<(Nanos, Packet)>>,
     chain: &'a mut Chain,
     lost: &'a mut Vec<Lost>,
@@ -87,9 +90,11 @@ impl Output<Packet> for Exit<'_> {
             ring.push(at - *delay, packet.connection ^ 1, packet.segment.len);
         }
         match &mut self.pipe {
+            Some(pipe) if pipe.back().is_none_or(|&(last, _)| last <= at) => pipe.push_back((at, packet)),
             Some(pipe) => {
-                debug_assert!(pipe.back().is_none_or(|&(last, _)| last <= at), "links keep the order");
-                pipe.push_back((at, packet));
+                debug_assert!(self.reorders, "links without reordering keep the order");
+                let place = pipe.partition_point(|&(other, _)| other <= at);
+                pipe.insert(place, (at, packet));
             }
             None => self.chain.push(at, packet),
         }
@@ -124,25 +129,29 @@ fn lost(at: Nanos, link: u32, packet: &Packet, why: DropReason, marked: bool) ->
 
 impl Network {
     /// Sets up the links of a scenario. `force_stepped` makes every hop wait for events, for comparison.
-    pub fn new(scenario: &scenario::Scenario, topology: Topology, tracked: Vec<bool>, force_stepped: bool) -> Network {
+    pub fn new(
+        scenario: &scenario::Scenario,
+        topology: Topology,
+        tracked: Vec<bool>,
+        force_stepped: bool,
+    ) -> Network {
         let mut links = Vec::new();
         let mut fused = Vec::new();
+        let mut reorders = Vec::new();
         let per_change = scenario.record.queue == scenario::Sampling::PerAck;
         for (index, link) in scenario.links.iter().enumerate() {
             let config = config(link, per_change && link.observe);
             let changes = scenario.schedule.iter().any(|c| c.link == link.name);
-            let fuse = topology.single_fed[index]
-                && !force_stepped
-                && !changes
-                && Link::<Packet>::can_fuse(&config);
-            let streams =
-                |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
+            let fuse =
+                topology.single_fed[index] && !force_stepped && !changes && Link::<Packet>::can_fuse(&config);
+            let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
             let mut hop = Link::new(&config, &streams, if fuse { Mode::Fused } else { Mode::Stepped });
             if !link.observe {
                 hop.next_query(NEVER);
             }
             links.push(hop);
             fused.push(fuse);
+            reorders.push(Link::<Packet>::reorders(&config));
         }
         let fed_by_host = scenario
             .links
@@ -156,6 +165,7 @@ impl Network {
             topology,
             links,
             fused,
+            reorders,
             fed_by_host,
             tracked,
             lost: Vec::new(),
@@ -203,7 +213,14 @@ impl Network {
     }
 
     /// Changes a link.
-    pub fn change(&mut self, link: usize, now: Nanos, change: &path::LinkChange, seed: (u64, u32), agenda: &mut Agenda) {
+    pub fn change(
+        &mut self,
+        link: usize,
+        now: Nanos,
+        change: &path::LinkChange,
+        seed: (u64, u32),
+        agenda: &mut Agenda,
+    ) {
         if let Some(delay) = change.delay_ns {
             self.delays[link] = delay;
         }
@@ -232,7 +249,11 @@ impl Network {
             End::Host(_) => true,
             End::Node => match dst {
                 // A stepped link may put out packets for other destinations than the one that enters.
-                Some(dst) if self.fused[link] => !self.fused[self.topology.next_link(link, dst)],
+                Some(dst) if self.fused[link] && !self.reorders[link] => {
+                    !self.fused[self.topology.next_link(link, dst)]
+                }
+                // Its packets go on in the order of their arrival, which is known only then.
+                _ if self.reorders[link] => true,
                 _ => false,
             },
         };
@@ -243,9 +264,10 @@ impl Network {
             }
             _ => None,
         };
-        let was_empty = self.pipes[link].is_empty();
+        let head = self.pipes[link].front().map(|&(at, _)| at);
         let mut exit = Exit {
             link: link as u32,
+            reorders: self.reorders[link],
             pipe: to_pipe.then_some(&mut self.pipes[link]),
             chain: &mut chain,
             lost: &mut self.lost,
@@ -262,7 +284,9 @@ impl Network {
                 self.pass_on(link, at, packet, agenda);
             }
         }
-        if was_empty && let Some(&(at, _)) = self.pipes[link].front() {
+        if (head.is_none() || self.reorders[link])
+            && let Some(&(at, _)) = self.pipes[link].front()
+        {
             agenda.set(self.links.len() + link, at);
         }
     }
@@ -290,6 +314,8 @@ fn config(link: &scenario::Link, report_changes: bool) -> LinkConfig {
         loss: link.loss.clone(),
         duplicate_ppb: link.duplicate_ppb,
         corrupt_ppb: link.corrupt_ppb,
+        jitter: link.jitter.clone(),
+        shaper: link.shaper.clone(),
         overhead: link.overhead,
         mtu: link.mtu,
         report_changes,

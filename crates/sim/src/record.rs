@@ -376,5 +376,9 @@ impl Recorder {
 }
 
 fn run_id(id: u32, rows: usize) -> crate::table::Column {
-    crate::table::Column { name: "run_id", data: crate::table::ColumnData::U32(vec![id; rows]), validity: None }
+    crate::table::Column {
+        name: "run_id",
+        data: crate::table::ColumnData::U32(vec![id; rows]),
+        validity: None,
+    }
 }

@@ -168,6 +168,10 @@ pub struct Link {
     pub duplicate_ppb: u32,
     /// Probability that a packet is damaged, which the receiver drops.
     pub corrupt_ppb: u32,
+    /// Variation of the delay.
+    pub jitter: Option<path::JitterConfig>,
+    /// What limits the link besides its rate.
+    pub shaper: Option<path::ShaperConfig>,
     /// Largest IP packet.
     pub mtu: u32,
     /// Bytes added to an IP packet where a rate or a byte limit counts it.
@@ -229,6 +233,8 @@ pub struct Change {
     pub delay_ns: Option<u64>,
     /// New loss; null: unchanged.
     pub loss: Option<path::LossConfig>,
+    /// New queue discipline, which takes over the packets that wait; null: unchanged.
+    pub queue: Option<path::QueueConfig>,
     /// Outage: packets entering while down are lost; null: unchanged.
     pub down: Option<bool>,
 }

@@ -33,7 +33,8 @@ impl Simulation {
                 })
             })
             .collect();
-        json!({"flows": flows, "links": links, "events": self.events(), "packets": self.packets()}).to_string()
+        json!({"flows": flows, "links": links, "events": self.events(), "packets": self.packets()})
+            .to_string()
     }
 }
 

@@ -87,11 +87,13 @@ impl Topology {
                 return Err(format!("flow {}: from and to are the same host", flow.name));
             }
             for (source, sink) in [(a, b), (b, a)] {
-                topology.walk(source, sink, |feeder, link| {
-                    feeders[link].insert(feeder);
-                }).map_err(|()| {
-                    format!("flow {}: no path from {} to {}", flow.name, names[source], names[sink])
-                })?;
+                topology
+                    .walk(source, sink, |feeder, link| {
+                        feeders[link].insert(feeder);
+                    })
+                    .map_err(|()| {
+                        format!("flow {}: no path from {} to {}", flow.name, names[source], names[sink])
+                    })?;
             }
         }
         topology.single_fed = feeders.iter().map(|f| f.len() <= 1).collect();

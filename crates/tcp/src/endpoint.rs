@@ -751,14 +751,17 @@ impl Endpoint {
         if ack >= self.s.una {
             let window = u64::from(segment.window) << self.s.wscale;
             let (from_seq, from_ack) = self.window_from;
-            if from_seq < first || (from_seq == first && (from_ack < ack || (from_ack == ack && window > self.s.wnd))) {
+            if from_seq < first
+                || (from_seq == first && (from_ack < ack || (from_ack == ack && window > self.s.wnd)))
+            {
                 self.s.wnd = window;
                 self.s.max_wnd = self.s.max_wnd.max(window);
                 self.window_from = (first, ack);
             }
         }
         let mut blocks = [(0, 0); wire::SackBlocks::MAX];
-        let (count, dsack) = if segment.sack.is_empty() { (0, None) } else { self.read_sack(segment, ack, &mut blocks) };
+        let (count, dsack) =
+            if segment.sack.is_empty() { (0, None) } else { self.read_sack(segment, ack, &mut blocks) };
         let tsecr = if self.s.timestamps && segment.options.has(Options::TIMESTAMPS) {
             Some(segment.tsecr.wrapping_sub(self.timestamp_offset))
         } else {
@@ -786,7 +789,12 @@ impl Endpoint {
 
     /// Reads SACK blocks into `blocks`: those above `ack`, clipped; and the D-SACK, if the first block is one
     /// (RFC 2883 section 4).
-    fn read_sack(&self, segment: &Segment, ack: u64, blocks: &mut [(u64, u64)]) -> (usize, Option<(u64, u64)>) {
+    fn read_sack(
+        &self,
+        segment: &Segment,
+        ack: u64,
+        blocks: &mut [(u64, u64)],
+    ) -> (usize, Option<(u64, u64)>) {
         let mut count = 0;
         let mut dsack = None;
         let wire_blocks = segment.sack.as_slice();

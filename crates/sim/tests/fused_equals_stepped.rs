@@ -1,0 +1,145 @@
+//! Every topology run with fused and with stepped hops gives the same bytes.
+
+mod support;
+
+use path::QueueConfig;
+use proptest::prelude::*;
+use sim::Scenario;
+use sim::scenario::{Node, Sampling};
+use support::{MS, attach, bottleneck, bulk, carry_out, host, link_mut, random_loss, run};
+
+const STACKS: [(&str, &str); 8] = [
+    ("freebsd-9.2", "newreno"),
+    ("freebsd-9.2", "cubic"),
+    ("freebsd-13", "newreno"),
+    ("freebsd-13", "cubic"),
+    ("linux-3.9", "reno"),
+    ("linux-3.9", "cubic"),
+    ("linux-6.8", "reno"),
+    ("linux-6.8", "cubic"),
+];
+
+#[derive(Clone, Debug)]
+struct Shape {
+    stacks: Vec<usize>,
+    chain: bool,
+    rates_mbps: [u64; 2],
+    delays_us: [u64; 2],
+    limits: [u32; 2],
+    loss_ppb: u32,
+    reverse_loss_ppb: u32,
+    duplicate_ppb: u32,
+    corrupt_ppb: u32,
+    queue: u8,
+    per_ack: bool,
+    seed: u64,
+    jitter: bool,
+    access_mbps: u64,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let small = prop_oneof![Just(0u32), Just(0), 1u32..30_000_000];
+    (
+        prop::collection::vec(0..STACKS.len(), 1..4),
+        any::<bool>(),
+        [1u64..60, 1u64..60],
+        [0u64..30_000, 0u64..30_000],
+        [1u32..60, 1u32..60],
+        (small.clone(), small.clone(), small.clone(), small),
+        0u8..4,
+        any::<bool>(),
+        any::<u64>(),
+        any::<bool>(),
+        prop_oneof![Just(10_000u64), Just(100)],
+    )
+        .prop_map(
+            |(
+                stacks,
+                chain,
+                rates_mbps,
+                delays_us,
+                limits,
+                loss,
+                queue,
+                per_ack,
+                seed,
+                jitter,
+                access_mbps,
+            )| Shape {
+                stacks,
+                chain,
+                rates_mbps,
+                delays_us,
+                limits,
+                loss_ppb: loss.0,
+                reverse_loss_ppb: loss.1,
+                duplicate_ppb: loss.2,
+                corrupt_ppb: loss.3,
+                queue,
+                per_ack,
+                seed,
+                jitter,
+                access_mbps,
+            },
+        )
+}
+
+/// Senders a0, a1 … left of r1 and one receiver each right of the last router; in a chain, odd receivers hang on the
+/// middle one.
+fn scenario(shape: &Shape) -> Scenario {
+    let mut s = run(2);
+    s.seed = shape.seed;
+    if shape.jitter {
+        s.start_jitter_ns = 30 * MS;
+    }
+    let access = shape.access_mbps * 1_000_000;
+    s.nodes = ["r1", "r2", "r3"].map(|name| Node { name: name.into() }).to_vec();
+    for (index, &stack) in shape.stacks.iter().enumerate() {
+        let (stack, cc) = STACKS[stack];
+        let (a, b) = (format!("a{index}"), format!("b{index}"));
+        attach(&mut s, host(&a, stack), "r1", access);
+        let at = if shape.chain && index % 2 == 0 { "r3" } else { "r2" };
+        attach(&mut s, host(&b, stack), at, access);
+        s.flows.push(bulk(&format!("f{index}"), &a, &b, cc));
+    }
+    let rate = |i: usize| shape.rates_mbps[i] * 1_000_000;
+    bottleneck(&mut s, "r1", "r2", rate(0), shape.delays_us[0] * 1000, shape.limits[0]);
+    bottleneck(&mut s, "r2", "r3", rate(1), shape.delays_us[1] * 1000, shape.limits[1]);
+    let first = link_mut(&mut s, "r1-r2");
+    if shape.loss_ppb > 0 {
+        first.loss = random_loss(shape.loss_ppb);
+    }
+    first.duplicate_ppb = shape.duplicate_ppb;
+    first.corrupt_ppb = shape.corrupt_ppb;
+    first.queue = match shape.queue {
+        0 => QueueConfig::Bfifo { limit_bytes: u64::from(shape.limits[0]) * 1514 },
+        1 => QueueConfig::Codel { limit_packets: 1000, target_ns: 5 * MS, interval_ns: 100 * MS, ecn: false },
+        _ => QueueConfig::Pfifo { limit_packets: shape.limits[0] },
+    };
+    if shape.reverse_loss_ppb > 0 {
+        link_mut(&mut s, "r1-r2.reverse").loss = random_loss(shape.reverse_loss_ppb);
+    }
+    if shape.per_ack {
+        s.record.tcp = Sampling::PerAck;
+    }
+    s
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn fused_and_stepped_hops_give_the_same_bytes(shape in shapes()) {
+        let scenario = scenario(&shape);
+        let fused = carry_out(&scenario, false);
+        let stepped = carry_out(&scenario, true);
+        for table in ["tcp", "queue", "events", "samples"] {
+            prop_assert_eq!(fused.tables.get(table), stepped.tables.get(table), "table {}", table);
+        }
+        let figures = |mut summary: serde_json::Value| {
+            summary["events"] = 0.into();
+            summary
+        };
+        prop_assert_eq!(figures(fused.summary), figures(stepped.summary));
+        prop_assert!(!fused.tables.is_empty());
+    }
+}

@@ -1,0 +1,185 @@
+//! Scenarios for tests, in a few words each.
+
+use std::collections::BTreeMap;
+
+use path::{LossConfig, QueueConfig};
+use sim::scenario::{App, Ecn, Flow, Host, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION};
+use sim::table::{Batch, ColumnData};
+use sim::{Simulation, scenario};
+
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000_000_000;
+
+/// An empty run of so many seconds, recorded every 10 ms.
+pub fn run(seconds: u64) -> Scenario {
+    Scenario {
+        version: VERSION,
+        experiment: "test".into(),
+        seed: 1,
+        repeat: 0,
+        duration_ns: seconds * SECOND,
+        start_jitter_ns: 0,
+        measure: Measure { from_ns: 0, to_ns: seconds * SECOND },
+        record: Record {
+            tcp: Sampling::Interval { interval_ns: 10 * MS },
+            queue: Sampling::Interval { interval_ns: 10 * MS },
+            pcap: vec![],
+        },
+        hosts: vec![],
+        nodes: vec![],
+        links: vec![],
+        flows: vec![],
+        schedule: vec![],
+    }
+}
+
+pub fn host(name: &str, stack: &str) -> Host {
+    Host {
+        name: name.into(),
+        stack: stack.into(),
+        hz: 1000,
+        mss: 1460,
+        ecn: Ecn::Off,
+        sysctl: BTreeMap::new(),
+        nic: Nic { tx_queue: 1000, tso: false, gro: false, lro: false },
+        ack_every: None,
+    }
+}
+
+pub fn link(
+    name: &str,
+    from: &str,
+    to: &str,
+    rate_bps: Option<u64>,
+    delay_ns: u64,
+    limit_packets: u32,
+) -> Link {
+    Link {
+        name: name.into(),
+        from: from.into(),
+        to: to.into(),
+        rate_bps,
+        delay_ns,
+        queue: QueueConfig::Pfifo { limit_packets },
+        loss: None,
+        duplicate_ppb: 0,
+        corrupt_ppb: 0,
+        jitter: None,
+        shaper: None,
+        mtu: 1500,
+        overhead: 14,
+        observe: false,
+        bottleneck: false,
+    }
+}
+
+pub fn bulk(name: &str, from: &str, to: &str, cc: &str) -> Flow {
+    Flow {
+        name: name.into(),
+        from: from.into(),
+        to: to.into(),
+        app: App::Bulk { bytes: None, write_bytes: 131_072 },
+        start_ns: 0,
+        stop_ns: None,
+        cc: cc.into(),
+        sndbuf: Some(4 << 20),
+        rcvbuf: Some(4 << 20),
+    }
+}
+
+/// A bottleneck between two routers, in both directions.
+pub fn bottleneck(
+    scenario: &mut Scenario,
+    left: &str,
+    right: &str,
+    rate_bps: u64,
+    delay_ns: u64,
+    limit: u32,
+) {
+    let name = format!("{left}-{right}");
+    let mut forth = link(&name, left, right, Some(rate_bps), delay_ns, limit);
+    forth.observe = true;
+    forth.bottleneck = true;
+    scenario.links.push(forth);
+    scenario.links.push(link(&format!("{name}.reverse"), right, left, Some(rate_bps), delay_ns, 1000));
+}
+
+/// A host and its cable to a router.
+pub fn attach(scenario: &mut Scenario, host: Host, router: &str, rate_bps: u64) {
+    let name = host.name.clone();
+    scenario.links.push(link(&format!("{name}-{router}"), &name, router, Some(rate_bps), 0, 1000));
+    scenario.links.push(link(&format!("{router}-{name}"), router, &name, Some(rate_bps), 0, 1000));
+    scenario.hosts.push(host);
+}
+
+/// One sender, one receiver, one bottleneck; access at 10 Gbps.
+pub fn dumbbell(stack: &str, cc: &str, rate_bps: u64, rtt_ns: u64, limit: u32, seconds: u64) -> Scenario {
+    let mut s = run(seconds);
+    s.nodes = vec![Node { name: "r1".into() }, Node { name: "r2".into() }];
+    attach(&mut s, host("a", stack), "r1", 10_000_000_000);
+    attach(&mut s, host("b", stack), "r2", 10_000_000_000);
+    bottleneck(&mut s, "r1", "r2", rate_bps, rtt_ns / 2, limit);
+    s.flows.push(bulk("f1", "a", "b", cc));
+    s
+}
+
+/// The link called `name`.
+pub fn link_mut<'a>(scenario: &'a mut Scenario, name: &str) -> &'a mut Link {
+    scenario.links.iter_mut().find(|l| l.name == name).expect("a link of this name")
+}
+
+/// Independent loss of data packets.
+pub fn random_loss(probability_ppb: u32) -> Option<LossConfig> {
+    Some(LossConfig::Random { probability_ppb })
+}
+
+/// Everything a run leaves behind.
+pub struct Outcome {
+    pub tables: BTreeMap<&'static str, Vec<Batch>>,
+    pub captures: BTreeMap<String, Vec<u8>>,
+    pub summary: serde_json::Value,
+}
+
+pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
+    let mut run = Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it");
+    let mut tables: BTreeMap<&'static str, Vec<Batch>> = BTreeMap::new();
+    let mut captures: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    loop {
+        let over = run.advance(10_000);
+        for (table, batch) in run.take() {
+            tables.entry(table).or_default().push(batch);
+        }
+        for (point, bytes) in run.captures() {
+            captures.entry(point).or_default().extend(bytes);
+        }
+        if over {
+            break;
+        }
+    }
+    let summary = serde_json::from_str(&run.summary()).expect("the summary is JSON");
+    Outcome { tables, captures, summary }
+}
+
+/// The values of an integer column over all batches; nulls as None.
+pub fn column(batches: &[Batch], name: &str) -> Vec<Option<i64>> {
+    let mut all = Vec::new();
+    for batch in batches {
+        let column = batch.columns.iter().find(|c| c.name == name).expect("a column of this name");
+        let valid = |row: usize| column.validity.as_ref().is_none_or(|v| v[row / 8] >> (row % 8) & 1 == 1);
+        for row in 0..batch.rows {
+            let value = match &column.data {
+                ColumnData::U32(v) => i64::from(v[row]),
+                ColumnData::U64(v) => v[row] as i64,
+                ColumnData::I64(v) => v[row],
+                ColumnData::Dict { indices, .. } => i64::from(indices[row]),
+            };
+            all.push(valid(row).then_some(value));
+        }
+    }
+    all
+}
+
+/// A scenario as the JSON that Python hands over.
+pub fn json(scenario: &scenario::Scenario) -> String {
+    serde_json::to_string(scenario).expect("a scenario is JSON")
+}
