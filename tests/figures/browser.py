@@ -1,15 +1,15 @@
-"""Drives a headless Chromium over the DevTools protocol, through the pair of pipes it offers: nothing to install."""
+"""Drives a headless Chromium over the DevTools protocol, through the two pipes it offers for it."""
 
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
-import subprocess
+import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -42,23 +42,19 @@ class Browser:
     def __init__(self, program: str, profile: Path) -> None:
         to_read, self._to = os.pipe()
         self._from, from_write = os.pipe()
-
-        def pass_pipes() -> None:
-            # The protocol wants its pipes as file descriptors 3 and 4; dup2 leaves them open across exec.
-            read, write = os.dup(to_read), os.dup(from_write)
-            os.dup2(read, 3)
-            os.dup2(write, 4)
-
-        self._process = subprocess.Popen(
+        # The protocol wants its pipes as file descriptors 3 and 4; above 10 none of ours can be in their way.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_read, from_write)]
+        self._process = os.posix_spawn(
+            program,
             [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            close_fds=False,
-            preexec_fn=pass_pipes,
+            os.environ,
+            file_actions=[
+                *((os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)),
+                *((os.POSIX_SPAWN_DUP2, end, fd) for fd, end in enumerate(ends, 3)),
+            ],
         )
-        os.close(to_read)
-        os.close(from_write)
+        for end in (to_read, from_write, *ends):
+            os.close(end)
         self._buffer = b""
         self._number = 0
         self._session: str | None = None
@@ -75,8 +71,8 @@ class Browser:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=20)
+        os.kill(self._process, signal.SIGTERM)
+        os.waitpid(self._process, 0)
         os.close(self._to)
         os.close(self._from)
 
@@ -164,10 +160,8 @@ class Browser:
 
     def requests(self) -> list[str]:
         """Every address the page asked for."""
-        return self._collect("Network.requestWillBeSent", lambda parameters: parameters["request"]["url"])
-
-    def _collect(self, method: str, of: Callable[[dict[str, Any]], str]) -> list[str]:
-        return [of(event["params"]) for event in self.events if event.get("method") == method]
+        sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in sent]
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         while b"\0" not in self._buffer:

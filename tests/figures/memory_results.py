@@ -30,6 +30,9 @@ class MemoryResults:
     def runs(self) -> pl.DataFrame:
         return self.summary.unique("run_id", keep="first", maintain_order=True)
 
+    def record(self, run_id: object) -> RunRecord:
+        return list(self.records())[int(str(run_id))]
+
     def records(self) -> Iterator[RunRecord]:
         yield from self.lines if self.lines is not None else map(record, range(self.runs.height))
 
@@ -76,7 +79,9 @@ def sawtooth(
             "t_s": t_s,
             "flow": [flow] * len(t_s),
             "cwnd_bytes": cwnd.astype(np.int64),
-            "ssthresh_bytes": [None if t < epoch_s else int(peak / 2) for t in t_s],
+            "ssthresh_bytes": pl.Series(
+                [None if t < epoch_s else int(peak / 2) for t in t_s], dtype=pl.Int64
+            ),
             "srtt_ms": 40 + 10 * phase,
             "rtt_ms": 40 + 11 * phase,
             "inflight_bytes": cwnd.astype(np.int64),
@@ -111,7 +116,7 @@ def sweep(
     repeats: int = 3,
 ) -> MemoryResults:
     """A sweep over congestion control and delay with repeats; goodput falls with delay, less so for cubic."""
-    rows, tcp, queues = [], [], []
+    rows, tcp, queues, happened = [], [], [], []
     random = np.random.default_rng(1)
     for number, (cc, delay, repeat) in enumerate(
         (c, d, r) for c in ccs for d in delays for r in range(repeats)
@@ -131,7 +136,9 @@ def sweep(
         )
         tcp.append(sawtooth(number, epoch_s=2 + ms / 20, rate_mbps=goodput))
         queues.append(queue(number, epoch_s=2 + ms / 20))
-    return MemoryResults(pl.DataFrame(rows), {"tcp": pl.concat(tcp), "queue": pl.concat(queues)})
+        happened.append(events(number, epoch_s=2 + ms / 20))
+    tables = {"tcp": pl.concat(tcp), "queue": pl.concat(queues), "events": pl.concat(happened)}
+    return MemoryResults(pl.DataFrame(rows), tables)
 
 
 def scenario(rate_bps: int = 10_000_000, seconds: int = 20) -> dict[str, object]:
@@ -199,3 +206,26 @@ def record(run_id: int, **values: object) -> RunRecord:
         "scenario": scenario(),
     }
     return RunRecord(**(fields | values))
+
+
+def events(run_id: int, flow: str = "f1", *, epoch_s: float = 4.0, seconds: float = 20.0) -> pl.DataFrame:
+    """An events table: a drop and a recovery at the end of every epoch."""
+    ends = np.arange(epoch_s, seconds, epoch_s)
+    rows = [
+        {
+            "run_id": run_id,
+            "t_s": end + late,
+            "flow": flow,
+            "hop": None,
+            "kind": kind,
+            "seq": seq,
+            "value": None,
+        }
+        for end in ends
+        for late, kind, seq in (
+            (0.0, "drop", int(end * 1e6)),
+            (0.05, "recovery-in", None),
+            (0.2, "recovery-out", None),
+        )
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)

@@ -1,4 +1,4 @@
-"""The report in a real browser: no complaint, no request, plots drawn, zoom linked, light, dark, phone and print."""
+"""The report in a real browser: quiet, complete, zoom linked, light and dark, on a phone and in print."""
 
 from __future__ import annotations
 
@@ -57,14 +57,11 @@ INK = """
 KINDS = ("cwnd", "rtt", "throughput", "queue")
 
 
+VIEWS = "Array.from(document.querySelectorAll('canvas.base'), c => [+c.dataset.from, +c.dataset.to])"
+
+
 def views(page: Browser) -> list[tuple[float, float]]:
-    return [
-        tuple(view)
-        for view in page.evaluate(
-            "Array.from(document.querySelectorAll('canvas.base'), c => [Number(c.dataset.from),
-            Number(c.dataset.to)])"
-        )
-    ]
+    return [(start, end) for start, end in page.evaluate(VIEWS)]
 
 
 def test_opens_without_complaint_and_asks_for_nothing(page: Browser):

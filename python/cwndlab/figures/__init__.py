@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cwndlab.figures.request import Results
+    from cwndlab.results.resultset import ResultSet
 
 KINDS: Mapping[str, str] = {
     "cwnd": "congestion window over time, with ssthresh",
@@ -20,11 +20,17 @@ KINDS: Mapping[str, str] = {
     "queue": "queue over time",
     "box": "distribution of a column for each value of a key",
     "cdf": "cumulative distribution of a column",
+    "bar": "mean of a column for each value of a key, with its interval",
+    "heat": "mean of a column over two keys",
+    "delay": "throughput against delay, with ellipses",
+    "sequence": "sequence numbers over time: sent, delivered, retransmitted, lost",
+    "sojourn": "time in the queue over time",
+    "phase": "cwnd of one flow against another's, or against its RTT",
 }
 """Every kind and what it shows. The kind `x` is drawn by `cwndlab.figures.x.draw`."""
 
 
-def plot(results: Results, kind: str, out: str | Path | None = None, **options: Any) -> Figure:
+def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options: Any) -> Figure:
     """Return the figure of `kind` over `results`, and write it to `out` if given (`.png`, `.svg` or `.pdf`).
 
     `options` are the fields of `cwndlab.figures.request.Options`, such as `runs`, `flows`, `window=(start_s,

@@ -12,6 +12,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.legend import Legend
+from matplotlib.text import Text
 
 from cwndlab.errors import InputError
 from cwndlab.figures.request import Options, unknown
@@ -32,7 +35,7 @@ FORMATS = (".png", ".svg", ".pdf")
 _SIZES = {
     # width and height of one panel in inches, point size of type, line width in points, dots per inch of PNG
     "paper": (6.5, 3.4, 9.0, 1.0, 200),
-    "slide": (12.8, 6.2, 18.0, 2.0, 100),
+    "slide": (12.8, 7.2, 18.0, 2.0, 100),
 }
 _MAX_HEIGHT = {"paper": 9.0, "slide": 7.2}
 
@@ -99,7 +102,7 @@ def fill(place: int) -> dict[str, Any]:
     }
 
 
-def finish(figure: Figure, axes: Sequence[Axes], options: Options, title: str, note: str = "") -> None:
+def finish(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, note: str = "") -> None:
     """Set title, limits, scales and the optional footnote."""
     for axis in axes:
         if "x" in options.log:
@@ -110,46 +113,66 @@ def finish(figure: Figure, axes: Sequence[Axes], options: Options, title: str, n
             axis.set_xlim(*options.xlim)
         if options.ylim is not None:
             axis.set_ylim(*options.ylim)
+    title(figure, axes, options, heading, note)
+
+
+def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, note: str = "") -> None:
+    """Set the title, a note on what is shown and the optional footnote; make room for what is below."""
     if options.title is not None:
-        title = options.title
-    if title:
-        figure.suptitle(title, wrap=True)
+        heading = options.title
+    if heading:
+        figure.suptitle(heading, wrap=True)
     if note:
         axes[0].set_title(note, loc="right", fontsize="small", fontweight="normal", color="#595959")
+    below: list[Artist] = list(figure.legends)
     if options.footnote and options.command:
-        figure.supxlabel(
-            options.command, fontsize="x-small", color="#595959", family="DejaVu Sans Mono", wrap=True
-        )
+        words = figure.text(0.5, 0.0, options.command, ha="center", va="bottom", wrap=True)
+        words.set(fontsize="x-small", color="#595959", family="DejaVu Sans Mono")
+        below.append(words)
+    _reserve(figure, below, grow=options.size == "paper")
+
+
+def _reserve(figure: Figure, below: Sequence[Artist], *, grow: bool) -> None:
+    """Stack artists below the panels. A figure that may grow does, by their height: panels keep theirs.
+
+    One that may not, a slide, grows only where the panels would get less than half of it.
+    """
+    gap = 0.05  # inches
+    heights = [artist.get_window_extent().height / figure.dpi + gap for artist in below]
+    if not heights:
+        return
+    room = figure.get_figheight()
+    height = room + sum(heights) if grow else max(room, 2 * sum(heights))
+    figure.set_figheight(height)
+    bottom = gap
+    for artist, own in zip(reversed(below), reversed(heights), strict=True):
+        if isinstance(artist, Text):
+            artist.set_y(bottom / height)
+        if isinstance(artist, Legend):
+            artist.set_bbox_to_anchor((0.5, bottom / height))
+        artist.set_in_layout(False)
+        bottom += own
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.set(rect=(0, bottom / height, 1, 1 - bottom / height))
 
 
 def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str], options: Options) -> None:
     """Put the legend outside, below the panels, in as many columns as the names leave room for.
 
-    The figure grows by the legend's height, so that panels keep their size however many series there are.
+    It must be called before `finish` or `title`, which make room for it.
     """
     if not handles or (len(handles) == 1 and not names[0]):
         return
     width, _, points, _, _ = _SIZES[options.size]
-    small = len(handles) > 12
-    size = points * (0.8 if small else 0.92)
+    size = points * (0.8 if len(handles) > 12 else 0.92)
     # An em is about 1.6 characters wide in this face; the handle and its gaps take 5 em.
     widest = max(len(name) for name in names) / 1.6 + 5.0
     count = max(1, min(len(handles), int(width * 72 / (widest * size))))
-    rows = -(-len(handles) // count)
     # Fill columns as evenly as the number of rows allows.
+    rows = -(-len(handles) // count)
     count = -(-len(handles) // rows)
-    if rows > 1:
-        figure.set_figheight(figure.get_figheight() + (rows - 1) * size * 1.5 / 72)
-    # The command's line, if there is one, stands below the legend.
-    below = 1.4 * points / 72 / figure.get_figheight() if options.footnote and options.command else 0.0
-    figure.legend(
-        handles,
-        names,
-        loc="outside lower center",
-        bbox_to_anchor=(0.0, below, 1.0, 1.0 - below),
-        ncols=count,
-        fontsize=size,
-    )
+    figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=count, fontsize=size)
 
 
 def save(figure: Figure, out: Path, options: Options) -> None:

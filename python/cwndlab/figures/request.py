@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -12,6 +11,7 @@ import polars as pl
 from cwndlab.errors import InputError, nearest_names, shown
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
+from cwndlab.results.resultset import ResultSet
 
 MOST_RUNS = 12
 """So many runs a figure of time series shows unless runs are named; it says so when there are more."""
@@ -23,17 +23,6 @@ PANELS = ("run", "flow")
 
 Span = tuple[float | None, float | None]
 """A range of an axis in the units shown; None leaves that end to the data."""
-
-
-class Results(Protocol):
-    """What figures read: a ResultSet, or anything that answers like one."""
-
-    @property
-    def summary(self) -> pl.DataFrame:
-        """One row per flow of each run, with the design's columns."""
-
-    def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
-        """One table of one run, `t_s` in seconds since the start of the run."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +108,7 @@ class Run:
 class Request:
     """Options bound to results: which rows, runs and flows are meant."""
 
-    results: Results
+    results: ResultSet
     options: Options
     rows: pl.DataFrame
     """The summary's rows of the runs and flows chosen, in order."""
@@ -134,12 +123,17 @@ class Request:
 
     def runs(self) -> tuple[list[Run], str]:
         """Return the runs for a figure of time series, and a note if some were left out."""
-        found = self.rows["run_id"].unique(maintain_order=True).to_list()
+        rows = self.rows
+        if self.options.runs is None:
+            rows = rows.filter(pl.col("status") == "complete")
+            if not rows.height:
+                raise InputError("there is nothing to draw: no run is complete")
+        found = rows["run_id"].unique(maintain_order=True).to_list()
         if self.options.runs is not None or len(found) <= MOST_RUNS:
             shown, note = found, ""
         else:
             shown, note = found[:MOST_RUNS], f"first {MOST_RUNS} of {len(found)} runs"
-        rows = self.rows.filter(pl.col("run_id").is_in(shown))
+        rows = rows.filter(pl.col("run_id").is_in(shown))
         labels = run_labels(rows, self.keys)
         flows = {run: rows.filter(pl.col("run_id") == run)["flow"].to_list() for run in shown}
         return [Run(run, labels[run], tuple(flows[run])) for run in shown], note
@@ -204,7 +198,7 @@ class Request:
         raise unknown("column", name, [*numeric, *series])
 
 
-def bind(results: Results, options: Options) -> Request:
+def bind(results: ResultSet, options: Options) -> Request:
     """Return `options` bound to `results`. Raises InputError where a run, flow or key does not exist."""
     rows = results.summary
     if not rows.height:
@@ -212,7 +206,7 @@ def bind(results: Results, options: Options) -> Request:
     for key, wanted in options.where.items():
         rows = _filter(rows, key, wanted)
     if options.runs is not None:
-        rows = _pick(rows, "run", "run_id", [_find_run(rows, run) for run in options.runs])
+        rows = _pick(rows, [_find_run(rows, run) for run in options.runs])
     if options.flows is not None:
         known = rows["flow"].unique(maintain_order=True).to_list()
         for flow in options.flows:
@@ -304,14 +298,14 @@ def _filter(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
 
 
 def _find_run(rows: pl.DataFrame, wanted: object) -> object:
-    known = rows["run_id"].unique(maintain_order=True).to_list()
+    known: list[object] = rows["run_id"].unique(maintain_order=True).to_list()
     for run in known:
         if str(wanted) in (str(run), str(run).split("-", maxsplit=1)[0]):
             return run
     raise unknown("run", wanted, known)
 
 
-def _pick(rows: pl.DataFrame, what: str, column: str, wanted: Sequence[object]) -> pl.DataFrame:
+def _pick(rows: pl.DataFrame, wanted: Sequence[object]) -> pl.DataFrame:
     if not wanted:
-        raise InputError(f"{what}s: none named")
-    return pl.concat([rows.filter(pl.col(column) == value) for value in dict.fromkeys(wanted)])
+        raise InputError("runs: none named")
+    return pl.concat([rows.filter(pl.col("run_id") == run) for run in dict.fromkeys(wanted)])

@@ -80,11 +80,11 @@ def draw(
                 beside = {**pen, "linestyle": (0, (1, 1.6)), "linewidth": 0.7 * handles[-1].get_linewidth()}
                 axis.plot(line.t_s[keep], line.companion[keep], drawstyle=style, zorder=2, **beside)
         axis.set_ylabel(ylabel)
+        axis.margins(x=0.01, y=0.06)
         if len(panels) > 1:
             axis.set_title(heading, loc="left")
         if "y" not in options.log and options.ylim is None:
             axis.set_ylim(bottom=0)
-        axis.margins(x=0.01)
     axes[-1].set_xlabel("time [s]" if options.zero == "run" else "time since the flow's first sample [s]")
     entries = {place: (handle, text) for handle, (_, place, text) in zip(handles, _flat(panels), strict=True)}
     shown = [entries[place] for place in sorted(entries)]

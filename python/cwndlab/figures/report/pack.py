@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from cwndlab.figures.numeric import Floats, Ints, envelope, windowed_rate
-from cwndlab.figures.request import Results, floats
+from cwndlab.figures.request import floats
+from cwndlab.results.resultset import ResultSet
 
 BUDGET = 9_000_000
 """Bytes that all packed series of a report may take before base64: with the rest it stays below 20 MB."""
@@ -67,7 +68,7 @@ def columns_for(runs: int, flows: int) -> tuple[int, int]:
     return fitting, min(MOST_COLUMNS, max(FEWEST_COLUMNS, int(BUDGET / (per_column * fitting))))
 
 
-def lines_of(results: Results, run_id: object, flows: Sequence[str], window_s: float) -> list[Line]:
+def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s: float) -> list[Line]:
     """Return the lines of a run: each flow's cwnd, ssthresh, RTT, srtt and throughput, each hop's queue."""
     lines: list[Line] = []
     tcp = results.series(run_id, table="tcp")

@@ -1,0 +1,53 @@
+"""The figure kind `delay`: throughput against delay, a point for each flow and run, an ellipse a group."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
+
+from cwndlab.errors import InputError
+from cwndlab.figures import columns, grouped, paint
+from cwndlab.figures.numeric import ellipse
+from cwndlab.figures.request import Request, floats
+
+
+def draw(request: Request) -> Figure:
+    """Return the figure: `value` (`goodput_mbps`) upwards, `against` (`rtt_mean_ms`) growing leftwards.
+
+    Up and right is better, as in Winstein, Sivaraman and Balakrishnan (NSDI 2013, figure 7). The ellipse is
+    that of one standard deviation around the group's mean (`numeric.ellipse`); a group of fewer than three
+    points has none. Both columns are of the summary; raises InputError otherwise.
+    """
+    options = request.options
+    up, left = options.value or "goodput_mbps", options.against or "rtt_mean_ms"
+    for name in (up, left):
+        if request.locate(name)[0] is not None:
+            raise InputError(f"value: {name} is a series; this kind needs columns of the summary")
+    keys = request.group_keys(most=3, default=3)
+    found = grouped.groups(request, up, keys)
+    names = (
+        grouped.checked(options.labels, len(found)) if options.labels else [group.label for group in found]
+    )
+    figure, (axis,) = paint.canvas(options)
+    handles = []
+    for place, group in enumerate(found):
+        y = floats(group.rows[up]) * columns.describe(up).factor
+        x = floats(group.rows[left]) * columns.describe(left).factor
+        colour = paint.PALETTE[place % len(paint.PALETTE)]
+        marker = paint.MARKERS[place % len(paint.MARKERS)]
+        handles += axis.plot(x, y, linestyle="", marker=marker, markersize=4, color=colour, alpha=0.8)
+        found_ellipse = ellipse(x, y)
+        if found_ellipse is not None:
+            *centre, width, height, angle = found_ellipse
+            style = {"facecolor": colour, "edgecolor": colour}
+            axis.add_patch(Ellipse((centre[0], centre[1]), width, height, angle=angle, alpha=0.2, **style))
+            axis.plot(np.nanmean(x), np.nanmean(y), marker="+", markersize=9, color=colour, zorder=4)
+    axis.set_xlabel(f"{columns.describe(left).label}   (less is right)")
+    axis.set_ylabel(columns.describe(up).label)
+    paint.legend(figure, handles, names if keys else [""], options)
+    title = f"{columns.describe(up).words} against {columns.describe(left).words}"
+    paint.finish(figure, [axis], options, title, "ellipse: one standard deviation")
+    if options.xlim is None:
+        axis.invert_xaxis()
+    return figure

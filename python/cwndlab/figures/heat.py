@@ -1,0 +1,57 @@
+"""The figure kind `heat`: the mean of a column over two keys, as a map with the value in every field."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+
+from cwndlab.errors import InputError
+from cwndlab.figures import columns, grouped, paint
+from cwndlab.figures.request import Request
+
+
+def draw(request: Request) -> Figure:
+    """Return the figure: mean of `value` (default `goodput_mbps`), first key of `by` across, second upwards.
+
+    Fields without a value are hatched. `log="y"` makes the colour scale logarithmic. Raises InputError unless
+    there are two keys.
+    """
+    options = request.options
+    column = options.value or "goodput_mbps"
+    keys = request.group_keys(most=2, default=2)
+    if len(keys) < 2:
+        raise InputError("by: a heat map needs two keys; the runs shown differ in fewer")
+    found = grouped.groups(request, column, keys)
+    across = [str(name) for name in columns.ordered(group.names[0] for group in found)]
+    upwards = [str(name) for name in columns.ordered(group.names[1] for group in found)]
+    mean = np.full((len(upwards), len(across)), np.nan)
+    for group in found:
+        mean[upwards.index(group.names[1]), across.index(group.names[0])] = group.values.mean()
+    shown = columns.describe(column.rpartition(".")[2])
+    if options.log and np.nanmin(mean) <= 0:
+        raise InputError(
+            f"log: {shown.words} has values of 0 or below, which a logarithmic scale cannot show"
+        )
+    figure, (axis,) = paint.canvas(options)
+    axis.grid(visible=False)
+    axis.set_facecolor("white")
+    axis.patch.set_hatch("////")
+    axis.patch.set_edgecolor("#b0b0b0")
+    norm = (LogNorm if options.log else Normalize)(float(np.nanmin(mean)), float(np.nanmax(mean)))
+    image = axis.imshow(mean, origin="lower", aspect="auto", cmap="cividis", norm=norm)
+    size = min(1.0, 14 / max(len(across), len(upwards)))
+    for row, column_number in np.argwhere(~np.isnan(mean)):
+        value = mean[row, column_number]
+        ink = "black" if norm(value) > 0.55 else "white"
+        points = size * float(figure.get_figwidth()) * (1.25 if options.size == "paper" else 1.15)
+        axis.text(column_number, row, f"{value:.3g}", ha="center", va="center", color=ink, fontsize=points)
+    axis.set_xticks(range(len(across)), across)
+    axis.set_yticks(range(len(upwards)), upwards)
+    axis.set_xlabel(columns.describe(keys[0]).label)
+    axis.set_ylabel(columns.describe(keys[1]).label)
+    figure.colorbar(image, ax=axis, label=shown.label, shrink=0.9)
+    # The axes are names here: a logarithmic scale means the colours.
+    title = f"{shown.words} over {grouped.axis_label(keys)}"
+    paint.title(figure, [axis], options, title, f"mean, {grouped.counted(request, column)}")
+    return figure

@@ -1,0 +1,392 @@
+"""What figures show and what they refuse, read back from the drawn lines, patches and files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from memory_results import MemoryResults, queue, record, sawtooth, scenario, summary_row, sweep
+
+from cwndlab import figures
+from cwndlab.errors import InputError
+from cwndlab.figures import columns, paint
+from cwndlab.figures.request import distinguishing, short_names
+
+OPTIONS: dict[str, dict[str, Any]] = {"phase": {"runs": [3]}, "sequence": {"runs": [3]}}
+"""Kinds that need more than the results to have a choice."""
+
+
+@pytest.fixture(scope="module")
+def results() -> MemoryResults:
+    return sweep()
+
+
+def data_lines(figure: Any, axis: int = 0) -> list[Any]:
+    return [line for line in figure.axes[axis].get_lines() if len(line.get_xdata())]
+
+
+def texts(figure: Any) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+@pytest.mark.parametrize("kind", figures.KINDS)
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_every_kind_is_drawn_the_same_twice_and_carries_its_command(
+    results: MemoryResults, kind: str, ending: str, tmp_path: Path
+):
+    command = f"cwndlab plot results/latest --kind {kind}"
+    files = [tmp_path / f"{number}.{ending}" for number in range(2)]
+    for file in files:
+        figures.plot(results, kind, file, command=command, **OPTIONS.get(kind, {}))
+    first, second = (file.read_bytes() for file in files)
+    assert first == second
+    assert command.encode() in first
+    assert not re.search(rb"CreationDate|<dc:date>", first)
+
+
+@pytest.mark.parametrize("size", ["paper", "slide"])
+def test_sizes(results: MemoryResults, size: str):
+    width, height = figures.plot(results, "cwnd", runs=[0], size=size).get_size_inches()
+    assert (width, height) == pytest.approx((6.5, 3.4 + 0.2) if size == "paper" else (12.8, 7.2), abs=0.2)
+
+
+def test_cwnd_shows_every_sample_in_kb_and_ssthresh_once_finite(results: MemoryResults):
+    cwnd, ssthresh = data_lines(figures.plot(results, "cwnd", runs=[3]))
+    frame = results.series(3)
+    assert cwnd.get_xdata().tolist() == frame["t_s"].to_list()
+    assert cwnd.get_ydata().tolist() == pytest.approx((frame["cwnd_bytes"] / 1e3).to_list())
+    assert np.isnan(ssthresh.get_ydata()).sum() == 300
+    assert set(ssthresh.get_ydata()[300:]) == {50.0}
+    assert cwnd.get_drawstyle() == "steps-post"
+
+
+def test_a_dip_of_one_mss_in_a_long_run_is_drawn():
+    frame = sawtooth(0, seconds=3000.0).with_columns(pl.lit(100_000).alias("cwnd_bytes"))
+    dip = frame["t_s"][123_457]
+    frame = frame.with_columns(
+        pl.when(pl.col("t_s") == dip).then(98_552).otherwise("cwnd_bytes").alias("cwnd_bytes")
+    )
+    results = MemoryResults(pl.DataFrame([summary_row(0)]), {"tcp": frame})
+    line = data_lines(figures.plot(results, "cwnd"))[0]
+    assert len(line.get_xdata()) < 10_000
+    assert line.get_ydata().min() == 98.552
+    assert line.get_xdata()[line.get_ydata().argmin()] == dip
+
+
+def test_a_time_window_cuts_and_a_flows_own_zero_shifts(results: MemoryResults):
+    late = MemoryResults(
+        pl.DataFrame([summary_row(0)]), {"tcp": sawtooth(0).with_columns(pl.col("t_s") + 7.5)}
+    )
+    cut = data_lines(figures.plot(late, "rtt", window=(10.0, 12.0)))[0].get_xdata()
+    assert (cut[0], cut[-1]) == (10.0, 12.0)
+    assert data_lines(figures.plot(late, "rtt", zero="flow"))[0].get_xdata()[0] == 0.0
+
+
+def test_throughput_counts_idle_windows_as_zero_and_ends_with_the_run():
+    short, long = sawtooth(0, "early", seconds=2.005), sawtooth(0, "whole", seconds=5.005)
+    rows = [summary_row(0, "early"), summary_row(0, "whole")]
+    results = MemoryResults(pl.DataFrame(rows), {"tcp": pl.concat([short, long])})
+    early, whole = data_lines(figures.plot(results, "throughput"))
+    assert early.get_xdata().tolist() == whole.get_xdata().tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert early.get_ydata().tolist() == pytest.approx([9, 9, 0, 0, 0])
+    assert whole.get_ydata().tolist() == pytest.approx([9] * 5)
+
+
+def test_throughput_of_a_time_window_counts_only_what_was_delivered_in_it(results: MemoryResults):
+    line = data_lines(
+        figures.plot(results, "throughput", runs=[0], window=(10.0, 12.0), average=0.5, overlap=0.5)
+    )[0]
+    assert line.get_xdata().tolist() == [10.25, 10.5, 10.75, 11.0, 11.25, 11.5, 11.75]
+    assert line.get_ydata() == pytest.approx(np.full(7, results.summary["goodput_mbps"][0]), rel=1e-4)
+
+
+def test_flows_are_filtered_ordered_and_named():
+    flows = ["f1", "f2", "f3"]
+    frame = pl.concat(
+        [sawtooth(0, flow, peak=peak) for flow, peak in zip(flows, (1e5, 2e5, 3e5), strict=True)]
+    )
+    results = MemoryResults(pl.DataFrame([summary_row(0, flow) for flow in flows]), {"tcp": frame})
+    figure = figures.plot(results, "rtt", flows=["f3", "f1"])
+    assert texts(figure) == ["f3", "f1"]
+    assert texts(figures.plot(results, "rtt", flows=["f3", "f1"], labels=["long", "short"])) == [
+        "long",
+        "short",
+    ]
+    panels = figures.plot(results, "cwnd", flows=["f3", "f1"], panels="flow")
+    assert [axis.get_title(loc="left") for axis in panels.axes] == ["f3", "f1"]
+    assert [data_lines(panels, axis)[0].get_ydata().max() for axis in range(2)] == pytest.approx(
+        [299.6, 99.87], abs=0.1
+    )
+
+
+def test_runs_are_labelled_by_what_tells_them_apart(results: MemoryResults):
+    assert texts(figures.plot(results, "rtt", runs=[0, 3, 9])) == [
+        "newreno, delay 0ms",
+        "newreno, delay 20ms",
+        "cubic, delay 0ms",
+    ]
+    assert texts(figures.plot(results, "rtt", where={"hosts.a.cc": "cubic", "repeat": 0})) == [
+        "delay 0ms",
+        "delay 20ms",
+        "delay 100ms",
+    ]
+
+
+def test_more_runs_than_can_be_read_are_cut_and_it_says_so(results: MemoryResults):
+    figure = figures.plot(results, "rtt")
+    assert len(data_lines(figure)) == 12
+    assert figure.axes[0].get_title(loc="right") == "first 12 of 18 runs"
+
+
+def test_many_series_have_pens_of_their_own_and_a_legend_outside(results: MemoryResults):
+    figure = figures.plot(results, "rtt", runs=list(range(18)))
+    lines = data_lines(figure)
+    pens = {
+        (line.get_color(), str(line.get_linestyle()), line._dash_pattern[1] and tuple(line._dash_pattern[1]))
+        for line in lines
+    }
+    assert len(pens) == len(lines) == 18
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert not legend.get_window_extent().overlaps(figure.axes[0].get_tightbbox())
+
+
+def test_only_complete_runs_are_drawn_unless_named():
+    rows = [summary_row(0), summary_row(1, status="missing"), summary_row(2)]
+    results = MemoryResults(pl.DataFrame(rows), {"tcp": pl.concat([sawtooth(0), sawtooth(2)])})
+    assert len(data_lines(figures.plot(results, "rtt"))) == 2
+
+
+def test_queue_and_its_delay():
+    lines = [record(0, scenario=scenario(rate_bps=2_000_000))]
+    results = MemoryResults(pl.DataFrame([summary_row(0)]), {"queue": queue(0)}, lines=lines)
+    waiting = data_lines(figures.plot(results, "queue"))[0]
+    delay = data_lines(figures.plot(results, "sojourn"))[0]
+    assert waiting.get_ydata().max() == 49
+    # 49 packets of 1514 bytes at 2 Mbit/s.
+    assert delay.get_ydata().max() == pytest.approx(49 * 1514 * 8 / 2e6 * 1e3)
+
+
+def test_sojourn_follows_a_rate_that_changes():
+    changed = scenario(rate_bps=8_000_000) | {
+        "schedule": [{"at_ns": 10 * 10**9, "link": "bottleneck", "rate_bps": 4_000_000, "delay_ns": None}]
+    }
+    results = MemoryResults(
+        pl.DataFrame([summary_row(0)]), {"queue": queue(0)}, lines=[record(0, scenario=changed)]
+    )
+    line = data_lines(figures.plot(results, "sojourn"))[0]
+    early, late = (line.get_ydata()[np.searchsorted(line.get_xdata(), at)] for at in (3.0, 11.0))
+    assert (early, late) == pytest.approx((37 * 1514 / 1e3, 37 * 1514 * 2 / 1e3))
+
+
+def test_boxes_stand_in_the_order_of_their_quantities(results: MemoryResults):
+    figure = figures.plot(results, "box", by=["network.dumbbell.bottleneck.delay", "hosts.a.cc"])
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["0ms", "20ms", "100ms"]
+    assert texts(figure) == ["cubic", "newreno", "mean"]
+    means = [line.get_ydata()[0] for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
+    for group, mean in zip([("0ms", "cubic"), ("0ms", "newreno"), ("20ms", "cubic")], means, strict=False):
+        rows = results.summary.filter(
+            (pl.col("network.dumbbell.bottleneck.delay") == group[0]) & (pl.col("hosts.a.cc") == group[1])
+        )
+        assert mean == pytest.approx(rows["goodput_mbps"].mean())
+
+
+def test_boxes_of_a_series_hold_all_its_samples(results: MemoryResults):
+    figure = figures.plot(results, "box", value="queue.backlog_packets", by=["hosts.a.cc"], window=(0, 2))
+    medians = [line.get_ydata() for line in figure.axes[0].get_lines() if line.get_linewidth() == 1.8]
+    cubic = pl.concat([results.series(run, table="queue") for run in range(9, 18)]).filter(pl.col("t_s") <= 2)
+    assert medians[0][0] == np.median(cubic["backlog_packets"])
+
+
+def test_bars_have_students_interval(results: MemoryResults):
+    figure = figures.plot(results, "bar", by=["hosts.a.cc"])
+    heights = [patch.get_height() for patch in figure.axes[0].patches]
+    means = results.summary.group_by("hosts.a.cc").agg(pl.col("goodput_mbps").mean()).sort("hosts.a.cc")
+    assert heights == pytest.approx(means["goodput_mbps"].to_list())
+    assert len(figure.axes[0].containers) == 4
+
+
+def test_a_heat_map_has_the_mean_in_every_field_and_hatches_what_is_missing(results: MemoryResults):
+    rows = results.summary.filter(
+        ~((pl.col("hosts.a.cc") == "cubic") & (pl.col("network.dumbbell.bottleneck.delay") == "20ms"))
+    )
+    figure = figures.plot(MemoryResults(rows), "heat")
+    values = figure.axes[0].images[0].get_array().filled(np.nan)
+    assert values.shape == (3, 2)
+    assert np.isnan(values[1, 0])
+    expected = rows.filter(
+        (pl.col("hosts.a.cc") == "newreno") & (pl.col("network.dumbbell.bottleneck.delay") == "100ms")
+    )
+    assert values[2, 1] == pytest.approx(expected["goodput_mbps"].mean())
+
+
+def test_throughput_against_delay_grows_leftwards(results: MemoryResults):
+    figure = figures.plot(results, "delay", by=["hosts.a.cc"])
+    assert figure.axes[0].xaxis_inverted()
+    assert len(figure.axes[0].patches) == 2
+    assert texts(figure) == ["cubic", "newreno"]
+
+
+def test_cdf_ends_at_one(results: MemoryResults):
+    line = data_lines(figures.plot(results, "cdf", value="goodput_mbps", by=["hosts.a.cc"]))[0]
+    cubic = results.summary.filter(pl.col("hosts.a.cc") == "cubic")["goodput_mbps"].sort()
+    assert line.get_xdata()[1:].tolist() == cubic.to_list()
+    assert line.get_ydata()[1:].tolist() == pytest.approx(np.arange(1, 10) / 9)
+
+
+def test_phase_of_two_flows_holds_each_cwnd_until_its_next_sample():
+    one = pl.DataFrame(
+        {"run_id": 0, "flow": "f1", "t_s": [0.0, 2.0], "cwnd_bytes": [1000, 3000], "rtt_ms": [1.0, 1.0]}
+    )
+    two = pl.DataFrame(
+        {"run_id": 0, "flow": "f2", "t_s": [1.0, 3.0], "cwnd_bytes": [5000, 7000], "rtt_ms": [1.0, 1.0]}
+    )
+    results = MemoryResults(
+        pl.DataFrame([summary_row(0, "f1"), summary_row(0, "f2")]), {"tcp": pl.concat([one, two])}
+    )
+    figure = figures.plot(results, "phase")
+    assert figure.axes[0].collections[0].get_offsets().tolist() == [[1, 5], [3, 5], [3, 7]]
+
+
+def test_sequence_marks_drops_at_the_sequence_that_was_lost(results: MemoryResults):
+    figure = figures.plot(results, "sequence", runs=[0])
+    assert texts(figure) == [
+        "sent",
+        "delivered",
+        "retransmitted",
+        "dropped",
+        "recovery begins",
+        "recovery ends",
+    ]
+    drops = next(line for line in figure.axes[0].get_lines() if line.get_marker() == "x")
+    assert drops.get_xdata().tolist() == drops.get_ydata().tolist() == list(range(2, 20, 2))
+
+
+def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
+    flows = ["$x^2$", "a & <b>", "\\frac{1}{2}$"]
+    frame = pl.concat([sawtooth(0, flow) for flow in flows])
+    results = MemoryResults(pl.DataFrame([summary_row(0, flow) for flow in flows]), {"tcp": frame})
+    figure = figures.plot(results, "cwnd", tmp_path / "x.svg", title="$\\notatex")
+    assert texts(figure)[:3] == flows
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("cwdn", {}, "kind: 'cwdn' does not exist; did you mean cwnd?"),
+        ("zzz", {}, "kind: 'zzz' does not exist; there is cwnd, rtt, throughput"),
+        ("box", {"value": "goodput"}, "column: 'goodput' does not exist; did you mean goodput_mbps?"),
+        ("box", {"value": "queue.cwnd_bytes"}, "column: 'queue.cwnd_bytes' does not exist"),
+        ("box", {"by": ["hosts.a.ccc"]}, "key: 'hosts.a.ccc' does not exist; did you mean hosts.a.cc?"),
+        ("box", {"by": ["flow", "cc", "repeat"]}, "by: this kind groups by 2 key(s) at most, not 3"),
+        ("cwnd", {"runs": ["x"]}, "run: 'x' does not exist; there is 0, 1, 2"),
+        ("cwnd", {"runs": []}, "runs: none named"),
+        ("cwnd", {"flows": ["g1"]}, "flow: 'g1' does not exist; there is f1"),
+        (
+            "cwnd",
+            {"where": {"hosts.a.cc": "bbr"}},
+            "hosts.a.cc: 'bbr' does not exist; there is cubic, newreno",
+        ),
+        ("cwnd", {"where": {"goodput_mbps": "9"}}, "key: 'goodput_mbps' does not exist"),
+        ("cwnd", {"size": "poster"}, "size: 'poster' does not exist; there is paper, slide"),
+        ("cwnd", {"log": "z"}, "log: 'z' does not exist; there is x, y, xy"),
+        ("cwnd", {"panels": "hop"}, "panels: 'hop' does not exist; there is run, flow"),
+        ("cwnd", {"window": (5, 5)}, "window: 5 to 5 is empty"),
+        (
+            "cwnd",
+            {"window": (500, None)},
+            "cwnd and ssthresh: nothing was recorded for these runs, flows and times",
+        ),
+        ("cwnd", {"colour": "red"}, "option: 'colour' does not exist"),
+        ("rtt", {"value": "rtt"}, "value: 'rtt' does not exist; did you mean rtt_ms or srtt_ms?"),
+        ("rtt", {"labels": ["one"]}, "labels: 1 names for 12 series"),
+        ("throughput", {"average": 0}, "average: 0 s is no length of a window"),
+        ("throughput", {"average": 99}, "average: no whole window of 99 s fits into what is shown"),
+        ("throughput", {"overlap": 1}, "overlap: 1 is not a share"),
+        ("queue", {"hop": "botleneck"}, "hop: 'botleneck' does not exist; did you mean bottleneck?"),
+        ("bar", {"value": "tcp.rtt_ms"}, "value: tcp.rtt_ms is a series; bars need a column of the summary"),
+        ("bar", {"confidence": 95}, "confidence: 95 is not between 0 and 1"),
+        ("heat", {"by": ["hosts.a.cc"]}, "by: a heat map needs two keys"),
+        ("phase", {}, "runs: a phase plot shows one run, not 12"),
+        ("sequence", {}, "runs: a sequence plot shows up to 6 flows, not 12"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_one_line(
+    results: MemoryResults, kind: str, options: Any, message: str
+):
+    with pytest.raises(InputError) as refused:
+        figures.plot(results, kind, **options)
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_written_is_refused(results: MemoryResults, tmp_path: Path):
+    with pytest.raises(InputError, match=r"file format: '.gif' does not exist; there is .png, .svg, .pdf"):
+        figures.plot(results, "cwnd", tmp_path / "x.gif", runs=[0])
+    with pytest.raises(InputError, match="No such file or directory"):
+        figures.plot(results, "cwnd", tmp_path / "no" / "x.png", runs=[0])
+
+
+def test_nothing_to_draw_is_said():
+    empty = MemoryResults(pl.DataFrame([summary_row(0)]).clear())
+    with pytest.raises(InputError, match="these results hold no run"):
+        figures.plot(empty, "cwnd")
+    missing = MemoryResults(pl.DataFrame([summary_row(0, status="missing", goodput_mbps=None)]))
+    with pytest.raises(InputError, match="no run is complete"):
+        figures.plot(missing, "cwnd")
+    with pytest.raises(InputError, match="goodput_mbps: no value was recorded"):
+        figures.plot(
+            MemoryResults(
+                pl.DataFrame(
+                    [summary_row(0, goodput_mbps=None)], schema_overrides={"goodput_mbps": pl.Float64}
+                )
+            ),
+            "box",
+        )
+
+
+def test_keys_that_say_the_same_are_left_out():
+    rows = pl.DataFrame(
+        {
+            "run_id": [0, 1, 2],
+            "hosts.a.stack": ["x", "x", "y"],
+            "hosts.b.stack": ["x", "x", "y"],
+            "cc": ["n", "c", "c"],
+        }
+    )
+    assert distinguishing(rows, ["hosts.a.stack", "hosts.b.stack", "cc"]) == ["hosts.a.stack", "cc"]
+
+
+def test_short_names_stay_clear():
+    assert short_names(["hosts.a.cc", "hosts.b.cc", "network.dumbbell.bottleneck.rate"]) == {
+        "hosts.a.cc": "a.cc",
+        "hosts.b.cc": "b.cc",
+        "network.dumbbell.bottleneck.rate": "rate",
+    }
+
+
+def test_values_are_ordered_as_quantities():
+    assert columns.ordered(["1gbit", "100mbit", "2mbit", None, "auto"]) == [
+        "2mbit",
+        "100mbit",
+        "1gbit",
+        None,
+        "auto",
+    ]
+    assert columns.ordered(["1s", "20ms", "500us", "9ms"]) == ["500us", "9ms", "20ms", "1s"]
+
+
+def test_the_palette_keeps_its_distance_for_colour_blind_readers():
+    """Simulated deuteranopia (Machado, Oliveira and Fernandes 2009, severity 1): no two colours alike."""
+    matrix = np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    )
+    seen = [
+        matrix @ np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for colour in paint.PALETTE
+    ]
+    distances = [np.linalg.norm(a - b) for place, a in enumerate(seen) for b in seen[:place]]
+    assert min(distances) > 0.1
