@@ -78,3 +78,61 @@ pub enum LossConfig {
         packets: Vec<u64>,
     },
 }
+
+/// Variation of a link's delay, as netem's `delay TIME JITTER distribution KIND`. A delay never goes below zero.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JitterConfig {
+    /// Distribution.
+    pub kind: JitterKind,
+    /// Standard deviation; of the uniform distribution, half its width, as in netem.
+    pub sd_ns: u64,
+    /// Let packets overtake each other; if not, one that would waits for its predecessor.
+    pub reorder: bool,
+    /// For [`JitterKind::Table`]: equally likely deviations in units of `sd_ns` / 8192, as in netem's .dist files.
+    pub table: Option<Vec<i16>>,
+}
+
+/// Distribution of jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JitterKind {
+    /// Uniform between -sd and sd.
+    Uniform,
+    /// Normal.
+    Normal,
+    /// Pareto with shape 3, less its mean.
+    Pareto,
+    /// Given values.
+    Table,
+}
+
+/// What limits a link besides its rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ShaperConfig {
+    /// Packets wait for tokens, as in tc-tbf(8). The one that does is out of the queue discipline's hands, so that the
+    /// discipline's limit counts those behind it.
+    TokenBucket {
+        /// Rate of the tokens.
+        rate_bps: u64,
+        /// Bytes that may leave at once, with overhead; larger packets are dropped.
+        burst_bytes: u32,
+    },
+    /// Packets that arrive and find no tokens are dropped, before the queue.
+    Policer {
+        /// Rate of the tokens.
+        rate_bps: u64,
+        /// Bytes that may arrive at once, with overhead.
+        burst_bytes: u32,
+    },
+    /// Delivery opportunities as in a mahimahi trace, repeated for ever; the link has no other rate.
+    Trace {
+        /// Times of the opportunities, ascending.
+        opportunities_ns: Vec<u64>,
+        /// When the trace starts again: at least the last of them.
+        period_ns: u64,
+        /// What leaves at each (1504 in mahimahi).
+        bytes: u32,
+    },
+}

@@ -9,7 +9,7 @@ mod packet;
 pub mod queue;
 pub mod random;
 
-pub use config::{LossConfig, QueueConfig};
+pub use config::{JitterConfig, JitterKind, LossConfig, QueueConfig, ShaperConfig};
 pub use link::{Counters, Link, LinkChange, LinkConfig, Mode};
 pub use packet::{DropReason, Ecn, Nanos, Output, Packet};
 pub use queue::{Dualpi2Config, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};

@@ -2,11 +2,13 @@
 
 mod fused;
 mod server;
+mod shaper;
 mod stepped;
+mod wire;
 
 use crate::impair::Impairments;
 use crate::packet::{DropReason, Nanos, Output, Packet};
-use crate::{LossConfig, QueueConfig, Xoshiro256PlusPlus};
+use crate::{JitterConfig, LossConfig, QueueConfig, ShaperConfig, Xoshiro256PlusPlus};
 use fused::Fused;
 use stepped::Stepped;
 
@@ -25,6 +27,10 @@ pub struct LinkConfig {
     pub duplicate_ppb: u32,
     /// Probability that a packet is damaged, parts per billion.
     pub corrupt_ppb: u32,
+    /// Variation of the delay.
+    pub jitter: Option<JitterConfig>,
+    /// What limits the link besides its rate.
+    pub shaper: Option<ShaperConfig>,
     /// Bytes added to an IP packet where a rate or a byte limit counts it.
     pub overhead: u32,
     /// Largest IP packet, bytes. Disciplines refer to it; no packet is refused for it.
@@ -43,6 +49,8 @@ impl Default for LinkConfig {
             loss: None,
             duplicate_ppb: 0,
             corrupt_ppb: 0,
+            jitter: None,
+            shaper: None,
             overhead: 14,
             mtu: 1500,
             report_changes: false,
@@ -88,6 +96,8 @@ pub struct LinkChange {
     pub delay_ns: Option<Nanos>,
     /// New loss before the queue.
     pub loss: Option<LossConfig>,
+    /// New queue discipline, which takes over the packets that wait, as far as it admits them.
+    pub queue: Option<QueueConfig>,
     /// Outage: packets entering while down are lost; those in the queue go on.
     pub down: Option<bool>,
 }
@@ -112,12 +122,12 @@ impl<P: Packet + Clone + 'static> Link<P> {
     /// "aqm".
     ///
     /// # Panics
-    /// If `mode` is fused and [`Link::can_fuse`] says no; if a rate is zero or an nth loss has no period.
+    /// If `mode` is fused and [`Link::can_fuse`] says no, or if a value is out of its range, such as a rate of zero.
     pub fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus, mode: Mode) -> Self {
         let hop = match mode {
             Mode::Fused => {
                 assert!(Self::can_fuse(config), "this link needs events");
-                Hop::Fused(Fused::new(config))
+                Hop::Fused(Fused::new(config, streams))
             }
             Mode::Stepped => Hop::Stepped(Box::new(Stepped::new(config, streams))),
         };
@@ -125,10 +135,17 @@ impl<P: Packet + Clone + 'static> Link<P> {
     }
 
     /// Whether a link fed by one source can be carried out without events: a drop-tail queue whose changes nobody
-    /// follows. Whether it has one source, and no changes ahead, only the caller knows.
+    /// follows, no shaper, no reordering. Whether it has one source, and no changes ahead, only the caller knows.
     pub fn can_fuse(config: &LinkConfig) -> bool {
         matches!(config.queue, QueueConfig::Pfifo { .. } | QueueConfig::Bfifo { .. })
+            && config.shaper.is_none()
+            && !Self::reorders(config)
             && !config.report_changes
+    }
+
+    /// Whether packets may reach the far end in another order than [`Output::forward`] reports them.
+    pub fn reorders(config: &LinkConfig) -> bool {
+        config.jitter.as_ref().is_some_and(|jitter| jitter.reorder)
     }
 
     /// A packet enters the link at `at`, which must not be earlier than the link's last arrival or event. On a fused
@@ -188,11 +205,11 @@ impl<P: Packet + Clone + 'static> Link<P> {
     ) {
         let Hop::Stepped(stepped) = &mut self.hop else { panic!("a fused link cannot change") };
         stepped.advance(now, out);
-        stepped.change(change);
+        stepped.change(now, change, streams, out);
         self.impairments.change(change, streams);
     }
 
-    #[cold]
+    #[inline(never)]
     fn arrive_impaired(&mut self, at: Nanos, mut packet: P, out: &mut impl Output<P>) {
         let loss = if self.impairments.down() {
             Some(DropReason::Down)

@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 
 use super::server::Server;
+use super::wire::Wire;
 use super::{Counters, LinkConfig};
-use crate::QueueConfig;
 use crate::packet::{DropReason, Nanos, Output, Packet};
 use crate::queue::Limit;
+use crate::{QueueConfig, Xoshiro256PlusPlus};
 
 pub(super) struct Fused {
     server: Server,
-    delay: Nanos,
+    wire: Wire,
     overhead: u32,
     limit: Limit,
     /// Packets whose service had not started at the last arrival: (start, bytes).
@@ -20,7 +21,7 @@ pub(super) struct Fused {
 }
 
 impl Fused {
-    pub(super) fn new(config: &LinkConfig) -> Self {
+    pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
         let limit = match config.queue {
             QueueConfig::Pfifo { limit_packets } => Limit::packets(limit_packets),
             QueueConfig::Bfifo { limit_bytes } => Limit::bytes(limit_bytes),
@@ -28,7 +29,7 @@ impl Fused {
         };
         Fused {
             server: Server::new(config.rate_bps),
-            delay: config.delay_ns,
+            wire: Wire::new(config.delay_ns, config.jitter.as_ref(), streams("jitter")),
             overhead: config.overhead,
             limit,
             waiting: VecDeque::new(),
@@ -64,7 +65,7 @@ impl Fused {
         };
         let depart = self.server.begin(start, len);
         self.history.record(Sent { arrived: at, start, depart, len });
-        out.forward(depart + self.delay, packet);
+        out.forward(self.wire.carry(depart), packet);
     }
 
     #[cold]

@@ -37,6 +37,10 @@ impl Server {
         self.free_at
     }
 
+    pub(super) fn rate_bps(&self) -> Option<u64> {
+        self.rate_bps
+    }
+
     /// Starts to transmit `len` bytes at `start`, not before `free_at`; returns their departure.
     #[inline]
     pub(super) fn begin(&mut self, start: Nanos, len: u32) -> Nanos {
@@ -58,6 +62,12 @@ impl Server {
         self.slack = if whole { slack - rate } else { slack };
         self.free_at = start + service.ns - u64::from(whole);
         self.free_at
+    }
+
+    /// Is busy until `until`, for a reason of somebody else's.
+    pub(super) fn occupy(&mut self, until: Nanos) {
+        self.free_at = until;
+        self.slack = 0;
     }
 
     /// Changes the rate, for packets that have not started.

@@ -1,37 +1,60 @@
 //! A link with a queue discipline, where every waiting packet costs an event.
 
 use super::server::Server;
+use super::shaper::{Bucket, Trace};
+use super::wire::Wire;
 use super::{Counters, LinkChange, LinkConfig};
-use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Output, Packet};
 use crate::queue::{self, Qdisc, Queued, Sink, Site};
+use crate::{ShaperConfig, Xoshiro256PlusPlus};
 
 pub(super) struct Stepped<P> {
     queue: Box<dyn Qdisc<P>>,
     server: Server,
-    delay: Nanos,
+    shaper: Shaper<P>,
+    wire: Wire,
     overhead: u32,
+    mtu: u32,
     report_changes: bool,
     /// When the queue was last found empty by a packet.
     waiting_since: Nanos,
-    /// Latest time handed to `forward`.
-    last_forward: Nanos,
     /// Backlogs are read from the queue.
     counters: Counters,
 }
 
+enum Shaper<P> {
+    None,
+    /// With the packet that waits for tokens, and until when.
+    TokenBucket(Bucket, Option<(Nanos, Queued<P>)>),
+    Policer(Bucket),
+    Trace(Trace),
+}
+
 impl<P: Packet + 'static> Stepped<P> {
     pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
-        let site =
-            Site { rate_bps: config.rate_bps, mtu: config.mtu + config.overhead, random: streams("aqm") };
+        let mtu = config.mtu + config.overhead;
+        let site = Site { rate_bps: config.rate_bps, mtu, random: streams("aqm") };
+        let shaper = match config.shaper {
+            None => Shaper::None,
+            Some(ShaperConfig::TokenBucket { rate_bps, burst_bytes }) => {
+                Shaper::TokenBucket(Bucket::new(rate_bps, burst_bytes), None)
+            }
+            Some(ShaperConfig::Policer { rate_bps, burst_bytes }) => {
+                Shaper::Policer(Bucket::new(rate_bps, burst_bytes))
+            }
+            Some(ShaperConfig::Trace { ref opportunities_ns, period_ns, bytes }) => {
+                Shaper::Trace(Trace::new(opportunities_ns, period_ns, bytes))
+            }
+        };
         Stepped {
             queue: queue::build(&config.queue, site),
             server: Server::new(config.rate_bps),
-            delay: config.delay_ns,
+            shaper,
+            wire: Wire::new(config.delay_ns, config.jitter.as_ref(), streams("jitter")),
             overhead: config.overhead,
+            mtu,
             report_changes: config.report_changes,
             waiting_since: 0,
-            last_forward: 0,
             counters: Counters::default(),
         }
     }
@@ -39,13 +62,25 @@ impl<P: Packet + 'static> Stepped<P> {
     pub(super) fn accept(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         self.advance(at, out);
         let len = packet.bytes() + self.overhead;
-        let item = Queued { packet, arrived: at, len };
-        if self.server.free_at() <= at && self.queue.backlog_packets() == 0 && self.queue.can_bypass() {
-            self.transmit(at, item, out);
+        let refused = match &mut self.shaper {
+            Shaper::None | Shaper::Trace(_) => None,
+            Shaper::TokenBucket(bucket, _) => (!bucket.fits(len)).then_some(DropReason::Overlimit),
+            Shaper::Policer(bucket) => (!bucket.take(at, len)).then_some(DropReason::Policer),
+        };
+        if let Some(why) = refused {
+            self.count_drop();
+            out.dropped(at, &packet, why);
             return;
         }
+        let item = Queued { packet, arrived: at, len };
         if self.queue.backlog_packets() == 0 {
             self.waiting_since = at;
+            let free =
+                matches!(self.shaper, Shaper::None | Shaper::Policer(_)) && self.server.free_at() <= at;
+            if free && self.queue.can_bypass() {
+                self.transmit(at, item, out);
+                return;
+            }
         }
         self.queue.enqueue(at, item, &mut Tap { out, counters: &mut self.counters });
         self.report(at, out);
@@ -57,14 +92,34 @@ impl<P: Packet + 'static> Stepped<P> {
         while let Some(start) = self.next_event()
             && start <= now
         {
-            if let Some(item) = self.queue.dequeue(start, &mut Tap { out, counters: &mut self.counters }) {
-                self.report(start, out);
-                self.transmit(start, item, out);
+            let item = match &mut self.shaper {
+                Shaper::TokenBucket(_, held) if held.is_some() => held.take().map(|(_, item)| item),
+                Shaper::Trace(trace) => {
+                    let opportunity = trace.ready(start);
+                    if opportunity > start {
+                        self.server.occupy(opportunity);
+                        continue;
+                    }
+                    self.take(start, out)
+                }
+                _ => self.take(start, out),
+            };
+            let Some(item) = item else { continue };
+            if let Shaper::TokenBucket(bucket, held) = &mut self.shaper
+                && !bucket.take(start, item.len)
+            {
+                *held = Some((bucket.ready(start, item.len), item));
+                continue;
             }
+            self.report(start, out);
+            self.transmit(start, item, out);
         }
     }
 
     pub(super) fn next_event(&self) -> Option<Nanos> {
+        if let Shaper::TokenBucket(_, Some((ready, _))) = &self.shaper {
+            return Some(*ready);
+        }
         (self.queue.backlog_packets() > 0)
             .then(|| self.server.free_at().max(self.waiting_since).max(self.queue.ready_at()))
     }
@@ -74,36 +129,70 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     pub(super) fn counters(&self, t: Nanos) -> Counters {
-        Counters {
-            backlog_bytes: self.queue.backlog_bytes(),
-            backlog_packets: self.queue.backlog_packets(),
-            busy_ns: self.counters.busy_ns - self.server.free_at().saturating_sub(t),
-            ..self.counters
-        }
+        let (backlog_bytes, backlog_packets) = self.backlog();
+        // Nothing is in service before a trace's next opportunity.
+        let ahead =
+            if matches!(self.shaper, Shaper::Trace(_)) { 0 } else { self.server.free_at().saturating_sub(t) };
+        Counters { backlog_bytes, backlog_packets, busy_ns: self.counters.busy_ns - ahead, ..self.counters }
     }
 
-    pub(super) fn change(&mut self, change: &LinkChange) {
+    pub(super) fn change(
+        &mut self,
+        now: Nanos,
+        change: &LinkChange,
+        streams: &dyn Fn(&str) -> Xoshiro256PlusPlus,
+        out: &mut impl Output<P>,
+    ) {
         if let Some(rate_bps) = change.rate_bps {
             self.server.set_rate(rate_bps);
         }
         if let Some(delay) = change.delay_ns {
-            self.delay = delay;
+            self.wire.delay = delay;
+        }
+        if let Some(config) = &change.queue {
+            let site = Site { rate_bps: self.server.rate_bps(), mtu: self.mtu, random: streams("aqm") };
+            let mut old = std::mem::replace(&mut self.queue, queue::build(config, site));
+            let tap = &mut Tap { out: &mut *out, counters: &mut self.counters };
+            while let Some(item) = old.dequeue(now, tap) {
+                self.queue.enqueue(now, item, tap);
+            }
+            self.report(now, out);
         }
     }
 
+    fn take(&mut self, now: Nanos, out: &mut impl Output<P>) -> Option<Queued<P>> {
+        self.queue.dequeue(now, &mut Tap { out, counters: &mut self.counters })
+    }
+
     fn transmit(&mut self, start: Nanos, mut item: Queued<P>, out: &mut impl Output<P>) {
-        let depart = self.server.begin(start, item.len);
+        let depart = match &mut self.shaper {
+            Shaper::Trace(trace) => {
+                let depart = trace.take(item.len);
+                self.server.occupy(depart);
+                depart
+            }
+            _ => self.server.begin(start, item.len),
+        };
         self.counters.packets += 1;
         self.counters.bytes += u64::from(item.len);
         self.counters.busy_ns += depart - start;
         item.packet.add_queue_delay(start - item.arrived);
-        self.last_forward = self.last_forward.max(depart + self.delay);
-        out.forward(self.last_forward, item.packet);
+        out.forward(self.wire.carry(depart), item.packet);
+    }
+
+    /// Bytes and packets that wait.
+    fn backlog(&self) -> (u64, u32) {
+        let (bytes, packets) = (self.queue.backlog_bytes(), self.queue.backlog_packets());
+        match &self.shaper {
+            Shaper::TokenBucket(_, Some((_, held))) => (bytes + u64::from(held.len), packets + 1),
+            _ => (bytes, packets),
+        }
     }
 
     fn report(&self, at: Nanos, out: &mut impl Output<P>) {
         if self.report_changes {
-            out.queue_changed(at, self.queue.backlog_bytes(), self.queue.backlog_packets());
+            let (bytes, packets) = self.backlog();
+            out.queue_changed(at, bytes, packets);
         }
     }
 }

@@ -1,0 +1,143 @@
+//! Shapers beside the link's own rate: token buckets and recorded delivery opportunities.
+
+use crate::packet::Nanos;
+
+/// A token bucket, in exact integers: a byte is 8 * 10^9 units, and a nanosecond brings `rate_bps` of them.
+pub(super) struct Bucket {
+    rate_bps: u64,
+    /// Units that the bucket holds.
+    capacity: u64,
+    tokens: u64,
+    /// When `tokens` were right.
+    at: Nanos,
+}
+
+const BYTE: u64 = 8_000_000_000;
+
+impl Bucket {
+    /// A full bucket.
+    pub(super) fn new(rate_bps: u64, burst_bytes: u32) -> Self {
+        assert!(rate_bps > 0, "a token bucket without tokens");
+        let capacity = u64::from(burst_bytes) * BYTE;
+        Bucket { rate_bps, capacity, tokens: capacity, at: 0 }
+    }
+
+    /// Whether a packet of so many bytes can ever pass.
+    pub(super) fn fits(&self, len: u32) -> bool {
+        u64::from(len) * BYTE <= self.capacity
+    }
+
+    /// When there will be tokens for `len` bytes that [`Bucket::fits`], not before `now`.
+    pub(super) fn ready(&mut self, now: Nanos, len: u32) -> Nanos {
+        self.refill(now);
+        let missing = (u64::from(len) * BYTE).saturating_sub(self.tokens);
+        now + missing.div_ceil(self.rate_bps)
+    }
+
+    /// Takes the tokens of `len` bytes, if they are there.
+    pub(super) fn take(&mut self, now: Nanos, len: u32) -> bool {
+        self.refill(now);
+        let left = self.tokens.checked_sub(u64::from(len) * BYTE);
+        self.tokens = left.unwrap_or(self.tokens);
+        left.is_some()
+    }
+
+    fn refill(&mut self, now: Nanos) {
+        let fresh = (now - self.at).saturating_mul(self.rate_bps);
+        self.tokens = self.tokens.saturating_add(fresh).min(self.capacity);
+        self.at = now;
+    }
+}
+
+/// Delivery opportunities, as a mahimahi trace lists them: at each, so many bytes leave, of one packet or of several; a
+/// packet that does not fit goes on with the next. What is not used is lost. The trace repeats.
+pub(super) struct Trace {
+    /// Ascending, not above the period.
+    times: Vec<Nanos>,
+    period: Nanos,
+    bytes: u32,
+    /// The current opportunity, the time at which its lap began, and what is left of it.
+    index: usize,
+    lap: Nanos,
+    left: u32,
+}
+
+impl Trace {
+    pub(super) fn new(times: &[Nanos], period: Nanos, bytes: u32) -> Self {
+        assert!(
+            times.is_sorted() && times.last().is_some_and(|&last| last <= period),
+            "a trace out of order"
+        );
+        assert!(period > 0 && bytes > 0, "a trace without period or bytes");
+        Trace { times: times.to_vec(), period, bytes, index: 0, lap: 0, left: bytes }
+    }
+
+    /// The first time at or after `from` at which bytes can leave.
+    pub(super) fn ready(&mut self, from: Nanos) -> Nanos {
+        let laps = from.saturating_sub(self.time()) / self.period;
+        if laps > 0 {
+            self.lap += laps * self.period;
+            self.left = self.bytes;
+        }
+        while self.left == 0 || self.time() < from {
+            self.next();
+        }
+        self.time()
+    }
+
+    /// When the last of `len` bytes leaves that start at the current opportunity.
+    pub(super) fn take(&mut self, mut len: u32) -> Nanos {
+        while len > self.left {
+            len -= self.left;
+            self.next();
+        }
+        self.left -= len;
+        self.time()
+    }
+
+    fn time(&self) -> Nanos {
+        self.lap + self.times[self.index]
+    }
+
+    fn next(&mut self) {
+        self.left = self.bytes;
+        self.index += 1;
+        if self.index == self.times.len() {
+            self.index = 0;
+            self.lap += self.period;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_lets_a_burst_pass_and_then_its_rate() {
+        // 8 Mbit/s: a byte takes a microsecond.
+        let mut bucket = Bucket::new(8_000_000, 3000);
+        assert!(bucket.take(0, 1500) && bucket.take(0, 1500) && !bucket.take(0, 1));
+        assert_eq!(bucket.ready(0, 1500), 1_500_000);
+        assert!(!bucket.take(1_499_999, 1500) && bucket.take(1_500_000, 1500));
+        // However long it is left alone, it holds no more than its burst.
+        assert_eq!(bucket.ready(1 << 60, 3000), 1 << 60);
+        assert!(bucket.fits(3000) && !bucket.fits(3001));
+    }
+
+    #[test]
+    fn a_trace_delivers_at_its_opportunities() {
+        let ms = 1_000_000;
+        let mut trace = Trace::new(&[ms, ms, 4 * ms], 5 * ms, 1500);
+        assert_eq!(trace.ready(0), ms);
+        assert_eq!(trace.take(1000), ms);
+        // The rest of the opportunity, then the next, both at 1 ms.
+        assert_eq!(trace.take(1500), ms);
+        assert_eq!(trace.take(1500), 4 * ms);
+        // 500 bytes were left at 4 ms, but that has passed; then the trace starts again at 5 ms.
+        assert_eq!(trace.ready(4 * ms + 1), 6 * ms);
+        assert_eq!(trace.take(4000), 9 * ms);
+        // Many laps later.
+        assert_eq!(trace.ready(5_000_002 * ms), 5_000_004 * ms);
+    }
+}
