@@ -127,13 +127,26 @@ impl Values {
 
 /// A FreeBSD release with its sysctls.
 #[derive(Clone, Debug)]
-pub(super) struct FreeBsd {
-    pub facts: Facts,
-    pub era: Era,
-    pub values: Values,
-    /// Names of the sysctls this release has, of those in [`KNOBS`].
-    pub names: &'static [&'static str],
-    pub maxsockbuf_fixed: bool,
+pub struct FreeBsd {
+    pub(super) facts: Facts,
+    pub(super) era: Era,
+    pub(super) values: Values,
+    /// Names of the sysctls this release has, of those in the table.
+    pub(super) names: &'static [&'static str],
+    pub(super) maxsockbuf_fixed: bool,
+}
+
+/// The release called `name`, such as `freebsd-9.2`.
+pub fn release(name: &str) -> Option<FreeBsd> {
+    let releases = [
+        super::freebsd_9_0::profile(),
+        super::freebsd_9_2::profile(),
+        super::freebsd_11::profile(),
+        super::freebsd_13::profile(),
+        super::freebsd_15::d49540(),
+        super::freebsd_15::current(),
+    ];
+    releases.into_iter().find(|release| release.facts.name == name)
 }
 
 /// One sysctl of the table.
@@ -477,6 +490,7 @@ impl FreeBsd {
             loss_counts_payload: self.era.modern,
             module_handles_rto: self.era.modern,
             rto_from_pipe: self.era.newest,
+            cdg_lends_its_state: self.era.modern && !self.era.newest,
             newreno_beta: v.newreno_beta as u64,
             newreno_beta_ecn: v.newreno_beta_ecn as u64,
             abe: v.abe != 0,
@@ -484,7 +498,8 @@ impl FreeBsd {
         }
     }
 
-    pub(super) fn sender_tuning(&self) -> SenderTuning {
+    /// What the sender is made with.
+    pub fn sender_tuning(&self) -> SenderTuning {
         let (v, era) = (&self.values, &self.era);
         SenderTuning {
             cc: self.cc_tuning(),
@@ -517,7 +532,8 @@ impl FreeBsd {
         }
     }
 
-    pub(super) fn receiver_tuning(&self) -> ReceiverTuning {
+    /// What the receiver is made with.
+    pub fn receiver_tuning(&self) -> ReceiverTuning {
         let (v, era) = (&self.values, &self.era);
         ReceiverTuning {
             delayed_ack: v.delayed_ack != 0,

@@ -3,7 +3,7 @@
 //! A profile is constants and choices; a mechanism is code in `sender/`, `receiver/`, `cc/`. To add a stack, add a file
 //! here and a line to [`all`].
 
-mod freebsd;
+pub mod freebsd;
 mod freebsd_11;
 mod freebsd_13;
 mod freebsd_15;

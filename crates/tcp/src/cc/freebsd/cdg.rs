@@ -216,6 +216,20 @@ impl Cdg {
         v.enter_recovery();
     }
 
+    /// An ECN echo where the module lends its state to NewReno, which reads two 32-bit percentages from the place of the
+    /// trend of the maximum: usually 0, which leaves two segments.
+    fn misread_ecn(&self, v: &mut CcVar) {
+        if v.cong_recovery {
+            return;
+        }
+        let percent = if v.tuning.abe { (self.max_trend >> 32) as u32 } else { self.max_trend as u32 };
+        let segments = (v.cwnd * u64::from(percent) / (100 * v.mss)).max(2);
+        // The product is kept in 32 bits.
+        v.ssthresh = u64::from((segments * v.mss) as u32);
+        v.cwnd = v.ssthresh;
+        v.cong_recovery = true;
+    }
+
     /// Slow start adds a segment per ACK, avoidance one per RTT (or more with `alpha_inc`).
     fn grow(&mut self, v: &mut CcVar, new_round: bool) {
         let (mut increment, mut shadow_increment) = (0, 0);
@@ -274,6 +288,7 @@ impl CongestionControl for Cdg {
     fn cong_signal(&mut self, v: &mut CcVar, signal: Signal) {
         match signal {
             Signal::DuplicateAcks => self.loss_signal(v),
+            Signal::Ecn if v.tuning.cdg_lends_its_state => self.misread_ecn(v),
             other => newreno::cong_signal(v, other),
         }
     }

@@ -208,14 +208,8 @@ impl Cubic {
         let since = self.now(v) - self.epoch;
         let at = (since + self.mean_rtt) as i64;
         let next = math::window_13(at, self.wmax, v.maxseg, self.k, self.per_second(v));
-        if self.era == CubicEra::Rfc8312 {
-            let friendly = math::friendly_13(since, self.mean_rtt, self.wmax, v.maxseg);
-            v.cwnd = v.cwnd.max(friendly.max(next).min(i32::MAX as u64));
-        } else {
-            let friendly = v.cwnd + newreno::avoidance_increment(v);
-            self.friendly = next < friendly;
-            v.cwnd = if self.friendly { friendly } else { v.cwnd.max(next) }.min(i32::MAX as u64);
-        }
+        let friendly = math::friendly_13(since, self.mean_rtt, self.wmax, v.maxseg);
+        v.cwnd = v.cwnd.max(friendly.max(next).min(i32::MAX as u64));
         self.probe(v);
     }
 
@@ -233,9 +227,7 @@ impl Cubic {
             self.cwnd_epoch = v.cwnd;
             self.w_est = v.cwnd;
             self.w_est_acked = 0;
-            let above = self.wmax.saturating_sub(v.cwnd) / v.maxseg;
-            self.k =
-                if above == 0 { 0 } else { math::cube_root(((above as i64) << (2 * math::SHIFT)) / 102) };
+            self.k = math::k_of_epoch(self.wmax / v.maxseg, v.cwnd / v.maxseg);
         }
         let since = (v.micros - self.epoch) as i64;
         // NewReno's window: a segment per window acknowledged.

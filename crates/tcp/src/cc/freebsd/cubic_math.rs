@@ -16,6 +16,12 @@ pub fn k(wmax_segments: u64, beta: u64) -> i64 {
     cube_root(((wmax_segments as i64 * (256 - beta as i64)) << SHIFT) / C)
 }
 
+/// The time to return from `epoch_segments` to `wmax_segments` (RFC 9438 section 4.2), in 1/256 s.
+pub fn k_of_epoch(wmax_segments: u64, epoch_segments: u64) -> i64 {
+    let below = wmax_segments.saturating_sub(epoch_segments) as i64;
+    if below == 0 { 0 } else { cube_root((below << (2 * SHIFT)) / C) }
+}
+
 /// Cube root of `s`/256, in 1/256.
 pub fn cube_root(mut s: i64) -> i64 {
     let mut octaves = 0;
@@ -59,8 +65,8 @@ pub fn friendly_9(ticks: u32, mean_rtt: u32, wmax: u64, mss: u32) -> u64 {
 
 /// The TCP-friendly window in bytes of 12 to 14 (RFC 8312 section 4.2, beta 0.7).
 pub fn friendly_13(ticks: u64, mean_rtt: u64, wmax: u64, mss: u64) -> u64 {
-    /// 3 * 0.3 in 1/256.
-    const THREE_X_0_3: u64 = 230;
+    /// 3 * 0.3 in 1/256, rounded up.
+    const THREE_X_0_3: u64 = 231;
     /// 2 - 0.3 in 1/256.
     const TWO_SUB_0_3: u64 = 435;
     /// 0.7 in 1/256.

@@ -2,7 +2,7 @@
 
 mod cdg;
 mod cubic;
-mod cubic_math;
+pub mod cubic_math;
 mod newreno;
 
 pub use cdg::{Cdg, CdgTuning};
@@ -36,6 +36,8 @@ pub struct CcTuning {
     pub module_handles_rto: bool,
     /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
     pub rto_from_pipe: bool,
+    /// CDG hands NewReno its own state where NewReno expects its betas (13), so that ECN reduces by nonsense.
+    pub cdg_lends_its_state: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
     pub newreno_beta: u64,
     /// Reduction on an ECN echo with ABE, in percent (net.inet.tcp.cc.newreno.beta_ecn; RFC 8511).
@@ -136,6 +138,40 @@ pub struct CcVar {
 }
 
 impl CcVar {
+    /// A connection before its handshake ends.
+    pub fn new(tuning: CcTuning) -> CcVar {
+        CcVar {
+            cwnd: 0,
+            ssthresh: SSTHRESH_INFINITE,
+            maxseg: 0,
+            mss: 0,
+            snd_wnd: 0,
+            snd_scale: 0,
+            bytes_acked: 0,
+            bytes_this_ack: 0,
+            nsegs: 1,
+            cwnd_limited: false,
+            abc_sent_a_window: false,
+            fast_recovery: false,
+            cong_recovery: false,
+            curack: 0,
+            una: 0,
+            nxt: 0,
+            max: 0,
+            recover: 0,
+            pipe: 0,
+            rxtshift: 0,
+            srtt: 0,
+            rtt_updates: 0,
+            ticks: 0,
+            micros: 0,
+            hz: 1000,
+            delay_rtt: 0,
+            new_measurement: false,
+            tuning,
+        }
+    }
+
     /// In either kind of recovery.
     #[inline]
     pub fn in_recovery(&self) -> bool {

@@ -117,9 +117,8 @@ pub(super) fn conservative_exit(v: &CcVar) -> Option<u64> {
     if v.pipe >= v.ssthresh {
         return None;
     }
-    let unit = v.loss_unit();
-    let floor = if v.tuning.exit_keeps_a_segment { unit } else { 0 };
-    Some(v.pipe.max(floor) + unit)
+    let floor = if v.tuning.exit_keeps_a_segment { v.maxseg } else { 0 };
+    Some(v.pipe.max(floor) + v.maxseg)
 }
 
 /// The window after an idle time (RFC 5681 section 4.1).

@@ -101,39 +101,9 @@ impl FreeBsdSender {
     /// If the release has no such congestion control; [`crate::profile::Profile::sender`] is called with checked names.
     pub fn new(tuning: Tuning, name: &str, random: u64) -> FreeBsdSender {
         let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
-        let v = CcVar {
-            cwnd: 0,
-            ssthresh: SSTHRESH_INFINITE,
-            maxseg: 0,
-            mss: 0,
-            snd_wnd: 0,
-            snd_scale: 0,
-            bytes_acked: 0,
-            bytes_this_ack: 0,
-            nsegs: 1,
-            cwnd_limited: false,
-            abc_sent_a_window: false,
-            fast_recovery: false,
-            cong_recovery: false,
-            curack: 0,
-            una: 0,
-            nxt: 0,
-            max: 0,
-            recover: 0,
-            pipe: 0,
-            rxtshift: 0,
-            srtt: 0,
-            rtt_updates: 0,
-            ticks: 0,
-            micros: 0,
-            hz: 1000,
-            delay_rtt: 0,
-            new_measurement: false,
-            tuning: tuning.cc,
-        };
         FreeBsdSender {
             cc,
-            v,
+            v: CcVar::new(tuning.cc),
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
             board: Scoreboard::new(tuning.sack_maxholes),
             dupacks: 0,
@@ -168,8 +138,9 @@ impl FreeBsdSender {
             self.tick =
                 Tick { number, start: clock.time_of_tick(number), end: clock.time_of_tick(number + 1) };
             self.v.ticks = number;
+            // The system's cheap clock of microseconds moves with the tick.
+            self.v.micros = number * (clock.tick_ns() / 1000);
         }
-        self.v.micros = clock.micros(now);
     }
 
     #[inline]
