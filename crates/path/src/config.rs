@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::queue::{Dualpi2Config, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
+use crate::queue::{CakeConfig, Dualpi2Config, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
 
 /// A queue discipline and all its parameters, under their Linux `tc` names with the unit added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub enum QueueConfig {
     /// FQ-PIE.
     #[serde(rename = "fq_pie")]
     FqPie(FqPieConfig),
+    /// CAKE.
+    Cake(CakeConfig),
     /// DualPI2 (RFC 9332).
     Dualpi2(Dualpi2Config),
 }

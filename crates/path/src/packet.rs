@@ -17,7 +17,7 @@ pub enum Ecn {
 }
 
 /// A packet as a hop sees it.
-pub trait Packet {
+pub trait Packet: Send {
     /// Length of the IP packet, bytes.
     fn bytes(&self) -> u32;
     /// Transport payload, bytes.

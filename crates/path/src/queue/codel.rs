@@ -10,10 +10,10 @@ use crate::packet::{DropReason, Nanos, Packet};
 pub(super) const CODEL: QueueKind = QueueKind {
     kind: "codel",
     params: &[
-        Param { name: "limit", unit: "packets", default: Some(1000) },
-        Param { name: "target", unit: "ns", default: Some(5_000_000) },
-        Param { name: "interval", unit: "ns", default: Some(100_000_000) },
-        Param { name: "ecn", unit: "bool", default: Some(0) },
+        Param::new("limit", "packets", Some(1000)),
+        Param::new("target", "ns", Some(5_000_000)),
+        Param::new("interval", "ns", Some(100_000_000)),
+        Param::new("ecn", "bool", Some(0)),
     ],
 };
 

@@ -129,6 +129,6 @@ impl<P: Packet, C> Flows<P, C> {
 
 /// Memory that a packet takes in Linux: its sk_buff and its data with headroom and skb_shared_info, which come in
 /// powers of two (2304 bytes for a full Ethernet frame).
-fn truesize(len: u32) -> u64 {
+pub(super) fn truesize(len: u32) -> u64 {
     256 + u64::from(len + 384).next_power_of_two().max(512)
 }

@@ -36,15 +36,15 @@ pub struct Dualpi2Config {
 pub(super) const DUALPI2: QueueKind = QueueKind {
     kind: "dualpi2",
     params: &[
-        Param { name: "limit", unit: "packets", default: Some(10_000) },
-        Param { name: "target", unit: "ns", default: Some(15_000_000) },
-        Param { name: "tupdate", unit: "ns", default: Some(16_000_000) },
-        Param { name: "alpha", unit: "ppb", default: Some(160_000_000) },
-        Param { name: "beta", unit: "ppb", default: Some(3_200_000_000) },
-        Param { name: "coupling_factor", unit: "count", default: Some(2) },
-        Param { name: "step_thresh", unit: "ns", default: Some(1_000_000) },
-        Param { name: "classic_protection", unit: "count", default: Some(10) },
-        Param { name: "drop_on_overload", unit: "bool", default: Some(1) },
+        Param::new("limit", "packets", Some(10_000)),
+        Param::new("target", "ns", Some(15_000_000)),
+        Param::new("tupdate", "ns", Some(16_000_000)),
+        Param::new("alpha", "ppb", Some(160_000_000)),
+        Param::new("beta", "ppb", Some(3_200_000_000)),
+        Param::new("coupling_factor", "count", Some(2)),
+        Param::new("step_thresh", "ns", Some(1_000_000)),
+        Param::new("classic_protection", "count", Some(10)),
+        Param::new("drop_on_overload", "bool", Some(1)),
     ],
 };
 

@@ -6,11 +6,11 @@ use super::{Param, Qdisc, QueueKind, Queued, Sink};
 use crate::packet::{DropReason, Nanos};
 
 pub(super) const PFIFO: QueueKind =
-    QueueKind { kind: "pfifo", params: &[Param { name: "limit", unit: "packets", default: Some(1000) }] };
+    QueueKind { kind: "pfifo", params: &[Param::new("limit", "packets", Some(1000))] };
 
 /// Linux takes the transmit queue length times the MTU: 1000 x 1514 bytes on Ethernet.
 pub(super) const BFIFO: QueueKind =
-    QueueKind { kind: "bfifo", params: &[Param { name: "limit", unit: "bytes", default: Some(1_514_000) }] };
+    QueueKind { kind: "bfifo", params: &[Param::new("limit", "bytes", Some(1_514_000))] };
 
 /// The limit of a drop-tail queue: what may wait besides the packet in service.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl<P> Fifo<P> {
     }
 }
 
-impl<P> Qdisc<P> for Fifo<P> {
+impl<P: Send> Qdisc<P> for Fifo<P> {
     fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
         if self.limit.admits(self.items.len() as u32, self.bytes, item.len) {
             self.bytes += u64::from(item.len);

@@ -32,13 +32,13 @@ pub struct FqCodelConfig {
 pub(super) const FQ_CODEL: QueueKind = QueueKind {
     kind: "fq_codel",
     params: &[
-        Param { name: "limit", unit: "packets", default: Some(10_240) },
-        Param { name: "flows", unit: "count", default: Some(1024) },
-        Param { name: "quantum", unit: "bytes", default: None },
-        Param { name: "target", unit: "ns", default: Some(5_000_000) },
-        Param { name: "interval", unit: "ns", default: Some(100_000_000) },
-        Param { name: "ecn", unit: "bool", default: Some(1) },
-        Param { name: "memory_limit", unit: "bytes", default: Some(32 << 20) },
+        Param::new("limit", "packets", Some(10_240)),
+        Param::new("flows", "count", Some(1024)),
+        Param::new("quantum", "bytes", None),
+        Param::new("target", "ns", Some(5_000_000)),
+        Param::new("interval", "ns", Some(100_000_000)),
+        Param::new("ecn", "bool", Some(1)),
+        Param::new("memory_limit", "bytes", Some(32 << 20)),
     ],
 };
 

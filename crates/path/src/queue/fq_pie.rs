@@ -41,17 +41,17 @@ pub struct FqPieConfig {
 pub(super) const FQ_PIE: QueueKind = QueueKind {
     kind: "fq_pie",
     params: &[
-        Param { name: "limit", unit: "packets", default: Some(10_240) },
-        Param { name: "flows", unit: "count", default: Some(1024) },
-        Param { name: "target", unit: "ns", default: Some(15_000_000) },
-        Param { name: "tupdate", unit: "ns", default: Some(15_000_000) },
-        Param { name: "alpha", unit: "count", default: Some(2) },
-        Param { name: "beta", unit: "count", default: Some(20) },
-        Param { name: "quantum", unit: "bytes", default: None },
-        Param { name: "memory_limit", unit: "bytes", default: Some(32 << 20) },
-        Param { name: "ecn_prob", unit: "count", default: Some(10) },
-        Param { name: "ecn", unit: "bool", default: Some(0) },
-        Param { name: "bytemode", unit: "bool", default: Some(0) },
+        Param::new("limit", "packets", Some(10_240)),
+        Param::new("flows", "count", Some(1024)),
+        Param::new("target", "ns", Some(15_000_000)),
+        Param::new("tupdate", "ns", Some(15_000_000)),
+        Param::new("alpha", "count", Some(2)),
+        Param::new("beta", "count", Some(20)),
+        Param::new("quantum", "bytes", None),
+        Param::new("memory_limit", "bytes", Some(32 << 20)),
+        Param::new("ecn_prob", "count", Some(10)),
+        Param::new("ecn", "bool", Some(0)),
+        Param::new("bytemode", "bool", Some(0)),
     ],
 };
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 use crate::{QueueConfig, Xoshiro256PlusPlus};
 
+mod cake;
 mod codel;
 mod drr;
 mod dualpi2;
@@ -14,6 +15,7 @@ mod fq_pie;
 mod pie;
 mod red;
 
+pub use cake::{CakeConfig, FlowMode};
 pub use dualpi2::Dualpi2Config;
 pub(crate) use fifo::Limit;
 pub use fq_codel::FqCodelConfig;
@@ -22,7 +24,7 @@ pub use pie::PieConfig;
 pub use red::RedConfig;
 
 /// A queue discipline. Time never goes back from one call to the next.
-pub trait Qdisc<P> {
+pub trait Qdisc<P>: Send {
     /// Takes a packet in, or drops it or others to make room.
     fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>);
     /// The packet whose transmission starts now; None only if the queue is empty, or emptied by drops.
@@ -129,15 +131,27 @@ pub struct QueueKind {
     pub params: &'static [Param],
 }
 
-/// A parameter of a discipline.
+/// A parameter of a discipline. Its field in the configuration is `NAME_UNIT`; for a count, a bool or a choice, `NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
     /// Its name in `tc`.
     pub name: &'static str,
-    /// `packets`, `bytes`, `ns`, `bool`, `ppb`, `bps` or `count`.
+    /// `packets`, `bytes`, `ns`, `bps`, `ppb`, `count`, `bool` (0 or 1), or `choice` (a place in `choices`).
     pub unit: &'static str,
     /// Its default in Linux, in that unit; None: it must be given, or it follows from others.
     pub default: Option<u64>,
+    /// The words of a `choice`.
+    pub choices: &'static [&'static str],
+}
+
+impl Param {
+    const fn new(name: &'static str, unit: &'static str, default: Option<u64>) -> Self {
+        Param { name, unit, default, choices: &[] }
+    }
+
+    const fn choice(name: &'static str, choices: &'static [&'static str], default: u64) -> Self {
+        Param { name, unit: "choice", default: Some(default), choices }
+    }
 }
 
 /// Every queue discipline.
@@ -150,6 +164,7 @@ pub fn catalogue() -> Vec<QueueKind> {
         fq_codel::FQ_CODEL,
         pie::PIE,
         fq_pie::FQ_PIE,
+        cake::CAKE,
         dualpi2::DUALPI2,
     ]
 }
@@ -169,6 +184,7 @@ pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Bo
         QueueConfig::FqCodel(ref config) => Box::new(fq_codel::FqCodel::new(config, site)),
         QueueConfig::Pie(ref config) => Box::new(pie::Pie::new(config, site)),
         QueueConfig::FqPie(ref config) => Box::new(fq_pie::FqPie::new(config, site)),
+        QueueConfig::Cake(ref config) => Box::new(cake::Cake::new(config, site)),
         QueueConfig::Dualpi2(ref config) => Box::new(dualpi2::Dualpi2::new(config.clone(), site)),
     }
 }

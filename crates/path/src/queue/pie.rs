@@ -32,13 +32,13 @@ pub struct PieConfig {
 pub(super) const PIE: QueueKind = QueueKind {
     kind: "pie",
     params: &[
-        Param { name: "limit", unit: "packets", default: Some(1000) },
-        Param { name: "target", unit: "ns", default: Some(15_000_000) },
-        Param { name: "tupdate", unit: "ns", default: Some(15_000_000) },
-        Param { name: "alpha", unit: "count", default: Some(2) },
-        Param { name: "beta", unit: "count", default: Some(20) },
-        Param { name: "ecn", unit: "bool", default: Some(0) },
-        Param { name: "bytemode", unit: "bool", default: Some(0) },
+        Param::new("limit", "packets", Some(1000)),
+        Param::new("target", "ns", Some(15_000_000)),
+        Param::new("tupdate", "ns", Some(15_000_000)),
+        Param::new("alpha", "count", Some(2)),
+        Param::new("beta", "count", Some(20)),
+        Param::new("ecn", "bool", Some(0)),
+        Param::new("bytemode", "bool", Some(0)),
     ],
 };
 

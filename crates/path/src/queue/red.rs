@@ -43,16 +43,16 @@ pub struct RedConfig {
 pub(super) const RED: QueueKind = QueueKind {
     kind: "red",
     params: &[
-        Param { name: "limit", unit: "bytes", default: None },
-        Param { name: "min", unit: "bytes", default: None },
-        Param { name: "max", unit: "bytes", default: None },
-        Param { name: "avpkt", unit: "bytes", default: Some(1000) },
-        Param { name: "burst", unit: "packets", default: None },
-        Param { name: "probability", unit: "ppb", default: Some(20_000_000) },
-        Param { name: "bandwidth", unit: "bps", default: Some(10_000_000) },
-        Param { name: "ecn", unit: "bool", default: Some(0) },
-        Param { name: "harddrop", unit: "bool", default: Some(0) },
-        Param { name: "adaptive", unit: "bool", default: Some(0) },
+        Param::new("limit", "bytes", None),
+        Param::new("min", "bytes", None),
+        Param::new("max", "bytes", None),
+        Param::new("avpkt", "bytes", Some(1000)),
+        Param::new("burst", "packets", None),
+        Param::new("probability", "ppb", Some(20_000_000)),
+        Param::new("bandwidth", "bps", Some(10_000_000)),
+        Param::new("ecn", "bool", Some(0)),
+        Param::new("harddrop", "bool", Some(0)),
+        Param::new("adaptive", "bool", Some(0)),
     ],
 };
 

@@ -67,6 +67,14 @@ fn dualpi2() {
     check(include_str!("vectors/dualpi2-wide-step.txt"));
 }
 
+#[test]
+fn cake() {
+    check(include_str!("vectors/cake.txt"));
+    check(include_str!("vectors/cake-flows.txt"));
+    check(include_str!("vectors/cake-limit.txt"));
+    check(include_str!("vectors/cake-unlimited.txt"));
+}
+
 /// What happens, in the words of the vectors.
 struct Lines {
     arrived: Vec<u64>,

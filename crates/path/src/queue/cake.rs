@@ -1,0 +1,513 @@
+//! CAKE (Høiland-Jørgensen, Täht, Morton 2018) with one tin, as Linux carries it out (net/sched/sch_cake.c): a shaper
+//! without bursts, host and flow fairness, and COBALT, which is CoDel with BLUE, for each flow.
+//!
+//! Not modelled: diffserv tins, ACK filter, ingress mode, splitting of super-packets (there are none here), and
+//! collisions between hosts.
+
+use std::collections::VecDeque;
+
+use rand_core::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::drr::truesize;
+use super::{Param, Qdisc, QueueKind, Queued, Sink, Site, mark};
+use crate::Xoshiro256PlusPlus;
+use crate::packet::{DropReason, Nanos, Packet};
+
+/// Parameters of CAKE.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CakeConfig {
+    /// Rate of CAKE's own shaper; null: unlimited.
+    pub bandwidth_bps: Option<u64>,
+    /// Round trip time: COBALT's interval; its target is a twentieth.
+    pub rtt_ns: u64,
+    /// Who gets a fair share.
+    pub flow_mode: FlowMode,
+    /// Memory of all packets, as Linux accounts for it; null: four intervals at the bandwidth, at least 4 MiB, at most
+    /// 10240 packets.
+    pub memlimit_bytes: Option<u64>,
+}
+
+/// Between whom CAKE shares the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowMode {
+    /// Nobody: one queue.
+    Flowblind,
+    /// Sending hosts.
+    Srchost,
+    /// Receiving hosts.
+    Dsthost,
+    /// Pairs of hosts.
+    Hosts,
+    /// Flows.
+    Flows,
+    /// Sending hosts, and each one's flows.
+    DualSrchost,
+    /// Receiving hosts, and each one's flows.
+    DualDsthost,
+    /// Both, and flows.
+    TripleIsolate,
+}
+
+/// Defaults of cake_init.
+pub(super) const CAKE: QueueKind = QueueKind {
+    kind: "cake",
+    params: &[
+        Param::new("bandwidth", "bps", None),
+        Param::new("rtt", "ns", Some(100_000_000)),
+        Param::choice(
+            "flow_mode",
+            &[
+                "flowblind",
+                "srchost",
+                "dsthost",
+                "hosts",
+                "flows",
+                "dual-srchost",
+                "dual-dsthost",
+                "triple-isolate",
+            ],
+            7,
+        ),
+        Param::new("memlimit", "bytes", None),
+    ],
+};
+
+/// Queues that flows are hashed to (CAKE_QUEUES).
+const QUEUES: usize = 1024;
+/// Ways of the associative hash (CAKE_SET_WAYS).
+const WAYS: usize = 8;
+
+pub(super) struct Cake<P> {
+    mode: FlowMode,
+    cobalt: Params,
+    quantum: u64,
+    /// Nanoseconds for each byte, times 2^`shift`; 0: no shaper.
+    per_byte: u64,
+    shift: u32,
+    time_next: Nanos,
+    /// Lets the link go on if the shaper has lost its way.
+    failsafe_next: Nanos,
+    memory_limit: u64,
+    memory: u64,
+    bytes: u64,
+    packets: u32,
+    flows: Vec<Flow<P>>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    decaying: VecDeque<u32>,
+    /// Bulk flows of each sending and receiving host.
+    src_bulk: Vec<u32>,
+    dst_bulk: Vec<u32>,
+    perturbation: u32,
+    random: Xoshiro256PlusPlus,
+}
+
+struct Flow<P> {
+    items: VecDeque<Queued<P>>,
+    bytes: u64,
+    cobalt: Cobalt,
+    deficit: i64,
+    set: Set,
+    /// Hash of the flow that has this queue.
+    tag: u32,
+    src: u16,
+    dst: u16,
+}
+
+/// What a flow counts as.
+#[derive(Clone, Copy, PartialEq)]
+enum Set {
+    None,
+    Sparse,
+    /// In the bulk rotation to work off its deficit, but it was empty.
+    SparseWait,
+    Bulk,
+    /// Empty, while COBALT comes to rest.
+    Decaying,
+}
+
+impl<P: Packet> Cake<P> {
+    pub(super) fn new(config: &CakeConfig, mut site: Site) -> Self {
+        assert!(config.rtt_ns > 0 && config.bandwidth_bps != Some(0), "CAKE's rtt or bandwidth is zero");
+        // Bytes per second, at least 64 (cake_set_rate).
+        let rate = config.bandwidth_bps.map(|bps| (bps / 8).max(64));
+        let (mut per_byte, mut shift) = (0, 34);
+        if let Some(rate) = rate {
+            let exact = (1_000_000_000_u128 << 34) / u128::from(rate);
+            let excess = (128 - exact.leading_zeros()).saturating_sub(34);
+            per_byte = (exact >> excess) as u64;
+            shift -= excess;
+        }
+        let quantum = rate.map_or(1514, |rate| (rate >> 12).clamp(300, 1514));
+        let packets_limit = 10_240 * u64::from(site.mtu);
+        let memory_limit = config.memlimit_bytes.unwrap_or_else(|| {
+            let intervals = rate.map_or(u64::MAX, |rate| {
+                (u128::from(rate) * 4 * u128::from(config.rtt_ns) / 1_000_000_000) as u64
+            });
+            intervals.max(4 << 20).min(packets_limit)
+        });
+        let flow = || Flow {
+            items: VecDeque::new(),
+            bytes: 0,
+            cobalt: Cobalt::default(),
+            deficit: 0,
+            set: Set::None,
+            tag: 0,
+            src: 0,
+            dst: 0,
+        };
+        Cake {
+            mode: config.flow_mode,
+            cobalt: Params::new(config.rtt_ns, (u64::from(site.mtu) * per_byte) >> shift),
+            quantum,
+            per_byte,
+            shift,
+            time_next: 0,
+            failsafe_next: 0,
+            memory_limit,
+            memory: 0,
+            bytes: 0,
+            packets: 0,
+            flows: (0..QUEUES).map(|_| flow()).collect(),
+            new: VecDeque::with_capacity(QUEUES),
+            old: VecDeque::with_capacity(QUEUES),
+            decaying: VecDeque::with_capacity(QUEUES),
+            src_bulk: Vec::new(),
+            dst_bulk: Vec::new(),
+            perturbation: site.random.next_u32(),
+            random: site.random,
+        }
+    }
+
+    /// The queue of a packet's flow: its own if it has one, else a free one of its set, else it shares (cake_hash).
+    fn classify(&mut self, packet: &P) -> usize {
+        let hosts = u32::from(packet.src()) << 16 | u32::from(packet.dst());
+        let key = match self.mode {
+            FlowMode::Flowblind => return 0,
+            FlowMode::Srchost => hosts | 0xffff,
+            FlowMode::Dsthost => hosts | 0xffff_0000,
+            FlowMode::Hosts => hosts,
+            _ => packet.flow_hash(),
+        };
+        let hash = (key ^ self.perturbation).wrapping_mul(0x9e37_79b1);
+        let place = (hash >> 22) as usize;
+        let first = place - place % WAYS;
+        let ways = || (0..WAYS).map(|way| first + (place + way) % WAYS);
+        let owned = ways().find(|&index| self.flows[index].set != Set::None && self.flows[index].tag == hash);
+        let free = || ways().find(|&index| self.flows[index].set == Set::None);
+        let index = owned.or_else(free).unwrap_or(place);
+        let flow = &self.flows[index];
+        if flow.tag != hash || flow.set == Set::None {
+            let is_bulk = flow.set == Set::Bulk;
+            if is_bulk {
+                self.count_bulk(index, false);
+            }
+            let flow = &mut self.flows[index];
+            (flow.tag, flow.src, flow.dst) = (hash, packet.src(), packet.dst());
+            if is_bulk {
+                self.count_bulk(index, true);
+            }
+        }
+        index
+    }
+
+    /// Counts a flow among the bulk flows of its hosts, or no longer.
+    fn count_bulk(&mut self, index: usize, more: bool) {
+        let Flow { src, dst, .. } = self.flows[index];
+        for (counts, host) in [(&mut self.src_bulk, src), (&mut self.dst_bulk, dst)] {
+            let host = usize::from(host);
+            if counts.len() <= host {
+                counts.resize(host + 1, 0);
+            }
+            counts[host] = if more { counts[host] + 1 } else { counts[host] - 1 };
+        }
+    }
+
+    /// A flow's share of a round: less, the more bulk flows its busier host has; rounded at random so that small shares
+    /// are right in the long run.
+    fn flow_quantum(&mut self, index: usize) -> i64 {
+        let Flow { src, dst, .. } = self.flows[index];
+        let count = |counts: &Vec<u32>, host: u16| counts.get(usize::from(host)).copied().unwrap_or(0);
+        let mut load = 1;
+        if matches!(self.mode, FlowMode::DualSrchost | FlowMode::TripleIsolate) {
+            load = load.max(count(&self.src_bulk, src));
+        }
+        if matches!(self.mode, FlowMode::DualDsthost | FlowMode::TripleIsolate) {
+            load = load.max(count(&self.dst_bulk, dst));
+        }
+        let dither = self.random.next_u64() >> 48;
+        ((self.quantum * (65_535 / u64::from(load)) + dither) >> 16) as i64
+    }
+
+    fn pop(&mut self, index: usize) -> Option<Queued<P>> {
+        let flow = &mut self.flows[index];
+        let item = flow.items.pop_front()?;
+        flow.bytes -= u64::from(item.len);
+        self.bytes -= u64::from(item.len);
+        self.packets -= 1;
+        self.memory -= truesize(item.len);
+        Some(item)
+    }
+
+    /// Drops the oldest packet of the flow with the most bytes, and tells its BLUE.
+    fn shed(&mut self, now: Nanos, sink: &mut dyn Sink<P>) {
+        let mut fattest = 0;
+        for index in 1..self.flows.len() {
+            if self.flows[index].bytes > self.flows[fattest].bytes {
+                fattest = index;
+            }
+        }
+        self.flows[fattest].cobalt.queue_full(&self.cobalt, now);
+        if let Some(item) = self.pop(fattest) {
+            sink.dropped(now, &item.packet, DropReason::Overlimit);
+        }
+    }
+
+    fn is_empty_now(&mut self, index: usize, now: Nanos) {
+        let flow = &mut self.flows[index];
+        flow.cobalt.queue_empty(&self.cobalt, now);
+        let resting = flow.cobalt.at_rest(now);
+        let was_bulk = flow.set == Set::Bulk;
+        flow.set = if resting { Set::None } else { Set::Decaying };
+        if was_bulk {
+            self.count_bulk(index, false);
+        }
+        if !resting {
+            self.decaying.push_back(index as u32);
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Cake<P> {
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
+        let index = self.classify(&item.packet);
+        if self.packets == 0 && self.time_next < now {
+            self.time_next = now;
+            self.failsafe_next = now;
+        }
+        let flow = &mut self.flows[index];
+        flow.bytes += u64::from(item.len);
+        self.bytes += u64::from(item.len);
+        self.packets += 1;
+        self.memory += truesize(item.len);
+        flow.items.push_back(item);
+        match flow.set {
+            Set::None | Set::Decaying => {
+                if flow.set == Set::Decaying {
+                    self.decaying.retain(|&other| other as usize != index);
+                }
+                flow.set = Set::Sparse;
+                self.new.push_back(index as u32);
+                self.flows[index].deficit = self.flow_quantum(index);
+            }
+            Set::SparseWait => {
+                flow.set = Set::Bulk;
+                self.count_bulk(index, true);
+            }
+            Set::Sparse | Set::Bulk => (),
+        }
+        while self.memory > self.memory_limit {
+            self.shed(now, sink);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        let mut try_decaying = true;
+        'flow: while self.packets > 0 {
+            let list = if std::mem::take(&mut try_decaying) && !self.decaying.is_empty() {
+                &mut self.decaying
+            } else if !self.new.is_empty() {
+                &mut self.new
+            } else if !self.old.is_empty() {
+                &mut self.old
+            } else {
+                &mut self.decaying
+            };
+            let index = list.pop_front()? as usize;
+            let flow = &mut self.flows[index];
+            if flow.deficit <= 0 {
+                if flow.set == Set::Sparse {
+                    if flow.items.is_empty() {
+                        flow.set = Set::SparseWait;
+                    } else {
+                        flow.set = Set::Bulk;
+                        self.count_bulk(index, true);
+                    }
+                }
+                self.flows[index].deficit += self.flow_quantum(index);
+                self.old.push_back(index as u32);
+                continue;
+            }
+            let item = loop {
+                let Some(mut item) = self.pop(index) else {
+                    self.is_empty_now(index, now);
+                    continue 'flow;
+                };
+                let flow = &mut self.flows[index];
+                let drop = flow.cobalt.should_drop(&self.cobalt, now, &mut item, &mut self.random, sink);
+                // The last packet of a queue may be marked, but not dropped.
+                if !drop || flow.items.is_empty() {
+                    break item;
+                }
+                sink.dropped(now, &item.packet, DropReason::Aqm);
+            };
+            let flow = &mut self.flows[index];
+            flow.deficit -= i64::from(item.len);
+            // It stays first in its list.
+            let list = if flow.set == Set::Sparse { &mut self.new } else { &mut self.old };
+            list.push_front(index as u32);
+            if self.per_byte > 0 {
+                let time = (u64::from(item.len) * self.per_byte) >> self.shift;
+                self.time_next += time;
+                self.failsafe_next += time + time / 2;
+            }
+            return Some(item);
+        }
+        None
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn backlog_packets(&self) -> u32 {
+        self.packets
+    }
+
+    fn ready_at(&self) -> Nanos {
+        self.time_next.min(self.failsafe_next)
+    }
+}
+
+/// What does not change of COBALT.
+struct Params {
+    interval: Nanos,
+    target: Nanos,
+    /// Time that a packet of the MTU takes.
+    mtu_time: Nanos,
+}
+
+impl Params {
+    fn new(rtt: Nanos, mtu_time: Nanos) -> Self {
+        let wanted = (rtt / 20).max(1);
+        let target = wanted.max(mtu_time * 3 / 2);
+        Params { interval: (rtt + target - wanted).max(target * 2), target, mtu_time }
+    }
+}
+
+/// BLUE's step up, of 2^32: 1 / 256.
+const BLUE_UP: u32 = 1 << 24;
+/// BLUE's step down, of 2^32: 1 / 4096.
+const BLUE_DOWN: u32 = 1 << 20;
+
+/// COBALT's state of one flow. As in Linux, a queue that was never used starts with an `inverse_sqrt` of zero: its first
+/// drop follows at once on its first packet above the target.
+#[derive(Default)]
+struct Cobalt {
+    /// CoDel's count, which decays when the queue is good instead of starting again.
+    count: u32,
+    /// 1 / sqrt(count), of 2^32.
+    inverse_sqrt: u32,
+    drop_next: Nanos,
+    dropping: bool,
+    /// When BLUE last moved.
+    blue_moved: Nanos,
+    /// BLUE's drop probability, of 2^32.
+    blue: u32,
+}
+
+impl Cobalt {
+    fn queue_full(&mut self, params: &Params, now: Nanos) {
+        if now - self.blue_moved > params.target {
+            self.blue = self.blue.saturating_add(BLUE_UP);
+            self.blue_moved = now;
+        }
+        self.dropping = true;
+        self.drop_next = now;
+        self.count = self.count.max(1);
+    }
+
+    fn queue_empty(&mut self, params: &Params, now: Nanos) {
+        if self.blue > 0 && now - self.blue_moved > params.target {
+            self.blue = self.blue.saturating_sub(BLUE_DOWN);
+            self.blue_moved = now;
+        }
+        self.dropping = false;
+        if self.count > 0 && now >= self.drop_next {
+            self.set_count(self.count - 1);
+            self.drop_next = self.control(params, self.drop_next);
+        }
+    }
+
+    fn at_rest(&self, now: Nanos) -> bool {
+        self.blue == 0 && self.count == 0 && now >= self.drop_next
+    }
+
+    fn should_drop<P: Packet>(
+        &mut self,
+        params: &Params,
+        now: Nanos,
+        item: &mut Queued<P>,
+        random: &mut Xoshiro256PlusPlus,
+        sink: &mut dyn Sink<P>,
+    ) -> bool {
+        let sojourn = now - item.arrived;
+        let over_target = sojourn > params.target && sojourn > 4 * params.mtu_time;
+        let mut late = now.checked_sub(self.drop_next);
+        let mut due = self.count > 0 && late.is_some();
+        let mut drop = false;
+        if over_target {
+            if !self.dropping {
+                self.dropping = true;
+                self.drop_next = self.control(params, now);
+            }
+            self.count = self.count.max(1);
+        } else {
+            self.dropping = false;
+        }
+        if due && self.dropping {
+            drop = !mark(now, &mut item.packet, sink);
+            self.set_count(self.count.saturating_add(1));
+            self.drop_next = self.control(params, self.drop_next);
+            late = now.checked_sub(self.drop_next);
+        } else {
+            while due {
+                self.set_count(self.count - 1);
+                self.drop_next = self.control(params, self.drop_next);
+                late = now.checked_sub(self.drop_next);
+                due = self.count > 0 && late.is_some();
+            }
+        }
+        // BLUE drops ECN-capable packets too.
+        if self.blue > 0 && !drop {
+            drop = ((random.next_u64() >> 32) as u32) < self.blue;
+        }
+        if self.count == 0 {
+            self.drop_next = now + params.interval;
+        } else if late.is_some_and(|late| late > 0) && !drop {
+            self.drop_next = now;
+        }
+        drop
+    }
+
+    fn control(&self, params: &Params, time: Nanos) -> Nanos {
+        time + ((u128::from(params.interval) * u128::from(self.inverse_sqrt)) >> 32) as Nanos
+    }
+
+    /// Small counts have their exact root, large ones a step of Newton's method from the one before.
+    fn set_count(&mut self, count: u32) {
+        self.count = count;
+        self.inverse_sqrt = match count {
+            0 | 1 => u32::MAX,
+            2..16 => ((1_u128 << 64) / u128::from(count)).isqrt() as u32,
+            _ => {
+                let x = u64::from(self.inverse_sqrt);
+                let bracket = (3_u64 << 32).wrapping_sub(u64::from(count).wrapping_mul((x * x) >> 32)) >> 2;
+                (bracket.wrapping_mul(x) >> 31) as u32
+            }
+        };
+    }
+}
