@@ -1,15 +1,120 @@
 //! The Python module `cwndlab._native`: a thin face over the engine.
 
-use pyo3::prelude::*;
+mod arrow;
 
-/// Version and build profile of the engine, such as `0.1.0 (ci)`.
-#[pyfunction]
-fn version() -> String {
-    format!("{} ({})", env!("CARGO_PKG_VERSION"), if cfg!(debug_assertions) { "checked" } else { "release" })
-}
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule};
+use sim::table::Batch;
 
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::version;
+    use super::{RecordBatch, Simulation, catalogue, check, version};
+}
+
+/// JSON: every stack, congestion control, sysctl, queue kind, loss kind and app the engine knows.
+#[pyfunction]
+fn catalogue() -> String {
+    sim::catalogue()
+}
+
+/// Raise ValueError, with one line, if the engine would refuse this Scenario (JSON).
+#[pyfunction]
+fn check(scenario: &str) -> PyResult<()> {
+    sim::check(scenario).map_err(PyValueError::new_err)
+}
+
+/// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.
+#[pyfunction]
+fn version() -> &'static str {
+    if cfg!(debug_assertions) {
+        concat!(env!("CARGO_PKG_VERSION"), " (checked)")
+    } else {
+        concat!(env!("CARGO_PKG_VERSION"), " (release)")
+    }
+}
+
+/// One run of a Scenario (JSON); raises ValueError, with one line, if the engine refuses it.
+#[pyclass(module = "cwndlab._native")]
+struct Simulation {
+    // Never locked: every method has the object to itself. It makes the class one that threads may share.
+    run: Mutex<sim::Simulation>,
+}
+
+impl Simulation {
+    fn get(&mut self) -> PyResult<&mut sim::Simulation> {
+        self.run.get_mut().map_err(|_| PyValueError::new_err("the engine failed in this run earlier"))
+    }
+}
+
+#[pymethods]
+impl Simulation {
+    #[new]
+    fn new(py: Python<'_>, scenario: &str, run_id: u32) -> PyResult<Simulation> {
+        let run = py.detach(|| sim::Simulation::new(scenario, run_id)).map_err(PyValueError::new_err)?;
+        Ok(Simulation { run: Mutex::new(run) })
+    }
+
+    /// Run at most so many events, with the GIL released. True when the run is over.
+    fn advance(&mut self, py: Python<'_>, events: u64) -> PyResult<bool> {
+        let run = self.get()?;
+        Ok(py.detach(|| run.advance(events)))
+    }
+
+    /// Virtual time reached, nanoseconds.
+    #[getter]
+    fn now_ns(&mut self) -> PyResult<u64> {
+        Ok(self.get()?.now_ns())
+    }
+
+    /// Record batches finished since the last call: (table, object with `__arrow_c_array__`).
+    fn take(&mut self) -> PyResult<Vec<(&'static str, RecordBatch)>> {
+        let batches = self.get()?.take();
+        Ok(batches
+            .into_iter()
+            .map(|(table, batch)| (table, RecordBatch { batch: Arc::new(batch) }))
+            .collect())
+    }
+
+    /// Bytes of captures finished since the last call: (capture point, bytes to append to its file).
+    fn captures<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyBytes>)>> {
+        let captures = self.get()?.captures();
+        Ok(captures.into_iter().map(|(point, bytes)| (point, PyBytes::new(py, &bytes))).collect())
+    }
+
+    /// JSON: counters and distributions of each flow and link over the measurement window.
+    fn summary(&mut self) -> PyResult<String> {
+        Ok(self.get()?.summary())
+    }
+}
+
+/// Rows of one table; `pyarrow.record_batch()` and `polars.from_arrow()` take it without a copy.
+#[pyclass(module = "cwndlab._native", frozen)]
+struct RecordBatch {
+    batch: Arc<Batch>,
+}
+
+#[pymethods]
+impl RecordBatch {
+    /// The Arrow PyCapsule protocol. The schema asked for is not looked at, which the protocol allows.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        drop(requested_schema);
+        let (schema, array) = arrow::export(&self.batch);
+        // A capsule drops what it holds, unless a consumer has taken it over by then.
+        let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
+        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
+        Ok((schema, array))
+    }
+
+    fn __len__(&self) -> usize {
+        self.batch.rows
+    }
 }

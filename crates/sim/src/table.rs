@@ -212,7 +212,7 @@ impl Validity {
     #[inline]
     fn push_valid(&mut self, row: usize) {
         if let Some(bits) = &mut self.bits {
-            if row % 8 == 0 {
+            if row.is_multiple_of(8) {
                 bits.push(0);
             }
             bits[row / 8] |= 1 << (row % 8);
@@ -222,7 +222,7 @@ impl Validity {
     #[inline]
     fn push_null(&mut self, row: usize) {
         let bits = self.bits.get_or_insert_with(|| all_valid(row));
-        if row % 8 == 0 {
+        if row.is_multiple_of(8) {
             bits.push(0);
         }
     }
@@ -235,7 +235,7 @@ impl Validity {
 /// A bitmap of `rows` valid entries.
 fn all_valid(rows: usize) -> Vec<u8> {
     let mut bits = vec![0xff; rows.div_ceil(8)];
-    if rows % 8 != 0 {
+    if !rows.is_multiple_of(8) {
         bits[rows / 8] = (1 << (rows % 8)) - 1;
     }
     bits
