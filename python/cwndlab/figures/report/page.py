@@ -154,10 +154,10 @@ def _results(facts: _Facts) -> Markup:
 
 
 _LIMITS = {
-    "limited_cwnd_pct": "its congestion window",
+    "limited_cwnd_pct": "the congestion window",
     "limited_rwnd_pct": "the receiver's window",
-    "limited_sndbuf_pct": "its send buffer",
-    "limited_app_pct": "its application",
+    "limited_sndbuf_pct": "the send buffer",
+    "limited_app_pct": "the application",
 }
 
 
