@@ -80,6 +80,8 @@ def init(
             example.write(TEMPLATE)
     except FileExistsError:
         raise InputError(f"{file}: is there already; give another name") from None
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
     _say(f"wrote {file}; run it with: cwndlab run {file}")
 
 
