@@ -211,6 +211,8 @@ impl Endpoint {
         let mut endpoint = Endpoint::new(profile, config, profile.facts().synack_timeouts.clone());
         endpoint.handshake.due = true;
         endpoint.take_syn(now, syn);
+        // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
+        (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.r);
         let asks = syn.flags.has(Flags::ECE | Flags::CWR);
         endpoint.s.ecn = asks && endpoint.handshake.ecn != EcnMode::Off;
         endpoint.enter(State::SynReceived, now);
@@ -221,7 +223,8 @@ impl Endpoint {
         let facts: &Facts = profile.facts();
         let ((sndbuf, sndbuf_auto), (rcvbuf, rcvbuf_auto)) = profile.buffers(&config.socket);
         let receiver = profile.receiver();
-        let r = ReceiveState::new(rcvbuf, rcvbuf_auto);
+        let mut r = ReceiveState::new(rcvbuf, rcvbuf_auto);
+        r.payload = u32::from(config.mss);
         let (syn_window, wscale) = receiver.syn_window(&r);
         let iss = seq::FIRST_LAP + u64::from(config.iss);
         Endpoint {
@@ -335,20 +338,31 @@ impl Endpoint {
 
     /// The next segment to put on the wire. Call until None after every input.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
+        let mut segment = Segment::default();
+        self.poll_transmit_into(now, &mut segment).then_some(segment)
+    }
+
+    /// As [`Endpoint::poll_transmit`], into memory of the caller's; true if there is a segment. What `segment` held
+    /// before does not matter.
+    #[inline]
+    pub fn poll_transmit_into(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if self.state == State::Established {
-            return self.poll_data(now).or_else(|| self.poll_ack(now));
+            return self.poll_data(now, segment) || self.poll_ack(now, segment);
         }
+        self.poll_outside_established(now, segment)
+    }
+
+    fn poll_outside_established(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if let Some((seq, ack)) = self.reset.take() {
             let flags = if ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST };
-            return Some(Segment { seq, ack: ack.unwrap_or(0), flags, frames: 1, ..Segment::default() });
+            *segment = Segment { seq, ack: ack.unwrap_or(0), flags, frames: 1, ..Segment::default() };
+            return true;
         }
         if self.handshake.due {
-            return Some(self.syn(now));
+            *segment = self.syn(now);
+            return true;
         }
-        if !self.carries_data() {
-            return self.poll_ack(now);
-        }
-        self.poll_data(now).or_else(|| self.poll_ack(now))
+        self.carries_data() && self.poll_data(now, segment) || self.poll_ack(now, segment)
     }
 
     /// `bytes` of payload have left the host: its NIC has sent them.
@@ -553,24 +567,27 @@ impl Endpoint {
     }
 
     #[inline]
-    fn poll_data(&mut self, now: Nanos) -> Option<Segment> {
+    fn poll_data(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if self.s.limit() == self.s.una {
             self.limits.turn(now, Limit::App);
-            return None;
+            return false;
         }
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         match self.sender.poll(&mut self.s, &mut cx) {
-            Poll::Send(transmit) => Some(self.data(now, &transmit)),
+            Poll::Send(transmit) => {
+                self.data(now, &transmit, segment);
+                true
+            }
             Poll::Wait(limit) => {
                 self.limits.turn(now, limit);
-                None
+                false
             }
         }
     }
 
     #[inline]
-    fn data(&mut self, now: Nanos, t: &Transmit) -> Segment {
-        let mut segment = self.header(now, false);
+    fn data(&mut self, now: Nanos, t: &Transmit, segment: &mut Segment) {
+        self.header(now, false, segment);
         segment.seq = seq::wire(t.seq);
         segment.offset = self.s.offset(t.seq);
         segment.len = t.len;
@@ -588,27 +605,29 @@ impl Endpoint {
         }
         self.s.last_sent = now;
         self.data_segments_out += u64::from(t.len > 0);
-        segment
     }
 
     #[inline]
-    fn poll_ack(&mut self, now: Nanos) -> Option<Segment> {
+    fn poll_ack(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if !self.r.ack_now {
-            return None;
+            return false;
         }
-        let mut segment = self.header(now, true);
+        self.header(now, true, segment);
         segment.seq = seq::wire(self.s.nxt);
+        segment.offset = 0;
+        segment.len = 0;
         if self.r.sack && (!self.r.out_of_order.is_empty() || self.r.dsack.is_some()) {
             let room = if self.r.timestamps { 3 } else { 4 };
             self.r.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));
             self.r.dsack = None;
         }
-        Some(segment)
+        true
     }
 
-    /// A header with acknowledgement, window and timestamps; tells the receiver that an ACK leaves.
+    /// Writes everything but sequence number and length: acknowledgement, window, timestamps; tells the receiver that
+    /// an ACK leaves.
     #[inline]
-    fn header(&mut self, now: Nanos, pure: bool) -> Segment {
+    fn header(&mut self, now: Nanos, pure: bool, segment: &mut Segment) {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let wanted = self.receiver.window(&self.r, &mut cx);
         // The right edge never moves left, and what the field cannot say is not promised.
@@ -621,22 +640,23 @@ impl Endpoint {
         let sack_owed = !pure && self.r.ack_now && !self.r.out_of_order.is_empty();
         self.receiver.on_ack_sent(&mut self.r, pure, &mut cx);
         self.r.ack_now = sack_owed;
-        let mut segment = Segment {
-            ack: seq::wire(self.r.nxt),
-            window: field as u16,
-            flags: Flags::ACK,
-            frames: 1,
-            ..Segment::default()
-        };
+        segment.ack = seq::wire(self.r.nxt);
+        segment.window = field as u16;
+        segment.flags = if self.ecn.echo { Flags::ACK | Flags::ECE } else { Flags::ACK };
+        segment.frames = 1;
+        segment.ecn = Ecn::NotEct;
+        segment.mss = 0;
+        segment.wscale = 0;
+        segment.sack.clear();
         if self.s.timestamps {
             segment.options = Options::TIMESTAMPS;
             segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
             segment.tsecr = self.r.ts_recent;
+        } else {
+            segment.options = Options::default();
+            segment.tsval = 0;
+            segment.tsecr = 0;
         }
-        if self.ecn.echo {
-            segment.flags |= Flags::ECE;
-        }
-        segment
     }
 
     fn answer_with_reset(&mut self, segment: &Segment) {

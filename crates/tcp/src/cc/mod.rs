@@ -1,3 +1,4 @@
 //! Congestion controls, by the family whose hooks and units they use.
 
 pub mod freebsd;
+pub mod linux;

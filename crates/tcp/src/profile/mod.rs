@@ -9,6 +9,10 @@ mod freebsd_13;
 mod freebsd_15;
 mod freebsd_9_0;
 mod freebsd_9_2;
+pub mod linux;
+mod linux_3_9;
+mod linux_6_18;
+mod linux_6_8;
 
 use std::fmt;
 
@@ -147,6 +151,9 @@ pub fn all() -> Vec<Box<dyn Profile>> {
         Box::new(freebsd_13::profile()),
         Box::new(freebsd_15::d49540()),
         Box::new(freebsd_15::current()),
+        Box::new(linux_3_9::profile()),
+        Box::new(linux_6_8::profile()),
+        Box::new(linux_6_18::profile()),
     ]
 }
 

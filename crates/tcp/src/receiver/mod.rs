@@ -4,6 +4,7 @@
 //! All sequence numbers are extended (see [`wire::seq`]); sizes are bytes.
 
 pub mod freebsd;
+pub mod linux;
 
 use wire::RangeSet;
 

@@ -4,6 +4,7 @@
 //! All sequence numbers here are extended (see [`wire::seq`]): 64 bits that do not wrap. Sizes are bytes.
 
 pub mod freebsd;
+pub mod linux;
 
 use crate::clock::{HostClock, Nanos};
 use crate::event::Events;

@@ -1,0 +1,404 @@
+//! CUBIC as Linux has it (tcp_cubic.c of 3.9, 6.8 and 6.18), in integers, with HyStart.
+
+use super::{AckSample, CaState, CongestionControl, Core, CwndEvent};
+use crate::sender::linux::config::{Config, Counting};
+
+/// Multiplicative decrease, beta_cubic = 0.7002, as a fraction of [`BETA_SCALE`].
+const BETA: u32 = 717;
+/// Denominator of [`BETA`].
+const BETA_SCALE: u32 = 1024;
+/// C = 0.4004 packets/s^3 as `410 / 2^40` packets per (1/1024 s)^3: bic_scale 41 times 10.
+const CUBE_RTT_SCALE: u64 = 410;
+/// 2^(10 + 3 * 10) / 410: K = cbrt(packets * this), in 1/1024 s.
+const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
+/// Reno-friendly growth: one packet per `15 cwnd / 8` acknowledged; 8 (1 + beta) / (3 (1 - beta)) in integers.
+const FRIENDLY_SCALE: u32 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
+/// HyStart acts from this window on, packets (hystart_low_window).
+const HYSTART_LOW_WINDOW: u32 = 16;
+/// RTT samples of a round before the delay test (HYSTART_MIN_SAMPLES).
+const HYSTART_MIN_SAMPLES: u32 = 8;
+/// Largest gap of an ACK train, microseconds (hystart_ack_delta_us).
+const HYSTART_ACK_DELTA_US: i64 = 2000;
+/// Bounds of the delay threshold, microseconds.
+const HYSTART_DELAY_US: (u32, u32) = (4000, 16000);
+/// Fraction bits of 3.9's packets-per-ACK ratio.
+const ACK_RATIO_SHIFT: u32 = 4;
+/// Largest such ratio: 32 packets per ACK.
+const ACK_RATIO_LIMIT: u32 = 32 << ACK_RATIO_SHIFT;
+
+/// The `cubic` module.
+#[derive(Debug)]
+pub(super) struct Cubic {
+    config: Config,
+    /// Packets to acknowledge per increment.
+    cnt: u32,
+    last_max_cwnd: u32,
+    last_cwnd: u32,
+    last_time: u64,
+    origin: u32,
+    /// K in 1/1024 s.
+    k: u32,
+    /// Minimum RTT, microseconds; 0: none yet.
+    delay_min: u32,
+    /// Jiffies; 0: no epoch.
+    epoch_start: u64,
+    ack_cnt: u32,
+    tcp_cwnd: u32,
+    /// cwnd at the last loss (3.9's undo).
+    loss_cwnd: u32,
+    /// 3.9: packets per ACK, times 16.
+    ratio16: u32,
+    hystart: HyStart,
+}
+
+/// State of a HyStart round.
+#[derive(Debug, Default)]
+struct HyStart {
+    found: bool,
+    /// Microseconds (3.9: milliseconds), as is `last_ack`.
+    round_start: u64,
+    last_ack: u64,
+    end_seq: u64,
+    samples: u32,
+    /// Lowest RTT of the round, microseconds; u32::MAX: none yet.
+    round_min: u32,
+}
+
+impl Cubic {
+    pub(super) fn new(config: &Config) -> Cubic {
+        Cubic {
+            config: config.clone(),
+            cnt: 0,
+            last_max_cwnd: 0,
+            last_cwnd: 0,
+            last_time: 0,
+            origin: 0,
+            k: 0,
+            delay_min: 0,
+            epoch_start: 0,
+            ack_cnt: 0,
+            tcp_cwnd: 0,
+            loss_cwnd: 0,
+            ratio16: 2 << ACK_RATIO_SHIFT,
+            hystart: HyStart::default(),
+        }
+    }
+
+    fn counts_acks(&self) -> bool {
+        self.config.counting == Counting::Acks
+    }
+
+    /// As after a timeout: nothing is known any more.
+    fn reset(&mut self) {
+        let (loss_cwnd, hystart) = (self.loss_cwnd, std::mem::take(&mut self.hystart));
+        let config = self.config.clone();
+        *self = Cubic { loss_cwnd: if self.counts_acks() { 0 } else { loss_cwnd }, ..Cubic::new(&config) };
+        self.hystart = HyStart { found: false, ..hystart };
+    }
+
+    fn hystart_reset(&mut self, core: &Core) {
+        let clock = self.hystart_clock(core);
+        self.hystart.round_start = clock;
+        self.hystart.last_ack = clock;
+        self.hystart.end_seq = core.nxt;
+        self.hystart.round_min = u32::MAX;
+        self.hystart.samples = 0;
+    }
+
+    /// Microseconds in modern kernels, milliseconds in 3.9.
+    fn hystart_clock(&self, core: &Core) -> u64 {
+        if self.counts_acks() { core.jiffies * 1000 / u64::from(core.hz) } else { core.now_us() }
+    }
+
+    /// 3.9's tests (milliseconds; the round's minimum is frozen after eight samples).
+    fn hystart_update_3_9(&mut self, core: &mut Core, delay_us: u32) {
+        if self.hystart.found {
+            return;
+        }
+        let now = self.hystart_clock(core);
+        let h = &mut self.hystart;
+        let mut found = false;
+        if now - h.last_ack <= (HYSTART_ACK_DELTA_US / 1000) as u64 {
+            h.last_ack = now;
+            // delay_min in 1/8 ms, shifted by 4: half of it in ms.
+            let half_ms = (u64::from(self.delay_min) * 8 / 1000) >> 4;
+            found |= now - h.round_start > half_ms;
+        }
+        if h.samples < HYSTART_MIN_SAMPLES {
+            h.round_min = h.round_min.min(delay_us);
+            h.samples += 1;
+        } else {
+            let threshold = (self.delay_min >> 4).clamp(HYSTART_DELAY_US.0, HYSTART_DELAY_US.1);
+            found |= h.round_min > self.delay_min + threshold;
+        }
+        if found {
+            h.found = true;
+            core.ssthresh = core.cwnd;
+        }
+    }
+
+    fn hystart_update(&mut self, core: &mut Core, delay_us: u32) {
+        if core.una > self.hystart.end_seq {
+            self.hystart_reset(core);
+        }
+        if core.cwnd < HYSTART_LOW_WINDOW {
+            return;
+        }
+        let now = core.now_us();
+        let threshold_paced = self.delay_min as u64 + ack_delay_us(core, &self.config);
+        let h = &mut self.hystart;
+        if (now as i64) - (h.last_ack as i64) <= HYSTART_ACK_DELTA_US {
+            h.last_ack = now;
+            let threshold = if core.pacing { threshold_paced } else { threshold_paced >> 1 };
+            if now - h.round_start > threshold {
+                h.found = true;
+                core.ssthresh = core.cwnd;
+            }
+        }
+        h.round_min = h.round_min.min(delay_us);
+        if h.samples < HYSTART_MIN_SAMPLES {
+            h.samples += 1;
+        } else {
+            let slack = (self.delay_min >> 3).clamp(HYSTART_DELAY_US.0, HYSTART_DELAY_US.1);
+            if h.round_min > self.delay_min + slack {
+                h.found = true;
+                core.ssthresh = core.cwnd;
+            }
+        }
+    }
+
+    /// Sets `cnt` for the window and the time since the epoch began.
+    fn update(&mut self, core: &Core, acked: u32) {
+        let cwnd = core.cwnd;
+        let modern = !self.counts_acks();
+        self.ack_cnt += acked;
+        let now = core.jiffies;
+        let hz = u64::from(core.hz);
+        if self.last_cwnd == cwnd && now - self.last_time <= hz / 32 {
+            return;
+        }
+        // Modern kernels evaluate the cubic at most once a jiffy; friendliness is tested every time.
+        if !(modern && self.epoch_start != 0 && now == self.last_time) {
+            self.last_cwnd = cwnd;
+            self.last_time = now;
+            if self.epoch_start == 0 {
+                self.epoch_start = now;
+                self.ack_cnt = acked;
+                self.tcp_cwnd = cwnd;
+                if self.last_max_cwnd <= cwnd {
+                    self.k = 0;
+                    self.origin = cwnd;
+                } else {
+                    self.k = cubic_root(CUBE_FACTOR * u64::from(self.last_max_cwnd - cwnd));
+                    self.origin = self.last_max_cwnd;
+                }
+            }
+            let min_rtt_jiffies = if modern {
+                (u64::from(self.delay_min) * hz).div_ceil(1_000_000)
+            } else {
+                (u64::from(self.delay_min) * hz) / 1_000_000
+            };
+            let t = ((now + min_rtt_jiffies - self.epoch_start) << 10) / hz;
+            let k = u64::from(self.k);
+            let offset = t.abs_diff(k);
+            let delta = ((CUBE_RTT_SCALE * offset * offset * offset) >> 40) as u32;
+            let target =
+                if t < k { self.origin.saturating_sub(delta) } else { self.origin.saturating_add(delta) };
+            self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+            // No loss known yet: at least 5 % per round trip.
+            if self.last_max_cwnd == 0 && self.cnt > 20 {
+                self.cnt = 20;
+            }
+        }
+        let step = (cwnd * FRIENDLY_SCALE) >> 3;
+        while self.ack_cnt > step {
+            self.ack_cnt -= step;
+            self.tcp_cwnd += 1;
+        }
+        if self.tcp_cwnd > cwnd {
+            self.cnt = self.cnt.min(cwnd / (self.tcp_cwnd - cwnd));
+        }
+        self.cnt =
+            if modern { self.cnt.max(2) } else { ((self.cnt << ACK_RATIO_SHIFT) / self.ratio16).max(1) };
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn init(&mut self, core: &mut Core) {
+        self.reset();
+        self.hystart_reset(core);
+    }
+
+    fn ssthresh(&mut self, core: &mut Core) -> u32 {
+        self.epoch_start = 0;
+        self.last_max_cwnd = if core.cwnd < self.last_max_cwnd {
+            core.cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE)
+        } else {
+            core.cwnd
+        };
+        self.loss_cwnd = core.cwnd;
+        (core.cwnd * BETA / BETA_SCALE).max(2)
+    }
+
+    fn cong_avoid(&mut self, core: &mut Core, ack: u64, acked: u32) {
+        if self.counts_acks() {
+            if !core.was_cwnd_limited(&self.config) {
+                return;
+            }
+            if core.cwnd <= core.ssthresh {
+                if ack > self.hystart.end_seq {
+                    self.hystart_reset(core);
+                }
+                core.slow_start_acks(self.config.max_ssthresh);
+            } else {
+                self.update(core, 1);
+                core.avoid_acks(self.cnt);
+            }
+            return;
+        }
+        if !core.is_cwnd_limited() {
+            return;
+        }
+        let mut acked = acked;
+        if core.in_slow_start() {
+            acked = core.slow_start(acked);
+            if acked == 0 {
+                return;
+            }
+        }
+        self.update(core, acked);
+        core.avoid_packets(self.cnt, acked);
+    }
+
+    fn pkts_acked(&mut self, core: &mut Core, sample: &AckSample) {
+        if self.counts_acks() && core.state == CaState::Open {
+            let ratio = self.ratio16 + sample.packets - (self.ratio16 >> ACK_RATIO_SHIFT);
+            self.ratio16 = ratio.min(ACK_RATIO_LIMIT);
+        }
+        let Some(rtt_us) = sample.rtt_us else { return };
+        // Samples just after a reduction are not of this path at rest.
+        if self.epoch_start != 0 && core.jiffies - self.epoch_start < u64::from(core.hz) {
+            return;
+        }
+        let delay = rtt_us.max(1);
+        if self.delay_min == 0 || self.delay_min > delay {
+            self.delay_min = delay;
+        }
+        if self.counts_acks() {
+            if core.cwnd <= core.ssthresh && core.cwnd >= HYSTART_LOW_WINDOW {
+                self.hystart_update_3_9(core, delay);
+            }
+        } else if !self.hystart.found
+            && core.in_slow_start()
+            && (self.config.hystart_rounds_at_any_window || core.cwnd >= HYSTART_LOW_WINDOW)
+        {
+            self.hystart_update(core, delay);
+        }
+    }
+
+    fn set_state(&mut self, core: &mut Core, state: CaState) {
+        if state == CaState::Loss {
+            self.reset();
+            self.hystart_reset(core);
+        }
+    }
+
+    fn cwnd_event(&mut self, core: &mut Core, event: CwndEvent) {
+        // After idleness the epoch moves on, so that the window does not jump (since 4.4).
+        if event == CwndEvent::TxStart && !self.counts_acks() && self.epoch_start != 0 {
+            let idle = core.jiffies.saturating_sub(core.last_sent_jiffies);
+            if idle > 0 {
+                self.epoch_start = (self.epoch_start + idle).min(core.jiffies);
+            }
+        }
+    }
+
+    fn undo_cwnd(&mut self, core: &mut Core) -> u32 {
+        if self.counts_acks() { core.cwnd.max(self.loss_cwnd) } else { core.cwnd.max(core.prior_cwnd) }
+    }
+}
+
+/// How long offloads may hold ACKs back: the time of four 64 KB bursts, at most a millisecond.
+fn ack_delay_us(core: &Core, config: &Config) -> u64 {
+    let rate = if core.pacing { core.pacing_rate } else { core.usual_pacing_rate(config) };
+    if rate == 0 { 0 } else { (4 * 65536 * 1_000_000 / rate).min(1000) }
+}
+
+/// The integer cube root, rounded down, one bit of the result at a time. Linux approximates it within 0.2 % on
+/// average; it is taken once per epoch.
+fn cubic_root(a: u64) -> u32 {
+    let mut root = 0u64;
+    for bit in (0..22).rev() {
+        let candidate = root | (1 << bit);
+        if u128::from(candidate).pow(3) <= u128::from(a) {
+            root = candidate;
+        }
+    }
+    root as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_those_of_the_kernel() {
+        assert_eq!(FRIENDLY_SCALE, 15);
+        assert_eq!(CUBE_FACTOR, 2_681_735_677);
+    }
+
+    #[test]
+    fn cube_roots_are_exact() {
+        for a in (0..100_000u64).chain((1..3000).map(|packets| CUBE_FACTOR * packets)) {
+            let root = u64::from(cubic_root(a));
+            assert!(root.pow(3) <= a && (root + 1).pow(3) > a, "cbrt({a}) = {root}");
+        }
+    }
+
+    fn avoiding(cubic: &mut Cubic, cwnd: u32) -> Core {
+        let mut core = Core::new(1);
+        core.cwnd = cwnd;
+        core.ssthresh = cwnd;
+        core.cwnd_limited = true;
+        core.prior_in_flight = cwnd;
+        core.jiffies = 100_000;
+        cubic.delay_min = 40_000;
+        core
+    }
+
+    /// Acknowledges a window per 100 ms until cwnd reaches `goal`; seconds taken.
+    fn time_to_reach(cubic: &mut Cubic, core: &mut Core, goal: u32) -> f64 {
+        let start = core.jiffies;
+        while core.cwnd < goal {
+            for _ in 0..core.cwnd {
+                cubic.cong_avoid(core, 0, 1);
+            }
+            core.jiffies += 100;
+            assert!(core.jiffies - start < 1_000_000);
+        }
+        (core.jiffies - start) as f64 / 1000.0
+    }
+
+    #[test]
+    fn returns_to_the_old_maximum_after_k_seconds() {
+        let mut cubic = Cubic::new(&Config::linux_6_8());
+        let mut core = avoiding(&mut cubic, 1000);
+        core.ssthresh = cubic.ssthresh(&mut core);
+        assert_eq!(core.ssthresh, 700);
+        core.cwnd = 700;
+        // K = cbrt(300 / 0.4004) = 9.08 s; one packet below the plateau is reached when
+        // 0.4 (K - t)^3 < 2, 1.7 s before.
+        let taken = time_to_reach(&mut cubic, &mut core, 999);
+        assert!((7.0..7.6).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn fast_convergence_gives_up_a_part_of_the_maximum() {
+        let mut cubic = Cubic::new(&Config::linux_6_8());
+        let mut core = avoiding(&mut cubic, 1000);
+        cubic.ssthresh(&mut core);
+        core.cwnd = 990;
+        cubic.ssthresh(&mut core);
+        assert_eq!(cubic.last_max_cwnd, 841);
+    }
+}

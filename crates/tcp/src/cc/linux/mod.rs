@@ -1,0 +1,377 @@
+//! Linux's congestion control modules: the hooks they implement, what they see of the connection, and their registry.
+//!
+//! Everything is counted in packets (MSS units), as in Linux; a module keeps its own state and reads and writes the
+//! connection's through [`Core`].
+
+mod cubic;
+mod reno;
+
+use crate::clock::{HostClock, Nanos};
+use crate::sender::linux::config::Config;
+
+/// "No threshold yet" (TCP_INFINITE_SSTHRESH).
+pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// The initial window in packets, in every era modelled (RFC 6928).
+pub const INIT_CWND: u32 = 10;
+
+/// Linux's five congestion states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CaState {
+    /// Nothing unusual.
+    Open,
+    /// SACKs or duplicate ACKs seen, nothing judged lost.
+    Disorder,
+    /// Reducing because of ECN, a local drop or a repaired tail loss.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// Notices the core gives to a module (Linux's `enum tcp_ca_event`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CwndEvent {
+    /// First transmission when nothing was in flight.
+    TxStart,
+    /// A reduction by CWR or Recovery is complete.
+    CompleteCwr,
+}
+
+/// What `pkts_acked` hears about an ACK.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// Packets cumulatively acknowledged by it.
+    pub packets: u32,
+    /// Round trip of the newest packet it delivered, microseconds; None when only retransmissions were delivered.
+    pub rtt_us: Option<u32>,
+}
+
+/// A delivery-rate sample (Linux's `struct rate_sample`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateSample {
+    /// Packets delivered over the interval; None when the sample is void.
+    pub delivered: Option<u32>,
+    /// The longer of the send and the ACK interval, microseconds.
+    pub interval_us: u64,
+    /// `Core::delivered` when the acknowledged packet was sent.
+    pub prior_delivered: u64,
+    /// When that count was reached, local microseconds; 0: no packet gave a sample.
+    pub prior_mstamp: u64,
+    /// The packet's send interval, microseconds.
+    pub send_interval_us: u64,
+    /// End of the packet, to break ties between packets sent at once.
+    pub last_end_seq: u64,
+    /// Round trip in microseconds.
+    pub rtt_us: Option<u32>,
+    /// Packets newly marked lost by this ACK.
+    pub losses: u32,
+    /// Packets newly delivered by this ACK.
+    pub acked_sacked: u32,
+    /// Packets in flight before this ACK.
+    pub prior_in_flight: u32,
+    /// The packet was sent while the application was the limit.
+    pub is_app_limited: bool,
+    /// The packet was a retransmission.
+    pub is_retrans: bool,
+    /// This ACK was possibly held back by the receiver.
+    pub is_ack_delayed: bool,
+}
+
+/// The part of a connection that congestion control sees and changes (Linux's `tcp_sock`).
+#[derive(Clone, Debug)]
+pub struct Core {
+    /// Congestion window, packets.
+    pub cwnd: u32,
+    /// Credit towards the next increment (snd_cwnd_cnt).
+    pub cwnd_cnt: u32,
+    /// Slow-start threshold, packets.
+    pub ssthresh: u32,
+    /// Window before the reduction under way.
+    pub prior_cwnd: u32,
+    /// Congestion state.
+    pub state: CaState,
+    /// Packets sent and not cumulatively acknowledged.
+    pub packets_out: u32,
+    /// Of them, SACKed.
+    pub sacked_out: u32,
+    /// Of them, judged lost and not SACKed.
+    pub lost_out: u32,
+    /// Retransmissions in flight.
+    pub retrans_out: u32,
+    /// SND.UNA.
+    pub una: u64,
+    /// SND.NXT.
+    pub nxt: u64,
+    /// Payload of a full packet.
+    pub mss: u32,
+    /// Smoothed RTT in microseconds; 0 before the first sample.
+    pub srtt_us: u64,
+    /// Minimum RTT in microseconds (windowed); u32::MAX before the first sample.
+    pub min_rtt_us: u32,
+    /// Packets delivered so far.
+    pub delivered: u64,
+    /// When `delivered` last changed, local microseconds.
+    pub delivered_mstamp: u64,
+    /// Send time of the newest packet delivered, local microseconds.
+    pub first_tx_mstamp: u64,
+    /// Packets judged lost so far.
+    pub lost: u64,
+    /// `delivered` when the application-limited bubble ends; 0: not application-limited.
+    pub app_limited: u64,
+    /// cwnd was the limit in the current window of data.
+    pub cwnd_limited: bool,
+    /// Most packets out in the current window of data.
+    pub max_packets_out: u32,
+    /// Packets in flight before the ACK under way (3.9's cwnd-limited test).
+    pub prior_in_flight: u32,
+    /// Local time, nanoseconds.
+    pub now: Nanos,
+    /// Jiffies.
+    pub jiffies: u64,
+    /// Jiffies at the last transmission of data.
+    pub last_sent_jiffies: u64,
+    /// Ticks per second.
+    pub hz: u32,
+    /// Bytes per second; kept up to date only while `pacing` is on.
+    pub pacing_rate: u64,
+    /// Transmissions are paced.
+    pub pacing: bool,
+    /// Segmentation offload is on.
+    pub gso: bool,
+    /// State of the connection's random generator (see [`Core::random_below`]).
+    pub random: u64,
+    /// Local time at which the current jiffy ends.
+    jiffy_end: Nanos,
+}
+
+impl Core {
+    /// The state of a new connection.
+    pub(crate) fn new(random: u64) -> Core {
+        Core {
+            cwnd: INIT_CWND,
+            cwnd_cnt: 0,
+            ssthresh: INFINITE_SSTHRESH,
+            prior_cwnd: 0,
+            state: CaState::Open,
+            packets_out: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            una: 0,
+            nxt: 0,
+            mss: 0,
+            srtt_us: 0,
+            min_rtt_us: u32::MAX,
+            delivered: 0,
+            delivered_mstamp: 0,
+            first_tx_mstamp: 0,
+            lost: 0,
+            app_limited: 0,
+            cwnd_limited: false,
+            max_packets_out: 0,
+            prior_in_flight: 0,
+            now: 0,
+            jiffies: 0,
+            last_sent_jiffies: 0,
+            hz: 1000,
+            pacing_rate: 0,
+            pacing: false,
+            gso: false,
+            random,
+            jiffy_end: 0,
+        }
+    }
+
+    /// Takes the time from the host's clock; jiffies are computed only when a new one has begun.
+    #[inline]
+    pub(crate) fn set_time(&mut self, clock: &HostClock, now: Nanos) {
+        self.now = clock.local(now);
+        if self.now >= self.jiffy_end {
+            self.hz = clock.hz();
+            self.jiffies = self.now / clock.tick_ns();
+            self.jiffy_end = (self.jiffies + 1) * clock.tick_ns();
+        }
+    }
+
+    /// Local time in microseconds.
+    #[inline]
+    pub fn now_us(&self) -> u64 {
+        self.now / 1000
+    }
+
+    /// Packets believed in the network: sent, less SACKed and lost, plus retransmitted.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        (self.packets_out + self.retrans_out) - (self.sacked_out + self.lost_out)
+    }
+
+    /// SACKed or lost.
+    #[inline]
+    pub fn left_out(&self) -> u32 {
+        self.sacked_out + self.lost_out
+    }
+
+    /// Below the threshold, as modern Linux tests it.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// PRR governs the window.
+    #[inline]
+    pub fn in_cwnd_reduction(&self) -> bool {
+        matches!(self.state, CaState::Cwr | CaState::Recovery)
+    }
+
+    /// ssthresh to remember when restarting after idleness: three quarters of a window that was in use.
+    #[inline]
+    pub fn current_ssthresh(&self) -> u32 {
+        if self.in_cwnd_reduction() {
+            self.ssthresh
+        } else {
+            self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2))
+        }
+    }
+
+    /// Growth is allowed: the window was the limit, or, in slow start, was more than half used (modern Linux).
+    #[inline]
+    pub fn is_cwnd_limited(&self) -> bool {
+        self.cwnd_limited || (self.in_slow_start() && self.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// 3.9's test: what was in flight before this ACK left little of the window unused.
+    pub fn was_cwnd_limited(&self, config: &Config) -> bool {
+        if self.prior_in_flight >= self.cwnd {
+            return true;
+        }
+        let left = self.cwnd - self.prior_in_flight;
+        (self.gso
+            && left * config.tso_win_divisor < self.cwnd
+            && u64::from(left) * u64::from(self.mss) < config.gso_max_size
+            && left < config.gso_max_segs)
+            || left <= config.reordering
+    }
+
+    /// Grows the window by `acked` packets up to ssthresh; returns what is left for congestion avoidance.
+    #[inline]
+    pub fn slow_start(&mut self, acked: u32) -> u32 {
+        let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh);
+        let left = acked - (cwnd - self.cwnd);
+        self.cwnd = cwnd;
+        left
+    }
+
+    /// Modern congestion avoidance: one more packet per `w` acknowledged.
+    #[inline]
+    pub fn avoid_packets(&mut self, w: u32, acked: u32) {
+        if self.cwnd_cnt >= w {
+            self.cwnd_cnt = 0;
+            self.cwnd += 1;
+        }
+        self.cwnd_cnt += acked;
+        if self.cwnd_cnt >= w {
+            let delta = self.cwnd_cnt / w;
+            self.cwnd_cnt -= delta * w;
+            self.cwnd += delta;
+        }
+    }
+
+    /// 3.9's congestion avoidance: one more packet per `w + 1` ACKs.
+    #[inline]
+    pub fn avoid_acks(&mut self, w: u32) {
+        if self.cwnd_cnt >= w {
+            self.cwnd += 1;
+            self.cwnd_cnt = 0;
+        } else {
+            self.cwnd_cnt += 1;
+        }
+    }
+
+    /// 3.9's slow start: one more packet per ACK, whatever it covers (limited slow start, RFC 3742, beyond
+    /// `tcp_max_ssthresh`).
+    #[inline]
+    pub fn slow_start_acks(&mut self, max_ssthresh: u32) {
+        let credit = if max_ssthresh > 0 && self.cwnd > max_ssthresh { max_ssthresh >> 1 } else { self.cwnd };
+        self.cwnd_cnt += credit;
+        while self.cwnd_cnt >= self.cwnd {
+            self.cwnd_cnt -= self.cwnd;
+            self.cwnd += 1;
+        }
+    }
+
+    /// Bytes per second that pacing would use: twice the window per round trip below half of ssthresh, 120 % above.
+    pub fn usual_pacing_rate(&self, config: &Config) -> u64 {
+        if self.srtt_us == 0 {
+            return 0;
+        }
+        let ratio =
+            if self.cwnd < self.ssthresh / 2 { config.pacing_ss_ratio } else { config.pacing_ca_ratio };
+        let window = u64::from(self.mss) * u64::from(self.cwnd.max(self.packets_out));
+        window * 10_000 * u64::from(ratio) / self.srtt_us
+    }
+
+    /// A random number below `bound` (SplitMix64).
+    pub fn random_below(&mut self, bound: u32) -> u32 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        ((u128::from(z) * u128::from(bound)) >> 64) as u32
+    }
+}
+
+/// One congestion control module: Linux's `struct tcp_congestion_ops`.
+pub trait CongestionControl: Send {
+    /// The connection is established.
+    fn init(&mut self, _core: &mut Core) {}
+
+    /// The slow-start threshold after a loss or mark now, packets.
+    fn ssthresh(&mut self, core: &mut Core) -> u32;
+
+    /// Grows the window for an ACK up to `ack` that delivered `acked` packets (3.9's modules ignore `acked`).
+    fn cong_avoid(&mut self, core: &mut Core, ack: u64, acked: u32);
+
+    /// Packets were acknowledged.
+    fn pkts_acked(&mut self, _core: &mut Core, _sample: &AckSample) {}
+
+    /// The congestion state is about to become `state`.
+    fn set_state(&mut self, _core: &mut Core, _state: CaState) {}
+
+    /// A notice.
+    fn cwnd_event(&mut self, _core: &mut Core, _event: CwndEvent) {}
+
+    /// The window after a reduction turned out to be spurious.
+    fn undo_cwnd(&mut self, core: &mut Core) -> u32 {
+        core.cwnd.max(core.prior_cwnd)
+    }
+
+    /// Whether [`CongestionControl::cong_control`] replaces PRR and growth.
+    fn owns_window(&self) -> bool {
+        false
+    }
+
+    /// Sets window and pacing rate after an ACK, for modules that own them.
+    fn cong_control(&mut self, _core: &mut Core, _sample: &RateSample) {}
+
+    /// The smallest number of segments of one transmission with segmentation offload; None: the sysctl.
+    fn min_tso_segs(&self, _core: &Core) -> Option<u32> {
+        None
+    }
+
+    /// Send buffer in multiples of the window (A19).
+    fn sndbuf_factor(&self) -> u32 {
+        2
+    }
+}
+
+/// A new module by Linux's name for it, or None if there is none of that name.
+pub fn create(name: &str, config: &Config) -> Option<Box<dyn CongestionControl>> {
+    Some(match name {
+        "reno" => Box::new(reno::Reno::new(config)),
+        "cubic" => Box::new(cubic::Cubic::new(config)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,268 @@
+//! What the Linux profiles share: their sysctls by name and how a profile makes senders and receivers.
+
+use super::{EcnMode, Facts, Family, Profile, SocketOptions, Sysctl};
+use crate::cc::linux;
+use crate::clock::{Nanos, SECOND};
+use crate::receiver::Receiver;
+use crate::receiver::linux::LinuxReceiver;
+use crate::sender::Sender;
+use crate::sender::linux::LinuxSender;
+use crate::sender::linux::config::Config;
+
+/// How a sysctl of one system is read and written.
+pub(super) struct Knob {
+    /// The real name.
+    pub(super) name: &'static str,
+    /// Bounds.
+    pub(super) range: (i64, i64),
+    /// What it does and its unit.
+    pub(super) about: &'static str,
+    /// Reads it.
+    pub(super) get: fn(&LinuxProfile) -> i64,
+    /// Writes it.
+    pub(super) set: fn(&mut LinuxProfile, i64),
+}
+
+/// A Linux of some year.
+#[derive(Clone)]
+pub struct LinuxProfile {
+    pub(super) facts: Facts,
+    pub(super) config: Config,
+    pub(super) syn_retries: u32,
+    pub(super) synack_retries: u32,
+    pub(super) syn_linear_timeouts: u32,
+    pub(super) knobs: Vec<&'static Knob>,
+}
+
+impl LinuxProfile {
+    /// A profile by name; `cc` lists its congestion controls, the default first.
+    pub(super) fn new(
+        name: &'static str,
+        config: Config,
+        cc: &'static [&'static str],
+        own: &'static [Knob],
+    ) -> LinuxProfile {
+        let mut profile = LinuxProfile {
+            facts: Facts {
+                name,
+                family: Family::Linux,
+                inferred: false,
+                cc,
+                cc_alias: &[("newreno", "reno")],
+                hz: 1000,
+                ecn: EcnMode::Accept,
+                timestamps: true,
+                sack: true,
+                syn_timeouts: Vec::new(),
+                synack_timeouts: Vec::new(),
+                time_wait: 60 * SECOND,
+            },
+            config,
+            syn_retries: 6,
+            synack_retries: 5,
+            syn_linear_timeouts: 0,
+            knobs: COMMON.iter().chain(own).collect(),
+        };
+        profile.set_handshake_timeouts();
+        profile
+    }
+
+    pub(super) fn set_handshake_timeouts(&mut self) {
+        let linear = (0..self.syn_linear_timeouts).map(|_| SECOND);
+        self.facts.syn_timeouts = linear.chain(doubling(self.syn_retries)).collect();
+        self.facts.synack_timeouts = doubling(self.synack_retries).collect();
+    }
+}
+
+/// One second, doubling, with `retries` repeats and the wait after the last, at most 120 s each.
+fn doubling(retries: u32) -> impl Iterator<Item = Nanos> {
+    (0..=retries).map(|shift| (SECOND << shift.min(7)).min(120 * SECOND))
+}
+
+impl Profile for LinuxProfile {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn sysctls(&self) -> Vec<Sysctl> {
+        let sysctl = |knob: &&Knob| Sysctl {
+            name: knob.name,
+            default: (knob.get)(self),
+            min: knob.range.0,
+            max: knob.range.1,
+            about: knob.about,
+        };
+        self.knobs.iter().map(sysctl).collect()
+    }
+
+    fn set(&mut self, name: &str, value: i64) {
+        if let Some(knob) = self.knobs.iter().find(|knob| knob.name == name) {
+            (knob.set)(self, value);
+        }
+    }
+
+    fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool)) {
+        // Twice what was asked for: the other half is for metadata.
+        let send = match socket.sndbuf {
+            Some(bytes) => ((2 * bytes.min(self.config.wmem_max)).max(4608), false),
+            None => (self.config.wmem.default, true),
+        };
+        let receive = match socket.rcvbuf {
+            Some(bytes) => ((2 * bytes.min(self.config.rmem_max)).max(2304), false),
+            None => (self.config.rmem.default, self.config.moderate_rcvbuf),
+        };
+        (send, receive)
+    }
+
+    fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
+        let module = linux::create(cc, &self.config)
+            .unwrap_or_else(|| panic!("congestion control {cc} is checked against the profile's list"));
+        Box::new(LinuxSender::new(&self.config, module, random))
+    }
+
+    fn receiver(&self) -> Box<dyn Receiver> {
+        Box::new(LinuxReceiver::new(&self.config))
+    }
+}
+
+const SWITCH: (i64, i64) = (0, 1);
+const BYTES: (i64, i64) = (1, 0x7fff_ffff);
+const COUNT: (i64, i64) = (0, 0x7fff_ffff);
+
+/// A sysctl that is a field of [`Config`].
+macro_rules! knob {
+    ($name:literal, $range:expr, $about:literal, $($field:ident).+, bool) => {
+        Knob { name: $name, range: $range, about: $about, get: |p| i64::from(p.$($field).+), set: |p, v| p.$($field).+ = v != 0 }
+    };
+    ($name:literal, $range:expr, $about:literal, $($field:ident).+, $type:ty) => {
+        Knob { name: $name, range: $range, about: $about, get: |p| p.$($field).+ as i64, set: |p, v| p.$($field).+ = v as $type }
+    };
+}
+pub(super) use knob;
+
+/// Sysctls of every era.
+static COMMON: [Knob; 23] = [
+    knob!("net.ipv4.tcp_rmem.min", BYTES, "smallest receive buffer, bytes of memory", config.rmem.min, u64),
+    knob!(
+        "net.ipv4.tcp_rmem.default",
+        BYTES,
+        "initial receive buffer, bytes of memory",
+        config.rmem.default,
+        u64
+    ),
+    knob!(
+        "net.ipv4.tcp_rmem.max",
+        BYTES,
+        "largest autotuned receive buffer, bytes of memory",
+        config.rmem.max,
+        u64
+    ),
+    knob!("net.ipv4.tcp_wmem.min", BYTES, "smallest send buffer, bytes of memory", config.wmem.min, u64),
+    knob!(
+        "net.ipv4.tcp_wmem.default",
+        BYTES,
+        "initial send buffer, bytes of memory",
+        config.wmem.default,
+        u64
+    ),
+    knob!(
+        "net.ipv4.tcp_wmem.max",
+        BYTES,
+        "largest autotuned send buffer, bytes of memory",
+        config.wmem.max,
+        u64
+    ),
+    knob!("net.core.rmem_max", BYTES, "largest SO_RCVBUF, bytes", config.rmem_max, u64),
+    knob!("net.core.wmem_max", BYTES, "largest SO_SNDBUF, bytes", config.wmem_max, u64),
+    knob!("net.ipv4.tcp_window_scaling", SWITCH, "offer window scaling", config.window_scaling, bool),
+    knob!("net.ipv4.tcp_moderate_rcvbuf", SWITCH, "autotune receive buffers", config.moderate_rcvbuf, bool),
+    knob!("net.ipv4.tcp_dsack", SWITCH, "report duplicate arrivals with D-SACK", config.dsack, bool),
+    knob!("net.ipv4.tcp_reordering", (1, 300), "duplicate threshold, packets", config.reordering, u32),
+    knob!(
+        "net.ipv4.tcp_slow_start_after_idle",
+        SWITCH,
+        "restart from a smaller window after idleness",
+        config.slow_start_after_idle,
+        bool
+    ),
+    knob!(
+        "net.ipv4.tcp_limit_output_bytes",
+        BYTES,
+        "small queues: memory in the host's queues, bytes",
+        config.limit_output_bytes,
+        u64
+    ),
+    knob!(
+        "net.ipv4.tcp_tso_win_divisor",
+        (0, 1024),
+        "share of the window one burst may wait for",
+        config.tso_win_divisor,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_retries2",
+        (1, 255),
+        "timeouts in a row before a connection fails",
+        config.retries2,
+        u32
+    ),
+    Knob {
+        name: "net.ipv4.tcp_sack",
+        range: SWITCH,
+        about: "offer selective acknowledgements",
+        get: |p| i64::from(p.facts.sack),
+        set: |p, v| p.facts.sack = v != 0,
+    },
+    Knob {
+        name: "net.ipv4.tcp_timestamps",
+        range: SWITCH,
+        about: "offer timestamps",
+        get: |p| i64::from(p.facts.timestamps),
+        set: |p, v| p.facts.timestamps = v != 0,
+    },
+    Knob {
+        name: "net.ipv4.tcp_ecn",
+        range: (0, 2),
+        about: "ECN: 0 off, 1 ask and accept, 2 accept",
+        get: |p| match p.facts.ecn {
+            EcnMode::Off => 0,
+            EcnMode::On => 1,
+            EcnMode::Accept => 2,
+        },
+        set: |p, v| {
+            p.facts.ecn = match v {
+                0 => EcnMode::Off,
+                1 => EcnMode::On,
+                _ => EcnMode::Accept,
+            };
+        },
+    },
+    Knob {
+        name: "net.ipv4.tcp_syn_retries",
+        range: (1, 127),
+        about: "repeats of a SYN",
+        get: |p| i64::from(p.syn_retries),
+        set: |p, v| {
+            p.syn_retries = v as u32;
+            p.set_handshake_timeouts();
+        },
+    },
+    Knob {
+        name: "net.ipv4.tcp_synack_retries",
+        range: (0, 255),
+        about: "repeats of a SYN-ACK",
+        get: |p| i64::from(p.synack_retries),
+        set: |p, v| {
+            p.synack_retries = v as u32;
+            p.set_handshake_timeouts();
+        },
+    },
+    knob!("net.ipv4.tcp_frto", COUNT, "F-RTO: 0 off, 2 with SACK", config.frto, u32),
+    knob!(
+        "net.ipv4.tcp_early_retrans",
+        (0, 4),
+        "early retransmit (1 to 3, 3.9) or tail loss probe (3 and 4, modern)",
+        config.early_retrans,
+        u32
+    ),
+];

@@ -1,0 +1,94 @@
+//! Linux 6.8 (2024), the kernel of Ubuntu 24.04.
+
+use super::linux::{Knob, LinuxProfile, knob};
+use crate::sender::linux::config::Config;
+
+/// Sysctls of this era.
+pub(super) static OWN: &[Knob] = &[
+    knob!(
+        "net.ipv4.tcp_recovery",
+        (0, 7),
+        "bits: 1 RACK, 2 static reordering window, 4 no duplicate threshold",
+        config.recovery,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_max_reordering",
+        (1, 300),
+        "largest degree of reordering learned, packets",
+        config.max_reordering,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_comp_sack_delay_ns",
+        (0, 0x7fff_ffff),
+        "longest delay of compressed duplicate ACKs, ns",
+        config.comp_sack_delay_ns,
+        u64
+    ),
+    knob!(
+        "net.ipv4.tcp_comp_sack_slack_ns",
+        (0, 0x7fff_ffff),
+        "slack of that timer, ns",
+        config.comp_sack_slack_ns,
+        u64
+    ),
+    knob!(
+        "net.ipv4.tcp_comp_sack_nr",
+        (0, 255),
+        "most duplicate ACKs compressed into one; 0 off",
+        config.comp_sack_nr,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_min_tso_segs",
+        (1, 65535),
+        "smallest autosized burst, segments",
+        config.min_tso_segs,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_tso_rtt_log",
+        (0, 31),
+        "bursts halve per 2^this microseconds of minimum RTT; 0 off",
+        config.tso_rtt_log,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_pacing_ss_ratio",
+        (0, 1000),
+        "pacing rate in slow start, per cent",
+        config.pacing_ss_ratio,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_pacing_ca_ratio",
+        (0, 1000),
+        "pacing rate in congestion avoidance, per cent",
+        config.pacing_ca_ratio,
+        u32
+    ),
+    Knob {
+        name: "net.ipv4.tcp_syn_linear_timeouts",
+        range: (0, 127),
+        about: "repeats of a SYN after one second each, before the gap doubles",
+        get: |p| i64::from(p.syn_linear_timeouts),
+        set: |p, v| {
+            p.syn_linear_timeouts = v as u32;
+            p.set_handshake_timeouts();
+        },
+    },
+];
+
+/// The profile `linux-6.8`.
+pub fn profile() -> LinuxProfile {
+    modern("linux-6.8", Config::linux_6_8(), OWN)
+}
+
+/// A profile with what 6.8 brought.
+pub(super) fn modern(name: &'static str, config: Config, own: &'static [Knob]) -> LinuxProfile {
+    let mut profile = LinuxProfile::new(name, config, &["cubic", "reno"], own);
+    profile.syn_linear_timeouts = 4;
+    profile.set_handshake_timeouts();
+    profile
+}

@@ -1,0 +1,591 @@
+//! Linux's receiver: quick and delayed ACKs, SACK compression, the window's slow start, buffer autotuning.
+
+use super::{Arrival, Context, ReceiveState, Receiver};
+use crate::clock::{MILLISECOND, Nanos};
+use crate::sender::linux::config::{Config, Drs};
+
+/// Most quick ACKs granted at once (TCP_MAX_QUICKACKS).
+const MAX_QUICKACKS: u32 = 16;
+/// Duplicate ACKs sent at once before compression begins (TCP_FASTRETRANS_THRESH).
+const UNCOMPRESSED: u32 = 3;
+/// Memory of a received full packet, bytes: payload and headers in 2 KiB, and the metadata.
+const TRUESIZE: u64 = 2304;
+/// Payload share of memory in 1/256 before a packet has been seen.
+const DEFAULT_SCALING: u64 = 128;
+/// Packets of the initial window offered by 3.9 (TCP_DEFAULT_INIT_RCVWND).
+const INIT_RCVWND: u64 = 10;
+/// Smallest packet that lets the window grow, bytes.
+const GROWING_PACKET: u32 = 128;
+
+/// A Linux receiver.
+#[derive(Debug)]
+pub struct LinuxReceiver {
+    config: Config,
+    tick: Nanos,
+    /// True time and jiffies of the last input.
+    jiffies: u64,
+    /// Our MSS: payload of full packets of this connection.
+    advmss: u64,
+    /// Estimate of the peer's segment size.
+    rcv_mss: u64,
+    /// ACKs left to send at once.
+    quick: u32,
+    pingpong: bool,
+    /// Delayed-ACK interval in jiffies; 0 before the first data.
+    ato: u64,
+    last_received: u64,
+    /// An ACK is owed.
+    scheduled: bool,
+    pushed: bool,
+    delayed: Option<Delayed>,
+    /// Slow-start threshold of the window we offer.
+    rcv_ssthresh: u64,
+    window_clamp: u64,
+    /// Payload per memory in 1/256.
+    scaling: u64,
+    /// The window last advertised.
+    rcv_wnd: u64,
+    rtt: ReceiveRtt,
+    space: CopySpace,
+    compression: Compression,
+}
+
+/// A delayed ACK.
+#[derive(Clone, Copy, Debug)]
+struct Delayed {
+    jiffy: u64,
+    /// True time, not later than the jiffy.
+    at: Nanos,
+}
+
+/// Round trip as the receiver sees it, microseconds times eight.
+#[derive(Debug, Default)]
+struct ReceiveRtt {
+    rtt8: u64,
+    tsecr: u32,
+    /// Without timestamps: a window's worth from here takes at least a round trip.
+    seq: u64,
+    since: Nanos,
+}
+
+/// What the application copied in the present round trip.
+#[derive(Debug, Default)]
+struct CopySpace {
+    space: u64,
+    /// Bytes copied so far, at its start.
+    copied_at: u64,
+    copied: u64,
+    since: Nanos,
+}
+
+/// Duplicate ACKs held back.
+#[derive(Debug, Default)]
+struct Compression {
+    /// RCV.NXT they are about.
+    nxt: u64,
+    sent: u32,
+    held: u32,
+    until: Option<Nanos>,
+}
+
+impl LinuxReceiver {
+    /// A receiver for one connection.
+    pub fn new(config: &Config) -> LinuxReceiver {
+        LinuxReceiver {
+            config: config.clone(),
+            tick: MILLISECOND,
+            jiffies: 0,
+            advmss: 536,
+            rcv_mss: 536,
+            quick: 0,
+            pingpong: false,
+            ato: 0,
+            last_received: 0,
+            scheduled: false,
+            pushed: false,
+            delayed: None,
+            rcv_ssthresh: 0,
+            window_clamp: u64::MAX,
+            scaling: DEFAULT_SCALING,
+            rcv_wnd: 0,
+            rtt: ReceiveRtt::default(),
+            space: CopySpace::default(),
+            compression: Compression::default(),
+        }
+    }
+
+    /// Window that `memory` bytes of buffer can hold.
+    fn window_from(&self, memory: u64) -> u64 {
+        if self.config.scaling_ratio {
+            (memory * self.scaling) >> 8
+        } else if self.config.adv_win_scale <= 0 {
+            memory >> (-self.config.adv_win_scale).min(31)
+        } else {
+            memory - (memory >> self.config.adv_win_scale.min(31))
+        }
+    }
+
+    /// Memory of `payload` bytes received in full packets.
+    fn memory_of(&self, payload: u64) -> u64 {
+        if self.config.scaling_ratio {
+            (payload << 8) / self.scaling
+        } else {
+            payload * TRUESIZE / self.advmss
+        }
+    }
+
+    fn full_space(&self, r: &ReceiveState) -> u64 {
+        self.window_from(r.rcvbuf)
+    }
+
+    fn free_space(&self, r: &ReceiveState) -> u64 {
+        let held = r.readable + r.out_of_order.covered();
+        if held == 0 {
+            return self.full_space(r);
+        }
+        self.window_from(r.rcvbuf.saturating_sub(self.memory_of(held)))
+    }
+
+    /// The window to offer (RFC 9293 section 3.8.6.2.2 in Linux's form).
+    fn select_window(&mut self, r: &ReceiveState) -> u64 {
+        let full = self.full_space(r);
+        let clamped = full.min(self.window_clamp);
+        let mss = self.rcv_mss.min(clamped);
+        let mut free = self.free_space(r);
+        if free < clamped >> 1 {
+            self.quick = 0;
+            free = free >> r.wscale << r.wscale;
+            if free < full >> 4 || free < mss {
+                return 0;
+            }
+        }
+        let free = free.min(self.rcv_ssthresh);
+        if r.wscale > 0 {
+            let unit = 1u64 << r.wscale;
+            return free.div_ceil(unit) * unit;
+        }
+        let window = self.rcv_wnd;
+        if window + mss <= free || window > free { free / mss.max(1) * mss } else { window }
+    }
+
+    /// The receiver's own timeout, which bounds its patience: no data of its own gave it a sample.
+    fn rto(&self, clock_hz: u64) -> u64 {
+        (self.rtt.rtt8 / 8 * clock_hz).div_ceil(1_000_000) + clock_hz / 5
+    }
+
+    fn grant_quickacks(&mut self, r: &ReceiveState, most: u32) {
+        let possible = (r.offered() / (2 * self.rcv_mss)) as u32;
+        let granted = if possible == 0 { 2 } else { possible.min(most) };
+        self.quick = self.quick.max(granted);
+    }
+
+    fn enter_quickack_mode(&mut self, r: &ReceiveState, most: u32, hz: u64) {
+        self.grant_quickacks(r, most);
+        self.pingpong = false;
+        self.ato = hz / 25;
+    }
+
+    /// In-order data: measures the peer, tunes the delayed-ACK interval, opens the window.
+    fn on_in_order(&mut self, r: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
+        let hz = u64::from(cx.clock.hz());
+        let ato_min = hz / 25;
+        self.scheduled = true;
+        self.measure_mss(r, arrival);
+        let now = self.jiffies;
+        if self.ato == 0 {
+            self.grant_quickacks(r, MAX_QUICKACKS);
+            self.ato = ato_min;
+        } else {
+            let gap = now - self.last_received;
+            if gap <= ato_min / 2 {
+                self.ato = (self.ato >> 1) + ato_min / 2;
+            } else if gap < self.ato {
+                self.ato = ((self.ato >> 1) + gap).min(self.rto(hz));
+            } else if gap > self.rto(hz) {
+                self.grant_quickacks(r, MAX_QUICKACKS);
+            }
+        }
+        self.last_received = now;
+        if arrival.ce {
+            self.enter_quickack_mode(r, 2, hz);
+        }
+        if arrival.payload >= GROWING_PACKET {
+            self.grow_window(r, arrival);
+        }
+    }
+
+    fn measure_mss(&mut self, r: &ReceiveState, arrival: &Arrival) {
+        let len = u64::from(arrival.payload) / u64::from(arrival.frames.max(1));
+        if len >= self.rcv_mss {
+            if len != self.rcv_mss && self.config.scaling_ratio {
+                self.scaling = (len << 8) / if len >= 1024 { TRUESIZE } else { 1280 };
+                self.window_clamp = self.window_from(r.rcvbuf);
+            }
+            self.rcv_mss = len.min(self.advmss);
+        } else {
+            self.pushed = true;
+        }
+        self.pushed |= arrival.push;
+    }
+
+    /// The window's slow start: two packets per full packet accepted, and the next one is acknowledged alone.
+    fn grow_window(&mut self, r: &ReceiveState, arrival: &Arrival) {
+        let limit = self.window_clamp.min(self.free_space(r));
+        if self.rcv_ssthresh >= limit {
+            return;
+        }
+        let room = limit - self.rcv_ssthresh;
+        let frames = u64::from(arrival.frames.max(1));
+        let memory = if self.config.scaling_ratio {
+            self.memory_of(u64::from(arrival.payload))
+        } else {
+            frames * TRUESIZE
+        };
+        let increment = if self.window_from(memory) <= u64::from(arrival.payload) {
+            2 * self.advmss
+        } else {
+            self.grow_by_small_packet(r, memory, u64::from(arrival.payload))
+        };
+        if increment > 0 {
+            self.rcv_ssthresh += room.min(increment.max(2 * u64::from(arrival.payload)));
+            self.quick |= 1;
+        }
+    }
+
+    /// A packet with much overhead lets the window grow only while it is far below what the buffer could offer.
+    fn grow_by_small_packet(&self, r: &ReceiveState, memory: u64, payload: u64) -> u64 {
+        let mut truesize = self.window_from(memory) >> 1;
+        let mut window = self.window_from(r.rcvbuf.max(self.config.rmem.max)) >> 1;
+        while self.rcv_ssthresh <= window {
+            if truesize <= payload {
+                return 2 * self.rcv_mss;
+            }
+            truesize >>= 1;
+            window >>= 1;
+        }
+        0
+    }
+
+    fn measure_rtt(&mut self, r: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
+        let (sample, window_bound) = if r.timestamps {
+            if r.tsecr == self.rtt.tsecr || u64::from(arrival.payload) < self.rcv_mss {
+                return;
+            }
+            self.rtt.tsecr = r.tsecr;
+            let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr);
+            if ms > 60_000 {
+                return;
+            }
+            (u64::from(ms.max(1)) * 1000, false)
+        } else {
+            // A window's worth arrived: that took at least a round trip.
+            let started = self.rtt.since != 0;
+            if started && r.nxt < self.rtt.seq {
+                return;
+            }
+            let elapsed = (cx.now - self.rtt.since) / 1000;
+            self.rtt.seq = r.nxt + r.offered();
+            self.rtt.since = cx.now;
+            if !started {
+                return;
+            }
+            (elapsed.max(1), true)
+        };
+        let old = self.rtt.rtt8;
+        self.rtt.rtt8 = if old == 0 {
+            sample << 3
+        } else if window_bound {
+            old.min(sample << 3)
+        } else {
+            (old as i64 + sample as i64 - (old >> 3) as i64) as u64
+        };
+    }
+
+    /// Dynamic right-sizing: once per round trip, room for what the application took in it, and more.
+    fn adjust_space(&mut self, r: &mut ReceiveState, cx: &Context<'_>) {
+        let elapsed_us = (cx.now - self.space.since) / 1000;
+        if self.rtt.rtt8 == 0 || elapsed_us < self.rtt.rtt8 >> 3 {
+            return;
+        }
+        let mut copied = self.space.copied - self.space.copied_at;
+        let automatic = self.config.moderate_rcvbuf && r.rcvbuf_auto;
+        match self.config.drs {
+            Drs::Doubling => {
+                let space = (2 * copied).max(self.space.space);
+                if space != self.space.space {
+                    self.space.space = space;
+                    if automatic {
+                        self.grow_for_doubling(r, space);
+                    }
+                }
+            }
+            Drs::Growth => {
+                if copied > self.space.space {
+                    if automatic {
+                        let window = self.grown(2 * copied + 16 * self.advmss, copied);
+                        self.grow_buffer(r, window);
+                    }
+                    self.space.space = copied;
+                }
+            }
+            Drs::GrowthOutOfOrder => {
+                copied = copied.saturating_sub(r.readable);
+                if copied > self.space.space {
+                    if automatic {
+                        let window = self.grown(2 * copied, copied) + out_of_order_span(r);
+                        self.grow_buffer(r, window);
+                    }
+                    self.space.space = copied;
+                }
+            }
+        }
+        self.space.copied_at = self.space.copied;
+        self.space.since = cx.now;
+    }
+
+    /// `window` plus twice its share of the growth since the last round trip.
+    fn grown(&self, window: u64, copied: u64) -> u64 {
+        let previous = self.space.space.max(1);
+        let growth = u128::from(window) * u128::from(copied - self.space.space) / u128::from(previous);
+        window.saturating_add(2 * growth.min(u128::from(u32::MAX)) as u64)
+    }
+
+    fn grow_buffer(&mut self, r: &mut ReceiveState, window: u64) {
+        let memory = self.memory_of(window).min(self.config.rmem.max);
+        if memory > r.rcvbuf {
+            r.rcvbuf = memory;
+            self.window_clamp = self.window_from(memory);
+        }
+    }
+
+    fn grow_for_doubling(&mut self, r: &mut ReceiveState, space: u64) {
+        let mut per_packet = TRUESIZE;
+        while self.window_from(per_packet) < self.advmss {
+            per_packet += 128;
+        }
+        let memory = ((space / self.advmss).max(1) * per_packet).min(self.config.rmem.max);
+        if memory > r.rcvbuf {
+            r.rcvbuf = memory;
+            self.window_clamp = space;
+        }
+    }
+
+    /// Now, later, or with the compressed ones: how the data at hand is acknowledged.
+    fn check_ack(&mut self, r: &mut ReceiveState, out_of_order: bool, now_please: bool, cx: &Context<'_>) {
+        let unacked = r.nxt - r.last_ack;
+        let two_packets = unacked > self.rcv_mss && self.select_window(r) >= r.offered().max(1);
+        if two_packets || (self.quick > 0 && !self.pingpong) || now_please {
+            r.ack_now = true;
+            return;
+        }
+        if !out_of_order || r.out_of_order.is_empty() {
+            self.delay_ack(r, cx);
+            return;
+        }
+        if !self.config.compresses_sacks || !r.sack || self.compression.held >= self.config.comp_sack_nr {
+            r.ack_now = true;
+            return;
+        }
+        let c = &mut self.compression;
+        if c.nxt != r.nxt {
+            c.nxt = r.nxt;
+            c.sent = 0;
+        }
+        if c.sent < UNCOMPRESSED {
+            c.sent += 1;
+            r.ack_now = true;
+            return;
+        }
+        c.held += 1;
+        if c.until.is_none() {
+            let twentieth = (self.rtt.rtt8 >> 3) * 1000 / 20;
+            let delay = self.config.comp_sack_delay_ns.min(twentieth);
+            // The kernel may fire anywhere in the slack; an otherwise idle timer fires at its end.
+            c.until = Some(cx.now + delay + self.config.comp_sack_slack_ns);
+        }
+    }
+
+    fn delay_ack(&mut self, r: &mut ReceiveState, cx: &Context<'_>) {
+        let hz = u64::from(cx.clock.hz());
+        let least = hz / 25;
+        let mut ato = self.ato.max(1);
+        if ato > least {
+            let most = if self.pingpong || self.pushed { hz / 5 } else { hz / 2 };
+            let rtt = (self.rtt.rtt8 / 8 * hz).div_ceil(1_000_000);
+            let bound = if rtt > 0 { most.min(rtt.max(least)) } else { most };
+            ato = ato.min(bound);
+        }
+        let ato = ato.min(hz / 5);
+        let jiffy = self.jiffies + ato;
+        if let Some(earlier) = self.delayed {
+            if earlier.jiffy <= self.jiffies + (ato >> 2) {
+                r.ack_now = true;
+                return;
+            }
+            if earlier.jiffy <= jiffy {
+                return;
+            }
+        }
+        self.delayed = Some(Delayed { jiffy, at: cx.now + (ato - 1) * self.tick });
+    }
+}
+
+/// From RCV.NXT to the end of the newest out-of-order data.
+fn out_of_order_span(r: &ReceiveState) -> u64 {
+    r.out_of_order.last().map_or(0, |(_, end)| end - r.nxt)
+}
+
+impl Receiver for LinuxReceiver {
+    fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
+        let mss = u64::from(r.payload);
+        let full = self.window_from(r.rcvbuf);
+        let mut window = if full > mss { full / mss * mss } else { full }.min(65_535 / mss * mss);
+        if !self.config.scaling_ratio {
+            window = window.min(INIT_RCVWND * mss);
+        }
+        if !self.config.window_scaling {
+            return (window as u16, 0);
+        }
+        // The scale must reach whatever autotuning may reach; a fixed buffer needs only its own.
+        let most =
+            if r.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
+        let bits = 64 - most.leading_zeros();
+        (window as u16, bits.saturating_sub(16).min(14) as u8)
+    }
+
+    fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
+        self.tick = cx.clock.tick_ns();
+        self.jiffies = cx.clock.ticks(cx.now);
+        self.advmss = u64::from(r.payload);
+        self.rcv_mss = self.advmss.min(536);
+        if !self.config.scaling_ratio && r.rcvbuf_auto {
+            // Room for the initial window four times over.
+            let least = 2 * INIT_RCVWND * TRUESIZE * if self.config.moderate_rcvbuf { 4 } else { 1 };
+            r.rcvbuf = r.rcvbuf.max(least.min(self.config.rmem.max));
+        }
+        let full = self.full_space(r);
+        self.window_clamp = full;
+        if full > 3 * self.advmss {
+            // One segment stays in reserve.
+            self.window_clamp = full - self.advmss;
+        }
+        self.rcv_wnd = r.offered();
+        self.rcv_ssthresh = self.rcv_wnd.min(self.window_clamp);
+        self.space = CopySpace {
+            space: match self.config.drs {
+                Drs::Doubling => self.rcv_wnd,
+                _ => self.rcv_ssthresh.min(self.rcv_wnd).min(10 * self.advmss),
+            },
+            since: cx.now,
+            ..CopySpace::default()
+        };
+    }
+
+    fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
+        self.jiffies = cx.clock.ticks(cx.now);
+        self.measure_rtt(r, arrival, cx);
+        let mut now_please = arrival.fin;
+        let mut out_of_order = true;
+        if arrival.duplicate {
+            let hz = u64::from(cx.clock.hz());
+            self.enter_quickack_mode(r, MAX_QUICKACKS, hz);
+            self.scheduled = true;
+            now_please = true;
+        } else if arrival.in_order {
+            out_of_order = !r.out_of_order.is_empty() || arrival.filled_hole;
+            self.on_in_order(r, arrival, cx);
+            // The last hole is filled (RFC 5681 section 4.2).
+            now_please |= arrival.filled_hole && r.out_of_order.is_empty();
+        } else {
+            self.scheduled = true;
+            if self.config.drs == Drs::GrowthOutOfOrder && self.config.moderate_rcvbuf && r.rcvbuf_auto {
+                let window = 2 * self.space.space + out_of_order_span(r);
+                self.grow_buffer(r, window);
+            }
+        }
+        self.check_ack(r, out_of_order, now_please, cx);
+    }
+
+    fn on_read(&mut self, r: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>) {
+        self.space.copied += bytes;
+        self.adjust_space(r, cx);
+        if r.ack_now {
+            return;
+        }
+        if self.scheduled
+            && (r.nxt - r.last_ack > self.rcv_mss || (self.pushed && !self.pingpong && r.readable == 0))
+        {
+            r.ack_now = true;
+            return;
+        }
+        let window = r.offered();
+        if 2 * window <= self.window_clamp {
+            let new = self.select_window(r);
+            r.ack_now = new > 0 && new >= 2 * window;
+        }
+    }
+
+    fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
+        self.jiffies = cx.clock.ticks(cx.now);
+        if self.compression.until.is_some_and(|at| at <= cx.now) {
+            self.compression.until = None;
+            if self.compression.held > 0 {
+                r.ack_now = true;
+            }
+        }
+        let Some(delayed) = self.delayed else { return };
+        if cx.now < delayed.at {
+            return;
+        }
+        if self.jiffies < delayed.jiffy {
+            self.delayed = Some(Delayed { at: cx.clock.time_of_tick(delayed.jiffy), ..delayed });
+            return;
+        }
+        self.delayed = None;
+        if self.scheduled {
+            let hz = u64::from(cx.clock.hz());
+            if self.pingpong {
+                self.pingpong = false;
+                self.ato = hz / 25;
+            } else {
+                self.ato = (self.ato << 1).min(self.rto(hz));
+            }
+            r.ack_now = true;
+        }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        match (self.delayed, self.compression.until) {
+            (Some(delayed), Some(until)) => Some(delayed.at.min(until)),
+            (Some(delayed), None) => Some(delayed.at),
+            (None, until) => until,
+        }
+    }
+
+    fn window(&mut self, r: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
+        self.rcv_wnd = self.select_window(r);
+        self.rcv_wnd
+    }
+
+    fn on_ack_sent(&mut self, _r: &mut ReceiveState, pure: bool, cx: &mut Context<'_>) {
+        if self.quick > 0 && self.scheduled {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.ato = u64::from(cx.clock.hz()) / 25;
+            }
+        }
+        if !pure && self.ato > 0 && self.jiffies.saturating_sub(self.last_received) < self.ato {
+            // Data in both directions: the next ACK can ride.
+            self.pingpong = true;
+        }
+        self.scheduled = false;
+        self.pushed = false;
+        self.delayed = None;
+        self.compression.held = 0;
+        self.compression.until = None;
+    }
+
+    fn sends_dsack(&self) -> bool {
+        self.config.dsack
+    }
+}

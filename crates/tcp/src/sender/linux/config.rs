@@ -1,0 +1,209 @@
+//! What distinguishes one Linux from another for sender, receiver and congestion control: sysctls and, by era, choices.
+
+/// What congestion window growth counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// ACKs, whatever they cover (3.9).
+    Acks,
+    /// Packets acknowledged.
+    Packets,
+}
+
+/// How a sender decides that a packet is lost, and what surrounds that decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detection {
+    /// Forward acknowledgement with a packet threshold, early retransmit, F-RTO after RFC 4138 (3.9).
+    Fack,
+    /// RACK and TLP (RFC 8985), F-RTO after RFC 5682.
+    Rack,
+}
+
+/// How the receive buffer follows the application (dynamic right-sizing).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drs {
+    /// Twice what was copied in a round trip, when that exceeds the present space (3.9).
+    Doubling,
+    /// Twice what was copied, 16 packets and the growth of the last round trip (6.8).
+    Growth,
+    /// The same without the 16 packets; data still queued does not count, out-of-order data does (6.18).
+    GrowthOutOfOrder,
+}
+
+/// Three values of a buffer sysctl, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferSizes {
+    /// Smallest.
+    pub min: u64,
+    /// At the start.
+    pub default: u64,
+    /// Largest that autotuning reaches.
+    pub max: u64,
+}
+
+/// Sysctls (their names in comments where they differ) and choices of an era.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Era: what growth counts.
+    pub counting: Counting,
+    /// Era: loss detection.
+    pub detection: Detection,
+    /// Era: receive buffer autotuning.
+    pub drs: Drs,
+    /// Era: HyStart rounds are tracked below its low window too (6.18).
+    pub hystart_rounds_at_any_window: bool,
+    /// Era: the deferral of a partial burst looks at the next expected ACK (6.18), not at the head's age (6.8).
+    pub defer_by_next_ack: bool,
+    /// Era: TSQ's limit always applies (6.18), not only to unpaced connections (6.8).
+    pub limit_output_always: bool,
+    /// Era: duplicate ACKs are compressed.
+    pub compresses_sacks: bool,
+    /// Era: the window is a share of the buffer measured from packets (modern), not `tcp_adv_win_scale`'s.
+    pub scaling_ratio: bool,
+
+    /// net.ipv4.tcp_rmem.
+    pub rmem: BufferSizes,
+    /// net.ipv4.tcp_wmem.
+    pub wmem: BufferSizes,
+    /// net.core.rmem_max, bytes.
+    pub rmem_max: u64,
+    /// net.core.wmem_max, bytes.
+    pub wmem_max: u64,
+    /// net.ipv4.tcp_window_scaling.
+    pub window_scaling: bool,
+    /// net.ipv4.tcp_moderate_rcvbuf.
+    pub moderate_rcvbuf: bool,
+    /// net.ipv4.tcp_adv_win_scale (3.9).
+    pub adv_win_scale: i32,
+    /// net.ipv4.tcp_dsack.
+    pub dsack: bool,
+    /// net.ipv4.tcp_reordering, packets.
+    pub reordering: u32,
+    /// net.ipv4.tcp_max_reordering, packets.
+    pub max_reordering: u32,
+    /// net.ipv4.tcp_fack (3.9).
+    pub fack: bool,
+    /// net.ipv4.tcp_early_retrans.
+    pub early_retrans: u32,
+    /// net.ipv4.tcp_recovery, bits: 1 RACK, 2 static reordering window, 4 no duplicate threshold.
+    pub recovery: u32,
+    /// net.ipv4.tcp_frto.
+    pub frto: u32,
+    /// net.ipv4.tcp_frto_response (3.9): 0 halve by CWR, 1 conservative, 2 full undo.
+    pub frto_response: u32,
+    /// net.ipv4.tcp_slow_start_after_idle.
+    pub slow_start_after_idle: bool,
+    /// net.ipv4.tcp_max_ssthresh (3.9), packets; 0: off.
+    pub max_ssthresh: u32,
+    /// net.ipv4.tcp_limit_output_bytes.
+    pub limit_output_bytes: u64,
+    /// net.ipv4.tcp_tso_win_divisor.
+    pub tso_win_divisor: u32,
+    /// net.ipv4.tcp_min_tso_segs.
+    pub min_tso_segs: u32,
+    /// net.ipv4.tcp_tso_rtt_log.
+    pub tso_rtt_log: u32,
+    /// net.ipv4.tcp_pacing_ss_ratio, per cent.
+    pub pacing_ss_ratio: u32,
+    /// net.ipv4.tcp_pacing_ca_ratio, per cent.
+    pub pacing_ca_ratio: u32,
+    /// net.ipv4.tcp_rto_min_us (6.18); 200 ms before.
+    pub rto_min_us: u64,
+    /// net.ipv4.tcp_rto_max_ms (6.18); 120 s before.
+    pub rto_max_ms: u64,
+    /// net.ipv4.tcp_retries2: timeouts in a row before the connection fails.
+    pub retries2: u32,
+    /// net.ipv4.tcp_comp_sack_delay_ns.
+    pub comp_sack_delay_ns: u64,
+    /// net.ipv4.tcp_comp_sack_slack_ns.
+    pub comp_sack_slack_ns: u64,
+    /// net.ipv4.tcp_comp_sack_nr.
+    pub comp_sack_nr: u32,
+    /// Largest burst handed to the interface, bytes (GSO_MAX_SIZE).
+    pub gso_max_size: u64,
+    /// Most segments in it (GSO_MAX_SEGS).
+    pub gso_max_segs: u32,
+}
+
+impl Config {
+    /// Linux 3.9 (2013).
+    pub fn linux_3_9() -> Config {
+        Config {
+            counting: Counting::Acks,
+            detection: Detection::Fack,
+            drs: Drs::Doubling,
+            hystart_rounds_at_any_window: false,
+            defer_by_next_ack: false,
+            limit_output_always: true,
+            compresses_sacks: false,
+            scaling_ratio: false,
+            rmem: BufferSizes { min: 4096, default: 87_380, max: 6 << 20 },
+            wmem: BufferSizes { min: 4096, default: 16_384, max: 4 << 20 },
+            rmem_max: 212_992,
+            wmem_max: 212_992,
+            window_scaling: true,
+            moderate_rcvbuf: true,
+            adv_win_scale: 1,
+            dsack: true,
+            reordering: 3,
+            max_reordering: 127,
+            fack: true,
+            early_retrans: 2,
+            recovery: 0,
+            frto: 2,
+            frto_response: 0,
+            slow_start_after_idle: true,
+            max_ssthresh: 0,
+            limit_output_bytes: 131_072,
+            tso_win_divisor: 3,
+            min_tso_segs: 2,
+            tso_rtt_log: 0,
+            pacing_ss_ratio: 200,
+            pacing_ca_ratio: 120,
+            rto_min_us: 200_000,
+            rto_max_ms: 120_000,
+            retries2: 15,
+            comp_sack_delay_ns: 0,
+            comp_sack_slack_ns: 0,
+            comp_sack_nr: 0,
+            gso_max_size: 65_536,
+            gso_max_segs: 65_535,
+        }
+    }
+
+    /// Linux 6.8 (2024).
+    pub fn linux_6_8() -> Config {
+        Config {
+            counting: Counting::Packets,
+            detection: Detection::Rack,
+            drs: Drs::Growth,
+            limit_output_always: false,
+            compresses_sacks: true,
+            scaling_ratio: true,
+            rmem: BufferSizes { min: 4096, default: 131_072, max: 6 << 20 },
+            max_reordering: 300,
+            early_retrans: 3,
+            recovery: 1,
+            limit_output_bytes: 1 << 20,
+            tso_rtt_log: 9,
+            comp_sack_delay_ns: 1_000_000,
+            comp_sack_slack_ns: 100_000,
+            comp_sack_nr: 44,
+            ..Config::linux_3_9()
+        }
+    }
+
+    /// Linux 6.18 (2025).
+    pub fn linux_6_18() -> Config {
+        Config {
+            drs: Drs::GrowthOutOfOrder,
+            hystart_rounds_at_any_window: true,
+            defer_by_next_ack: true,
+            limit_output_always: true,
+            rmem: BufferSizes { min: 4096, default: 131_072, max: 32 << 20 },
+            rmem_max: 4 << 20,
+            wmem_max: 4 << 20,
+            limit_output_bytes: 4 << 20,
+            ..Config::linux_6_8()
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! What Linux keeps of every packet sent and not yet acknowledged: a ring in sequence order, with the tags SACKED, LOST
+//! and RETRANS, a list in order of transmission, and the lost ones waiting to be sent again.
+//!
+//! No operation looks at more packets than it changes, except for a binary search: [`Scoreboard::visits`] counts them
+//! in tests.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::cc::linux::Core;
+use crate::clock::Nanos;
+
+/// SACKed by the peer.
+pub const SACKED: u8 = 1;
+/// Judged lost.
+pub const LOST: u8 = 2;
+/// Retransmitted, and that retransmission is believed in flight.
+pub const RETRANS: u8 = 4;
+/// Ever retransmitted.
+pub const EVER_RETRANS: u8 = 8;
+/// In the list by time of transmission.
+const LISTED: u8 = 16;
+/// Ends with a FIN.
+pub const FIN: u8 = 32;
+/// Its delivery has been accounted for in a rate sample.
+pub const RATED: u8 = 64;
+
+/// A packet's name: its number in the order of first transmission.
+pub type Id = u64;
+/// No packet.
+pub const NONE: Id = Id::MAX;
+
+/// One packet sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packet {
+    /// First sequence number.
+    pub seq: u64,
+    /// Local time of its last transmission, nanoseconds.
+    pub sent: Nanos,
+    /// `Core::delivered` then (Fack: SND.NXT at the retransmission).
+    pub delivered: u64,
+    /// `Core::delivered_mstamp` then.
+    pub delivered_mstamp: u64,
+    /// `Core::first_tx_mstamp` then.
+    pub first_tx_mstamp: u64,
+    pub(super) earlier: Id,
+    pub(super) later: Id,
+    /// Sequence space it takes.
+    pub len: u32,
+    /// Tags.
+    pub tags: u8,
+    /// The application was the limit then.
+    pub app_limited: bool,
+}
+
+impl Packet {
+    /// One past its last sequence number.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.seq + u64::from(self.len)
+    }
+
+    /// Whether any of `tags` is set.
+    #[inline]
+    pub fn has(&self, tags: u8) -> bool {
+        self.tags & tags != 0
+    }
+}
+
+/// The packets outstanding.
+#[derive(Debug)]
+pub struct Scoreboard {
+    ring: Vec<Packet>,
+    head: Id,
+    tail: Id,
+    /// Where the last search ended: SACK blocks grow at their right edge.
+    hint: Id,
+    first_sent: Id,
+    last_sent: Id,
+    /// Lost packets to send again, lowest first; entries whose packet needs it no more are dropped when met.
+    lost: BinaryHeap<Reverse<Id>>,
+    #[cfg(test)]
+    visited: std::cell::Cell<u64>,
+}
+
+impl Scoreboard {
+    /// An empty one; it takes no memory until the first packet.
+    pub fn new() -> Scoreboard {
+        Scoreboard {
+            ring: Vec::new(),
+            head: 0,
+            tail: 0,
+            hint: 0,
+            first_sent: NONE,
+            last_sent: NONE,
+            lost: BinaryHeap::new(),
+            #[cfg(test)]
+            visited: std::cell::Cell::new(0),
+        }
+    }
+
+    /// How many packets were looked at so far.
+    #[cfg(test)]
+    pub fn visits(&self) -> u64 {
+        self.visited.get()
+    }
+
+    #[inline]
+    fn slot(&self, id: Id) -> usize {
+        debug_assert!(id >= self.head && id < self.tail, "packet {id} outside {}..{}", self.head, self.tail);
+        #[cfg(test)]
+        self.visited.set(self.visited.get() + 1);
+        id as usize & (self.ring.len() - 1)
+    }
+
+    /// The packet named `id`, which must be outstanding.
+    #[inline]
+    pub fn get(&self, id: Id) -> &Packet {
+        &self.ring[self.slot(id)]
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub fn get_mut(&mut self, id: Id) -> &mut Packet {
+        let slot = self.slot(id);
+        &mut self.ring[slot]
+    }
+
+    /// Name of the oldest packet; equals [`Scoreboard::tail`] when there is none.
+    #[inline]
+    pub fn head(&self) -> Id {
+        self.head
+    }
+
+    /// One past the name of the newest packet.
+    #[inline]
+    pub fn tail(&self) -> Id {
+        self.tail
+    }
+
+    /// Whether nothing is outstanding.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    /// The oldest packet.
+    #[inline]
+    pub fn front(&self) -> Option<&Packet> {
+        if self.is_empty() { None } else { Some(self.get(self.head)) }
+    }
+
+    /// Appends a packet just sent for the first time.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) -> Id {
+        if (self.tail - self.head) as usize == self.ring.len() {
+            self.grow();
+        }
+        let id = self.tail;
+        self.tail += 1;
+        let slot = self.slot(id);
+        self.ring[slot] = packet;
+        id
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let new_len = (self.ring.len() * 2).max(32);
+        let mut ring = vec![Packet::default(); new_len];
+        for id in self.head..self.tail {
+            ring[id as usize & (new_len - 1)] = self.ring[id as usize & (self.ring.len() - 1)];
+        }
+        self.ring = ring;
+    }
+
+    /// Forgets the oldest packet, which has been acknowledged.
+    #[inline]
+    pub fn pop(&mut self) {
+        self.unlist(self.head);
+        self.head += 1;
+    }
+
+    /// The packet that holds `seq`, which must be outstanding.
+    pub fn find(&mut self, seq: u64) -> Id {
+        let (mut low, mut high) = (self.head, self.tail);
+        for id in self.hint..self.hint + 2 {
+            if id >= low && id < high {
+                let packet = self.get(id);
+                if packet.seq <= seq && seq < packet.end() {
+                    self.hint = id;
+                    return id;
+                }
+            }
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.get(middle).seq <= seq {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.hint = low;
+        low
+    }
+
+    /// Puts `id` last in the order of transmission.
+    #[inline]
+    pub fn list(&mut self, id: Id) {
+        self.unlist(id);
+        let last = self.last_sent;
+        let packet = self.get_mut(id);
+        packet.earlier = last;
+        packet.later = NONE;
+        packet.tags |= LISTED;
+        if last == NONE {
+            self.first_sent = id;
+        } else {
+            self.get_mut(last).later = id;
+        }
+        self.last_sent = id;
+    }
+
+    /// Takes `id` out of the order of transmission.
+    #[inline]
+    pub fn unlist(&mut self, id: Id) {
+        let packet = self.get_mut(id);
+        if !packet.has(LISTED) {
+            return;
+        }
+        packet.tags &= !LISTED;
+        let (earlier, later) = (packet.earlier, packet.later);
+        if earlier == NONE {
+            self.first_sent = later;
+        } else {
+            self.get_mut(earlier).later = later;
+        }
+        if later == NONE {
+            self.last_sent = earlier;
+        } else {
+            self.get_mut(later).earlier = earlier;
+        }
+    }
+
+    /// First in the order of transmission, or [`NONE`].
+    #[inline]
+    pub fn first_sent(&self) -> Id {
+        self.first_sent
+    }
+
+    /// Next in the order of transmission, or [`NONE`].
+    #[inline]
+    pub fn sent_after(&self, id: Id) -> Id {
+        self.get(id).later
+    }
+
+    /// Previous in the order of transmission, or [`NONE`].
+    #[inline]
+    pub fn sent_before(&self, id: Id) -> Id {
+        self.get(id).earlier
+    }
+
+    /// Tags `id` LOST: it leaves the network and waits to be sent again. A retransmission of it counts as lost too.
+    pub fn mark_lost(&mut self, core: &mut Core, id: Id) {
+        let packet = self.get_mut(id);
+        debug_assert!(!packet.has(SACKED));
+        if packet.has(LOST) {
+            if packet.has(RETRANS) {
+                packet.tags &= !RETRANS;
+                core.retrans_out -= 1;
+                core.lost += 1;
+                self.lost.push(Reverse(id));
+            }
+            return;
+        }
+        packet.tags |= LOST;
+        core.lost_out += 1;
+        core.lost += 1;
+        if packet.has(RETRANS) {
+            packet.tags &= !RETRANS;
+            core.retrans_out -= 1;
+        }
+        self.lost.push(Reverse(id));
+    }
+
+    /// Tags `id` LOST while a retransmission of it may stay in flight.
+    pub fn mark_lost_again(&mut self, core: &mut Core, id: Id) {
+        let packet = self.get_mut(id);
+        if !packet.has(LOST) {
+            packet.tags |= LOST;
+            core.lost_out += 1;
+            core.lost += 1;
+            self.lost.push(Reverse(id));
+        }
+    }
+
+    /// Tags `id` as not lost after all.
+    pub fn unmark_lost(&mut self, core: &mut Core, id: Id) {
+        let packet = self.get_mut(id);
+        if packet.has(LOST) {
+            packet.tags &= !LOST;
+            core.lost_out -= 1;
+        }
+    }
+
+    /// Tags `id` SACKED. A lost packet is not lost any more, nor is its retransmission in flight.
+    pub fn mark_sacked(&mut self, core: &mut Core, id: Id) {
+        let packet = self.get_mut(id);
+        debug_assert!(!packet.has(SACKED));
+        if packet.has(RETRANS) {
+            // Without LOST the retransmission is believed to be still under way.
+            if packet.has(LOST) {
+                packet.tags &= !(LOST | RETRANS);
+                core.lost_out -= 1;
+                core.retrans_out -= 1;
+            }
+        } else if packet.has(LOST) {
+            packet.tags &= !LOST;
+            core.lost_out -= 1;
+        }
+        packet.tags |= SACKED;
+        core.sacked_out += 1;
+    }
+
+    /// The lowest lost packet that has not been sent again, or [`NONE`].
+    pub fn next_lost(&mut self) -> Id {
+        while let Some(&Reverse(id)) = self.lost.peek() {
+            if id >= self.head {
+                let packet = self.get(id);
+                if packet.tags & (LOST | RETRANS | SACKED) == LOST {
+                    return id;
+                }
+            }
+            self.lost.pop();
+        }
+        NONE
+    }
+
+    /// Forgets which lost packets wait (their tags are about to be set anew).
+    pub fn clear_lost(&mut self) {
+        self.lost.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(count: u64) -> (Scoreboard, Core) {
+        let mut board = Scoreboard::new();
+        for i in 0..count {
+            let id = board.push(Packet { seq: 1000 + i * 10, len: 10, sent: i, ..Packet::default() });
+            board.list(id);
+        }
+        let mut core = Core::new(1);
+        core.packets_out = count as u32;
+        (board, core)
+    }
+
+    #[test]
+    fn finds_packets_by_any_sequence_number_in_them() {
+        let (mut board, _) = filled(1000);
+        for i in (0..1000).rev() {
+            assert_eq!(board.find(1000 + i * 10), i);
+            assert_eq!(board.find(1000 + i * 10 + 9), i);
+        }
+    }
+
+    #[test]
+    fn lost_packets_come_lowest_first_and_only_while_lost() {
+        let (mut board, mut core) = filled(10);
+        for id in [7, 2, 5] {
+            board.mark_lost(&mut core, id);
+        }
+        assert_eq!((core.lost_out, core.in_flight()), (3, 7));
+        assert_eq!(board.next_lost(), 2);
+        board.get_mut(2).tags |= RETRANS | EVER_RETRANS;
+        core.retrans_out += 1;
+        board.mark_sacked(&mut core, 5);
+        assert_eq!(board.next_lost(), 7);
+        board.mark_lost(&mut core, 2);
+        assert_eq!(board.next_lost(), 2);
+        assert_eq!((core.lost_out, core.retrans_out, core.sacked_out), (2, 0, 1));
+    }
+
+    #[test]
+    fn the_order_of_transmission_survives_growth_and_retransmission() {
+        let (mut board, _) = filled(100);
+        board.list(3);
+        board.pop();
+        let mut order = Vec::new();
+        let mut id = board.first_sent();
+        while id != NONE {
+            order.push(id);
+            id = board.sent_after(id);
+        }
+        let wanted: Vec<Id> = (1..100).filter(|&id| id != 3).chain([3]).collect();
+        assert_eq!(order, wanted);
+    }
+}

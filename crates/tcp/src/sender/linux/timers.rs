@@ -1,0 +1,227 @@
+//! The sender's one timer, as Linux has it (retransmission, tail loss probe, reordering, zero-window probe), in jiffies.
+
+use super::output::Forced;
+use super::{LinuxSender, Tlp};
+use crate::cc::linux::CaState;
+use crate::clock::Nanos;
+use crate::event::EventKind;
+use crate::sender::{Context, SendState};
+
+/// What the timer is for (icsk_pending).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TimerKind {
+    /// Retransmission timeout.
+    Retransmission,
+    /// Tail loss probe.
+    LossProbe,
+    /// RACK looks again.
+    Reordering,
+    /// Zero-window probe.
+    WindowProbe,
+    /// 3.9's delayed early retransmit.
+    EarlyRetransmit,
+}
+
+/// A timer in jiffies. Where it lies in true time is worked out only when it may have come.
+#[derive(Debug, Default)]
+pub(super) struct Timer {
+    armed: Option<(TimerKind, u64)>,
+    /// True time, not later than the jiffy.
+    at: Nanos,
+}
+
+impl Timer {
+    pub(super) fn at(&self) -> Option<Nanos> {
+        self.armed.map(|_| self.at)
+    }
+
+    pub(super) fn kind(&self) -> Option<TimerKind> {
+        self.armed.map(|(kind, _)| kind)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.armed = None;
+    }
+}
+
+/// The shortest tail loss probe or reordering timer (TCP_TIMEOUT_MIN), jiffies.
+const TIMEOUT_MIN: u64 = 2;
+
+impl LinuxSender {
+    /// Sets the timer to `jiffies` from now.
+    #[inline]
+    pub(super) fn arm(&mut self, kind: TimerKind, jiffies: u64, now: Nanos) {
+        let jiffies = jiffies.clamp(1, self.rto_max());
+        self.timer.armed = Some((kind, self.core.jiffies + jiffies));
+        self.timer.at = now + (jiffies - 1) * self.tick;
+    }
+
+    /// Longest timeout in jiffies.
+    pub(super) fn rto_max(&self) -> u64 {
+        self.config.rto_max_ms * u64::from(self.core.hz) / 1000
+    }
+
+    /// The timeout with its backoff, jiffies.
+    #[inline]
+    pub(super) fn current_rto(&self) -> u64 {
+        (self.rto << self.backoff.min(16)).min(self.rto_max())
+    }
+
+    /// Microseconds from now until a timeout counted from the head's last transmission.
+    fn rto_left_us(&self) -> i64 {
+        let Some(head) = self.board.front() else { return 0 };
+        let rto_us = self.current_rto() * self.tick / 1000;
+        (head.sent / 1000 + rto_us) as i64 - self.core.now_us() as i64
+    }
+
+    /// (Re)starts the retransmission timer, or stops it when nothing is outstanding.
+    pub(super) fn rearm_rto(&mut self, now: Nanos) {
+        if self.core.packets_out == 0 {
+            self.timer.clear();
+            return;
+        }
+        let counts_from_head = matches!(
+            self.timer.kind(),
+            Some(TimerKind::Reordering | TimerKind::LossProbe | TimerKind::EarlyRetransmit)
+        );
+        let jiffies = if counts_from_head {
+            self.us_to_jiffies(self.rto_left_us().max(0) as u64).max(1)
+        } else {
+            self.current_rto()
+        };
+        self.arm(TimerKind::Retransmission, jiffies, now);
+    }
+
+    /// Arms the tail loss probe in place of the timeout where it applies. `advancing`: the timeout would start now.
+    pub(super) fn schedule_loss_probe(&mut self, advancing: bool, now: Nanos) -> bool {
+        let enabled = self.is_modern() && matches!(self.config.early_retrans, 3 | 4);
+        if !enabled
+            || self.core.packets_out == 0
+            || !self.sack_ok
+            || !matches!(self.core.state, CaState::Open | CaState::Cwr)
+        {
+            return false;
+        }
+        let srtt = self.rtt.srtt8() >> 2;
+        let mut us = if srtt == 0 {
+            1_000_000
+        } else if self.core.packets_out == 1 {
+            srtt + self.config.rto_min_us
+        } else {
+            srtt + TIMEOUT_MIN * self.tick / 1000
+        };
+        let left =
+            if advancing { (self.current_rto() * self.tick / 1000) as i64 } else { self.rto_left_us() };
+        if left > 0 {
+            us = us.min(left as u64);
+        }
+        let jiffies = self.us_to_jiffies(us);
+        self.arm(TimerKind::LossProbe, jiffies, now);
+        true
+    }
+
+    /// After an ACK that moved the queue's head: the probe if it applies, else the timeout.
+    pub(super) fn set_transmit_timer(&mut self, now: Nanos) {
+        if !self.schedule_loss_probe(true, now) {
+            self.rearm_rto(now);
+        }
+    }
+
+    pub(super) fn run_timers(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        if self.output.paced_until.is_some_and(|at| at <= cx.now) {
+            self.output.paced_until = None;
+        }
+        let Some((kind, jiffy)) = self.timer.armed else { return };
+        if cx.now < self.timer.at {
+            return;
+        }
+        if self.core.jiffies < jiffy {
+            self.timer.at = cx.clock.time_of_tick(jiffy);
+            return;
+        }
+        self.timer.clear();
+        match kind {
+            TimerKind::Retransmission => self.on_rto(s, cx),
+            TimerKind::LossProbe => self.on_loss_probe(s, cx),
+            TimerKind::Reordering => self.on_reordering_timer(s, cx),
+            TimerKind::WindowProbe => self.on_window_probe(s, cx),
+            TimerKind::EarlyRetransmit => self.on_early_retransmit(s, cx),
+        }
+    }
+
+    fn on_rto(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        if self.core.packets_out == 0 {
+            return;
+        }
+        if self.retransmits >= self.config.retries2 {
+            self.failed = true;
+            return;
+        }
+        self.timeouts += 1;
+        if self.is_modern() {
+            self.enter_loss_modern();
+        } else {
+            self.enter_timeout_classic(s);
+        }
+        self.retransmits += 1;
+        self.backoff += 1;
+        cx.events.push(EventKind::Rto, s.offset(self.core.una), i64::from(self.backoff));
+        self.output.forced = Some(Forced::Head);
+        let rto = self.current_rto();
+        self.arm(TimerKind::Retransmission, rto, cx.now);
+    }
+
+    fn on_loss_probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        // One probe at a time; without one the timeout takes over.
+        if self.tlp.is_some() || self.core.packets_out == 0 {
+            self.rearm_after_probe(cx.now);
+            return;
+        }
+        cx.events.push(EventKind::Tlp, s.offset(self.core.una), 0);
+        self.output.forced = Some(Forced::LossProbe);
+    }
+
+    /// The timeout after a probe counts from the head's transmission.
+    pub(super) fn rearm_after_probe(&mut self, now: Nanos) {
+        if self.core.packets_out == 0 {
+            self.timer.clear();
+            return;
+        }
+        let jiffies = self.current_rto();
+        self.arm(TimerKind::Retransmission, jiffies, now);
+    }
+
+    /// The timeout, counted from the head's last transmission: after a timer that stood in its place.
+    pub(super) fn rearm_rto_from_head(&mut self, now: Nanos) {
+        if self.core.packets_out == 0 {
+            self.timer.clear();
+            return;
+        }
+        let jiffies = self.us_to_jiffies(self.rto_left_us().max(0) as u64).max(1);
+        self.arm(TimerKind::Retransmission, jiffies, now);
+    }
+
+    pub(super) fn note_probe(&mut self, high_seq: u64, retransmission: bool) {
+        self.tlp = Some(Tlp { high_seq, retransmission });
+    }
+
+    fn on_window_probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        if self.core.packets_out > 0 || s.unsent() == 0 {
+            self.probes = 0;
+            return;
+        }
+        if self.probes >= self.config.retries2 && cx.now.saturating_sub(s.last_received) > 120_000_000_000 {
+            self.failed = true;
+            return;
+        }
+        self.probes += 1;
+        self.backoff += 1;
+        self.output.forced = Some(Forced::WindowProbe);
+        let rto = self.window_probe_interval();
+        self.arm(TimerKind::WindowProbe, rto, cx.now);
+    }
+
+    pub(super) fn window_probe_interval(&self) -> u64 {
+        (self.rto.max(u64::from(self.core.hz) / 5) << self.backoff.min(16)).min(self.rto_max())
+    }
+}
