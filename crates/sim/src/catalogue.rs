@@ -16,7 +16,7 @@ pub fn catalogue() -> String {
             let params: Vec<Value> = queue
                 .params
                 .iter()
-                .map(|p| json!({"name": p.name, "unit": p.unit, "default": p.default}))
+                .map(|p| json!({"name": p.name, "unit": p.unit, "default": p.default, "choices": p.choices}))
                 .collect();
             json!({"kind": queue.kind, "params": params})
         })
