@@ -107,6 +107,7 @@ fn links(criterion: &mut Criterion) {
                 target_ns: 5_000_000,
                 interval_ns: 100_000_000,
                 ecn: false,
+                ce_threshold_ns: None,
             },
         ),
     ] {

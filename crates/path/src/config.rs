@@ -28,6 +28,8 @@ pub enum QueueConfig {
         interval_ns: u64,
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,
+        /// Mark every ECN-capable packet that waited longer; null: none.
+        ce_threshold_ns: Option<u64>,
     },
     /// RED (Floyd and Jacobson 1993).
     Red(RedConfig),

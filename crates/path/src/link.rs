@@ -159,6 +159,22 @@ impl<P: Packet + Clone + 'static> Link<P> {
         }
     }
 
+    /// Whether [`Link::pass`] may stand for [`Link::arrive`]: a fused link without impairments.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.hop, Hop::Fused(_)) && !self.impairments.active
+    }
+
+    /// As [`Link::arrive`] on a link that [`Link::is_plain`], for a packet of `bytes` that stays where it is. Returns
+    /// when it reaches the far end and how long it waited in the queue; None if the queue's limit drops it.
+    ///
+    /// # Panics
+    /// On a stepped link.
+    #[inline]
+    pub fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {
+        let Hop::Fused(fused) = &mut self.hop else { panic!("a stepped link keeps its packets") };
+        fused.pass(at, bytes)
+    }
+
     /// When the link next wants [`Link::on_event`]. A fused link never does.
     pub fn next_event(&self) -> Option<Nanos> {
         match &self.hop {

@@ -40,7 +40,19 @@ impl Fused {
 
     #[inline]
     pub(super) fn accept<P: Packet>(&mut self, at: Nanos, mut packet: P, out: &mut impl Output<P>) {
-        let len = packet.bytes() + self.overhead;
+        match self.pass(at, packet.bytes()) {
+            Some((arrival, waited)) => {
+                packet.add_queue_delay(waited);
+                out.forward(arrival, packet);
+            }
+            None => out.dropped(at, &packet, DropReason::Overlimit),
+        }
+    }
+
+    /// When a packet of `bytes` reaches the far end and how long it waits; None if it is dropped.
+    #[inline]
+    pub(super) fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {
+        let len = bytes + self.overhead;
         let free_at = self.server.free_at();
         let start = if free_at <= at {
             self.waiting.clear();
@@ -55,17 +67,15 @@ impl Fused {
             }
             if !self.limit.admits(self.waiting.len() as u32, self.waiting_bytes, len) {
                 self.count_drop(at);
-                out.dropped(at, &packet, DropReason::Overlimit);
-                return;
+                return None;
             }
             self.waiting.push_back((free_at, len));
             self.waiting_bytes += u64::from(len);
-            packet.add_queue_delay(free_at - at);
             free_at
         };
         let depart = self.server.begin(start, len);
         self.history.record(Sent { arrived: at, start, depart, len });
-        out.forward(self.wire.carry(depart), packet);
+        Some((self.wire.carry(depart), start - at))
     }
 
     #[cold]

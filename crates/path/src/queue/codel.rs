@@ -14,6 +14,7 @@ pub(super) const CODEL: QueueKind = QueueKind {
         Param::new("target", "ns", Some(5_000_000)),
         Param::new("interval", "ns", Some(100_000_000)),
         Param::new("ecn", "bool", Some(0)),
+        Param::new("ce_threshold", "ns", None),
     ],
 };
 
@@ -61,6 +62,8 @@ pub(super) struct Params {
     pub(super) interval: Nanos,
     /// Mark instead of dropping where possible.
     pub(super) ecn: bool,
+    /// Mark whatever waited longer.
+    pub(super) ce_threshold: Nanos,
     /// No drop while no more than this waits, bytes.
     pub(super) mtu: u32,
 }
@@ -82,8 +85,23 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The next packet to transmit (RFC 8289 section 5.5).
+    /// The next packet to transmit.
     pub(super) fn dequeue<P: Packet>(
+        &mut self,
+        params: &Params,
+        now: Nanos,
+        source: &mut impl Source<P>,
+        sink: &mut dyn Sink<P>,
+    ) -> Option<Queued<P>> {
+        let mut item = self.controlled(params, now, source, sink)?;
+        if now - item.arrived > params.ce_threshold {
+            mark(now, &mut item.packet, sink);
+        }
+        Some(item)
+    }
+
+    /// The next packet that the control law lets pass (RFC 8289 section 5.5).
+    fn controlled<P: Packet>(
         &mut self,
         params: &Params,
         now: Nanos,

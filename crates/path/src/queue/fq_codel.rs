@@ -24,8 +24,12 @@ pub struct FqCodelConfig {
     pub interval_ns: u64,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
+    /// Mark every ECN-capable packet that waited longer; null: none.
+    pub ce_threshold_ns: Option<u64>,
     /// Memory of all packets, as Linux accounts for it.
     pub memory_limit_bytes: u64,
+    /// Packets dropped at most when the limit is exceeded, from the flow with the most bytes.
+    pub drop_batch: u32,
 }
 
 /// Defaults of fq_codel_init; RFC 8290 section 5.2.
@@ -38,16 +42,16 @@ pub(super) const FQ_CODEL: QueueKind = QueueKind {
         Param::new("target", "ns", Some(5_000_000)),
         Param::new("interval", "ns", Some(100_000_000)),
         Param::new("ecn", "bool", Some(1)),
+        Param::new("ce_threshold", "ns", None),
         Param::new("memory_limit", "bytes", Some(32 << 20)),
+        Param::new("drop_batch", "count", Some(64)),
     ],
 };
-
-/// Packets dropped at once from the fattest flow (Linux `drop_batch`).
-const DROP_BATCH: u32 = 64;
 
 pub(super) struct FqCodel<P> {
     limit: u32,
     memory_limit: u64,
+    drop_batch: u32,
     params: codel::Params,
     flows: Flows<P, State>,
 }
@@ -57,7 +61,9 @@ impl<P: Packet> FqCodel<P> {
         FqCodel {
             limit: config.limit_packets,
             memory_limit: config.memory_limit_bytes,
+            drop_batch: config.drop_batch,
             params: codel::Params {
+                ce_threshold: config.ce_threshold_ns.unwrap_or(Nanos::MAX),
                 target: config.target_ns,
                 interval: config.interval_ns,
                 ecn: config.ecn,
@@ -82,7 +88,7 @@ impl<P: Packet> FqCodel<P> {
             bytes += u64::from(item.len);
             packets += 1;
             sink.dropped(now, &item.packet, DropReason::Overlimit);
-            if packets == DROP_BATCH || bytes >= half {
+            if packets == self.drop_batch || bytes >= half {
                 break;
             }
         }

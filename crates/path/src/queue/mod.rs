@@ -15,7 +15,7 @@ mod fq_pie;
 mod pie;
 mod red;
 
-pub use cake::{CakeConfig, FlowMode};
+pub use cake::{CakeConfig, Isolation};
 pub use dualpi2::Dualpi2Config;
 pub(crate) use fifo::Limit;
 pub use fq_codel::FqCodelConfig;
@@ -176,8 +176,14 @@ pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Bo
             Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))
         }
         QueueConfig::Bfifo { limit_bytes } => Box::new(fifo::Fifo::new(fifo::Limit::bytes(limit_bytes))),
-        QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn } => {
-            let params = codel::Params { target: target_ns, interval: interval_ns, ecn, mtu: site.mtu };
+        QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn, ce_threshold_ns } => {
+            let params = codel::Params {
+                target: target_ns,
+                interval: interval_ns,
+                ecn,
+                ce_threshold: ce_threshold_ns.unwrap_or(Nanos::MAX),
+                mtu: site.mtu,
+            };
             Box::new(codel::Codel::new(limit_packets, params))
         }
         QueueConfig::Red(ref config) => Box::new(red::Red::new(config.clone(), site)),
