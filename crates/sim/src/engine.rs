@@ -44,6 +44,8 @@ pub struct Simulation {
     recorder: Recorder,
     captures: Captures,
     observed: Vec<usize>,
+    /// Where endpoints write their segments.
+    scratch: Segment,
     next_change: usize,
     window: Window,
     per_ack: bool,
@@ -182,6 +184,7 @@ impl Simulation {
             recorder,
             captures,
             observed,
+            scratch: Segment::default(),
             next_change: 0,
             window: Window::Before,
             per_ack: scenario.record.tcp == Sampling::PerAck,
@@ -407,11 +410,13 @@ impl Simulation {
 
     #[inline]
     fn drain_transmit(&mut self, connection: usize) {
+        let mut segment = std::mem::take(&mut self.scratch);
         while let Some(endpoint) = &mut self.connections[connection]
-            && let Some(segment) = endpoint.poll_transmit(self.now)
+            && endpoint.poll_transmit_into(self.now, &mut segment)
         {
             self.transmit(connection, &segment);
         }
+        self.scratch = segment;
     }
 
     /// The application's turn; true if it did something that may let the endpoint send.

@@ -35,6 +35,8 @@ pub struct Network {
     pub topology: Topology,
     links: Vec<Link<Packet>>,
     fused: Vec<bool>,
+    /// Fused links without impairments.
+    plain: Vec<bool>,
     /// Links whose packets may overtake each other.
     reorders: Vec<bool>,
     delays: Vec<Nanos>,
@@ -49,8 +51,6 @@ pub struct Network {
     pub lost: Vec<Lost>,
     /// Queue changes reported by links that were asked to: (time, link, bytes, packets).
     pub changes: Vec<(Nanos, u32, u64, u32)>,
-    /// Packets handed to hops so far.
-    pub hops: u64,
 }
 
 /// What a link puts out, on its way to a pipe or the next link.
@@ -153,11 +153,12 @@ impl Network {
             fused.push(fuse);
             reorders.push(Link::<Packet>::reorders(&config));
         }
-        let fed_by_host = scenario
+        let fed_by_host: Vec<Option<u16>> = scenario
             .links
             .iter()
             .map(|l| scenario.hosts.iter().position(|h| h.name == l.from).map(|h| h as u16))
             .collect();
+        let plain = links.iter().map(Link::is_plain).collect();
         Network {
             pipes: links.iter().map(|_| VecDeque::new()).collect(),
             delays: scenario.links.iter().map(|l| l.delay_ns).collect(),
@@ -165,12 +166,12 @@ impl Network {
             topology,
             links,
             fused,
+            plain,
             reorders,
             fed_by_host,
             tracked,
             lost: Vec::new(),
             changes: Vec::new(),
-            hops: 0,
         }
     }
 
@@ -229,9 +230,41 @@ impl Network {
         self.with_exit(link, None, |hop, exit| hop.change(now, change, &streams, exit), agenda);
     }
 
+    /// A packet enters `link` at `at`. Over plain links it is not moved but only its time is.
     #[inline]
-    fn enter(&mut self, link: usize, at: Nanos, packet: Packet, agenda: &mut Agenda) {
+    fn enter(&mut self, mut link: usize, mut at: Nanos, mut packet: Packet, agenda: &mut Agenda) {
+        while self.plain[link] {
+            let Some((arrival, waited)) = self.links[link].pass(at, packet.bytes) else {
+                self.lost.push(lost(at, link as u32, &packet, DropReason::Overlimit, false));
+                return;
+            };
+            packet.queue_delay += waited;
+            if let Some((ring, delay)) = self.ring(link) {
+                ring.push(arrival - delay, packet.connection ^ 1, packet.segment.len);
+            }
+            if self.topology.ends[link] == End::Node {
+                let next = self.topology.next_link(link, packet.dst);
+                if self.fused[next] {
+                    link = next;
+                    at = arrival;
+                    continue;
+                }
+            }
+            let pipe = &mut self.pipes[link];
+            if pipe.is_empty() {
+                agenda.set(self.links.len() + link, arrival);
+            }
+            pipe.push_back((arrival, packet));
+            return;
+        }
         self.with_exit(link, Some(packet.dst), |hop, exit| hop.arrive(at, packet, exit), agenda);
+    }
+
+    /// The transmit ring that `link` drains, if its host's stack watches it, and the link's delay.
+    #[inline]
+    fn ring(&mut self, link: usize) -> Option<(&mut TransmitRing, Nanos)> {
+        let host = self.fed_by_host[link]? as usize;
+        self.tracked[host].then(|| (&mut self.rings[host], self.delays[link]))
     }
 
     /// Runs `work` on a link with somewhere to put what comes out, and sees that it gets there. `dst` is the
@@ -244,7 +277,6 @@ impl Network {
         work: impl FnOnce(&mut Link<Packet>, &mut Exit<'_>),
         agenda: &mut Agenda,
     ) {
-        self.hops += 1;
         let to_pipe = match self.topology.ends[link] {
             End::Host(_) => true,
             End::Node => match dst {

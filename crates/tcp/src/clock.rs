@@ -15,6 +15,10 @@ pub const MICROSECOND: Nanos = 1_000;
 pub struct HostClock {
     hz: u32,
     tick: Nanos,
+    /// 2^64 / tick, rounded up: division by the tick is a multiplication on the hot path.
+    reciprocal: u64,
+    /// Milliseconds in a tick where that is a whole number, else 0.
+    tick_ms: u64,
     phase: Nanos,
     skew_ppb: i32,
 }
@@ -27,7 +31,10 @@ impl HostClock {
     /// If `hz` is 0 or does not divide a second into whole nanoseconds (the catalogue refuses such values).
     pub fn new(hz: u32, phase: Nanos, skew_ppb: i32) -> HostClock {
         assert!(hz > 0 && SECOND.is_multiple_of(u64::from(hz)), "hz must divide 10^9");
-        HostClock { hz, tick: SECOND / u64::from(hz), phase, skew_ppb }
+        let tick = SECOND / u64::from(hz);
+        assert!(tick > 1, "a tick is longer than a nanosecond");
+        let tick_ms = if tick.is_multiple_of(MILLISECOND) { tick / MILLISECOND } else { 0 };
+        HostClock { hz, tick, reciprocal: u64::MAX / tick + 1, tick_ms, phase, skew_ppb }
     }
 
     /// Ticks per second.
@@ -55,7 +62,10 @@ impl HostClock {
     /// Whole ticks since local time 0 (FreeBSD's `ticks`, Linux's `jiffies`).
     #[inline]
     pub fn ticks(&self, now: Nanos) -> u64 {
-        self.local(now) / self.tick
+        let local = self.local(now);
+        // The reciprocal is at most 1 too large, so that the quotient is exact or one too high.
+        let quotient = ((u128::from(local) * u128::from(self.reciprocal)) >> 64) as u64;
+        quotient - u64::from(quotient * self.tick > local)
     }
 
     /// The first true time at which [`HostClock::ticks`] is at least `ticks`.
@@ -75,7 +85,8 @@ impl HostClock {
     /// The millisecond clock of TCP timestamps, read from the tick counter as the modelled systems do.
     #[inline]
     pub fn timestamp_ms(&self, now: Nanos) -> u32 {
-        (self.ticks(now) * self.tick / MILLISECOND) as u32
+        let ticks = self.ticks(now);
+        if self.tick_ms > 0 { (ticks * self.tick_ms) as u32 } else { (ticks * self.tick / MILLISECOND) as u32 }
     }
 
     /// Local microseconds, untouched by ticks.
@@ -97,6 +108,19 @@ mod tests {
                 let at = clock.time_of_tick(tick);
                 assert_eq!(clock.ticks(at), tick);
                 assert_eq!(clock.ticks(at - 1), tick - 1, "tick {tick} skew {skew}");
+            }
+        }
+    }
+
+    #[test]
+    fn ticks_are_the_exact_quotient() {
+        for hz in [1, 100, 128, 250, 1000, 10_000] {
+            let clock = HostClock::new(hz, 0, 0);
+            let tick = SECOND / u64::from(hz);
+            for n in [0, 1, 2, 99, 12_345, u64::MAX / 2 / tick] {
+                for now in [n * tick, n * tick + 1, n * tick + tick - 1] {
+                    assert_eq!(clock.ticks(now), now / tick, "hz {hz} now {now}");
+                }
             }
         }
     }

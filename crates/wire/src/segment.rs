@@ -98,11 +98,19 @@ pub enum Ecn {
 }
 
 /// Up to four SACK blocks, first one first (RFC 2018 section 3), as `(left edge, right edge)` on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SackBlocks {
     edges: [(u32, u32); 4],
     count: u8,
 }
+
+impl PartialEq for SackBlocks {
+    fn eq(&self, other: &SackBlocks) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for SackBlocks {}
 
 impl SackBlocks {
     /// The most blocks a segment can hold.
@@ -115,6 +123,12 @@ impl SackBlocks {
             self.edges[self.count as usize] = (left, right);
             self.count += 1;
         }
+    }
+
+    /// Removes all blocks.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.count = 0;
     }
 
     /// The blocks in order.
