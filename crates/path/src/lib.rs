@@ -12,7 +12,7 @@ pub mod random;
 pub use config::{JitterConfig, JitterKind, LossConfig, QueueConfig, ShaperConfig};
 pub use link::{Counters, Link, LinkChange, LinkConfig, Mode};
 pub use packet::{DropReason, Ecn, Nanos, Output, Packet};
-pub use queue::{CakeConfig, Dualpi2Config, FqCodelConfig, FqPieConfig, Isolation, PieConfig, RedConfig};
+pub use queue::{CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
 pub use queue::{Param, QueueKind, catalogue};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use random::stream;

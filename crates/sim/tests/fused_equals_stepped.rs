@@ -113,7 +113,13 @@ fn scenario(shape: &Shape) -> Scenario {
     first.corrupt_ppb = shape.corrupt_ppb;
     first.queue = match shape.queue {
         0 => QueueConfig::Bfifo { limit_bytes: u64::from(shape.limits[0]) * 1514 },
-        1 => QueueConfig::Codel { limit_packets: 1000, target_ns: 5 * MS, interval_ns: 100 * MS, ecn: false, ce_threshold_ns: None },
+        1 => QueueConfig::Codel {
+            limit_packets: 1000,
+            target_ns: 5 * MS,
+            interval_ns: 100 * MS,
+            ecn: false,
+            ce_threshold_ns: None,
+        },
         _ => QueueConfig::Pfifo { limit_packets: shape.limits[0] },
     };
     if shape.reverse_loss_ppb > 0 {

@@ -23,7 +23,7 @@ pub struct CakeConfig {
     /// Round trip time: COBALT's interval; its target is a twentieth.
     pub rtt_ns: u64,
     /// Who gets a fair share.
-    pub isolation: Isolation,
+    pub flow_mode: FlowMode,
     /// Memory of all packets, as Linux accounts for it; null: four intervals at the bandwidth, at least 4 MiB, at most
     /// 10240 packets.
     pub memlimit_bytes: Option<u64>,
@@ -32,7 +32,7 @@ pub struct CakeConfig {
 /// Between whom CAKE shares the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Isolation {
+pub enum FlowMode {
     /// Nobody: one queue.
     Flowblind,
     /// Sending hosts.
@@ -58,7 +58,7 @@ pub(super) const CAKE: QueueKind = QueueKind {
         Param::new("bandwidth", "bps", None),
         Param::new("rtt", "ns", Some(100_000_000)),
         Param::choice(
-            "isolation",
+            "flow_mode",
             &[
                 "flowblind",
                 "srchost",
@@ -81,7 +81,7 @@ const QUEUES: usize = 1024;
 const WAYS: usize = 8;
 
 pub(super) struct Cake<P> {
-    isolation: Isolation,
+    mode: FlowMode,
     cobalt: Params,
     quantum: u64,
     /// Nanoseconds for each byte, times 2^`shift`; 0: no shaper.
@@ -160,7 +160,7 @@ impl<P: Packet> Cake<P> {
             dst: 0,
         };
         Cake {
-            isolation: config.isolation,
+            mode: config.flow_mode,
             cobalt: Params::new(config.rtt_ns, (u64::from(site.mtu) * per_byte) >> shift),
             quantum,
             per_byte,
@@ -185,11 +185,11 @@ impl<P: Packet> Cake<P> {
     /// The queue of a packet's flow: its own if it has one, else a free one of its set, else it shares (cake_hash).
     fn classify(&mut self, packet: &P) -> usize {
         let hosts = u32::from(packet.src()) << 16 | u32::from(packet.dst());
-        let key = match self.isolation {
-            Isolation::Flowblind => return 0,
-            Isolation::Srchost => hosts | 0xffff,
-            Isolation::Dsthost => hosts | 0xffff_0000,
-            Isolation::Hosts => hosts,
+        let key = match self.mode {
+            FlowMode::Flowblind => return 0,
+            FlowMode::Srchost => hosts | 0xffff,
+            FlowMode::Dsthost => hosts | 0xffff_0000,
+            FlowMode::Hosts => hosts,
             _ => packet.flow_hash(),
         };
         let hash = (key ^ self.perturbation).wrapping_mul(0x9e37_79b1);
@@ -232,10 +232,10 @@ impl<P: Packet> Cake<P> {
         let Flow { src, dst, .. } = self.flows[index];
         let count = |counts: &Vec<u32>, host: u16| counts.get(usize::from(host)).copied().unwrap_or(0);
         let mut load = 1;
-        if matches!(self.isolation, Isolation::DualSrchost | Isolation::TripleIsolate) {
+        if matches!(self.mode, FlowMode::DualSrchost | FlowMode::TripleIsolate) {
             load = load.max(count(&self.src_bulk, src));
         }
-        if matches!(self.isolation, Isolation::DualDsthost | Isolation::TripleIsolate) {
+        if matches!(self.mode, FlowMode::DualDsthost | FlowMode::TripleIsolate) {
             load = load.max(count(&self.dst_bulk, dst));
         }
         let dither = self.random.next_u64() >> 48;

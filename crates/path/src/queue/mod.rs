@@ -15,7 +15,7 @@ mod fq_pie;
 mod pie;
 mod red;
 
-pub use cake::{CakeConfig, Isolation};
+pub use cake::{CakeConfig, FlowMode};
 pub use dualpi2::Dualpi2Config;
 pub(crate) use fifo::Limit;
 pub use fq_codel::FqCodelConfig;

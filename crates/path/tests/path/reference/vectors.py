@@ -650,9 +650,9 @@ class Cake(Model):
     def share(self, flow: CakeFlow) -> int:
         bulk = [other for other in self.flows.values() if other.set == "bulk"]
         load = 1
-        if self.c["isolation"] in ("dual-srchost", "triple-isolate"):
+        if self.c["flow_mode"] in ("dual-srchost", "triple-isolate"):
             load = max(load, sum(other.src == flow.src for other in bulk))
-        if self.c["isolation"] in ("dual-dsthost", "triple-isolate"):
+        if self.c["flow_mode"] in ("dual-dsthost", "triple-isolate"):
             load = max(load, sum(other.dst == flow.dst for other in bulk))
         return (self.quantum * (65535 // load) + (self.random.u64() >> 48)) >> 16
 
@@ -917,7 +917,7 @@ def cake() -> None:
         "kind": "cake",
         "bandwidth_bps": 8_000_000,
         "rtt_ns": 100 * MS,
-        "isolation": "triple-isolate",
+        "flow_mode": "triple-isolate",
         "memlimit_bytes": 4 << 20,
     }
     groups = [
@@ -930,9 +930,9 @@ def cake() -> None:
     ]
     for name, change in (
         ("cake", {}),
-        ("cake-flows", {"isolation": "flows"}),
+        ("cake-flows", {"flow_mode": "flows"}),
         ("cake-limit", {"memlimit_bytes": 120_000}),
-        ("cake-unlimited", {"bandwidth_bps": None, "memlimit_bytes": 300_000, "isolation": "dual-srchost"}),
+        ("cake-unlimited", {"bandwidth_bps": None, "memlimit_bytes": 300_000, "flow_mode": "dual-srchost"}),
     ):
         config = base | change
         run(name, Cake(config, 1500, aqm()), config, 80_000_000 if config["bandwidth_bps"] else 8_000_000, groups)
