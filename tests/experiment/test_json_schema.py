@@ -85,7 +85,7 @@ SHAPE = [
     "unknown top-level key", "unknown key of a host", "unknown key of a queue", "missing key",
     "missing end of a flow", "a list for a mapping", "a mapping for a list", "a rate without unit",
     "a rate with another tool's unit", "a time with a rate's unit", "no repeat", "unknown stack",
-    "unknown congestion control", "unknown queue", "queue that is still to come", "unknown app",
+    "unknown congestion control", "unknown queue", "limit of a queue that has none", "unknown app",
     "unknown sysctl",
     "two kinds of loss", "sweep over the seed", "sweep as a mapping", "an axis with two keys",
     "an axis without values", "a path as a name", "a shell word as a name", "a path as a host",

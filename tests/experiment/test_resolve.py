@@ -10,6 +10,7 @@ from describe import describe
 
 from cwndlab.errors import ExperimentError
 from cwndlab.experiment import PlannedRun, load
+from cwndlab.experiment.catalogue import catalogue
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -94,7 +95,7 @@ def test_congestion_controls_go_by_the_systems_names() -> None:
 
 def test_a_family_is_its_newest_stack() -> None:
     hosts = scenario("hosts.a.stack=freebsd", "hosts.b.stack=linux")["hosts"]
-    assert [host["stack"] for host in hosts] == ["freebsd-13", "linux-6.8"]
+    assert [host["stack"] for host in hosts] == [catalogue().newest["freebsd"], catalogue().newest["linux"]]
 
 
 def test_sysctls_become_integers() -> None:

@@ -58,13 +58,16 @@ def test_teacup_is_the_published_matrix() -> None:
 
 
 def test_teacup_hosts_have_the_published_sysctls() -> None:
-    """Every sysctl that a profile models and appendix A or B lists has the value listed there."""
+    """Every sysctl that a profile models and appendix A or B lists has the value listed there.
+
+    But for net.inet.tcp.tso, which the suite switches off as `nic.tso`.
+    """
     text = (SHARED / "groundtruth/published/teacup-140502A-settings.txt").read_text()
     listed = {
         **dict(re.findall(r"^- (net\.inet\.tcp[\w.]+): (\d+)$", text, re.MULTILINE)),
         **dict(re.findall(r"^- (net\.ipv4\.tcp\w+) = ([\d ]+)$", text, re.MULTILINE)),
     }
-    compared = 0
+    compared, others = 0, set()
     for name in ("freebsd-9.2", "linux-3.9"):
         stack = catalogue().stacks[name]
         for real in dict.fromkeys(map(stack.real_name, stack.sysctls)):
@@ -75,9 +78,13 @@ def test_teacup_hosts_have_the_published_sysctls() -> None:
                     else [f"{real}.{part}" for part in ("min", "default", "max")]
                 )
                 modelled = " ".join(str(stack.sysctls[part].default) for part in parts)
-                assert modelled == listed[real], f"{real} of {name}"
+                if modelled != listed[real]:
+                    others.add(real)
                 compared += 1
-    assert compared >= 3
+    assert others == {"net.inet.tcp.tso"}
+    assert compared >= 20
+    runs = suite("teacup-140502A").load().plan().runs
+    assert not any(host["nic"]["tso"] for run in runs for host in run.scenario["hosts"])
 
 
 def test_cubic_patch_is_one_flow_of_300_s_at_41_ms() -> None:

@@ -51,17 +51,19 @@ class Stack:
 class Param:
     """A parameter of a queue discipline or an app: name as in the experiment file, unit of its value.
 
-    ``default`` is in that unit; None where the parameter has none (it may be absent, or must be given).
+    ``default`` is in that unit, for a ``choice`` a place in ``choices``; None where there is none: the
+    parameter may be absent, follows from others, or must be given.
     """
 
     name: str
     unit: str
     default: int | bool | None
+    choices: tuple[str, ...] = ()
 
     @property
     def field(self) -> str:
         """Name of the parameter in a Scenario: the unit is added where the name does not say it."""
-        plain = self.unit in {"bool", "count"} or self.name.endswith(self.unit)
+        plain = self.unit in {"bool", "count", "choice"} or self.name.endswith(self.unit)
         return self.name if plain else f"{self.name}_{self.unit}"
 
 
@@ -119,4 +121,7 @@ def _stack(entry: dict[str, Any]) -> Stack:
 
 
 def _params(entry: dict[str, Any]) -> tuple[Param, ...]:
-    return tuple(Param(param["name"], param["unit"], param.get("default")) for param in entry["params"])
+    return tuple(
+        Param(param["name"], param["unit"], param.get("default"), tuple(param.get("choices", ())))
+        for param in entry["params"]
+    )

@@ -7,16 +7,30 @@ from collections.abc import Mapping as MappingType
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 from cwndlab.errors import ExperimentError, nearest, nearest_names, one_of, shown
 from cwndlab.experiment import locate, topology, units
 from cwndlab.experiment.catalogue import PARTS, Catalogue, Param, Stack
 from cwndlab.experiment.locate import Path
-from cwndlab.experiment.schema import Bulk, Flow, Host, Link, Loss, Nic, Section, Settings, Spec
+from cwndlab.experiment.schema import (
+    AnyQueue,
+    Bulk,
+    Flow,
+    Host,
+    Jitter,
+    Link,
+    Loss,
+    Nic,
+    Pfifo,
+    Section,
+    Settings,
+    Shaper,
+    Spec,
+)
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.topology import Misplaced, Topology, Wire
-from cwndlab.experiment.units import BadValue, Bdp, Bytes, Packets
+from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.experiment.yaml_nodes import Mapping
 
 VERSION = 1
@@ -82,6 +96,20 @@ class _Flow:
         return self.base_rtt_ns + there + sum(_transmission_ns(wire.link, ACK_BYTES) for wire in self.back)
 
 
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """What a queue limit limits: a parameter of a kind of queue, at a place in the file, on a wire."""
+
+    param: Param
+    kind: str
+    path: Path
+    wire: Wire
+
+
+_EXAMPLES = {"packets": "packets such as 90p", "bytes": "bytes such as 125KB"}
+_OTHER_FIFO = {"pfifo": "bfifo counts bytes", "bfifo": "pfifo counts packets"}
+
+
 @dataclass(slots=True)
 class _Resolver:
     spec: Spec
@@ -111,7 +139,7 @@ class _Resolver:
             "nodes": [{"name": name} for name in net.nodes],
             "links": links,
             "flows": [self.flow(flow) for flow in flows],
-            "schedule": self.schedule(net),
+            "schedule": self.schedule(net, flows),
         }
         return Resolved(scenario, tuple(self.notes))
 
@@ -167,14 +195,9 @@ class _Resolver:
         return values
 
     def unknown_sysctl(self, name: str, stack: Stack) -> BadValue:
-        known = list(dict.fromkeys(stack.real_name(known) for known in stack.sysctls))
-        near = nearest_names(name, known, 3)
-        expected = f"a sysctl that {stack.name} models" + (
-            "" if near else f": {one_of(known)}" if known else ""
-        )
-        return BadValue(
-            f"the unknown sysctl {shown(name)}", expected, f"near it: {', '.join(near)}" if near else None
-        )
+        near = nearest_names(name, stack.settable(), 3)
+        hint = f"near it: {', '.join(near)}" if near else "`cwndlab schema` lists them"
+        return BadValue(f"the unknown sysctl {shown(name)}", f"a sysctl that {stack.name} models", hint)
 
     def host(self, name: str, host: Host, net: Topology) -> dict[str, Any]:
         stack = self.stack(_origin(name, self.spec.hosts))
@@ -230,6 +253,8 @@ class _Resolver:
             "loss": self.loss(link.loss, wire.at("loss")),
             "duplicate_ppb": link.duplicate,
             "corrupt_ppb": link.corrupt,
+            "jitter": self.jitter(link.jitter, wire.at("jitter")),
+            "shaper": self.shaper(link.shaper, wire.at("shaper")),
             "mtu": link.mtu,
             "overhead": link.overhead,
             "observe": bottleneck,
@@ -245,52 +270,45 @@ class _Resolver:
         buffer = self.spec.network.star.switch.buffer if self.spec.network.star else None
         if queue is None and buffer is not None:
             return {"kind": "bfifo", "limit_bytes": buffer}
-        kind = queue.kind if queue else "pfifo"
-        path = wire.at("queue")
+        return self.discipline(queue or Pfifo(kind="pfifo"), wire.at("queue"), wire, flows)
+
+    def discipline(self, queue: AnyQueue, path: Path, wire: Wire, flows: Sequence[_Flow]) -> dict[str, Any]:
+        """Return a queue discipline with all its parameters, for a wire that these flows take."""
+        kind = queue.kind
         if kind not in self.catalogue.queues:
             problem = f"queue {kind} is not supported by testbed {self.testbed} yet"
             raise Misplaced(path, BadValue(problem=problem, key="kind"))
         params = self.catalogue.queues[kind]
         resolved: dict[str, Any] = {"kind": kind}
         for param in params:
-            value = getattr(queue, param.name, None) if queue else None
+            value = getattr(queue, param.name, None)
             if isinstance(value, Packets | Bytes | Bdp):
-                value = self.limit(value, param, kind, wire, flows)
+                value = self.limit(value, _Limited(param, kind, (*path, "limit"), wire), flows)
             resolved[param.field] = _in_unit(value, param)
-        if queue is not None:
-            self.refuse_others(queue, params, path, f"queue {kind}")
+        self.refuse_others(queue, params, path, f"queue {kind}")
         if kind == "red":
             _red_thresholds(resolved, path)
         return resolved
 
-    def limit(
-        self, limit: Packets | Bytes | Bdp, param: Param, kind: str, wire: Wire, flows: Sequence[_Flow]
-    ) -> int:
+    def limit(self, limit: Limit, of: _Limited, flows: Sequence[_Flow]) -> int:
         """Return a queue limit in the parameter's unit, packets or bytes."""
-        path = (*wire.at("queue"), "limit")
-        packet = wire.link.mtu + wire.link.overhead
+        unit, wire = of.param.unit, of.wire
         if isinstance(limit, Bdp):
-            rate, rtt = self.product(limit, wire, flows, path)
+            packet = wire.link.mtu + wire.link.overhead
+            rate, rtt = self.product(limit, wire, flows, of.path)
             size = limit.multiple * rate * rtt / (8 * 10**9)
-            count = max(1, int(size / packet)) if param.unit == "packets" else max(packet, int(size))
+            count = max(1, int(size / packet)) if unit == "packets" else max(packet, int(size))
             self.notes.append(
-                f"{wire.name}: queue limit {limit} is {count} {param.unit}"
+                f"{wire.name}: queue limit {limit} is {count} {unit}"
                 f" ({units.format_rate(rate)} x {units.format_time(rtt)} base RTT, packets of {packet} B)"
             )
             return count
-        if isinstance(limit, Packets) == (param.unit == "packets"):
-            if limit.count == 0:
-                raise Misplaced(path, BadValue(shown(str(limit)), "a limit above 0"))
-            return limit.count
-        if param.unit == "packets":
-            hint = "bfifo counts bytes" if kind == "pfifo" else None
-            raise Misplaced(
-                path, BadValue(shown(str(limit)), f"packets such as 90p, or 2bdp, for queue {kind}", hint)
-            )
-        hint = "pfifo counts packets" if kind == "bfifo" else None
-        raise Misplaced(
-            path, BadValue(shown(str(limit)), f"bytes such as 125KB, or 2bdp, for queue {kind}", hint)
-        )
+        if isinstance(limit, Packets) != (unit == "packets"):
+            expected = f"{_EXAMPLES[unit]}, or 2bdp, for queue {of.kind}"
+            raise Misplaced(of.path, BadValue(shown(str(limit)), expected, _OTHER_FIFO.get(of.kind)))
+        if limit.count == 0:
+            raise Misplaced(of.path, BadValue(shown(str(limit)), "a limit above 0"))
+        return limit.count
 
     def product(self, limit: Bdp, wire: Wire, flows: Sequence[_Flow], path: Path) -> tuple[int, int]:
         """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to.
@@ -298,13 +316,14 @@ class _Resolver:
         The base RTT is the sum of delays there and back, the longest of all flows that send data through
         the wire; where none does, of those whose acknowledgements take it.
         """
-        if wire.link.rate is None:
+        rate = _rate(wire.link)
+        if rate is None:
             raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as this link has no rate"))
         data = [flow.base_rtt_ns for flow in flows if wire in flow.forward]
         acks = [flow.base_rtt_ns for flow in flows if wire in flow.back]
         if not data and not acks:
             raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as no flow takes this link"))
-        return wire.link.rate, max(data or acks)
+        return rate, max(data or acks)
 
     def loss(self, loss: Loss | None, path: Path) -> dict[str, Any] | None:
         if loss is None:
@@ -333,25 +352,48 @@ class _Resolver:
             )
         return {"kind": "list", "packets": value}
 
-    def schedule(self, net: Topology) -> list[dict[str, Any]]:
+    def jitter(self, jitter: Jitter | None, path: Path) -> dict[str, Any] | None:
+        if jitter is None:
+            return None
+        if jitter.kind == "file":
+            self.refuse("jitter of kind file", (*path, "kind"))
+        if jitter.sd is None:
+            raise Misplaced((*path, "sd"), BadValue(problem="missing; this key is required"))
+        return {"kind": jitter.kind, "sd_ns": jitter.sd, "reorder": jitter.reorder, "table": None}
+
+    def shaper(self, shaper: Shaper | None, path: Path) -> dict[str, Any] | None:
+        if shaper is None:
+            return None
+        if shaper.kind == "trace":
+            self.refuse("shaper of kind trace", (*path, "kind"))
+        for key, value in (("rate", shaper.rate), ("burst", shaper.burst)):
+            if value is None:
+                raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
+        kind = {"tbf": "token-bucket"}.get(shaper.kind, shaper.kind)
+        return {"kind": kind, "rate_bps": shaper.rate, "burst_bytes": shaper.burst}
+
+    def refuse(self, what: str, path: Path) -> NoReturn:
+        raise Misplaced(path, BadValue(problem=f"{what} is not supported by testbed {self.testbed} yet"))
+
+    def schedule(self, net: Topology, flows: Sequence[_Flow]) -> list[dict[str, Any]]:
         changes = []
         for wire in net.wires:
             for index, change in enumerate(wire.link.schedule):
                 path: Path = (*wire.at("schedule"), index)
                 if change.at >= self.spec.duration:
                     self.beyond(change.at, (*path, "at"))
-                changes.append(self.change(wire.name, change.at, change.set, (*path, "set")))
+                changes.append({"at_ns": change.at, **self.change(wire, change.set, (*path, "set"), flows)})
         return sorted(changes, key=lambda entry: int(entry["at_ns"]))
 
-    def change(self, link: str, at: int, new: Settings, path: Path) -> dict[str, Any]:
+    def change(self, wire: Wire, new: Settings, path: Path, flows: Sequence[_Flow]) -> dict[str, Any]:
         if not new.model_fields_set:
             raise Misplaced(path, BadValue("nothing", one_of(new.known_keys())))
         return {
-            "at_ns": at,
-            "link": link,
+            "link": wire.name,
             "rate_bps": new.rate,
             "delay_ns": new.delay,
             "loss": self.loss(new.loss, (*path, "loss")),
+            "queue": self.discipline(new.queue, (*path, "queue"), wire, flows) if new.queue else None,
             "down": new.down,
         }
 
@@ -550,13 +592,19 @@ def _bottlenecks(net: Topology, flows: Sequence[_Flow], carried: MappingType[str
     chosen = set(named)
     for flow in flows:
         limiting = [
-            (-wire.link.rate, carried[wire.name], place, wire.name)
+            (-rate, carried[wire.name], place, wire.name)
             for place, wire in enumerate(flow.forward)
-            if wire.link.rate is not None and wire.bottleneck is not False
+            if (rate := _rate(wire.link)) is not None and wire.bottleneck is not False
         ]
         if limiting and not any(wire.name in named for wire in flow.forward):
             chosen.add(max(limiting)[3])
     return chosen
+
+
+def _rate(link: Link) -> int | None:
+    """Return what limits a link in the long run: its rate, or its shaper's where that is lower."""
+    rates = [rate for rate in (link.rate, link.shaper.rate if link.shaper else None) if rate is not None]
+    return min(rates, default=None)
 
 
 def _transmission_ns(link: Link, packet: int) -> int:
@@ -570,6 +618,8 @@ def _in_unit(value: object, param: Param) -> object:
         value = param.default
     if param.unit == "bool" and value is not None:
         return bool(value)
+    if param.unit == "choice" and isinstance(value, int):
+        return param.choices[value]
     if isinstance(value, Fraction):
         return int(value * 10**9)
     return value

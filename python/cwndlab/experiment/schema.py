@@ -603,7 +603,7 @@ class Cake(Section):
     kind: Literal["cake"]
     bandwidth: Rate | None = _about("rate of its shaper")
     rtt: Time | None = _about("round-trip time its AQM expects")
-    isolation: (
+    flow_mode: (
         Annotated[
             str,
             *_word(
@@ -654,13 +654,9 @@ def _kind_alone(value: Any) -> Any:
     return value
 
 
-Queue = Annotated[
-    Annotated[
-        Pfifo | Bfifo | Red | Codel | FqCodel | Pie | FqPie | Cake | DualPi2,
-        Field(discriminator="kind"),
-    ],
-    BeforeValidator(_kind_alone),
-]
+AnyQueue = Pfifo | Bfifo | Red | Codel | FqCodel | Pie | FqPie | Cake | DualPi2
+"""A queue discipline of any kind."""
+Queue = Annotated[Annotated[AnyQueue, Field(discriminator="kind")], BeforeValidator(_kind_alone)]
 
 
 # The path -----------------------------------------------------------------------------------------------

@@ -53,12 +53,14 @@ SIM = Support(
         ),
         "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic count"),
         "nic": _keys("rate tx_queue tso"),
-        "link": _keys("rate delay queue loss duplicate corrupt mtu overhead schedule reverse"),
+        "link": _keys("rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"),
         "cable": _keys(
-            "name from to one_way bottleneck rate delay queue loss duplicate corrupt mtu overhead schedule"
-            " reverse"
+            "name from to one_way bottleneck"
+            " rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"
         ),
-        "change": _keys("rate delay loss down"),
+        "change": _keys("rate delay loss queue down"),
+        "jitter": _keys("kind sd reorder"),
+        "shaper": _keys("kind rate burst"),
     },
     only_off={"nic": _keys("gro lro")},
 )
