@@ -19,6 +19,8 @@ const TIMESTAMP_BYTES: u64 = 12;
 pub(super) struct Era {
     /// The control block's MSS is less options (9.x).
     pub maxseg_without_options: bool,
+    /// A full segment is one of the MSS with its options, to silly-window avoidance and where buffers are rounded (11).
+    pub full_segment_with_options: bool,
     /// Byte counting in congestion avoidance is capped at L segments an ACK.
     pub abc_capped_in_avoidance: bool,
     /// Duplicate ACKs.
@@ -507,6 +509,7 @@ impl FreeBsd {
             cdg: v.cdg,
             initial_window: self.initial_window(),
             maxseg_without_options: era.maxseg_without_options,
+            silly_window_counts_options: era.full_segment_with_options,
             abc_capped_in_avoidance: era.abc_capped_in_avoidance,
             rfc3042: v.rfc3042 != 0,
             duplicates: era.duplicates,
@@ -550,6 +553,7 @@ impl FreeBsd {
             recvbuf_max: v.recvbuf_max as u64,
             maxsockbuf: v.maxsockbuf as u64,
             maxsockbuf_fixed: self.maxsockbuf_fixed,
+            rounds_to_mss_with_options: era.full_segment_with_options,
             maxseg_without_options: era.maxseg_without_options,
             rfc1323: self.facts.timestamps,
             option_bytes: TIMESTAMP_BYTES,

@@ -8,6 +8,7 @@ pub(super) fn profile() -> FreeBsd {
         facts: Facts { ecn: EcnMode::Accept, ..freebsd::facts("freebsd-11", false) },
         era: Era {
             maxseg_without_options: false,
+            full_segment_with_options: true,
             restart_at_initial_window: false,
             reassembly_limited: false,
             ..freebsd_9_2::ERA

@@ -8,6 +8,7 @@ use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 
 pub(super) const ERA: Era = Era {
     maxseg_without_options: false,
+    full_segment_with_options: false,
     abc_capped_in_avoidance: false,
     duplicates: DuplicateRule::NewSack,
     recovery: Recovery::Prr13,

@@ -48,8 +48,10 @@ pub struct Tuning {
     pub maxsockbuf: u64,
     /// `maxsockbuf` was set, so it does not give way to what the application asks for.
     pub maxsockbuf_fixed: bool,
-    /// Buffers are rounded up to this MSS less options when the handshake ends (9.x), else to the MSS.
+    /// The control block's MSS is less options (9.x).
     pub maxseg_without_options: bool,
+    /// When the handshake ends the buffer is rounded up to the MSS as it is (11), else less options.
+    pub rounds_to_mss_with_options: bool,
     /// Window scaling and timestamps (net.inet.tcp.rfc1323).
     pub rfc1323: bool,
     /// A segment's payload as the receiver rounds it (t_maxseg): option bytes are added back here.
@@ -164,10 +166,13 @@ impl Receiver for FreeBsdReceiver {
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
         let options = if r.timestamps && !self.t.maxseg_without_options { self.t.option_bytes } else { 0 };
         self.maxseg = u64::from(r.payload) + options;
-        r.rcvbuf = r.rcvbuf.next_multiple_of(self.maxseg);
+        let unit = if self.t.rounds_to_mss_with_options { self.maxseg } else { u64::from(r.payload) };
+        r.rcvbuf = r.rcvbuf.next_multiple_of(unit);
         if r.timestamps && r.tsecr != 0 {
             self.srtt_ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr) + 1;
         }
+        // The window of the SYN-ACK was unscaled: the passive side tells at once what it really has.
+        r.ack_now |= self.update_due(r);
     }
 
     fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {

@@ -117,11 +117,12 @@ pub struct Ack<'a> {
 }
 
 /// One transmission the sender wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transmit {
     /// First sequence number.
     pub seq: u64,
-    /// Payload bytes; more than a segment's payload only with segmentation offload. May be 0 for a bare FIN.
+    /// Payload bytes; more than a segment's payload only with segmentation offload. May be 0 for a bare FIN, or a bare ACK that the
+    /// sender wants to leave.
     pub len: u32,
     /// A FIN ends it.
     pub fin: bool,

@@ -29,6 +29,8 @@ pub struct FreeBsdSender {
     v: CcVar,
     rtt: Rtt,
     board: Scoreboard,
+    /// Length from which a segment is full for silly-window avoidance.
+    full_segment: u64,
     /// Duplicate ACKs in a row.
     dupacks: u32,
     /// Segments limited transmit has sent since the first of them.
@@ -53,6 +55,8 @@ pub struct FreeBsdSender {
     queue: VecDeque<Transmit>,
     /// Output is due.
     due: bool,
+    /// The next output sends something whatever its length, if need be a bare ACK (TF_ACKNOW).
+    forced: bool,
     /// What output saw of the application's data when it last had nothing to send: (end, FIN asked for).
     seen: (u64, bool),
     limit: Limit,
@@ -106,6 +110,7 @@ impl FreeBsdSender {
             v: CcVar::new(tuning.cc),
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
             board: Scoreboard::new(tuning.sack_maxholes),
+            full_segment: 0,
             dupacks: 0,
             limited: 0,
             new_data_from: 0,
@@ -119,6 +124,7 @@ impl FreeBsdSender {
             cwr: false,
             queue: VecDeque::new(),
             due: false,
+            forced: false,
             seen: (0, false),
             limit: Limit::App,
             last: None,
@@ -334,6 +340,7 @@ impl FreeBsdSender {
             self.v.cwnd = unit;
         }
         self.cwr = s.ecn;
+        self.forced = true;
         self.cc.cong_signal(&mut self.v, Signal::Timeout);
         self.due = true;
     }
@@ -362,6 +369,9 @@ impl Sender for FreeBsdSender {
         }
         self.v.mss = u64::from(s.payload);
         self.v.maxseg = u64::from(if self.t.maxseg_without_options { s.payload } else { s.mss });
+        self.full_segment =
+            if self.t.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
+        s.sndbuf = s.sndbuf.next_multiple_of(self.full_segment);
         self.v.snd_scale = s.wscale;
         self.v.srtt = self.rtt.srtt as u32;
         self.v.rtt_updates = self.rtt.updates;

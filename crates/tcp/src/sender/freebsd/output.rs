@@ -32,6 +32,7 @@ impl FreeBsdSender {
         if probing {
             window = 1;
         }
+        let forced = std::mem::take(&mut self.forced);
         if let Some((seq, len)) = self.hole_to_send(s, window) {
             return Some(self.send_hole(s, seq, len, cx));
         }
@@ -49,7 +50,10 @@ impl FreeBsdSender {
         }
         let len = room.max(0) as u64;
         self.autosize(s, window, buffered);
-        if !probing && !self.worth_sending(s, len, offset + len >= buffered && idle) {
+        if forced && len == 0 && !(s.fin && s.nxt == s.end) {
+            return Some(Transmit { seq: s.max, len: 0, ..Transmit::default() });
+        }
+        if !(probing || forced) && !self.worth_sending(s, len, offset + len >= buffered && idle) {
             self.mind_timers(s, buffered, cx);
             return None;
         }
@@ -103,7 +107,7 @@ impl FreeBsdSender {
             // A FIN leaves by itself when all data has.
             return s.fin && s.nxt == s.end && (s.max <= s.end || s.nxt == s.una);
         }
-        len >= self.v.maxseg
+        len >= self.full_segment
             || (last_and_idle && !s.app_blocked)
             || (s.max_wnd > 0 && len >= s.max_wnd / 2)
             || s.nxt < s.max

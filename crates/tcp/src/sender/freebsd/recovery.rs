@@ -154,14 +154,16 @@ impl FreeBsdSender {
         }
         self.rexmt = None;
         self.timed = None;
+        self.forced = true;
         if !s.sack {
             self.newreno_partial_ack(s, ack, cx);
         } else if self.by_prr(true) && has_sack {
             self.prr_ack(s, true);
         } else {
-            let segments = if self.v.bytes_this_ack >= 2 * self.v.mss { 2 } else { 1 };
+            let unit = self.full_segment;
+            let segments = if self.v.bytes_this_ack >= 2 * unit { 2 } else { 1 };
             let sent = self.board.rexmit + s.nxt.saturating_sub(self.new_data_from);
-            self.v.cwnd = (sent + segments * self.v.mss).min(self.v.ssthresh);
+            self.v.cwnd = (sent + segments * unit).min(self.v.ssthresh);
             if self.t.recovery == Recovery::Prr15 {
                 self.rescue(s, ack);
             }

@@ -38,6 +38,9 @@ pub struct Tuning {
     pub initial_window: InitialWindow,
     /// The control block holds the MSS less options (9.x); later it holds the MSS itself.
     pub maxseg_without_options: bool,
+    /// A segment is full for silly-window avoidance only with the MSS's own length, which options leave no room for:
+    /// up to a segment of window stays unused (11).
+    pub silly_window_counts_options: bool,
     /// Bytes counted per ACK in congestion avoidance are capped at L segments (9.0 to 11).
     pub abc_capped_in_avoidance: bool,
     /// Limited transmit (net.inet.tcp.rfc3042).

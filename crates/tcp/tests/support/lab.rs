@@ -1,0 +1,327 @@
+//! Two endpoints over the recordings' path: a 1 Gb/s interface, a drop-tail bottleneck and a fixed delay each way.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use tcp::endpoint::Config;
+use tcp::event::EventKind;
+use tcp::profile::{EcnMode, Profile, SocketOptions};
+use tcp::{Answer, Endpoint, HostClock, Listener, Nanos, TcpInfo};
+use wire::{Ecn, Segment};
+
+/// Bytes of Ethernet header that rates count.
+const ETHERNET: u64 = 14;
+
+/// The path and the hosts' settings.
+pub struct Setup<'a> {
+    /// The sender's stack.
+    pub sender: &'a dyn Profile,
+    /// The receiver's stack.
+    pub receiver: &'a dyn Profile,
+    /// Congestion control.
+    pub cc: &'a str,
+    /// Bottleneck rate in bits per second.
+    pub rate: u64,
+    /// Delay there and back.
+    pub rtt: Nanos,
+    /// Packets the bottleneck's queue holds besides the one in service.
+    pub buffer: usize,
+    /// Queue length in packets at which ECN-capable packets are marked.
+    pub mark_at: Option<usize>,
+    /// Every n-th data packet is dropped at the receiver's input, the first being the first.
+    pub drop_every: Option<u64>,
+    /// Socket buffers in bytes.
+    pub buffers: u64,
+    /// How long after ESTABLISHED to run.
+    pub duration: Nanos,
+    /// ECN of both hosts.
+    pub ecn: EcnMode,
+    /// Local time of the sender's clock at true time 0.
+    pub phase: Nanos,
+    /// How much later the receiver's clock ticks.
+    pub lag: Nanos,
+}
+
+/// What the sender was doing when something of it changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Since ESTABLISHED.
+    pub t: Nanos,
+    /// The sender's figures.
+    pub info: TcpInfo,
+}
+
+/// What happened in a run.
+#[derive(Default)]
+pub struct Outcome {
+    /// The sender after every change of cwnd, ssthresh or phase.
+    pub moments: Vec<Moment>,
+    /// When bottleneck packets were dropped, and their stream offsets.
+    pub drops: Vec<(Nanos, u64)>,
+    /// Payload the receiver has read.
+    pub delivered: u64,
+    /// Reports of the sender.
+    pub events: Vec<(Nanos, EventKind, u64, i64)>,
+    /// Segments of the sender: when, and what.
+    pub sent: Vec<(Nanos, Segment)>,
+    /// Packets dropped at the receiver's input.
+    pub input_drops: u64,
+    /// Sender's figures at the end.
+    pub end: Option<TcpInfo>,
+}
+
+enum What {
+    /// The interface has sent a packet.
+    AtQueue(Segment),
+    /// The bottleneck has sent a packet.
+    Served,
+    ToReceiver(Segment),
+    ToSender(Segment),
+    SenderTimer,
+    ReceiverTimer,
+}
+
+struct Event {
+    at: Nanos,
+    order: u64,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Event) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+struct Lab<'a> {
+    setup: &'a Setup<'a>,
+    now: Nanos,
+    agenda: BinaryHeap<Reverse<Event>>,
+    order: u64,
+    a: Endpoint,
+    b: Option<Endpoint>,
+    nic_free: Nanos,
+    queue: VecDeque<Segment>,
+    serving: bool,
+    reverse_free: Nanos,
+    established: Option<Nanos>,
+    counted: u64,
+    timers: [Nanos; 2],
+    out: Outcome,
+}
+
+/// Runs one bulk flow.
+pub fn run(setup: &Setup<'_>) -> Outcome {
+    let clock = HostClock::new(setup.sender.facts().hz, setup.phase, 0);
+    let config = config(setup, clock, 1000);
+    let a = Endpoint::connect(setup.sender, &config, 0);
+    let mut lab = Lab {
+        setup,
+        now: 0,
+        agenda: BinaryHeap::new(),
+        order: 0,
+        a,
+        b: None,
+        nic_free: 0,
+        queue: VecDeque::new(),
+        serving: false,
+        reverse_free: 0,
+        established: None,
+        counted: 0,
+        timers: [Nanos::MAX; 2],
+        out: Outcome::default(),
+    };
+    lab.flush_sender();
+    lab.go();
+    let now = lab.now;
+    lab.out.end = Some(lab.a.info(now));
+    lab.out
+}
+
+fn config<'a>(setup: &Setup<'a>, clock: HostClock, iss: u32) -> Config<'a> {
+    let buffers = Some(setup.buffers);
+    Config {
+        clock,
+        mss: 1460,
+        ecn: setup.ecn,
+        tso: false,
+        socket: SocketOptions { sndbuf: buffers, rcvbuf: buffers },
+        cc: setup.cc,
+        iss,
+        timestamp_offset: 0,
+        random: 1,
+    }
+}
+
+/// Time on the wire at `rate`.
+fn wire_time(segment: &Segment, rate: u64) -> Nanos {
+    (u64::from(segment.ip_bytes()) + ETHERNET) * 8 * 1_000_000_000 / rate
+}
+
+impl Lab<'_> {
+    fn go(&mut self) {
+        while let Some(Reverse(event)) = self.agenda.pop() {
+            if self.established.is_some_and(|t| event.at > t + self.setup.duration) {
+                break;
+            }
+            self.now = event.at;
+            match event.what {
+                What::AtQueue(segment) => self.enqueue(segment),
+                What::Served => self.served(),
+                What::ToReceiver(segment) => self.receive(segment),
+                What::ToSender(segment) => self.acknowledge(segment),
+                What::SenderTimer => {
+                    self.timers[0] = Nanos::MAX;
+                    self.a.on_timer(self.now);
+                    self.flush_sender();
+                }
+                What::ReceiverTimer => {
+                    self.timers[1] = Nanos::MAX;
+                    if let Some(b) = &mut self.b {
+                        b.on_timer(self.now);
+                    }
+                    self.flush_receiver();
+                }
+            }
+        }
+    }
+
+    fn at(&mut self, at: Nanos, what: What) {
+        self.order += 1;
+        self.agenda.push(Reverse(Event { at, order: self.order, what }));
+    }
+
+    fn enqueue(&mut self, mut segment: Segment) {
+        if self.queue.len() >= self.setup.buffer {
+            let t = self.now - self.established.unwrap_or(self.now);
+            self.out.drops.push((t, segment.offset));
+            return;
+        }
+        let length = self.queue.len() + usize::from(self.serving);
+        if self.setup.mark_at.is_some_and(|limit| length >= limit) && segment.ecn != Ecn::NotEct {
+            segment.ecn = Ecn::Ce;
+        }
+        self.queue.push_back(segment);
+        if !self.serving {
+            self.serve();
+        }
+    }
+
+    fn serve(&mut self) {
+        let Some(segment) = self.queue.pop_front() else { return };
+        self.serving = true;
+        let done = self.now + wire_time(&segment, self.setup.rate);
+        self.at(done, What::Served);
+        self.at(done + self.setup.rtt / 2, What::ToReceiver(segment));
+    }
+
+    fn served(&mut self) {
+        self.serving = false;
+        self.serve();
+    }
+
+    fn receive(&mut self, segment: Segment) {
+        if let Some(every) = self.setup.drop_every
+            && segment.ip_bytes() > 80
+        {
+            self.counted += 1;
+            if self.counted % every == 1 {
+                self.out.input_drops += 1;
+                return;
+            }
+        }
+        if let Some(b) = &mut self.b {
+            b.on_segment(self.now, &segment);
+        } else {
+            let clock = HostClock::new(self.setup.receiver.facts().hz, self.setup.phase + 1_000_000 - self.setup.lag, 0);
+            let config = config(self.setup, clock, 77);
+            let listener = Listener::new(self.setup.receiver);
+            if let Answer::Connection(b) = listener.on_segment(self.now, &segment, &config) {
+                self.b = Some(*b);
+            }
+        }
+        self.flush_receiver();
+        if let Some(b) = &mut self.b
+            && b.readable() > 0
+        {
+            self.out.delivered += b.read(self.now, u64::MAX);
+            self.flush_receiver();
+        }
+    }
+
+    fn flush_receiver(&mut self) {
+        loop {
+            let now = self.now;
+            let Some(b) = &mut self.b else { return };
+            let Some(segment) = b.poll_transmit(now) else { break };
+            self.reverse_free = self.reverse_free.max(now) + wire_time(&segment, self.setup.rate);
+            let at = self.reverse_free + self.setup.rtt / 2;
+            self.at(at, What::ToSender(segment));
+        }
+        let next = self.b.as_ref().and_then(Endpoint::next_timer);
+        if let Some(at) = next
+            && at < self.timers[1]
+        {
+            self.timers[1] = at;
+            self.at(at, What::ReceiverTimer);
+        }
+    }
+
+    fn acknowledge(&mut self, segment: Segment) {
+        self.a.on_segment(self.now, &segment);
+        if self.established.is_none() && self.a.state() == tcp::State::Established {
+            self.established = Some(self.now);
+        }
+        self.flush_sender();
+    }
+
+    fn flush_sender(&mut self) {
+        self.transmit();
+        if self.a.state() == tcp::State::Established && self.a.write(u64::MAX) > 0 {
+            self.transmit();
+        }
+        let now = self.now;
+        let t = now - self.established.unwrap_or(now);
+        for event in self.a.events().drain() {
+            self.out.events.push((t, event.kind, event.seq, event.value));
+        }
+        if self.established.is_some() {
+            let info = self.a.info(now);
+            let changed = self.out.moments.last().is_none_or(|last| {
+                let (x, y) = (&last.info.sender, &info.sender);
+                (x.cwnd, x.ssthresh, x.phase) != (y.cwnd, y.ssthresh, y.phase)
+            });
+            if changed {
+                self.out.moments.push(Moment { t, info });
+            }
+        }
+        if let Some(at) = self.a.next_timer()
+            && at < self.timers[0]
+        {
+            self.timers[0] = at;
+            self.at(at, What::SenderTimer);
+        }
+    }
+
+    fn transmit(&mut self) {
+        while let Some(segment) = self.a.poll_transmit(self.now) {
+            if let Some(established) = self.established {
+                self.out.sent.push((self.now - established, segment));
+            }
+            self.nic_free = self.nic_free.max(self.now) + wire_time(&segment, 1_000_000_000);
+            let at = self.nic_free;
+            self.at(at, What::AtQueue(segment));
+        }
+    }
+}
