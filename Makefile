@@ -22,9 +22,6 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '
 
 # Debian packages that tests call, as tool:package. Everything else needs none of them.
 TEST_TOOLS := tshark:tshark tcptrace:tcptrace ip:iproute2
-# What the comparison with ns-3 needs.
-NS3_HEADER := /usr/include/ns3*/ns3/core-module.h
-
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
@@ -96,9 +93,9 @@ docs-check: toolchain $(STAMPS)/venv ## links between the documents, and rustdoc
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
 
 bench: setup ## the engine's benchmarks, and the comparison with ns-3 (Debian: libns3-dev)
-	@ls $(NS3_HEADER) >/dev/null 2>&1 || { \
-	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y libns3-dev g++; \
-	    else echo 'ns-3 is not installed (Debian: apt install libns3-dev g++)' >&2; exit 1; fi; }
+	@pkg-config --exists ns3-core || { \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y libns3-dev g++ pkg-config; \
+	    else echo 'ns-3 is not installed (Debian: apt install libns3-dev g++ pkg-config)' >&2; exit 1; fi; }
 	cargo bench --locked -p sim
 	$(BIN)/python benches/compare.py
 

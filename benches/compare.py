@@ -1,0 +1,219 @@
+"""Runs the same bulk transfers on ns-3 and on cwndlab in turn; prints packets per CPU second and the ratio.
+
+A packet is 1448 bytes of payload that reached the receiving application, counted at the end on both sides;
+CPU time is that of the simulation alone, without setting up. `make bench` calls this; `--help` lists the
+options.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cwndlab import _native
+from cwndlab.experiment import load
+
+HERE = Path(__file__).resolve().parent
+PAYLOAD_BYTES = 1448
+NS3_LIBRARIES = ("applications", "internet", "point-to-point", "traffic-control", "network", "stats", "core")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One dumbbell: `flows` CUBIC flows from one host to another for `seconds`."""
+
+    name: str
+    rate_mbit: int
+    access_mbit: int
+    delay_ms: float
+    """One way."""
+    queue_packets: int
+    flows: int
+    seconds: int
+    start_spread_s: float = 0.0
+    """Flows start evenly over so many seconds."""
+    buffer_bytes: int = 64 << 20
+    """Send and receive buffer of each flow: more than the window ever needs."""
+
+
+SCENARIOS = (
+    Scenario("1 Gbps x 41 ms", 1000, 10_000, 20.5, 83, 1, 20),
+    Scenario("10 Mbps x 40 ms", 10, 1000, 20, 83, 1, 300),
+    Scenario("10 Gbps x 20 ms", 10_000, 40_000, 10, 1000, 1, 4, buffer_bytes=128 << 20),
+    Scenario("1 Gbps x 41 ms, 100 flows", 1000, 10_000, 20.5, 1000, 100, 10, start_spread_s=1),
+    Scenario(
+        "1 Gbps x 41 ms, 10,000 flows",
+        1000,
+        10_000,
+        20.5,
+        3500,
+        10_000,
+        10,
+        start_spread_s=1,
+        buffer_bytes=1 << 20,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one simulator did with a scenario."""
+
+    cpu_s: float
+    goodput_bytes: int
+
+    @property
+    def packets(self) -> int:
+        """Data packets that were delivered."""
+        return self.goodput_bytes // PAYLOAD_BYTES
+
+    @property
+    def packets_per_s(self) -> float:
+        """Data packets per second of CPU time."""
+        return self.packets / self.cpu_s
+
+
+def main() -> int:
+    """Parse the command line, run, print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="scenarios whose name contains this")
+    parser.add_argument("--stack", default="freebsd-13", help="cwndlab's stack on both hosts (%(default)s)")
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="runs of cwndlab, the fastest counts (%(default)s)"
+    )
+    parser.add_argument("--no-ns3", action="store_true", help="only cwndlab")
+    options = parser.parse_args()
+
+    ns3 = None if options.no_ns3 else build_ns3()
+    peer = ns3_version() if ns3 else "without ns-3"
+    print(f"{cpu_name()}; engine {_native.version()}; {options.stack}; {peer}\n")
+    heads = (
+        "scenario",
+        "simulated",
+        "ns-3: packets",
+        "per CPU s",
+        "cwndlab: packets",
+        "per CPU s",
+        "CPU s",
+        "ratio",
+    )
+    print(f"| {' | '.join(heads)} |")
+    print(f"| --- |{' ---: |' * (len(heads) - 1)}")
+    for scenario in SCENARIOS:
+        if options.only not in scenario.name:
+            continue
+        theirs = run_ns3(ns3, scenario) if ns3 else None
+        runs = [run_cwndlab(scenario, options.stack) for _ in range(options.repeat)]
+        ours = min(runs, key=lambda run: run.cpu_s)
+        print(row(scenario, theirs, ours), flush=True)
+    return 0
+
+
+def row(scenario: Scenario, theirs: Measured | None, ours: Measured) -> str:
+    """One line of the table."""
+    ns3 = (f"{theirs.packets:,}", f"{theirs.packets_per_s:,.0f}") if theirs else ("", "")
+    ratio = f"{ours.packets_per_s / theirs.packets_per_s:,.0f}" if theirs else ""
+    cells = [scenario.name, f"{scenario.seconds} s", *ns3]
+    cells += [f"{ours.packets:,}", f"{ours.packets_per_s:,.0f}", f"{ours.cpu_s:.2f}", ratio]
+    return f"| {' | '.join(cells)} |"
+
+
+def run_cwndlab(scenario: Scenario, stack: str) -> Measured:
+    """The scenario in this process, recorded at 10 ms like any experiment; rows are taken and dropped."""
+    text = f"""\
+experiment: compare
+duration: {scenario.seconds}s
+hosts:
+  a: {{stack: {stack}, cc: cubic, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
+  b: {{stack: {stack}, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    access: {{rate: {scenario.access_mbit}mbit}}
+    bottleneck:
+      rate: {scenario.rate_mbit}mbit
+      delay: {scenario.delay_ms}ms
+      queue: {{kind: pfifo, limit: {scenario.queue_packets}p}}
+flows:
+  - {{name: f, from: a, to: b, app: bulk, count: {scenario.flows}}}
+record: {{tcp: 10ms, queue: 10ms}}
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "compare.yaml")
+        file.write_text(text, encoding="utf-8")
+        resolved = dict(load(file).plan().runs[0].scenario)
+    spread_ns = round(scenario.start_spread_s * 1e9)
+    resolved["start_jitter_ns"] = 0
+    for index, flow in enumerate(resolved["flows"]):
+        flow["start_ns"] = spread_ns * index // scenario.flows
+    simulation = _native.Simulation(json.dumps(resolved), 0)
+    before = time.process_time()
+    over = False
+    while not over:
+        over = simulation.advance(1 << 18)
+        simulation.take()
+    cpu_s = time.process_time() - before
+    summary = json.loads(simulation.summary())
+    return Measured(cpu_s, sum(flow["goodput_bytes"] for flow in summary["flows"]))
+
+
+def run_ns3(program: Path, scenario: Scenario) -> Measured:
+    """The scenario in ns-3."""
+    arguments = {
+        "rate": f"{scenario.rate_mbit}Mbps",
+        "access": f"{scenario.access_mbit}Mbps",
+        "delay": f"{scenario.delay_ms}ms",
+        "queue": scenario.queue_packets,
+        "flows": scenario.flows,
+        "buffer": scenario.buffer_bytes,
+        "seconds": scenario.seconds,
+        "start-spread": scenario.start_spread_s,
+    }
+    command = [str(program), *(f"--{name}={value}" for name, value in arguments.items())]
+    output = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return Measured(output["cpu_s"], output["goodput_bytes"])
+
+
+def build_ns3() -> Path:
+    """Compile bulk.cc, optimised, against the system's ns-3."""
+    source = HERE / "ns3" / "bulk.cc"
+    program = HERE.parent / "target" / "ns3-bulk"
+    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+        return program
+    libraries = [f"-lns3-{name}" for name in NS3_LIBRARIES]
+    program.parent.mkdir(exist_ok=True)
+    # Debian's package is a release build (no logging, no assertions); so is the program.
+    command = ["c++", "-std=c++17", "-O3", "-DNDEBUG", str(source), "-o", str(program), *libraries]
+    print(shlex.join(command), file=sys.stderr)
+    subprocess.run(command, check=True)
+    return program
+
+
+def ns3_version() -> str:
+    """Such as `ns-3 3.37`."""
+    version = subprocess.run(
+        ["pkg-config", "--modversion", "ns3-core"], check=True, capture_output=True, text=True
+    ).stdout
+    return f"ns-3 {version.strip()}"
+
+
+def cpu_name() -> str:
+    """The machine's processor and how many it has."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = (line for line in info.read_text().splitlines() if line.startswith("model name"))
+        name = next(models, f": {name}").split(":", 1)[1].strip()
+    return f"{os.cpu_count()} x {name}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
