@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,8 +203,22 @@ def test_prints_dark_pages_as_light_ones_and_whole_tables(page: Browser, tmp_pat
         == "#ffffff"
     )
     assert page.evaluate("getComputedStyle(document.querySelector('.scroll')).maxHeight") == "none"
+    overlays = "Array.from(document.querySelectorAll('.overlay'), e => getComputedStyle(e).display)"
+    assert set(page.evaluate(overlays)) == {"none"}
+    page.media(kind="", scheme="dark")
     page.printed(tmp_path / "report.pdf")
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    drawing = b"".join(
+        zlib.decompress(stream)
+        for stream in re.findall(
+            rb"/FlateDecode[^>]*>> stream\n(.*?)\nendstream",
+            (tmp_path / "report.pdf").read_bytes(),
+            re.DOTALL,
+        )
+    )
+    # The plots are paths on paper: thousands of line segments, in the light scheme's first colour.
+    assert drawing.count(b" l\n") > 3000
+    assert b"0 .44705883 .69803923 RG" in drawing
+    assert page.evaluate("document.documentElement.className") == ""
     assert page.complaints() == []
 
 
@@ -212,7 +228,7 @@ def test_headings_tables_and_pictures_have_names(page: Browser):
     assert page.evaluate("document.querySelectorAll('table').length") == page.evaluate(
         "document.querySelectorAll('table > caption').length"
     )
-    unnamed = "Array.from(document.querySelectorAll('[role=img]')).filter(e => !e.getAttribute('aria-label')).length"
+    unnamed = "document.querySelectorAll('[role=img]:not([aria-label])').length"
     assert page.evaluate(unnamed) == 0
     assert (
         page.evaluate(
@@ -266,7 +282,7 @@ def test_the_largest_report_stays_small_and_opens_fast(browser: Browser, tmp_pat
 
 
 def noisy_sweep(count: int) -> MemoryResults:
-    """Runs of 90 s recorded every 10 ms with noise in every column, which packs worse than what a model gives."""
+    """Runs of 90 s recorded every 10 ms, with noise in every column, which packs badly."""
     random = np.random.default_rng(5)
     results = sweep(
         ccs=("newreno", "cubic"), delays=tuple(f"{ms}ms" for ms in range(21)), repeats=count // 42

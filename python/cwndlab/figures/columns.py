@@ -41,9 +41,9 @@ class Column:
 _WORDS = {
     "goodput_mbps": Column("goodput", "Mbit/s"),
     "throughput_mbps": Column("throughput", "Mbit/s"),
-    "utilisation": Column("utilisation of the bottleneck", ""),
-    "retransmit_rate": Column("segments retransmitted", ""),
-    "drop_rate": Column("packets dropped", ""),
+    "utilisation": Column("utilisation of the bottleneck", "%", 100),
+    "retransmit_rate": Column("segments retransmitted", "%", 100),
+    "drop_rate": Column("packets dropped", "%", 100),
     "ce_marks": Column("CE marks", "packets"),
     "rtos": Column("retransmission timeouts", ""),
     "fast_recoveries": Column("fast recoveries", ""),

@@ -22,7 +22,7 @@ def draw(request: Request) -> Figure:
     queue, and not the window, limits the rate. Colour is time. Raises InputError for several runs or more
     than two flows.
     """
-    runs, _ = request.runs()
+    runs, note = request.runs()
     if len(runs) != 1:
         raise InputError(f"runs: a phase plot shows one run, not {len(runs)}; name it")
     run = runs[0]
@@ -52,7 +52,7 @@ def draw(request: Request) -> Figure:
     axis.plot(x, y, color="#b0b0b0", linewidth=0.5, zorder=1.5)
     points = axis.scatter(x[::step], y[::step], c=t_s[::step], s=4, cmap="cividis", zorder=2, rasterized=True)
     figure.colorbar(points, ax=axis, label="time [s]")
-    paint.finish(figure, [axis], request.options, title)
+    paint.finish(figure, [axis], request.options, title, note)
     return figure
 
 

@@ -33,7 +33,8 @@ def draw(request: Request) -> Figure:
     the run's events, a drop at the sequence number that was lost. Raises InputError for more than six
     panels.
     """
-    panels = [(run, flow) for run in request.runs()[0] for flow in run.flows]
+    runs, note = request.runs()
+    panels = [(run, flow) for run in runs for flow in run.flows]
     if len(panels) > 6:
         raise InputError(f"runs: a sequence plot shows up to 6 flows, not {len(panels)}; name runs or flows")
     figure, axes = paint.canvas(request.options, len(panels))
@@ -45,7 +46,7 @@ def draw(request: Request) -> Figure:
             axis.set_title(", ".join(part for part in (run.label, flow) if part), loc="left")
     axes[-1].set_xlabel("time [s]")
     paint.legend(figure, list(seen.values()), list(seen), request.options)
-    paint.finish(figure, axes, request.options, "time-sequence")
+    paint.finish(figure, axes, request.options, "time-sequence", note)
     return figure
 
 

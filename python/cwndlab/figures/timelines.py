@@ -94,8 +94,7 @@ def draw(
         shown.append((Line2D([], [], color="#595959", linestyle=(0, (1, 1.6)), linewidth=1), companion))
     paint.legend(figure, [handle for handle, _ in shown], [text for _, text in shown], options)
     note = request.runs()[1]
-    single = lines[0].run.label if len({line.run.run_id for line in lines}) == 1 else ""
-    paint.finish(figure, axes, options, f"{title}: {single}" if single else title, note)
+    paint.finish(figure, axes, options, title, note)
     return figure
 
 

@@ -538,7 +538,7 @@ _SCALES: Mapping[str, Sequence[tuple[int, str]]] = {
 
 def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
     size, unit = next(((size, unit) for size, unit in units if abs(value) >= size), units[-1])
-    return f"{value / size:.10g} {unit}"
+    return f"{value / size:.10g}\u00a0{unit}"
 
 
 def _provenance(facts: _Facts) -> Markup:

@@ -98,10 +98,16 @@
       if (from < to) span(from, to);
     }));
     const redraw = () => panels.forEach((each) => each.draw());
-    new ResizeObserver(redraw).observe(document.body);
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-    window.addEventListener("beforeprint", redraw);
-    window.addEventListener("afterprint", redraw);
+    // Paper gets the light colours.
+    const print = (on) => () => {
+      document.documentElement.classList.toggle("printing", on);
+      redraw();
+    };
+    const unlessPrinting = () => document.documentElement.classList.contains("printing") || redraw();
+    new ResizeObserver(unlessPrinting).observe(document.body);
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", unlessPrinting);
+    window.addEventListener("beforeprint", print(true));
+    window.addEventListener("afterprint", print(false));
     Promise.all(data.start.map((id) => show(id)));
 
     function number(id) {
