@@ -96,6 +96,7 @@ bench: setup ## the engine's benchmarks, and the comparison with ns-3 (Debian: l
 	@pkg-config --exists ns3-core || { \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y libns3-dev g++ pkg-config; \
 	    else echo 'ns-3 is not installed (Debian: apt install libns3-dev g++ pkg-config)' >&2; exit 1; fi; }
+	$(BIN)/python benches/scenarios.py target/bench
 	cargo bench --locked -p sim
 	$(BIN)/python benches/compare.py
 

@@ -12,54 +12,17 @@ import platform
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenarios import SCENARIOS, Scenario, resolve
+
 from cwndlab import _native
-from cwndlab.experiment import load
 
 HERE = Path(__file__).resolve().parent
 PAYLOAD_BYTES = 1448
 NS3_LIBRARIES = ("applications", "internet", "point-to-point", "traffic-control", "network", "stats", "core")
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One dumbbell: `flows` CUBIC flows from one host to another for `seconds`."""
-
-    name: str
-    rate_mbit: int
-    access_mbit: int
-    delay_ms: float
-    """One way."""
-    queue_packets: int
-    flows: int
-    seconds: int
-    start_spread_s: float = 0.0
-    """Flows start evenly over so many seconds."""
-    buffer_bytes: int = 64 << 20
-    """Send and receive buffer of each flow: more than the window ever needs."""
-
-
-SCENARIOS = (
-    Scenario("1 Gbps x 41 ms", 1000, 10_000, 20.5, 83, 1, 20),
-    Scenario("10 Mbps x 40 ms", 10, 1000, 20, 83, 1, 300),
-    Scenario("10 Gbps x 20 ms", 10_000, 40_000, 10, 1000, 1, 4, buffer_bytes=128 << 20),
-    Scenario("1 Gbps x 41 ms, 100 flows", 1000, 10_000, 20.5, 1000, 100, 10, start_spread_s=1),
-    Scenario(
-        "1 Gbps x 41 ms, 10,000 flows",
-        1000,
-        10_000,
-        20.5,
-        3500,
-        10_000,
-        10,
-        start_spread_s=1,
-        buffer_bytes=1 << 20,
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -127,33 +90,7 @@ def row(scenario: Scenario, theirs: Measured | None, ours: Measured) -> str:
 
 def run_cwndlab(scenario: Scenario, stack: str) -> Measured:
     """The scenario in this process, recorded at 10 ms like any experiment; rows are taken and dropped."""
-    text = f"""\
-experiment: compare
-duration: {scenario.seconds}s
-hosts:
-  a: {{stack: {stack}, cc: cubic, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
-  b: {{stack: {stack}, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {{rate: {scenario.access_mbit}mbit}}
-    bottleneck:
-      rate: {scenario.rate_mbit}mbit
-      delay: {scenario.delay_ms}ms
-      queue: {{kind: pfifo, limit: {scenario.queue_packets}p}}
-flows:
-  - {{name: f, from: a, to: b, app: bulk, count: {scenario.flows}}}
-record: {{tcp: 10ms, queue: 10ms}}
-"""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "compare.yaml")
-        file.write_text(text, encoding="utf-8")
-        resolved = dict(load(file).plan().runs[0].scenario)
-    spread_ns = round(scenario.start_spread_s * 1e9)
-    resolved["start_jitter_ns"] = 0
-    for index, flow in enumerate(resolved["flows"]):
-        flow["start_ns"] = spread_ns * index // scenario.flows
+    resolved = resolve(scenario, stack)
     simulation = _native.Simulation(json.dumps(resolved), 0)
     before = time.process_time()
     over = False

@@ -1,0 +1,100 @@
+"""The bulk transfers that speed is measured with; as a program, writes them for `cargo bench -p sim`.
+
+.venv/bin/python benches/scenarios.py target/bench
+"""
+
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cwndlab.experiment import load
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One dumbbell: `flows` CUBIC flows from one host to another for `seconds`."""
+
+    name: str
+    file: str
+    """Under this name for the engine's benchmark."""
+    rate_mbit: int
+    access_mbit: int
+    delay_ms: float
+    """One way."""
+    queue_packets: int
+    flows: int
+    seconds: int
+    start_spread_s: float = 0.0
+    """Flows start evenly over so many seconds."""
+    buffer_bytes: int = 64 << 20
+    """Send and receive buffer of each flow: more than the window ever needs."""
+    record: str = "10ms"
+    """Interval of the rows."""
+
+
+SCENARIOS = (
+    Scenario("1 Gbps x 41 ms", "1g-41ms", 1000, 10_000, 20.5, 83, 1, 20),
+    Scenario("10 Mbps x 40 ms", "10m-40ms", 10, 1000, 20, 83, 1, 300),
+    Scenario("10 Gbps x 20 ms", "10g-20ms", 10_000, 40_000, 10, 1000, 1, 4, buffer_bytes=128 << 20),
+    Scenario("1 Gbps x 41 ms, 100 flows", "100-flows", 1000, 10_000, 20.5, 1000, 100, 10, start_spread_s=1),
+    Scenario(
+        "1 Gbps x 41 ms, 10,000 flows",
+        "10000-flows",
+        1000,
+        10_000,
+        20.5,
+        3500,
+        10_000,
+        10,
+        start_spread_s=1,
+        buffer_bytes=1 << 20,
+        record="1s",
+    ),
+)
+
+
+def resolve(scenario: Scenario, stack: str) -> dict[str, Any]:
+    """The Scenario as the engine takes it; both hosts run `stack`."""
+    text = f"""\
+experiment: compare
+duration: {scenario.seconds}s
+hosts:
+  a: {{stack: {stack}, cc: cubic, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
+  b: {{stack: {stack}, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    access: {{rate: {scenario.access_mbit}mbit}}
+    bottleneck:
+      rate: {scenario.rate_mbit}mbit
+      delay: {scenario.delay_ms}ms
+      queue: {{kind: pfifo, limit: {scenario.queue_packets}p}}
+flows:
+  - {{name: f, from: a, to: b, app: bulk, count: {scenario.flows}}}
+record: {{tcp: {scenario.record}, queue: {scenario.record}}}
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "compare.yaml")
+        file.write_text(text, encoding="utf-8")
+        resolved = dict(load(file).plan().runs[0].scenario)
+    spread_ns = round(scenario.start_spread_s * 1e9)
+    resolved["start_jitter_ns"] = 0
+    for index, flow in enumerate(resolved["flows"]):
+        flow["start_ns"] = spread_ns * index // scenario.flows
+    return resolved
+
+
+def main(folder: Path, stack: str = "freebsd-13") -> None:
+    """Write every scenario as `folder/FILE.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for scenario in SCENARIOS:
+        text = json.dumps(resolve(scenario, stack))
+        Path(folder, f"{scenario.file}.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:3])
