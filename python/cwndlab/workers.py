@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -32,6 +33,10 @@ class Observer(Protocol):
 
     def advance(self, runs: int, work: int) -> None:
         """So many more runs and so much more work are done."""
+
+
+STOP_S = 10.0
+"""Seconds that workers have to drop their parts; they look every few tens of milliseconds."""
 
 
 class StoppedError(CwndlabError):
@@ -220,10 +225,19 @@ class _Workers:
         """Let every worker drop its part, and wait for them; those that do not listen are ended."""
         self._cancel.set()
         for worker in self._working:
-            worker.process.join(timeout=5)
-            if worker.process.is_alive():
-                worker.process.terminate()
-                worker.process.join()
+            with suppress(OSError):
+                worker.pipe.send(None)  # for one that has finished its part and asks for another
+        deadline = time.monotonic() + STOP_S
+        while self._working and (left := deadline - time.monotonic()) > 0:
+            for ready in wait([worker.pipe for worker in self._working], timeout=left):
+                worker = next(worker for worker in self._working if worker.pipe is ready)
+                try:
+                    worker.pipe.recv()  # what it still says must be taken: a full pipe would hold it up
+                except (EOFError, OSError):
+                    self._ended(worker, None)
+        for worker in self._working:
+            worker.process.kill()
+            worker.process.join()
         self._working.clear()
 
 
