@@ -1,6 +1,7 @@
 //! Recordings of real stacks for tests: where they lie and how they are read.
 
 pub mod lab;
+pub mod summary;
 
 use std::fs::File;
 use std::io::Read;

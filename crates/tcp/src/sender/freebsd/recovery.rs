@@ -146,9 +146,13 @@ impl FreeBsdSender {
         }
         if !self.v.fast_recovery {
             if self.t.ecn_recovery_by_prr && self.t.do_prr {
+                // Flight is judged as if nothing were SACKed.
+                let fack = std::mem::replace(&mut self.board.fack, ack.ack);
                 self.board.delivered = self.v.bytes_this_ack;
-                self.board.fack = ack.ack;
                 self.prr_ack(s, true);
+                if !self.board.is_empty() {
+                    self.board.fack = fack;
+                }
             }
             return;
         }

@@ -1,0 +1,36 @@
+//! The recordings' table of figures.
+
+use std::collections::HashMap;
+
+/// One recording's parameters and figures by the names of the table's columns; what follows the last named column is
+/// `extra`.
+pub struct Row(HashMap<String, String>);
+
+impl Row {
+    /// A column as text; empty where the table has nothing.
+    pub fn text(&self, key: &str) -> &str {
+        self.0.get(key).map_or("", String::as_str)
+    }
+
+    /// A column as a number; 0 where the table has nothing.
+    ///
+    /// # Panics
+    /// If it is no number.
+    pub fn number(&self, key: &str) -> f64 {
+        let text = self.text(key);
+        if text.is_empty() { 0.0 } else { text.parse().unwrap_or_else(|_| panic!("{key}: {text}")) }
+    }
+}
+
+/// All recordings of whole stacks.
+pub fn rows() -> Vec<Row> {
+    let path = super::groundtruth("freebsd/stack/summary.csv");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    lines
+        .map(|line| {
+            Row(names.iter().zip(line.split(',')).map(|(&k, v)| (k.to_owned(), v.to_owned())).collect())
+        })
+        .collect()
+}
