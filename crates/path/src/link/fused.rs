@@ -55,8 +55,10 @@ impl Fused {
         let len = bytes + self.overhead;
         let free_at = self.server.free_at();
         let start = if free_at <= at {
-            self.waiting.clear();
-            self.waiting_bytes = 0;
+            if self.waiting_bytes > 0 {
+                self.waiting.clear();
+                self.waiting_bytes = 0;
+            }
             at
         } else {
             while let Some(&(start, bytes)) = self.waiting.front()

@@ -1,6 +1,10 @@
-//! A packet, a log of what happened to packets, and drivers that feed a link as a simulator would.
+//! A packet, a log of what happened to packets, drivers that feed a link as a simulator would, and planted bugs.
+
+use std::fmt::Debug;
 
 use path::{Counters, DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, stream};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestError, TestRunner};
 
 /// A packet with everything a queue discipline may ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,5 +148,60 @@ fn catch_up(link: &mut Link<Pkt>, until: u64, log: &mut Log) {
         && at <= until
     {
         link.on_event(at, log);
+    }
+}
+
+/// Something wrong with a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bug {
+    None,
+    /// One packet vanishes.
+    Swallow,
+    /// Two packets change places.
+    Overtake,
+    /// A packet leaves a nanosecond too early.
+    Hasty,
+    /// One more packet may wait.
+    Roomy,
+    /// One packet fewer may wait.
+    Narrow,
+    /// Simultaneous arrivals come before the departure of the same time.
+    LateTie,
+    /// Counters are those of a nanosecond ago.
+    Stale,
+    /// A mark is not reported.
+    Forget,
+    /// The fraction of a nanosecond is not carried on.
+    Drift,
+}
+
+/// Checks a property of random cases, and that it does not hold with any of the bugs that it should catch.
+pub fn check<S: Strategy>(
+    name: &str,
+    cases: impl Fn() -> S,
+    property: impl Fn(&S::Value, Bug) -> Result<(), String>,
+    catches: &[Bug],
+) {
+    let run = |bug| {
+        let config = Config { failure_persistence: None, cases: 500, ..Config::default() };
+        let result =
+            TestRunner::new(config).run(&cases(), |case| property(&case, bug).map_err(TestCaseError::fail));
+        result.map_err(Box::new)
+    };
+    if let Err(failure) = run(Bug::None) {
+        panic!("{name}: {failure}");
+    }
+    for &bug in catches {
+        let caught = run(bug).is_err_and(|failure| matches!(*failure, TestError::Fail(..)));
+        assert!(caught, "{name} does not catch {bug:?}");
+    }
+}
+
+/// Compares element by element, and says where the first difference is.
+pub fn equal<T: PartialEq + Debug>(what: &str, a: &[T], b: &[T]) -> Result<(), String> {
+    match a.iter().zip(b).find(|(a, b)| a != b) {
+        Some((a, b)) => Err(format!("{what}: {a:?} and {b:?}")),
+        None if a.len() != b.len() => Err(format!("{what}: {} and {}", a.len(), b.len())),
+        None => Ok(()),
     }
 }

@@ -4,3 +4,5 @@ mod common;
 mod disciplines;
 mod impairments;
 mod properties;
+mod queues;
+mod shapers;

@@ -1,9 +1,8 @@
 //! What holds for every link and every arrival pattern; each property is shown to catch a planted bug.
 
-use crate::common::{Feed, Log, Pkt, run_fused, run_stepped};
-use path::{DropReason, LinkConfig, LossConfig, QueueConfig};
+use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_fused, run_stepped};
+use path::{DropReason, JitterConfig, JitterKind, LinkConfig, LossConfig, QueueConfig};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestError, TestRunner};
 
 /// A random link and what enters it.
 #[derive(Clone, Debug)]
@@ -14,44 +13,8 @@ struct Case {
     promise: bool,
 }
 
-/// Something wrong with a link.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Bug {
-    None,
-    /// One packet vanishes.
-    Swallow,
-    /// Two packets change places.
-    Overtake,
-    /// A packet leaves a nanosecond too early.
-    Hasty,
-    /// One more packet may wait.
-    Roomy,
-    /// One packet fewer may wait.
-    Narrow,
-    /// Simultaneous arrivals come before the departure of the same time.
-    LateTie,
-    /// Counters are those of a nanosecond ago.
-    Stale,
-    /// The fraction of a nanosecond is not carried on.
-    Drift,
-}
-
 fn check(name: &str, property: impl Fn(&Case, Bug) -> Result<(), String>, catches: &[Bug]) {
-    let run = |bug| {
-        let config = Config { failure_persistence: None, cases: 1000, ..Config::default() };
-        let result =
-            TestRunner::new(config).run(&case(), |case| property(&case, bug).map_err(TestCaseError::fail));
-        result.map_err(Box::new)
-    };
-    if let Err(failure) = run(Bug::None) {
-        panic!("{name}: {failure}");
-    }
-    for &bug in catches {
-        assert!(
-            run(bug).is_err_and(|failure| matches!(*failure, TestError::Fail(..))),
-            "{name} does not catch {bug:?}"
-        );
-    }
+    common::check(name, case, property, catches);
 }
 
 #[test]
@@ -79,7 +42,8 @@ fn fused_and_stepped_links_agree() {
 #[test]
 fn links_do_what_a_naive_model_does() {
     let property = |case: &Case, bug| {
-        if case.config.loss.is_some() || case.config.duplicate_ppb > 0 || case.config.corrupt_ppb > 0 {
+        let LinkConfig { loss, duplicate_ppb, corrupt_ppb, jitter, .. } = &case.config;
+        if loss.is_some() || *duplicate_ppb > 0 || *corrupt_ppb > 0 || jitter.is_some() {
             return Ok(());
         }
         let log = planted(case, bug);
@@ -176,6 +140,9 @@ fn no_limit_is_exceeded_and_no_place_is_wasted() {
 fn no_rate_is_exceeded() {
     let property = |case: &Case, bug| {
         let Some(rate) = case.config.rate_bps else { return Ok(()) };
+        if case.config.jitter.is_some() {
+            return Ok(());
+        }
         let log = planted(case, bug);
         let starts: Vec<u64> = log
             .forwarded
@@ -277,14 +244,6 @@ fn free_ceil(time: u128, rate: u128) -> u128 {
     time.div_ceil(rate)
 }
 
-fn equal<T: PartialEq + std::fmt::Debug>(what: &str, a: &[T], b: &[T]) -> Result<(), String> {
-    match a.iter().zip(b).find(|(a, b)| a != b) {
-        Some((a, b)) => Err(format!("{what}: {a:?} and {b:?}")),
-        None if a.len() != b.len() => Err(format!("{what}: {} and {}", a.len(), b.len())),
-        None => Ok(()),
-    }
-}
-
 fn case() -> impl Strategy<Value = Case> {
     let ahead = prop_oneof![Just(0), 0..20_000_u64, Just(1 << 40)];
     (config(), ahead, any::<bool>()).prop_flat_map(|(config, ahead, promise)| {
@@ -306,16 +265,17 @@ fn config() -> impl Strategy<Value = LinkConfig> {
     ];
     let overhead = prop_oneof![Just(0), Just(14), Just(38)];
     let ppb = || prop_oneof![3 => Just(0), 1 => 0..1_000_000_001_u32];
-    (
-        rate,
-        prop_oneof![Just(0), 0..100_000_u64],
-        queue,
-        overhead,
-        prop::option::weighted(0.3, loss()),
-        ppb(),
-        ppb(),
-    )
-        .prop_map(|(rate_bps, delay_ns, queue, overhead, loss, duplicate_ppb, corrupt_ppb)| LinkConfig {
+    let delay = prop_oneof![Just(0), 0..100_000_u64];
+    let jitter = (0..100_000_u64, any::<bool>()).prop_map(|(sd_ns, uniform)| JitterConfig {
+        kind: if uniform { JitterKind::Uniform } else { JitterKind::Normal },
+        sd_ns,
+        reorder: false,
+        table: None,
+    });
+    let impairments =
+        (prop::option::weighted(0.3, loss()), ppb(), ppb(), prop::option::weighted(0.2, jitter));
+    (rate, delay, queue, overhead, impairments).prop_map(
+        |(rate_bps, delay_ns, queue, overhead, (loss, duplicate_ppb, corrupt_ppb, jitter))| LinkConfig {
             rate_bps,
             delay_ns,
             queue,
@@ -323,8 +283,10 @@ fn config() -> impl Strategy<Value = LinkConfig> {
             loss,
             duplicate_ppb,
             corrupt_ppb,
+            jitter,
             ..LinkConfig::default()
-        })
+        },
+    )
 }
 
 fn loss() -> impl Strategy<Value = LossConfig> {

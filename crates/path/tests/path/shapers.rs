@@ -1,0 +1,212 @@
+//! Token bucket, policer, recorded rates, reordering, and changes of a running link.
+
+use crate::common::{Feed, Log, Pkt, link, run_stepped};
+use path::{
+    DropReason, JitterConfig, JitterKind, Link, LinkChange, LinkConfig, Mode, QueueConfig, ShaperConfig,
+    stream,
+};
+
+const MS: u64 = 1_000_000;
+
+fn send(config: &LinkConfig, arrivals: Vec<(u64, Pkt)>) -> Log {
+    run_stepped(config, &Feed { arrivals, questions: Vec::new() })
+}
+
+fn shaped(shaper: ShaperConfig) -> LinkConfig {
+    LinkConfig { shaper: Some(shaper), overhead: 0, ..LinkConfig::default() }
+}
+
+/// Packets of 1000 bytes at the given times.
+fn at(times: impl IntoIterator<Item = u64>) -> Vec<(u64, Pkt)> {
+    times.into_iter().enumerate().map(|(id, at)| (at, Pkt::new(id as u32, 1000))).collect()
+}
+
+#[test]
+fn a_token_bucket_delays_what_exceeds_its_burst() {
+    // 8 Mbit/s, so that a packet needs tokens of 1 ms, and a burst of three.
+    let config = shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 3000 });
+    let log = send(&config, at([0, 0, 0, 0, 0, 20 * MS, 20 * MS]));
+    let times: Vec<_> = log.forwarded.iter().map(|&(at, _)| at).collect();
+    assert_eq!(times, [0, 0, 0, MS, 2 * MS, 20 * MS, 20 * MS]);
+    assert_eq!(log.forwarded[4].1.waited, 2 * MS);
+}
+
+/// In any interval of length t no more than burst + rate t leaves (RFC 2697 section 2 for the committed bucket).
+#[test]
+fn a_token_bucket_keeps_its_rate() {
+    let config = LinkConfig {
+        rate_bps: Some(100_000_000),
+        ..shaped(ShaperConfig::TokenBucket { rate_bps: 7_654_321, burst_bytes: 4321 })
+    };
+    let times = (0..3000).map(|i: u64| i * 300_000 + (i * i * 7919) % 400_000 + i / 300 * 40 * MS);
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    let log = send(&config, at(times));
+    let starts: Vec<u64> = log.forwarded.iter().map(|&(at, _)| at - 80_000).collect();
+    for first in (0..starts.len()).step_by(7) {
+        for (n, last) in starts[first..].iter().enumerate() {
+            let allowed = 4321.0 + (last - starts[first] + 1) as f64 * 7_654_321.0 / 8e9;
+            assert!((n as f64 + 1.0) * 1000.0 <= allowed, "{} packets from {first}", n + 1);
+        }
+    }
+    // And it wastes nothing: a busy bucket reaches its rate.
+    let busy = (log.forwarded.len() as f64 - 1.0) * 8000.0 / (log.forwarded.last().unwrap().0 as f64 / 1e9);
+    assert!(busy > 7_000_000.0, "{busy} bit/s");
+}
+
+#[test]
+fn a_packet_larger_than_the_burst_is_dropped() {
+    let config = shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 999 });
+    let log = send(&config, at([0]));
+    assert_eq!(log.dropped, [(0, 0, DropReason::Overlimit)]);
+}
+
+#[test]
+fn the_packet_that_waits_for_tokens_counts_as_waiting() {
+    let config = LinkConfig {
+        queue: QueueConfig::Pfifo { limit_packets: 2 },
+        ..shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 1000 })
+    };
+    let feed = Feed { arrivals: at([0, 0, 0, 0, 0, 0]), questions: vec![0, MS, 10 * MS] };
+    let log = run_stepped(&config, &feed);
+    let backlog: Vec<_> = log.samples.iter().map(|(_, counters)| counters.backlog_packets).collect();
+    // One left, one waits for tokens, two behind it, and two found no room.
+    assert_eq!((backlog, log.dropped.len()), (vec![3, 2, 0], 2));
+}
+
+#[test]
+fn a_policer_drops_what_exceeds_its_burst() {
+    let config = shaped(ShaperConfig::Policer { rate_bps: 8_000_000, burst_bytes: 2000 });
+    let log = send(&config, at([0, 0, 0, MS - 1, MS, 2 * MS]));
+    assert_eq!(
+        log.dropped,
+        [(0, 2, DropReason::Policer), (MS - 1, 3, DropReason::Policer)],
+        "two pass at once, and one each millisecond"
+    );
+    assert!(log.forwarded.iter().all(|(_, packet)| packet.waited == 0));
+}
+
+/// One opportunity of 1500 bytes at 5 ms, two at 7 ms, each 10 ms.
+#[test]
+fn a_trace_delivers_at_its_opportunities() {
+    let opportunities_ns = vec![5 * MS, 7 * MS, 7 * MS];
+    let trace = ShaperConfig::Trace { opportunities_ns, period_ns: 10 * MS, bytes: 1500 };
+    let config = LinkConfig { delay_ns: MS, ..shaped(trace) };
+    let log = send(&config, at([0, 0, 0, 0, 0, 0, 6 * MS, 100 * MS]));
+    let times: Vec<_> = log.forwarded.iter().map(|&(at, _)| at / MS).collect();
+    // 4500 bytes leave by 7 ms: four packets and a half; the half ends at 15 ms, which has room for a whole one more.
+    assert_eq!(times, [6, 8, 8, 8, 16, 16, 18, 106]);
+}
+
+#[test]
+fn jitter_reorders_only_when_told_to() {
+    for kind in [JitterKind::Uniform, JitterKind::Normal, JitterKind::Pareto, JitterKind::Table] {
+        let jitter = |reorder| {
+            let table = (kind == JitterKind::Table).then(|| vec![-8192, 0, 8192]);
+            Some(JitterConfig { kind, sd_ns: 5 * MS, reorder, table })
+        };
+        let config =
+            |reorder| LinkConfig { delay_ns: 30 * MS, jitter: jitter(reorder), ..LinkConfig::default() };
+        let ordered = send(&config(false), at((0..5000).map(|i| i * MS)));
+        let free = send(&config(true), at((0..5000).map(|i| i * MS)));
+        let overtakes = |log: &Log| log.forwarded.windows(2).filter(|two| two[0].0 > two[1].0).count();
+        assert_eq!(overtakes(&ordered), 0);
+        assert!(overtakes(&free) > 1000, "{kind:?}");
+        assert!(!Link::<Pkt>::can_fuse(&config(true)) && Link::<Pkt>::can_fuse(&config(false)));
+        let delays = || free.forwarded.iter().map(|(at, p)| (*at - u64::from(p.id) * MS) as f64 / MS as f64);
+        let mean = delays().sum::<f64>() / 5000.0;
+        let sd = (delays().map(|d| (d - mean) * (d - mean)).sum::<f64>() / 5000.0).sqrt();
+        // Half a width of 1 has a standard deviation of 1 / sqrt 3. Pareto with shape 3 has sqrt(3) / 2, times 4/3, of
+        // which the table's end at 4 leaves 0.81.
+        let expected = match kind {
+            JitterKind::Uniform => 5.0 / 3_f64.sqrt(),
+            JitterKind::Table => 5.0 * (2.0_f64 / 3.0).sqrt(),
+            JitterKind::Pareto => 5.0 * 0.81,
+            JitterKind::Normal => 5.0,
+        };
+        assert!((mean - 30.0).abs() < 0.5 && (sd - expected).abs() < 0.15, "{kind:?}: {mean} {sd}");
+    }
+}
+
+#[test]
+fn a_delay_does_not_go_below_zero() {
+    let jitter = Some(JitterConfig { kind: JitterKind::Normal, sd_ns: 5 * MS, reorder: true, table: None });
+    let log =
+        send(&LinkConfig { delay_ns: MS, jitter, ..LinkConfig::default() }, at((0..100).map(|i| i * MS)));
+    assert!(log.forwarded.iter().all(|(at, packet)| *at >= u64::from(packet.id) * MS));
+}
+
+/// Feeds a link 1 packet per ms that takes 1 ms, and changes it at 5.5 ms, when packet 5 is in service.
+fn changed(config: &LinkConfig, change: &LinkChange) -> Vec<(u64, u32)> {
+    let mut link = link(config, Mode::Stepped);
+    let mut log = Log::default();
+    let streams = |purpose: &str| stream(7, 0, purpose, "link");
+    for (id, (at, packet)) in at((0..10).map(|i| i * MS)).into_iter().enumerate() {
+        if id == 6 {
+            link.change(5 * MS + MS / 2, change, &streams, &mut log);
+        }
+        link.arrive(at, packet, &mut log);
+    }
+    link.on_event(u64::MAX >> 1, &mut log);
+    log.forwarded.iter().map(|(at, packet)| (*at, packet.id)).collect()
+}
+
+const PLAIN: LinkConfig = LinkConfig {
+    rate_bps: Some(8_000_000),
+    delay_ns: 10 * MS,
+    queue: QueueConfig::Pfifo { limit_packets: 100 },
+    loss: None,
+    duplicate_ppb: 0,
+    corrupt_ppb: 0,
+    jitter: None,
+    shaper: None,
+    overhead: 0,
+    mtu: 1500,
+    report_changes: false,
+};
+
+#[test]
+fn a_new_rate_holds_from_the_next_packet_on() {
+    let found = changed(&PLAIN, &LinkChange { rate_bps: Some(4_000_000), ..LinkChange::default() });
+    let expected = (0..10).map(|i: u64| (if i <= 5 { i + 11 } else { 2 * i + 6 } * MS, i as u32));
+    assert_eq!(found, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_shorter_delay_lets_nobody_overtake() {
+    let found = changed(&PLAIN, &LinkChange { delay_ns: Some(9 * MS), ..LinkChange::default() });
+    // Packet 6 would arrive at 16 ms, as packet 5 does.
+    let expected = (0..10).map(|i: u64| (if i <= 5 { i + 11 } else { i + 10 } * MS, i as u32));
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    let found = changed(&PLAIN, &LinkChange { delay_ns: Some(MS), ..LinkChange::default() });
+    assert!(found.iter().all(|&(at, id)| id <= 5 || at == 16 * MS));
+}
+
+#[test]
+fn an_outage_loses_what_enters() {
+    let found = changed(&PLAIN, &LinkChange { down: Some(true), ..LinkChange::default() });
+    assert_eq!(found.len(), 6);
+}
+
+#[test]
+fn a_new_loss_starts_from_its_beginning() {
+    let loss = Some(path::LossConfig::Nth { every: 2, packet: 0, min_payload: 0 });
+    let found = changed(&PLAIN, &LinkChange { loss, ..LinkChange::default() });
+    assert_eq!(found.iter().map(|&(_, id)| id).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 7, 9]);
+}
+
+#[test]
+fn a_new_queue_takes_over_what_it_admits() {
+    let mut link = link(&PLAIN, Mode::Stepped);
+    let mut log = Log::default();
+    for (at, packet) in at([0; 10]) {
+        link.arrive(at, packet, &mut log);
+    }
+    let queue = Some(QueueConfig::Pfifo { limit_packets: 4 });
+    let streams = |purpose: &str| stream(7, 0, purpose, "link");
+    link.change(1, &LinkChange { queue, ..LinkChange::default() }, &streams, &mut log);
+    assert_eq!(link.counters(1).backlog_packets, 4);
+    assert_eq!(log.dropped.iter().map(|drop| drop.1).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
+    link.on_event(u64::MAX >> 1, &mut log);
+    assert_eq!(log.forwarded.len(), 5);
+}
