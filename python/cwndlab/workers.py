@@ -1,5 +1,6 @@
 """Carries parts of a plan out, in this process or in spawned workers, each with one part at a time."""
 
+import functools
 import multiprocessing
 import os
 import platform
@@ -279,6 +280,7 @@ def _die_with_parent() -> None:
         os._exit(1)  # half a part is worth nothing, and whoever resumes must find nobody at work
 
 
+@functools.cache
 def _machine() -> dict[str, str]:
     host = platform.uname()
     return {

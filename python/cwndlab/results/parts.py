@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -105,7 +105,9 @@ class RunRecord:
 
     def to_json(self) -> str:
         """The record as one line."""
-        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
+        # Not dataclasses.asdict, which copies the whole Scenario.
+        values = vars(self) | {"tables": {name: vars(table) for name, table in self.tables.items()}}
+        return json.dumps(values, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, line: str) -> Self:
