@@ -11,62 +11,56 @@ pub const NEVER: Nanos = Nanos::MAX;
 /// The next time of each source, and which is first.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    times: Vec<Nanos>,
-    /// `winner[1]` is the overall winner, `winner[n]` that of the subtree at node n; leaves are implied.
-    winner: Vec<u32>,
-    leaves: usize,
+    /// A complete binary tree: node 1 is the root, node n has the children 2n and 2n + 1, the last half are leaves. Each
+    /// holds the first of its leaves: (time, source).
+    nodes: Vec<(Nanos, u32)>,
 }
 
 impl Agenda {
     /// An agenda of `sources` sources, none of which wants to run.
     pub fn new(sources: usize) -> Agenda {
         let leaves = sources.next_power_of_two().max(2);
-        let mut winner = vec![0; leaves];
-        for node in (1..leaves).rev() {
-            winner[node] = if node >= leaves / 2 { (2 * node - leaves) as u32 } else { winner[2 * node] };
+        let mut nodes = vec![(NEVER, 0); 2 * leaves];
+        for (source, leaf) in nodes[leaves..].iter_mut().enumerate() {
+            leaf.1 = source as u32;
         }
-        Agenda { times: vec![NEVER; leaves], winner, leaves }
+        for node in (1..leaves).rev() {
+            nodes[node] = nodes[2 * node];
+        }
+        Agenda { nodes }
     }
 
     /// When `source` wants to run.
     #[inline]
     pub fn time(&self, source: usize) -> Nanos {
-        self.times[source]
+        self.nodes[self.nodes.len() / 2 + source].0
     }
 
     /// Sets when `source` wants to run.
     #[inline]
     pub fn set(&mut self, source: usize, time: Nanos) {
-        if self.times[source] == time {
+        let nodes = &mut self.nodes[..];
+        let mut node = nodes.len() / 2 + source;
+        if nodes[node].0 == time {
             return;
         }
-        self.times[source] = time;
-        let mut node = (self.leaves + source) / 2;
-        let (left, right) = (source & !1, source | 1);
-        let mut best = if self.times[right] < self.times[left] { right } else { left };
-        loop {
-            let before = self.winner[node] as usize;
-            self.winner[node] = best as u32;
-            // An unchanged winner whose time did not change settles everything above.
-            if before == best && best != source {
+        nodes[node].0 = time;
+        while node > 1 {
+            let (left, right) = (nodes[node & !1], nodes[node | 1]);
+            let first = if right.0 < left.0 { right } else { left };
+            node /= 2;
+            if nodes[node] == first {
                 return;
             }
-            if node == 1 {
-                return;
-            }
-            let parent = node / 2;
-            let sibling = self.winner[node ^ 1] as usize;
-            let (left, right) = if node & 1 == 0 { (best, sibling) } else { (sibling, best) };
-            best = if self.times[right] < self.times[left] { right } else { left };
-            node = parent;
+            nodes[node] = first;
         }
     }
 
     /// The first source and its time, [`NEVER`] if none wants to run.
     #[inline]
     pub fn first(&self) -> (Nanos, usize) {
-        let source = self.winner[1] as usize;
-        (self.times[source], source)
+        let (time, source) = self.nodes[1];
+        (time, source as usize)
     }
 }
 

@@ -389,10 +389,6 @@ impl Simulation {
             }
         }
         let Some(endpoint) = &mut self.connections[connection] else { return };
-        if !endpoint.events().is_empty() {
-            self.report_events(connection);
-        }
-        let Some(endpoint) = &mut self.connections[connection] else { return };
         let source = self.sources.timers + connection;
         let due = endpoint.next_timer().unwrap_or(NEVER);
         // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
@@ -406,10 +402,17 @@ impl Simulation {
         if endpoint.wants_tx_complete() {
             self.await_departure(connection);
         }
+        let Some(endpoint) = &mut self.connections[connection] else { return };
+        if !endpoint.events().is_empty() {
+            self.report_events(connection);
+        }
     }
 
     #[inline]
     fn drain_transmit(&mut self, connection: usize) {
+        if !self.connections[connection].as_ref().is_some_and(Endpoint::may_transmit) {
+            return;
+        }
         let mut segment = std::mem::take(&mut self.scratch);
         while let Some(endpoint) = &mut self.connections[connection]
             && endpoint.poll_transmit_into(self.now, &mut segment)
@@ -421,22 +424,15 @@ impl Simulation {
 
     /// The application's turn; true if it did something that may let the endpoint send.
     #[inline]
-    fn let_application_work(
-        endpoint: &mut Endpoint,
-        flow: &mut FlowRun,
-        connection: usize,
-        now: Nanos,
-    ) -> bool {
+    fn let_application_work(endpoint: &mut Endpoint, flow: &mut FlowRun, connection: usize, now: Nanos) -> bool {
         if connection & 1 == 0 {
-            return match endpoint.state() {
-                State::Established | State::CloseWait => {
-                    endpoint.writable() && flow.app.on_writable(endpoint, now)
-                }
-                _ => false,
-            };
+            return matches!(endpoint.state(), State::Established | State::CloseWait)
+                && endpoint.writable()
+                && flow.app.on_writable(endpoint, now)
+                && endpoint.data_may_flow();
         }
         if app::drain(endpoint, now) {
-            return true;
+            return endpoint.may_transmit();
         }
         if endpoint.state() == State::CloseWait {
             flow.completed = Some(now);

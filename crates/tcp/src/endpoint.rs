@@ -342,6 +342,21 @@ impl Endpoint {
         self.poll_transmit_into(now, &mut segment).then_some(segment)
     }
 
+    /// Whether polling could give a segment. A quick test for drivers; a false alarm costs a poll.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        self.r.ack_now || self.s.limit() != self.s.una || self.state != State::Established
+    }
+
+    /// Whether data just written could be sent: not while a window is what the sender waits for.
+    #[inline]
+    pub fn data_may_flow(&self) -> bool {
+        // A sender that grows its own buffer does so when it is polled.
+        self.s.sndbuf_auto
+            || !matches!(self.limits.limit, Limit::Cwnd | Limit::Rwnd)
+            || self.state != State::Established
+    }
+
     /// As [`Endpoint::poll_transmit`], into memory of the caller's; true if there is a segment. What `segment` held
     /// before does not matter.
     #[inline]
