@@ -198,6 +198,9 @@ def plot(
         str | None,
         typer.Option(metavar="COLUMN", help="Column of the summary or of a series (as TABLE.COLUMN)."),
     ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Second column, of the kind delay [rtt_mean_ms].")
+    ] = None,
     by: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="Swept key to group by; may be given again.")
     ] = None,
@@ -218,6 +221,10 @@ def plot(
     log: Annotated[str | None, typer.Option(metavar="x|y|xy", help="Logarithmic axes.")] = None,
     zero: Annotated[str | None, typer.Option(metavar="run|flow", help="Where time 0 is.")] = None,
     panels: Annotated[str | None, typer.Option(metavar="run|flow", help="One panel for each.")] = None,
+    points: Annotated[bool, typer.Option(help="Show single values in box plots.")] = True,
+    confidence: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Of the intervals of bars [0.95].")
+    ] = None,
     size: Annotated[str | None, typer.Option(metavar="paper|slide", help="What the figure is for.")] = None,
     footnote: Annotated[bool, typer.Option("--footnote", help="Print the command below the figure.")] = False,
 ) -> None:
@@ -232,6 +239,7 @@ def plot(
         "where": _pairs(where),
         "window": _span("--window", window),
         "value": value,
+        "against": against,
         "by": by,
         "average": average,
         "overlap": overlap,
@@ -243,11 +251,13 @@ def plot(
         "log": log,
         "zero": zero,
         "panels": panels,
+        "confidence": confidence,
         "size": size,
-        "footnote": footnote or None,
+        "footnote": footnote,
     }
-    options: dict[str, Any] = {name: option for name, option in chosen.items() if option}
-    results.plot(kind, target, command=_command(), **options)
+    # An option that was not given stays with the figure's own default; 0 is given, and refused there if it is bad.
+    options: dict[str, Any] = {name: option for name, option in chosen.items() if option not in (None, {}, [])}
+    results.plot(kind, target, command=_command(), points=points, **options)
     print(target)
 
 

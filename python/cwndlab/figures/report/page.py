@@ -460,7 +460,9 @@ def _parameters(facts: _Facts) -> Markup:
     rows: list[list[object]] = []
     for key in facts.keys:
         values = columns.ordered(facts.summary[key].to_list())
-        how = "swept" if key in facts.telling else "varies along with the others"
+        how = "swept" if key in facts.telling else "follows from the others"
+        if len(values) == 1:
+            how = "the same in all"
         rows.append([key, ", ".join("–" if value is None else str(value) for value in values), how])
     if facts.records:
         scenario = facts.records[0].scenario
