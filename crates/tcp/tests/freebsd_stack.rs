@@ -14,7 +14,7 @@ use tcp::profile::{EcnMode, Profile};
 const WARM_UP: u64 = 20_000_000_000;
 
 /// The recording's sender sends its SYN late in a tick.
-const PHASE: u64 = 950_000;
+fn phase() -> u64 { std::env::var("PHASE").ok().and_then(|v| v.parse().ok()).unwrap_or(999_900) }
 
 #[derive(Debug, Default)]
 struct Figures {
@@ -55,7 +55,7 @@ fn play(row: &Row) -> Figures {
         buffers: 4 << 20,
         duration: row.number("dur") as u64 * 1_000_000_000,
         ecn: if marks { EcnMode::On } else { EcnMode::Off },
-        phase: PHASE,
+        phase: phase(),
         lag: 370_000,
     };
     let out = lab::run(&setup);
@@ -80,6 +80,12 @@ fn dump(out: &Outcome) {
             s.phase.as_str(),
             moment.info.bytes_acked + 1
         );
+    }
+    let until: f64 = std::env::var("SENT").ok().and_then(|v| v.parse().ok()).unwrap_or(0.0);
+    for (t, segment) in &out.sent {
+        if (*t as f64) < until * 1e9 {
+            eprintln!("{:.6} > seq {} len {}", *t as f64 / 1e9, segment.offset + 1, segment.len);
+        }
     }
     for (t, kind, seq, value) in &out.events {
         eprintln!("{:.6} {} {seq} {value}", *t as f64 / 1e9, kind.as_str());

@@ -217,7 +217,7 @@ impl FreeBsdSender {
             return;
         }
         let in_sack_recovery = s.sack && (has_sack || !self.board.is_empty());
-        if self.t.duplicates != DuplicateRule::SameWindow && in_sack_recovery && !new_sack {
+        if self.t.duplicates != DuplicateRule::SameWindow && s.sack && !new_sack {
             return;
         }
         self.dupacks += 1;
@@ -250,8 +250,8 @@ impl FreeBsdSender {
             return;
         }
         let spurious = match ack.tsecr {
-            Some(echo) if self.t.undo_by_timestamp => wire::seq::before(echo, undo.timestamp),
-            _ => self.tick.number < undo.before_tick,
+            Some(echo) if self.t.undo_by_timestamp => echo != 0 && wire::seq::before(echo, undo.timestamp),
+            _ => ack.ack > s.una && self.tick.number < undo.before_tick,
         };
         if !spurious {
             return;
@@ -389,6 +389,9 @@ impl Sender for FreeBsdSender {
         self.v.curack = ack.ack;
         self.v.nsegs = u64::from(ack.frames);
         self.v.bytes_this_ack = ack.ack.saturating_sub(s.una);
+        if self.undo.is_some() && self.t.undo_by_timestamp {
+            self.undo_if_spurious(s, ack, cx);
+        }
         if ack.ece {
             self.on_ecn_echo(s, ack, cx);
         }
@@ -411,7 +414,9 @@ impl Sender for FreeBsdSender {
             self.advance_in_recovery(s, ack, has_sack, cx);
         }
         self.dupacks = 0;
-        self.undo_if_spurious(s, ack, cx);
+        if self.undo.is_some() && !self.t.undo_by_timestamp {
+            self.undo_if_spurious(s, ack, cx);
+        }
         self.sample_rtt(ack, cx);
         self.v.rxtshift = self.rtt.shift;
         if ack.ack == s.max {

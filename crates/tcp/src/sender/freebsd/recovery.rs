@@ -98,10 +98,7 @@ impl FreeBsdSender {
         let lost_before = self.board.lost;
         let pipe = self.flight_in_recovery(s);
         let ssthresh = self.v.ssthresh;
-        let out = match self.t.recovery {
-            Recovery::Prr15 => self.prr.out,
-            _ => s.nxt.saturating_sub(self.v.recover) + self.board.rexmit,
-        };
+        let out = self.prr.out;
         self.prr.delivered += delivered;
         let send = if pipe >= ssthresh {
             let share = (u128::from(self.prr.delivered) * u128::from(ssthresh))
