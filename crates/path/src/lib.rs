@@ -8,6 +8,7 @@ mod link;
 mod packet;
 pub mod queue;
 pub mod random;
+mod switch;
 
 pub use config::{JitterConfig, JitterKind, LossConfig, QueueConfig, ShaperConfig};
 pub use link::{Counters, Link, LinkChange, LinkConfig, Mode};
@@ -16,3 +17,4 @@ pub use queue::{CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig,
 pub use queue::{Param, QueueKind, catalogue};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use random::stream;
+pub use switch::{PauseConfig, Switch, SwitchConfig};

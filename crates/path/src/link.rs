@@ -201,11 +201,29 @@ impl<P: Packet + Clone + 'static> Link<P> {
     }
 
     /// Promises that [`Link::counters`] will not be asked for a time before `at` (at first, 0), which frees a fused
-    /// link from remembering what happened until then. A link that nobody asks is told `Nanos::MAX`.
+    /// link from remembering what happened until then. A link that nobody asks any more is told `Nanos::MAX`.
     pub fn next_query(&mut self, at: Nanos) {
         if let Hop::Fused(fused) = &mut self.hop {
             fused.next_query(at);
         }
+    }
+
+    /// Lets no transmission start until told otherwise, or lets them start again: what a pause frame from the far end
+    /// does at the time it gets here. The packet in service goes on.
+    ///
+    /// # Panics
+    /// On a fused link.
+    pub fn pause(&mut self, now: Nanos, paused: bool, out: &mut impl Output<P>) {
+        let Hop::Stepped(stepped) = &mut self.hop else { panic!("a fused link cannot pause") };
+        stepped.advance(now, out);
+        stepped.pause(now, paused);
+        stepped.advance(now, out);
+    }
+
+    /// Counts and reports a packet that never gets to the queue.
+    pub(crate) fn refuse(&mut self, at: Nanos, packet: &P, out: &mut impl Output<P>) {
+        self.count_drop(at, out);
+        out.dropped(at, packet, DropReason::Overlimit);
     }
 
     /// Changes the link at `now`, when everything at or before `now` has been handed in.
@@ -235,13 +253,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
             None
         };
         if let Some(why) = loss {
-            match &mut self.hop {
-                Hop::Fused(fused) => fused.count_drop(at),
-                Hop::Stepped(stepped) => {
-                    stepped.advance(at, out);
-                    stepped.count_drop();
-                }
-            }
+            self.count_drop(at, out);
             out.dropped(at, &packet, why);
             return;
         }
@@ -256,6 +268,16 @@ impl<P: Packet + Clone + 'static> Link<P> {
             packet.set_corrupt();
         }
         self.accept(at, packet, out);
+    }
+
+    fn count_drop(&mut self, at: Nanos, out: &mut impl Output<P>) {
+        match &mut self.hop {
+            Hop::Fused(fused) => fused.count_drop(at),
+            Hop::Stepped(stepped) => {
+                stepped.advance(at, out);
+                stepped.count_drop();
+            }
+        }
     }
 
     #[inline]

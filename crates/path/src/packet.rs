@@ -68,4 +68,6 @@ pub trait Output<P> {
     fn marked(&mut self, at: Nanos, packet: &P);
     /// The queue holds so much after a packet entered or left it; only called if the configuration asks for it.
     fn queue_changed(&mut self, _at: Nanos, _backlog_bytes: u64, _backlog_packets: u32) {}
+    /// A switch asks the links that lead to it to pause, or to go on.
+    fn paused(&mut self, _at: Nanos, _paused: bool) {}
 }

@@ -76,7 +76,9 @@ impl Fused {
             free_at
         };
         let depart = self.server.begin(start, len);
-        self.history.record(Sent { arrived: at, start, depart, len });
+        if self.history.since != Nanos::MAX {
+            self.history.record(Sent { arrived: at, start, depart, len });
+        }
         Some((self.wire.carry(depart), start - at))
     }
 

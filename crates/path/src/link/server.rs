@@ -55,7 +55,7 @@ impl Server {
                 self.sizes[0] = Service::new(len, rate);
             }
         }
-        let service = self.sizes[0];
+        let service = &self.sizes[0];
         let carried = if start == self.free_at { self.slack } else { 0 };
         let slack = carried + service.slack;
         let whole = slack >= rate;

@@ -16,7 +16,9 @@ pub(super) struct Stepped<P> {
     overhead: u32,
     mtu: u32,
     report_changes: bool,
-    /// When the queue was last found empty by a packet.
+    /// Until told otherwise, nothing starts.
+    paused: bool,
+    /// When the queue was last found empty by a packet, or a pause ended.
     waiting_since: Nanos,
     /// Backlogs are read from the queue.
     counters: Counters,
@@ -54,6 +56,7 @@ impl<P: Packet + 'static> Stepped<P> {
             overhead: config.overhead,
             mtu,
             report_changes: config.report_changes,
+            paused: false,
             waiting_since: 0,
             counters: Counters::default(),
         }
@@ -117,8 +120,11 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     pub(super) fn next_event(&self) -> Option<Nanos> {
+        if self.paused {
+            return None;
+        }
         if let Shaper::TokenBucket(_, Some((ready, _))) = &self.shaper {
-            return Some(*ready);
+            return Some(self.waiting_since.max(*ready));
         }
         (self.queue.backlog_packets() > 0)
             .then(|| self.server.free_at().max(self.waiting_since).max(self.queue.ready_at()))
@@ -134,6 +140,11 @@ impl<P: Packet + 'static> Stepped<P> {
         let ahead =
             if matches!(self.shaper, Shaper::Trace(_)) { 0 } else { self.server.free_at().saturating_sub(t) };
         Counters { backlog_bytes, backlog_packets, busy_ns: self.counters.busy_ns - ahead, ..self.counters }
+    }
+
+    pub(super) fn pause(&mut self, now: Nanos, paused: bool) {
+        self.paused = paused;
+        self.waiting_since = self.waiting_since.max(now);
     }
 
     pub(super) fn change(

@@ -23,13 +23,16 @@ impl Wire {
     /// When a packet that departs at `depart` arrives.
     #[inline]
     pub(super) fn carry(&mut self, depart: Nanos) -> Nanos {
-        let mut at = depart + self.delay;
-        if let Some(jitter) = &mut self.jitter {
-            at = depart + self.delay.saturating_add_signed(jitter.draw());
-            if jitter.reorder {
-                return at;
+        let at = match &mut self.jitter {
+            None => depart + self.delay,
+            Some(jitter) => {
+                let at = depart + self.delay.saturating_add_signed(jitter.draw());
+                if jitter.reorder {
+                    return at;
+                }
+                at
             }
-        }
+        };
         self.latest = self.latest.max(at);
         self.latest
     }

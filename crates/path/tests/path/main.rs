@@ -6,3 +6,4 @@ mod impairments;
 mod properties;
 mod queues;
 mod shapers;
+mod switch;
