@@ -1,6 +1,7 @@
 """The command line: parses, calls, prints. Data goes to stdout, everything else to stderr."""
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,10 @@ app = typer.Typer(
 )
 
 LATEST = Path("results/latest")
+
+REPORT_ROWS = 4 << 20
+"""Rows of a table of one run above which `run` leaves the report to be asked for: it holds a run in memory, some
+250 bytes a row, while recording stays below 500 MB however long a run is."""
 
 Directory = Annotated[Path, typer.Argument(metavar="[DIR]", help="Directory of results.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")]
@@ -104,7 +109,9 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Complete results that are there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
-    report: Annotated[bool, typer.Option(help="Write DIR/report.html.")] = True,
+    report: Annotated[
+        bool | None, typer.Option(help="Write DIR/report.html [unless it takes much memory].")
+    ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     json: Json = False,
 ) -> None:
@@ -127,14 +134,11 @@ def run(
         results = runner.run(loaded, testbed=testbed, out=out, jobs=workers, resume=resume, observer=observer)
     if not quiet:
         _print_summary(results, json=json)
-    if report:
-        from cwndlab.figures.report import write
-
-        write(results, results.path / "report.html")
+    page = _report(results, report)
     if not quiet:
         _say(f"results: {results.path}")
-        if report:
-            _say(f"report:  {results.path / 'report.html'}")
+        if page is not None:
+            _say(f"report:  {page}")
     _failures(results)
 
 
@@ -255,8 +259,10 @@ def plot(
         "size": size,
         "footnote": footnote,
     }
-    # An option that was not given stays with the figure's own default; 0 is given, and refused there if it is bad.
-    options: dict[str, Any] = {name: option for name, option in chosen.items() if option not in (None, {}, [])}
+    # An option that was not given stays with the figure's own default; a 0 was given.
+    options: dict[str, Any] = {
+        name: option for name, option in chosen.items() if option not in (None, {}, [])
+    }
     results.plot(kind, target, command=_command(), points=points, **options)
     print(target)
 
@@ -303,6 +309,19 @@ def _print_summary(
         print(display.json_lines(results, names), end="")
     else:
         print(display.table(results, width=_width(), every=every, columns=names))
+
+
+def _report(results: "ResultSet", wanted: bool | None) -> str | None:
+    """Write the report of a finished run if wanted, or unless it is too large; returns what to say of it."""
+    if wanted is False:
+        return None
+    most = max((table.rows for record in results.records() for table in record.tables.values()), default=0)
+    if wanted is None and most > REPORT_ROWS:
+        command = f"cwndlab report {shlex.quote(str(results.path))}"
+        return f"not written, as a run has {most} rows; {command} does it all the same"
+    from cwndlab.figures.report import write
+
+    return str(write(results, results.path / "report.html"))
 
 
 def _failures(results: "ResultSet") -> None:
@@ -364,8 +383,6 @@ def _span(option: str, text: str | None) -> tuple[float | None, float | None] | 
 
 
 def _command() -> str:
-    import shlex
-
     return shlex.join(["cwndlab", *sys.argv[1:]])
 
 
