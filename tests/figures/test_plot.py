@@ -231,6 +231,15 @@ def test_throughput_against_delay_grows_leftwards(results: MemoryResults):
     assert texts(figure) == ["cubic", "newreno"]
 
 
+@pytest.mark.parametrize(("kind", "log"), [("cwnd", "y"), ("cdf", "xy"), ("heat", "y"), ("delay", "xy")])
+def test_logarithmic_axes_have_plain_numbers(results: MemoryResults, kind: str, log: str):
+    figure = figures.plot(results, kind, log=log)
+    figure.canvas.draw()
+    labels = [tick for axes in figure.axes for tick in [*axes.get_xticklabels(), *axes.get_yticklabels()]]
+    assert [label.get_text() for label in labels if label.get_text()]
+    assert not [label.get_text() for label in labels if "$" in label.get_text()]
+
+
 def test_cdf_ends_at_one(results: MemoryResults):
     line = data_lines(figures.plot(results, "cdf", value="goodput_mbps", by=["hosts.a.cc"]))[0]
     cubic = results.summary.filter(pl.col("hosts.a.cc") == "cubic")["goodput_mbps"].sort()

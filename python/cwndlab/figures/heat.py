@@ -50,7 +50,10 @@ def draw(request: Request) -> Figure:
     axis.set_yticks(range(len(upwards)), upwards)
     axis.set_xlabel(columns.describe(keys[0]).label)
     axis.set_ylabel(columns.describe(keys[1]).label)
-    figure.colorbar(image, ax=axis, label=shown.label, shrink=0.9)
+    bar = figure.colorbar(image, ax=axis, label=shown.label, shrink=0.9)
+    if options.log:
+        bar.ax.yaxis.set_major_formatter(paint.plain_numbers())
+        bar.ax.yaxis.set_minor_formatter(paint.plain_numbers())
     # The axes are names here: a logarithmic scale means the colours.
     title = f"{shown.words} over {grouped.axis_label(keys)}"
     paint.title(figure, [axis], options, title, f"mean, {grouped.counted(request, column)}")

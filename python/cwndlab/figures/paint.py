@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from cwndlab.errors import InputError
 from cwndlab.figures.request import Options, unknown
@@ -105,10 +106,12 @@ def fill(place: int) -> dict[str, Any]:
 def finish(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, note: str = "") -> None:
     """Set title, limits, scales and the optional footnote."""
     for axis in axes:
-        if "x" in options.log:
-            axis.set_xscale("log")
-        if "y" in options.log:
-            axis.set_yscale("log")
+        for name, scaled in (("x", axis.xaxis), ("y", axis.yaxis)):
+            if name in options.log:
+                axis.set(**{f"{name}scale": "log"})
+                scaled.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                scaled.set_major_formatter(plain_numbers())
+                scaled.set_minor_formatter(NullFormatter())
         if options.xlim is not None:
             axis.set_xlim(*options.xlim)
         if options.ylim is not None:
@@ -173,6 +176,11 @@ def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str], opti
     rows = -(-len(handles) // count)
     count = -(-len(handles) // rows)
     figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=count, fontsize=size)
+
+
+def plain_numbers() -> FuncFormatter:
+    """Return the labels of a logarithmic scale as plain numbers: powers of ten would need formulas (see `style`)."""
+    return FuncFormatter(lambda value, _: f"{value:g}")
 
 
 def save(figure: Figure, out: Path, options: Options) -> None:
