@@ -8,39 +8,189 @@ use tcp::Nanos;
 /// Never.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// The next time of each source, and which is first.
+/// A source of events. The order of the variants is that of simultaneous events: arrival < transport timer <
+/// application < sampler; within one, the number decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A stepped link starts a transmission. What it puts out arrives later or in an event of its own.
+    Service(u32),
+    /// A packet reaches the far end of a link.
+    Arrival(u32),
+    /// A connection's timer.
+    Timer(u32),
+    /// A packet has left a host's NIC, and a connection waits for that.
+    Departure(u32),
+    /// A flow's application starts or stops.
+    App(u32),
+    /// The schedule changes a link.
+    Change,
+    /// Samples of connections are due.
+    SampleTcp,
+    /// Samples of queues are due.
+    SampleQueue,
+    /// A second is over.
+    Second,
+    /// The measurement window begins or ends.
+    Window,
+}
+
+/// Which sources a run has.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Links that are stepped.
+    pub services: Vec<bool>,
+    /// Links at whose far end packets arrive as events.
+    pub arrivals: Vec<bool>,
+    /// How many connections there are.
+    pub timers: usize,
+    /// Hosts whose NIC is watched.
+    pub departures: Vec<bool>,
+    /// How many flows there are.
+    pub apps: usize,
+}
+
+/// The next time of every source, and which is first. Rare sources have a tree of their own, of which the usual one
+/// only sees the first.
 #[derive(Clone, Debug)]
 pub struct Agenda {
+    usual: Tree,
+    rare: Tree,
+    /// The source at each leaf of the usual tree; the last leaf stands for the rare tree.
+    usual_sources: Vec<Source>,
+    rare_sources: Vec<Source>,
+    services: Vec<u32>,
+    arrivals: Vec<u32>,
+    first_timer: u32,
+    departures: Vec<u32>,
+}
+
+/// The leaf of a source that a run does not have.
+const NO_LEAF: u32 = u32::MAX;
+
+impl Agenda {
+    /// An agenda in which no source wants to run.
+    pub fn new(sources: &Sources) -> Agenda {
+        let mut usual_sources = Vec::new();
+        let mut place = |present: &[bool], source: fn(u32) -> Source| -> Vec<u32> {
+            let mut leaves = Vec::new();
+            for (number, &present) in (0u32..).zip(present) {
+                leaves.push(if present { usual_sources.len() as u32 } else { NO_LEAF });
+                if present {
+                    usual_sources.push(source(number));
+                }
+            }
+            leaves
+        };
+        let services = place(&sources.services, Source::Service);
+        let arrivals = place(&sources.arrivals, Source::Arrival);
+        let timers = place(&vec![true; sources.timers], Source::Timer);
+        let departures = place(&sources.departures, Source::Departure);
+        let first_timer = timers.first().copied().unwrap_or(NO_LEAF);
+        let mut rare_sources: Vec<Source> = (0..sources.apps as u32).map(Source::App).collect();
+        rare_sources.extend([
+            Source::Change,
+            Source::SampleTcp,
+            Source::SampleQueue,
+            Source::Second,
+            Source::Window,
+        ]);
+        Agenda {
+            usual: Tree::new(usual_sources.len() + 1),
+            rare: Tree::new(rare_sources.len()),
+            usual_sources,
+            rare_sources,
+            services,
+            arrivals,
+            first_timer,
+            departures,
+        }
+    }
+
+    /// The first source and its time; the time is [`NEVER`] if none wants to run.
+    #[inline]
+    pub fn first(&self) -> (Nanos, Source) {
+        let (time, leaf) = self.usual.first();
+        match self.usual_sources.get(leaf) {
+            Some(&source) => (time, source),
+            None => (time, self.rare_sources[self.rare.first().1]),
+        }
+    }
+
+    /// Sets when a link's service wants to run.
+    #[inline]
+    pub fn set_service(&mut self, link: usize, time: Nanos) {
+        self.usual.set(self.services[link] as usize, time);
+    }
+
+    /// Sets when the next packet arrives at the far end of a link.
+    #[inline]
+    pub fn set_arrival(&mut self, link: usize, time: Nanos) {
+        self.usual.set(self.arrivals[link] as usize, time);
+    }
+
+    /// When a connection's timer is set to.
+    #[inline]
+    pub fn timer(&self, connection: usize) -> Nanos {
+        self.usual.time(self.first_timer as usize + connection)
+    }
+
+    /// Sets a connection's timer.
+    #[inline]
+    pub fn set_timer(&mut self, connection: usize, time: Nanos) {
+        self.usual.set(self.first_timer as usize + connection, time);
+    }
+
+    /// When a host waits for its NIC.
+    pub fn departure(&self, host: usize) -> Nanos {
+        self.usual.time(self.departures[host] as usize)
+    }
+
+    /// Sets when a host waits for its NIC.
+    pub fn set_departure(&mut self, host: usize, time: Nanos) {
+        self.usual.set(self.departures[host] as usize, time);
+    }
+
+    /// Sets when a rare source wants to run: an application, a change, a sampler.
+    ///
+    /// # Panics
+    /// If the source is not a rare one.
+    pub fn set_rare(&mut self, source: Source, time: Nanos) {
+        let leaf = self.rare_sources.binary_search(&source).expect("a rare source");
+        self.rare.set(leaf, time);
+        self.usual.set(self.usual_sources.len(), self.rare.first().0);
+    }
+}
+
+/// The next time of each leaf, and which is first.
+#[derive(Clone, Debug)]
+struct Tree {
     /// A complete binary tree: node 1 is the root, node n has the children 2n and 2n + 1, the last half are leaves. Each
-    /// holds the first of its leaves: (time, source).
+    /// holds the first of its leaves: (time, leaf).
     nodes: Vec<(Nanos, u32)>,
 }
 
-impl Agenda {
-    /// An agenda of `sources` sources, none of which wants to run.
-    pub fn new(sources: usize) -> Agenda {
-        let leaves = sources.next_power_of_two().max(2);
+impl Tree {
+    fn new(count: usize) -> Tree {
+        let leaves = count.next_power_of_two().max(2);
         let mut nodes = vec![(NEVER, 0); 2 * leaves];
-        for (source, leaf) in nodes[leaves..].iter_mut().enumerate() {
-            leaf.1 = source as u32;
+        for (number, leaf) in nodes[leaves..].iter_mut().enumerate() {
+            leaf.1 = number as u32;
         }
         for node in (1..leaves).rev() {
             nodes[node] = nodes[2 * node];
         }
-        Agenda { nodes }
+        Tree { nodes }
     }
 
-    /// When `source` wants to run.
     #[inline]
-    pub fn time(&self, source: usize) -> Nanos {
-        self.nodes[self.nodes.len() / 2 + source].0
+    fn time(&self, leaf: usize) -> Nanos {
+        self.nodes[self.nodes.len() / 2 + leaf].0
     }
 
-    /// Sets when `source` wants to run.
     #[inline]
-    pub fn set(&mut self, source: usize, time: Nanos) {
+    fn set(&mut self, leaf: usize, time: Nanos) {
         let nodes = &mut self.nodes[..];
-        let mut node = nodes.len() / 2 + source;
+        let mut node = nodes.len() / 2 + leaf;
         if nodes[node].0 == time {
             return;
         }
@@ -56,11 +206,10 @@ impl Agenda {
         }
     }
 
-    /// The first source and its time, [`NEVER`] if none wants to run.
     #[inline]
-    pub fn first(&self) -> (Nanos, usize) {
-        let (time, source) = self.nodes[1];
-        (time, source as usize)
+    fn first(&self) -> (Nanos, usize) {
+        let (time, leaf) = self.nodes[1];
+        (time, leaf as usize)
     }
 }
 
@@ -69,22 +218,61 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn simultaneous_events_have_their_order() {
+        let mut agenda = Agenda::new(&Sources {
+            services: vec![false, true],
+            arrivals: vec![true, true],
+            timers: 2,
+            departures: vec![true],
+            apps: 1,
+        });
+        agenda.set_rare(Source::Window, 5);
+        agenda.set_rare(Source::App(0), 5);
+        agenda.set_departure(0, 5);
+        agenda.set_timer(1, 5);
+        agenda.set_timer(0, 5);
+        agenda.set_arrival(1, 5);
+        agenda.set_service(1, 5);
+        let mut order = Vec::new();
+        while let (5, source) = agenda.first() {
+            order.push(source);
+            match source {
+                Source::Service(link) => agenda.set_service(link as usize, NEVER),
+                Source::Arrival(link) => agenda.set_arrival(link as usize, NEVER),
+                Source::Timer(connection) => agenda.set_timer(connection as usize, NEVER),
+                Source::Departure(host) => agenda.set_departure(host as usize, NEVER),
+                rare => agenda.set_rare(rare, NEVER),
+            }
+        }
+        let expected = [
+            Source::Service(1),
+            Source::Arrival(1),
+            Source::Timer(0),
+            Source::Timer(1),
+            Source::Departure(0),
+            Source::App(0),
+            Source::Window,
+        ];
+        assert_eq!(order, expected);
+    }
+
     proptest! {
         #[test]
         fn the_first_is_the_leftmost_of_the_earliest(
-            sources in 1usize..40,
+            leaves in 1usize..40,
             moves in prop::collection::vec((any::<prop::sample::Index>(), prop::option::of(0u64..10)), 1..200),
         ) {
-            let mut agenda = Agenda::new(sources);
-            let mut model = vec![NEVER; sources];
+            let mut tree = Tree::new(leaves);
+            let mut model = vec![NEVER; leaves];
             for (index, time) in moves {
-                let source = index.index(sources);
+                let leaf = index.index(leaves);
                 let time = time.unwrap_or(NEVER);
-                agenda.set(source, time);
-                model[source] = time;
+                tree.set(leaf, time);
+                model[leaf] = time;
                 let earliest = *model.iter().min().unwrap();
                 let leftmost = model.iter().position(|&t| t == earliest).unwrap();
-                prop_assert_eq!(agenda.first(), (earliest, leftmost));
+                prop_assert_eq!(tree.first(), (earliest, leftmost));
             }
         }
     }

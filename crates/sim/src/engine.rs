@@ -11,7 +11,7 @@ use tcp::profile::{EcnMode, Family, Profile, SocketOptions};
 use tcp::{Answer, Config, Endpoint, HostClock, Listener};
 use wire::Segment;
 
-use crate::agenda::{Agenda, NEVER};
+use crate::agenda::{Agenda, NEVER, Source, Sources};
 use crate::capture::Captures;
 use crate::check;
 use crate::flow::{FlowRun, Snapshot};
@@ -35,7 +35,6 @@ pub struct Simulation {
     packets: u64,
     finished: bool,
     agenda: Agenda,
-    sources: Sources,
     network: Network,
     hosts: Vec<HostRun>,
     flows: Vec<FlowRun>,
@@ -75,43 +74,6 @@ enum Window {
     After,
 }
 
-/// First agenda source of each class; the order is that of simultaneous events.
-#[derive(Clone, Copy, Debug)]
-struct Sources {
-    links: usize,
-    timers: usize,
-    departures: usize,
-    apps: usize,
-    changes: usize,
-    tcp: usize,
-    queue: usize,
-    second: usize,
-    window: usize,
-    count: usize,
-}
-
-impl Sources {
-    fn new(links: usize, hosts: usize, flows: usize) -> Sources {
-        let timers = 2 * links;
-        let departures = timers + 2 * flows;
-        let apps = departures + hosts;
-        let changes = apps + flows;
-        let tcp = changes + 1;
-        Sources {
-            links,
-            timers,
-            departures,
-            apps,
-            changes,
-            tcp,
-            queue: tcp + 1,
-            second: tcp + 2,
-            window: tcp + 3,
-            count: tcp + 4,
-        }
-    }
-}
-
 impl Simulation {
     /// Sets up a run; `run_id` goes into every row.
     ///
@@ -131,23 +93,7 @@ impl Simulation {
         let topology = Topology::new(&scenario)?;
         let hosts = hosts(&scenario, profiles)?;
         let flows = flows(&scenario)?;
-        let sources = Sources::new(scenario.links.len(), hosts.len(), flows.len());
-        let mut agenda = Agenda::new(sources.count);
-        for (index, flow) in flows.iter().enumerate() {
-            agenda.set(sources.apps + index, flow.start);
-        }
-        if let Some(change) = scenario.schedule.first() {
-            agenda.set(sources.changes, change.at_ns);
-        }
-        if let Sampling::Interval { interval_ns } = scenario.record.tcp {
-            agenda.set(sources.tcp, interval_ns);
-        }
-        if let Sampling::Interval { .. } = scenario.record.queue {
-            agenda.set(sources.queue, 0);
-        }
-        agenda.set(sources.second, SECOND);
-        agenda.set(sources.window, scenario.measure.from_ns);
-        let tracked = hosts.iter().map(|h| h.profile.facts().family == Family::Linux).collect();
+        let tracked: Vec<bool> = hosts.iter().map(|h| h.profile.facts().family == Family::Linux).collect();
         let overhead = flows
             .iter()
             .map(|flow| {
@@ -164,7 +110,29 @@ impl Simulation {
             scenario.links.iter().map(|l| l.name.as_str()),
         );
         let captures = Captures::new(&scenario)?;
-        let mut network = Network::new(&scenario, topology, tracked, force_stepped);
+        let mut network = Network::new(&scenario, topology, tracked.clone(), force_stepped);
+        let (services, arrivals) = network.sources();
+        let mut agenda = Agenda::new(&Sources {
+            services,
+            arrivals,
+            timers: 2 * flows.len(),
+            departures: tracked,
+            apps: flows.len(),
+        });
+        for (flow, run) in (0u32..).zip(&flows) {
+            agenda.set_rare(Source::App(flow), run.start);
+        }
+        if let Some(change) = scenario.schedule.first() {
+            agenda.set_rare(Source::Change, change.at_ns);
+        }
+        if let Sampling::Interval { interval_ns } = scenario.record.tcp {
+            agenda.set_rare(Source::SampleTcp, interval_ns);
+        }
+        if let Sampling::Interval { .. } = scenario.record.queue {
+            agenda.set_rare(Source::SampleQueue, 0);
+        }
+        agenda.set_rare(Source::Second, SECOND);
+        agenda.set_rare(Source::Window, scenario.measure.from_ns);
         if scenario.record.queue == Sampling::PerAck || scenario.record.queue == Sampling::Off {
             for &link in &observed {
                 network.next_query(link, scenario.measure.from_ns);
@@ -176,7 +144,6 @@ impl Simulation {
             packets: 0,
             finished: false,
             agenda,
-            sources,
             network,
             connections: flows.iter().flat_map(|_| [None, None]).collect(),
             hosts,
@@ -242,31 +209,21 @@ impl Simulation {
     }
 
     #[inline]
-    fn run(&mut self, source: usize) {
-        let s = self.sources;
-        if source < s.timers {
-            if source < s.links {
-                self.network.serve(source, self.now, &mut self.agenda);
+    fn run(&mut self, source: Source) {
+        match source {
+            Source::Service(link) => {
+                self.network.serve(link as usize, self.now, &mut self.agenda);
                 self.report_losses(None);
-            } else {
-                self.arrive(source - s.links);
             }
-        } else if source < s.departures {
-            self.timer(source - s.timers);
-        } else if source < s.apps {
-            self.departure(source - s.departures);
-        } else if source < s.changes {
-            self.app(source - s.apps);
-        } else if source == s.changes {
-            self.change();
-        } else if source == s.tcp {
-            self.sample_tcp();
-        } else if source == s.queue {
-            self.sample_queue();
-        } else if source == s.second {
-            self.sample_goodput();
-        } else {
-            self.turn_window();
+            Source::Arrival(link) => self.arrive(link as usize),
+            Source::Timer(connection) => self.timer(connection as usize),
+            Source::Departure(host) => self.departure(host as usize),
+            Source::App(flow) => self.app(flow as usize),
+            Source::Change => self.change(),
+            Source::SampleTcp => self.sample_tcp(),
+            Source::SampleQueue => self.sample_queue(),
+            Source::Second => self.sample_goodput(),
+            Source::Window => self.turn_window(),
         }
     }
 }
@@ -335,7 +292,7 @@ impl Simulation {
                 self.connections[connection] = Some(*endpoint);
                 self.service(connection);
             }
-            Answer::Reset(reset) => self.transmit(connection, &reset),
+            Answer::Reset(reset) => self.transmit_alone(connection, &reset),
             Answer::Silence => {}
         }
     }
@@ -373,7 +330,7 @@ impl Simulation {
         if let Some(endpoint) = &mut self.connections[connection] {
             endpoint.on_timer(self.now);
             // The source has fired; service sets it to what is next.
-            self.agenda.set(self.sources.timers + connection, NEVER);
+            self.agenda.set_timer(connection, NEVER);
             self.service(connection);
         }
     }
@@ -389,11 +346,10 @@ impl Simulation {
             }
         }
         let Some(endpoint) = &mut self.connections[connection] else { return };
-        let source = self.sources.timers + connection;
         let due = endpoint.next_timer().unwrap_or(NEVER);
         // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
-        if due < self.agenda.time(source) {
-            self.agenda.set(source, due.max(self.now));
+        if due < self.agenda.timer(connection) {
+            self.agenda.set_timer(connection, due.max(self.now));
         }
         if connection & 1 == 0 {
             let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
@@ -408,18 +364,35 @@ impl Simulation {
         }
     }
 
+    /// Puts on the wire whatever the endpoint has to send.
     #[inline]
     fn drain_transmit(&mut self, connection: usize) {
-        if !self.connections[connection].as_ref().is_some_and(Endpoint::may_transmit) {
-            return;
+        while self.transmit_until_loss(connection) {
+            self.report_losses(Some(connection));
         }
-        let mut segment = std::mem::take(&mut self.scratch);
-        while let Some(endpoint) = &mut self.connections[connection]
-            && endpoint.poll_transmit_into(self.now, &mut segment)
-        {
-            self.transmit(connection, &segment);
+    }
+
+    /// Transmits until the endpoint has nothing more, or until something of it was lost at once: then true.
+    #[inline]
+    fn transmit_until_loss(&mut self, connection: usize) -> bool {
+        let Simulation { connections, network, agenda, captures, flows, scratch, packets, now, .. } = self;
+        let Some(endpoint) = &mut connections[connection] else { return false };
+        if !endpoint.may_transmit() {
+            return false;
         }
-        self.scratch = segment;
+        let ends = Ends::new(&flows[connection / 2], connection);
+        while endpoint.poll_transmit_into(*now, scratch) {
+            nic::segment(scratch, endpoint.payload(), |part| {
+                *packets += 1;
+                let packet = ends.packet(*now, part);
+                captures.at_host(*now, ends.src, &packet);
+                network.send(*now, packet, agenda);
+            });
+            if !network.lost.is_empty() {
+                return true;
+            }
+        }
+        false
     }
 
     /// The application's turn; true if it did something that may let the endpoint send.
@@ -442,32 +415,13 @@ impl Simulation {
         false
     }
 
-    /// Puts a segment on the wire, cut into packets if it is larger than one.
-    #[inline]
-    fn transmit(&mut self, connection: usize, segment: &Segment) {
-        let flow = &self.flows[connection / 2];
-        let (src, dst) = if connection & 1 == 0 { (flow.from, flow.to) } else { (flow.to, flow.from) };
-        let payload = self.connections[connection].as_ref().map_or(u32::MAX, Endpoint::payload);
-        let echo_delay = if connection & 1 == 1 { flow.data_delay } else { 0 };
-        nic::segment(segment, payload, |part| {
-            let packet = Packet {
-                segment: *part,
-                sent_at: self.now,
-                echo_delay,
-                queue_delay: 0,
-                bytes: part.ip_bytes(),
-                connection: connection as u32 ^ 1,
-                src,
-                dst,
-                corrupt: false,
-            };
-            self.packets += 1;
-            self.captures.at_host(self.now, src, &packet);
-            self.network.send(self.now, packet, &mut self.agenda);
-        });
-        if !self.network.lost.is_empty() {
-            self.report_losses(Some(connection));
-        }
+    /// Puts one packet of no endpoint's on the wire.
+    fn transmit_alone(&mut self, connection: usize, segment: &Segment) {
+        let packet = Ends::new(&self.flows[connection / 2], connection).packet(self.now, segment);
+        self.packets += 1;
+        self.captures.at_host(self.now, packet.src, &packet);
+        self.network.send(self.now, packet, &mut self.agenda);
+        self.report_losses(None);
     }
 
     fn host_of(&self, connection: usize) -> u16 {
@@ -490,7 +444,7 @@ impl Simulation {
     }
 
     fn departure(&mut self, host: usize) {
-        self.agenda.set(self.sources.departures + host, NEVER);
+        self.agenda.set_departure(host, NEVER);
         self.depart(host as u16);
         let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
         waiting.sort_unstable();
@@ -511,8 +465,7 @@ impl Simulation {
             self.hosts[host].waiting.push(connection as u32);
         }
         if let Some(at) = self.network.rings[host].next_departure() {
-            let source = self.sources.departures + host;
-            self.agenda.set(source, at.min(self.agenda.time(source)));
+            self.agenda.set_departure(host, at.min(self.agenda.departure(host)));
         }
     }
 }
@@ -520,12 +473,12 @@ impl Simulation {
 /// Applications and scheduled changes.
 impl Simulation {
     fn app(&mut self, flow: usize) {
-        let source = self.sources.apps + flow;
+        let source = Source::App(flow as u32);
         let run = &mut self.flows[flow];
         let connection = 2 * flow;
         if self.connections[connection].is_none() {
             let host = run.from;
-            self.agenda.set(source, run.stop.filter(|&stop| stop > self.now).unwrap_or(NEVER));
+            self.agenda.set_rare(source, run.stop.filter(|&stop| stop > self.now).unwrap_or(NEVER));
             let spec = &self.scenario.flows[flow];
             let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
             let cc = spec.cc.clone();
@@ -534,7 +487,7 @@ impl Simulation {
             });
             self.connections[connection] = Some(endpoint);
         } else {
-            self.agenda.set(source, NEVER);
+            self.agenda.set_rare(source, NEVER);
             if let Some(endpoint) = &mut self.connections[connection] {
                 run.app.stop(endpoint, self.now);
             }
@@ -561,7 +514,7 @@ impl Simulation {
             self.next_change += 1;
         }
         let next = self.scenario.schedule.get(self.next_change).map_or(NEVER, |c| c.at_ns);
-        self.agenda.set(self.sources.changes, next);
+        self.agenda.set_rare(Source::Change, next);
         self.report_losses(None);
     }
 }
@@ -596,7 +549,7 @@ impl Simulation {
 
     fn sample_tcp(&mut self) {
         let Sampling::Interval { interval_ns } = self.scenario.record.tcp else { return };
-        self.agenda.set(self.sources.tcp, self.now + interval_ns);
+        self.agenda.set_rare(Source::SampleTcp, self.now + interval_ns);
         for flow in 0..self.flows.len() {
             self.record_tcp(flow);
         }
@@ -604,7 +557,7 @@ impl Simulation {
 
     fn sample_queue(&mut self) {
         let Sampling::Interval { interval_ns } = self.scenario.record.queue else { return };
-        self.agenda.set(self.sources.queue, self.now + interval_ns);
+        self.agenda.set_rare(Source::SampleQueue, self.now + interval_ns);
         for index in 0..self.observed.len() {
             let hop = self.observed[index];
             let c = self.network.counters(hop, self.now);
@@ -628,7 +581,7 @@ impl Simulation {
     }
 
     fn sample_goodput(&mut self) {
-        self.agenda.set(self.sources.second, self.now + SECOND);
+        self.agenda.set_rare(Source::Second, self.now + SECOND);
         for flow in 0..self.flows.len() {
             let read = self.read_by(flow);
             let run = &mut self.flows[flow];
@@ -662,11 +615,11 @@ impl Simulation {
         if beginning {
             self.links_before = counters;
             self.window = Window::Inside;
-            self.agenda.set(self.sources.window, measure.to_ns);
+            self.agenda.set_rare(Source::Window, measure.to_ns);
         } else {
             self.links_after = counters;
             self.window = Window::After;
-            self.agenda.set(self.sources.window, NEVER);
+            self.agenda.set_rare(Source::Window, NEVER);
         }
     }
 
@@ -695,7 +648,7 @@ impl Simulation {
             let kind = EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).unwrap_or(0);
             self.recorder.event(EventRow {
                 t: self.now,
-                rank: (self.sources.links + flow) as u32,
+                rank: (self.scenario.links.len() + flow) as u32,
                 flow: Some(flow as u32),
                 hop: None,
                 kind: kind as u32,
@@ -832,6 +785,43 @@ impl Simulation {
             let after = self.links_after.get(i).copied().unwrap_or(zero);
             (hop, before, after)
         })
+    }
+}
+
+/// Where a connection's packets come from and go to.
+#[derive(Clone, Copy)]
+struct Ends {
+    src: u16,
+    dst: u16,
+    /// The connection at the other end.
+    peer: u32,
+    echo_delay: Nanos,
+}
+
+impl Ends {
+    #[inline]
+    fn new(flow: &FlowRun, connection: usize) -> Ends {
+        let peer = connection as u32 ^ 1;
+        if connection & 1 == 0 {
+            Ends { src: flow.from, dst: flow.to, peer, echo_delay: 0 }
+        } else {
+            Ends { src: flow.to, dst: flow.from, peer, echo_delay: flow.data_delay }
+        }
+    }
+
+    #[inline]
+    fn packet(&self, now: Nanos, segment: &Segment) -> Packet {
+        Packet {
+            segment: *segment,
+            sent_at: now,
+            echo_delay: self.echo_delay,
+            queue_delay: 0,
+            bytes: segment.ip_bytes(),
+            connection: self.peer,
+            src: self.src,
+            dst: self.dst,
+            corrupt: false,
+        }
     }
 }
 

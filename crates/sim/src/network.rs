@@ -29,7 +29,7 @@ pub struct Lost {
     pub marked: bool,
 }
 
-/// Links, and what is on them. Agenda sources `0..links` are their services, `links..2 * links` their arrivals.
+/// Links, and what is on them. 
 pub struct Network {
     /// Routes.
     pub topology: Topology,
@@ -42,6 +42,9 @@ pub struct Network {
     delays: Vec<Nanos>,
     /// For a link that a host feeds: that host.
     fed_by_host: Vec<Option<u16>>,
+    /// For each pair of hosts, `source * hosts + sink`: the links on the way, if all are plain.
+    plain_routes: Vec<Option<Box<[u32]>>>,
+    hosts: usize,
     /// Packets on their way to the far end of each link, to a host or to a link that waits for events.
     pipes: Vec<VecDeque<(Nanos, Packet)>>,
     /// What is in each host's NIC, for hosts whose stack wants to know.
@@ -158,7 +161,19 @@ impl Network {
             .iter()
             .map(|l| scenario.hosts.iter().position(|h| h.name == l.from).map(|h| h as u16))
             .collect();
-        let plain = links.iter().map(Link::is_plain).collect();
+        let plain: Vec<bool> = links.iter().map(Link::is_plain).collect();
+        let hosts = scenario.hosts.len();
+        let mut plain_routes = vec![None; hosts * hosts];
+        for flow in &scenario.flows {
+            let host = |name: &str| scenario.hosts.iter().position(|h| h.name == name);
+            if let (Some(a), Some(b)) = (host(&flow.from), host(&flow.to)) {
+                for (source, sink) in [(a, b), (b, a)] {
+                    let route: Box<[u32]> = topology.path(source, sink).iter().map(|&l| l as u32).collect();
+                    let all_plain = route.iter().all(|&l| plain[l as usize]);
+                    plain_routes[source * hosts + sink] = all_plain.then_some(route);
+                }
+            }
+        }
         Network {
             pipes: links.iter().map(|_| VecDeque::new()).collect(),
             delays: scenario.links.iter().map(|l| l.delay_ns).collect(),
@@ -167,6 +182,8 @@ impl Network {
             links,
             fused,
             plain,
+            plain_routes,
+            hosts,
             reorders,
             fed_by_host,
             tracked,
@@ -177,9 +194,34 @@ impl Network {
 
     /// A host hands a packet to its NIC.
     #[inline]
-    pub fn send(&mut self, now: Nanos, packet: Packet, agenda: &mut Agenda) {
-        let link = self.topology.first_link(packet.src, packet.dst);
-        self.enter(link, now, packet, agenda);
+    pub fn send(&mut self, now: Nanos, mut packet: Packet, agenda: &mut Agenda) {
+        let pair = packet.src as usize * self.hosts + packet.dst as usize;
+        let Some(route) = &self.plain_routes[pair] else {
+            let link = self.topology.first_link(packet.src, packet.dst);
+            self.enter(link, now, packet, agenda);
+            return;
+        };
+        // The usual case: the packet stays where it is while its time goes from link to link.
+        let mut at = now;
+        let mut last = 0;
+        for (index, &link) in route.iter().enumerate() {
+            last = link as usize;
+            let Some((arrival, waited)) = self.links[last].pass(at, packet.bytes) else {
+                self.lost.push(lost(at, link, &packet, DropReason::Overlimit, false));
+                return;
+            };
+            packet.queue_delay += waited;
+            at = arrival;
+            if index == 0 && self.tracked[packet.src as usize] {
+                let departure = arrival - self.delays[last];
+                self.rings[packet.src as usize].push(departure, packet.connection ^ 1, packet.segment.len);
+            }
+        }
+        let pipe = &mut self.pipes[last];
+        if pipe.is_empty() {
+            agenda.set_arrival(last, at);
+        }
+        pipe.push_back((at, packet));
     }
 
     /// The service of a stepped link is due.
@@ -192,7 +234,7 @@ impl Network {
     pub fn arrive(&mut self, link: usize, agenda: &mut Agenda) -> Option<Packet> {
         let (at, packet) = self.pipes[link].pop_front()?;
         let next = self.pipes[link].front().map_or(NEVER, |&(t, _)| t);
-        agenda.set(self.links.len() + link, next);
+        agenda.set_arrival(link, next);
         match self.topology.ends[link] {
             End::Host(_) => Some(packet),
             End::Node => {
@@ -201,6 +243,18 @@ impl Network {
                 None
             }
         }
+    }
+
+    /// The links whose service is an event, and those at whose far end an arrival is one.
+    pub fn sources(&self) -> (Vec<bool>, Vec<bool>) {
+        let stepped: Vec<bool> = self.fused.iter().map(|fused| !fused).collect();
+        let arrives = |link: usize| {
+            matches!(self.topology.ends[link], End::Host(_))
+                || self.reorders[link]
+                || self.topology.links_after(link).any(|next| stepped[next])
+        };
+        let arrivals = (0..self.links.len()).map(arrives).collect();
+        (stepped, arrivals)
     }
 
     /// State of a link as of `t`.
@@ -252,7 +306,7 @@ impl Network {
             }
             let pipe = &mut self.pipes[link];
             if pipe.is_empty() {
-                agenda.set(self.links.len() + link, arrival);
+                agenda.set_arrival(link, arrival);
             }
             pipe.push_back((arrival, packet));
             return;
@@ -308,7 +362,7 @@ impl Network {
         };
         work(&mut self.links[link], &mut exit);
         if !self.fused[link] {
-            agenda.set(link, self.links[link].next_event().unwrap_or(NEVER));
+            agenda.set_service(link, self.links[link].next_event().unwrap_or(NEVER));
         }
         if let Some((at, packet)) = chain.first {
             self.pass_on(link, at, packet, agenda);
@@ -319,7 +373,7 @@ impl Network {
         if (head.is_none() || self.reorders[link])
             && let Some(&(at, _)) = self.pipes[link].front()
         {
-            agenda.set(self.links.len() + link, at);
+            agenda.set_arrival(link, at);
         }
     }
 }

@@ -112,6 +112,12 @@ impl Topology {
         self.next[self.to[link] * self.hosts + dst as usize] as usize
     }
 
+    /// The links that packets may take after `link`, some of them more than once.
+    pub fn links_after(&self, link: usize) -> impl Iterator<Item = usize> + '_ {
+        let row = self.to[link] * self.hosts;
+        self.next[row..row + self.hosts].iter().filter(|&&next| next != NO_ROUTE).map(|&next| next as usize)
+    }
+
     /// Every link on the way from one host to another, in order.
     pub fn path(&self, source: usize, sink: usize) -> Vec<usize> {
         let mut links = Vec::new();
