@@ -1,6 +1,7 @@
 //! FreeBSD 11.0 of October 2016: initial window of ten segments, windows in units of the MSS without options taken off.
 
 use super::freebsd::{self, Era, FreeBsd, Values};
+use crate::sender::freebsd::tuning::DuplicateRule;
 use super::{EcnMode, Facts, freebsd_9_2};
 
 pub(super) fn profile() -> FreeBsd {
@@ -9,6 +10,7 @@ pub(super) fn profile() -> FreeBsd {
         era: Era {
             maxseg_without_options: false,
             full_segment_with_options: true,
+            duplicates: DuplicateRule::NewSack,
             restart_at_initial_window: false,
             reassembly_limited: false,
             ..freebsd_9_2::ERA

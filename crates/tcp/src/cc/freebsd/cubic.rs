@@ -333,7 +333,8 @@ impl Cubic {
 
     fn undo_timeout(&mut self) {
         self.timed_out = false;
-        self.congestions = self.congestions.saturating_sub(1);
+        // As if there had been no congestion at all: it is one flag.
+        self.congestions = 0;
         let undo = self.undo;
         self.wmax = undo.wmax;
         self.previous_wmax = undo.previous_wmax;

@@ -22,6 +22,9 @@ use crate::event::EventKind;
 /// Duplicate ACKs that start fast recovery (RFC 5681 section 3.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
 
+/// A timer of n ticks fires n + 1 ticks after the tick in which it was set, so as never to be early (callout(9)).
+const CALLOUT_TICK: u64 = 1;
+
 /// The sender of one connection.
 pub struct FreeBsdSender {
     t: Tuning,
@@ -158,7 +161,7 @@ impl FreeBsdSender {
 
     #[inline]
     fn start_rexmt(&mut self, clock: &HostClock) {
-        self.rexmt = Some(clock.time_of_tick(self.tick.number + u64::from(self.rtt.rto)));
+        self.rexmt = Some(clock.time_of_tick(self.tick.number + u64::from(self.rtt.rto) + CALLOUT_TICK));
     }
 
     /// Passes an ACK to the congestion control.
@@ -413,7 +416,8 @@ impl Sender for FreeBsdSender {
         if self.v.in_recovery() {
             self.advance_in_recovery(s, ack, has_sack, cx);
         }
-        self.dupacks = 0;
+        // An advance that reports new data above it is a duplicate's equal (RFC 6675 section 5).
+        self.dupacks = u32::from(new_sack && has_sack && self.t.duplicates != DuplicateRule::SameWindow);
         if self.undo.is_some() && !self.t.undo_by_timestamp {
             self.undo_if_spurious(s, ack, cx);
         }

@@ -17,9 +17,9 @@ pub enum Recovery {
 /// Which ACKs count as duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateRule {
-    /// Window unchanged, whatever SACK says (9.0 to 11).
+    /// Window unchanged, whatever SACK says (9.x).
     SameWindow,
-    /// On SACK connections those with new SACK information, whatever the window (13).
+    /// On SACK connections those with new SACK information, whatever the window (11 and 13).
     NewSack,
     /// Likewise, and SACKed bytes alone may start recovery (15).
     NewSackOrBytes,
