@@ -1,1 +1,82 @@
-//! Captures to RTT, throughput, loss and retransmission series
+//! Captures to per-connection series: throughput, retransmissions, acknowledgements, round-trip times.
+//!
+//! [`read`] walks through a pcap or pcapng file once and hands every TCP packet, put into its connection and with
+//! sequence numbers that no longer wrap, to a visitor. What a visitor collects is up to it:
+//!
+//! | module | what it makes of the packets |
+//! | --- | --- |
+//! | [`connection`] | connections, their two directions, counters of each |
+//! | [`series`] | one row for each data segment or acknowledgement |
+//! | [`throughput`] | bytes in sliding windows |
+//! | [`pairs`] | round-trip times from two captures, without synchronised clocks |
+
+pub mod connection;
+pub mod pairs;
+pub mod series;
+pub mod throughput;
+
+use std::io::Read;
+
+use wire::capture::{Error, Reader};
+use wire::codec;
+
+pub use connection::{Connection, Connections, Direction, Seen};
+
+/// What was not a TCP packet, and where the file ended early.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Packets that are not IP, or IP but not TCP.
+    pub other: u64,
+    /// Fragments without a TCP header.
+    pub fragments: u64,
+    /// TCP packets of which the capture holds too little.
+    pub cut_short: u64,
+    /// Packets whose headers contradict themselves.
+    pub malformed: u64,
+    /// Where the file ends in the middle of a record, as when the capturing program was killed; bytes from its start.
+    pub file_ends_at: Option<u64>,
+}
+
+/// Reads a capture file to its end and hands each TCP packet to `visit`. A file cut short is read up to there.
+///
+/// `source` needs no buffering of its own.
+///
+/// # Errors
+///
+/// When the file cannot be read, is no capture, or contradicts itself; packets before that have been visited.
+pub fn read<R: Read>(
+    source: R,
+    connections: &mut Connections,
+    mut visit: impl FnMut(&Seen<'_>, &Connection),
+) -> Result<Skipped, Error> {
+    let mut reader = Reader::new(source)?;
+    let mut skipped = Skipped::default();
+    loop {
+        let record = match reader.next_record() {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(skipped),
+            Err(Error::CutShort { offset }) => {
+                skipped.file_ends_at = Some(offset);
+                return Ok(skipped);
+            }
+            Err(error) => return Err(error),
+        };
+        let Some((ip, wire_length)) = record.ip() else {
+            skipped.other += 1;
+            continue;
+        };
+        match codec::parse(ip, wire_length) {
+            Ok(packet) => {
+                let (seen, connection) = connections.add(record.t_ns, record.wire_length, packet);
+                visit(&seen, connection);
+            }
+            Err(codec::NotTcp::Version(_) | codec::NotTcp::Protocol(_)) => skipped.other += 1,
+            Err(codec::NotTcp::Fragment) => skipped.fragments += 1,
+            Err(codec::NotTcp::CutShort) => skipped.cut_short += 1,
+            Err(codec::NotTcp::Malformed) => skipped.malformed += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,8 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
     /// The identification field of IPv4; 0 for IPv6.
     pub ip_id: u16,
+    /// Length on the wire from the IP header on.
+    pub ip_bytes: u32,
     /// TCP header and the payload present, for the checksum.
     tcp: &'a [u8],
     tcp_length: u32,
@@ -373,15 +375,17 @@ fn parse_ipv4(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
     let mut packet = parse_tcp(rest, total_length - header_length as u32, address(12), address(16))?;
     packet.segment.ecn = ecn(header[1]);
     packet.ip_id = be16(header, 4);
+    packet.ip_bytes = total_length;
     Ok(packet)
 }
 
 fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
     let header: &[u8; IPV6_HEADER] = bytes.first_chunk().ok_or(NotTcp::CutShort)?;
-    let mut left = match be16(header, 4) {
-        0 => wire_length.checked_sub(IPV6_HEADER as u32).ok_or(NotTcp::Malformed)?,
-        length => u32::from(length),
+    let ip_bytes = match be16(header, 4) {
+        0 => wire_length,
+        length => u32::from(length) + IPV6_HEADER as u32,
     };
+    let mut left = ip_bytes.checked_sub(IPV6_HEADER as u32).ok_or(NotTcp::Malformed)?;
     let mut rest = &bytes[IPV6_HEADER..];
     let mut next = header[6];
     // Extension headers before TCP (RFC 8200 section 4.1): hop-by-hop, routing, destination options; fragment.
@@ -405,6 +409,7 @@ fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
     };
     let mut packet = parse_tcp(rest, left, address(8), address(24))?;
     packet.segment.ecn = ecn(header[1] >> 4);
+    packet.ip_bytes = ip_bytes;
     Ok(packet)
 }
 
@@ -436,6 +441,7 @@ fn parse_tcp(bytes: &[u8], length: u32, src: IpAddr, dst: IpAddr) -> Result<Pack
         segment,
         payload: tcp.get(header_length..).unwrap_or(&[]),
         ip_id: 0,
+        ip_bytes: 0,
         tcp,
         tcp_length: length,
     })
@@ -729,7 +735,7 @@ mod tests {
             let length = write_ipv4(&mut v4, &segment, &ends, layout, 7, Payload::Bytes(data));
             prop_assert_eq!(length, segment.ip_bytes());
             let read = parse(&v4, length).unwrap();
-            prop_assert_eq!(read.segment, segment);
+            prop_assert_eq!((read.segment, read.ip_bytes), (segment, length));
             prop_assert_eq!(read.payload, data);
             prop_assert_eq!(read.checksum_ok(), Some(true));
             prop_assert_eq!(read.ends.src, IpAddr::V4(ends.src));
@@ -740,7 +746,7 @@ mod tests {
             let length = write_ipv6(&mut v6, &segment, &ends, layout, Payload::Bytes(data));
             prop_assert_eq!(length, segment.ip_bytes() + 20);
             let read = parse(&v6, length).unwrap();
-            prop_assert_eq!(read.segment, segment);
+            prop_assert_eq!((read.segment, read.ip_bytes), (segment, length));
             prop_assert_eq!(read.checksum_ok(), Some(true));
             prop_assert_eq!(read.ends.dst, IpAddr::V6(ends.dst));
         }

@@ -1,0 +1,148 @@
+//! Round-trip times between two capture points whose clocks need not agree: synthetic packet pairs.
+//!
+//! The method is that of Zander, Armitage, Nguyen, Mark and Tyo, "Minimally intrusive round trip time measurements using
+//! synthetic packet-pairs" (CAIA), which TEACUP used. A packet passes the reference point at R1 and the monitor point
+//! at M1; the next packet back passes the monitor at M2 and the reference at R2. Then
+//!
+//! ```text
+//! RTT = (R2 - R1) - (M2 - M1)
+//! ```
+//!
+//! Each clock only measures a difference, so its offset drops out, and the time between the two packets at the far end
+//! is not part of the result. Of several packets that reach the monitor before one comes back, the last is taken, which
+//! keeps M2 - M1, and with it what a drifting clock can spoil, small; no packet is used twice.
+//!
+//! A packet is known again by its sequence numbers, flags, timestamps, length and IP identification. One that looks the
+//! same as another (a retransmission by a system that neither numbers packets nor sends timestamps) is left out, and so
+//! is one that segmentation or aggregation changed on the way: capture below both.
+
+use wire::Segment;
+
+use crate::connection::{Direction, Seen};
+
+/// The packets of one connection at one capture point.
+#[derive(Clone, Debug, Default)]
+pub struct Sightings {
+    list: Vec<Sighting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sighting {
+    key: Key,
+    t_ns: u64,
+}
+
+/// What a packet is known again by: direction, flags and identification; numbers; timestamps; length.
+type Key = (u32, u32, u32, u32, u32, u32);
+
+impl Sightings {
+    /// None yet.
+    pub fn new() -> Sightings {
+        Sightings::default()
+    }
+
+    /// Takes a packet of the connection; for [`crate::read`].
+    #[inline]
+    pub fn add(&mut self, seen: &Seen<'_>) {
+        let Segment { seq, ack, tsval, tsecr, len, flags, .. } = seen.packet.segment;
+        let head = (seen.direction as u32) << 24 | u32::from(flags.0) << 16 | u32::from(seen.packet.ip_id);
+        self.list.push(Sighting { key: (head, seq, ack, tsval, tsecr, len), t_ns: seen.t_ns });
+    }
+
+    /// How many packets there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Ordered by key, without those whose key occurs more than once; and how many those are.
+    fn unique(&self) -> (Vec<Sighting>, u64) {
+        let mut sorted = self.list.clone();
+        sorted.sort_unstable_by_key(|sighting| (sighting.key, sighting.t_ns));
+        let unique: Vec<Sighting> = sorted
+            .chunk_by(|a, b| a.key == b.key)
+            .filter(|same| same.len() == 1)
+            .map(|same| same[0])
+            .collect();
+        let ambiguous = (sorted.len() - unique.len()) as u64;
+        (unique, ambiguous)
+    }
+}
+
+/// A packet seen at both points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// When it passed the reference point, by that point's clock.
+    pub reference_ns: u64,
+    /// When it passed the monitor point, by that point's clock.
+    pub monitor_ns: u64,
+    /// Which way it went.
+    pub direction: Direction,
+}
+
+/// The packets of a connection at two points.
+#[derive(Clone, Debug, Default)]
+pub struct Matching {
+    /// Seen at both, in order of the monitor's time.
+    pub matched: Vec<Matched>,
+    /// Seen at the reference point alone, both directions: lost beyond it, or changed on the way.
+    pub only_reference: u64,
+    /// Seen at the monitor point alone.
+    pub only_monitor: u64,
+    /// Left out at either point because another packet looks the same.
+    pub ambiguous: u64,
+}
+
+/// Finds each packet of one capture in the other.
+pub fn matching(reference: &Sightings, monitor: &Sightings) -> Matching {
+    let ((reference, doubtful_there), (monitor, doubtful_here)) = (reference.unique(), monitor.unique());
+    let mut found = Matching { ambiguous: doubtful_there + doubtful_here, ..Matching::default() };
+    let mut candidates = monitor.iter().peekable();
+    for there in &reference {
+        while candidates.next_if(|here| here.key < there.key).is_some() {
+            found.only_monitor += 1;
+        }
+        match candidates.next_if(|here| here.key == there.key) {
+            None => found.only_reference += 1,
+            Some(here) => found.matched.push(Matched {
+                reference_ns: there.t_ns,
+                monitor_ns: here.t_ns,
+                direction: if there.key.0 >> 24 == 0 { Direction::Forward } else { Direction::Backward },
+            }),
+        }
+    }
+    found.only_monitor += candidates.count() as u64;
+    found.matched.sort_by_key(|packet| (packet.monitor_ns, packet.reference_ns));
+    found
+}
+
+/// A round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was complete: the packet back passed the reference point, by that point's clock.
+    pub t_ns: u64,
+    /// The round-trip time, nanoseconds. Below zero only if a clock is not to be trusted.
+    pub rtt_ns: i64,
+}
+
+/// Round-trip times from the reference point to the monitor point and back, in order of time. `out` is the direction that
+/// leads from the reference point to the monitor point.
+pub fn round_trips(matched: &[Matched], out: Direction) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    let mut newest_out = None;
+    for packet in matched {
+        if packet.direction == out {
+            newest_out = Some(packet);
+        } else if let Some(sent) = newest_out.take() {
+            let whole = packet.reference_ns.wrapping_sub(sent.reference_ns) as i64;
+            let turnaround = packet.monitor_ns.wrapping_sub(sent.monitor_ns) as i64;
+            samples.push(Sample { t_ns: packet.reference_ns, rtt_ns: whole.wrapping_sub(turnaround) });
+        }
+    }
+    samples.sort_by_key(|sample| sample.t_ns);
+    samples
+}
