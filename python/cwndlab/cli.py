@@ -31,8 +31,9 @@ app = typer.Typer(
 LATEST = Path("results/latest")
 
 REPORT_ROWS = 4 << 20
-"""Rows of a table of one run above which `run` leaves the report to be asked for: it holds a run in memory, some
-250 bytes a row, while recording stays below 500 MB however long a run is."""
+"""Rows of a table of one run above which `run` leaves the report to be asked for.
+
+It holds a run in memory, some 250 bytes a row, while recording stays below 500 MB however long a run is."""
 
 Directory = Annotated[Path, typer.Argument(metavar="[DIR]", help="Directory of results.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")]

@@ -12,15 +12,20 @@ PACKETS_PER_S = 4_000_000
 
 A run is taken to cost what its bottlenecks can carry; flows that do not fill them are over sooner."""
 
+RUN_S, START_S = 0.005, 0.5
+"""What every run costs besides its packets, and what a command costs before the first one, in s."""
+
 MOST_RUNS = 40
 """Runs listed in text."""
 
 
 def seconds(plan: Plan, jobs: int) -> float:
     """About how long the simulator takes for the plan on that many workers, in s by the clock on the wall."""
-    cut = [sum(parts.expected_packets(run.scenario) for run in part.runs) for part in parts.cut(plan.runs)]
-    workers = max(1, min(jobs, len(cut)))
-    return max(*cut, sum(cut) / workers) / PACKETS_PER_S
+    cut = [
+        sum(parts.expected_packets(run.scenario) / PACKETS_PER_S + RUN_S for run in part.runs)
+        for part in parts.cut(plan.runs)
+    ]
+    return START_S + max(*cut, sum(cut) / min(jobs, len(cut)))
 
 
 def as_text(plan: Plan, jobs: int) -> str:

@@ -214,3 +214,21 @@ def test_the_python_api_gives_what_the_command_line_gives(cwndlab, small, result
     series = results.series(0, flow="f1", table="tcp")
     assert series["t_s"].is_sorted()
     assert series.height > 100
+
+
+def test_a_worker_that_dies_is_named_and_the_sweep_can_go_on(cwndlab, sweep, results_of):
+    cwndlab.file("sweep.yaml", SWEEP)
+    out = cwndlab.directory / "out"
+    process = cwndlab.start("run", "sweep.yaml", "-o", "out", "--jobs", "2", "--no-report")
+    wait_for_a_part(process, out, most=len(whole_parts(sweep)))
+    asides = [path.name for path in (out / "runs").glob(".*")]
+    while not asides:
+        asides = [path.name for path in (out / "runs").glob(".*")]
+    os.kill(int(asides[0].rsplit(".", 1)[1]), signal.SIGKILL)  # `.PART.PID` is being written by that worker
+    printed, complaint = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (1, "")
+    assert "error: the worker of part " in complaint
+    assert complaint.endswith("died (signal 9)\n")
+    assert complaint.count("\n") == 1
+    assert cwndlab("run", "sweep.yaml", "-o", "out", "--resume", "-q", "--no-report").code == 0
+    assert results_of(out) == results_of(sweep)

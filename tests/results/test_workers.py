@@ -1,0 +1,122 @@
+"""What happens to a sweep when a run fails, the disk does, or its directory is taken."""
+
+from contextlib import suppress
+
+import lab
+import pytest
+
+from cwndlab import runner, testbeds, workers
+from cwndlab.errors import CwndlabError, InputError
+from cwndlab.experiment.plan import Plan
+from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds.base import CancelledError, Outcome
+
+
+class MadeUpExperiment:
+    def plan(self):
+        return Plan("made-up", ("hosts.a.cc",), 2, lab.plan())
+
+    def as_yaml(self):
+        return lab.EXPERIMENT
+
+
+class MadeUpTestbed:
+    """Writes made-up rows; `broken` maps a run to what goes wrong in it."""
+
+    name = "sim"
+
+    def __init__(self, broken=None, refused=None, version="1"):
+        self.broken = broken or {}
+        self.refused = refused
+        self.version = version
+        self.carried_out = []
+
+    def versions(self):
+        return {"engine": self.version}
+
+    def preflight(self, scenario):
+        if self.refused:
+            raise ValueError(self.refused)
+
+    def run(self, run_id, scenario, writer, control):
+        self.carried_out.append(run_id)
+        writer.rows("tcp", lab.tcp_rows(run_id, 0, 20))
+        control.progress(scenario["duration_ns"] // 2)
+        if control.cancelled():
+            raise CancelledError
+        if run_id in self.broken:
+            raise self.broken[run_id]
+        return Outcome({"flows": [lab.flow_counters()]}, warnings=["look twice"])
+
+
+class Counting:
+    def __init__(self):
+        self.ahead = self.done = (0, 0)
+
+    def start(self, runs, work):
+        self.ahead = (runs, work)
+
+    def advance(self, runs, work):
+        assert runs >= 0
+        assert work >= 0
+        self.done = (self.done[0] + runs, self.done[1] + work)
+
+
+@pytest.fixture
+def run_with(tmp_path, monkeypatch):
+    def run(bed, **options):
+        monkeypatch.setattr(testbeds, "find", lambda name: bed)
+        return runner.run(MadeUpExperiment(), out=tmp_path / "out", **options)
+
+    return run
+
+
+def test_progress_adds_up_to_what_was_ahead(run_with):
+    observer = Counting()
+    assert run_with(MadeUpTestbed(), observer=observer).complete
+    assert observer.done == observer.ahead
+    assert observer.ahead[0] == 4
+
+
+def test_a_run_that_fails_does_not_stop_the_others_and_is_done_again_on_resuming(run_with):
+    results = run_with(MadeUpTestbed({1: RuntimeError("no\nroute")}))
+    assert not results.complete
+    assert results.summary["status"].to_list() == ["complete", "failed", "complete", "complete"]
+    assert results.summary["goodput_mbps"].null_count() == 1
+    assert results.record(1).error == "RuntimeError: no route"
+    assert results.record(0).warnings == ["look twice"]
+
+    healthy = MadeUpTestbed()
+    resumed = run_with(healthy, resume=True)
+    assert resumed.complete
+    assert healthy.carried_out == [0, 1, 2, 3]  # the part is the unit
+    idle = MadeUpTestbed()
+    assert run_with(idle, resume=True).complete
+    assert idle.carried_out == []
+
+
+def test_a_full_disk_ends_the_sweep_and_leaves_no_half_part(run_with, tmp_path):
+    with pytest.raises(CwndlabError, match="out/runs: No space left on device"):
+        run_with(MadeUpTestbed({2: OSError(28, "No space left on device")}))
+    assert list((tmp_path / "out/runs").iterdir()) == []
+    assert ResultSet(tmp_path / "out").summary["status"].to_list() == ["missing"] * 4
+
+
+def test_an_interruption_keeps_the_plan_and_no_half_part(run_with, tmp_path):
+    with pytest.raises(workers.StoppedError, match="interrupted; 0 of 4 runs are kept"):
+        run_with(MadeUpTestbed({2: KeyboardInterrupt()}))
+    assert list((tmp_path / "out/runs").iterdir()) == []
+    assert run_with(MadeUpTestbed(), resume=True).complete
+
+
+def test_a_scenario_the_testbed_refuses_is_refused_before_anything_is_written(run_with, tmp_path):
+    with pytest.raises(InputError, match=r"testbed sim refuses run 0, hosts.a.cc=newreno: too many links"):
+        run_with(MadeUpTestbed(refused="too many links"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_of_another_engine_are_not_mixed_in(run_with):
+    with suppress(workers.StoppedError):
+        run_with(MadeUpTestbed({0: KeyboardInterrupt()}))
+    with pytest.raises(InputError, match="holds another experiment: engine was 1, is 2; resume with"):
+        run_with(MadeUpTestbed(version="2"), resume=True)
