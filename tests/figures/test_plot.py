@@ -16,8 +16,11 @@ from cwndlab.errors import InputError
 from cwndlab.figures import columns, paint
 from cwndlab.figures.request import distinguishing, short_names
 
-OPTIONS: dict[str, dict[str, Any]] = {"phase": {"runs": [3]}, "sequence": {"runs": [3]}}
-"""Kinds that need more than the results to have a choice."""
+OPTIONS: dict[str, dict[str, Any]] = {
+    "phase": {"runs": [3]},
+    **dict.fromkeys(("cwnd", "rtt", "throughput", "queue", "sojourn", "sequence"), {"runs": [3, 4]}),
+}
+"""Kinds over time are drawn for one or two runs; some cannot show more."""
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +143,13 @@ def test_more_runs_than_can_be_read_are_cut_and_it_says_so(results: MemoryResult
     figure = figures.plot(results, "rtt")
     assert len(data_lines(figure)) == 12
     assert figure.axes[0].get_title(loc="right") == "first 12 of 18 runs"
+
+
+def test_what_the_runs_shown_share_is_said(results: MemoryResults):
+    figure = figures.plot(results, "rtt", where={"hosts.a.cc": "cubic", "repeat": 1})
+    assert figure.axes[0].get_title(loc="right") == "cubic, repeat 1"
+    figure = figures.plot(results, "rtt", runs=[5])
+    assert figure.axes[0].get_title(loc="right") == "run 5: newreno, delay 20ms, repeat 2"
 
 
 def test_many_series_have_pens_of_their_own_and_a_legend_outside(results: MemoryResults):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import zlib
@@ -15,6 +16,7 @@ from browser import Browser, find
 from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
 
 from cwndlab.figures import report
+from cwndlab.figures.numeric import box
 
 pytestmark = pytest.mark.live
 
@@ -161,12 +163,36 @@ def test_box_plots_are_drawn_for_every_key_and_follow_the_chosen_figure(page: Br
     label = page.evaluate("document.querySelector('#boxes svg').getAttribute('aria-label')")
     values = sweep().summary.filter(pl.col("cc") == "cubic")["goodput_mbps"].to_numpy()
     assert f"cubic: median {np.median(values):.5g} of 9" in label
-    page.evaluate("""(() => {
-        const chooser = document.getElementById('box-figure');
-        chooser.value = 'rtt_mean_ms';
-        chooser.dispatchEvent(new Event('change'));
-    })()""")
-    assert "RTT" in page.evaluate("document.querySelector('#boxes').textContent")
+    choose(page, "#box-figure", "RTT, mean [ms]")
+    assert "RTT, mean [ms] over delay" in page.evaluate("document.querySelector('#boxes').textContent")
+
+
+def choose(page: Browser, select: str, option: str) -> None:
+    page.evaluate(f"""(() => {{
+        const select = document.querySelector({json.dumps(select)});
+        select.value = Array.from(select.options).find(each => each.text === {json.dumps(option)}).value;
+        select.dispatchEvent(new Event('change'));
+    }})()""")
+
+
+def test_boxes_of_the_page_are_those_of_the_figures(page: Browser):
+    choose(page, "#box-filters select", "cubic")
+    summary = sweep().summary.filter(pl.col("cc") == "cubic")
+    expected = []
+    for delay in ("0ms", "20ms", "100ms"):
+        values = summary.filter(pl.col("network.dumbbell.bottleneck.delay") == delay)["goodput_mbps"]
+        made = box(values.to_numpy())
+        assert made is not None
+        expected.append([made.n, made.mean, made.q1, made.median, made.q3])
+    titles = page.evaluate(
+        "Array.from(document.querySelectorAll('#boxes svg title'), each => each.textContent)"
+    )
+    shown = [
+        [float(number) for number in re.findall(r"[\d.]+", title.partition(": ")[2])] for title in titles
+    ]
+    assert shown == [pytest.approx(row, rel=1e-4) for row in expected]
+    command = page.evaluate("document.querySelector('#boxes code').textContent")
+    assert command.endswith("--by network.dumbbell.bottleneck.delay --where hosts.a.cc=cubic -o box.png")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -179,7 +179,7 @@ def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str], opti
 
 
 def plain_numbers() -> FuncFormatter:
-    """Return the labels of a logarithmic scale as plain numbers: powers of ten would need formulas (see `style`)."""
+    """Return labels of a logarithmic scale as plain numbers: powers of ten need formulas (see `style`)."""
     return FuncFormatter(lambda value, _: f"{value:g}")
 
 

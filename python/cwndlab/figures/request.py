@@ -122,7 +122,7 @@ class Request:
         ]
 
     def runs(self) -> tuple[list[Run], str]:
-        """Return the runs for a figure of time series, and a note: which it is, or that some are left out."""
+        """Return the runs for a figure of time series, and a note: what they share, if some are left out."""
         rows = self.rows
         if self.options.runs is None:
             rows = rows.filter(pl.col("status") == "complete")
@@ -130,18 +130,21 @@ class Request:
                 raise InputError("there is nothing to draw: no run is complete")
         found = rows["run_id"].unique(maintain_order=True).to_list()
         if self.options.runs is not None or len(found) <= MOST_RUNS:
-            shown, note = found, self._which(found) if len(found) == 1 else ""
+            shown, note = found, ""
         else:
             shown, note = found[:MOST_RUNS], f"first {MOST_RUNS} of {len(found)} runs"
         rows = rows.filter(pl.col("run_id").is_in(shown))
         labels = run_labels(rows, self.keys)
+        note = "; ".join(part for part in (note, self._common(rows, shown)) if part)
         flows = {run: rows.filter(pl.col("run_id") == run)["flow"].to_list() for run in shown}
         return [Run(run, labels[run], tuple(flows[run])) for run in shown], note
 
-    def _which(self, found: Sequence[object]) -> str:
-        """Return what a lone run is among all runs of the results."""
-        label = run_labels(self.results.summary, self.keys)[found[0]]
-        return f"run {found[0]}: {label}" if label else ""
+    def _common(self, rows: pl.DataFrame, shown: Sequence[object]) -> str:
+        """Return what the runs shown have in common that other runs of the results do not."""
+        telling = distinguishing(self.results.summary, [key for key in self.keys if key != "flow"])
+        short = short_names(telling)
+        common = ", ".join(_part(short[key], rows[key][0]) for key in telling if rows[key].n_unique() == 1)
+        return f"run {shown[0]}: {common}" if len(shown) == 1 and common else common
 
     def series(self, run: Run, flow: str | None, table: str, *names: str) -> pl.DataFrame:
         """Return a series of one run, checked to have the columns `names`, cut to the time window."""

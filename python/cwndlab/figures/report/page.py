@@ -7,8 +7,7 @@ import hashlib
 import json
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import yaml
 
 from cwndlab.errors import InputError
 from cwndlab.figures import columns
-from cwndlab.figures.numeric import box, mean_interval
+from cwndlab.figures.numeric import mean_interval
 from cwndlab.figures.report import pack, published
 from cwndlab.figures.report.html import Markup, details, element, join, raw, table
 from cwndlab.figures.request import distinguishing, floats, run_labels, short_names
@@ -389,7 +388,8 @@ def _boxes(facts: _Facts) -> Markup:
             class_="hint",
         ),
         element("div", element("label", "Figure ", element("select", id="box-figure")), class_="controls"),
-        element("div", id="boxes", data_directory=facts.directory),
+        element("div", id="box-filters", class_="controls", role="group", aria_label="Only runs where"),
+        element("div", id="boxes"),
     )
 
 
@@ -399,43 +399,26 @@ def _box_keys(facts: _Facts) -> list[str]:
 
 
 def _box_data(facts: _Facts) -> dict[str, object]:
-    """Statistics of every figure over every key, and the values behind them."""
-    keys = _box_keys(facts)
-    names = [name for name in _varying_figures(facts.complete) if facts.complete[name].n_unique() > 1]
-    order = sorted(names, key=lambda name: name != "goodput_mbps")
-    found: dict[str, object] = {}
-    for name in order:
+    """Every figure of every flow and run, and its value of each key; the page makes boxes of them."""
+    rows = facts.complete
+    keys: list[dict[str, object]] = []
+    for key in _box_keys(facts):
+        values = columns.ordered(rows[key].to_list())
+        places = {value: place for place, value in enumerate(values)}
+        names = ["–" if value is None else str(value) for value in values]
+        of_row = [places[value] for value in rows[key].to_list()]
+        keys.append({"key": key, "short": facts.short.get(key, key), "values": names, "rows": of_row})
+    names = [name for name in _varying_figures(rows) if rows[name].n_unique() > 1]
+    figures = []
+    for name in sorted(names, key=lambda name: name != "goodput_mbps"):
         shown = columns.describe(name)
-        per_key = []
-        for key in keys:
-            groups = []
-            for value in columns.ordered(facts.complete[key].to_list()):
-                values = floats(facts.complete.filter(pl.col(key) == value)[name]) * shown.factor
-                statistics = box(values)
-                if statistics is not None:
-                    dots = values[~np.isnan(values)]
-                    step = -(-len(dots) // 150)
-                    groups.append(
-                        {
-                            "name": str(value),
-                            **_rounded(asdict(statistics)),
-                            "dots": _round(np.sort(dots)[::step]),
-                        }
-                    )
-            per_key.append({"key": key, "short": facts.short.get(key, key), "groups": groups})
-        found[name] = {"label": shown.label, "words": shown.words, "keys": per_key}
-    return found
+        figures.append({"name": name, "label": shown.label, "rows": _plain(rows[name], shown.factor)})
+    return {"keys": keys, "figures": figures}
 
 
-def _rounded(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: [float(f"{item:.6g}") for item in value] if isinstance(value, tuple) else float(f"{value:.6g}")
-        for name, value in statistics.items()
-    }
-
-
-def _round(values: Iterable[float]) -> list[float]:
-    return [float(f"{value:.5g}") for value in values]
+def _plain(values: pl.Series, factor: float) -> list[float | None]:
+    """Values in shown units, with the six digits a summary has."""
+    return [None if value is None else float(f"{value * factor:.6g}") for value in values.to_list()]
 
 
 def _testbed(facts: _Facts) -> Markup:
@@ -637,7 +620,7 @@ def _data(facts: _Facts) -> Iterator[Markup]:
         "directory": facts.directory,
         "runs": runs,
         "start": _first_shown(facts),
-        "boxes": _box_data(facts) if _box_keys(facts) else {},
+        "boxes": _box_data(facts),
     }
     # In a script element only `<` could end it or open a comment; JSON can spell it otherwise.
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace(

@@ -485,23 +485,75 @@
   // ---- box plots
 
   function boxPlots() {
+    const { keys, figures } = data.boxes;
     const holder = document.getElementById("boxes");
     const chooser = document.getElementById("box-figure");
-    for (const [name, figure] of Object.entries(data.boxes)) chooser.append(new Option(figure.label, name));
-    const draw = () => {
-      const figure = data.boxes[chooser.value];
-      holder.replaceChildren(...figure.keys.filter((each) => each.groups.length).map((each) => boxFigure(figure, each)));
-    };
+    const filters = document.getElementById("box-filters");
+    figures.forEach((figure, place) => chooser.append(new Option(figure.label, place)));
+    const chosen = keys.map((key) => {
+      const select = document.createElement("select");
+      select.append(new Option("all", ""));
+      key.values.forEach((value, place) => select.append(new Option(value, place)));
+      const label = document.createElement("label");
+      label.append(`${key.short} `, select);
+      filters.append(label);
+      select.addEventListener("change", draw);
+      return select;
+    });
     chooser.addEventListener("change", draw);
     draw();
+
+    function draw() {
+      const figure = figures[chooser.value];
+      const wanted = keys.map((key, place) => ({ key, at: chosen[place].value })).filter((each) => each.at !== "");
+      const rows = figure.rows.map((value, row) => ({ value, row }))
+        .filter(({ value, row }) => value !== null && wanted.every(({ key, at }) => key.rows[row] === Number(at)));
+      const where = wanted.map(({ key, at }) => ` --where ${quoted(`${key.key}=${key.values[at]}`)}`).join("");
+      holder.replaceChildren();
+      for (const over of keys) {
+        if (wanted.some(({ key }) => key === over)) continue;
+        const groups = over.values.map((name, place) => ({ name, ...box(rows.filter(({ row }) => over.rows[row] === place).map(({ value }) => value)) }));
+        const known = groups.filter((group) => group.n > 0);
+        if (known.length) holder.append(boxFigure(figure, over, known, where));
+      }
+      if (!holder.firstChild) holder.append("No run is left: choose fewer conditions.");
+    }
   }
 
-  function boxFigure(figure, over) {
+  // The same statistics as numeric.box in Python: quartiles interpolated linearly, whiskers after Tukey.
+  function box(values) {
+    const sorted = Float64Array.from(values).sort();
+    const n = sorted.length;
+    const quantile = (share) => {
+      const at = share * (n - 1);
+      const below = Math.floor(at);
+      return sorted[below] + (at - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
+    };
+    const [q1, median, q3] = [0.25, 0.5, 0.75].map(quantile);
+    const reach = 1.5 * (q3 - q1);
+    const inside = sorted.filter((value) => value >= q1 - reach && value <= q3 + reach);
+    const step = Math.max(1, Math.ceil(n / 150));
+    return {
+      n, q1, median, q3,
+      mean: sorted.reduce((sum, value) => sum + value, 0) / n,
+      low: Math.min(inside[0], q1),
+      high: Math.max(inside[inside.length - 1], q3),
+      least: sorted[0],
+      most: sorted[n - 1],
+      dots: sorted.filter((value, place) => place % step === 0 || value < q1 - reach || value > q3 + reach),
+    };
+  }
+
+  // A word for the shell, as Python's shlex.quote writes it.
+  function quoted(word) {
+    return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\"'\"'")}'`;
+  }
+
+  function boxFigure(figure, over, groups, where) {
     const [width, height] = [560, 330];
-    const groups = over.groups;
     const slanted = Math.max(...groups.map((group) => group.name.length)) * 7.5 > (width - 70) / groups.length - 6;
-    const low = Math.min(...groups.map((group) => Math.min(group.low, ...group.outliers)));
-    const high = Math.max(...groups.map((group) => Math.max(group.high, ...group.outliers)));
+    const low = Math.min(...groups.map((group) => group.least));
+    const high = Math.max(...groups.map((group) => group.most));
     const margin = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
     const rows = ticks(Math.max(low - margin, low >= 0 ? 0 : -Infinity), high + margin, 6);
     const [bottom, top] = [Math.min(rows[0], low - margin * 0.4), Math.max(rows[rows.length - 1], high + margin * 0.4)];
@@ -547,8 +599,7 @@
     const again = document.createElement("p");
     again.className = "again";
     const code = document.createElement("code");
-    const name = document.getElementById("box-figure").value;
-    code.textContent = `cwndlab plot ${data.directory} --kind box --value ${name} --by ${over.key} -o box.png`;
+    code.textContent = `cwndlab plot ${data.directory} --kind box --value ${figure.name} --by ${quoted(over.key)}${where} -o box.png`;
     again.append("Make it again: ", code);
     const holder = document.createElement("figure");
     holder.append(caption, svg, again);
