@@ -101,6 +101,7 @@ def test_a_family_is_its_newest_stack() -> None:
 def test_sysctls_become_integers() -> None:
     made = scenario(
         "hosts.a.sysctl={net.inet.tcp.delayed_ack: false, net.inet.tcp.abc_l_var: 44}",
+        "hosts.b.rcvbuf=auto",
         "hosts.b.sysctl={net.ipv4.tcp_rmem: 4096  131072 10485760, net.ipv4.tcp_wmem.max: 10485760}",
     )
     assert [host["sysctl"] for host in made["hosts"]] == [
@@ -145,3 +146,14 @@ def test_segments_follow_the_links_mtu() -> None:
 def test_a_general_network_needs_a_way() -> None:
     network = "network={nodes: [r], links: [{from: a, to: r}]}"
     assert refusal(network) == "flows.f1: no links lead from 'a' to 'b'"
+
+
+def test_linux_maxima_are_raised_to_the_buffers_asked_for() -> None:
+    linux = ("hosts.a.stack=linux-3.9", "hosts.b.stack=linux-3.9")
+    assert [host["sysctl"] for host in scenario(*linux)["hosts"]] == [
+        {"net.core.wmem_max": 600_000},
+        {"net.core.rmem_max": 600_000},
+    ]
+    assert scenario(*linux, "hosts.a.sndbuf=64KB")["hosts"][0]["sysctl"] == {}
+    set_lower = scenario(*linux, "hosts.a.sysctl.net.core.wmem_max=300000")
+    assert set_lower["hosts"][0]["sysctl"] == {"net.core.wmem_max": 300_000}

@@ -41,6 +41,9 @@ ACK_BYTES = 52
 """Bytes of an acknowledgement's IP packet: the headers and a timestamp option (RFC 7323)."""
 TX_QUEUE = 1000
 """Packets of a transmit queue unless the experiment sets it (Linux's txqueuelen)."""
+_BUFFER_MAXIMA = ("net.core.wmem_max", "net.core.rmem_max")
+"""Sysctls to which Linux cuts SO_SNDBUF and SO_RCVBUF silently (socket(7)). FreeBSD refuses instead, and its
+engine raises kern.ipc.maxsockbuf by itself where the experiment does not set it."""
 MAX_FLOWS = 100_000
 """Most flows of one run, copies included."""
 
@@ -126,6 +129,8 @@ class _Resolver:
         self.check_switch()
         flows = self.flows(net, everyone)
         links = self.links(net, flows)
+        mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
+        raised = self.raised(flows)
         scenario = {
             "version": VERSION,
             "experiment": spec.experiment,
@@ -135,7 +140,10 @@ class _Resolver:
             "start_jitter_ns": self.start_jitter(flows),
             "measure": self.measure(),
             "record": self.record(net, everyone),
-            "hosts": [self.host(name, host, net) for name, host in everyone.items()],
+            "hosts": [
+                self.host(name, host, mtus.get(name, 1500), raised.get(name, {}))
+                for name, host in everyone.items()
+            ],
             "nodes": [{"name": name} for name in net.nodes],
             "links": links,
             "flows": [self.flow(flow) for flow in flows],
@@ -199,10 +207,26 @@ class _Resolver:
         hint = f"near it: {', '.join(near)}" if near else "`cwndlab schema` lists them"
         return BadValue(f"the unknown sysctl {shown(name)}", f"a sysctl that {stack.name} models", hint)
 
-    def host(self, name: str, host: Host, net: Topology) -> dict[str, Any]:
+    def raised(self, flows: Sequence[_Flow]) -> dict[str, dict[str, int]]:
+        """Return by host the maxima of socket buffers, raised so that what is asked for fits."""
+        values: dict[str, dict[str, int]] = {}
+        for flow in flows:
+            for end, sysctl, buffer in zip(
+                (flow.from_, flow.to), _BUFFER_MAXIMA, self.buffers(flow), strict=True
+            ):
+                known = self.stack(_origin(end, self.spec.hosts)).sysctls.get(sysctl)
+                if known is not None and buffer is not None and buffer > known.default:
+                    host = values.setdefault(end, {})
+                    host[sysctl] = max(buffer, host.get(sysctl, 0))
+        return values
+
+    def buffers(self, flow: _Flow) -> tuple[int | None, int | None]:
+        """Return SO_SNDBUF of a flow's sender and SO_RCVBUF of its receiver, None for autotuning."""
+        sender, receiver = (self.spec.hosts[_origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
+        return _buffer(flow.model.sndbuf or sender.sndbuf), _buffer(flow.model.rcvbuf or receiver.rcvbuf)
+
+    def host(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> dict[str, Any]:
         stack = self.stack(_origin(name, self.spec.hosts))
-        own = next((wire for wire in net.wires if wire.from_ == name), None)
-        mtu = own.link.mtu if own else 1500
         if host.mss is not None and host.mss + HEADERS > mtu:
             bad = BadValue(
                 shown(str(host.mss)), f"at most {mtu - HEADERS}, as the host's link has an MTU of {mtu}"
@@ -214,7 +238,10 @@ class _Resolver:
             "hz": host.hz or stack.hz,
             "mss": host.mss or mtu - HEADERS,
             "ecn": host.ecn or stack.ecn,
-            "sysctl": self.sysctls(_origin(name, self.spec.hosts), host, stack),
+            "sysctl": {
+                **raised,
+                **self.sysctls(_origin(name, self.spec.hosts), host, stack),
+            },
             "nic": {
                 "tx_queue": _tx_queue(host.nic),
                 "tso": host.nic.tso,
@@ -481,8 +508,9 @@ class _Resolver:
                 raise Misplaced(wire.at("mtu"), bad)
 
     def flow(self, flow: _Flow) -> dict[str, Any]:
-        sender, receiver = (self.spec.hosts[_origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
+        sender = self.spec.hosts[_origin(flow.from_, self.spec.hosts)]
         stack = self.stack(_origin(flow.from_, self.spec.hosts))
+        sndbuf, rcvbuf = self.buffers(flow)
         cc = (
             self.cc(flow.model.cc, stack, (*flow.path, "cc"))
             if flow.model.cc
@@ -496,8 +524,8 @@ class _Resolver:
             "start_ns": flow.start_ns,
             "stop_ns": flow.model.stop,
             "cc": cc,
-            "sndbuf": _buffer(flow.model.sndbuf or sender.sndbuf),
-            "rcvbuf": _buffer(flow.model.rcvbuf or receiver.rcvbuf),
+            "sndbuf": sndbuf,
+            "rcvbuf": rcvbuf,
         }
 
     def app(self, flow: _Flow) -> dict[str, Any]:
@@ -570,12 +598,12 @@ class _Ways:
 
     def __init__(self, net: Topology) -> None:
         self.wires = {wire.name: wire for wire in net.wires}
-        self.ends = [(wire.name, wire.from_, wire.to) for wire in net.wires]
+        self.routes = topology.Routes((wire.name, wire.from_, wire.to) for wire in net.wires)
         self.found: dict[tuple[str, str], tuple[Wire, ...]] = {}
 
     def way(self, start: str, end: str, path: Path) -> tuple[Wire, ...]:
         if (start, end) not in self.found:
-            way = topology.routes(self.ends, start, end)
+            way = self.routes.way(start, end)
             if way is None:
                 raise Misplaced(path, BadValue(problem=f"no links lead from {shown(start)} to {shown(end)}"))
             self.found[start, end] = tuple(self.wires[name] for name in way)

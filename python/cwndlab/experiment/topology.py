@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,34 +82,51 @@ def all_copies(hosts: Mapping[str, Host]) -> dict[str, Host]:
     return {copy: host for name, host in hosts.items() for copy in copies(name, host)}
 
 
-def routes(wires: Sequence[tuple[str, str, str]], start: str, end: str) -> list[str] | None:
-    """Return the names of the wires from one end to another, or None if there is no way.
+class Routes:
+    """The ways through a network: the shortest in hops; of equal ones, the wire that comes first."""
 
-    ``wires`` are (name, from, to). The way is the shortest in hops; of equal ones it takes the wire that
-    comes first, seen from the start.
-    """
-    leaving: dict[str, list[tuple[str, str]]] = {}
-    arriving: dict[str, list[str]] = {}
-    for name, from_, to in wires:
-        leaving.setdefault(from_, []).append((name, to))
-        arriving.setdefault(to, []).append(from_)
-    distance = {end: 0}
-    queue = deque([end])
-    while queue:
-        here = queue.popleft()
-        for before in arriving.get(here, []):
-            if before not in distance:
-                distance[before] = distance[here] + 1
-                queue.append(before)
-    if start not in distance:
-        return None
-    way, here = [], start
-    while here != end:
-        name, here = next(
-            (name, to) for name, to in leaving[here] if distance.get(to, len(distance)) == distance[here] - 1
-        )
-        way.append(name)
-    return way
+    def __init__(self, wires: Iterable[tuple[str, str, str]]) -> None:
+        """Take wires as (name, from, to), in order."""
+        self._leaving: dict[str, list[tuple[str, str]]] = {}
+        self._arriving: dict[str, list[tuple[str, str]]] = {}
+        self._distances: dict[str, dict[str, int]] = {}
+        for name, from_, to in wires:
+            self._leaving.setdefault(from_, []).append((name, to))
+            self._arriving.setdefault(to, []).append((name, from_))
+
+    def way(self, start: str, end: str) -> list[str] | None:
+        """Return the names of the wires from one end to another, or None if there is no way."""
+        last: list[str] = []
+        while start != end and len(self._arriving.get(end, [])) == 1:
+            # Only one wire leads there, so that all who are behind one router share the search for it.
+            ((name, end),) = self._arriving[end]
+            last.append(name)
+            if len(last) > len(self._arriving):
+                return None
+        distance = self._distance(end)
+        if start not in distance:
+            return None
+        way, here = [], start
+        while here != end:
+            name, here = next(
+                hop for hop in self._leaving[here] if distance.get(hop[1]) == distance[here] - 1
+            )
+            way.append(name)
+        return way + last[::-1]
+
+    def _distance(self, end: str) -> dict[str, int]:
+        """Return the hops to an end from everywhere that leads there."""
+        if end not in self._distances:
+            distance = {end: 0}
+            queue = deque([end])
+            while queue:
+                here = queue.popleft()
+                for _, before in self._arriving.get(here, []):
+                    if before not in distance:
+                        distance[before] = distance[here] + 1
+                        queue.append(before)
+            self._distances[end] = distance
+        return self._distances[end]
 
 
 def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host]) -> Topology:
