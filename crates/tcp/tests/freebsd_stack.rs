@@ -87,6 +87,9 @@ fn dump(out: &Outcome) {
             eprintln!("{:.6} > seq {} len {}", *t as f64 / 1e9, segment.offset + 1, segment.len);
         }
     }
+    for (t, offset) in &out.drops {
+        eprintln!("{:.6} drop {offset}", *t as f64 / 1e9);
+    }
     for (t, kind, seq, value) in &out.events {
         eprintln!("{:.6} {} {seq} {value}", *t as f64 / 1e9, kind.as_str());
     }

@@ -208,6 +208,7 @@ impl Lab<'_> {
             self.out.drops.push((t, segment.offset));
             return;
         }
+        if std::env::var("Q").is_ok() { eprintln!("Q {} {} {}", self.now - self.established.unwrap_or(self.now), segment.len, self.queue.len() + 2); }
         let length = self.queue.len() + usize::from(self.serving);
         if self.setup.mark_at.is_some_and(|limit| length >= limit) && segment.ecn != Ecn::NotEct {
             segment.ecn = Ecn::Ce;
@@ -228,6 +229,7 @@ impl Lab<'_> {
 
     fn served(&mut self) {
         self.serving = false;
+        if std::env::var("Q").is_ok() { eprintln!("Q {} 0 {}", self.now - self.established.unwrap_or(self.now), self.queue.len()); }
         self.serve();
     }
 

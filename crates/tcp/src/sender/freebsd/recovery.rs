@@ -169,6 +169,10 @@ impl FreeBsdSender {
                 self.rescue(s, ack);
             }
         }
+        if s.sack {
+            // With SND.UNA still where it was: often only a bare ACK fits.
+            self.output_all(s, cx);
+        }
     }
 
     /// RFC 6582 section 3.2: one segment again, the window deflated by what was acknowledged.
