@@ -1,4 +1,4 @@
-"""Routes: the shortest in hops, of equal ones the wire that comes first, as an exhaustive search finds them."""
+"""Routes are the shortest in hops, of equal ones the first, as an exhaustive search finds them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
