@@ -18,7 +18,7 @@ from cwndlab.figures.request import distinguishing, short_names
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "phase": {"runs": [3]},
-    **dict.fromkeys(("cwnd", "rtt", "throughput", "queue", "sojourn", "sequence"), {"runs": [3, 4]}),
+    **{kind: {"runs": [3, 4]} for kind in ("cwnd", "rtt", "throughput", "queue", "sojourn", "sequence")},
 }
 """Kinds over time are drawn for one or two runs; some cannot show more."""
 
