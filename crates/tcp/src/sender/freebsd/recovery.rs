@@ -136,13 +136,13 @@ impl FreeBsdSender {
     ) {
         let complete = ack.ack >= self.v.recover;
         if complete {
-            if !self.t.post_recovery_last && (self.v.fast_recovery || self.t.ecn_recovery_by_prr) {
+            if !self.t.post_recovery_last && self.v.fast_recovery {
                 self.post_recovery(s, ack);
             }
             return;
         }
         if !self.v.fast_recovery {
-            if self.t.ecn_recovery_by_prr && self.t.do_prr {
+            if self.t.recovery == Recovery::Prr15 && self.t.do_prr {
                 // Flight is judged as if nothing were SACKed.
                 let fack = std::mem::replace(&mut self.board.fack, ack.ack);
                 self.board.delivered = self.v.bytes_this_ack;
