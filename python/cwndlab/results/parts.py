@@ -27,11 +27,11 @@ NAME = re.compile(r"[0-9]+-[0-9]+")
 MOST_RUNS = 256
 """Runs in a part at most."""
 
-PART_PACKETS = 4_000_000
+PART_PACKETS = 1_000_000
 """Packets after which a part is closed.
 
-That is about a second of simulation: a killed sweep loses little, and workers end at about the same time,
-while a sweep of thousands of short runs still makes only tens of files."""
+That is less than a second of simulation: a killed sweep loses little, and workers end at about the same time,
+while a sweep of thousands of short runs still makes only tens of parts."""
 
 
 @dataclass(frozen=True)
