@@ -90,8 +90,9 @@ def test_lines_have_the_values_that_were_recorded(page: Browser):
     # Runs 0 and 9 have a period of 2 s: at 4.9975 s the last sample is that of 4.99 s, half a period into the
     # climb.
     readout = page.evaluate("document.querySelector('figure[data-kind=cwnd] .readout').textContent")
-    cwnd = [float(value) for value in readout.partition(": ")[2].split(", ")]
-    assert cwnd == pytest.approx([74.75, 74.75], abs=0.26)
+    shown = re.findall(r"([\d.]+) \((\d+)\)", readout.partition(": ")[2])
+    assert [run for _, run in shown] == ["0", "9"]
+    assert [float(value) for value, _ in shown] == pytest.approx([74.75, 74.75], abs=0.26)
 
 
 def test_zooming_one_plot_zooms_all(page: Browser):

@@ -388,13 +388,14 @@
         for (const line of self.lines) {
           const at = before(line.t, view.cursor);
           if (line.companion || at < 0 || Number.isNaN(line.y[at])) continue;
-          values.push(label(line.y[at]));
+          const several = self.lines.some((other) => other.run === line.run && other.name !== line.name);
+          values.push(`${label(line.y[at])} (${number(line.run)}${several ? ` ${line.name}` : ""})`);
           context.fillStyle = style.getPropertyValue(`--c${line.pen % COLOURS}`).trim();
           context.beginPath();
           context.arc(x(view.cursor), frame.top + frame.height - (line.y[at] / frame.high) * frame.height, 3.5, 0, 7);
           context.fill();
         }
-        if (values.length) readout.textContent = `at ${view.cursor.toPrecision(5)} s: ${values.slice(0, 6).join(", ")}`;
+        if (values.length) readout.textContent = `at ${view.cursor.toPrecision(5)} s: ${values.slice(0, 8).join(", ")}${values.length > 8 ? " …" : ""}`;
       }
 
       function command() {
