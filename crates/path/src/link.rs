@@ -169,9 +169,12 @@ impl<P: Packet + Clone + 'static> Link<P> {
     ///
     /// # Panics
     /// On a stepped link.
-    #[inline]
+    #[inline(always)]
     pub fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {
         let Hop::Fused(fused) = &mut self.hop else { panic!("a stepped link keeps its packets") };
+        if let Some(arrival) = fused.pass_idle(at, bytes) {
+            return Some((arrival, 0));
+        }
         fused.pass(at, bytes)
     }
 

@@ -1,26 +1,153 @@
-//! Packet captures at hosts and links.
+//! Packet captures at hosts and links, as nanosecond pcap files of raw IPv4 packets.
+//!
+//! A host's capture sits at its NIC, below segmentation offload and before receive aggregation: it shows the packets on
+//! the wire in both directions. A link's capture shows the packets that enter it, before loss and queue. Hosts have the
+//! addresses 10.x.y.1 in the experiment's order; flow n uses the ports 10000 + n and 5201.
+
+use std::net::Ipv4Addr;
 
 use path::Nanos;
+use tcp::profile::Family;
+use wire::Segment;
+use wire::capture::LinkType;
+use wire::codec::{self, SynLayout};
+use wire::pcap::Writer;
 
-use crate::packet::Packet;
+use crate::packet::{Ends, Packet};
 use crate::scenario::Scenario;
 
+/// Port of every accepting side (iperf3's).
+const PORT: u16 = 5201;
+/// Opening sides have this port and the flow's number added.
+const FIRST_PORT: u16 = 10_000;
+/// Ports are used again after so many flows.
+const PORTS: u32 = 50_000;
+
 /// The captures of a run.
-pub struct Captures {}
+pub struct Captures {
+    /// Whether there is any.
+    active: bool,
+    points: Vec<Point>,
+    /// For each host, its capture.
+    hosts: Vec<Option<usize>>,
+    /// For each link, its capture.
+    links: Vec<Option<usize>>,
+    /// How each host lays out the options of a SYN.
+    layouts: Vec<SynLayout>,
+}
+
+struct Point {
+    name: String,
+    writer: Writer<Vec<u8>>,
+    packets: u16,
+}
 
 impl Captures {
-    pub fn new(scenario: &Scenario) -> Result<Captures, String> {
-        if scenario.record.pcap.is_empty() {
-            Ok(Captures {})
-        } else {
-            Err("record.pcap: not there yet".into())
+    /// Opens the captures that the scenario asks for. `families` are those of its hosts.
+    ///
+    /// # Errors
+    /// One line, when a capture is at no host or link, or twice at one.
+    pub fn new(scenario: &Scenario, families: &[Family]) -> Result<Captures, String> {
+        let mut captures = Captures {
+            active: !scenario.record.pcap.is_empty(),
+            points: Vec::new(),
+            hosts: vec![None; scenario.hosts.len()],
+            links: vec![None; scenario.links.len()],
+            layouts: families.iter().map(|&family| layout(family)).collect(),
+        };
+        for capture in &scenario.record.pcap {
+            let at = &capture.at;
+            let host = scenario.hosts.iter().position(|h| h.name == *at);
+            let link = scenario.links.iter().position(|l| l.name == *at);
+            let slot = match (host, link) {
+                (Some(host), _) => &mut captures.hosts[host],
+                (None, Some(link)) => &mut captures.links[link],
+                (None, None) => return Err(format!("record.pcap: no host or link is called {at}")),
+            };
+            if slot.replace(captures.points.len()).is_some() {
+                return Err(format!("record.pcap: {at} is there twice"));
+            }
+            let writer = Writer::new(Vec::new(), LinkType::RAW, capture.snaplen)
+                .map_err(|error| format!("record.pcap: {error}"))?;
+            captures.points.push(Point { name: at.clone(), writer, packets: 0 });
+        }
+        Ok(captures)
+    }
+
+    /// Links whose packets are captured.
+    pub fn links(&self) -> Vec<bool> {
+        self.links.iter().map(Option::is_some).collect()
+    }
+
+    /// A host hands a packet to its NIC.
+    #[inline]
+    pub fn sent(&mut self, now: Nanos, ends: &Ends, segment: &Segment) {
+        if self.active {
+            self.write(now, self.hosts[ends.src as usize], ends.src, ends.dst, ends.peer, segment);
         }
     }
+
+    /// A packet reaches a host.
     #[inline]
-    pub fn at_host(&mut self, _now: Nanos, _host: u16, _packet: &Packet) {}
-    pub fn settle(&mut self, _now: Nanos) {}
-    pub fn finish(&mut self, _end: Nanos) {}
+    pub fn received(&mut self, now: Nanos, packet: &Packet) {
+        if self.active {
+            self.write(
+                now,
+                self.hosts[packet.dst as usize],
+                packet.src,
+                packet.dst,
+                packet.connection,
+                &packet.segment,
+            );
+        }
+    }
+
+    /// A packet enters a link.
+    pub fn entered(&mut self, now: Nanos, link: usize, packet: &Packet) {
+        self.write(now, self.links[link], packet.src, packet.dst, packet.connection, &packet.segment);
+    }
+
+    /// Capture bytes finished since the last call: (capture point, bytes to append to its file).
     pub fn take(&mut self) -> Vec<(String, Vec<u8>)> {
-        Vec::new()
+        let mut finished = Vec::new();
+        for point in &mut self.points {
+            let bytes = std::mem::take(point.writer.get_mut());
+            if !bytes.is_empty() {
+                finished.push((point.name.clone(), bytes));
+            }
+        }
+        finished
+    }
+
+    #[cold]
+    fn write(
+        &mut self,
+        now: Nanos,
+        point: Option<usize>,
+        src: u16,
+        dst: u16,
+        receiver: u32,
+        segment: &Segment,
+    ) {
+        let Some(point) = point.map(|index| &mut self.points[index]) else { return };
+        let opening_port = FIRST_PORT + (receiver / 2 % PORTS) as u16;
+        let (sport, dport) = if receiver & 1 == 1 { (opening_port, PORT) } else { (PORT, opening_port) };
+        let ends = codec::Ends { src: address(src), dst: address(dst), sport, dport };
+        point.packets = point.packets.wrapping_add(1);
+        // A Vec takes everything.
+        let _ = point.writer.ipv4(now, segment, &ends, self.layouts[src as usize], point.packets);
+    }
+}
+
+fn address(host: u16) -> Ipv4Addr {
+    let [high, low] = host.to_be_bytes();
+    Ipv4Addr::new(10, high, low, 1)
+}
+
+fn layout(family: Family) -> SynLayout {
+    match family {
+        Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
+        Family::Linux => SynLayout::Linux,
+        Family::Windows => SynLayout::Windows,
     }
 }

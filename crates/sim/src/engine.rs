@@ -20,7 +20,7 @@ use crate::packet::Packet;
 use crate::record::{EVENT_KINDS, EventRow, QueueRow, Recorder, SAMPLE_KINDS, SampleRow, TcpRow};
 use crate::scenario::{Ecn, Sampling, Scenario};
 use crate::table::Batch;
-use crate::topology::{End, Topology};
+use crate::topology::Topology;
 
 const SECOND: Nanos = 1_000_000_000;
 
@@ -109,8 +109,10 @@ impl Simulation {
             scenario.flows.iter().map(|f| f.name.as_str()),
             scenario.links.iter().map(|l| l.name.as_str()),
         );
-        let captures = Captures::new(&scenario)?;
-        let mut network = Network::new(&scenario, topology, tracked.clone(), force_stepped);
+        let families: Vec<Family> = hosts.iter().map(|h| h.profile.facts().family).collect();
+        let captures = Captures::new(&scenario, &families)?;
+        let mut network =
+            Network::new(&scenario, topology, tracked.clone(), &captures.links(), force_stepped);
         let (services, arrivals) = network.sources();
         let mut agenda = Agenda::new(&Sources {
             services,
@@ -179,7 +181,6 @@ impl Simulation {
         if self.recorder.wants_settling() {
             self.recorder.settle(self.now);
         }
-        self.captures.settle(self.now);
         self.finished
     }
 
@@ -232,14 +233,13 @@ impl Simulation {
 impl Simulation {
     #[inline]
     fn arrive(&mut self, link: usize) {
-        let Some(packet) = self.network.arrive(link, &mut self.agenda) else {
+        let mut packet = Packet::default();
+        if !self.network.arrive(link, &mut packet, &mut self.agenda) {
             self.report_losses(None);
             return;
-        };
-        let End::Host(host) = self.network.topology.ends[link] else { return };
-        debug_assert_eq!(host, packet.dst);
-        self.depart(host);
-        self.captures.at_host(self.now, host, &packet);
+        }
+        self.depart(packet.dst);
+        self.captures.received(self.now, &packet);
         if packet.corrupt {
             self.report_corrupt(link, &packet);
             return;
@@ -262,7 +262,7 @@ impl Simulation {
                 run.tally.rtt.add(rtt);
             }
         }
-        self.deliver(packet.connection as usize, host, &packet.segment);
+        self.deliver(packet.connection as usize, packet.dst, &packet.segment);
     }
 
     #[inline]
@@ -380,15 +380,14 @@ impl Simulation {
         if !endpoint.may_transmit() {
             return false;
         }
-        let ends = Ends::new(&flows[connection / 2], connection);
+        let ends = flows[connection / 2].ends(connection);
         while endpoint.poll_transmit_into(*now, scratch) {
             nic::segment(scratch, endpoint.payload(), |part| {
                 *packets += 1;
-                let packet = ends.packet(*now, part);
-                captures.at_host(*now, ends.src, &packet);
-                network.send(*now, packet, agenda);
+                captures.sent(*now, &ends, part);
+                network.send(*now, &ends, part, agenda);
             });
-            if !network.lost.is_empty() {
+            if !network.lost.is_empty() || !network.tapped.is_empty() {
                 return true;
             }
         }
@@ -397,7 +396,12 @@ impl Simulation {
 
     /// The application's turn; true if it did something that may let the endpoint send.
     #[inline]
-    fn let_application_work(endpoint: &mut Endpoint, flow: &mut FlowRun, connection: usize, now: Nanos) -> bool {
+    fn let_application_work(
+        endpoint: &mut Endpoint,
+        flow: &mut FlowRun,
+        connection: usize,
+        now: Nanos,
+    ) -> bool {
         if connection & 1 == 0 {
             return matches!(endpoint.state(), State::Established | State::CloseWait)
                 && endpoint.writable()
@@ -417,10 +421,10 @@ impl Simulation {
 
     /// Puts one packet of no endpoint's on the wire.
     fn transmit_alone(&mut self, connection: usize, segment: &Segment) {
-        let packet = Ends::new(&self.flows[connection / 2], connection).packet(self.now, segment);
+        let ends = self.flows[connection / 2].ends(connection);
         self.packets += 1;
-        self.captures.at_host(self.now, packet.src, &packet);
-        self.network.send(self.now, packet, &mut self.agenda);
+        self.captures.sent(self.now, &ends, segment);
+        self.network.send(self.now, &ends, segment, &mut self.agenda);
         self.report_losses(None);
     }
 
@@ -662,6 +666,11 @@ impl Simulation {
     /// its packets.
     #[inline]
     fn report_losses(&mut self, sender: Option<usize>) {
+        if !self.network.tapped.is_empty() {
+            for (at, link, packet) in self.network.tapped.drain(..) {
+                self.captures.entered(at, link as usize, &packet);
+            }
+        }
         if !self.network.changes.is_empty() {
             self.report_changes();
         }
@@ -759,7 +768,6 @@ impl Simulation {
             }
         }
         self.recorder.finish(self.now);
-        self.captures.finish(self.now);
     }
 }
 
@@ -785,43 +793,6 @@ impl Simulation {
             let after = self.links_after.get(i).copied().unwrap_or(zero);
             (hop, before, after)
         })
-    }
-}
-
-/// Where a connection's packets come from and go to.
-#[derive(Clone, Copy)]
-struct Ends {
-    src: u16,
-    dst: u16,
-    /// The connection at the other end.
-    peer: u32,
-    echo_delay: Nanos,
-}
-
-impl Ends {
-    #[inline]
-    fn new(flow: &FlowRun, connection: usize) -> Ends {
-        let peer = connection as u32 ^ 1;
-        if connection & 1 == 0 {
-            Ends { src: flow.from, dst: flow.to, peer, echo_delay: 0 }
-        } else {
-            Ends { src: flow.to, dst: flow.from, peer, echo_delay: flow.data_delay }
-        }
-    }
-
-    #[inline]
-    fn packet(&self, now: Nanos, segment: &Segment) -> Packet {
-        Packet {
-            segment: *segment,
-            sent_at: now,
-            echo_delay: self.echo_delay,
-            queue_delay: 0,
-            bytes: segment.ip_bytes(),
-            connection: self.peer,
-            src: self.src,
-            dst: self.dst,
-            corrupt: false,
-        }
     }
 }
 

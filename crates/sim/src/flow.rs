@@ -6,6 +6,7 @@ use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
 use crate::histogram::Histogram;
+use crate::packet::Ends;
 use crate::scenario::{App, Flow};
 
 /// A flow while it runs.
@@ -120,6 +121,19 @@ impl FlowRun {
                 before: None,
                 after: None,
             },
+        }
+    }
+}
+
+impl FlowRun {
+    /// Where packets of one of its two connections come from and go to.
+    #[inline]
+    pub fn ends(&self, connection: usize) -> Ends {
+        let peer = connection as u32 ^ 1;
+        if connection & 1 == 0 {
+            Ends { src: self.from, dst: self.to, peer, echo_delay: 0 }
+        } else {
+            Ends { src: self.to, dst: self.from, peer, echo_delay: self.data_delay }
         }
     }
 }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use host::nic::TransmitRing;
 use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output};
+use wire::Segment;
 
 use crate::agenda::{Agenda, NEVER};
-use crate::packet::Packet;
+use crate::packet::{Ends, Packet};
 use crate::scenario;
 use crate::topology::{End, Topology};
 
@@ -29,7 +30,7 @@ pub struct Lost {
     pub marked: bool,
 }
 
-/// Links, and what is on them. 
+/// Links, and what is on them.
 pub struct Network {
     /// Routes.
     pub topology: Topology,
@@ -54,6 +55,10 @@ pub struct Network {
     pub lost: Vec<Lost>,
     /// Queue changes reported by links that were asked to: (time, link, bytes, packets).
     pub changes: Vec<(Nanos, u32, u64, u32)>,
+    /// Links with a capture; they are stepped, so that packets enter them in order of time.
+    taps: Vec<bool>,
+    /// Packets that entered them since they were last taken: (time, link, packet).
+    pub tapped: Vec<(Nanos, u32, Packet)>,
 }
 
 /// What a link puts out, on its way to a pipe or the next link.
@@ -131,11 +136,13 @@ fn lost(at: Nanos, link: u32, packet: &Packet, why: DropReason, marked: bool) ->
 }
 
 impl Network {
-    /// Sets up the links of a scenario. `force_stepped` makes every hop wait for events, for comparison.
+    /// Sets up the links of a scenario. Of hosts that are `tracked`, what leaves the NIC is kept in a ring; links that
+    /// are `tapped` report the packets that enter them; `force_stepped` makes every hop wait for events, for comparison.
     pub fn new(
         scenario: &scenario::Scenario,
         topology: Topology,
         tracked: Vec<bool>,
+        tapped: &[bool],
         force_stepped: bool,
     ) -> Network {
         let mut links = Vec::new();
@@ -189,39 +196,43 @@ impl Network {
             tracked,
             lost: Vec::new(),
             changes: Vec::new(),
+            taps: tapped.to_vec(),
+            tapped: Vec::new(),
         }
     }
 
     /// A host hands a packet to its NIC.
     #[inline]
-    pub fn send(&mut self, now: Nanos, mut packet: Packet, agenda: &mut Agenda) {
-        let pair = packet.src as usize * self.hosts + packet.dst as usize;
-        let Some(route) = &self.plain_routes[pair] else {
-            let link = self.topology.first_link(packet.src, packet.dst);
-            self.enter(link, now, packet, agenda);
+    pub fn send(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
+        let bytes = segment.ip_bytes();
+        let Some(route) = &self.plain_routes[ends.src as usize * self.hosts + ends.dst as usize] else {
+            let link = self.topology.first_link(ends.src, ends.dst);
+            self.enter(link, now, ends.packet(now, segment, bytes, 0), agenda);
             return;
         };
-        // The usual case: the packet stays where it is while its time goes from link to link.
+        // The usual case: there is no packet until its time has gone from link to link.
         let mut at = now;
+        let mut queue_delay = 0;
         let mut last = 0;
         for (index, &link) in route.iter().enumerate() {
             last = link as usize;
-            let Some((arrival, waited)) = self.links[last].pass(at, packet.bytes) else {
+            let Some((arrival, waited)) = self.links[last].pass(at, bytes) else {
+                let packet = ends.packet(now, segment, bytes, queue_delay);
                 self.lost.push(lost(at, link, &packet, DropReason::Overlimit, false));
                 return;
             };
-            packet.queue_delay += waited;
+            queue_delay += waited;
             at = arrival;
-            if index == 0 && self.tracked[packet.src as usize] {
+            if index == 0 && self.tracked[ends.src as usize] {
                 let departure = arrival - self.delays[last];
-                self.rings[packet.src as usize].push(departure, packet.connection ^ 1, packet.segment.len);
+                self.rings[ends.src as usize].push(departure, ends.peer ^ 1, segment.len);
             }
         }
         let pipe = &mut self.pipes[last];
         if pipe.is_empty() {
             agenda.set_arrival(last, at);
         }
-        pipe.push_back((at, packet));
+        pipe.push_back((at, ends.packet(now, segment, bytes, queue_delay)));
     }
 
     /// The service of a stepped link is due.
@@ -229,20 +240,22 @@ impl Network {
         self.with_exit(link, None, |hop, exit| hop.on_event(now, exit), agenda);
     }
 
-    /// Takes the packet that arrives at the far end of `link`; None if it went on to another link.
+    /// Writes the packet that arrives at the far end of `link` into `packet`; false if it went on to another link.
     #[inline]
-    pub fn arrive(&mut self, link: usize, agenda: &mut Agenda) -> Option<Packet> {
-        let (at, packet) = self.pipes[link].pop_front()?;
-        let next = self.pipes[link].front().map_or(NEVER, |&(t, _)| t);
+    pub fn arrive(&mut self, link: usize, packet: &mut Packet, agenda: &mut Agenda) -> bool {
+        let pipe = &mut self.pipes[link];
+        let Some((at, front)) = pipe.front() else { return false };
+        let at = *at;
+        *packet = *front;
+        pipe.pop_front();
+        let next = pipe.front().map_or(NEVER, |&(t, _)| t);
         agenda.set_arrival(link, next);
-        match self.topology.ends[link] {
-            End::Host(_) => Some(packet),
-            End::Node => {
-                let next = self.topology.next_link(link, packet.dst);
-                self.enter(next, at, packet, agenda);
-                None
-            }
+        if matches!(self.topology.ends[link], End::Host(_)) {
+            return true;
         }
+        let next = self.topology.next_link(link, packet.dst);
+        self.enter(next, at, *packet, agenda);
+        false
     }
 
     /// The links whose service is an event, and those at whose far end an arrival is one.
@@ -310,6 +323,9 @@ impl Network {
             }
             pipe.push_back((arrival, packet));
             return;
+        }
+        if self.taps[link] {
+            self.tapped.push((at, link as u32, packet));
         }
         self.with_exit(link, Some(packet.dst), |hop, exit| hop.arrive(at, packet, exit), agenda);
     }

@@ -3,8 +3,39 @@
 use path::Nanos;
 use wire::Segment;
 
-/// A segment in flight.
+/// Where a connection's packets come from and go to.
 #[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// Sending host.
+    pub src: u16,
+    /// Receiving host.
+    pub dst: u16,
+    /// The connection at the receiving end.
+    pub peer: u32,
+    /// See [`Packet::echo_delay`].
+    pub echo_delay: Nanos,
+}
+
+impl Ends {
+    /// The packet that carries `segment`, of `bytes` bytes, sent at `now`.
+    #[inline(always)]
+    pub fn packet(&self, now: Nanos, segment: &Segment, bytes: u32, queue_delay: Nanos) -> Packet {
+        Packet {
+            segment: *segment,
+            sent_at: now,
+            echo_delay: self.echo_delay,
+            queue_delay,
+            bytes,
+            connection: self.peer,
+            src: self.src,
+            dst: self.dst,
+            corrupt: false,
+        }
+    }
+}
+
+/// A segment in flight.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
     /// The segment.
     pub segment: Segment,

@@ -18,6 +18,8 @@ pub(super) struct Fused {
     waiting: VecDeque<(Nanos, u32)>,
     waiting_bytes: u64,
     history: History,
+    /// No jitter, and nobody asks.
+    steady: bool,
 }
 
 impl Fused {
@@ -35,6 +37,7 @@ impl Fused {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             history: History::default(),
+            steady: false,
         }
     }
 
@@ -47,6 +50,16 @@ impl Fused {
             }
             None => out.dropped(at, &packet, DropReason::Overlimit),
         }
+    }
+
+    /// [`Fused::pass`] where there is nothing to it: an idle link that nobody asks, and a size just seen. None: not so.
+    #[inline(always)]
+    pub(super) fn pass_idle(&mut self, at: Nanos, bytes: u32) -> Option<Nanos> {
+        if !self.steady || self.waiting_bytes > 0 {
+            return None;
+        }
+        let depart = self.server.begin_idle(at, bytes + self.overhead)?;
+        Some(self.wire.carry_steadily(depart))
     }
 
     /// When a packet of `bytes` reaches the far end and how long it waits; None if it is dropped.
@@ -98,6 +111,7 @@ impl Fused {
     pub(super) fn next_query(&mut self, at: Nanos) {
         self.history.settle(at);
         self.history.since = at;
+        self.steady = at == Nanos::MAX && !self.wire.jitters();
     }
 }
 

@@ -64,6 +64,18 @@ impl Server {
         self.free_at
     }
 
+    /// [`Server::begin`] on a server that has been idle before `start`, for the size it saw last; None: not so.
+    #[inline(always)]
+    pub(super) fn begin_idle(&mut self, start: Nanos, len: u32) -> Option<Nanos> {
+        let service = &self.sizes[0];
+        if self.free_at >= start || service.len != len {
+            return None;
+        }
+        self.free_at = start + service.ns;
+        self.slack = service.slack;
+        Some(self.free_at)
+    }
+
     /// Is busy until `until`, for a reason of somebody else's.
     pub(super) fn occupy(&mut self, until: Nanos) {
         self.free_at = until;

@@ -28,24 +28,24 @@ impl Bucket {
     }
 
     /// When there will be tokens for `len` bytes that [`Bucket::fits`], not before `now`.
-    pub(super) fn ready(&mut self, now: Nanos, len: u32) -> Nanos {
-        self.refill(now);
-        let missing = (u64::from(len) * BYTE).saturating_sub(self.tokens);
+    pub(super) fn ready(&self, now: Nanos, len: u32) -> Nanos {
+        let missing = (u64::from(len) * BYTE).saturating_sub(self.tokens_at(now));
         now + missing.div_ceil(self.rate_bps)
     }
 
     /// Takes the tokens of `len` bytes, if they are there.
     pub(super) fn take(&mut self, now: Nanos, len: u32) -> bool {
-        self.refill(now);
-        let left = self.tokens.checked_sub(u64::from(len) * BYTE);
-        self.tokens = left.unwrap_or(self.tokens);
+        let left = self.tokens_at(now).checked_sub(u64::from(len) * BYTE);
+        if let Some(left) = left {
+            self.tokens = left;
+            self.at = now;
+        }
         left.is_some()
     }
 
-    fn refill(&mut self, now: Nanos) {
+    fn tokens_at(&self, now: Nanos) -> u64 {
         let fresh = (now - self.at).saturating_mul(self.rate_bps);
-        self.tokens = self.tokens.saturating_add(fresh).min(self.capacity);
-        self.at = now;
+        self.tokens.saturating_add(fresh).min(self.capacity)
     }
 }
 

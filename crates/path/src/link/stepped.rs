@@ -26,7 +26,7 @@ pub(super) struct Stepped<P> {
 
 enum Shaper<P> {
     None,
-    /// With the packet that waits for tokens, and until when.
+    /// With the packet that waits for tokens, and until when, if the discipline had to give it away to tell its size.
     TokenBucket(Bucket, Option<(Nanos, Queued<P>)>),
     Policer(Bucket),
     Trace(Trace),
@@ -126,8 +126,14 @@ impl<P: Packet + 'static> Stepped<P> {
         if let Shaper::TokenBucket(_, Some((ready, _))) = &self.shaper {
             return Some(self.waiting_since.max(*ready));
         }
-        (self.queue.backlog_packets() > 0)
-            .then(|| self.server.free_at().max(self.waiting_since).max(self.queue.ready_at()))
+        if self.queue.backlog_packets() == 0 {
+            return None;
+        }
+        let free = self.server.free_at().max(self.waiting_since).max(self.queue.ready_at());
+        match (&self.shaper, self.queue.head_len()) {
+            (Shaper::TokenBucket(bucket, _), Some(len)) => Some(bucket.ready(free, len)),
+            _ => Some(free),
+        }
     }
 
     pub(super) fn count_drop(&mut self) {

@@ -20,6 +20,19 @@ impl Wire {
         Wire { delay, jitter: jitter.map(|jitter| Jitter::new(jitter, random)), latest: 0 }
     }
 
+    /// Whether the delay varies.
+    pub(super) fn jitters(&self) -> bool {
+        self.jitter.is_some()
+    }
+
+    /// [`Wire::carry`] without jitter, over a delay that has not changed.
+    #[inline(always)]
+    pub(super) fn carry_steadily(&mut self, depart: Nanos) -> Nanos {
+        debug_assert!(!self.jitters());
+        self.latest = depart + self.delay;
+        self.latest
+    }
+
     /// When a packet that departs at `depart` arrives.
     #[inline]
     pub(super) fn carry(&mut self, depart: Nanos) -> Nanos {
