@@ -65,7 +65,7 @@ EDITS = [
     ("unknown queue", "kind: pfifo", "kind: pfif"),
     ("limit of a queue that has none", "kind: pfifo, limit: 90p", "kind: cake, limit: 90p"),
     ("queue without what it needs", "kind: pfifo, limit: 90p", "kind: red"),
-    ("queue parameter that is still to come", "kind: pfifo, limit: 90p", "kind: codel, ce_threshold: 1ms"),
+    ("queue parameter that is still to come", "kind: pfifo, limit: 90p", "kind: cake, ack_filter: true"),
     ("unknown app", "app: bulk", "app: bulky"),
     ("app that is still to come", "app: bulk", "app: {kind: video, rate: 5mbit}"),
     ("unknown sysctl", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_vax: 2}"),
