@@ -60,7 +60,7 @@ def test_teacup_is_the_published_matrix() -> None:
 def test_teacup_hosts_have_the_published_sysctls() -> None:
     """Every sysctl that a profile models and appendix A or B lists has the value listed there.
 
-    But for net.inet.tcp.tso, which the suite switches off as `nic.tso`, and three of Linux that have no effect
+    But for net.inet.tcp.tso, which the suite switches off as `nic.tso`, and three of Linux without effect
     where buffers are set by option and neither side asks for ECN; the suite's comments say so.
     """
     text = (SHARED / "groundtruth/published/teacup-140502A-settings.txt").read_text()
