@@ -4,6 +4,7 @@
 //! SND.UNA, output (see [`FreeBsdSender::on_ack`]). [`output`] is what the system calls output, one segment at a time.
 
 mod output;
+mod packet_rtt;
 mod recovery;
 pub mod rtt;
 pub mod scoreboard;
@@ -11,6 +12,7 @@ pub mod tuning;
 
 use std::collections::VecDeque;
 
+use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
@@ -41,6 +43,8 @@ pub struct FreeBsdSender {
     /// New data sent in recovery is counted from here.
     new_data_from: u64,
     prr: Prr,
+    /// RTTs of single packets, where the congestion control wants them.
+    packets: Option<Box<PacketRtt>>,
     /// Retransmission timer: true time.
     rexmt: Option<Nanos>,
     /// Persist timer: true time.
@@ -118,6 +122,7 @@ impl FreeBsdSender {
             limited: 0,
             new_data_from: 0,
             prr: Prr::default(),
+            packets: None,
             rexmt: None,
             persist: None,
             probe: false,
@@ -381,6 +386,7 @@ impl Sender for FreeBsdSender {
         self.v.recover = s.una;
         self.v.cwnd = if syn_retransmitted { self.v.mss } else { self.t.initial_window.bytes(self.v.mss) };
         self.see_state(s);
+        self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.cc.conn_init(&mut self.v);
         self.due = true;
     }
@@ -408,6 +414,15 @@ impl Sender for FreeBsdSender {
         }
         if new_sack && self.t.lost_retransmission_detection {
             self.detect_lost_retransmission(s);
+        }
+        if let Some(packets) = &mut self.packets
+            && (ack.ack > s.una || new_sack)
+        {
+            let up_to = if ack.ack > s.una { ack.ack } else { self.board.fack };
+            let now = cx.clock.timestamp_ms(cx.now);
+            packets.on_ack(up_to, self.v.bytes_this_ack, ack.tsecr, now, self.v.mss);
+            self.v.delay_rtt = packets.rtt;
+            self.v.new_measurement |= std::mem::take(&mut packets.new_measurement);
         }
         if ack.ack <= s.una {
             self.on_old_ack(s, ack, has_sack, new_sack, cx);

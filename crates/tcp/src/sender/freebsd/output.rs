@@ -117,6 +117,9 @@ impl FreeBsdSender {
     fn send_hole(&mut self, s: &mut SendState, seq: u64, len: u64, cx: &mut Context<'_>) -> Transmit {
         let segments = if self.t.sack_tso && s.tso { u64::from(s.tso_max / s.payload) } else { 1 };
         let len = len.min(segments * u64::from(s.payload));
+        if let Some(packets) = &mut self.packets {
+            packets.on_sent(seq, seq + len, cx.clock.timestamp_ms(cx.now));
+        }
         self.board.sent(len, s.max);
         self.prr.out += len;
         s.retransmits += len.div_ceil(u64::from(s.payload));
@@ -147,6 +150,11 @@ impl FreeBsdSender {
             payload
         };
         let end = seq + len;
+        if let Some(packets) = &mut self.packets
+            && len > 0
+        {
+            packets.on_sent(seq, end, cx.clock.timestamp_ms(cx.now));
+        }
         let fin = s.fin && end == s.end && !probing;
         let retransmission = seq < s.max && len > 0;
         if retransmission {

@@ -1,0 +1,115 @@
+//! RTTs of single packets for delay-based congestion control, as FreeBSD's h_ertt(4) measures them: transmissions are
+//! matched with acknowledgements, and one marked packet per RTT delimits a measurement round.
+
+use std::collections::VecDeque;
+
+/// Acknowledgements of more than one segment in a row after which delayed ACKs are as sure as they get.
+const DELAYED_ACK_SMOOTH: u32 = 5;
+
+/// One transmission.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    seq: u64,
+    end: u64,
+    /// Millisecond timestamp.
+    at: u32,
+    /// Begins a measurement round.
+    marked: bool,
+}
+
+/// The helper's state. RTTs are in ticks of the timestamp clock, one more than the difference.
+#[derive(Clone, Debug, Default)]
+pub struct PacketRtt {
+    sent: VecDeque<Sent>,
+    /// The last RTT measured; 0 before the first.
+    pub rtt: u32,
+    /// A round has ended and the congestion control has not been told yet.
+    pub new_measurement: bool,
+    /// A marked packet is on its way.
+    measuring: bool,
+    /// Evidence that the receiver delays ACKs.
+    delayed: u32,
+}
+
+impl PacketRtt {
+    /// Data leaves.
+    pub fn on_sent(&mut self, seq: u64, end: u64, at: u32) {
+        let marked = !self.measuring;
+        self.measuring = true;
+        self.sent.push_back(Sent { seq, end, at, marked });
+    }
+
+    /// An ACK arrives: `ack` is its cumulative acknowledgement or, where that does not advance, the highest byte newly
+    /// SACKed; `acked` bytes are cumulatively acknowledged by it.
+    pub fn on_ack(&mut self, ack: u64, acked: u64, echo: Option<u32>, now: u32, maxseg: u64) {
+        // A marked packet that an ACK covers together with later ones hands its mark on.
+        let mut marked = false;
+        while let Some(&front) = self.sent.front() {
+            if ack > front.end {
+                marked |= front.marked;
+                self.sent.pop_front();
+                continue;
+            }
+            if ack <= front.seq {
+                break;
+            }
+            let length = front.end - front.seq;
+            let several = acked > maxseg || acked > length;
+            if acked > 0 {
+                if several {
+                    self.delayed = (self.delayed + 1).min(DELAYED_ACK_SMOOTH);
+                } else if acked == maxseg || acked == length {
+                    self.delayed = self.delayed.saturating_sub(1);
+                }
+            }
+            if echo.is_some_and(|echo| wire::seq::before(front.at, echo)) {
+                // What is echoed left later: this transmission was repeated.
+                marked |= front.marked;
+                self.sent.pop_front();
+                continue;
+            }
+            if ack < front.end {
+                break;
+            }
+            // One segment acknowledged late by a receiver that waits for two says nothing about the path.
+            if several || self.delayed == 0 || acked == 0 {
+                self.rtt = now.wrapping_sub(front.at) + 1;
+            }
+            if front.marked || marked {
+                self.new_measurement = true;
+                self.measuring = false;
+                marked = false;
+            }
+            self.sent.pop_front();
+            break;
+        }
+        if marked {
+            match self.sent.front_mut() {
+                Some(next) => next.marked = true,
+                None => self.measuring = false,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_ends_when_the_marked_packet_or_its_heir_is_acknowledged() {
+        let mut rtt = PacketRtt::default();
+        for n in 0..4 {
+            rtt.on_sent(n * 100, (n + 1) * 100, 10 + n as u32);
+        }
+        rtt.on_ack(200, 200, None, 30, 100);
+        assert_eq!((rtt.rtt, rtt.new_measurement), (20, true), "the second packet inherits the mark");
+        rtt.new_measurement = false;
+        rtt.on_ack(400, 200, None, 40, 100);
+        assert_eq!((rtt.rtt, rtt.new_measurement), (28, false), "no packet was marked since");
+        rtt.on_sent(400, 500, 50);
+        rtt.on_ack(500, 100, None, 60, 100);
+        assert!(rtt.new_measurement);
+        assert_eq!(rtt.rtt, 28, "a lone acknowledgement of a receiver that delays");
+    }
+}
