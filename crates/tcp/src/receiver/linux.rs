@@ -266,39 +266,41 @@ impl LinuxReceiver {
         0
     }
 
+    /// Round trips from echoed timestamps, and from how long a window's worth of data takes, which is never less.
     fn measure_rtt(&mut self, r: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
-        let (sample, window_bound) = if r.timestamps {
-            if r.tsecr == self.rtt.tsecr || u64::from(arrival.payload) < self.rcv_mss {
-                return;
+        if arrival.in_order {
+            if self.rtt.since == 0 {
+                self.rtt.seq = arrival.previous_nxt + r.offered();
+                self.rtt.since = cx.now;
+            } else if arrival.previous_nxt >= self.rtt.seq {
+                let elapsed = ((cx.now - self.rtt.since) / 1000).max(1);
+                self.take_rtt(elapsed, true, r, arrival);
+                self.rtt.seq = arrival.previous_nxt + r.offered();
+                self.rtt.since = cx.now;
             }
+        }
+        if r.timestamps && r.tsecr != self.rtt.tsecr && u64::from(arrival.payload) >= self.rcv_mss {
             self.rtt.tsecr = r.tsecr;
             let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr);
-            if ms > 60_000 {
-                return;
+            if ms < 60_000 {
+                self.take_rtt(u64::from(ms.max(1)) * 1000, false, r, arrival);
             }
-            (u64::from(ms.max(1)) * 1000, false)
-        } else {
-            // A window's worth arrived: that took at least a round trip.
-            let started = self.rtt.since != 0;
-            if started && r.nxt < self.rtt.seq {
-                return;
-            }
-            let elapsed = (cx.now - self.rtt.since) / 1000;
-            self.rtt.seq = r.nxt + r.offered();
-            self.rtt.since = cx.now;
-            if !started {
-                return;
-            }
-            (elapsed.max(1), true)
-        };
+        }
+    }
+
+    fn take_rtt(&mut self, sample: u64, window_bound: bool, r: &ReceiveState, arrival: &Arrival) {
         let old = self.rtt.rtt8;
-        self.rtt.rtt8 = if old == 0 {
-            sample << 3
-        } else if window_bound {
-            old.min(sample << 3)
-        } else {
-            (old as i64 + sample as i64 - (old >> 3) as i64) as u64
-        };
+        let new = sample << 3;
+        let lowest = old == 0 || (new < old && (window_bound || self.config.rcv_rtt_seeks_minimum));
+        if lowest {
+            self.rtt.rtt8 = new;
+        } else if !window_bound {
+            // 6.18: an application slow to read makes round trips look long.
+            let unread = r.readable > arrival.end.saturating_sub(arrival.previous_nxt);
+            if !(self.config.rcv_rtt_seeks_minimum && unread) {
+                self.rtt.rtt8 = old - (old >> 3) + sample;
+            }
+        }
     }
 
     /// Dynamic right-sizing: once per round trip, room for what the application took in it, and more.

@@ -49,6 +49,8 @@ pub struct Config {
     pub detection: Detection,
     /// Era: receive buffer autotuning.
     pub drs: Drs,
+    /// Era: the receiver's round-trip estimate falls at once and rises smoothly (6.16).
+    pub rcv_rtt_seeks_minimum: bool,
     /// Era: HyStart rounds are tracked below its low window too (6.18).
     pub hystart_rounds_at_any_window: bool,
     /// Era: the deferral of a partial burst looks at the next expected ACK (6.18), not at the head's age (6.8).
@@ -131,6 +133,7 @@ impl Config {
             counting: Counting::Acks,
             detection: Detection::Fack,
             drs: Drs::Doubling,
+            rcv_rtt_seeks_minimum: false,
             hystart_rounds_at_any_window: false,
             defer_by_next_ack: false,
             limit_output_always: true,
@@ -196,6 +199,7 @@ impl Config {
     pub fn linux_6_18() -> Config {
         Config {
             drs: Drs::GrowthOutOfOrder,
+            rcv_rtt_seeks_minimum: true,
             hystart_rounds_at_any_window: true,
             defer_by_next_ack: true,
             limit_output_always: true,

@@ -1,0 +1,113 @@
+//! What Linux looks like over a drop-tail queue: cycle lengths, epochs and exits of each era.
+
+mod linux_path;
+
+use linux_path::{Path, Run, cuts, mean_period, run};
+use tcp::event::EventKind;
+use tcp::sender::Phase;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn simulate(stack: &str, cc: &str, mbps: u64, queue: usize, seconds: u64) -> Run {
+    let profile = tcp::profile::find(stack).expect("a stack");
+    run(&Path {
+        cc,
+        rate: Some(mbps * 1_000_000),
+        queue,
+        duration: seconds * SECOND,
+        ..Path::new(profile.as_ref())
+    })
+}
+
+fn windows(run: &Run) -> Vec<(f64, u32)> {
+    run.moments.iter().map(|m| (m.t as f64 / 1e9, m.cwnd)).collect()
+}
+
+/// 3.9 counts ACKs, one per two packets: half as many cycles as since (seconds, 40 ms of propagation).
+#[test]
+fn reno_cycles_at_half_the_rate_in_3_9() {
+    println!("                3.9   expected    6.8   expected");
+    for (mbps, queue, old, new) in [
+        (2, 50, 16.4, 8.5),
+        (2, 90, 45.3, 23.2),
+        (6, 50, 8.15, 4.2),
+        (6, 90, 19.4, 9.9),
+        (10, 50, 6.8, 3.5),
+        (10, 90, 14.5, 7.4),
+    ] {
+        let period = |stack| mean_period(&cuts(&windows(&simulate(stack, "reno", mbps, queue, 240))), 40.0);
+        let (ours_old, ours_new) = (period("linux-3.9"), period("linux-6.8"));
+        println!("{mbps:2} Mb/s, {queue:3} {ours_old:8.2} {old:8.2} {ours_new:8.2} {new:8.2}");
+        assert!((ours_old / old - 1.0).abs() < 0.05, "3.9, {mbps} Mb/s, {queue}: {ours_old}, expected {old}");
+        assert!((ours_new / new - 1.0).abs() < 0.05, "6.8, {mbps} Mb/s, {queue}: {ours_new}, expected {new}");
+    }
+}
+
+/// Fast convergence makes CUBIC's epochs short and long by turns; at 10 Mb/s with 50 packets they are all alike.
+#[test]
+fn cubic_epochs_alternate() {
+    println!("                      short  expected   long  expected");
+    for (stack, mbps, queue, short, long) in [
+        ("linux-3.9", 2, 50, 2.7, 6.6),
+        ("linux-6.8", 2, 50, 2.7, 6.6),
+        ("linux-6.8", 2, 90, 3.8, 8.4),
+        ("linux-3.9", 2, 90, 3.8, 8.4),
+        ("linux-6.8", 2, 180, 5.8, 11.7),
+        ("linux-6.8", 6, 90, 3.0, 7.5),
+        ("linux-3.9", 6, 90, 3.0, 7.5),
+        ("linux-6.8", 10, 50, 2.85, 2.85),
+        ("linux-3.9", 10, 50, 2.85, 2.85),
+        ("linux-6.8", 10, 90, 3.1, 7.6),
+        ("linux-3.9", 10, 90, 3.1, 7.6),
+        ("linux-6.8", 10, 180, 3.9, 9.4),
+    ] {
+        let cuts = cuts(&windows(&simulate(stack, "cubic", mbps, queue, 150)));
+        let late: Vec<f64> = cuts.iter().copied().filter(|&t| t > 40.0).collect();
+        let mut intervals: Vec<f64> = late.windows(2).map(|w| w[1] - w[0]).collect();
+        intervals.truncate(intervals.len() / 2 * 2);
+        intervals.sort_by(f64::total_cmp);
+        let half = intervals.len() / 2;
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        let (ours_short, ours_long) = (mean(&intervals[..half]), mean(&intervals[half..]));
+        println!("{stack} {mbps:2} Mb/s, {queue:3} {ours_short:6.2} {short:8.2} {ours_long:6.2} {long:8.2}");
+        assert!((ours_short / short - 1.0).abs() < 0.08, "{stack} {mbps} {queue}: {ours_short}, expected {short}");
+        assert!((ours_long / long - 1.0).abs() < 0.08, "{stack} {mbps} {queue}: {ours_long}, expected {long}");
+    }
+}
+
+/// PRR ends exactly at ssthresh, coming down without ever dipping below it.
+#[test]
+fn recovery_ends_exactly_at_ssthresh() {
+    for stack in ["linux-3.9", "linux-6.8", "linux-6.18"] {
+        for cc in ["reno", "cubic"] {
+            let run = simulate(stack, cc, 10, 90, 60);
+            let mut exits = 0;
+            for pair in run.moments.windows(2) {
+                let (before, after) = (pair[0], pair[1]);
+                if before.phase == Phase::Recovery && before.t > 20 * SECOND {
+                    assert!(before.cwnd >= before.ssthresh, "{stack} {cc}: a dip to {} under {}", before.cwnd, before.ssthresh);
+                    if after.phase != Phase::Recovery {
+                        exits += 1;
+                        // The ACK that ends recovery may already grow the window by one.
+                        assert!(after.cwnd - after.ssthresh <= 1, "{stack} {cc}: left at {} of {}", after.cwnd, after.ssthresh);
+                    }
+                }
+            }
+            assert!(exits >= 2, "{stack} {cc}: {exits} recoveries");
+        }
+    }
+}
+
+/// No timeout where SACK repairs everything, and the retransmissions are those of what was dropped.
+#[test]
+fn every_drop_is_repaired_once_and_without_timeout() {
+    for stack in ["linux-3.9", "linux-6.8", "linux-6.18"] {
+        for cc in ["reno", "cubic"] {
+            let run = simulate(stack, cc, 10, 50, 60);
+            let retransmits = run.moments.last().expect("moments").retransmits;
+            assert!(run.drops > 0);
+            assert_eq!(retransmits, run.drops, "{stack} {cc}");
+            assert!(!run.events.iter().any(|e| e.1 == EventKind::Rto), "{stack} {cc}: timeout");
+        }
+    }
+}
