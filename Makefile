@@ -104,9 +104,9 @@ lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
 	$(BIN)/pip install --quiet pip-tools
 	@{ echo '# Every Python package cwndlab runs, tests and builds with, pinned by version and hash.'; \
 	   echo '# Made from pyproject.toml by `make lock`; installed by `make setup`.'; } > $(STAMPS)/requirements.lock
-	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["build-system"]["requires"], \
+	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print("pip", *p["build-system"]["requires"], \
 	    *p["project"]["dependencies"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
-	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-header --no-annotate --no-emit-index-url \
+	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
 	    --no-emit-find-links --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
 	@mv $(STAMPS)/requirements.lock requirements.lock
 
@@ -134,7 +134,7 @@ $(STAMPS)/venv: requirements.lock
 # The module is built in place (python/cwndlab/_native.abi3.so); the newest build wins, so one stamp removes the other.
 $(STAMPS)/native-release $(STAMPS)/native-$(PROFILE): $(STAMPS)/native-%: $(STAMPS)/venv $(RUST_SOURCES) | toolchain
 	$(SAY) 'The engine, profile $* (the first build takes a minute or two)'
-	$(BIN)/maturin develop --locked --profile $*
+	PIP_QUIET=1 $(BIN)/maturin develop --locked --profile $*
 	@rm -f $(STAMPS)/native-* && touch $@
 
 test-tools:
