@@ -232,3 +232,14 @@ def test_a_worker_that_dies_is_named_and_the_sweep_can_go_on(cwndlab, sweep, res
     assert complaint.count("\n") == 1
     assert cwndlab("run", "sweep.yaml", "-o", "out", "--resume", "-q", "--no-report").code == 0
     assert results_of(out) == results_of(sweep)
+
+
+def test_captures_are_kept_with_their_run(cwndlab):
+    cwndlab.file("small.yaml", SMALL.replace("queue: 10ms}", "queue: 10ms, pcap: [a, bottleneck]}"))
+    assert cwndlab("run", "small.yaml", "-o", "out", "-q", "--no-report", "--set", "repeat=1").code == 0
+    results = api.open(cwndlab.directory / "out")
+    for run in (0, 1):
+        captures = results.captures(run)
+        assert [path.name for path in captures] == [f"{run}-a.pcap", f"{run}-bottleneck.pcap"]
+        for path in captures:
+            assert path.read_bytes()[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")  # nanosecond pcap

@@ -211,8 +211,8 @@ def test_the_table_fits_and_averages_repeats(tmp_path):
         "stack freebsd-9.2",
         "cc       n  goodput  util  retrans  RTT p50  RTT p95  cwnd  recov  cycle  drops",
         "             Mbit/s     %        %       ms       ms    kB             s      %",
-        "newreno  2    8.050    90        1       61       80    80      3  2.500   0.83",
-        "cubic    2    8.250    90        1       61       80    80      3  2.500   0.83",
+        "newreno  2    8.050    90        1       61       80    80      3  2.500  0.833",
+        "cubic    2    8.250    90        1       61       80    80      3  2.500  0.833",
     ]
 
 

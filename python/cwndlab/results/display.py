@@ -126,7 +126,8 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
             labels.append(name)
         before.append(name)
     if len(keys) < len(results.keys):
-        once.append(f"{len(results.keys) - len(keys)} more keys follow from those shown")
+        more = len(results.keys) - len(keys)
+        once.append(f"{more} swept key{'' if more == 1 else 's'} not shown, which go with those shown")
     if rows["repeats"].max() != 1:
         labels.append("n")
     if results.summary["status"].n_unique() > 1 or not results.complete:
@@ -160,13 +161,18 @@ def _spread(values: pl.Series) -> list[float | None]:
 def _numbers(
     values: pl.Series, factor: float, shown_values: Sequence[float | None] | None = None
 ) -> list[str]:
-    """Numbers with as many decimals as give the largest of `values` four digits, none where all are whole."""
-    scaled = [value * factor for value in values.drop_nulls()]
-    largest = max(map(abs, scaled), default=0.0)
+    """Numbers with the decimals that suit all `values`: none where all are whole."""
+    scaled = [abs(value * factor) for value in values.drop_nulls() if value]
     whole = all(value == round(value) for value in scaled)
-    decimals = 0 if whole else max(0, 3 - len(str(int(largest))) + (1 if largest >= 1 else 0))
+    # Four digits of the largest and three of the smallest, within reason.
+    decimals = 0 if whole else min(3, max(4 - _digits(max(scaled)), 3 - _digits(min(scaled)), 0))
     chosen = values.to_list() if shown_values is None else shown_values
     return ["" if value is None else f"{value * factor:.{decimals}f}" for value in chosen]
+
+
+def _digits(value: float) -> int:
+    """Digits before the point, none of a number below 1."""
+    return len(str(int(value))) if value >= 1 else 0
 
 
 def _check(columns: Sequence[str], known: Sequence[str]) -> None:
