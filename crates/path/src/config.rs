@@ -115,8 +115,8 @@ pub enum JitterKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ShaperConfig {
-    /// Packets wait for tokens, as in tc-tbf(8). The one that does is out of the queue discipline's hands, so that the
-    /// discipline's limit counts those behind it.
+    /// Packets wait for tokens, as in tc-tbf(8). Of a queue that an AQM controls, the first of them is out of the
+    /// discipline's hands, so that its limit counts those behind it.
     TokenBucket {
         /// Rate of the tokens.
         rate_bps: u64,

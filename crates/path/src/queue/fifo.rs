@@ -67,6 +67,10 @@ impl<P: Send> Qdisc<P> for Fifo<P> {
         true
     }
 
+    fn head_len(&self) -> Option<u32> {
+        self.items.front().map(|item| item.len)
+    }
+
     fn backlog_bytes(&self) -> u64 {
         self.bytes
     }

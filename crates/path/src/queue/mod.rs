@@ -37,6 +37,10 @@ pub trait Qdisc<P>: Send {
     fn can_bypass(&self) -> bool {
         false
     }
+    /// Bytes of the packet that `dequeue` would give, for a discipline that knows without doing it.
+    fn head_len(&self) -> Option<u32> {
+        None
+    }
     /// Earliest time at which `dequeue` may be called, for a discipline that shapes.
     fn ready_at(&self) -> Nanos {
         0

@@ -3,6 +3,7 @@
 mod common;
 mod disciplines;
 mod impairments;
+mod kernel;
 mod properties;
 mod queues;
 mod shapers;

@@ -63,15 +63,24 @@ fn a_packet_larger_than_the_burst_is_dropped() {
 
 #[test]
 fn the_packet_that_waits_for_tokens_counts_as_waiting() {
-    let config = LinkConfig {
-        queue: QueueConfig::Pfifo { limit_packets: 2 },
-        ..shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 1000 })
+    let codel = QueueConfig::Codel {
+        limit_packets: 2,
+        target_ns: 100 * MS,
+        interval_ns: 100 * MS,
+        ecn: false,
+        ce_threshold_ns: None,
     };
-    let feed = Feed { arrivals: at([0, 0, 0, 0, 0, 0]), questions: vec![0, MS, 10 * MS] };
-    let log = run_stepped(&config, &feed);
-    let backlog: Vec<_> = log.samples.iter().map(|(_, counters)| counters.backlog_packets).collect();
-    // One left, one waits for tokens, two behind it, and two found no room.
-    assert_eq!((backlog, log.dropped.len()), (vec![3, 2, 0], 2));
+    // One leaves at once. Of the others, a FIFO keeps two; CoDel has given one of them away and has room for another.
+    for (queue, kept) in [(QueueConfig::Pfifo { limit_packets: 2 }, 2), (codel, 3)] {
+        let config = LinkConfig {
+            queue,
+            ..shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 1000 })
+        };
+        let feed = Feed { arrivals: at([0, 0, 0, 0, 0, 0]), questions: vec![0, MS, 10 * MS] };
+        let log = run_stepped(&config, &feed);
+        let backlog: Vec<_> = log.samples.iter().map(|(_, counters)| counters.backlog_packets).collect();
+        assert_eq!((backlog, log.dropped.len()), (vec![kept, kept - 1, 0], 5 - kept as usize));
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MS = 1_000_000
+MTU = 1500
 
 
 @dataclass
@@ -108,8 +109,10 @@ class Model:
 
 
 class Codel(Model):
-    """RFC 8289 section 5, with 1 / sqrt(count) as Linux keeps it: 16 bits, one Newton step for each change of the
-    count."""
+    """RFC 8289 section 5, with 1 / sqrt(count) as Linux keeps it.
+
+    That is 16 bits, and one Newton step for each change of the count.
+    """
 
     def __init__(self, limit: int, target: int, interval: int, ecn: bool, mtu: int) -> None:
         super().__init__()
@@ -130,7 +133,10 @@ class Codel(Model):
         return sum(p.size for p in self.queue)
 
     def newton(self) -> None:
-        """x (3 - count x^2) / 2 in Linux's integers, which wrap where FQ-CoDel's overflow makes the count jump."""
+        """Take x to x (3 - count x^2) / 2 in Linux's integers.
+
+        They wrap where FQ-CoDel's overflow makes the count jump.
+        """
         x = int(self.x * 2**32)
         bracket = (3 * 2**32 - self.count * (x * x // 2**32)) % 2**64 // 4
         self.x = bracket * x % 2**64 // 2**31 // 2**16 % 2**16 / 2**16
@@ -189,13 +195,16 @@ class Codel(Model):
 
 
 class Red(Model):
-    """Floyd and Jacobson, "Random Early Detection Gateways", 1993: figure 2, with the uniform spacing of section 8. The
-    average is kept, as in Linux, as an integer of bytes / w, and rounded down to bytes where it is used."""
+    """Floyd and Jacobson, "Random Early Detection Gateways", 1993: figure 2, spacing of section 8.
+
+    The average is kept, as in Linux, as an integer of bytes / w, and rounded down to bytes where it is used.
+    """
 
     def __init__(self, config: dict, random: Random) -> None:
         super().__init__()
         self.c, self.random = config, random
-        burst, needed = config["burst_packets"], config["burst_packets"] + 1 - config["min_bytes"] / config["avpkt_bytes"]
+        burst = config["burst_packets"]
+        needed = burst + 1 - config["min_bytes"] / config["avpkt_bytes"]
         self.w = 0.5
         while needed > (1 - (1 - self.w) ** burst) / self.w:
             self.w /= 2
@@ -247,9 +256,9 @@ class Red(Model):
                 action = "early"
             if self.count == 0:
                 self.u = (self.random.u64() >> 32) / 2**32
-        if action == "early" or (action == "forced" and not self.c["harddrop"]):
-            if self.c["ecn"] and self.mark(now, packet):
-                action = "pass"
+        spared = action == "early" or (action == "forced" and not self.c["harddrop"])
+        if spared and self.c["ecn"] and self.mark(now, packet):
+            action = "pass"
         if action != "pass":
             self.drop(now, packet, "aqm")
         elif size + packet.size > self.c["limit_bytes"]:
@@ -350,15 +359,20 @@ class FqCodel(Drr):
             fattest = max(self.flows.values(), key=lambda flow: sum(p.size for p in flow.aqm.queue))
             half = sum(p.size for p in fattest.aqm.queue) // 2
             dropped: list[Packet] = []
-            while fattest.aqm.queue and len(dropped) < 64 and sum(p.size for p in dropped) < half or not dropped:
+            while not dropped or (
+                fattest.aqm.queue and len(dropped) < 64 and sum(p.size for p in dropped) < half
+            ):
                 dropped.append(fattest.aqm.queue.pop(0))
                 self.drop(now, dropped[-1], "overlimit")
             fattest.aqm.count += len(dropped)
 
 
 class Pie(Model):
-    """RFC 8033 sections 4 and 5, with the delay of the last departed packet as the current delay (section 5.3 allows a
-    timestamp), 0 if it left nothing behind. `gain` rounds a gain down as Linux's 56-bit integers do."""
+    """RFC 8033 sections 4 and 5, with the delay of the last departed packet as the current delay.
+
+    Section 5.3 allows a timestamp; the delay is 0 if the packet left nothing behind. `gain` rounds a gain
+    down as Linux's 56-bit integers do.
+    """
 
     def __init__(self, config: dict, mtu: int, random: Random) -> None:
         super().__init__()
@@ -383,7 +397,9 @@ class Pie(Model):
         while self.updated + self.c["tupdate_ns"] <= now:
             self.updated += self.c["tupdate_ns"]
             target = self.c["target_ns"]
-            p = self.gain(self.c["alpha"]) * (self.delay - target) + self.gain(self.c["beta"]) * (self.delay - self.old)
+            p = self.gain(self.c["alpha"]) * (self.delay - target) + self.gain(self.c["beta"]) * (
+                self.delay - self.old
+            )
             if self.prob >= 0.1 and p > 0.02:
                 p = 0.02
             if self.delay > 250 * MS:
@@ -523,10 +539,14 @@ class Dualpi2(Model):
                     continue
                 if overload or self.roll(coupled):
                     self.mark(now, packet)
-            elif long and self.roll(self.base) and self.roll(self.base):
-                if overload or not self.mark(now, packet):
-                    self.drop(now, packet, "aqm")
-                    continue
+            elif (
+                long
+                and self.roll(self.base)
+                and self.roll(self.base)
+                and (overload or not self.mark(now, packet))
+            ):
+                self.drop(now, packet, "aqm")
+                continue
             if low_latency and packet.ecn != "ce" and now - packet.arrived > self.c["step_thresh_ns"]:
                 self.mark(now, packet)
             if both:
@@ -615,7 +635,7 @@ class CakeFlow:
 
 
 class Cake(Model):
-    """Høiland-Jørgensen, Täht, Morton, "Piece of CAKE", 2018, sections 3.1 to 3.3: one tin, triple-isolate."""
+    """Høiland-Jørgensen, Täht, Morton, "Piece of CAKE", 2018, sections 3.1 to 3.3: one tin."""
 
     def __init__(self, config: dict, mtu: int, random: Random) -> None:
         super().__init__()
@@ -710,15 +730,20 @@ class Cake(Model):
         return None
 
 
-def run(name: str, model: Model, queue: dict, rate: int, groups: list[tuple], overhead: int = 0, mtu: int = 1500):
-    """Send groups of packets (start, gap, count, bytes, flow, src, dst, ecn) through a link and write the vector."""
+def run(name: str, model: Model, queue: dict, rate: int, groups: list[tuple]) -> None:
+    """Send groups of packets through a link and write the vector.
+
+    A group is (start, gap, count, bytes, flow, src, dst, ecn).
+    """
     arrivals = [
-        (start + i * gap, line, i) for line, (start, gap, count, *_) in enumerate(groups) for i in range(count)
+        (start + i * gap, line, i)
+        for line, (start, gap, count, *_) in enumerate(groups)
+        for i in range(count)
     ]
     packets = []
     for number, (at, line, _) in enumerate(sorted(arrivals)):
         _, _, _, size, flow, src, dst, ecn = groups[line]
-        packets.append(Packet(number, at, size + overhead, flow, src, dst, ecn))
+        packets.append(Packet(number, at, size, flow, src, dst, ecn))
     free = 0
     waiting = 0
 
@@ -744,7 +769,7 @@ def run(name: str, model: Model, queue: dict, rate: int, groups: list[tuple], ov
         model.enqueue(packet.arrived, packet)
         serve(packet.arrived)
     serve(float("inf"))
-    lines = [f"link {rate} {overhead} {mtu}", f"queue {json.dumps(queue)}"]
+    lines = [f"link {rate} 0 {MTU}", f"queue {json.dumps(queue)}"]
     lines += ["in " + " ".join(map(str, group)) for group in groups]
     lines += model.log
     (Path(__file__).parent.parent / "vectors" / f"{name}.txt").write_text("\n".join(lines) + "\n")
@@ -754,9 +779,15 @@ def run(name: str, model: Model, queue: dict, rate: int, groups: list[tuple], ov
 
 
 def codel() -> None:
-    """1 ms a packet, offered 2.2, then 0.4, then 2.2 packets per ms; half of the packets of one case are ECN-capable."""
+    """1 ms a packet, offered 2.2, then 0.4, then 2.2 packets per ms; in one case half are ECN-capable."""
     for name, ecn, limit in (("codel", False, 1000), ("codel-ecn", True, 1000), ("codel-limit", False, 60)):
-        queue = {"kind": "codel", "limit_packets": limit, "target_ns": 5 * MS, "interval_ns": 100 * MS, "ecn": ecn}
+        queue = {
+            "kind": "codel",
+            "limit_packets": limit,
+            "target_ns": 5 * MS,
+            "interval_ns": 100 * MS,
+            "ecn": ecn,
+        }
         groups = [
             (100, 909_091, 500, 1500, 1, 0, 1, "ect0" if ecn else "not-ect"),
             (300, 909_091, 500, 1500, 2, 0, 1, "not-ect"),
@@ -806,7 +837,7 @@ def red() -> None:
 
 
 def fq_codel() -> None:
-    """Two greedy flows, one of half the packet size, and one that is sparse; and a limit that the greedy ones hit."""
+    """Two greedy flows, one of half the packet size, and a sparse one; a limit that the greedy ones hit."""
     groups = [
         (100, 600_000, 700, 1500, 1, 0, 1, "not-ect"),
         (200, 700_000, 600, 750, 2, 0, 1, "ect0"),
@@ -829,7 +860,7 @@ def fq_codel() -> None:
 
 
 def pie() -> None:
-    """1.25 packets per ms, then a pause, then twice what the link carries: delays beyond 250 ms in one case."""
+    """1.25 packets per ms, then a pause, then twice what the link carries: beyond 250 ms in one case."""
     base = {
         "kind": "pie",
         "limit_packets": 1000,
@@ -882,7 +913,7 @@ def fq_pie() -> None:
 
 
 def dualpi2() -> None:
-    """A classic and an L4S flow, each at 0.7 of the rate; then the L4S flow alone at 3 times the rate: overload."""
+    """A classic and an L4S flow, each at 0.7 of the rate; then the latter alone at 3 times: overload."""
     base = {
         "kind": "dualpi2",
         "limit_packets": 10_000,
@@ -911,8 +942,10 @@ def dualpi2() -> None:
 
 
 def cake() -> None:
-    """8 Mbit/s shaped on a faster link; three greedy flows of one host, one of another, a sparse one. The
-    sizes differ so that no two flows have equally many bytes: which of them would lose a packet is not specified."""
+    """8 Mbit/s shaped on a faster link; three greedy flows of one host, one of another, a sparse one.
+
+    The sizes differ so that no two flows have equally many bytes: which would lose a packet is not specified.
+    """
     base = {
         "kind": "cake",
         "bandwidth_bps": 8_000_000,
@@ -935,7 +968,13 @@ def cake() -> None:
         ("cake-unlimited", {"bandwidth_bps": None, "memlimit_bytes": 300_000, "flow_mode": "dual-srchost"}),
     ):
         config = base | change
-        run(name, Cake(config, 1500, aqm()), config, 80_000_000 if config["bandwidth_bps"] else 8_000_000, groups)
+        run(
+            name,
+            Cake(config, 1500, aqm()),
+            config,
+            80_000_000 if config["bandwidth_bps"] else 8_000_000,
+            groups,
+        )
 
 
 if __name__ == "__main__":
