@@ -13,7 +13,7 @@ from typing import Any
 from cwndlab.experiment import load
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scenario:
     """One dumbbell: `flows` CUBIC flows from one host to another for `seconds`."""
 
@@ -33,25 +33,68 @@ class Scenario:
     """Send and receive buffer of each flow: more than the window ever needs."""
     record: str = "10ms"
     """Interval of the rows."""
+    ns3_seconds: float | None = None
+    """How long ns-3 simulates, where it would need an hour for as much as cwndlab does."""
 
 
 SCENARIOS = (
-    Scenario("1 Gbps x 41 ms", "1g-41ms", 1000, 10_000, 20.5, 83, 1, 20),
-    Scenario("10 Mbps x 40 ms", "10m-40ms", 10, 1000, 20, 83, 1, 300),
-    Scenario("10 Gbps x 20 ms", "10g-20ms", 10_000, 40_000, 10, 1000, 1, 4, buffer_bytes=128 << 20),
-    Scenario("1 Gbps x 41 ms, 100 flows", "100-flows", 1000, 10_000, 20.5, 1000, 100, 10, start_spread_s=1),
     Scenario(
-        "1 Gbps x 41 ms, 10,000 flows",
-        "10000-flows",
-        1000,
-        10_000,
-        20.5,
-        3500,
-        10_000,
-        10,
+        name="1 Gbps x 41 ms",
+        file="1g-41ms",
+        rate_mbit=1000,
+        access_mbit=10_000,
+        delay_ms=20.5,
+        queue_packets=83,
+        flows=1,
+        seconds=20,
+    ),
+    Scenario(
+        name="10 Mbps x 40 ms",
+        file="10m-40ms",
+        rate_mbit=10,
+        access_mbit=1000,
+        delay_ms=20,
+        queue_packets=83,
+        flows=1,
+        seconds=300,
+    ),
+    Scenario(
+        name="10 Gbps x 20 ms",
+        file="10g-20ms",
+        rate_mbit=10_000,
+        access_mbit=40_000,
+        delay_ms=10,
+        queue_packets=1000,
+        flows=1,
+        seconds=20,
+        buffer_bytes=128 << 20,
+        ns3_seconds=2,
+    ),
+    Scenario(
+        name="1 Gbps x 41 ms, 100 flows",
+        file="100-flows",
+        rate_mbit=1000,
+        access_mbit=10_000,
+        delay_ms=20.5,
+        queue_packets=1000,
+        flows=100,
+        seconds=20,
+        start_spread_s=1,
+        ns3_seconds=5,
+    ),
+    Scenario(
+        name="1 Gbps x 41 ms, 10,000 flows",
+        file="10000-flows",
+        rate_mbit=1000,
+        access_mbit=10_000,
+        delay_ms=20.5,
+        queue_packets=3500,
+        flows=10_000,
+        seconds=20,
         start_spread_s=1,
         buffer_bytes=1 << 20,
         record="1s",
+        ns3_seconds=2,
     ),
 )
 
