@@ -31,6 +31,12 @@ pub enum QueueConfig {
         /// Mark every ECN-capable packet that waited longer; null: none.
         ce_threshold_ns: Option<u64>,
     },
+    /// A host's egress as `tc netem` makes it: the link's delay and jitter come before its rate, and the limit counts
+    /// every packet that has not left, those in the delay line too. No packet waits for an event.
+    Netem {
+        /// Packets inside.
+        limit_packets: u32,
+    },
     /// RED (Floyd and Jacobson 1993).
     Red(RedConfig),
     /// FQ-CoDel (RFC 8290).

@@ -1,6 +1,7 @@
 //! A link: one direction of a cable. Loss, duplication, corruption, then queue, rate, delay and jitter.
 
 mod fused;
+mod netem;
 mod server;
 mod shaper;
 mod stepped;
@@ -10,6 +11,7 @@ use crate::impair::Impairments;
 use crate::packet::{DropReason, Nanos, Output, Packet};
 use crate::{JitterConfig, LossConfig, QueueConfig, ShaperConfig, Xoshiro256PlusPlus};
 use fused::Fused;
+use netem::Netem;
 use stepped::Stepped;
 
 /// Everything about a link.
@@ -115,6 +117,7 @@ pub struct Link<P> {
 enum Hop<P> {
     Fused(Fused),
     Stepped(Box<Stepped<P>>),
+    Netem(Box<Netem>),
 }
 
 impl<P: Packet + Clone + 'static> Link<P> {
@@ -124,12 +127,13 @@ impl<P: Packet + Clone + 'static> Link<P> {
     /// # Panics
     /// If `mode` is fused and [`Link::can_fuse`] says no, or if a value is out of its range, such as a rate of zero.
     pub fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus, mode: Mode) -> Self {
-        let hop = match mode {
-            Mode::Fused => {
-                assert!(Self::can_fuse(config), "this link needs events");
-                Hop::Fused(Fused::new(config, streams))
+        assert!(mode == Mode::Stepped || Self::can_fuse(config), "this link needs events");
+        let hop = match (&config.queue, mode) {
+            (&QueueConfig::Netem { limit_packets }, _) => {
+                Hop::Netem(Box::new(Netem::new(limit_packets, config, streams)))
             }
-            Mode::Stepped => Hop::Stepped(Box::new(Stepped::new(config, streams))),
+            (_, Mode::Fused) => Hop::Fused(Fused::new(config, streams)),
+            (_, Mode::Stepped) => Hop::Stepped(Box::new(Stepped::new(config, streams))),
         };
         Link { impairments: Impairments::new(config, streams), hop }
     }
@@ -183,13 +187,16 @@ impl<P: Packet + Clone + 'static> Link<P> {
         match &self.hop {
             Hop::Fused(_) => None,
             Hop::Stepped(stepped) => stepped.next_event(),
+            Hop::Netem(netem) => netem.next_event(),
         }
     }
 
     /// Starts every transmission that is due at or before `now`. May be called early, late or in vain.
     pub fn on_event(&mut self, now: Nanos, out: &mut impl Output<P>) {
-        if let Hop::Stepped(stepped) = &mut self.hop {
-            stepped.advance(now, out);
+        match &mut self.hop {
+            Hop::Fused(_) => (),
+            Hop::Stepped(stepped) => stepped.advance(now, out),
+            Hop::Netem(netem) => netem.advance(now, out),
         }
     }
 
@@ -200,6 +207,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
         match &mut self.hop {
             Hop::Fused(fused) => fused.counters(t),
             Hop::Stepped(stepped) => stepped.counters(t),
+            Hop::Netem(netem) => netem.counters(t),
         }
     }
 
@@ -215,9 +223,9 @@ impl<P: Packet + Clone + 'static> Link<P> {
     /// does at the time it gets here. The packet in service goes on.
     ///
     /// # Panics
-    /// On a fused link.
+    /// On a fused link, or one with netem.
     pub fn pause(&mut self, now: Nanos, paused: bool, out: &mut impl Output<P>) {
-        let Hop::Stepped(stepped) = &mut self.hop else { panic!("a fused link cannot pause") };
+        let Hop::Stepped(stepped) = &mut self.hop else { panic!("this link cannot pause") };
         stepped.advance(now, out);
         stepped.pause(now, paused);
         stepped.advance(now, out);
@@ -232,7 +240,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
     /// Changes the link at `now`, when everything at or before `now` has been handed in.
     ///
     /// # Panics
-    /// On a fused link.
+    /// On a fused link; on one with netem, if the queue is to change.
     pub fn change(
         &mut self,
         now: Nanos,
@@ -240,9 +248,14 @@ impl<P: Packet + Clone + 'static> Link<P> {
         streams: &dyn Fn(&str) -> Xoshiro256PlusPlus,
         out: &mut impl Output<P>,
     ) {
-        let Hop::Stepped(stepped) = &mut self.hop else { panic!("a fused link cannot change") };
-        stepped.advance(now, out);
-        stepped.change(now, change, streams, out);
+        match &mut self.hop {
+            Hop::Fused(_) => panic!("a fused link cannot change"),
+            Hop::Stepped(stepped) => {
+                stepped.advance(now, out);
+                stepped.change(now, change, streams, out);
+            }
+            Hop::Netem(netem) => netem.change(change),
+        }
         self.impairments.change(change, streams);
     }
 
@@ -280,6 +293,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
                 stepped.advance(at, out);
                 stepped.count_drop();
             }
+            Hop::Netem(netem) => netem.count_drop(),
         }
     }
 
@@ -288,6 +302,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
         match &mut self.hop {
             Hop::Fused(fused) => fused.accept(at, packet, out),
             Hop::Stepped(stepped) => stepped.accept(at, packet, out),
+            Hop::Netem(netem) => netem.accept(at, packet, out),
         }
     }
 }

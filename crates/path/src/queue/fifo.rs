@@ -12,6 +12,10 @@ pub(super) const PFIFO: QueueKind =
 pub(super) const BFIFO: QueueKind =
     QueueKind { kind: "bfifo", params: &[Param::new("limit", "bytes", Some(1_514_000))] };
 
+/// Default of netem_init.
+pub(super) const NETEM: QueueKind =
+    QueueKind { kind: "netem", params: &[Param::new("limit", "packets", Some(1000))] };
+
 /// The limit of a drop-tail queue: what may wait besides the packet in service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {

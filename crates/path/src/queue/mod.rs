@@ -163,6 +163,7 @@ pub fn catalogue() -> Vec<QueueKind> {
     vec![
         fifo::PFIFO,
         fifo::BFIFO,
+        fifo::NETEM,
         red::RED,
         codel::CODEL,
         fq_codel::FQ_CODEL,
@@ -180,6 +181,7 @@ pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Bo
             Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))
         }
         QueueConfig::Bfifo { limit_bytes } => Box::new(fifo::Fifo::new(fifo::Limit::bytes(limit_bytes))),
+        QueueConfig::Netem { .. } => panic!("netem is not a discipline on a link, but replaces the link"),
         QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn, ce_threshold_ns } => {
             let params = codel::Params {
                 target: target_ns,

@@ -143,6 +143,25 @@ pub fn run_fused(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) ->
     log
 }
 
+/// Runs a fused link whose packets stay where they are, asked at no time or after everything; None if it cannot.
+pub fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Option<Log> {
+    let mut link = link(config, Mode::Fused);
+    if !link.is_plain() {
+        return None;
+    }
+    if !asked {
+        link.next_query(u64::MAX);
+    }
+    let mut log = Log::default();
+    for (at, packet) in &feed.arrivals {
+        match link.pass(*at, packet.bytes) {
+            Some((arrival, waited)) => log.forwarded.push((arrival, Pkt { waited, ..packet.clone() })),
+            None => log.dropped.push((*at, packet.id, DropReason::Overlimit)),
+        }
+    }
+    Some(log)
+}
+
 fn catch_up(link: &mut Link<Pkt>, until: u64, log: &mut Log) {
     while let Some(at) = link.next_event()
         && at <= until

@@ -1,6 +1,6 @@
 //! What holds for every link and every arrival pattern; each property is shown to catch a planted bug.
 
-use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_fused, run_stepped};
+use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_fused, run_passing, run_stepped};
 use path::{DropReason, JitterConfig, JitterKind, LinkConfig, LossConfig, QueueConfig};
 use proptest::prelude::*;
 
@@ -24,7 +24,12 @@ fn fused_and_stepped_links_agree() {
         let stepped = planted(case, bug);
         equal("forwarded", &fused.forwarded, &stepped.forwarded)?;
         equal("dropped", &fused.dropped, &stepped.dropped)?;
-        equal("samples", &fused.samples, &stepped.samples)
+        equal("samples", &fused.samples, &stepped.samples)?;
+        if let Some(passing) = run_passing(&case.config, &case.feed, case.promise) {
+            equal("passed", &passing.forwarded, &stepped.forwarded)?;
+            equal("not passed", &passing.dropped, &stepped.dropped)?;
+        }
+        Ok(())
     };
     let bugs = [
         Bug::Swallow,

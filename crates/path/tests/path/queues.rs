@@ -72,6 +72,7 @@ fn no_limit_is_exceeded() {
             QueueConfig::Pfifo { limit_packets } => packets = *limit_packets,
             QueueConfig::Bfifo { limit_bytes } => bytes = *limit_bytes,
             QueueConfig::Codel { limit_packets, .. } => packets = *limit_packets,
+            QueueConfig::Netem { limit_packets } => packets = *limit_packets,
             QueueConfig::Red(config) => bytes = config.limit_bytes,
             QueueConfig::FqCodel(config) => packets = config.limit_packets,
             QueueConfig::Pie(config) => packets = config.limit_packets,
@@ -202,6 +203,7 @@ fn run(case: &Case, bug: Bug) -> Log {
     let mut queue = case.queue.clone();
     if bug == Bug::Roomy {
         match &mut queue {
+            QueueConfig::Netem { limit_packets } => *limit_packets += 1,
             QueueConfig::Pfifo { limit_packets } | QueueConfig::Codel { limit_packets, .. } => {
                 *limit_packets += 1
             }
@@ -355,6 +357,7 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
         );
     prop_oneof![
         limit().prop_map(|limit_packets| QueueConfig::Pfifo { limit_packets }),
+        limit().prop_map(|limit_packets| QueueConfig::Netem { limit_packets }),
         (0..40_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo { limit_bytes }),
         codel,
         red,

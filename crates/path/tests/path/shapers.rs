@@ -1,4 +1,4 @@
-//! Token bucket, policer, recorded rates, reordering, and changes of a running link.
+//! Token bucket, policer, recorded rates, netem, reordering, and changes of a running link.
 
 use crate::common::{Feed, Log, Pkt, link, run_stepped};
 use path::{
@@ -105,6 +105,43 @@ fn a_trace_delivers_at_its_opportunities() {
     let times: Vec<_> = log.forwarded.iter().map(|&(at, _)| at / MS).collect();
     // 4500 bytes leave by 7 ms: four packets and a half; the half ends at 15 ms, which has room for a whole one more.
     assert_eq!(times, [6, 8, 8, 8, 16, 16, 18, 106]);
+}
+
+/// netem with `delay 10ms rate 8mbit limit 3` (net/sched/sch_netem.c): a packet's millisecond at the rate follows its
+/// delay, and the limit counts packets in the delay line.
+#[test]
+fn netem_delays_first_and_counts_everything_inside() {
+    let config = LinkConfig {
+        rate_bps: Some(8_000_000),
+        delay_ns: 10 * MS,
+        queue: QueueConfig::Netem { limit_packets: 3 },
+        overhead: 0,
+        ..LinkConfig::default()
+    };
+    let arrivals = at([0, 0, 5 * MS, 5 * MS, 11 * MS - 1, 11 * MS, 12 * MS, 100 * MS]);
+    let log = run_stepped(&config, &Feed { arrivals, questions: vec![0, 10 * MS, 11 * MS, 50 * MS] });
+    let found: Vec<_> = log.forwarded.iter().map(|(at, p)| (at / MS, p.id, p.waited / MS)).collect();
+    // The first leaves at 11 ms, when packet 5 finds room; the second at 12 ms, when packet 6 does.
+    assert_eq!(found, [(11, 0, 0), (12, 1, 1), (16, 2, 0), (22, 5, 0), (23, 6, 0), (111, 7, 0)]);
+    assert_eq!(log.dropped.iter().map(|drop| drop.1).collect::<Vec<_>>(), [3, 4]);
+    let samples: Vec<_> = log.samples.iter().map(|(_, c)| (c.backlog_packets, c.packets)).collect();
+    assert_eq!(samples, [(2, 0), (3, 0), (3, 1), (0, 5)]);
+}
+
+/// Without a rate, netem's limit is what bounds the product of bandwidth and delay.
+#[test]
+fn netem_reorders_within_its_limit() {
+    let jitter = Some(JitterConfig { kind: JitterKind::Uniform, sd_ns: 10 * MS, reorder: true, table: None });
+    let queue = QueueConfig::Netem { limit_packets: 25 };
+    let config =
+        LinkConfig { delay_ns: 20 * MS, queue, jitter, report_changes: true, ..LinkConfig::default() };
+    let arrivals = at((0..2000).map(|i| i * MS));
+    let log = send(&config, arrivals);
+    assert!(log.forwarded.windows(2).any(|two| two[0].0 > two[1].0));
+    assert!(log.changes.windows(2).all(|two| two[0].0 <= two[1].0), "changes out of order");
+    let most = log.changes.iter().map(|change| change.2).max();
+    assert_eq!((most, log.changes.last().map(|change| change.2)), (Some(25), Some(0)));
+    assert_eq!(log.forwarded.len() + log.dropped.len(), 2000);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 """Record what Linux's tbf with a pfifo or bfifo does to bursts of packets, for the tests to repeat.
 
 Run it as root in this directory, on a quiet machine with sch_tbf: `python3 kernel.py`. Two network namespaces
-are joined by a veth pair whose sending end is shaped; UDP datagrams are sent at known times, and their arrivals
-noted. It writes ../vectors/kernel-CASE.txt with lines
+are joined by a veth pair whose sending end is shaped; UDP datagrams are sent at known times, and their
+arrivals noted. It writes ../vectors/kernel-CASE.txt with lines
 
     kernel RELEASE
     shaper JSON                      the configuration
