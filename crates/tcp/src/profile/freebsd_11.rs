@@ -1,8 +1,8 @@
 //! FreeBSD 11.0 of October 2016: initial window of ten segments, windows in units of the MSS without options taken off.
 
 use super::freebsd::{self, Era, FreeBsd, Values};
-use crate::sender::freebsd::tuning::DuplicateRule;
 use super::{EcnMode, Facts, freebsd_9_2};
+use crate::sender::freebsd::tuning::DuplicateRule;
 
 pub(super) fn profile() -> FreeBsd {
     FreeBsd {

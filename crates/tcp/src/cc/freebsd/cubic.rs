@@ -133,7 +133,7 @@ impl Cubic {
             return;
         }
         let srtt = if self.era.micros() {
-            u64::from(v.srtt) * (1_000_000 / u64::from(v.hz)) >> RTT_SHIFT
+            (u64::from(v.srtt) * (1_000_000 / u64::from(v.hz))) >> RTT_SHIFT
         } else {
             u64::from(v.srtt >> RTT_SHIFT)
         };

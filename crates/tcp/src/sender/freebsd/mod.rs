@@ -112,6 +112,11 @@ impl FreeBsdSender {
     /// If the release has no such congestion control; [`crate::profile::Profile::sender`] is called with checked names.
     pub fn new(tuning: Tuning, name: &str, random: u64) -> FreeBsdSender {
         let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
+        FreeBsdSender::with(tuning, cc)
+    }
+
+    /// A sender for a release, with a congestion control made elsewhere.
+    pub fn with(tuning: Tuning, cc: Box<dyn CongestionControl>) -> FreeBsdSender {
         FreeBsdSender {
             cc,
             v: CcVar::new(tuning.cc),
@@ -377,8 +382,7 @@ impl Sender for FreeBsdSender {
         }
         self.v.mss = u64::from(s.payload);
         self.v.maxseg = u64::from(if self.t.maxseg_without_options { s.payload } else { s.mss });
-        self.full_segment =
-            if self.t.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
+        self.full_segment = if self.t.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
         s.sndbuf = s.sndbuf.next_multiple_of(self.full_segment);
         self.v.snd_scale = s.wscale;
         self.v.srtt = self.rtt.srtt as u32;

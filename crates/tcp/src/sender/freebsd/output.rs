@@ -53,7 +53,8 @@ impl FreeBsdSender {
         if forced && len == 0 && !(s.fin && s.nxt == s.end) {
             return Some(Transmit { seq: s.max, len: 0, ..Transmit::default() });
         }
-        if !(probing || forced) && !self.worth_sending(s, len, offset + len >= buffered && idle) {
+        let worth = probing || forced || self.worth_sending(s, len, offset + len >= buffered && idle);
+        if !worth {
             self.mind_timers(s, buffered, cx);
             return None;
         }

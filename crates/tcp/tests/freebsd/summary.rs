@@ -24,7 +24,7 @@ impl Row {
 
 /// All recordings of whole stacks.
 pub fn rows() -> Vec<Row> {
-    let path = super::groundtruth("freebsd/stack/summary.csv");
+    let path = crate::groundtruth::path("freebsd/stack/summary.csv");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().expect("a header").split(',').collect();

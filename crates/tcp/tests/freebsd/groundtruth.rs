@@ -1,8 +1,5 @@
 //! Recordings of real stacks for tests: where they lie and how they are read.
 
-pub mod lab;
-pub mod summary;
-
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -13,7 +10,7 @@ use flate2::read::GzDecoder;
 ///
 /// # Panics
 /// If it is not there: a test that compares with recordings cannot pass without them.
-pub fn groundtruth(path: &str) -> PathBuf {
+pub fn path(path: &str) -> PathBuf {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/groundtruth"));
     assert!(root.is_dir(), "no recordings at {}: put them there to run this test", root.display());
     root.join(path)
@@ -24,7 +21,7 @@ pub fn groundtruth(path: &str) -> PathBuf {
 /// # Panics
 /// If it cannot be read.
 pub fn read_gz(path: &str) -> String {
-    let path = groundtruth(path);
+    let path = self::path(path);
     let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut text = String::new();
     GzDecoder::new(file)

@@ -36,6 +36,8 @@ pub struct Setup<'a> {
     pub duration: Nanos,
     /// ECN of both hosts.
     pub ecn: EcnMode,
+    /// Seeds what the congestion control draws.
+    pub random: u64,
     /// Local time of the sender's clock at true time 0.
     pub phase: Nanos,
     /// How much later the receiver's clock ticks.
@@ -160,7 +162,7 @@ fn config<'a>(setup: &Setup<'a>, clock: HostClock, iss: u32) -> Config<'a> {
         cc: setup.cc,
         iss,
         timestamp_offset: 0,
-        random: 1,
+        random: setup.random,
     }
 }
 
@@ -208,7 +210,6 @@ impl Lab<'_> {
             self.out.drops.push((t, segment.offset));
             return;
         }
-        if std::env::var("Q").is_ok() { eprintln!("Q {} {} {}", self.now - self.established.unwrap_or(self.now), segment.len, self.queue.len() + 2); }
         let length = self.queue.len() + usize::from(self.serving);
         if self.setup.mark_at.is_some_and(|limit| length >= limit) && segment.ecn != Ecn::NotEct {
             segment.ecn = Ecn::Ce;
@@ -229,7 +230,6 @@ impl Lab<'_> {
 
     fn served(&mut self) {
         self.serving = false;
-        if std::env::var("Q").is_ok() { eprintln!("Q {} 0 {}", self.now - self.established.unwrap_or(self.now), self.queue.len()); }
         self.serve();
     }
 
@@ -246,7 +246,11 @@ impl Lab<'_> {
         if let Some(b) = &mut self.b {
             b.on_segment(self.now, &segment);
         } else {
-            let clock = HostClock::new(self.setup.receiver.facts().hz, self.setup.phase + 1_000_000 - self.setup.lag, 0);
+            let clock = HostClock::new(
+                self.setup.receiver.facts().hz,
+                self.setup.phase + 1_000_000 - self.setup.lag,
+                0,
+            );
             let config = config(self.setup, clock, 77);
             let listener = Listener::new(self.setup.receiver);
             if let Answer::Connection(b) = listener.on_segment(self.now, &segment, &config) {

@@ -1,9 +1,8 @@
 //! FreeBSD's congestion-control modules against every event recorded from FreeBSD's own.
 
-mod support;
-
 use std::fmt::Write as _;
 
+use crate::groundtruth;
 use serde_json::Value;
 use tcp::cc::freebsd::{AckKind, CcVar, Cdg, CongestionControl, Cubic, NewReno, SSTHRESH_INFINITE, Signal};
 use tcp::profile::Profile;
@@ -56,7 +55,7 @@ struct Score {
 }
 
 fn replay(file: &str, stack: &str, cc: &str) -> Score {
-    let text = support::read_gz(&format!("freebsd/cc-vectors/{file}.jsonl.gz"));
+    let text = groundtruth::read_gz(&format!("freebsd/cc-vectors/{file}.jsonl.gz"));
     let mut score = Score::default();
     let mut shim: Option<Shim> = None;
     let mut diverged = String::new();
@@ -275,7 +274,7 @@ fn window_functions_agree_with_the_recorded_ones() {
     for (file, beta) in
         [("fn-cubic-freebsd9.1", 205), ("fn-cubic-freebsd13", 179), ("fn-cubic-freebsd15", 179)]
     {
-        let text = support::read_gz(&format!("freebsd/cc-vectors/{file}.jsonl.gz"));
+        let text = groundtruth::read_gz(&format!("freebsd/cc-vectors/{file}.jsonl.gz"));
         let mut values = 0;
         for line in text.lines() {
             let event: Value = serde_json::from_str(line).expect("a JSON line");
@@ -307,7 +306,7 @@ fn window_functions_agree_with_the_recorded_ones() {
         }
         let _ = writeln!(table, "{file:20} {values:8}");
     }
-    let text = support::read_gz("freebsd/cc-vectors/fn-cubic-rfc9438hdr.jsonl.gz");
+    let text = groundtruth::read_gz("freebsd/cc-vectors/fn-cubic-rfc9438hdr.jsonl.gz");
     let mut values = 0;
     for line in text.lines() {
         let event: Value = serde_json::from_str(line).expect("a JSON line");
