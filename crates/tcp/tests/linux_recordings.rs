@@ -82,7 +82,12 @@ fn behaves_as_recorded() {
         let ours = figures(&sampled(&run), run.read as f64 * 8.0 / 90e6);
         println!(
             "{name:8} {:6.3} {:8.3} {:7.2} {:8.2} {:7} {:8}",
-            ours.goodput_mbps, real.goodput_mbps, ours.period, real.period, ours.retransmits, real.retransmits
+            ours.goodput_mbps,
+            real.goodput_mbps,
+            ours.period,
+            real.period,
+            ours.retransmits,
+            real.retransmits
         );
         let off = |a: f64, b: f64| (a / b - 1.0).abs();
         let retransmits_fit = match bounds {

@@ -70,8 +70,14 @@ fn cubic_epochs_alternate() {
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         let (ours_short, ours_long) = (mean(&intervals[..half]), mean(&intervals[half..]));
         println!("{stack} {mbps:2} Mb/s, {queue:3} {ours_short:6.2} {short:8.2} {ours_long:6.2} {long:8.2}");
-        assert!((ours_short / short - 1.0).abs() < 0.08, "{stack} {mbps} {queue}: {ours_short}, expected {short}");
-        assert!((ours_long / long - 1.0).abs() < 0.08, "{stack} {mbps} {queue}: {ours_long}, expected {long}");
+        assert!(
+            (ours_short / short - 1.0).abs() < 0.08,
+            "{stack} {mbps} {queue}: {ours_short}, expected {short}"
+        );
+        assert!(
+            (ours_long / long - 1.0).abs() < 0.08,
+            "{stack} {mbps} {queue}: {ours_long}, expected {long}"
+        );
     }
 }
 
@@ -85,11 +91,21 @@ fn recovery_ends_exactly_at_ssthresh() {
             for pair in run.moments.windows(2) {
                 let (before, after) = (pair[0], pair[1]);
                 if before.phase == Phase::Recovery && before.t > 20 * SECOND {
-                    assert!(before.cwnd >= before.ssthresh, "{stack} {cc}: a dip to {} under {}", before.cwnd, before.ssthresh);
+                    assert!(
+                        before.cwnd >= before.ssthresh,
+                        "{stack} {cc}: a dip to {} under {}",
+                        before.cwnd,
+                        before.ssthresh
+                    );
                     if after.phase != Phase::Recovery {
                         exits += 1;
                         // The ACK that ends recovery may already grow the window by one.
-                        assert!(after.cwnd - after.ssthresh <= 1, "{stack} {cc}: left at {} of {}", after.cwnd, after.ssthresh);
+                        assert!(
+                            after.cwnd - after.ssthresh <= 1,
+                            "{stack} {cc}: left at {} of {}",
+                            after.cwnd,
+                            after.ssthresh
+                        );
                     }
                 }
             }

@@ -62,8 +62,6 @@ pub struct Moment {
     pub ssthresh: u32,
     pub retransmits: u64,
     pub phase: tcp::sender::Phase,
-    pub inflight: u32,
-    pub wnd: u64,
 }
 
 /// What happened.
@@ -109,7 +107,7 @@ pub fn run(path: &Path<'_>) -> Run {
     let mut order = 0;
     let (mut free, mut waiting, mut data, mut acked) = (0u64, 0usize, 0u64, 0u32);
     let mut left = path.bytes;
-    let mut timer = Nanos::MAX;
+    let mut timer = 0;
     agenda.push(Reverse((0, 0, What::Timers)));
     while let Some(Reverse((now, _, what))) = agenda.pop() {
         if now > path.duration {
@@ -134,6 +132,8 @@ pub fn run(path: &Path<'_>) -> Run {
                 let segment = segments[index];
                 a.on_segment(now, &segment);
             }
+            // Overtaken by an earlier one.
+            What::Timers if now != timer => continue,
             What::Timers => {
                 timer = Nanos::MAX;
                 a.on_timer(now);
@@ -208,10 +208,11 @@ pub fn run(path: &Path<'_>) -> Run {
             ssthresh: info.sender.ssthresh.map_or(u32::MAX, |bytes| (bytes / mss) as u32),
             retransmits: info.retransmits,
             phase: info.sender.phase,
-            wnd: info.snd_wnd,
-            inflight: (info.sender.inflight / mss) as u32,
         };
-        let same = |m: &Moment| (m.cwnd, m.ssthresh, m.retransmits, m.phase) == (moment.cwnd, moment.ssthresh, moment.retransmits, moment.phase);
+        let same = |m: &Moment| {
+            (m.cwnd, m.ssthresh, m.retransmits, m.phase)
+                == (moment.cwnd, moment.ssthresh, moment.retransmits, moment.phase)
+        };
         if !out.moments.last().is_some_and(same) {
             out.moments.push(moment);
         }

@@ -353,6 +353,9 @@ impl LinuxSender {
                     return;
                 }
                 if packet.end() > self.core.una {
+                    if !packet.has(LOST) {
+                        self.board.mark_lost(&mut self.core, id);
+                    }
                     self.board.mark_lost(&mut self.core, id);
                 }
             }
@@ -555,7 +558,7 @@ impl LinuxSender {
         for id in head..self.board.tail() {
             let packet = self.board.get(id);
             if !packet.has(SACKED) && packet.end() <= self.classic.frto_highmark {
-                self.board.mark_lost_again(&mut self.core, id);
+                self.board.mark_lost(&mut self.core, id);
             }
         }
         self.core.cwnd = self.core.in_flight() + allowed;

@@ -11,6 +11,8 @@ mod rack;
 mod rate;
 mod rtt;
 mod scoreboard;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use wire::RangeSet;

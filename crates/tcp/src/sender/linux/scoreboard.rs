@@ -260,38 +260,22 @@ impl Scoreboard {
         self.get(id).earlier
     }
 
-    /// Tags `id` LOST: it leaves the network and waits to be sent again. A retransmission of it counts as lost too.
+    /// Tags `id` LOST: it waits to be sent again, unless a retransmission is in flight. If it was lost already, that
+    /// retransmission is lost as well.
     pub fn mark_lost(&mut self, core: &mut Core, id: Id) {
         let packet = self.get_mut(id);
         debug_assert!(!packet.has(SACKED));
-        if packet.has(LOST) {
-            if packet.has(RETRANS) {
-                packet.tags &= !RETRANS;
-                core.retrans_out -= 1;
-                core.lost += 1;
-                self.lost.push(Reverse(id));
-            }
-            return;
-        }
-        packet.tags |= LOST;
-        core.lost_out += 1;
-        core.lost += 1;
-        if packet.has(RETRANS) {
-            packet.tags &= !RETRANS;
-            core.retrans_out -= 1;
-        }
-        self.lost.push(Reverse(id));
-    }
-
-    /// Tags `id` LOST while a retransmission of it may stay in flight.
-    pub fn mark_lost_again(&mut self, core: &mut Core, id: Id) {
-        let packet = self.get_mut(id);
         if !packet.has(LOST) {
             packet.tags |= LOST;
             core.lost_out += 1;
-            core.lost += 1;
-            self.lost.push(Reverse(id));
+        } else if packet.has(RETRANS) {
+            packet.tags &= !RETRANS;
+            core.retrans_out -= 1;
+        } else {
+            return;
         }
+        core.lost += 1;
+        self.lost.push(Reverse(id));
     }
 
     /// Tags `id` as not lost after all.
