@@ -3,9 +3,10 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use path::{
-    DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, QueueConfig, QueueKind, catalogue, stream,
-};
+use path::{DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, QueueConfig, catalogue, stream};
+
+#[path = "../tests/path/defaults.rs"]
+mod defaults;
 
 /// Packets of one measurement.
 const PACKETS: u64 = 100_000;
@@ -101,26 +102,8 @@ fn links(criterion: &mut Criterion) {
     bench("pfifo fused", &pfifo, Mode::Fused);
     bench("pfifo stepped", &pfifo, Mode::Stepped);
     for kind in catalogue() {
-        bench(kind.kind, &LinkConfig { queue: default_of(&kind), ..pfifo.clone() }, Mode::Stepped);
+        bench(kind.kind, &LinkConfig { queue: defaults::queue(&kind), ..pfifo.clone() }, Mode::Stepped);
     }
-}
-
-/// A discipline with Linux's defaults; of RED, with what tc derives from a limit of 125 KB.
-fn default_of(kind: &QueueKind) -> QueueConfig {
-    let mut json = serde_json::Map::from_iter([("kind".to_owned(), kind.kind.into())]);
-    for param in kind.params {
-        let (field, value) = match (param.unit, param.default) {
-            ("bool", Some(default)) => (param.name.to_owned(), (default == 1).into()),
-            ("choice", Some(place)) => (param.name.to_owned(), param.choices[place as usize].into()),
-            ("count", default) => (param.name.to_owned(), default.into()),
-            (unit, default) => (format!("{}_{unit}", param.name), default.into()),
-        };
-        let red =
-            [("limit_bytes", 125_000), ("min_bytes", 10_000), ("max_bytes", 31_000), ("burst_packets", 17)];
-        let derived = red.into_iter().find(|&(name, _)| kind.kind == "red" && name == field);
-        json.insert(field, derived.map_or(value, |(_, value)| value.into()));
-    }
-    serde_json::from_value(json.into()).expect("the catalogue's defaults")
 }
 
 fn main() {

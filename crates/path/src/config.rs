@@ -34,7 +34,7 @@ pub enum QueueConfig {
     /// A host's egress as `tc netem` makes it: the link's delay and jitter come before its rate, and the limit counts
     /// every packet that has not left, those in the delay line too. No packet waits for an event.
     Netem {
-        /// Packets inside.
+        /// Packets inside (1000 unless told otherwise, in Linux).
         limit_packets: u32,
     },
     /// RED (Floyd and Jacobson 1993).

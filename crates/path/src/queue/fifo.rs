@@ -1,8 +1,6 @@
 //! pfifo and bfifo: first in, first out, with a limit in packets or in bytes (Linux net/sched/sch_fifo.c).
 
-use std::collections::VecDeque;
-
-use super::{Param, Qdisc, QueueKind, Queued, Sink};
+use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Source};
 use crate::packet::{DropReason, Nanos};
 
 pub(super) const PFIFO: QueueKind =
@@ -11,10 +9,6 @@ pub(super) const PFIFO: QueueKind =
 /// Linux takes the transmit queue length times the MTU: 1000 x 1514 bytes on Ethernet.
 pub(super) const BFIFO: QueueKind =
     QueueKind { kind: "bfifo", params: &[Param::new("limit", "bytes", Some(1_514_000))] };
-
-/// Default of netem_init.
-pub(super) const NETEM: QueueKind =
-    QueueKind { kind: "netem", params: &[Param::new("limit", "packets", Some(1000))] };
 
 /// The limit of a drop-tail queue: what may wait besides the packet in service.
 #[derive(Clone, Copy, Debug)]
@@ -41,30 +35,26 @@ impl Limit {
 
 pub(super) struct Fifo<P> {
     limit: Limit,
-    items: VecDeque<Queued<P>>,
-    bytes: u64,
+    queue: Bytes<P>,
 }
 
 impl<P> Fifo<P> {
     pub(super) fn new(limit: Limit) -> Self {
-        Fifo { limit, items: VecDeque::new(), bytes: 0 }
+        Fifo { limit, queue: Bytes::default() }
     }
 }
 
 impl<P: Send> Qdisc<P> for Fifo<P> {
     fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
-        if self.limit.admits(self.items.len() as u32, self.bytes, item.len) {
-            self.bytes += u64::from(item.len);
-            self.items.push_back(item);
+        if self.limit.admits(self.queue.items.len() as u32, self.queue.bytes, item.len) {
+            self.queue.push(item);
         } else {
             sink.dropped(now, &item.packet, DropReason::Overlimit);
         }
     }
 
     fn dequeue(&mut self, _now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
-        let item = self.items.pop_front()?;
-        self.bytes -= u64::from(item.len);
-        Some(item)
+        self.queue.pop()
     }
 
     fn can_bypass(&self) -> bool {
@@ -72,14 +62,14 @@ impl<P: Send> Qdisc<P> for Fifo<P> {
     }
 
     fn head_len(&self) -> Option<u32> {
-        self.items.front().map(|item| item.len)
+        self.queue.items.front().map(|item| item.len)
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.bytes
+        self.queue.bytes
     }
 
     fn backlog_packets(&self) -> u32 {
-        self.items.len() as u32
+        self.queue.items.len() as u32
     }
 }

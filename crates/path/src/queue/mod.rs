@@ -158,12 +158,11 @@ impl Param {
     }
 }
 
-/// Every queue discipline.
+/// Every queue discipline that a link can have; [`QueueConfig::Netem`], which stands for a link, is not among them.
 pub fn catalogue() -> Vec<QueueKind> {
     vec![
         fifo::PFIFO,
         fifo::BFIFO,
-        fifo::NETEM,
         red::RED,
         codel::CODEL,
         fq_codel::FQ_CODEL,

@@ -3,8 +3,6 @@
 //! One difference: after an idle time the average decays by the formula of section 11 of the paper, where Linux looks it
 //! up in a table of some 256 entries.
 
-use std::collections::VecDeque;
-
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +88,7 @@ impl<P> Red<P> {
             packet_time: (config.avpkt_bytes * 8 * ONE / config.bandwidth_bps).max(1),
             probability: u64::from(config.probability_ppb),
             config,
-            queue: Bytes { items: VecDeque::new(), bytes: 0 },
+            queue: Bytes::default(),
             random: site.random,
             average: 0,
             idle_since: Some(0),

@@ -1,6 +1,7 @@
 //! Tests of links and queue disciplines through their public face.
 
 mod common;
+mod defaults;
 mod disciplines;
 mod impairments;
 mod kernel;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_stepped};
+use crate::defaults;
 use path::{
     CakeConfig, Dualpi2Config, Ecn, FlowMode, FqCodelConfig, FqPieConfig, LinkConfig, PieConfig, QueueConfig,
     RedConfig, catalogue,
@@ -171,7 +172,7 @@ fn flow_queueing_isolates_a_sparse_flow() {
 #[test]
 fn the_catalogue_makes_every_discipline() {
     for kind in catalogue() {
-        let queue = default_of(kind.kind);
+        let queue = defaults::queue(&kind);
         let arrivals = (0..50).map(|id| (0, Pkt::new(id, 1500))).collect();
         let log = run(&Case { queue, feed: Feed { arrivals, questions: Vec::new() } }, Bug::None);
         // None of them minds a burst of 50 ms much; CAKE, whose COBALT starts early, loses one packet.
@@ -180,22 +181,7 @@ fn the_catalogue_makes_every_discipline() {
 }
 
 fn default_of(kind: &str) -> QueueConfig {
-    let kind = catalogue().into_iter().find(|known| known.kind == kind).unwrap();
-    let mut json = serde_json::Map::from_iter([("kind".to_owned(), kind.kind.into())]);
-    for param in kind.params {
-        let (field, value) = match (param.unit, param.default) {
-            ("bool", Some(default)) => (param.name.to_owned(), (default == 1).into()),
-            ("choice", Some(place)) => (param.name.to_owned(), param.choices[place as usize].into()),
-            ("count", default) => (param.name.to_owned(), default.into()),
-            (unit, default) => (format!("{}_{unit}", param.name), default.into()),
-        };
-        // What tc derives from other parameters of RED.
-        let derived =
-            [("limit_bytes", 400_000), ("min_bytes", 30_000), ("max_bytes", 90_000), ("burst_packets", 55)];
-        let derived = derived.into_iter().find(|&(name, _)| kind.kind == "red" && name == field);
-        json.insert(field, derived.map_or(value, |(_, value)| value.into()));
-    }
-    serde_json::from_value(json.into()).unwrap_or_else(|error| panic!("{}: {error}", kind.kind))
+    defaults::queue(&catalogue().into_iter().find(|known| known.kind == kind).unwrap())
 }
 
 /// A run of a case, with something wrong.
