@@ -7,6 +7,7 @@ pub mod event;
 pub mod listener;
 pub mod profile;
 pub mod receiver;
+pub mod replay;
 pub mod sender;
 
 pub use clock::{HostClock, Nanos};

@@ -1,0 +1,313 @@
+//! Recordings of FreeBSD's congestion-control modules, event by event, played to ours: how many events agree.
+//!
+//! The recordings are JSON Lines: one line for each scripted event (an ACK, a train of ACKs, a loss …) with cwnd and
+//! ssthresh after it.
+
+use serde_json::Value;
+
+use crate::cc::freebsd::{
+    AckKind, CcVar, Cdg, CongestionControl, Cubic, NewReno, SSTHRESH_INFINITE, Signal, cubic_math as math,
+};
+use crate::profile::Profile;
+use crate::profile::freebsd::release;
+
+/// How a module did over one recording.
+#[derive(Clone, Debug, Default)]
+pub struct Score {
+    /// Events recorded.
+    pub events: usize,
+    /// Events after which cwnd and ssthresh are what was recorded, to the byte.
+    pub equal: usize,
+    /// Largest difference of cwnd, bytes.
+    pub worst_cwnd: u64,
+    /// Largest difference of ssthresh, bytes.
+    pub worst_ssthresh: u64,
+    /// The first difference of each of the first scenarios that have one, in words.
+    pub first: Vec<String>,
+}
+
+/// How many first differences are told.
+const TOLD: usize = 12;
+
+/// Plays the events of `text` to the module `cc` as the stack `stack` sets it up.
+///
+/// # Errors
+/// One line, when a line of `text` is not an event.
+pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, String> {
+    let mut score = Score::default();
+    let mut shim: Option<Shim> = None;
+    let mut diverged = String::new();
+    for (index, line) in text.lines().enumerate() {
+        let place = |error: String| format!("line {}: {error}", index + 1);
+        let event: Value = serde_json::from_str(line).map_err(|error| place(error.to_string()))?;
+        if event["ev"] == "init" {
+            shim = Some(Shim::new(&event, stack, cc).map_err(place)?);
+        }
+        let shim = shim.as_mut().ok_or("line 1: an event before init")?;
+        shim.take(&event).map_err(place)?;
+        let cwnd = number(&event, "cwnd").map_err(place)?;
+        let ssthresh = number(&event, "ssthresh").map_err(place)?;
+        score.events += 1;
+        if shim.v.cwnd == cwnd && shim.v.ssthresh == ssthresh {
+            score.equal += 1;
+            continue;
+        }
+        score.worst_cwnd = score.worst_cwnd.max(shim.v.cwnd.abs_diff(cwnd));
+        score.worst_ssthresh = score.worst_ssthresh.max(shim.v.ssthresh.abs_diff(ssthresh));
+        let scenario = word(&event, "scn").map_err(place)?;
+        if diverged != scenario && score.first.len() < TOLD {
+            diverged = scenario.to_owned();
+            let (i, ev) = (&event["i"], &event["ev"]);
+            let (ours, s) = (shim.v.cwnd, shim.v.ssthresh);
+            score
+                .first
+                .push(format!("{scenario} {i} {ev}: cwnd {ours} for {cwnd}, ssthresh {s} for {ssthresh}"));
+        }
+    }
+    Ok(score)
+}
+
+/// Compares CUBIC's window functions with the values in `text`: those of the header called `header` (`freebsd9.1`,
+/// `freebsd13`, `freebsd15`, `rfc9438hdr`). A line counts as an event, the difference of a window as one of cwnd.
+///
+/// # Errors
+/// One line, when a line of `text` holds no such value or the header is not known.
+pub fn replay_functions(text: &str, header: &str) -> Result<Score, String> {
+    let beta = match header {
+        "freebsd9.1" | "freebsd11" => 205,
+        "freebsd13" | "freebsd15" | "rfc9438hdr" => 179,
+        _ => return Err(format!("no header is called {header}")),
+    };
+    let mut score = Score::default();
+    for (index, line) in text.lines().enumerate() {
+        let place = |error: String| format!("line {}: {error}", index + 1);
+        let event: Value = serde_json::from_str(line).map_err(|error| place(error.to_string()))?;
+        let (equal, off) = function(&event, header, beta).map_err(place)?;
+        score.events += 1;
+        score.equal += usize::from(equal);
+        score.worst_cwnd = score.worst_cwnd.max(off);
+        if !equal && score.first.len() < TOLD {
+            score.first.push(line.to_owned());
+        }
+    }
+    Ok(score)
+}
+
+/// Whether every value of a line agrees, and by how much its window differs.
+fn function(event: &Value, header: &str, beta: u64) -> Result<(bool, u64), String> {
+    let wmax = number(event, "wmax_segs")?;
+    let k = event["K"].as_i64().ok_or("no K")?;
+    let ours = match event["cwnd_epoch_segs"].as_u64() {
+        Some(epoch) => math::k_of_epoch(wmax, epoch),
+        None if header == "rfc9438hdr" => k,
+        None => math::k(wmax, beta),
+    };
+    if event["fn"] != "cubic_cwnd" {
+        return Ok((ours == k, 0));
+    }
+    let (mss, t) = (number(event, "smss")?, number(event, "t_ms")?);
+    let recorded = event["cwnd"].as_i64().ok_or("no cwnd")?;
+    let (bytes, old) = (wmax * mss, beta == 205);
+    let window = match header {
+        _ if old => math::window_9(t as i64, bytes, mss, k, 1000),
+        "rfc9438hdr" => math::window_13((t * 1000) as i64, bytes, mss, k, 1_000_000) as i64,
+        _ => math::window_13(t as i64, bytes, mss, k, 1000) as i64,
+    };
+    let friendly = |rtt: u64| match event[format!("tf_rtt{rtt}")].as_u64() {
+        None => true,
+        Some(value) if old => value == math::friendly_9(t as u32, rtt as u32, bytes, mss as u32),
+        Some(value) => value == math::friendly_13(t, rtt, bytes, mss),
+    };
+    let equal = ours == k && window == recorded && [10, 20, 40, 80].into_iter().all(friendly);
+    Ok((equal, window.abs_diff(recorded)))
+}
+
+fn number(event: &Value, key: &str) -> Result<u64, String> {
+    event[key].as_u64().ok_or_else(|| format!("no number {key}"))
+}
+
+fn word<'a>(event: &'a Value, key: &str) -> Result<&'a str, String> {
+    event[key].as_str().ok_or_else(|| format!("no word {key}"))
+}
+
+/// The recording's harness, as its description says.
+struct Shim {
+    cc: Box<dyn CongestionControl>,
+    v: CcVar,
+    /// Byte counting's cap.
+    cap: Option<u64>,
+    /// Recovery point of an ECN echo lies one above what was sent (12 and later).
+    beyond: u64,
+    /// The last train: start, RTT in microseconds, bytes per ACK, ACKs merged.
+    train: Option<(u64, u64, u64, u64)>,
+    delay_ticks: u32,
+    marks_rounds: bool,
+}
+
+impl Shim {
+    fn new(event: &Value, stack: &str, cc: &str) -> Result<Shim, String> {
+        let mut release = release(stack).ok_or_else(|| format!("no FreeBSD release is called {stack}"))?;
+        release.set("net.inet.tcp.abc_l_var", number(event, "abc_l_var")? as i64);
+        let tuning = release.sender_tuning();
+        let scenario = word(event, "scn")?;
+        let cc: Box<dyn CongestionControl> = match cc {
+            "newreno" => Box::new(NewReno),
+            "cubic" => Box::new(Cubic::new(tuning.cubic)),
+            _ => Box::new(Cdg::with_random(tuning.cdg, random(scenario))),
+        };
+        let mut v = CcVar::new(tuning.cc);
+        v.mss = number(event, "mss")?;
+        v.maxseg = number(event, "t_maxseg")?;
+        v.hz = number(event, "hz")? as u32;
+        v.snd_scale = 14;
+        v.cwnd = 10 * 1448;
+        v.snd_wnd = u64::from(u32::MAX);
+        v.una = 1 << 32;
+        v.max = v.una + v.cwnd;
+        v.nxt = v.max;
+        let beyond = u64::from(tuning.ecn_recovery_by_prr);
+        let cap = tuning.abc_capped_in_avoidance.then_some(tuning.cc.abc_l_var * v.mss);
+        let mut shim = Shim { cc, v, cap, beyond, train: None, delay_ticks: 0, marks_rounds: false };
+        shim.at(0, number(event, "srtt_us")?);
+        shim.cc.conn_init(&mut shim.v);
+        Ok(shim)
+    }
+
+    fn at(&mut self, t_us: u64, srtt_us: u64) {
+        self.v.ticks = 1000 + t_us / 1000;
+        self.v.micros = 1_000_000 + t_us / 1000 * 1000;
+        self.v.srtt = (srtt_us * 32 / 1000) as u32;
+    }
+
+    fn take(&mut self, event: &Value) -> Result<(), String> {
+        let t = number(event, "t_us")?;
+        match word(event, "ev")? {
+            "init" => {}
+            "ack" => {
+                self.at(t, number(event, "srtt_us")?);
+                self.v.snd_wnd =
+                    if number(event, "limited")? == 1 { u64::from(u32::MAX) } else { self.v.cwnd - 1 };
+                self.delay_ticks =
+                    event["ertt_ms"].as_u64().unwrap_or(number(event, "srtt_us")? / 1000) as u32;
+                self.ack(number(event, "bytes")?, number(event, "nsegs")?);
+                self.train = None;
+            }
+            "train" => self.trains_up_to(event)?,
+            // Happens inside the trains.
+            "post_recovery_exit_cr" => {}
+            "force_cwnd" => {
+                self.v.cwnd = number(event, "cwnd")?;
+                self.v.rtt_updates = 100;
+            }
+            "ndupack" => {
+                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
+                self.signal(event)?;
+                self.v.recover = self.v.max;
+                self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
+            }
+            "ecn" => {
+                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
+                self.signal(event)?;
+                self.v.recover = self.v.max + self.beyond;
+                self.cc.cong_signal(&mut self.v, Signal::Ecn);
+            }
+            "post_recovery" => {
+                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
+                self.v.pipe = number(event, "pipe")?;
+                self.end_recovery();
+                // The next train starts at once; not every one is recorded.
+                let rtt = u64::from(self.v.srtt) * 1000 / 32;
+                self.train = Some((t - rtt, rtt, 0, 0));
+            }
+            "after_idle" => {
+                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
+                if self.v.ssthresh == SSTHRESH_INFINITE {
+                    // Not in the record: the harness had a threshold of half the window there.
+                    self.v.ssthresh = self.v.cwnd / 2;
+                }
+                self.cc.after_idle(&mut self.v);
+                self.train = None;
+            }
+            other => return Err(format!("no event is called {other}")),
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, event: &Value) -> Result<(), String> {
+        self.v.rxtshift = number(event, "rxtshift")? as u32;
+        self.v.max = self.v.una + number(event, "flight")?;
+        self.v.nxt = self.v.max;
+        self.train = None;
+        Ok(())
+    }
+
+    fn end_recovery(&mut self) {
+        self.cc.post_recovery(&mut self.v);
+        self.v.bytes_acked = 0;
+        self.v.fast_recovery = false;
+        self.v.cong_recovery = false;
+    }
+
+    fn ack(&mut self, bytes: u64, nsegs: u64) {
+        self.v.rtt_updates += 1;
+        self.v.bytes_this_ack = bytes;
+        self.v.nsegs = nsegs;
+        self.v.delay_rtt = self.delay_ticks;
+        self.v.curack = self.v.una + bytes;
+        self.v.count_ack(self.cap);
+        self.cc.ack_received(&mut self.v, AckKind::New);
+        self.v.una += bytes;
+        self.v.max = self.v.max.max(self.v.una + self.v.cwnd);
+        self.v.nxt = self.v.max;
+        if self.v.cong_recovery && !self.v.fast_recovery && self.v.una >= self.v.recover {
+            self.end_recovery();
+        }
+    }
+
+    /// Runs trains that were not recorded, then the recorded one.
+    fn trains_up_to(&mut self, event: &Value) -> Result<(), String> {
+        let (start, bytes, nsegs) = (number(event, "t0_us")?, number(event, "bytes")?, number(event, "nsegs")?);
+        let rtt =
+            event["srtt_us"]
+                .as_u64()
+                .or(event["ertt_ms"].as_u64().map(|ms| ms * 1000))
+                .ok_or("a train without an RTT")?;
+        self.delay_ticks = event["ertt_ms"].as_u64().unwrap_or(rtt / 1000) as u32;
+        self.marks_rounds = event["new_meas_on_last"] == 1;
+        if let Some((last, last_rtt, _, _)) = self.train {
+            let mut at = last + last_rtt;
+            while at + rtt <= start {
+                self.run_train(at, rtt, bytes, nsegs, None);
+                at += rtt;
+            }
+        }
+        self.run_train(start, rtt, bytes, nsegs, event["n"].as_u64());
+        self.train = Some((start, rtt, bytes, nsegs));
+        Ok(())
+    }
+
+    fn run_train(&mut self, start: u64, rtt: u64, bytes: u64, nsegs: u64, n: Option<u64>) {
+        let n = n.unwrap_or_else(|| (self.v.cwnd / bytes).max(1));
+        self.v.snd_wnd = u64::from(u32::MAX);
+        for k in 0..n {
+            self.at(start + k * (rtt / n), rtt);
+            self.v.new_measurement = self.marks_rounds && k == n - 1;
+            self.ack(bytes, nsegs);
+        }
+    }
+}
+
+/// What the recording drew from, by the scenario's name.
+fn random(scenario: &str) -> Box<dyn FnMut() -> u32 + Send> {
+    if scenario.ends_with("rand0") {
+        return Box::new(|| 0);
+    }
+    if scenario.ends_with("randmax") {
+        return Box::new(|| i32::MAX as u32);
+    }
+    let mut s = 12_345u64;
+    Box::new(move || {
+        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((s >> 33) & 0x7fff_ffff) as u32
+    })
+}
