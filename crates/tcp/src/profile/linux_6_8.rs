@@ -87,7 +87,7 @@ pub fn profile() -> LinuxProfile {
 
 /// A profile with what 6.8 brought.
 pub(super) fn modern(name: &'static str, config: Config, own: &'static [Knob]) -> LinuxProfile {
-    let mut profile = LinuxProfile::new(name, config, &["cubic", "reno"], own);
+    let mut profile = LinuxProfile::new(name, config, &["cubic", "reno", "bbr", "cdg"], own);
     profile.syn_linear_timeouts = 4;
     profile.set_handshake_timeouts();
     profile

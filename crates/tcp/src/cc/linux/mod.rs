@@ -3,6 +3,8 @@
 //! Everything is counted in packets (MSS units), as in Linux; a module keeps its own state and reads and writes the
 //! connection's through [`Core`].
 
+mod bbr;
+mod cdg;
 mod cubic;
 mod reno;
 
@@ -35,6 +37,8 @@ pub enum CaState {
 pub enum CwndEvent {
     /// First transmission when nothing was in flight.
     TxStart,
+    /// The window has shrunk after idleness.
+    Restart,
     /// A reduction by CWR or Recovery is complete.
     CompleteCwr,
 }
@@ -136,10 +140,14 @@ pub struct Core {
     pub hz: u32,
     /// Bytes per second; kept up to date only while `pacing` is on.
     pub pacing_rate: u64,
+    /// The module wants a reduction by CWR, for which its `ssthresh` will be asked.
+    pub cwr_requested: bool,
     /// Transmissions are paced.
     pub pacing: bool,
     /// Segmentation offload is on.
     pub gso: bool,
+    /// Local time of the last departure, or of the next one that pacing allows.
+    pub departure: Nanos,
     /// State of the connection's random generator (see [`Core::random_below`]).
     pub random: u64,
     /// Local time at which the current jiffy ends.
@@ -177,8 +185,10 @@ impl Core {
             last_sent_jiffies: 0,
             hz: 1000,
             pacing_rate: 0,
+            cwr_requested: false,
             pacing: false,
             gso: false,
+            departure: 0,
             random,
             jiffy_end: 0,
         }
@@ -371,6 +381,8 @@ pub trait CongestionControl: Send {
 pub fn create(name: &str, config: &Config) -> Option<Box<dyn CongestionControl>> {
     Some(match name {
         "reno" => Box::new(reno::Reno::new(config)),
+        "bbr" => Box::new(bbr::Bbr::new()),
+        "cdg" => Box::new(cdg::Cdg::new(config)),
         "cubic" => Box::new(cubic::Cubic::new(config)),
         _ => return None,
     })

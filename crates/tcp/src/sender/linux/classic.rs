@@ -192,6 +192,10 @@ impl LinuxSender {
     }
 
     fn time_to_recover(&mut self, s: &SendState, cx: &mut Context<'_>) -> bool {
+        // F-RTO decides first.
+        if self.classic.frto_counter > 0 {
+            return false;
+        }
         if self.core.lost_out > 0 {
             return true;
         }

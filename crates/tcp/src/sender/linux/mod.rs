@@ -9,7 +9,7 @@ mod modern;
 mod output;
 mod rack;
 mod rate;
-mod rtt;
+pub(crate) mod rtt;
 mod scoreboard;
 #[cfg(test)]
 mod tests;
@@ -781,6 +781,15 @@ impl Sender for LinuxSender {
 
     fn wants_tx_complete(&self) -> bool {
         self.output.throttled
+    }
+
+    fn writable(&self, s: &SendState) -> bool {
+        // A blocked writer is woken when a third of the buffer is free.
+        3 * s.space() >= s.sndbuf
+    }
+
+    fn cwnd(&self, _s: &SendState) -> u64 {
+        u64::from(self.core.cwnd) * u64::from(self.core.mss)
     }
 
     fn gave_up(&self) -> bool {

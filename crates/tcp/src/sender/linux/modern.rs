@@ -50,10 +50,10 @@ impl LinuxSender {
             && p.rate.prior_delivered + 1 == self.core.delivered
             && !(p.sacked || p.ece || p.dsack);
         self.rate_finish(&mut p);
-        self.control_cwnd(ack.ack, &p);
+        self.control_cwnd(s, ack.ack, &p, cx);
     }
 
-    fn control_cwnd(&mut self, ack: u64, p: &Progress) {
+    fn control_cwnd(&mut self, s: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
         let delivered = p.rate.acked_sacked;
         if self.cc.owns_window() {
             self.cc.cong_control(&mut self.core, &p.rate);
@@ -65,6 +65,9 @@ impl LinuxSender {
             if progress {
                 self.cc.cong_avoid(&mut self.core, ack, delivered);
                 self.cwnd_stamp = self.core.jiffies;
+                if std::mem::take(&mut self.core.cwr_requested) {
+                    self.enter_cwr(s, cx);
+                }
             }
         }
     }

@@ -29,8 +29,6 @@ pub(super) struct State {
     pub(super) throttled: bool,
     /// Pacing holds the sender back until then, true time.
     pub(super) paced_until: Option<Nanos>,
-    /// Local time of the last departure, or of the next one allowed when pacing.
-    departure: Nanos,
     pub(super) forced: Option<Forced>,
     /// F-RTO: new data goes before retransmissions.
     pub(super) prefer_new: bool,
@@ -61,8 +59,8 @@ impl LinuxSender {
         {
             return Poll::Send(transmit);
         }
-        if self.core.pacing && self.output.departure > self.core.now {
-            self.output.paced_until = Some(cx.now + (self.output.departure - self.core.now));
+        if self.core.pacing && self.core.departure > self.core.now {
+            self.output.paced_until = Some(cx.now + (self.core.departure - self.core.now));
             self.output.cwnd_limited |= self.core.in_flight() >= self.core.cwnd;
             return self.wait(Limit::Cwnd, s, cx);
         }
@@ -168,6 +166,7 @@ impl LinuxSender {
             return;
         }
         let floor = INIT_CWND.min(self.core.cwnd);
+        self.cc.cwnd_event(&mut self.core, CwndEvent::Restart);
         self.core.ssthresh = self.core.current_ssthresh();
         while idle > rto && self.core.cwnd > floor {
             self.core.cwnd >>= 1;
@@ -448,14 +447,14 @@ impl LinuxSender {
     /// Moves the departure time on; returns that of this packet (local time).
     #[inline]
     fn depart(&mut self, bytes: u64) -> Nanos {
-        let previous = self.output.departure;
+        let previous = self.core.departure;
         let departure = previous.max(self.core.now);
-        self.output.departure = departure;
+        self.core.departure = departure;
         if self.core.pacing && self.core.pacing_rate > 0 && self.output.packets >= u64::from(INIT_CWND) {
             let mut gap = time_at(bytes, self.core.pacing_rate);
             // Time lost to late timers is caught up, at most half a packet each.
             gap -= (gap / 2).min(departure - previous);
-            self.output.departure = departure + gap;
+            self.core.departure = departure + gap;
         }
         departure
     }
@@ -564,7 +563,7 @@ impl LinuxSender {
             return true;
         }
         if self.core.state >= CaState::Recovery
-            || self.core.now > self.output.departure + MILLISECOND
+            || self.core.now > self.core.departure + MILLISECOND
             || room >= wanted
             || enough(self.config.tso_win_divisor)
         {

@@ -89,6 +89,12 @@ pub struct Windowed {
 }
 
 impl Windowed {
+    /// The best value of the window (0 before the first).
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.best[0].1
+    }
+
     /// Starts anew with one value.
     pub fn reset(&mut self, time: u64, value: u64) -> u64 {
         self.best = [(time, value); 3];
