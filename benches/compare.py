@@ -29,6 +29,7 @@ NS3_LIBRARIES = ("applications", "internet", "point-to-point", "traffic-control"
 class Measured:
     """What one simulator did with a scenario."""
 
+    simulated_s: float
     cpu_s: float
     goodput_bytes: int
 
@@ -47,7 +48,7 @@ def main() -> int:
     """Parse the command line, run, print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="scenarios whose name contains this")
-    parser.add_argument("--stack", default="freebsd-13", help="cwndlab's stack on both hosts (%(default)s)")
+    parser.add_argument("--stacks", nargs="+", default=["freebsd-13", "linux-6.8"], help="%(default)s")
     parser.add_argument(
         "--repeat", type=int, default=3, help="runs of cwndlab, the fastest counts (%(default)s)"
     )
@@ -56,44 +57,31 @@ def main() -> int:
 
     ns3 = None if options.no_ns3 else build_ns3()
     peer = ns3_version() if ns3 else "without ns-3"
-    print(f"{cpu_name()}; engine {_native.version()}; {options.stack}; {peer}\n")
-    heads = (
-        "scenario",
-        "simulated",
-        "ns-3: packets",
-        "per CPU s",
-        "cwndlab: packets",
-        "per CPU s",
-        "CPU s",
-        "ratio",
-    )
-    print(f"| {' | '.join(heads)} |")
-    print(f"| --- |{' ---: |' * (len(heads) - 1)}")
+    print(f"{cpu_name()}; engine {_native.version()}; {peer}\n")
+    print("| scenario | simulator | simulated | packets | CPU s | packets per CPU s | times ns-3 |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     for scenario in SCENARIOS:
         if options.only not in scenario.name:
             continue
         theirs = run_ns3(ns3, scenario) if ns3 else None
-        runs = [run_cwndlab(scenario, options.stack) for _ in range(options.repeat)]
-        ours = min(runs, key=lambda run: run.cpu_s)
-        print(row(scenario, theirs, ours), flush=True)
+        if theirs:
+            print(row(scenario.name, "ns-3", theirs, None), flush=True)
+        for stack in options.stacks:
+            runs = [run_cwndlab(scenario, stack) for _ in range(options.repeat)]
+            ours = min(runs, key=lambda run: run.cpu_s)
+            print(row("" if theirs else scenario.name, stack, ours, theirs), flush=True)
     return 0
 
 
-def row(scenario: Scenario, theirs: Measured | None, ours: Measured) -> str:
+def row(scenario: str, simulator: str, run: Measured, peer: Measured | None) -> str:
     """One line of the table."""
-    ns3 = ["", "", ""]
-    ratio = ""
-    if theirs:
-        simulated = f"{scenario.ns3_seconds or scenario.seconds:g} s"
-        ns3 = [simulated, f"{theirs.packets:,}", f"{theirs.packets_per_s:,.0f}"]
-        ratio = f"{ours.packets_per_s / theirs.packets_per_s:,.0f}"
-    cells = [scenario.name, *ns3, f"{scenario.seconds} s", f"{ours.packets:,}"]
-    cells += [f"{ours.packets_per_s:,.0f}", f"{ours.cpu_s:.2f}", ratio]
-    return f"| {' | '.join(cells)} |"
+    ratio = f"{run.packets_per_s / peer.packets_per_s:,.0f}" if peer else ""
+    numbers = f"{run.simulated_s:g} s | {run.packets:,} | {run.cpu_s:.2f} | {run.packets_per_s:,.0f}"
+    return f"| {scenario} | {simulator} | {numbers} | {ratio} |"
 
 
 def run_cwndlab(scenario: Scenario, stack: str) -> Measured:
-    """The scenario in this process, recorded at 10 ms like any experiment; rows are taken and dropped."""
+    """The scenario in this process, recorded like any experiment; rows are taken and dropped."""
     resolved = resolve(scenario, stack)
     simulation = _native.Simulation(json.dumps(resolved), 0)
     before = time.process_time()
@@ -103,11 +91,12 @@ def run_cwndlab(scenario: Scenario, stack: str) -> Measured:
         simulation.take()
     cpu_s = time.process_time() - before
     summary = json.loads(simulation.summary())
-    return Measured(cpu_s, sum(flow["goodput_bytes"] for flow in summary["flows"]))
+    return Measured(scenario.seconds, cpu_s, sum(flow["goodput_bytes"] for flow in summary["flows"]))
 
 
 def run_ns3(program: Path, scenario: Scenario) -> Measured:
     """The scenario in ns-3."""
+    seconds = scenario.ns3_seconds or scenario.seconds
     arguments = {
         "rate": f"{scenario.rate_mbit}Mbps",
         "access": f"{scenario.access_mbit}Mbps",
@@ -115,12 +104,12 @@ def run_ns3(program: Path, scenario: Scenario) -> Measured:
         "queue": scenario.queue_packets,
         "flows": scenario.flows,
         "buffer": scenario.buffer_bytes,
-        "seconds": scenario.ns3_seconds or scenario.seconds,
+        "seconds": seconds,
         "start-spread": scenario.start_spread_s,
     }
     command = [str(program), *(f"--{name}={value}" for name, value in arguments.items())]
     output = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return Measured(output["cpu_s"], output["goodput_bytes"])
+    return Measured(seconds, output["cpu_s"], output["goodput_bytes"])
 
 
 def build_ns3() -> Path:
