@@ -130,8 +130,10 @@ impl<P: Packet + 'static> Stepped<P> {
             return None;
         }
         let free = self.server.free_at().max(self.waiting_since).max(self.queue.ready_at());
-        match (&self.shaper, self.queue.head_len()) {
-            (Shaper::TokenBucket(bucket, _), Some(len)) => Some(bucket.ready(free, len)),
+        match &self.shaper {
+            Shaper::TokenBucket(bucket, _) => {
+                Some(self.queue.head_len().map_or(free, |len| bucket.ready(free, len)))
+            }
             _ => Some(free),
         }
     }

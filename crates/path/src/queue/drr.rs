@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use super::Queued;
 use crate::packet::Packet;
 
-/// Flows with a controller of type `C` each.
-pub(super) struct Flows<P, C> {
-    pub(super) flows: Box<[Flow<P, C>]>,
+/// The flows' queues and their turns; their controllers are elsewhere.
+pub(super) struct Flows<P> {
+    pub(super) flows: Box<[Flow<P>]>,
     /// Flows that have just become active, and the others that are, as indices.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -19,10 +19,9 @@ pub(super) struct Flows<P, C> {
     pub(super) memory: u64,
 }
 
-pub(super) struct Flow<P, C> {
+pub(super) struct Flow<P> {
     pub(super) items: VecDeque<Queued<P>>,
     pub(super) bytes: u64,
-    pub(super) control: C,
     deficit: i64,
     /// Whether it is in one of the lists.
     listed: bool,
@@ -35,11 +34,10 @@ pub(super) struct Turn {
     is_new: bool,
 }
 
-impl<P: Packet, C> Flows<P, C> {
-    pub(super) fn new(flows: u32, quantum: u32, perturbation: u32, control: impl Fn() -> C) -> Self {
+impl<P: Packet> Flows<P> {
+    pub(super) fn new(flows: u32, quantum: u32, perturbation: u32) -> Self {
         assert!(flows > 0 && quantum > 0, "no flows or no quantum");
-        let flow =
-            |_| Flow { items: VecDeque::new(), bytes: 0, control: control(), deficit: 0, listed: false };
+        let flow = |_| Flow { items: VecDeque::new(), bytes: 0, deficit: 0, listed: false };
         Flows {
             flows: (0..flows).map(flow).collect(),
             new: VecDeque::with_capacity(flows as usize),

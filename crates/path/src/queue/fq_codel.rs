@@ -53,7 +53,8 @@ pub(super) struct FqCodel<P> {
     memory_limit: u64,
     drop_batch: u32,
     params: codel::Params,
-    flows: Flows<P, State>,
+    flows: Flows<P>,
+    states: Box<[State]>,
 }
 
 impl<P: Packet> FqCodel<P> {
@@ -69,12 +70,8 @@ impl<P: Packet> FqCodel<P> {
                 ecn: config.ecn,
                 mtu: site.mtu,
             },
-            flows: Flows::new(
-                config.flows,
-                config.quantum_bytes.unwrap_or(site.mtu),
-                site.random.next_u32(),
-                State::default,
-            ),
+            flows: Flows::new(config.flows, config.quantum_bytes.unwrap_or(site.mtu), site.random.next_u32()),
+            states: (0..config.flows).map(|_| State::default()).collect(),
         }
     }
 
@@ -92,8 +89,8 @@ impl<P: Packet> FqCodel<P> {
                 break;
             }
         }
-        let control = &mut self.flows.flows[fattest].control;
-        control.count = control.count.wrapping_add(packets);
+        let state = &mut self.states[fattest];
+        state.count = state.count.wrapping_add(packets);
     }
 }
 
@@ -109,11 +106,8 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
     fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
         loop {
             let turn = self.flows.turn()?;
-            let mut state = std::mem::take(&mut self.flows.flows[turn.flow].control);
             let mut queue = OneFlow { flows: &mut self.flows, index: turn.flow };
-            let item = state.dequeue(&self.params, now, &mut queue, sink);
-            self.flows.flows[turn.flow].control = state;
-            match item {
+            match self.states[turn.flow].dequeue(&self.params, now, &mut queue, sink) {
                 Some(item) => {
                     self.flows.sent(turn, item.len);
                     return Some(item);
@@ -134,7 +128,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
 
 /// One flow's packets, but the backlog of all flows: CoDel spares the last MTU of the whole queue, as in Linux.
 struct OneFlow<'a, P> {
-    flows: &'a mut Flows<P, State>,
+    flows: &'a mut Flows<P>,
     index: usize,
 }
 

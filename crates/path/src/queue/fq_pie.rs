@@ -60,7 +60,8 @@ pub(super) struct FqPie<P> {
     memory_limit: u64,
     mark_below: u64,
     params: Params,
-    flows: Flows<P, State>,
+    flows: Flows<P>,
+    states: Box<[State]>,
     random: Xoshiro256PlusPlus,
 }
 
@@ -80,12 +81,8 @@ impl<P: Packet> FqPie<P> {
             memory_limit: config.memory_limit_bytes,
             mark_below: if config.ecn { percent(u64::from(config.ecn_prob)) } else { 0 },
             params: Params::new(&pie, site.mtu),
-            flows: Flows::new(
-                config.flows,
-                config.quantum_bytes.unwrap_or(site.mtu),
-                site.random.next_u32(),
-                State::default,
-            ),
+            flows: Flows::new(config.flows, config.quantum_bytes.unwrap_or(site.mtu), site.random.next_u32()),
+            states: (0..config.flows).map(|_| State::default()).collect(),
             random: site.random,
         }
     }
@@ -95,10 +92,11 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
     fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
         let index = self.flows.classify(&item.packet);
         let room = self.flows.packets < self.limit && self.flows.memory <= self.memory_limit;
-        let flow = &mut self.flows.flows[index];
-        flow.control.catch_up(&self.params, now, flow.bytes);
-        let admission = Admission { room, mark_below: self.mark_below, backlog: flow.bytes };
-        if let Some(item) = flow.control.admit(&self.params, admission, now, item, &mut self.random, sink) {
+        let backlog = self.flows.flows[index].bytes;
+        let state = &mut self.states[index];
+        state.catch_up(&self.params, now, backlog);
+        let admission = Admission { room, mark_below: self.mark_below, backlog };
+        if let Some(item) = state.admit(&self.params, admission, now, item, &mut self.random, sink) {
             self.flows.push(index, item);
         }
     }
@@ -106,13 +104,12 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
     fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
         loop {
             let turn = self.flows.turn()?;
-            let flow = &mut self.flows.flows[turn.flow];
-            flow.control.catch_up(&self.params, now, flow.bytes);
+            let state = &mut self.states[turn.flow];
+            state.catch_up(&self.params, now, self.flows.flows[turn.flow].bytes);
             match self.flows.pop(turn.flow) {
                 Some(item) => {
                     self.flows.sent(turn, item.len);
-                    let flow = &mut self.flows.flows[turn.flow];
-                    flow.control.departed(now, item.arrived, flow.bytes);
+                    state.departed(now, item.arrived, self.flows.flows[turn.flow].bytes);
                     return Some(item);
                 }
                 None => self.flows.empty(turn),

@@ -149,8 +149,8 @@ pub(super) struct State {
     burst: Nanos,
     /// When the last packet left.
     departed: Option<Nanos>,
-    /// Updates carried out.
-    updates: u64,
+    /// Time of the last update.
+    updated: Nanos,
 }
 
 impl Default for State {
@@ -162,7 +162,7 @@ impl Default for State {
             delay_old: 0,
             burst: MAX_BURST,
             departed: None,
-            updates: 0,
+            updated: 0,
         }
     }
 }
@@ -170,12 +170,11 @@ impl Default for State {
 impl State {
     /// Carries out the updates that were due at or before `now`: between packets nothing else changes.
     pub(super) fn catch_up(&mut self, params: &Params, now: Nanos, backlog: u64) {
-        let due = now / params.tupdate;
-        while self.updates < due {
-            self.updates += 1;
+        while self.updated + params.tupdate <= now {
+            self.updated += params.tupdate;
             if self.probability == 0 && self.delay == 0 && self.delay_old == 0 {
                 // Nothing can change before a packet leaves: the rest of an idle time at once.
-                self.updates = due;
+                self.updated = now - now % params.tupdate;
             }
             self.update(params, backlog);
         }
