@@ -187,7 +187,7 @@ impl Receiver for FreeBsdReceiver {
             r.ack_now = true;
         } else {
             let wait = (u64::from(self.t.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
-            self.delack = Some(cx.clock.time_of_tick(cx.clock.ticks(cx.now) + wait));
+            self.delack = Some(cx.clock.time_of_tick(cx.clock.ticks(cx.now) + wait + 1));
         }
     }
 

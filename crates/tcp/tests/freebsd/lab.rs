@@ -12,6 +12,17 @@ use wire::{Ecn, Segment};
 /// Bytes of Ethernet header that rates count.
 const ETHERNET: u64 = 14;
 
+/// Loss besides the queue's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loss {
+    /// None.
+    Never,
+    /// The first of every n data packets, at the receiver's input.
+    Every(u64),
+    /// Each data packet with this probability, after the bottleneck.
+    Random(f64),
+}
+
 /// The path and the hosts' settings.
 pub struct Setup<'a> {
     /// The sender's stack.
@@ -28,8 +39,8 @@ pub struct Setup<'a> {
     pub buffer: usize,
     /// Queue length in packets at which ECN-capable packets are marked.
     pub mark_at: Option<usize>,
-    /// Every n-th data packet is dropped at the receiver's input, the first being the first.
-    pub drop_every: Option<u64>,
+    /// Loss besides the queue's.
+    pub loss: Loss,
     /// Socket buffers in bytes.
     pub buffers: u64,
     /// How long after ESTABLISHED to run.
@@ -140,7 +151,7 @@ pub fn run(setup: &Setup<'_>) -> Outcome {
         serving: false,
         reverse_free: 0,
         established: None,
-        counted: 0,
+        counted: if matches!(setup.loss, Loss::Random(_)) { setup.random << 32 } else { 0 },
         timers: [Nanos::MAX; 2],
         out: Outcome::default(),
     };
@@ -234,14 +245,9 @@ impl Lab<'_> {
     }
 
     fn receive(&mut self, segment: Segment) {
-        if let Some(every) = self.setup.drop_every
-            && segment.ip_bytes() > 80
-        {
-            self.counted += 1;
-            if self.counted % every == 1 {
-                self.out.input_drops += 1;
-                return;
-            }
+        if segment.ip_bytes() > 80 && self.loses() {
+            self.out.input_drops += 1;
+            return;
         }
         if let Some(b) = &mut self.b {
             b.on_segment(self.now, &segment);
@@ -263,6 +269,24 @@ impl Lab<'_> {
         {
             self.out.delivered += b.read(self.now, u64::MAX);
             self.flush_receiver();
+        }
+    }
+
+    fn loses(&mut self) -> bool {
+        match self.setup.loss {
+            Loss::Never => false,
+            Loss::Every(n) => {
+                self.counted += 1;
+                self.counted % n == 1
+            }
+            Loss::Random(share) => {
+                // SplitMix64.
+                self.counted = self.counted.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mut z = self.counted;
+                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 <= share
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! FreeBSD's model against recordings of FreeBSD: the congestion-control modules alone, and whole stacks.
 
 mod groundtruth;
+mod hosts;
 mod lab;
+mod losses;
 mod recordings;
 mod summary;
 mod vectors;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::groundtruth;
-use crate::lab::{self, Outcome, Setup};
+use crate::hosts;
+use crate::lab::{self, Loss, Outcome, Setup};
 use crate::summary::{Row, rows};
 use tcp::cc::freebsd::{AckKind, CcVar, Cdg, CongestionControl, Signal};
 use tcp::profile::freebsd::{FreeBsd, release};
@@ -17,9 +18,6 @@ use tcp::sender::{Phase, Sender};
 
 /// Time before which nothing is counted for periods, peaks and troughs.
 const WARM_UP: u64 = 20_000_000_000;
-
-/// The recording's sender sends its SYN at the end of a tick.
-const PHASE: u64 = 999_900;
 
 /// A segment's payload: where a look falls decides by this much.
 const SEGMENT: f64 = 1448.0;
@@ -63,13 +61,13 @@ fn setup<'a>(row: &'a Row, profile: &'a dyn Profile, random: u64) -> Setup<'a> {
         rtt: row.number("rtt_ms") as u64 * 1_000_000,
         buffer: row.number("buf") as usize,
         mark_at: marks.then_some(30),
-        drop_every: None,
+        loss: Loss::Never,
         buffers: 4 << 20,
         duration: row.number("dur") as u64 * 1_000_000_000,
         ecn: if marks { EcnMode::On } else { EcnMode::Off },
         random,
-        phase: PHASE,
-        lag: 370_000,
+        phase: hosts::PHASE,
+        lag: hosts::LAG,
     }
 }
 

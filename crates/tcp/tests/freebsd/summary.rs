@@ -24,7 +24,16 @@ impl Row {
 
 /// All recordings of whole stacks.
 pub fn rows() -> Vec<Row> {
-    let path = crate::groundtruth::path("freebsd/stack/summary.csv");
+    read("freebsd/stack/summary.csv")
+}
+
+/// The recordings on a LAN with regular loss.
+pub fn lan() -> Vec<Row> {
+    read("freebsd/lan-nth-drop.csv")
+}
+
+fn read(path: &str) -> Vec<Row> {
+    let path = crate::groundtruth::path(path);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().expect("a header").split(',').collect();

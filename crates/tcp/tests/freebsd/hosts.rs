@@ -1,0 +1,64 @@
+//! The recorded hosts by the recordings' names for them.
+
+use tcp::cc::freebsd::{Cubic, CubicEra};
+use tcp::profile::freebsd::{FreeBsd, release};
+use tcp::profile::{Facts, Profile, SocketOptions, Sysctl};
+use tcp::receiver::Receiver;
+use tcp::sender::Sender;
+use tcp::sender::freebsd::FreeBsdSender;
+
+/// Local time of the sender's clock when its SYN leaves: the end of a tick, ns.
+pub const PHASE: u64 = 999_900;
+
+/// The receiver's clock ticks this much later, ns.
+pub const LAG: u64 = 370_000;
+
+/// The congestion control that a recording calls `cc`.
+pub fn module(cc: &str) -> &str {
+    if cc == "cubic15" { "cubic" } else { cc }
+}
+
+/// A host: `f11`, `f11iw3` or `f13`; `cubic15` is main's CUBIC in the 13.0 stack.
+pub fn named(stack: &str, cc: &str, pipe: bool) -> Host {
+    let is_13 = stack.starts_with("f13");
+    let mut release = release(if is_13 { "freebsd-13" } else { "freebsd-11" }).expect("a release");
+    if stack == "f11iw3" {
+        release.set("net.inet.tcp.initcwnd_segments", 0);
+    }
+    if pipe {
+        release.set("net.inet.tcp.rfc6675_pipe", 1);
+    }
+    Host { release, main_cubic: stack == "f13cubic15" || cc == "cubic15" }
+}
+
+/// A release, perhaps with another release's CUBIC.
+pub struct Host {
+    /// The release.
+    pub release: FreeBsd,
+    main_cubic: bool,
+}
+
+impl Profile for Host {
+    fn facts(&self) -> &Facts {
+        self.release.facts()
+    }
+    fn sysctls(&self) -> Vec<Sysctl> {
+        self.release.sysctls()
+    }
+    fn set(&mut self, name: &str, value: i64) {
+        self.release.set(name, value);
+    }
+    fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool)) {
+        self.release.buffers(socket)
+    }
+    fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
+        if self.main_cubic {
+            let cubic = Box::new(Cubic::new(CubicEra::Rfc8312Micros));
+            return Box::new(FreeBsdSender::with(self.release.sender_tuning(), cubic));
+        }
+        self.release.sender(cc, random)
+    }
+    fn receiver(&self) -> Box<dyn Receiver> {
+        self.release.receiver()
+    }
+}
