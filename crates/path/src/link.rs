@@ -130,6 +130,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
         assert!(mode == Mode::Stepped || Self::can_fuse(config), "this link needs events");
         let hop = match (&config.queue, mode) {
             (&QueueConfig::Netem { limit_packets }, _) => {
+                assert!(config.shaper.is_none(), "netem has no shaper but its rate");
                 Hop::Netem(Box::new(Netem::new(limit_packets, config, streams)))
             }
             (_, Mode::Fused) => Hop::Fused(Fused::new(config, streams)),

@@ -78,8 +78,8 @@ impl<P: Packet + 'static> Stepped<P> {
         let item = Queued { packet, arrived: at, len };
         if self.queue.backlog_packets() == 0 {
             self.waiting_since = at;
-            let free =
-                matches!(self.shaper, Shaper::None | Shaper::Policer(_)) && self.server.free_at() <= at;
+            let shaped = matches!(self.shaper, Shaper::TokenBucket(..) | Shaper::Trace(_));
+            let free = !shaped && !self.paused && self.server.free_at() <= at;
             if free && self.queue.can_bypass() {
                 self.transmit(at, item, out);
                 return;

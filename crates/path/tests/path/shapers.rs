@@ -256,3 +256,25 @@ fn a_new_queue_takes_over_what_it_admits() {
     link.on_event(u64::MAX >> 1, &mut log);
     assert_eq!(log.forwarded.len(), 5);
 }
+
+#[test]
+fn a_paused_link_finishes_what_it_sends_and_starts_nothing() {
+    let mut link = link(&PLAIN, Mode::Stepped);
+    let mut log = Log::default();
+    let mut packets = at([0, 0, 3 * MS]).into_iter();
+    for (at, packet) in packets.by_ref().take(2) {
+        link.arrive(at, packet, &mut log);
+    }
+    link.pause(MS / 2, true, &mut log);
+    assert_eq!(link.next_event(), None);
+    link.pause(2 * MS, false, &mut log);
+    assert_eq!(link.counters(2 * MS).backlog_packets, 0);
+    link.pause(3 * MS, true, &mut log);
+    // The link is idle and its queue empty, and still the packet waits.
+    let (at, packet) = packets.next().unwrap();
+    link.arrive(at, packet, &mut log);
+    assert_eq!(link.counters(3 * MS).backlog_packets, 1);
+    link.pause(5 * MS, false, &mut log);
+    let times: Vec<_> = log.forwarded.iter().map(|&(at, _)| at / MS).collect();
+    assert_eq!(times, [11, 13, 16]);
+}
