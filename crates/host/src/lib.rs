@@ -1,6 +1,8 @@
-//! What surrounds an endpoint in one machine: its NIC, segmentation, applications.
+//! What surrounds an endpoint in one machine: its NIC, offloads, applications, and the time it takes.
 //!
 //! The host's clock is [`tcp::HostClock`], which an endpoint needs itself.
 
+pub mod aggregate;
 pub mod app;
 pub mod nic;
+pub mod noise;

@@ -180,7 +180,7 @@ pub struct Segment {
     /// ECN field of the IP header.
     pub ecn: Ecn,
     /// How many received frames an aggregating receiver (LRO, GRO) merged into this one; 1 on the wire.
-    pub frames: u8,
+    pub frames: u16,
 }
 
 /// IPv4 header without options.

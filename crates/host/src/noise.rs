@@ -1,0 +1,154 @@
+//! Processing-time and stall noise: how long a host takes for what it receives.
+
+use rand_core::RngCore;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tcp::Nanos;
+
+/// A number in (0, 1].
+fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
+    ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
+}
+
+/// A draw of the exponential distribution with this mean, nanoseconds.
+pub fn exponential(random: &mut Xoshiro256PlusPlus, mean: Nanos) -> Nanos {
+    libm::round(-libm::log(uniform(random)) * mean as f64) as Nanos
+}
+
+/// A draw of the Pareto distribution with this mean and shape (above 1, in thousandths), rounded, at least 1.
+///
+/// Its scale is mean x (shape - 1) / shape.
+pub fn pareto(random: &mut Xoshiro256PlusPlus, mean: u64, shape_milli: u32) -> u64 {
+    let shape = f64::from(shape_milli) / 1000.0;
+    let scale = mean as f64 * (shape - 1.0) / shape;
+    // A 64-bit draw bounds the tail; so do files in reality.
+    libm::round(scale * libm::pow(uniform(random), -1.0 / shape)).max(1.0) as u64
+}
+
+/// A draw of the normal distribution, nanoseconds; below zero counts as zero (Box and Muller 1958).
+fn normal(random: &mut Xoshiro256PlusPlus, mean: Nanos, sd: Nanos) -> Nanos {
+    let radius = libm::sqrt(-2.0 * libm::log(uniform(random)));
+    let angle = 2.0 * std::f64::consts::PI * uniform(random);
+    libm::round((mean as f64 + sd as f64 * radius * libm::cos(angle)).max(0.0)) as Nanos
+}
+
+/// Time for one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processing {
+    /// Mean.
+    pub mean: Nanos,
+    /// Standard deviation of the normal distribution that is cut at zero.
+    pub sd: Nanos,
+}
+
+/// Moments in which the host does nothing: a Poisson process of exponential lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stalls {
+    /// Mean time from the end of one to the start of the next, above zero.
+    pub every: Nanos,
+    /// Mean length.
+    pub length: Nanos,
+}
+
+/// The processor of a host that takes time: packets are processed one after the other.
+#[derive(Clone, Debug)]
+pub struct Processor {
+    processing: Option<(Processing, Xoshiro256PlusPlus)>,
+    stalls: Option<(Stalls, Xoshiro256PlusPlus)>,
+    free_at: Nanos,
+    /// The present or next stall.
+    stall: (Nanos, Nanos),
+}
+
+impl Processor {
+    /// A processor with its own random stream for each kind of noise; None: it has none of it.
+    pub fn new(
+        processing: Option<(Processing, Xoshiro256PlusPlus)>,
+        stalls: Option<(Stalls, Xoshiro256PlusPlus)>,
+    ) -> Processor {
+        let mut processor = Processor { processing, stalls, free_at: 0, stall: (Nanos::MAX, Nanos::MAX) };
+        processor.next_stall(0);
+        processor
+    }
+
+    /// When the stack gets a packet that arrived at `now`. Times must not decrease; nor do results.
+    pub fn process(&mut self, now: Nanos) -> Nanos {
+        let mut at = self.after_stalls(self.free_at.max(now));
+        if let Some((Processing { mean, sd }, random)) = &mut self.processing {
+            let mut work = normal(random, *mean, *sd);
+            // A stall in the middle interrupts the work.
+            while at + work > self.stall.0 {
+                work -= self.stall.0 - at;
+                at = self.stall.1;
+                self.next_stall(at);
+            }
+            at += work;
+        }
+        self.free_at = at;
+        at
+    }
+
+    fn after_stalls(&mut self, mut at: Nanos) -> Nanos {
+        while at >= self.stall.0 {
+            at = at.max(self.stall.1);
+            self.next_stall(self.stall.1);
+        }
+        at
+    }
+
+    fn next_stall(&mut self, after: Nanos) {
+        if let Some((Stalls { every, length }, random)) = &mut self.stalls {
+            let start = after + exponential(random, *every);
+            self.stall = (start, start + exponential(random, *length));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::SeedableRng;
+
+    fn random() -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(7)
+    }
+
+    #[test]
+    fn no_noise_takes_no_time() {
+        let mut processor = Processor::new(None, None);
+        assert_eq!([5, 5, 90].map(|now| processor.process(now)), [5, 5, 90]);
+    }
+
+    #[test]
+    fn packets_are_processed_one_after_the_other() {
+        let processing = Processing { mean: 1000, sd: 0 };
+        let mut processor = Processor::new(Some((processing, random())), None);
+        assert_eq!([0, 10, 5000].map(|now| processor.process(now)), [1000, 2000, 6000]);
+    }
+
+    #[test]
+    fn a_stall_delays_what_comes_in_it() {
+        let mut processor = Processor::new(None, Some((Stalls { every: 1_000_000, length: 200_000 }, random())));
+        let (start, end) = processor.stall;
+        assert_eq!(processor.process(start - 1), start - 1);
+        assert_eq!(processor.process(start), end);
+        // A sixth of the time is stalled, so that a packet waits 1/6 of 200 us on average; the standard deviation of
+        // the mean over the 8300 stalls of these 10 s is 2.7 %.
+        let waited: u64 = (1..100_000u64).map(|i| processor.process(end + i * 100_000) - (end + i * 100_000)).sum();
+        assert!((waited / 100_000).abs_diff(33_333) < 3600, "{waited}");
+    }
+
+    #[test]
+    fn draws_have_their_means() {
+        let mut random = random();
+        let mean = |sum: u64| sum / 200_000;
+        let exponentials: u64 = (0..200_000).map(|_| exponential(&mut random, 1000)).sum();
+        assert!(mean(exponentials).abs_diff(1000) < 12, "{exponentials}");
+        let normals: u64 = (0..200_000).map(|_| normal(&mut random, 1000, 100)).sum();
+        assert!(mean(normals).abs_diff(1000) < 3, "{normals}");
+        // Shape 3 has a variance: 3/4 of the mean squared over 1 x 3, so that 200000 draws are within 1 %.
+        let paretos: u64 = (0..200_000).map(|_| pareto(&mut random, 30_000, 3000)).sum();
+        assert!(mean(paretos).abs_diff(30_000) < 300, "{paretos}");
+        // Nothing below the scale of 20000.
+        assert!((0..1000).all(|_| pareto(&mut random, 30_000, 3000) >= 20_000));
+    }
+}
