@@ -45,6 +45,8 @@ pub struct Simulation {
     observed: Vec<usize>,
     /// Where endpoints write their segments.
     scratch: Segment,
+    /// The packet that arrives.
+    arrived: Packet,
     next_change: usize,
     window: Window,
     per_ack: bool,
@@ -154,6 +156,7 @@ impl Simulation {
             captures,
             observed,
             scratch: Segment::default(),
+            arrived: Packet::default(),
             next_change: 0,
             window: Window::Before,
             per_ack: scenario.record.tcp == Sampling::PerAck,
@@ -233,21 +236,22 @@ impl Simulation {
 impl Simulation {
     #[inline]
     fn arrive(&mut self, link: usize) {
-        let mut packet = Packet::default();
-        if !self.network.arrive(link, &mut packet, &mut self.agenda) {
+        if !self.network.arrive(link, &mut self.arrived, &mut self.agenda) {
             self.report_losses(None);
             return;
         }
-        self.depart(packet.dst);
-        self.captures.received(self.now, &packet);
+        let packet = &self.arrived;
+        let host = packet.dst;
+        let connection = packet.connection as usize;
+        let flow = connection / 2;
+        self.captures.received(self.now, packet);
         if packet.corrupt {
-            self.report_corrupt(link, &packet);
+            self.report_corrupt(link);
             return;
         }
-        let flow = (packet.connection / 2) as usize;
         let delay = self.now - packet.sent_at;
         let run = &mut self.flows[flow];
-        if packet.connection & 1 == 1 {
+        if connection & 1 == 1 {
             if packet.segment.len > 0 {
                 run.data_delay = delay;
                 if self.window == Window::Inside {
@@ -262,21 +266,16 @@ impl Simulation {
                 run.tally.rtt.add(rtt);
             }
         }
-        self.deliver(packet.connection as usize, packet.dst, &packet.segment);
-    }
-
-    #[inline]
-    fn deliver(&mut self, connection: usize, host: u16, segment: &Segment) {
-        match &mut self.connections[connection] {
-            Some(endpoint) => {
-                endpoint.on_segment(self.now, segment);
-                self.service(connection);
-                if self.per_ack && connection & 1 == 0 {
-                    self.record_tcp(connection / 2);
-                }
+        self.depart(host);
+        if let Some(endpoint) = &mut self.connections[connection] {
+            endpoint.on_segment(self.now, &self.arrived.segment);
+            self.service(connection);
+            if self.per_ack && connection & 1 == 0 {
+                self.record_tcp(flow);
             }
-            None if connection & 1 == 1 => self.listen(connection, host, segment),
-            None => {}
+        } else if connection & 1 == 1 {
+            let segment = self.arrived.segment;
+            self.listen(connection, host, &segment);
         }
     }
 
@@ -723,7 +722,8 @@ impl Simulation {
     }
 
     #[cold]
-    fn report_corrupt(&mut self, link: usize, packet: &Packet) {
+    fn report_corrupt(&mut self, link: usize) {
+        let packet = &self.arrived;
         self.report_loss(&Lost {
             at: self.now,
             link: link as u32,

@@ -134,6 +134,9 @@ pub struct Endpoint {
     time_wait_until: Option<Nanos>,
     /// A reset to send: (sequence number, acknowledgement).
     reset: Option<(u32, Option<u32>)>,
+    /// The window field of the last ACK, while nothing has happened on the receiving side since: data that leaves
+    /// carries the same acknowledgement again.
+    repeated_window: Option<u16>,
     limits: LimitClock,
     bytes_read: u64,
     data_segments_out: u64,
@@ -280,6 +283,7 @@ impl Endpoint {
             time_wait: facts.time_wait,
             time_wait_until: None,
             reset: None,
+            repeated_window: None,
             limits: LimitClock::default(),
             bytes_read: 0,
             data_segments_out: 0,
@@ -317,6 +321,7 @@ impl Endpoint {
                 }
             }
             if self.receiver.next_timer().is_some_and(|at| at <= now) {
+                self.repeated_window = None;
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
                 self.receiver.on_timer(&mut self.r, &mut cx);
             }
@@ -327,7 +332,13 @@ impl Endpoint {
     #[inline]
     pub fn next_timer(&self) -> Option<Nanos> {
         if self.state == State::Established {
-            return earliest(self.sender.next_timer(), self.receiver.next_timer());
+            let receiver = self.receiver.next_timer();
+            // A sender with nothing to send and nothing outstanding waits for nothing.
+            return if self.s.limit() == self.s.una {
+                receiver
+            } else {
+                earliest(self.sender.next_timer(), receiver)
+            };
         }
         let mut at = earliest(self.handshake.deadline, self.time_wait_until);
         if self.carries_data() {
@@ -479,6 +490,7 @@ impl Endpoint {
     pub fn read(&mut self, now: Nanos, bytes: u64) -> u64 {
         let taken = bytes.min(self.r.readable);
         if taken > 0 {
+            self.repeated_window = None;
             self.r.readable -= taken;
             self.bytes_read += taken;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
@@ -643,20 +655,12 @@ impl Endpoint {
     /// an ACK leaves.
     #[inline]
     fn header(&mut self, now: Nanos, pure: bool, segment: &mut Segment) {
-        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        let wanted = self.receiver.window(&self.r, &mut cx);
-        // The right edge never moves left, and what the field cannot say is not promised.
-        let scale = self.r.wscale;
-        let field = (wanted.max(self.r.offered()) >> scale).min(65_535);
-        let field = if field << scale < self.r.offered() { field + 1 } else { field }.min(65_535);
-        self.r.advertised = self.r.advertised.max(self.r.nxt + (field << scale));
-        self.r.last_ack = self.r.nxt;
-        // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
-        let sack_owed = !pure && self.r.ack_now && !self.r.out_of_order.is_empty();
-        self.receiver.on_ack_sent(&mut self.r, pure, &mut cx);
-        self.r.ack_now = sack_owed;
+        let window = match self.repeated_window {
+            Some(window) if !pure && !self.r.ack_now => window,
+            _ => self.acknowledge(now, pure),
+        };
         segment.ack = seq::wire(self.r.nxt);
-        segment.window = field as u16;
+        segment.window = window;
         segment.flags = if self.ecn.echo { Flags::ACK | Flags::ECE } else { Flags::ACK };
         segment.frames = 1;
         segment.ecn = Ecn::NotEct;
@@ -672,6 +676,25 @@ impl Endpoint {
             segment.tsval = 0;
             segment.tsecr = 0;
         }
+    }
+
+    /// An ACK leaves: chooses its window field and tells the receiver.
+    fn acknowledge(&mut self, now: Nanos, pure: bool) -> u16 {
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        let wanted = self.receiver.window(&self.r, &mut cx);
+        // The right edge never moves left, and what the field cannot say is not promised.
+        let scale = self.r.wscale;
+        let field = (wanted.max(self.r.offered()) >> scale).min(65_535);
+        let field = if field << scale < self.r.offered() { field + 1 } else { field }.min(65_535);
+        self.r.advertised = self.r.advertised.max(self.r.nxt + (field << scale));
+        self.r.last_ack = self.r.nxt;
+        // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
+        let sack_owed = !pure && self.r.ack_now && !self.r.out_of_order.is_empty();
+        self.receiver.on_ack_sent(&mut self.r, pure, &mut cx);
+        self.r.ack_now = sack_owed;
+        let window = field as u16;
+        self.repeated_window = (!sack_owed).then_some(window);
+        window
     }
 
     fn answer_with_reset(&mut self, segment: &Segment) {
@@ -858,6 +881,7 @@ impl Endpoint {
     }
 
     fn take_payload(&mut self, now: Nanos, segment: &Segment, first: u64) {
+        self.repeated_window = None;
         let first = first + u64::from(segment.flags.has(Flags::SYN));
         let last = first + u64::from(segment.len);
         let ce = segment.ecn == Ecn::Ce;
