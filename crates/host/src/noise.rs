@@ -127,13 +127,15 @@ mod tests {
 
     #[test]
     fn a_stall_delays_what_comes_in_it() {
-        let mut processor = Processor::new(None, Some((Stalls { every: 1_000_000, length: 200_000 }, random())));
+        let mut processor =
+            Processor::new(None, Some((Stalls { every: 1_000_000, length: 200_000 }, random())));
         let (start, end) = processor.stall;
         assert_eq!(processor.process(start - 1), start - 1);
         assert_eq!(processor.process(start), end);
         // A sixth of the time is stalled, so that a packet waits 1/6 of 200 us on average; the standard deviation of
         // the mean over the 8300 stalls of these 10 s is 2.7 %.
-        let waited: u64 = (1..100_000u64).map(|i| processor.process(end + i * 100_000) - (end + i * 100_000)).sum();
+        let waited: u64 =
+            (1..100_000u64).map(|i| processor.process(end + i * 100_000) - (end + i * 100_000)).sum();
         assert!((waited / 100_000).abs_diff(33_333) < 3600, "{waited}");
     }
 

@@ -213,7 +213,11 @@ fn arrivals() -> impl Strategy<Value = Vec<Received>> {
 }
 
 /// Every flow comes up whole and in order, and the frames are all counted.
-fn conserves(rules: Rules, frames: &[Received], bug: impl Fn(Received) -> Option<Received>) -> Result<(), String> {
+fn conserves(
+    rules: Rules,
+    frames: &[Received],
+    bug: impl Fn(Received) -> Option<Received>,
+) -> Result<(), String> {
     let mut aggregator = Aggregator::new(rules);
     let mut up = Vec::new();
     for frame in frames.iter().cloned() {

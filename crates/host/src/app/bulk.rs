@@ -1,4 +1,4 @@
-//! Application models: what reads and writes a socket, and when it closes.
+//! Bulk transfer, limited or not.
 
 use tcp::{Endpoint, Nanos};
 
@@ -56,16 +56,4 @@ impl Bulk {
         self.closed = true;
         endpoint.shutdown(now);
     }
-}
-
-/// Reads everything at once and closes when the peer has.
-///
-/// Returns whether it did anything.
-pub fn drain(endpoint: &mut Endpoint, now: Nanos) -> bool {
-    let waiting = endpoint.readable();
-    if waiting > 0 {
-        endpoint.read(now, waiting);
-        return true;
-    }
-    false
 }

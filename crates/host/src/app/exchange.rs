@@ -1,0 +1,83 @@
+//! Requests and responses over one connection: the receiver asks, the sender answers.
+
+use tcp::{Endpoint, Nanos};
+
+use super::read_all;
+
+/// One exchange after the other. Neither side sees bytes: both know how long a request and a response are.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    request: u64,
+    response: u64,
+    /// Of the present request, not yet taken by the asking socket.
+    to_ask: u64,
+    /// When the present response was asked for, and what is missing of it.
+    waiting: Option<(Nanos, u64)>,
+    /// Bytes of requests that the answering side has read and not answered.
+    heard: u64,
+    /// Of responses, not yet taken by the answering socket.
+    to_answer: u64,
+    /// Requests that the answering side has begun to answer.
+    answered: u64,
+}
+
+impl Exchange {
+    pub(super) fn new(request: u64, response: u64) -> Exchange {
+        assert!(request > 0 && response > 0, "requests and responses have at least one byte");
+        Exchange { request, response, to_ask: 0, waiting: None, heard: 0, to_answer: 0, answered: 0 }
+    }
+
+    /// Whether a response is awaited.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Requests heard so far at the answering side.
+    pub(super) fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Whether everything heard is answered, as far as the answering socket is concerned.
+    pub(super) fn is_answered(&self) -> bool {
+        self.to_answer == 0
+    }
+
+    /// Asks for a response; [`Exchange::ask_on`] writes it.
+    pub(super) fn ask(&mut self, now: Nanos) {
+        debug_assert!(self.waiting.is_none(), "one at a time");
+        self.to_ask = self.request;
+        self.waiting = Some((now, self.response));
+    }
+
+    /// Writes what is left of the request; returns whether there was anything.
+    pub(super) fn ask_on(&mut self, socket: &mut Endpoint) -> bool {
+        let taken = if self.to_ask > 0 { socket.write(self.to_ask) } else { 0 };
+        self.to_ask -= taken;
+        taken > 0
+    }
+
+    /// Reads what has come of the response: (whether anything was read, time from asking to its last byte).
+    pub(super) fn receive(&mut self, socket: &mut Endpoint, now: Nanos) -> (bool, Option<Nanos>) {
+        let read = read_all(socket, now);
+        let Some((asked, missing)) = self.waiting else { return (read > 0, None) };
+        if read < missing {
+            self.waiting = Some((asked, missing - read));
+            return (read > 0, None);
+        }
+        self.waiting = None;
+        (true, Some(now - asked))
+    }
+
+    /// The answering side's turn; returns whether it wrote.
+    pub(super) fn answer(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
+        self.heard += read_all(socket, now);
+        while self.heard >= self.request {
+            self.heard -= self.request;
+            self.to_answer += self.response;
+            self.answered += 1;
+        }
+        let taken = if self.to_answer > 0 { socket.write(self.to_answer) } else { 0 };
+        self.to_answer -= taken;
+        taken > 0
+    }
+}

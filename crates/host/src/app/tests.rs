@@ -1,0 +1,247 @@
+//! Application models over two endpoints and a wire with a delay and no rate.
+
+use std::collections::VecDeque;
+
+use tcp::endpoint::State;
+use tcp::profile::{self, EcnMode, SocketOptions};
+use tcp::{Answer, Config, HostClock, Listener};
+
+use super::*;
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000_000_000;
+/// One-way delay of the wire.
+const DELAY: Nanos = 10 * MS;
+
+/// Sender and receiver, what is on its way to each, and what the application saw.
+struct Lab {
+    now: Nanos,
+    ends: [Option<Endpoint>; 2],
+    wires: [VecDeque<(Nanos, wire::Segment)>; 2],
+    figures: Vec<(Nanos, Figure)>,
+    /// Payload read by the receiver, by the time it was.
+    read: Vec<(Nanos, u64)>,
+}
+
+fn with_config<T>(work: impl FnOnce(&dyn profile::Profile, &Config<'_>) -> T) -> T {
+    let profile = profile::find("freebsd-13").expect("a profile");
+    let config = Config {
+        clock: HostClock::new(1000, 0, 0),
+        mss: 1460,
+        ecn: EcnMode::Off,
+        tso: false,
+        socket: SocketOptions { sndbuf: Some(1 << 20), rcvbuf: Some(1 << 20) },
+        cc: "newreno",
+        iss: 1,
+        timestamp_offset: 0,
+        random: 1,
+    };
+    work(&*profile, &config)
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let client = with_config(|profile, config| Endpoint::connect(profile, config, 0));
+        Lab {
+            now: 0,
+            ends: [Some(client), None],
+            wires: [VecDeque::new(), VecDeque::new()],
+            figures: Vec::new(),
+            read: Vec::new(),
+        }
+    }
+
+    fn turn(&mut self, side: usize, app: &mut dyn Application) {
+        let now = self.now;
+        let mut figures = Vec::new();
+        while let Some(end) = &mut self.ends[side] {
+            while let Some(segment) = end.poll_transmit(now) {
+                self.wires[side ^ 1].push_back((now + DELAY, segment));
+            }
+            let open = matches!(end.state(), State::Established | State::CloseWait);
+            let busy = match side {
+                _ if !open => false,
+                0 => app.sender(end, now),
+                _ => app.receiver(end, now, &mut figures),
+            };
+            if !busy {
+                break;
+            }
+        }
+        self.figures.extend(figures.into_iter().map(|figure| (now, figure)));
+        if side == 1
+            && let Some(end) = &self.ends[1]
+        {
+            self.read.push((now, end.bytes_read()));
+        }
+    }
+
+    /// Runs to `end`; returns whether the sender has closed by then.
+    fn run(&mut self, app: &mut dyn Application, end: Nanos) -> bool {
+        self.turn(0, app);
+        loop {
+            let timer = |side: usize| self.ends[side].as_ref().and_then(Endpoint::next_timer);
+            let arrival = |side: usize| self.wires[side].front().map(|&(at, _)| at);
+            let next = [arrival(0), arrival(1), timer(0), timer(1), app.due()].into_iter().flatten().min();
+            let Some(next) = next.filter(|&next| next <= end) else { break };
+            self.now = self.now.max(next);
+            for side in 0..2 {
+                while self.wires[side].front().is_some_and(|&(at, _)| at <= self.now) {
+                    let (_, segment) = self.wires[side].pop_front().expect("looked");
+                    match &mut self.ends[side] {
+                        Some(end) => end.on_segment(self.now, &segment),
+                        None => {
+                            let answer = with_config(|p, config| {
+                                Listener::new(p).on_segment(self.now, &segment, config)
+                            });
+                            if let Answer::Connection(connection) = answer {
+                                self.ends[side] = Some(*connection);
+                            }
+                        }
+                    }
+                    self.turn(side, app);
+                }
+                if let Some(end) = &mut self.ends[side] {
+                    end.on_timer(self.now);
+                }
+                self.turn(side, app);
+            }
+        }
+        self.now = end;
+        self.ends[1].as_ref().is_some_and(Endpoint::at_eof)
+    }
+
+    fn read_by(&self, t: Nanos) -> u64 {
+        self.read.iter().rev().find(|(at, _)| *at <= t).map_or(0, |&(_, bytes)| bytes)
+    }
+
+    fn responses(&self) -> Vec<Nanos> {
+        self.figures
+            .iter()
+            .filter_map(|&(_, figure)| if let Figure::Response(took) = figure { Some(took) } else { None })
+            .collect()
+    }
+}
+
+#[test]
+fn a_request_takes_a_round_trip_and_thinking_delays_the_next() {
+    let mut app = RequestResponse::new(Some(3), 100, 1000, 5 * MS);
+    let mut lab = Lab::new();
+    assert!(lab.run(&mut app, SECOND));
+    // Connected after three one-way delays; then request, response and thought.
+    let expected = [50, 75, 100].map(|ms| (ms * MS, Figure::Response(20 * MS)));
+    assert_eq!(lab.figures, expected);
+    assert_eq!(lab.read_by(SECOND), 3000);
+}
+
+#[test]
+fn a_large_response_takes_as_many_round_trips_as_slow_start_needs() {
+    let mut app = RequestResponse::new(Some(1), 100, 40 * 1448, 0);
+    let mut lab = Lab::new();
+    lab.run(&mut app, SECOND);
+    // 10 segments, then 20, then the remaining 10: three round trips (RFC 6928).
+    assert_eq!(lab.responses(), [60 * MS]);
+}
+
+#[test]
+fn a_stopped_client_gets_its_answer_and_asks_no_more() {
+    let mut app = RequestResponse::new(None, 100, 1000, 0);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 200 * MS);
+    app.stop();
+    assert!(lab.run(&mut app, SECOND));
+    // Every 20 ms from 50 ms on; the one asked for at 190 ms is still answered.
+    assert_eq!(lab.figures.last(), Some(&(210 * MS, Figure::Response(20 * MS))));
+    assert_eq!(lab.read_by(SECOND), 9000);
+}
+
+#[test]
+fn a_paced_application_keeps_its_rate() {
+    // Full segments of 1448 bytes, for which Nagle's algorithm waits for nothing: every 10 ms, the first at once.
+    let mut app = Paced::new(1_158_400, 1448);
+    let mut lab = Lab::new();
+    lab.run(&mut app, SECOND);
+    // Connected at 20 ms at the sender: 98 blocks from then to 990 ms, which arrive 10 ms later.
+    assert_eq!(lab.read_by(SECOND), 98 * 1448);
+    app.stop();
+    assert!(lab.run(&mut app, 2 * SECOND));
+}
+
+#[test]
+fn on_and_off_alternate() {
+    // 100 ms with a full segment every 10 ms, then 100 ms of silence.
+    let mut app = OnOff::new(100 * MS, 100 * MS, Some(1_158_400), 1448, None);
+    let mut lab = Lab::new();
+    lab.run(&mut app, SECOND);
+    // On from 20 ms to 120 ms at the sender: 10 blocks; then from 220 ms.
+    assert_eq!(lab.read_by(130 * MS), 10 * 1448);
+    assert_eq!(lab.read_by(225 * MS), 10 * 1448);
+    assert_eq!(lab.read_by(330 * MS), 20 * 1448);
+    assert_eq!(lab.read_by(SECOND), 50 * 1448);
+}
+
+#[test]
+fn greedy_bursts_end_with_the_phase() {
+    let mut app = OnOff::new(50 * MS, 450 * MS, None, 10_000, None);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 400 * MS);
+    let first = lab.read_by(400 * MS);
+    lab.run(&mut app, 519 * MS);
+    // What the socket held was sent, nothing more until the next phase at 520 ms.
+    assert_eq!(lab.read_by(519 * MS), first);
+    assert!(first > 1 << 20, "{first}");
+    lab.run(&mut app, SECOND);
+    assert!(lab.read_by(SECOND) > first);
+}
+
+#[test]
+fn a_player_fills_its_buffer_and_then_keeps_pace() {
+    // Chunks of 1 s at 800 kbit/s are 100 KB; three of them are held.
+    let mut app = Video::new(800_000, SECOND, 3 * SECOND, 100);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 10 * SECOND);
+    let chunks: Vec<Nanos> = lab.figures.iter().map(|&(at, _)| at / SECOND).collect();
+    // Its buffer is full after the third; from then on there is room for one every second.
+    assert_eq!(chunks, [0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert!(lab.figures.iter().all(|(_, figure)| matches!(figure, Figure::Response(_))), "no stall");
+}
+
+#[test]
+fn a_player_whose_chunks_come_too_late_stalls() {
+    // A chunk of 1 ms takes a round trip of 20 ms.
+    let mut app = Video::new(800_000, MS, 3 * MS, 100);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 200 * MS);
+    let stalls = lab.figures.iter().filter(|(_, figure)| *figure == Figure::Stall(19 * MS)).count();
+    // Chunks at 50, 70 … 190 ms, of which the first starts to play.
+    assert_eq!((lab.responses().len(), stalls), (8, 7));
+}
+
+#[test]
+fn rounds_begin_when_all_are_ready() {
+    let mut rounds = Rounds::new(2, Some(2), 5);
+    rounds.on_open(100);
+    assert_eq!(rounds.due(), None);
+    rounds.on_open(120);
+    assert_eq!(rounds.due(), Some(120));
+    rounds.begin();
+    rounds.on_answer(200);
+    rounds.on_answer(300);
+    assert_eq!(rounds.due(), Some(305));
+    rounds.begin();
+    rounds.on_answer(400);
+    rounds.on_answer(400);
+    assert_eq!(rounds.due(), None);
+}
+
+#[test]
+fn a_server_of_an_incast_answers_when_released() {
+    let mut app = Incast::new(Some(1), 64, 1448);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 100 * MS);
+    assert_eq!(lab.figures, []);
+    app.release();
+    lab.turn(1, &mut app);
+    assert!(lab.run(&mut app, SECOND));
+    assert_eq!(lab.figures, [(120 * MS, Figure::Response(20 * MS))]);
+}
