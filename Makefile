@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcptrace:tcptrace ip:iproute2 chromium:chromium
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint rustfmt clippy ruff mypy portable docs-check bench lock clean \
+.PHONY: help setup demo test test-rust test-python lint rustfmt clippy ruff mypy portable docs-check fidelity bench lock clean \
 	toolchain test-tools
 
 help: ## this list
@@ -91,6 +91,10 @@ docs-check: toolchain $(STAMPS)/venv ## links between the documents, and rustdoc
 	$(SAY) 'Documentation'
 	$(BIN)/python docs/check.py
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
+
+fidelity: setup ## the models against recordings of real systems in ../shared/groundtruth; rewrites docs/fidelity.md
+	$(SAY) 'Fidelity'
+	@$(BIN)/cwndlab fidelity
 
 bench: setup ## the engine's benchmarks, and the comparison with ns-3 (Debian: libns3-dev)
 	@pkg-config --exists ns3-core || { \

@@ -144,6 +144,41 @@ def run(
 
 
 @app.command()
+def fidelity(
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Recordings to compare with [../shared/groundtruth by the sources]."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Document to rewrite [docs/fidelity.md]."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Compare the models with recordings of the systems they model.
+
+    Rows outside their bounds are marked and stay; the exit code says whether every row could be compared.
+    """
+    from cwndlab import fidelity as models
+    from cwndlab.fidelity import report
+
+    directory = against or models.REPOSITORY / ".." / "shared" / "groundtruth"
+    document = out or models.REPOSITORY / "docs" / "fidelity.md"
+    if not document.parent.is_dir():
+        raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
+    with _progress(quiet) as observer:
+        rows = models.run(directory, observer)
+    print(report.text(rows), end="")
+    report.write(rows, document, str(against) if against else "../shared/groundtruth")
+    _say(f"written: {document}")
+    failed = [row for row in rows if row.error is not None]
+    if failed:
+        raise CwndlabError(f"{len(failed)} of {len(rows)} rows could not be compared: {failed[0].error}")
+
+
+@app.command()
 def suites() -> None:
     """List the built-in experiments."""
     from cwndlab import suites as built_in

@@ -12,7 +12,7 @@ use sim::table::Batch;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{RecordBatch, Simulation, catalogue, check, version};
+    use super::{RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions, version};
 }
 
 /// JSON: every stack, congestion control, sysctl, queue kind, loss kind and app the engine knows.
@@ -25,6 +25,26 @@ fn catalogue() -> String {
 #[pyfunction]
 fn check(scenario: &str) -> PyResult<()> {
     sim::check(scenario).map_err(PyValueError::new_err)
+}
+
+/// Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours; returns (events, events after which
+/// cwnd and ssthresh are equal to the byte, largest difference of cwnd and of ssthresh in bytes, first differences in
+/// words). Raises ValueError, with one line, where the text is no such recording.
+#[pyfunction]
+fn replay_cc_vectors(py: Python<'_>, text: &str, stack: &str, cc: &str) -> PyResult<Score> {
+    py.detach(|| tcp::replay::replay(text, stack, cc)).map(score).map_err(PyValueError::new_err)
+}
+
+/// Compare CUBIC's window functions with recorded values of the header called `header`; returns as replay_cc_vectors.
+#[pyfunction]
+fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> PyResult<Score> {
+    py.detach(|| tcp::replay::replay_functions(text, header)).map(score).map_err(PyValueError::new_err)
+}
+
+type Score = (usize, usize, u64, u64, Vec<String>);
+
+fn score(score: tcp::replay::Score) -> Score {
+    (score.events, score.equal, score.worst_cwnd, score.worst_ssthresh, score.first)
 }
 
 /// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.

@@ -1,0 +1,160 @@
+"""The Scenario of a recorded run: the path and the hosts of the recordings' description."""
+
+import functools
+import json
+from typing import Any
+
+from cwndlab import _native
+from cwndlab.fidelity.recordings import Run
+
+NIC_BPS = 1_000_000_000
+"""The sender's interface."""
+
+REVERSE_PACKETS = 1000
+"""Queue of the way back."""
+
+PLENTY = 1_000_000
+"""Packets of a queue that never overflows."""
+
+NEVER_NS = 1 << 62
+"""A target that CoDel never reaches, so that it does nothing but mark by its threshold."""
+
+OFFSETS_NS = 1_000_000_000
+"""The start of the second of two flows moves by up to this: where in the first one's cycle it falls is chance."""
+
+DRAWS_OF_STARTS = 20
+"""How many starts of the second flow are tried."""
+
+FULL_BYTES = 1500
+"""Largest IP packet."""
+
+WRITE_BYTES = 1 << 17
+"""Size of the application's writes."""
+
+
+def scenario(run: Run, kind: str, draw: int) -> dict[str, Any]:
+    """The Scenario, as the engine wants it (JSON types). `draw` seeds losses and the hosts' clocks."""
+    # t = 0 of a recording is the sender entering ESTABLISHED, one round trip after its SYN.
+    duration_ns = round(run.duration_s * 1e9) + (run.rtt_ns if run.buffer_bytes is not None else 0)
+    nanos = {"from_ns": 0, "to_ns": duration_ns}
+    windows = {"kind": "per-ack"} if kind in ("bulk", "cdg", "linux") else {"kind": "off"}
+    return {
+        "version": 1,
+        "experiment": "fidelity",
+        "seed": draw + 1,
+        "repeat": 0,
+        "duration_ns": duration_ns,
+        "start_jitter_ns": 0,
+        "measure": nanos,
+        "record": {"tcp": windows, "queue": {"kind": "off"}, "pcap": []},
+        "hosts": [_host(run, "a"), _host(run, "b")],
+        "nodes": [{"name": "r1"}, {"name": "r2"}],
+        "links": _links(run),
+        "flows": [_flow(run, index, draw) for index in range(len(run.ccs))],
+        "schedule": [],
+    }
+
+
+def _host(run: Run, name: str) -> dict[str, Any]:
+    sysctl = run.sender_sysctl if name == "a" else run.receiver_sysctl
+    facts = _stacks()[run.stack]
+    return {
+        "name": name,
+        "stack": run.stack,
+        "hz": facts["hz"],
+        "mss": 1460,
+        "ecn": "on" if run.ecn else facts["ecn"],
+        "sysctl": dict(sysctl),
+        "nic": {"tx_queue": PLENTY, "tso": False, "gro": False, "lro": False},
+        "ack_every": None,
+    }
+
+
+def covered(run: Run) -> bool:
+    """Whether the engine has the stack and all its congestion controls."""
+    facts = _stacks().get(run.stack)
+    return facts is not None and set(run.ccs) <= set(facts["cc"])
+
+
+@functools.cache
+def _stacks() -> dict[str, Any]:
+    return {stack["name"]: stack for stack in json.loads(_native.catalogue())["stacks"]}
+
+
+def _links(run: Run) -> list[dict[str, Any]]:
+    lan = run.drop_every is not None
+    nic = NIC_BPS if run.buffer_bytes is not None else None
+    forth = _link(
+        run, "bottleneck", "r1-r2", rate_bps=run.rate_bps, delay_ns=run.rtt_ns // 2, limit=run.queue_packets
+    )
+    forth |= {"observe": True, "bottleneck": True}
+    if run.mark_packets is not None:
+        # An arrival that finds n packets waits longer than n - 1 of them take, for one of them is in service.
+        packet_ns = (FULL_BYTES + run.overhead_bytes) * 8 * 1_000_000_000 // run.rate_bps
+        forth["queue"] = {
+            "kind": "codel",
+            "limit_packets": run.queue_packets,
+            "target_ns": NEVER_NS,
+            "interval_ns": NEVER_NS,
+            "ecn": True,
+            "ce_threshold_ns": (run.mark_packets - 1) * packet_ns,
+        }
+    if run.loss:
+        forth["loss"] = {"kind": "random", "probability_ppb": round(run.loss * 1e9)}
+    into = _link(run, "r2-b", "r2-b")
+    if lan:
+        into["loss"] = {"kind": "nth", "every": run.drop_every, "packet": 0, "min_payload": 1}
+    return [
+        _link(run, "a-r1", "a-r1", rate_bps=nic),
+        forth,
+        into,
+        _link(run, "b-r2", "b-r2"),
+        _link(
+            run,
+            "reverse",
+            "r2-r1",
+            rate_bps=run.rate_bps,
+            delay_ns=run.rtt_ns // 2,
+            limit=REVERSE_PACKETS,
+        ),
+        _link(run, "r1-a", "r1-a"),
+    ]
+
+
+def _link(
+    run: Run, name: str, ends: str, *, rate_bps: int | None = None, delay_ns: int = 0, limit: int = PLENTY
+) -> dict[str, Any]:
+    source, sink = ends.split("-")
+    return {
+        "name": name,
+        "from": source,
+        "to": sink,
+        "rate_bps": rate_bps,
+        "delay_ns": delay_ns,
+        "queue": {"kind": "pfifo", "limit_packets": limit},
+        "loss": None,
+        "duplicate_ppb": 0,
+        "corrupt_ppb": 0,
+        "jitter": None,
+        "shaper": None,
+        "mtu": FULL_BYTES,
+        "overhead": run.overhead_bytes,
+        "observe": False,
+        "bottleneck": False,
+    }
+
+
+def _flow(run: Run, index: int, draw: int) -> dict[str, Any]:
+    # The second of two flows starts at an offset of its own in each draw.
+    offset = draw * OFFSETS_NS // DRAWS_OF_STARTS if index else 0
+    return {
+        "name": f"f{index + 1}",
+        "from": "a",
+        "to": "b",
+        "app": {"kind": "bulk", "bytes": None, "write_bytes": WRITE_BYTES},
+        "start_ns": round(run.starts_s[index] * 1e9) + offset,
+        "stop_ns": None,
+        "cc": run.ccs[index],
+        "sndbuf": run.buffer_bytes,
+        "rcvbuf": run.buffer_bytes,
+    }
