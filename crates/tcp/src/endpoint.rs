@@ -99,6 +99,8 @@ pub struct TcpInfo {
     pub snd_mss: u32,
     /// Peer's window, bytes.
     pub snd_wnd: u64,
+    /// Sent and not cumulatively acknowledged, bytes.
+    pub outstanding: u64,
     /// Payload acknowledged so far, bytes.
     pub bytes_acked: u64,
     /// Payload read by our application so far, bytes.
@@ -150,6 +152,8 @@ struct Handshake {
     timestamps: bool,
     sack: bool,
     wscale: u8,
+    /// Window scaling is offered and accepted.
+    scales: bool,
     /// The peer's SYN offered window scaling.
     peer_scales: bool,
     syn_window: u16,
@@ -241,6 +245,7 @@ impl Endpoint {
                 max: iss,
                 end: iss + 1,
                 fin: false,
+                no_delay: false,
                 app_blocked: false,
                 wnd: 0,
                 max_wnd: 0,
@@ -268,6 +273,7 @@ impl Endpoint {
                 timestamps: facts.timestamps,
                 sack: facts.sack,
                 wscale,
+                scales: facts.window_scaling,
                 peer_scales: false,
                 syn_window,
                 timeouts,
@@ -422,6 +428,7 @@ impl Endpoint {
             sender: self.sender.metrics(&self.s),
             snd_mss: self.s.payload,
             snd_wnd: self.s.wnd,
+            outstanding: self.s.outstanding(),
             bytes_acked: self.s.una.saturating_sub(self.s.iss + 1).min(self.s.end - self.s.iss - 1),
             bytes_read: self.bytes_read,
             data_segments_out: self.data_segments_out,
@@ -501,8 +508,27 @@ impl Endpoint {
 
     /// The peer has closed and everything was read.
     pub fn at_eof(&self) -> bool {
-        self.r.readable == 0
-            && matches!(self.state, State::CloseWait | State::Closing | State::LastAck | State::TimeWait)
+        self.r.readable == 0 && self.peer_closed()
+    }
+
+    /// The peer has closed, and all it sent before has arrived.
+    pub fn peer_closed(&self) -> bool {
+        matches!(self.state, State::CloseWait | State::Closing | State::LastAck | State::TimeWait)
+    }
+
+    /// The handshake was completed, whatever came after it.
+    pub fn established(&self) -> bool {
+        self.s.una > self.s.iss
+    }
+
+    /// Payload written and not cumulatively acknowledged, bytes.
+    pub fn unacknowledged(&self) -> u64 {
+        self.s.end.saturating_sub(self.s.una.max(self.s.iss + 1))
+    }
+
+    /// Short segments leave at once (TCP_NODELAY: Nagle's algorithm off).
+    pub fn set_no_delay(&mut self, on: bool) {
+        self.s.no_delay = on;
     }
 
     /// No more writes: a FIN follows the data (SHUT_WR).
@@ -573,7 +599,7 @@ impl Endpoint {
         if h.sack && (!passive || self.s.sack) {
             segment.options |= Options::SACK_PERMITTED;
         }
-        if !passive || h.peer_scales {
+        if h.scales && (!passive || h.peer_scales) {
             segment.options |= Options::WSCALE;
             segment.wscale = h.wscale;
         }
@@ -1027,7 +1053,7 @@ impl Endpoint {
             self.r.ts_recent = syn.tsval;
         }
         // Scaling works only if both sides offer it (RFC 7323 section 2.2).
-        self.handshake.peer_scales = syn.options.has(Options::WSCALE);
+        self.handshake.peer_scales = self.handshake.scales && syn.options.has(Options::WSCALE);
         let h = &self.handshake;
         if h.peer_scales {
             self.s.wscale = syn.wscale.min(14);

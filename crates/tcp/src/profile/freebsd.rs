@@ -200,7 +200,10 @@ const KNOBS: &[Knob] = &[
         max: 1,
         about: "window scaling and timestamps",
         get: |p| i64::from(p.facts.timestamps),
-        set: |p, value| p.facts.timestamps = value != 0,
+        set: |p, value| {
+            p.facts.timestamps = value != 0;
+            p.facts.window_scaling = value != 0;
+        },
     },
     Knob {
         name: "net.inet.tcp.sack.enable",
@@ -449,6 +452,7 @@ pub(super) fn facts(name: &'static str, inferred: bool) -> Facts {
         hz: 1000,
         ecn: EcnMode::Off,
         timestamps: true,
+        window_scaling: true,
         sack: true,
         syn_timeouts: old_syn_timeouts(),
         synack_timeouts: synack_timeouts(3 * SECOND),

@@ -74,6 +74,8 @@ pub struct Facts {
     pub ecn: EcnMode,
     /// Timestamps are offered and accepted (RFC 7323).
     pub timestamps: bool,
+    /// Window scaling is offered and accepted (RFC 7323).
+    pub window_scaling: bool,
     /// SACK is offered and accepted (RFC 2018).
     pub sack: bool,
     /// Gaps between transmissions of the SYN; after the last one the attempt has failed.

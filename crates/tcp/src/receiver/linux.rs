@@ -445,9 +445,6 @@ impl Receiver for LinuxReceiver {
         if !self.config.scaling_ratio {
             window = window.min(INIT_RCVWND * mss);
         }
-        if !self.config.window_scaling {
-            return (window as u16, 0);
-        }
         // The scale must reach whatever autotuning may reach; a fixed buffer needs only its own.
         let most =
             if r.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };

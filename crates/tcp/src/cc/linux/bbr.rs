@@ -347,7 +347,7 @@ impl Bbr {
     }
 
     fn check_probe_rtt_done(&mut self, core: &mut Core) {
-        if !self.probe_rtt_done.is_some_and(|done| core.jiffies > done) {
+        if self.probe_rtt_done.is_none_or(|done| core.jiffies <= done) {
             return;
         }
         self.min_rtt_stamp = core.jiffies;

@@ -321,7 +321,7 @@ impl CongestionControl for Cubic {
 /// How long offloads may hold ACKs back: the time of four 64 KB bursts, at most a millisecond.
 fn ack_delay_us(core: &Core, config: &Config) -> u64 {
     let rate = if core.pacing { core.pacing_rate } else { core.usual_pacing_rate(config) };
-    if rate == 0 { 0 } else { (4 * 65536 * 1_000_000 / rate).min(1000) }
+    (4 * 65_536 * 1_000_000u64).checked_div(rate).unwrap_or(0).min(1000)
 }
 
 /// The integer cube root, rounded down, one bit of the result at a time. Linux approximates it within 0.2 % on

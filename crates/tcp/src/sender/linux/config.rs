@@ -70,8 +70,6 @@ pub struct Config {
     pub rmem_max: u64,
     /// net.core.wmem_max, bytes.
     pub wmem_max: u64,
-    /// net.ipv4.tcp_window_scaling.
-    pub window_scaling: bool,
     /// net.ipv4.tcp_moderate_rcvbuf.
     pub moderate_rcvbuf: bool,
     /// net.ipv4.tcp_adv_win_scale (3.9).
@@ -143,7 +141,6 @@ impl Config {
             wmem: BufferSizes { min: 4096, default: 16_384, max: 4 << 20 },
             rmem_max: 212_992,
             wmem_max: 212_992,
-            window_scaling: true,
             moderate_rcvbuf: true,
             adv_win_scale: 1,
             dsack: true,

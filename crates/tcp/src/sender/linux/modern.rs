@@ -347,12 +347,10 @@ impl LinuxSender {
         let before = self.core.in_flight();
         let lost_before = self.core.lost;
         self.rack_detect();
-        if before != self.core.in_flight() {
-            if self.core.state != CaState::Recovery {
-                self.enter_recovery(s, false, cx);
-                if !self.cc.owns_window() {
-                    self.reduce_cwnd(1, self.core.lost > lost_before, false, false);
-                }
+        if before != self.core.in_flight() && self.core.state != CaState::Recovery {
+            self.enter_recovery(s, false, cx);
+            if !self.cc.owns_window() {
+                self.reduce_cwnd(1, self.core.lost > lost_before, false, false);
             }
         }
         if self.timer.kind() != Some(TimerKind::Retransmission) {

@@ -370,7 +370,7 @@ impl LinuxSender {
 
     /// Minshall's form of Nagle: one short segment outstanding at a time.
     fn nagle_holds(&self, s: &SendState, payload: u64) -> bool {
-        !s.fin && self.core.packets_out > 0 && self.small_end > s.una && payload > 0
+        !s.no_delay && !s.fin && self.core.packets_out > 0 && self.small_end > s.una && payload > 0
     }
 
     /// Sends the first `len` of the unsent sequence space (a FIN counts one).
@@ -417,7 +417,7 @@ impl LinuxSender {
             at += piece;
             count += 1;
         }
-        if payload % mss != 0 {
+        if !payload.is_multiple_of(mss) {
             self.small_end = end;
         }
         s.max = end;

@@ -34,6 +34,7 @@ impl Bench {
             max: FIRST,
             end: FIRST,
             fin: false,
+            no_delay: false,
             app_blocked: false,
             wnd: 1 << 30,
             max_wnd: 1 << 30,

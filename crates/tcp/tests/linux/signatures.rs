@@ -1,23 +1,8 @@
 //! What Linux looks like over a drop-tail queue: cycle lengths, epochs and exits of each era.
 
-mod linux_path;
-
-use linux_path::{Path, Run, cuts, mean_period, run};
+use crate::path::{Run, SECOND, bulk, cuts, mean_period};
 use tcp::event::EventKind;
 use tcp::sender::Phase;
-
-const SECOND: u64 = 1_000_000_000;
-
-fn simulate(stack: &str, cc: &str, mbps: u64, queue: usize, seconds: u64) -> Run {
-    let profile = tcp::profile::find(stack).expect("a stack");
-    run(&Path {
-        cc,
-        rate: Some(mbps * 1_000_000),
-        queue,
-        duration: seconds * SECOND,
-        ..Path::new(profile.as_ref())
-    })
-}
 
 fn windows(run: &Run) -> Vec<(f64, u32)> {
     run.moments.iter().map(|m| (m.t as f64 / 1e9, m.cwnd)).collect()
@@ -35,7 +20,7 @@ fn reno_cycles_at_half_the_rate_in_3_9() {
         (10, 50, 6.8, 3.5),
         (10, 90, 14.5, 7.4),
     ] {
-        let period = |stack| mean_period(&cuts(&windows(&simulate(stack, "reno", mbps, queue, 240))), 40.0);
+        let period = |stack| mean_period(&cuts(&windows(&bulk(stack, "reno", mbps, queue, 240))), 40.0);
         let (ours_old, ours_new) = (period("linux-3.9"), period("linux-6.8"));
         println!("{mbps:2} Mb/s, {queue:3} {ours_old:8.2} {old:8.2} {ours_new:8.2} {new:8.2}");
         assert!((ours_old / old - 1.0).abs() < 0.05, "3.9, {mbps} Mb/s, {queue}: {ours_old}, expected {old}");
@@ -61,7 +46,7 @@ fn cubic_epochs_alternate() {
         ("linux-3.9", 10, 90, 3.1, 7.6),
         ("linux-6.8", 10, 180, 3.9, 9.4),
     ] {
-        let cuts = cuts(&windows(&simulate(stack, "cubic", mbps, queue, 150)));
+        let cuts = cuts(&windows(&bulk(stack, "cubic", mbps, queue, 150)));
         let late: Vec<f64> = cuts.iter().copied().filter(|&t| t > 40.0).collect();
         let mut intervals: Vec<f64> = late.windows(2).map(|w| w[1] - w[0]).collect();
         intervals.truncate(intervals.len() / 2 * 2);
@@ -86,7 +71,7 @@ fn cubic_epochs_alternate() {
 fn recovery_ends_exactly_at_ssthresh() {
     for stack in ["linux-3.9", "linux-6.8", "linux-6.18"] {
         for cc in ["reno", "cubic"] {
-            let run = simulate(stack, cc, 10, 90, 60);
+            let run = bulk(stack, cc, 10, 90, 60);
             let mut exits = 0;
             for pair in run.moments.windows(2) {
                 let (before, after) = (pair[0], pair[1]);
@@ -119,7 +104,7 @@ fn recovery_ends_exactly_at_ssthresh() {
 fn every_drop_is_repaired_once_and_without_timeout() {
     for stack in ["linux-3.9", "linux-6.8", "linux-6.18"] {
         for cc in ["reno", "cubic"] {
-            let run = simulate(stack, cc, 10, 50, 60);
+            let run = bulk(stack, cc, 10, 50, 60);
             let retransmits = run.moments.last().expect("moments").retransmits;
             assert!(run.drops > 0);
             assert_eq!(retransmits, run.drops, "{stack} {cc}");

@@ -1,28 +1,13 @@
 //! BBR over a drop-tail queue, 40 ms: figures measured on a real Linux 6.18, and its phases.
 
-mod linux_path;
-
-use linux_path::{Path, Run, run};
-
-const SECOND: u64 = 1_000_000_000;
-
-fn simulate(mbps: u64, queue: usize) -> Run {
-    let profile = tcp::profile::find("linux-6.18").expect("a stack");
-    run(&Path {
-        cc: "bbr",
-        rate: Some(mbps * 1_000_000),
-        queue,
-        duration: 60 * SECOND,
-        ..Path::new(profile.as_ref())
-    })
-}
+use crate::path::{Path, SECOND, bulk, run};
 
 /// Goodput, window and the absence of loss as measured: 9.43 Mb/s with cwnd 84 to 96 at 10 Mb/s, 1.90 Mb/s with 24 to 34
 /// at 2 Mb/s. The model's path has no jitter, so that ACKs aggregate less and cwnd is nearer to twice the BDP.
 #[test]
 fn steady_state_is_as_measured() {
     for (mbps, queue, goodput, cwnd) in [(10, 90, 9.43, 74..=96), (2, 50, 1.90, 24..=34)] {
-        let run = simulate(mbps, queue);
+        let run = bulk("linux-6.18", "bbr", mbps, queue, 60);
         let ours = run.read as f64 * 8.0 / 60e6;
         println!("{mbps} Mb/s: goodput {ours:.3}, measured {goodput}");
         assert!((ours / goodput - 1.0).abs() < 0.01, "{ours}");
@@ -39,7 +24,7 @@ fn steady_state_is_as_measured() {
 /// PROBE_RTT: four packets for 200 ms, ten seconds after the last minimum, again and again.
 #[test]
 fn the_minimum_rtt_is_probed_every_ten_seconds() {
-    let run = simulate(10, 90);
+    let run = bulk("linux-6.18", "bbr", 10, 90, 60);
     let mut probes: Vec<u64> = Vec::new();
     for m in run.moments.iter().filter(|m| m.cwnd == 4) {
         if probes.last().is_none_or(|last| m.t > last + SECOND) {
