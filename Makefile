@@ -34,9 +34,11 @@ help: ## this list
 setup: $(STAMPS)/native-release ## a virtual environment in .venv with cwndlab in it, optimised
 	$(SAY) 'Ready. Try: $(BIN)/cwndlab --help'
 
-demo: setup ## build, then run the demonstration: table, plots and report in about a minute
-	$(SAY) 'Running: cwndlab run demo'
-	@$(BIN)/cwndlab run demo
+demo: setup ## build, then run the TEACUP baseline and CUBIC for 300 s at 1 Gbps: tables and reports in about a minute
+	$(SAY) 'Running: cwndlab run teacup-140502A (CAIA technical report 140502A, FreeBSD and Linux)'
+	@$(BIN)/cwndlab run teacup-140502A
+	$(SAY) 'Running: cwndlab run cubic-patch (CUBIC for 300 s at 1 Gbps and 41 ms)'
+	@$(BIN)/cwndlab run cubic-patch
 
 test: lint test-rust test-python portable docs-check ## everything: linters, Rust tests, Python tests, portability
 
