@@ -397,7 +397,8 @@ impl Endpoint {
         self.carries_data() && self.poll_data(now, segment) || self.poll_ack(now, segment)
     }
 
-    /// `bytes` of payload have left the host: its NIC has sent them.
+    /// `bytes` of payload have left the host: its NIC has sent them. A driver without a queue of its own calls this as
+    /// soon as it has the segment; one that never does starves stacks that limit what waits in their host (Linux TSQ).
     pub fn on_tx_complete(&mut self, now: Nanos, bytes: u32) {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.sender.on_tx_complete(&mut self.s, bytes, &mut cx);
@@ -501,7 +502,12 @@ impl Endpoint {
             self.r.readable -= taken;
             self.bytes_read += taken;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+            let owed = self.r.ack_now;
             self.receiver.on_read(&mut self.r, taken, &mut cx);
+            // A peer that has closed needs no window.
+            if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+                self.r.ack_now = owed;
+            }
         }
         taken
     }
@@ -1045,7 +1051,9 @@ impl Endpoint {
         let irs = seq::FIRST_LAP + u64::from(syn.seq);
         self.r.irs = irs;
         self.r.nxt = irs + 1;
-        self.r.advertised = irs + 1;
+        // A SYN that has left has promised its window.
+        let promised = if h.sent > 0 { u64::from(h.syn_window) } else { 0 };
+        self.r.advertised = irs + 1 + promised;
         self.r.last_ack = irs + 1;
         self.s.timestamps = h.timestamps && syn.options.has(Options::TIMESTAMPS);
         self.s.sack = h.sack && syn.options.has(Options::SACK_PERMITTED);

@@ -1,0 +1,125 @@
+//! Two endpoints driven by a few lines of code and no simulator: the endpoint's interface is everybody's.
+
+use std::collections::VecDeque;
+
+use tcp::profile::{self, EcnMode, SocketOptions};
+use tcp::{Answer, Config, Endpoint, HostClock, Listener, Nanos, State};
+use wire::Segment;
+
+const ONE_WAY: Nanos = 10_000_000;
+
+fn config(iss: u32) -> Config<'static> {
+    Config {
+        clock: HostClock::new(1000, 0, 0),
+        mss: 1460,
+        ecn: EcnMode::Off,
+        tso: false,
+        socket: SocketOptions { sndbuf: Some(200_000), rcvbuf: Some(200_000) },
+        cc: "cubic",
+        iss,
+        timestamp_offset: 0,
+        random: 1,
+    }
+}
+
+/// A wire with a delay in one direction: segments and when they arrive.
+#[derive(Default)]
+struct Wire(VecDeque<(Nanos, Segment)>);
+
+impl Wire {
+    fn take_from(&mut self, now: Nanos, endpoint: &mut Endpoint) {
+        while let Some(segment) = endpoint.poll_transmit(now) {
+            // This wire takes everything at once; Linux counts what has not left its host.
+            endpoint.on_tx_complete(now, segment.len);
+            self.0.push_back((now + ONE_WAY, segment));
+        }
+    }
+
+    fn arrived(&mut self, now: Nanos) -> Option<Segment> {
+        self.0.pop_front_if(|(at, _)| *at <= now).map(|(_, segment)| segment)
+    }
+}
+
+/// Sends `bytes` from one system to another, every `lose`-th data segment lost once; returns what was read.
+fn transfer(from: &str, to: &str, bytes: u64, lose: u64) -> u64 {
+    let (client, server) = (profile::find(from).expect("a stack"), profile::find(to).expect("a stack"));
+    let listener = Listener::new(&*server);
+    let mut a = Endpoint::connect(&*client, &config(u32::MAX - 20_000), 0);
+    let mut b: Option<Endpoint> = None;
+    let (mut there, mut back) = (Wire::default(), Wire::default());
+    let (mut written, mut read, mut data) = (0, 0, 0u64);
+    for now in (0..120_000).map(|step| step * 1_000_000) {
+        while let Some(segment) = there.arrived(now) {
+            data += u64::from(segment.len > 0);
+            if lose > 0 && segment.len > 0 && data.is_multiple_of(lose) {
+                continue;
+            }
+            match &mut b {
+                Some(endpoint) => endpoint.on_segment(now, &segment),
+                None => match listener.on_segment(now, &segment, &config(77)) {
+                    Answer::Connection(endpoint) => b = Some(*endpoint),
+                    _ => panic!("a SYN opens a connection"),
+                },
+            }
+        }
+        while let Some(segment) = back.arrived(now) {
+            a.on_segment(now, &segment);
+        }
+        a.on_timer(now);
+        if a.state() == State::Established {
+            written += a.write(bytes - written);
+            if written == bytes {
+                a.shutdown(now);
+            }
+        }
+        there.take_from(now, &mut a);
+        if let Some(b) = &mut b {
+            b.on_timer(now);
+            back.take_from(now, b);
+            read += b.read(now, u64::MAX);
+            if b.at_eof() {
+                b.close(now);
+            }
+            back.take_from(now, b);
+            if b.state() == State::Closed && a.state() == State::TimeWait {
+                return read;
+            }
+        }
+    }
+    panic!("{from} to {to}: {read} of {bytes} bytes read, {:?} and {:?}", a.state(), b.map(|b| b.state()));
+}
+
+#[test]
+fn every_pair_of_systems_talks_and_closes() {
+    let stacks = ["freebsd-9.2", "freebsd-13", "linux-3.9", "linux-6.8"];
+    for from in stacks {
+        for to in stacks {
+            assert_eq!(transfer(from, to, 1_000_000, 0), 1_000_000, "{from} to {to}");
+            assert_eq!(transfer(from, to, 300_000, 50), 300_000, "{from} to {to} with loss");
+        }
+    }
+}
+
+#[test]
+fn a_segment_to_nobody_is_reset() {
+    let server = profile::find("linux-6.8").expect("a stack");
+    let stray = Segment { seq: 5, ack: 9, flags: wire::Flags::ACK, frames: 1, ..Segment::default() };
+    match Listener::new(&*server).on_segment(0, &stray, &config(1)) {
+        Answer::Reset(reset) => {
+            assert_eq!((reset.seq, reset.flags), (9, wire::Flags::RST));
+        }
+        _ => panic!("RFC 9293 section 3.10.7.2: an ACK to a listener is answered with a reset"),
+    }
+}
+
+#[test]
+fn a_reset_ends_the_connection() {
+    let stack = profile::find("freebsd-13").expect("a stack");
+    let mut a = Endpoint::connect(&*stack, &config(1), 0);
+    let syn = a.poll_transmit(0).expect("a SYN");
+    let refusal =
+        Segment { ack: syn.seq + 1, flags: wire::Flags::RST | wire::Flags::ACK, ..Segment::default() };
+    a.on_segment(1, &refusal);
+    assert_eq!(a.state(), State::Closed);
+    assert_eq!(a.failure(), Some(tcp::Failure::Reset));
+}
