@@ -1040,6 +1040,12 @@ impl Endpoint {
     /// A reset counts only at exactly RCV.NXT; otherwise, and for any SYN, the peer is challenged (RFC 5961).
     fn on_reset_or_syn(&mut self, now: Nanos, segment: &Segment, first: u64) {
         if segment.flags.has(Flags::RST) && first == self.r.nxt {
+            if matches!(self.state, State::Closing | State::LastAck | State::TimeWait) {
+                // Both have closed: nobody is left to be told (RFC 9293 section 3.10.7.4, second).
+                self.time_wait_until = None;
+                self.enter(State::Closed, now);
+                return;
+            }
             self.fail(now, Failure::Reset);
         } else {
             self.r.ack_now = true;
