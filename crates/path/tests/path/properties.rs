@@ -267,6 +267,9 @@ fn config() -> impl Strategy<Value = LinkConfig> {
     let queue = prop_oneof![
         (0..8_u32).prop_map(|limit_packets| QueueConfig::Pfifo { limit_packets }),
         (0..8_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo { limit_bytes }),
+        // Filled to the last byte by packets of one of the usual sizes, with or without overhead.
+        (0..8_u64, prop_oneof![Just(1000_u64), Just(1014), Just(1500), Just(1538)])
+            .prop_map(|(packets, bytes)| QueueConfig::Bfifo { limit_bytes: packets * bytes }),
     ];
     let overhead = prop_oneof![Just(0), Just(14), Just(38)];
     let ppb = || prop_oneof![3 => Just(0), 1 => 0..1_000_000_001_u32];
