@@ -41,6 +41,8 @@ pub struct Setup<'a> {
     pub mark_at: Option<usize>,
     /// Loss besides the queue's.
     pub loss: Loss,
+    /// Bytes to send, and then a FIN; None: without end.
+    pub bytes: Option<u64>,
     /// Socket buffers in bytes.
     pub buffers: u64,
     /// How long after ESTABLISHED to run.
@@ -79,6 +81,8 @@ pub struct Outcome {
     pub sent: Vec<(Nanos, Segment)>,
     /// Packets dropped at the receiver's input.
     pub input_drops: u64,
+    /// The receiver saw the end of the stream.
+    pub complete: bool,
     /// Sender's figures at the end.
     pub end: Option<TcpInfo>,
 }
@@ -130,6 +134,7 @@ struct Lab<'a> {
     reverse_free: Nanos,
     established: Option<Nanos>,
     counted: u64,
+    written: u64,
     timers: [Nanos; 2],
     out: Outcome,
 }
@@ -152,12 +157,14 @@ pub fn run(setup: &Setup<'_>) -> Outcome {
         reverse_free: 0,
         established: None,
         counted: if matches!(setup.loss, Loss::Random(_)) { setup.random << 32 } else { 0 },
+        written: 0,
         timers: [Nanos::MAX; 2],
         out: Outcome::default(),
     };
     lab.flush_sender();
     lab.go();
     let now = lab.now;
+    lab.out.complete = lab.b.as_ref().is_some_and(Endpoint::at_eof);
     lab.out.end = Some(lab.a.info(now));
     lab.out
 }
@@ -318,8 +325,16 @@ impl Lab<'_> {
 
     fn flush_sender(&mut self) {
         self.transmit();
-        if self.a.state() == tcp::State::Established && self.a.write(u64::MAX) > 0 {
-            self.transmit();
+        if self.a.state() == tcp::State::Established {
+            let wanted = self.setup.bytes.map_or(u64::MAX, |bytes| bytes - self.written);
+            let taken = self.a.write(wanted);
+            self.written += taken;
+            if self.setup.bytes == Some(self.written) {
+                self.a.shutdown(self.now);
+            }
+            if taken > 0 {
+                self.transmit();
+            }
         }
         let now = self.now;
         let t = now - self.established.unwrap_or(now);

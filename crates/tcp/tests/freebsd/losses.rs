@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::hosts;
 use crate::lab::{self, Loss, Setup};
 use crate::summary;
-use tcp::profile::{EcnMode, Profile};
+use tcp::profile::EcnMode;
 
 /// A LAN with every n-th packet dropped at the receiver's input: nothing is left to chance.
 #[test]
@@ -32,6 +32,7 @@ fn a_lan_with_regular_loss_agrees_with_the_recorded_one() {
             buffer: 1000,
             mark_at: None,
             loss: Loss::Every(every),
+            bytes: None,
             buffers: 10 << 20,
             duration: 30_000_000_000,
             ecn: EcnMode::Off,
@@ -91,6 +92,7 @@ fn random_loss_agrees_with_the_recorded_one_on_average() {
                 buffer: row.number("buf") as usize,
                 mark_at: None,
                 loss: Loss::Random(share),
+                bytes: None,
                 buffers: 4 << 20,
                 duration: row.number("dur") as u64 * 1_000_000_000,
                 ecn: EcnMode::Off,

@@ -6,4 +6,5 @@ mod lab;
 mod losses;
 mod recordings;
 mod summary;
+mod transfers;
 mod vectors;

@@ -62,6 +62,7 @@ fn setup<'a>(row: &'a Row, profile: &'a dyn Profile, random: u64) -> Setup<'a> {
         buffer: row.number("buf") as usize,
         mark_at: marks.then_some(30),
         loss: Loss::Never,
+        bytes: None,
         buffers: 4 << 20,
         duration: row.number("dur") as u64 * 1_000_000_000,
         ecn: if marks { EcnMode::On } else { EcnMode::Off },
@@ -152,34 +153,9 @@ fn runs_agree_with_the_recorded_ones() {
             continue;
         }
         let ours = play(&row, 1);
-        let theirs = Figures {
-            goodput_mbps: row.number("goodput_mbps"),
-            drops: row.number("drops"),
-            retransmits: row.number("rexmitpack"),
-            timeouts: row.number("rto"),
-            period_s: row.number("period_mean_s"),
-            peak: row.number("peak_cwnd_median"),
-            trough: row.number("trough_cwnd_median"),
-        };
-        let wrong = differences(&ours, &theirs);
-        let _ = writeln!(
-            table,
-            "{name:36} {:7.4} {:7.4} {:4}/{:4} {:4}/{:4} {:2}/{:2} {:6.3} {:6.3} {:8} {:8} {:8} {:8} {wrong}",
-            ours.goodput_mbps,
-            theirs.goodput_mbps,
-            ours.drops,
-            theirs.drops,
-            ours.retransmits,
-            theirs.retransmits,
-            ours.timeouts,
-            theirs.timeouts,
-            ours.period_s,
-            theirs.period_s,
-            ours.peak,
-            theirs.peak,
-            ours.trough,
-            theirs.trough,
-        );
+        let theirs = recorded_figures(&row);
+        let wrong = differences(&ours, &theirs, [0.01, 0.1, 0.03, 0.02, 0.02]);
+        let _ = writeln!(table, "{}", line(&name, &ours, &theirs, &wrong));
         compared += 1;
         if !wrong.is_empty() {
             failures.push(name);
@@ -187,6 +163,52 @@ fn runs_agree_with_the_recorded_ones() {
     }
     println!("{table}");
     assert!(compared > 0, "nothing compared");
+    assert!(failures.is_empty(), "{failures:?} differ\n{table}");
+}
+
+/// Releases that were not recorded themselves, beside the recordings nearest to them, with doubled bounds: 9.2 beside 11
+/// with the old initial window, 15 beside 13 with the RFC 6675 pipe. Not compared: drops and retransmissions, which lie
+/// in how a release fills the queue while it recovers from slow start; and CUBIC's troughs, of which there are two
+/// kinds, are compared roughly.
+#[test]
+fn releases_agree_with_their_proxies() {
+    let mut table = String::from(
+        "release and run (ours / recorded)                  goodput Mb/s        drops  rexmit       RTOs  period s        peak             trough\n",
+    );
+    let mut failures = Vec::new();
+    for (name, prefix, suffix) in [
+        ("freebsd-9.2", "f11iw3_newreno", ""),
+        ("freebsd-9.2", "f11iw3_cubic", ""),
+        ("freebsd-15-current", "f13_newreno", "_pipe6675"),
+        ("freebsd-15-current", "f13cubic15", "_pipe6675"),
+    ] {
+        let host = release(name).expect("a release");
+        for row in rows() {
+            let run = row.text("name");
+            if !run.starts_with(&format!("{prefix}_"))
+                || !run.ends_with(suffix)
+                || run.contains("loss0")
+                || run.contains("ecn")
+                || run.contains("mf_")
+            {
+                continue;
+            }
+            if suffix.is_empty() && run.contains("pipe") {
+                continue;
+            }
+            let mut path = setup(&row, &host, 1);
+            path.cc = hosts::module(path.cc);
+            let out = lab::run(&path);
+            let ours = figures(&out, row.number("dur"), step(run));
+            let theirs = recorded_figures(&row);
+            let wrong = differences(&ours, &theirs, [0.02, f64::MAX, 0.06, 0.04, 0.15]);
+            let _ = writeln!(table, "{name:19}{}", line(run, &ours, &theirs, &wrong));
+            if !wrong.is_empty() {
+                failures.push(format!("{name} {run}"));
+            }
+        }
+    }
+    println!("{table}");
     assert!(failures.is_empty(), "{failures:?} differ\n{table}");
 }
 
@@ -199,22 +221,56 @@ fn comparable(row: &Row) -> bool {
         && !name.contains("loss0")
 }
 
-/// What differs by more than the bounds: goodput 1 %, period 3 %, peak and trough 2 %, drops 10 % or 3 packets, and the
-/// number of timeouts.
-fn differences(ours: &Figures, theirs: &Figures) -> String {
+fn recorded_figures(row: &Row) -> Figures {
+    Figures {
+        goodput_mbps: row.number("goodput_mbps"),
+        drops: row.number("drops"),
+        retransmits: row.number("rexmitpack"),
+        timeouts: row.number("rto"),
+        period_s: row.number("period_mean_s"),
+        peak: row.number("peak_cwnd_median"),
+        trough: row.number("trough_cwnd_median"),
+    }
+}
+
+/// A line of the table.
+fn line(name: &str, ours: &Figures, theirs: &Figures, wrong: &str) -> String {
+    format!(
+        "{name:36} {:7.4} {:7.4} {:4}/{:4} {:4}/{:4} {:2}/{:2} {:6.3} {:6.3} {:8} {:8} {:8} {:8} {wrong}",
+        ours.goodput_mbps,
+        theirs.goodput_mbps,
+        ours.drops,
+        theirs.drops,
+        ours.retransmits,
+        theirs.retransmits,
+        ours.timeouts,
+        theirs.timeouts,
+        ours.period_s,
+        theirs.period_s,
+        ours.peak,
+        theirs.peak,
+        ours.trough,
+        theirs.trough,
+    )
+}
+
+/// What differs by more than the bounds, which are shares: goodput, drops and retransmissions (or 3 packets), period,
+/// peak and trough (or a segment). The number of timeouts must be equal.
+fn differences(ours: &Figures, theirs: &Figures, bounds: [f64; 5]) -> String {
     let mut wrong = Vec::new();
-    let mut check = |name: &str, a: f64, b: f64, bound: f64| {
-        if (a - b).abs() > bound {
+    let mut check = |name: &str, a: f64, b: f64, share: f64, least: f64| {
+        if (a - b).abs() > (share * b).max(least) {
             wrong.push(name.to_owned());
         }
     };
-    check("goodput", ours.goodput_mbps, theirs.goodput_mbps, 0.01 * theirs.goodput_mbps);
-    check("drops", ours.drops, theirs.drops, (0.1 * theirs.drops).max(3.0));
-    check("retransmits", ours.retransmits, theirs.retransmits, (0.1 * theirs.retransmits).max(3.0));
-    check("timeouts", ours.timeouts, theirs.timeouts, 0.0);
-    check("period", ours.period_s, theirs.period_s, 0.03 * theirs.period_s);
-    check("peak", ours.peak, theirs.peak, (0.02 * theirs.peak).max(SEGMENT));
-    check("trough", ours.trough, theirs.trough, (0.02 * theirs.trough).max(SEGMENT));
+    let [goodput, drops, period, peak, trough] = bounds;
+    check("goodput", ours.goodput_mbps, theirs.goodput_mbps, goodput, 0.0);
+    check("drops", ours.drops, theirs.drops, drops, 3.0);
+    check("retransmits", ours.retransmits, theirs.retransmits, drops, 3.0);
+    check("timeouts", ours.timeouts, theirs.timeouts, 0.0, 0.0);
+    check("period", ours.period_s, theirs.period_s, period, 0.0);
+    check("peak", ours.peak, theirs.peak, peak, SEGMENT);
+    check("trough", ours.trough, theirs.trough, trough, SEGMENT);
     wrong.join(", ")
 }
 

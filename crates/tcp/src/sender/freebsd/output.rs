@@ -28,11 +28,17 @@ impl FreeBsdSender {
             self.restart_after_idle(s, cx);
         }
         let mut window = s.wnd.min(self.v.cwnd);
-        let probing = std::mem::take(&mut self.probe) && window == 0;
-        if probing {
+        let mut forced = std::mem::take(&mut self.forced);
+        let mut probing = std::mem::take(&mut self.probe);
+        if probing && window == 0 {
             window = 1;
+        } else if probing {
+            // There is a window, if less than a segment: what fits is sent.
+            probing = false;
+            forced = true;
+            self.persist = None;
+            self.rtt.shift = 0;
         }
-        let forced = std::mem::take(&mut self.forced);
         if let Some((seq, len)) = self.hole_to_send(s, window) {
             return Some(self.send_hole(s, seq, len, cx));
         }
@@ -53,7 +59,8 @@ impl FreeBsdSender {
         if forced && len == 0 && !(s.fin && s.nxt == s.end) {
             return Some(Transmit { seq: s.max, len: 0, ..Transmit::default() });
         }
-        let worth = probing || forced || self.worth_sending(s, len, offset + len >= buffered && idle);
+        let worth =
+            probing || forced || self.worth_sending(s, len, offset + len >= buffered && (idle || s.no_delay));
         if !worth {
             self.mind_timers(s, buffered, cx);
             return None;
@@ -86,8 +93,7 @@ impl FreeBsdSender {
     fn room_for_new_data(&self, s: &SendState, window: u64, buffered: u64, offset: u64) -> i64 {
         let in_sack_recovery = self.v.fast_recovery && s.sack;
         if in_sack_recovery && self.t.recovery == Recovery::Prr15 {
-            let used = self.pipe(s);
-            let room = window as i64 - used as i64;
+            let room = window as i64 - self.pipe(s) as i64;
             return room.min(buffered.min(s.wnd) as i64 - offset as i64);
         }
         if in_sack_recovery && self.board.rexmit > 0 {
@@ -173,7 +179,7 @@ impl FreeBsdSender {
                     self.timed = Some((self.tick.number, seq));
                 }
             }
-            if self.v.fast_recovery {
+            if self.v.in_recovery() {
                 self.prr.out += len;
             }
             if self.rexmt.is_none() {

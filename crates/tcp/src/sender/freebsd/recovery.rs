@@ -57,7 +57,7 @@ impl FreeBsdSender {
         let recover_fs = (s.nxt - s.una).max(1);
         self.prr = Prr { delivered, out: 0, recover_fs };
         self.board.resend_all();
-        self.board.judge_lost(s.una, mss);
+        self.board.judge_lost(mss);
         s.nxt = s.max;
         self.new_data_from = s.nxt;
         self.v.cwnd = self.pipe(s) + mss;
@@ -69,7 +69,7 @@ impl FreeBsdSender {
     pub(super) fn duplicate_in_recovery(&mut self, s: &mut SendState, in_sack_recovery: bool) {
         let mss = self.v.mss;
         if self.v.fast_recovery && self.by_prr(s.sack) {
-            self.prr_ack(s, false);
+            self.prr_ack(s);
         } else if self.v.fast_recovery && in_sack_recovery {
             if self.flight_in_recovery(s) < self.v.ssthresh {
                 self.v.cwnd = (self.v.cwnd + mss).min(self.v.ssthresh);
@@ -82,7 +82,7 @@ impl FreeBsdSender {
     /// Flight as recovery judges it: what is above the highest SACKed byte, and what was sent again; or the pipe.
     fn flight_in_recovery(&mut self, s: &SendState) -> u64 {
         if self.t.recovery == Recovery::Prr15 {
-            self.board.judge_lost(s.una, self.v.mss);
+            self.board.judge_lost(self.v.mss);
             self.pipe(s)
         } else if self.t.rfc6675_pipe {
             self.pipe(s)
@@ -91,20 +91,27 @@ impl FreeBsdSender {
         }
     }
 
-    /// Proportional rate reduction for one ACK (RFC 6937 section 3). `partial`: it advances.
-    fn prr_ack(&mut self, s: &SendState, partial: bool) {
+    /// Proportional rate reduction for one ACK (RFC 6937 section 3).
+    fn prr_ack(&mut self, s: &SendState) {
         let mss = self.v.mss;
         let delivered = self.board.delivered;
         let lost_before = self.board.lost;
-        let pipe = self.flight_in_recovery(s);
+        let mut pipe = self.flight_in_recovery(s);
+        if self.t.recovery == Recovery::Prr15 {
+            // SND.UNA has not moved yet.
+            pipe = pipe.saturating_sub(self.v.bytes_this_ack);
+        }
         let ssthresh = self.v.ssthresh;
         let out = self.prr.out;
         self.prr.delivered += delivered;
         let send = if pipe >= ssthresh {
-            let share = (u128::from(self.prr.delivered) * u128::from(ssthresh))
-                .div_ceil(u128::from(self.prr.recover_fs.max(1)));
+            if self.prr.recover_fs == 0 {
+                self.prr.recover_fs = (s.nxt - s.una).max(1);
+            }
+            // Both factors stay below 2^31 for any window there can be.
+            let share = (self.prr.delivered * ssthresh).div_ceil(self.prr.recover_fs);
             let rounding = if self.t.recovery == Recovery::Prr15 { mss - 1 } else { 0 };
-            (share as u64 + rounding).saturating_sub(out)
+            (share + rounding).saturating_sub(out)
         } else {
             let room = self.prr.delivered.saturating_sub(out);
             let new_loss = self.t.recovery == Recovery::Prr15 && self.board.lost > lost_before;
@@ -116,12 +123,10 @@ impl FreeBsdSender {
             (ssthresh - pipe).min(limit)
         };
         let send = send / mss * mss;
-        let window = if self.v.fast_recovery && self.t.recovery == Recovery::Prr13 {
+        let window = if self.t.recovery == Recovery::Prr13 {
             s.nxt.saturating_sub(self.v.recover) + self.board.rexmit + send
-        } else if partial && !self.v.fast_recovery {
-            pipe.saturating_sub(delivered) + send
         } else {
-            pipe.saturating_sub(if partial { delivered } else { 0 }) + send
+            (pipe + send).saturating_sub(delivered)
         };
         self.v.cwnd = window.max(mss);
     }
@@ -143,23 +148,20 @@ impl FreeBsdSender {
         }
         if !self.v.fast_recovery {
             if self.t.recovery == Recovery::Prr15 && self.t.do_prr {
-                // Flight is judged as if nothing were SACKed.
-                let fack = std::mem::replace(&mut self.board.fack, ack.ack);
                 self.board.delivered = self.v.bytes_this_ack;
-                self.prr_ack(s, true);
-                if !self.board.is_empty() {
-                    self.board.fack = fack;
-                }
+                self.prr_ack(s);
             }
             return;
         }
         self.rexmt = None;
         self.timed = None;
         self.forced = true;
+        // What leaves now leaves before SND.UNA and the window move.
+        let window = std::mem::replace(&mut s.wnd, ack.previous_wnd);
         if !s.sack {
             self.newreno_partial_ack(s, ack, cx);
         } else if self.by_prr(true) && has_sack {
-            self.prr_ack(s, true);
+            self.prr_ack(s);
         } else {
             let unit = self.full_segment;
             let segments = if self.v.bytes_this_ack >= 2 * unit { 2 } else { 1 };
@@ -170,9 +172,10 @@ impl FreeBsdSender {
             }
         }
         if s.sack {
-            // With SND.UNA still where it was: often only a bare ACK fits.
+            // Often only a bare ACK fits.
             self.output_all(s, cx);
         }
+        s.wnd = window;
     }
 
     /// RFC 6582 section 3.2: one segment again, the window deflated by what was acknowledged.
@@ -207,7 +210,8 @@ impl FreeBsdSender {
         self.v.cong_recovery = false;
         self.signal_duplicates(s);
         self.v.cwnd = self.v.mss;
-        self.prr.recover_fs = (s.max - s.una).saturating_sub(self.prr.recover_fs).max(1);
+        // The rate reduction starts again from what is in flight now (RFC 6937 section 3).
+        self.prr = Prr { delivered: 0, out: 0, recover_fs: (s.max - s.una).max(1) };
     }
 
     fn post_recovery(&mut self, s: &SendState, ack: &Ack<'_>) {

@@ -30,6 +30,8 @@ pub struct Scoreboard {
     pub delivered: u64,
     /// Bytes of holes with enough SACKed above them to be taken for lost (RFC 6675 IsLost).
     pub lost: u64,
+    /// Bytes of all holes.
+    missing: u64,
     /// Holes before this index are wholly retransmitted.
     next: usize,
     max_holes: usize,
@@ -45,6 +47,7 @@ impl Scoreboard {
             sacked: 0,
             delivered: 0,
             lost: 0,
+            missing: 0,
             next: 0,
             max_holes,
         }
@@ -62,6 +65,7 @@ impl Scoreboard {
         self.rexmit = 0;
         self.sacked = 0;
         self.lost = 0;
+        self.missing = 0;
         self.next = 0;
     }
 
@@ -119,6 +123,7 @@ impl Scoreboard {
                 return changed;
             }
             self.holes.push_back(Hole { start: self.fack, end: start, rxmit: self.fack, sent_to: 0 });
+            self.missing += start - self.fack;
             self.delivered += end - start;
             self.fack = end;
             return true;
@@ -146,7 +151,9 @@ impl Scoreboard {
             }
             changed = true;
             self.rexmit -= hole.rxmit - hole.start;
-            self.delivered += end.min(hole.end) - start.max(hole.start);
+            let filled = end.min(hole.end) - start.max(hole.start);
+            self.delivered += filled;
+            self.missing -= filled;
             let left = Hole { end: hole.end.min(start), rxmit: hole.rxmit.min(start), ..hole };
             let right = Hole { start: hole.start.max(end), rxmit: hole.rxmit.max(end), ..hole };
             let keeps_left = hole.start < start;
@@ -161,7 +168,8 @@ impl Scoreboard {
                 (false, true) => self.holes[index] = right,
                 (true, true) if self.holes.len() >= self.max_holes => {
                     // No room to remember both sides.
-                    self.delivered -= end - start;
+                    self.delivered -= filled;
+                    self.missing += filled;
                     self.rexmit += hole.rxmit - hole.start;
                     return false;
                 }
@@ -240,6 +248,8 @@ impl Scoreboard {
             self.sacked = 0;
             self.fack = end;
             self.next = 0;
+            self.missing = end - start;
+            self.lost = 0;
             self.holes.push_back(Hole { start, end, rxmit: start, sent_to: 0 });
         }
     }
@@ -260,7 +270,7 @@ impl Scoreboard {
 
     /// Recomputes [`Scoreboard::lost`]: holes above which more than `2 * mss` bytes or at least three separate blocks are
     /// SACKed (RFC 6675 section 4, IsLost).
-    pub fn judge_lost(&mut self, una: u64, mss: u64) {
+    pub fn judge_lost(&mut self, mss: u64) {
         let mut above = 0;
         let mut blocks = 0;
         let mut upper = self.fack;
@@ -274,8 +284,7 @@ impl Scoreboard {
             not_lost += hole.end - hole.start;
             upper = hole.start;
         }
-        let all = self.fack.saturating_sub(una).saturating_sub(self.sacked);
-        self.lost = if self.holes.is_empty() { 0 } else { all.saturating_sub(not_lost) };
+        self.lost = self.missing - not_lost;
     }
 
     /// The holes in ascending order.
