@@ -1,1 +1,6 @@
-//! Linux only: real-time path emulator, TCP_INFO sampler, endpoints over TUN
+//! Linux only: what touches this host's kernel.
+#![cfg(target_os = "linux")]
+
+pub mod kernel;
+mod socket;
+pub mod tun;

@@ -1,1 +1,84 @@
-//! packetdrill scripts against an endpoint
+//! packetdrill scripts against an endpoint: the public language, its runner, and a modelled stack to run against.
+//!
+//! ```
+//! let script = "
+//! 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
+//! +0 bind(3, ..., ...) = 0
+//! +0 listen(3, 1) = 0
+//! +0 < S 0:0(0) win 32792 <mss 1460>
+//! +0 > S. 0:0(0) ack 1 <...>
+//! ";
+//! let outcome = script::run_file(script, "handshake.pkt", "linux-6.18", &[], None);
+//! assert_eq!(outcome.exit_code, 0, "{:?}", outcome.message);
+//! ```
+
+pub mod code;
+pub mod errno;
+pub mod model;
+pub mod packet;
+pub mod parse;
+pub mod run;
+pub mod script;
+pub mod system;
+
+use tcp::Nanos;
+
+pub use model::Model;
+pub use parse::{SyntaxError, parse};
+pub use run::{Failure, Report, run};
+pub use script::Script;
+pub use system::System;
+
+/// How a script ended, for command lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// 0: it went as it should. 1: the system did something else. 2: the script or the stack's name is wrong.
+    pub exit_code: u8,
+    /// What went wrong: a line, and the packets it is about on lines of their own.
+    pub message: Option<String>,
+    /// What the script printed, line by line.
+    pub output: Vec<String>,
+}
+
+/// Runs the script `text`, called `name` in messages, against the modelled stack called `stack`. `defines` are symbols
+/// with their values; `tolerance` in nanoseconds takes the place of the script's.
+pub fn run_file(
+    text: &str,
+    name: &str,
+    stack: &str,
+    defines: &[(String, String)],
+    tolerance: Option<Nanos>,
+) -> Outcome {
+    run_on(text, name, defines, tolerance, |script| {
+        Ok(Box::new(Model::new(stack, script.options.mtu)?) as Box<dyn System>)
+    })
+}
+
+/// As [`run_file`], against the system that `make` makes for the script.
+pub fn run_on(
+    text: &str,
+    name: &str,
+    defines: &[(String, String)],
+    tolerance: Option<Nanos>,
+    make: impl FnOnce(&Script) -> Result<Box<dyn System>, String>,
+) -> Outcome {
+    let wrong = |message: String| Outcome { exit_code: 2, message: Some(message), output: Vec::new() };
+    let mut script = match parse(text, name, defines) {
+        Ok(script) => script,
+        Err(error) => return wrong(error.to_string()),
+    };
+    if let Some(tolerance) = tolerance {
+        script.options.tolerance = tolerance;
+        script.options.tolerance_permille = 0;
+    }
+    let mut system = match make(&script) {
+        Ok(system) => system,
+        Err(why) => return wrong(why),
+    };
+    match run(&script, &mut *system) {
+        Ok(report) => Outcome { exit_code: 0, message: None, output: report.output },
+        Err(failure) => {
+            Outcome { exit_code: 1, message: Some(failure.to_string()), output: failure.output.clone() }
+        }
+    }
+}

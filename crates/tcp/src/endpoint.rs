@@ -410,6 +410,11 @@ impl Endpoint {
         self.sender.on_tx_dropped(&mut self.s, &mut cx);
     }
 
+    /// The interface takes segments of at most `payload` bytes, or of one MSS where that is more.
+    pub fn limit_tso(&mut self, payload: u32) {
+        self.s.tso_max = self.s.tso_max.min(payload);
+    }
+
     /// Whether [`Endpoint::on_tx_complete`] is awaited before more can be sent.
     #[inline]
     pub fn wants_tx_complete(&self) -> bool {

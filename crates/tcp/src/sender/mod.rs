@@ -25,6 +25,8 @@ pub struct SendState {
     pub end: u64,
     /// The application has shut down its sending side: a FIN follows the last byte.
     pub fin: bool,
+    /// Short segments leave at once (TCP_NODELAY: Nagle's algorithm off).
+    pub no_delay: bool,
     /// The application wants to write more than the buffer takes (it is blocked in write).
     pub app_blocked: bool,
     /// The peer's window in bytes (SND.WND), scaled.

@@ -193,6 +193,8 @@ impl LinuxSender {
                 let first = u64::from(self.core.mss).min(s.unsent());
                 let transmit = if s.unsent() > 0 && s.max + first <= s.una + s.wnd {
                     let transmit = self.transmit_new(first, s, cx);
+                    // No probe follows a probe.
+                    self.output.sent = 0;
                     self.note_probe(s.max, false);
                     Some(transmit)
                 } else if self.board.is_empty() {
@@ -370,7 +372,12 @@ impl LinuxSender {
 
     /// Minshall's form of Nagle: one short segment outstanding at a time.
     fn nagle_holds(&self, s: &SendState, payload: u64) -> bool {
-        !s.no_delay && !s.fin && self.core.packets_out > 0 && self.small_end > s.una && payload > 0
+        !s.no_delay
+            && !s.fin
+            && !s.no_delay
+            && self.core.packets_out > 0
+            && self.small_end > s.una
+            && payload > 0
     }
 
     /// Sends the first `len` of the unsent sequence space (a FIN counts one).
@@ -431,7 +438,9 @@ impl LinuxSender {
         if self.core.in_cwnd_reduction() {
             self.prr_out += count;
         }
-        if prior_packets == 0 || self.timer.kind() == Some(TimerKind::LossProbe) {
+        // A probe is set anew when everything is sent (see `wait`).
+        let probes = self.probes_tail();
+        if !probes && (prior_packets == 0 || self.timer.kind() == Some(TimerKind::LossProbe)) {
             self.rearm_rto(cx.now);
         }
         Transmit {
@@ -463,13 +472,13 @@ impl LinuxSender {
     #[inline]
     fn held_by_tsq(&mut self, s: &SendState, shift: u32) -> bool {
         self.output.throttled = false;
-        let config = &self.config;
         let mss = u64::from(self.core.mss);
-        let per_packet = if s.tso { mss } else { TRUESIZE };
-        let memory = if s.tso { self.output.in_host } else { self.output.in_host * TRUESIZE / mss };
-        if memory <= 2 * per_packet {
+        if self.output.in_host <= 2 * mss {
             return false;
         }
+        let config = &self.config;
+        let per_packet = if s.tso { mss } else { TRUESIZE };
+        let memory = if s.tso { self.output.in_host } else { self.output.in_host * TRUESIZE / mss };
         let mut limit = config.limit_output_bytes;
         if self.is_modern() {
             if self.core.packets_out <= 1 {

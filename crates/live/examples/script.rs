@@ -1,0 +1,44 @@
+//! Runs scripts: `cargo run -p live --example script -- [--stack NAME] FILE...`; `live` is this host's kernel.
+
+fn main() {
+    let mut stack = "live".to_string();
+    let mut worst = 0;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--stack" {
+            stack = arguments.next().unwrap_or_default();
+            continue;
+        }
+        let text = match std::fs::read_to_string(&argument) {
+            Ok(text) => text,
+            Err(error) => {
+                eprintln!("{argument}: {error}");
+                worst = 2;
+                continue;
+            }
+        };
+        let outcome = if stack == "live" {
+            live(&text, &argument)
+        } else {
+            script::run_file(&text, &argument, &stack, &[], None)
+        };
+        outcome.output.iter().for_each(|line| println!("{line}"));
+        match outcome.message {
+            Some(message) => eprintln!("{message}"),
+            None => println!("{argument}: ok"),
+        }
+        worst = worst.max(outcome.exit_code);
+    }
+    std::process::exit(i32::from(worst));
+}
+
+#[cfg(target_os = "linux")]
+fn live(text: &str, name: &str) -> script::Outcome {
+    live::kernel::run_file(text, name, &[], None)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn live(_text: &str, name: &str) -> script::Outcome {
+    let message = Some(format!("{name}: the live kernel can only be driven on Linux"));
+    script::Outcome { exit_code: 2, message, output: Vec::new() }
+}

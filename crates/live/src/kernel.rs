@@ -1,0 +1,429 @@
+//! This host's kernel as a system under test: scripts drive it through a TUN device in a network namespace of its own.
+//!
+//! The namespace belongs to the thread that runs the script and to the descriptors opened in it. It has no name and
+//! no file, so nothing is left of it when the script ends, however it ends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use script::errno::Errno;
+use script::packet::{self, LOCAL, Seen};
+use script::script::Call;
+use script::system::{Output, Returned, System};
+use script::{Outcome, Script};
+
+use crate::socket::{self, Socket};
+use crate::tun::{Tun, check};
+
+/// How long a call may take that the script does not expect to block.
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to look further for a packet that did not come in time, nanoseconds.
+const PATIENCE: u64 = 2_000_000_000;
+/// Priority among real-time threads: enough to run before everything that is not one.
+const PRIORITY: libc::c_int = 10;
+/// Bits of the address that the peer shares with this host: the device then leads to it without a route of its own.
+const PREFIX: u32 = 1;
+
+/// Runs the script `text`, called `name` in messages, against this host's kernel; as [`script::run_file`]. Needs the
+/// rights to make network namespaces and TUN devices (root, or CAP_NET_ADMIN and CAP_SYS_ADMIN).
+pub fn run_file(text: &str, name: &str, defines: &[(String, String)], tolerance: Option<u64>) -> Outcome {
+    let (text, name, defines) = (text.to_string(), name.to_string(), defines.to_vec());
+    let run = move || {
+        script::run_on(&text, &name, &defines, tolerance, |script| {
+            let kernel = Kernel::new(script).map_err(|error| format!("stack live: {error}"))?;
+            Ok(Box::new(kernel) as Box<dyn System>)
+        })
+    };
+    let broken = |message: String| Outcome { exit_code: 2, message: Some(message), output: Vec::new() };
+    // A thread of its own: the namespace is the thread's, and goes with it.
+    match thread::Builder::new().name("script".into()).spawn(run) {
+        Ok(thread) => thread.join().unwrap_or_else(|_| broken("stack live: the script's thread panicked".into())),
+        Err(error) => broken(format!("stack live: {error}")),
+    }
+}
+
+/// Whether this host lets scripts run against its kernel.
+///
+/// # Errors
+/// What is missing.
+pub fn available() -> io::Result<()> {
+    let attempt = thread::spawn(|| {
+        enter_namespace()?;
+        Tun::open("tun0", true).map(drop)
+    });
+    attempt.join().unwrap_or_else(|_| Err(io::Error::other("the attempt panicked")))
+}
+
+/// The kernel, the device, and the sockets of one script.
+struct Kernel {
+    tun: Tun,
+    began: Instant,
+    sockets: BTreeMap<i32, Arc<Socket>>,
+    /// The connection opened last, for TCP_INFO.
+    connection: Option<Arc<Socket>>,
+    sent: VecDeque<(u64, Seen)>,
+    caller: Caller,
+    buffer: Vec<u8>,
+    broken: Option<String>,
+}
+
+impl Kernel {
+    fn new(script: &Script) -> io::Result<Kernel> {
+        enter_namespace()?;
+        run_before_others();
+        // Neither of these would be sent by a script's peer: no other packets on the device, please.
+        std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        let tun = Tun::open("tun0", true)?;
+        tun.start(LOCAL, PREFIX, script.options.mtu)?;
+        Ok(Kernel {
+            tun,
+            began: Instant::now(),
+            sockets: BTreeMap::new(),
+            connection: None,
+            sent: VecDeque::new(),
+            caller: Caller::new()?,
+            buffer: Vec::new(),
+            broken: None,
+        })
+    }
+
+    /// Waits for a packet on the device or for `until`.
+    fn wait(&mut self, until: u64) {
+        let left = Duration::from_nanos(until.saturating_sub(self.now()));
+        let timeout = libc::timespec { tv_sec: left.as_secs() as _, tv_nsec: libc::c_long::from(left.subsec_nanos() as i32) };
+        let mut entry = libc::pollfd { fd: self.tun.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry and a timeout that live through the call; no signal mask.
+        unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
+        self.read_packets();
+    }
+
+    fn read_packets(&mut self) {
+        loop {
+            match self.tun.read(&mut self.buffer) {
+                Ok(()) => {
+                    let seen = packet::decode(&self.buffer, self.buffer.len() as u32);
+                    let at = self.now();
+                    self.sent.extend(seen.filter(|seen| seen.ends.src == LOCAL).map(|seen| (at, seen)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    self.broken = Some(format!("reading from the TUN device: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn socket(&self, fd: i32) -> Result<Arc<Socket>, Errno> {
+        self.sockets.get(&fd).cloned().ok_or(Errno::EBADF)
+    }
+
+    fn add(&mut self, socket: Arc<Socket>) -> i64 {
+        let fd = (3..).find(|fd| !self.sockets.contains_key(fd)).unwrap_or(3);
+        self.sockets.insert(fd, socket);
+        i64::from(fd)
+    }
+
+    /// What is done with the answer of a call in this thread.
+    fn finish(&mut self, answer: Answer) -> Returned {
+        match answer {
+            Answer::Plain(returned) => returned,
+            Answer::Opened(socket) => {
+                let socket = Arc::new(socket);
+                self.connection = Some(socket.clone());
+                Ok(self.add(socket)).into()
+            }
+        }
+    }
+
+    /// The call as something another thread can do.
+    fn job(&mut self, call: &Call) -> Result<Job, Errno> {
+        let plain = |result: socket::Result<i64>| Answer::Plain(result.into());
+        let valued = |result: socket::Result<script::script::OptionValue>| {
+            Answer::Plain(match result {
+                Ok(value) => Returned { result: Ok(0), output: Output::Value(value) },
+                Err(errno) => Err(errno).into(),
+            })
+        };
+        Ok(match call.clone() {
+            Call::Socket { nonblocking } => {
+                let socket = Arc::new(Socket::open(nonblocking)?);
+                let fd = self.add(socket);
+                Box::new(move || plain(Ok(fd)))
+            }
+            Call::Close(fd) => {
+                let socket = self.sockets.remove(&fd).ok_or(Errno::EBADF)?;
+                // The last one to hold it closes it.
+                if self.connection.as_ref().is_some_and(|connection| Arc::ptr_eq(connection, &socket)) {
+                    self.connection = None;
+                }
+                Box::new(move || {
+                    drop(socket);
+                    plain(Ok(0))
+                })
+            }
+            Call::Bind(fd) => self.on(fd, move |socket| plain(socket.bind()))?,
+            Call::Listen(fd) => self.on(fd, move |socket| plain(socket.listen()))?,
+            Call::Accept { fd, nonblocking } => self.on(fd, move |socket| match socket.accept(nonblocking) {
+                Ok(socket) => Answer::Opened(socket),
+                Err(errno) => plain(Err(errno)),
+            })?,
+            Call::Connect(fd) => {
+                self.connection = Some(self.socket(fd)?);
+                self.on(fd, move |socket| plain(socket.connect()))?
+            }
+            Call::GetFlags(fd) => self.on(fd, move |socket| plain(socket.flags()))?,
+            Call::SetFlags { fd, nonblocking } => self.on(fd, move |socket| plain(socket.set_flags(nonblocking)))?,
+            Call::Read { fd, len, dont_wait } => self.on(fd, move |socket| plain(socket.read(len, dont_wait)))?,
+            Call::Write { fd, len, dont_wait, more } => {
+                self.on(fd, move |socket| plain(socket.write(len, dont_wait, more)))?
+            }
+            Call::Shutdown { fd, read, write } => self.on(fd, move |socket| plain(socket.shutdown(read, write)))?,
+            Call::SetOption { fd, option, value } => self.on(fd, move |socket| plain(socket.set(option, &value)))?,
+            Call::GetOption { fd, option, .. } => self.on(fd, move |socket| valued(socket.get(option)))?,
+            Call::Queued { fd, out, .. } => self.on(fd, move |socket| {
+                valued(socket.queued(out).map(script::script::OptionValue::Number))
+            })?,
+            Call::Poll { fds, timeout_ms } => {
+                let sockets: Result<Vec<(Arc<Socket>, i16)>, Errno> =
+                    fds.iter().map(|entry| Ok((self.socket(entry.fd)?, entry.events))).collect();
+                let sockets = sockets?;
+                Box::new(move || {
+                    let entries: Vec<(&Socket, i16)> = sockets.iter().map(|(socket, events)| (&**socket, *events)).collect();
+                    let (result, events) = socket::poll(&entries, timeout_ms);
+                    Answer::Plain(Returned { result, output: Output::Events(events) })
+                })
+            }
+        })
+    }
+
+    fn on(&self, fd: i32, act: impl FnOnce(&Socket) -> Answer + Send + 'static) -> Result<Job, Errno> {
+        let socket = self.socket(fd)?;
+        Ok(Box::new(move || act(&socket)))
+    }
+}
+
+impl System for Kernel {
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn run_until(&mut self, until: u64) {
+        self.read_packets();
+        while self.now() < until && self.broken.is_none() {
+            self.wait(until);
+        }
+    }
+
+    fn next_packet(&mut self, until: u64) -> Option<(u64, Seen)> {
+        self.read_packets();
+        while self.sent.is_empty() && self.now() < until && self.broken.is_none() {
+            self.wait(until);
+        }
+        self.sent.pop_front()
+    }
+
+    fn inject(&mut self, bytes: &[u8]) {
+        if let Err(error) = self.tun.write(bytes) {
+            self.broken = Some(format!("writing to the TUN device: {error}"));
+        }
+    }
+
+    fn call(&mut self, call: &Call, may_block: bool) -> Option<Returned> {
+        let job = match self.job(call) {
+            Ok(job) => job,
+            Err(errno) => return Some(Err(errno).into()),
+        };
+        self.caller.start(job);
+        if may_block {
+            return None;
+        }
+        let (_, answer) = self.caller.answer(CALL_TIMEOUT)?;
+        Some(self.finish(answer))
+    }
+
+    fn returned(&mut self, until: u64) -> Option<(u64, Returned)> {
+        loop {
+            self.read_packets();
+            // Packets are still timed while the call is awaited.
+            if let Some((at, answer)) = self.caller.answer(Duration::from_micros(100)) {
+                let at = at.duration_since(self.began).as_nanos() as u64;
+                return Some((at, self.finish(answer)));
+            }
+            if self.now() >= until {
+                return None;
+            }
+        }
+    }
+
+    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String> {
+        let connection = self.connection.as_ref().ok_or("there is no connection")?;
+        let bytes = connection.info().map_err(|errno| format!("TCP_INFO: {}", errno.text()))?;
+        Ok(TCP_INFO.iter().filter_map(|&(name, at, size)| Some((name, field(bytes.get(at..at + size)?)))).collect())
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if !name.starts_with("net.") {
+            return Err(format!("sysctl {name}: only settings of a network namespace (net.…) can be made"));
+        }
+        // Words of letters, digits, `_` and `-` between dots, as the parser has checked: no way out of the directory.
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        std::fs::write(path, value).map_err(|error| format!("sysctl {name}: {error}"))
+    }
+
+    fn patience(&self) -> u64 {
+        PATIENCE
+    }
+
+    fn broken(&self) -> Option<String> {
+        self.broken.clone()
+    }
+}
+
+impl Drop for Kernel {
+    /// Wakes a call that still blocks, so that its thread can end.
+    fn drop(&mut self) {
+        let sockets = self.sockets.values().chain(&self.connection);
+        sockets.for_each(|socket| {
+            let _ = socket.shutdown(true, true);
+        });
+    }
+}
+
+/// A number of TCP_INFO in the machine's byte order.
+fn field(bytes: &[u8]) -> i64 {
+    match *bytes {
+        [a] => i64::from(a),
+        [a, b, c, d] => i64::from(u32::from_ne_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]) as i64,
+        _ => 0,
+    }
+}
+
+/// Fields of struct tcp_info (include/uapi/linux/tcp.h): name, offset, size in bytes.
+const TCP_INFO: &[(&str, usize, usize)] = &[
+    ("tcpi_state", 0, 1),
+    ("tcpi_ca_state", 1, 1),
+    ("tcpi_retransmits", 2, 1),
+    ("tcpi_probes", 3, 1),
+    ("tcpi_backoff", 4, 1),
+    ("tcpi_options", 5, 1),
+    ("tcpi_rto", 8, 4),
+    ("tcpi_ato", 12, 4),
+    ("tcpi_snd_mss", 16, 4),
+    ("tcpi_rcv_mss", 20, 4),
+    ("tcpi_unacked", 24, 4),
+    ("tcpi_sacked", 28, 4),
+    ("tcpi_lost", 32, 4),
+    ("tcpi_retrans", 36, 4),
+    ("tcpi_fackets", 40, 4),
+    ("tcpi_last_data_sent", 44, 4),
+    ("tcpi_last_data_recv", 52, 4),
+    ("tcpi_last_ack_recv", 56, 4),
+    ("tcpi_pmtu", 60, 4),
+    ("tcpi_rcv_ssthresh", 64, 4),
+    ("tcpi_rtt", 68, 4),
+    ("tcpi_rttvar", 72, 4),
+    ("tcpi_snd_ssthresh", 76, 4),
+    ("tcpi_snd_cwnd", 80, 4),
+    ("tcpi_advmss", 84, 4),
+    ("tcpi_reordering", 88, 4),
+    ("tcpi_rcv_rtt", 92, 4),
+    ("tcpi_rcv_space", 96, 4),
+    ("tcpi_total_retrans", 100, 4),
+    ("tcpi_pacing_rate", 104, 8),
+    ("tcpi_max_pacing_rate", 112, 8),
+    ("tcpi_bytes_acked", 120, 8),
+    ("tcpi_bytes_received", 128, 8),
+    ("tcpi_segs_out", 136, 4),
+    ("tcpi_segs_in", 140, 4),
+    ("tcpi_notsent_bytes", 144, 4),
+    ("tcpi_min_rtt", 148, 4),
+    ("tcpi_data_segs_in", 152, 4),
+    ("tcpi_data_segs_out", 156, 4),
+    ("tcpi_delivery_rate", 160, 8),
+    ("tcpi_busy_time", 168, 8),
+    ("tcpi_rwnd_limited", 176, 8),
+    ("tcpi_sndbuf_limited", 184, 8),
+    ("tcpi_delivered", 192, 4),
+    ("tcpi_delivered_ce", 196, 4),
+    ("tcpi_bytes_sent", 200, 8),
+    ("tcpi_bytes_retrans", 208, 8),
+    ("tcpi_dsack_dups", 216, 4),
+    ("tcpi_reord_seen", 220, 4),
+    ("tcpi_rcv_ooopack", 224, 4),
+    ("tcpi_snd_wnd", 228, 4),
+];
+
+/// What a call leaves to be done in the script's thread.
+enum Answer {
+    Plain(Returned),
+    Opened(Socket),
+}
+
+type Job = Box<dyn FnOnce() -> Answer + Send>;
+
+/// A thread that makes the calls, one after the other, so that packets pass while one blocks.
+struct Caller {
+    jobs: Option<Sender<Job>>,
+    answers: Mutex<Receiver<(Instant, Answer)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Caller {
+    fn new() -> io::Result<Caller> {
+        let (jobs, to_do) = mpsc::channel::<Job>();
+        let (done, answers) = mpsc::channel();
+        // It inherits the namespace of the thread that starts it.
+        let thread = thread::Builder::new().name("calls".into()).spawn(move || {
+            run_before_others();
+            for job in to_do {
+                let answer = job();
+                if done.send((Instant::now(), answer)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Caller { jobs: Some(jobs), answers: Mutex::new(answers), thread: Some(thread) })
+    }
+
+    fn start(&self, job: Job) {
+        // If the thread is gone, no answer comes, and that is reported.
+        let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
+    }
+
+    fn answer(&self, wait: Duration) -> Option<(Instant, Answer)> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(wait).ok()
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // It has nothing left to do: the kernel has woken it (see `Kernel`'s drop, which runs first).
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Moves the calling thread into a network namespace of its own.
+fn enter_namespace() -> io::Result<()> {
+    // SAFETY: plain call; it changes only the calling thread's namespace.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Lets the calling thread run before ordinary ones, where that is allowed: packets have to leave in time.
+fn run_before_others() {
+    let parameters = libc::sched_param { sched_priority: PRIORITY };
+    // SAFETY: the parameters live through the call; 0 is the calling thread. Without the right, nothing changes.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+}

@@ -1,0 +1,69 @@
+//! The errors a system call can fail with: their names, numbers and texts, as Linux has them.
+
+/// The errors a script can name: (name, number, text).
+const ERRORS: &[(&str, i32, &str)] = &[
+    ("EPERM", 1, "Operation not permitted"),
+    ("EINTR", 4, "Interrupted system call"),
+    ("EBADF", 9, "Bad file descriptor"),
+    ("EAGAIN", 11, "Resource temporarily unavailable"),
+    ("ENOMEM", 12, "Cannot allocate memory"),
+    ("EACCES", 13, "Permission denied"),
+    ("EINVAL", 22, "Invalid argument"),
+    ("EPIPE", 32, "Broken pipe"),
+    ("ENOPROTOOPT", 92, "Protocol not available"),
+    ("EOPNOTSUPP", 95, "Operation not supported"),
+    ("EADDRINUSE", 98, "Address already in use"),
+    ("ENETUNREACH", 101, "Network is unreachable"),
+    ("ECONNABORTED", 103, "Software caused connection abort"),
+    ("ECONNRESET", 104, "Connection reset by peer"),
+    ("ENOBUFS", 105, "No buffer space available"),
+    ("EISCONN", 106, "Transport endpoint is already connected"),
+    ("ENOTCONN", 107, "Transport endpoint is not connected"),
+    ("ETIMEDOUT", 110, "Connection timed out"),
+    ("ECONNREFUSED", 111, "Connection refused"),
+    ("EHOSTUNREACH", 113, "No route to host"),
+    ("EALREADY", 114, "Operation already in progress"),
+    ("EINPROGRESS", 115, "Operation now in progress"),
+];
+
+/// An error number, as Linux counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// Bad file descriptor.
+    pub const EBADF: Errno = Errno(9);
+    /// Would block.
+    pub const EAGAIN: Errno = Errno(11);
+    /// Invalid argument.
+    pub const EINVAL: Errno = Errno(22);
+    /// The connection cannot carry what is written.
+    pub const EPIPE: Errno = Errno(32);
+    /// The address is taken.
+    pub const EADDRINUSE: Errno = Errno(98);
+    /// The peer has reset the connection.
+    pub const ECONNRESET: Errno = Errno(104);
+    /// Already connected.
+    pub const EISCONN: Errno = Errno(106);
+    /// Not connected.
+    pub const ENOTCONN: Errno = Errno(107);
+    /// The peer did not answer.
+    pub const ETIMEDOUT: Errno = Errno(110);
+    /// The peer refused.
+    pub const ECONNREFUSED: Errno = Errno(111);
+    /// An attempt is under way.
+    pub const EALREADY: Errno = Errno(114);
+    /// An attempt has begun.
+    pub const EINPROGRESS: Errno = Errno(115);
+
+    /// The error called `name`.
+    pub fn named(name: &str) -> Option<Errno> {
+        let name = if name == "EWOULDBLOCK" { "EAGAIN" } else { name };
+        ERRORS.iter().find(|error| error.0 == name).map(|error| Errno(error.1))
+    }
+
+    /// Its text, such as `Broken pipe`.
+    pub fn text(self) -> &'static str {
+        ERRORS.iter().find(|error| error.1 == self.0).map_or("another error", |error| error.2)
+    }
+}

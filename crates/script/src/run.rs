@@ -1,0 +1,633 @@
+//! Runs a script against a system: makes its calls, sends its packets, and compares what the system does.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use tcp::Nanos;
+use wire::codec::Ends;
+use wire::{Ecn, Flags};
+
+use crate::code::Code;
+use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
+use crate::script::{
+    Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, Script, Setting, TcpOption, When,
+};
+use crate::system::{Output, Returned, System};
+
+/// A script that went as it should.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Packets that were expected and came.
+    pub packets: usize,
+    /// What the script printed, and differences that it allows.
+    pub output: Vec<String>,
+}
+
+/// Where and how a script did not go as it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The script's name.
+    pub name: String,
+    /// The line of the event.
+    pub line: u32,
+    /// What was wrong. One line.
+    pub message: String,
+    /// The packet as the script has it, with its time, and the one that came.
+    pub packets: Vec<String>,
+    /// What the script had printed.
+    pub output: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.name, self.line, self.message)?;
+        self.packets.iter().try_for_each(|packet| write!(f, "\n{packet}"))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs `script` against `system`.
+///
+/// # Errors
+/// The first event that did not go as it should.
+pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> {
+    let mut runner = Runner {
+        options: &script.options,
+        system,
+        flows: Vec::new(),
+        arrived: VecDeque::new(),
+        last: 0,
+        blocked: None,
+        report: Report::default(),
+    };
+    let failed = |line: u32, wrong: Wrong, output: Vec<String>| Failure {
+        name: script.name.clone(),
+        line,
+        message: wrong.message,
+        packets: wrong.packets,
+        output,
+    };
+    if let Err((line, wrong)) = runner.script(script) {
+        let wrong = match runner.system.broken() {
+            Some(why) => Wrong::from(why),
+            None => wrong,
+        };
+        return Err(failed(line, wrong, runner.report.output));
+    }
+    Ok(runner.report)
+}
+
+/// What was wrong with an event.
+struct Wrong {
+    message: String,
+    packets: Vec<String>,
+    /// The script may say that such differences do not end it.
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Packet,
+    Call,
+    Other,
+}
+
+impl From<String> for Wrong {
+    fn from(message: String) -> Wrong {
+        Wrong { message, packets: Vec::new(), kind: Kind::Other }
+    }
+}
+
+/// One connection, as the runner follows it to translate between the script's numbers and those on the wire.
+struct Flow {
+    /// From the system to the peer.
+    ends: Ends<Ipv4Addr>,
+    /// Added to the script's numbers of the system's stream.
+    offset: Option<u32>,
+    /// Timestamp values the system has sent: (in the script, on the wire).
+    timestamps: Vec<(u32, u32)>,
+    fin_sent: bool,
+    fin_received: bool,
+    reset: bool,
+}
+
+impl Flow {
+    fn new(sport: u16, dport: u16) -> Flow {
+        Flow {
+            ends: Ends { src: LOCAL, dst: REMOTE, sport, dport },
+            offset: None,
+            timestamps: Vec::new(),
+            fin_sent: false,
+            fin_received: false,
+            reset: false,
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.reset || (self.fin_sent && self.fin_received)
+    }
+}
+
+/// A call that blocks, and what it must return.
+struct Blocked<'a> {
+    line: u32,
+    event: &'a CallEvent,
+    until: Nanos,
+}
+
+struct Runner<'a> {
+    options: &'a Options,
+    system: &'a mut dyn System,
+    flows: Vec<Flow>,
+    /// Packets that came before they were looked at, or what remains of them.
+    arrived: VecDeque<(Nanos, Seen)>,
+    /// Time of the event before.
+    last: Nanos,
+    blocked: Option<Blocked<'a>>,
+    report: Report,
+}
+
+impl<'a> Runner<'a> {
+    fn script(&mut self, script: &'a Script) -> Result<(), (u32, Wrong)> {
+        for setting in &script.init {
+            self.set(setting).map_err(|wrong| (setting.line, wrong))?;
+        }
+        for event in &script.events {
+            let before = self.last;
+            if let Err(wrong) = self.event(event) {
+                let goes_on = match wrong.kind {
+                    Kind::Packet => self.options.packets_may_differ,
+                    Kind::Call => self.options.calls_may_differ,
+                    Kind::Other => false,
+                };
+                if !goes_on {
+                    return Err((event.line, wrong));
+                }
+                self.report.output.push(format!("{}:{}: {}", script.name, event.line, wrong.message));
+                self.last = self.last.max(before);
+            }
+        }
+        let last = script.events.last().map_or(0, |event| event.line);
+        let line = self.blocked.as_ref().map_or(last, |blocked| blocked.line);
+        self.unblock().map_err(|wrong| (line, wrong))?;
+        self.nothing_left(script).map_err(|wrong| (last, wrong))
+    }
+
+    fn event(&mut self, event: &'a Event) -> Result<(), Wrong> {
+        let (from, to) = match event.when {
+            When::At(at) => (at, at),
+            When::After(gap) => (self.last + gap, self.last + gap),
+            When::Between(from, to) => (from, to),
+            When::AfterBetween(from, to) => (self.last + from, self.last + to),
+            When::Any => (0, Nanos::MAX),
+        };
+        if let Action::Expect(packet) = &event.action {
+            return self.expect(packet, event.when, from, to);
+        }
+        self.system.run_until(from);
+        let previous = std::mem::replace(&mut self.last, from);
+        match &event.action {
+            Action::Inject(packet) => {
+                self.inject(packet);
+                Ok(())
+            }
+            Action::Call(call) => {
+                let base = if matches!(event.when, When::At(_)) { 0 } else { previous };
+                self.call(event.line, call, call.until.map(|until| base + until))
+            }
+            Action::Code(code) => self.code(code),
+            Action::Set(settings) => settings.iter().try_for_each(|setting| self.set(setting)),
+            Action::Expect(_) => Ok(()),
+        }
+    }
+
+    fn set(&mut self, setting: &Setting) -> Result<(), Wrong> {
+        self.system
+            .set(&setting.name, &setting.value)
+            .map_err(|why| Wrong::from(format!("error in setting: {why}")))
+    }
+
+    fn code(&mut self, code: &Code) -> Result<(), Wrong> {
+        let info = self.system.info().map_err(|why| Wrong::from(format!("error in code: {why}")))?;
+        let lookup = |name: &str| {
+            let found = info.iter().chain(CONSTANTS).find(|(known, _)| *known == name);
+            found.map(|&(_, value)| value)
+        };
+        let output = &mut self.report.output;
+        code.run(&lookup, &mut |line| output.push(line)).map_err(|why| Wrong::from(format!("error in code: {why}")))
+    }
+
+    /// At the end: whatever else the system has sent was not expected. What answers closing calls at the very end of
+    /// a script is not looked at: scripts end by tidying up.
+    fn nothing_left(&mut self, script: &Script) -> Result<(), Wrong> {
+        let tidying = script.events.iter().rev().find(|event| !matches!(event.action, Action::Code(_) | Action::Set(_)));
+        let closes = |event: &Event| {
+            let Action::Call(call) = &event.action else { return false };
+            matches!(call.call, Call::Close(_) | Call::Shutdown { .. })
+        };
+        if tidying.is_some_and(closes) {
+            return Ok(());
+        }
+        let now = self.system.now();
+        match self.next(now) {
+            Some((at, seen)) => {
+                let flow = self.flow_of(&seen);
+                let shown = self.translated(flow, &seen.packet);
+                Err(Wrong {
+                    message: "error handling packet: the system sent a packet that the script does not expect".into(),
+                    packets: vec![dump("actual", at, &shown)],
+                    kind: Kind::Packet,
+                })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn tolerance(&self, expected: Nanos) -> Nanos {
+        let wait = expected.saturating_sub(self.last);
+        self.options.tolerance.max((u128::from(wait) * u128::from(self.options.tolerance_permille) / 1000) as Nanos)
+    }
+}
+
+/// Names of Linux that assertions may use besides those of TCP_INFO.
+const CONSTANTS: &[(&str, i64)] = &[
+    ("TCP_CA_Open", 0),
+    ("TCP_CA_Disorder", 1),
+    ("TCP_CA_CWR", 2),
+    ("TCP_CA_Recovery", 3),
+    ("TCP_CA_Loss", 4),
+    ("TCPI_OPT_TIMESTAMPS", 1),
+    ("TCPI_OPT_SACK", 2),
+    ("TCPI_OPT_WSCALE", 4),
+    ("TCPI_OPT_ECN", 8),
+    ("TCP_ESTABLISHED", 1),
+    ("TCP_SYN_SENT", 2),
+    ("TCP_SYN_RECV", 3),
+    ("TCP_FIN_WAIT1", 4),
+    ("TCP_FIN_WAIT2", 5),
+    ("TCP_TIME_WAIT", 6),
+    ("TCP_CLOSE", 7),
+    ("TCP_CLOSE_WAIT", 8),
+    ("TCP_LAST_ACK", 9),
+    ("TCP_LISTEN", 10),
+    ("TCP_CLOSING", 11),
+];
+
+/// Packets to the system.
+impl Runner<'_> {
+    fn inject(&mut self, packet: &Packet) {
+        let opens = packet.flags.has(Flags::SYN) && !packet.flags.has(Flags::ACK);
+        if self.flows.last().is_none_or(|flow| opens && flow.ended()) {
+            let port = 40_001 + self.flows.len() as u16;
+            self.flows.push(Flow::new(PORT, port));
+        }
+        let Some(flow) = self.flows.last_mut() else { return };
+        flow.fin_received |= packet.flags.has(Flags::FIN);
+        flow.reset |= packet.flags.has(Flags::RST);
+        let mut packet = packet.clone();
+        let offset = flow.offset.unwrap_or(0);
+        if packet.flags.has(Flags::ACK) {
+            packet.ack = packet.ack.wrapping_add(offset);
+        }
+        for option in packet.options.iter_mut().flatten() {
+            match option {
+                TcpOption::Sack(blocks) => blocks.iter_mut().for_each(|(left, right)| {
+                    *left = left.wrapping_add(offset);
+                    *right = right.wrapping_add(offset);
+                }),
+                TcpOption::Timestamps { ecr, .. } => *ecr = wire_timestamp(&flow.timestamps, *ecr),
+                _ => {}
+            }
+        }
+        let bytes = packet::encode(&packet, &flow.ends.reversed());
+        self.system.inject(&bytes);
+    }
+}
+
+/// The value on the wire for an echo the script writes: the one sent under that value, or as far from the nearest.
+fn wire_timestamp(sent: &[(u32, u32)], script: u32) -> u32 {
+    let nearest = sent.iter().min_by_key(|(known, _)| (script.wrapping_sub(*known) as i32).unsigned_abs());
+    nearest.map_or(script, |&(known, wire)| wire.wrapping_add(script.wrapping_sub(known)))
+}
+
+/// Packets from the system.
+impl Runner<'_> {
+    fn next(&mut self, until: Nanos) -> Option<(Nanos, Seen)> {
+        self.arrived.pop_front().or_else(|| self.system.next_packet(until))
+    }
+
+    /// The connection a packet belongs to; a new one for a SYN, and for what belongs to none.
+    fn flow_of(&mut self, seen: &Seen) -> usize {
+        if let Some(index) = self.flows.iter().rposition(|flow| flow.ends == seen.ends) {
+            return index;
+        }
+        let mut flow = Flow::new(seen.ends.sport, seen.ends.dport);
+        flow.ends = seen.ends;
+        self.flows.push(flow);
+        self.flows.len() - 1
+    }
+
+    /// The packet with the script's sequence numbers.
+    fn translated(&self, flow: usize, packet: &Packet) -> Packet {
+        let mut packet = packet.clone();
+        packet.seq = packet.seq.wrapping_sub(self.flows[flow].offset.unwrap_or(0));
+        if !packet.flags.has(Flags::ACK) {
+            packet.ack = 0;
+        }
+        packet
+    }
+
+    fn expect(&mut self, expected: &Packet, when: When, from: Nanos, to: Nanos) -> Result<(), Wrong> {
+        let tolerance = if when == When::Any { 0 } else { self.tolerance(to) };
+        let deadline = match when {
+            When::Any => self.system.now() + self.system.patience(),
+            _ => to.saturating_add(tolerance).max(self.system.now()),
+        };
+        let mut wanted = expected.clone();
+        let mut first = None;
+        loop {
+            let Some((at, seen)) = self.next(deadline) else {
+                return Err(self.missing(expected, when, from, tolerance));
+            };
+            let index = self.flow_of(&seen);
+            let mut actual = seen.packet.clone();
+            self.learn(index, &wanted, &actual);
+            let joins = !self.options.strict_segments && wanted.len > 0 && actual.len > 0;
+            let mut part = wanted.clone();
+            if joins {
+                // Push shows where the system's buffers end, which is nothing of TCP's (docs/scripts.md).
+                part.flags.0 = part.flags.0 & !Flags::PSH.0 | actual.flags.0 & Flags::PSH.0;
+            }
+            if joins && actual.len > wanted.len {
+                // One segment is several in the script: the rest is looked at later.
+                let mut rest = seen.clone();
+                rest.packet.seq = actual.seq.wrapping_add(wanted.len);
+                rest.packet.len = actual.len - wanted.len;
+                rest.packet.flags.0 &= !Flags::CWR.0;
+                self.arrived.push_front((at, rest));
+                actual.len = wanted.len;
+                actual.flags.0 &= !Flags::FIN.0;
+            } else if joins && actual.len < wanted.len {
+                // Several segments are one in the script: FIN stands on the last one, CWR on the first.
+                part.len = actual.len;
+                part.flags.0 &= !Flags::FIN.0;
+            }
+            let shown = self.translated(index, &actual);
+            let time = first.unwrap_or(from.min(at));
+            let wrong = |message: String| Wrong {
+                message: format!("error handling packet: {message}"),
+                packets: vec![dump("script", time, expected), dump("actual", at, &shown)],
+                kind: Kind::Packet,
+            };
+            self.compare(index, &part, &shown).map_err(wrong)?;
+            if when != When::Any && (at + tolerance < from || at > to.saturating_add(tolerance)) {
+                return Err(wrong(late(when, from, to, at, tolerance)));
+            }
+            let flow = &mut self.flows[index];
+            flow.fin_sent |= actual.flags.has(Flags::FIN);
+            flow.reset |= actual.flags.has(Flags::RST);
+            first.get_or_insert(at);
+            if part.len == wanted.len {
+                break;
+            }
+            wanted.seq = wanted.seq.wrapping_add(part.len);
+            wanted.len -= part.len;
+            wanted.flags.0 &= !Flags::CWR.0;
+        }
+        self.report.packets += 1;
+        self.last = match when {
+            When::At(_) | When::After(_) => from,
+            _ => first.unwrap_or(from),
+        };
+        Ok(())
+    }
+
+    /// What an expected packet tells of the system's numbers.
+    fn learn(&mut self, flow: usize, expected: &Packet, actual: &Packet) {
+        let flow = &mut self.flows[flow];
+        let opens = expected.flags.has(Flags::SYN) && actual.flags.has(Flags::SYN);
+        if opens && flow.offset.is_none() {
+            flow.offset = Some(actual.seq.wrapping_sub(expected.seq));
+        }
+        let timestamp = |packet: &Packet| {
+            packet.options.iter().flatten().find_map(|option| match option {
+                TcpOption::Timestamps { val, .. } => Some(*val),
+                _ => None,
+            })
+        };
+        if let (Some(script), Some(wire)) = (timestamp(expected), timestamp(actual)) {
+            flow.timestamps.push((script, wire));
+        }
+    }
+
+    /// Compares field by field; the error is one line as the original tool has it.
+    fn compare(&self, flow: usize, expected: &Packet, actual: &Packet) -> Result<(), String> {
+        let field = |name: &str, expected: u32, actual: u32| {
+            if expected == actual {
+                return Ok(());
+            }
+            Err(format!(
+                "live packet field {name}: expected: {expected} ({expected:#x}) vs actual: {actual} ({actual:#x})"
+            ))
+        };
+        const FLAGS: &[(&str, Flags)] = &[
+            ("tcp_fin", Flags::FIN),
+            ("tcp_syn", Flags::SYN),
+            ("tcp_rst", Flags::RST),
+            ("tcp_psh", Flags::PSH),
+            ("tcp_ack", Flags::ACK),
+            ("tcp_ece", Flags::ECE),
+            ("tcp_cwr", Flags::CWR),
+        ];
+        for (name, flag) in FLAGS {
+            field(name, u32::from(expected.flags.has(*flag)), u32::from(actual.flags.has(*flag)))?;
+        }
+        field("tcp_seq", expected.seq, actual.seq)?;
+        field("tcp payload bytes", expected.len, actual.len)?;
+        field("tcp_ack_seq", expected.ack, actual.ack)?;
+        if let Some(window) = expected.window {
+            field("tcp_window", u32::from(window), u32::from(actual.window.unwrap_or(0)))?;
+        }
+        match (expected.ecn, actual.ecn) {
+            (Some(EcnField::Is(wanted)), Some(EcnField::Is(found))) => {
+                field("ipv4 ecn bits", wanted as u32, found as u32)?;
+            }
+            (Some(EcnField::Capable), Some(EcnField::Is(Ecn::NotEct | Ecn::Ce))) => {
+                return Err("live packet field ipv4 ecn bits: expected: ECT(0) or ECT(1)".into());
+            }
+            _ => {}
+        }
+        match (&expected.options, &actual.options) {
+            (Some(wanted), Some(found)) => self.compare_options(flow, wanted, found),
+            _ => Ok(()),
+        }
+    }
+
+    fn compare_options(&self, flow: usize, expected: &[TcpOption], actual: &[TcpOption]) -> Result<(), String> {
+        let shown = |options: &[TcpOption]| {
+            let words: Vec<String> = options.iter().map(TcpOption::to_string).collect();
+            if words.is_empty() { "none".into() } else { words.join(",") }
+        };
+        let same = |(expected, actual): (&TcpOption, &TcpOption)| match (expected, actual) {
+            (TcpOption::Timestamps { ecr, .. }, TcpOption::Timestamps { ecr: found, .. }) => ecr == found,
+            _ => expected == actual,
+        };
+        let bad = || {
+            let (wanted, found) = (shown(expected), shown(actual));
+            format!("bad outbound TCP options: expected: {wanted} vs actual: {found}")
+        };
+        if expected.len() != actual.len() || !expected.iter().zip(actual).all(same) {
+            return Err(bad());
+        }
+        let Some(tick) = self.options.timestamp_tick else { return Ok(()) };
+        let Some(&(base_script, base_wire)) = self.flows[flow].timestamps.first() else { return Ok(()) };
+        for pair in expected.iter().zip(actual) {
+            if let (TcpOption::Timestamps { val, .. }, TcpOption::Timestamps { val: found, .. }) = pair {
+                let off = val.wrapping_sub(base_script).wrapping_sub(found.wrapping_sub(base_wire)) as i32;
+                if u64::from(off.unsigned_abs()) * tick > self.options.tolerance {
+                    return Err(format!("bad outbound TCP timestamp value: {}", bad()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The packet did not come in time: did it come at all?
+    fn missing(&mut self, expected: &Packet, when: When, from: Nanos, tolerance: Nanos) -> Wrong {
+        let mut packets = vec![dump("script", if when == When::Any { 0 } else { from }, expected)];
+        let mut message = "Timed out waiting for packet".to_string();
+        let until = self.system.now() + self.system.patience();
+        if let Some((at, seen)) = self.next(until) {
+            let flow = self.flow_of(&seen);
+            self.learn(flow, expected, &seen.packet);
+            message = late(when, from, from, at, tolerance);
+            packets.push(dump("actual", at, &self.translated(flow, &seen.packet)));
+        }
+        Wrong { message: format!("error handling packet: {message}"), packets, kind: Kind::Packet }
+    }
+}
+
+fn late(when: When, from: Nanos, to: Nanos, at: Nanos, tolerance: Nanos) -> String {
+    let range = if matches!(when, When::Between(..) | When::AfterBetween(..)) {
+        format!("in time range {}~{}", seconds(from), seconds(to))
+    } else {
+        format!("at {}", seconds(from))
+    };
+    format!(
+        "timing error: expected outbound packet {range} sec but happened at {} sec; tolerance {} sec",
+        seconds(at),
+        seconds(tolerance)
+    )
+}
+
+fn dump(which: &str, at: Nanos, packet: &Packet) -> String {
+    format!("{which} packet: {:>9} {packet}", seconds(at))
+}
+
+/// Seconds with six decimals, as the original tool prints times.
+fn seconds(at: Nanos) -> String {
+    let micros = (at + 500) / 1000;
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// Calls.
+impl<'a> Runner<'a> {
+    fn call(&mut self, line: u32, event: &'a CallEvent, until: Option<Nanos>) -> Result<(), Wrong> {
+        self.unblock()?;
+        match (self.system.call(&event.call, until.is_some()), until) {
+            (Some(returned), _) => check(event, &returned),
+            (None, Some(until)) => {
+                self.blocked = Some(Blocked { line, event, until });
+                Ok(())
+            }
+            (None, None) => Err(call_error(event, "it blocks, and the script gives no time at which it returns")),
+        }
+    }
+
+    /// Waits for the call that blocks, if there is one.
+    fn unblock(&mut self) -> Result<(), Wrong> {
+        let Some(Blocked { event, until, .. }) = self.blocked.take() else { return Ok(()) };
+        let tolerance = self.tolerance(until);
+        let deadline = until + tolerance;
+        match self.system.returned(deadline.max(self.system.now())) {
+            Some((at, returned)) => {
+                check(event, &returned)?;
+                if at + tolerance < until || at > deadline {
+                    let (expected, found) = (seconds(until), seconds(at));
+                    let timing = format!(
+                        "timing error: expected system call return at {expected} sec but happened at {found} sec; tolerance {} sec",
+                        seconds(tolerance)
+                    );
+                    return Err(call_error(event, &timing));
+                }
+                Ok(())
+            }
+            None => Err(call_error(event, &format!("timing error: it has not returned at {} sec", seconds(deadline)))),
+        }
+    }
+}
+
+fn call_error(event: &CallEvent, what: &str) -> Wrong {
+    Wrong {
+        message: format!("runtime error in {} call: {what}", event.name),
+        packets: Vec::new(),
+        kind: Kind::Call,
+    }
+}
+
+/// Compares what a call returned with what the script says.
+fn check(event: &CallEvent, returned: &Returned) -> Result<(), Wrong> {
+    let found = match returned.result {
+        Ok(value) => (value, None),
+        Err(errno) => (-1, Some(errno)),
+    };
+    let with_errno = |value: i64, errno: Option<crate::errno::Errno>| match errno {
+        Some(errno) => format!("{value} with errno {} ({})", errno.0, errno.text()),
+        None => value.to_string(),
+    };
+    if let Some(expected) = event.result
+        && (expected != found.0 || (event.errno.is_some() && event.errno != found.1))
+    {
+        let text = format!(
+            "Expected result {} but got {}",
+            with_errno(expected, event.errno),
+            with_errno(found.0, found.1)
+        );
+        return Err(call_error(event, &text));
+    }
+    match (&event.call, &returned.output) {
+        (Call::GetOption { value: Some(expected), .. }, Output::Value(found)) if expected != found => {
+            Err(call_error(event, &format!("Bad getsockopt value: expected: {} actual: {}", shown(expected), shown(found))))
+        }
+        (Call::Queued { value: Some(expected), .. }, Output::Value(OptionValue::Number(found))) if expected != found => {
+            Err(call_error(event, &format!("Expected value {expected} but got {found}")))
+        }
+        (Call::Poll { fds, .. }, Output::Events(events)) => {
+            for (entry, &found) in fds.iter().zip(events) {
+                if entry.revents != found {
+                    let text =
+                        format!("Expected revents of {}: {} but got {}", entry.fd, bits(entry.revents), bits(found));
+                    return Err(call_error(event, &text));
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn shown(value: &OptionValue) -> String {
+    match value {
+        OptionValue::Number(number) => number.to_string(),
+        OptionValue::Text(text) => format!("{text:?}"),
+        OptionValue::Linger(on, linger) => format!("{{onoff={}, linger={linger}}}", u8::from(*on)),
+    }
+}
+
+fn bits(events: i16) -> String {
+    let names: Vec<&str> =
+        POLL_BITS.iter().filter(|(_, bit)| events & bit != 0).map(|&(name, _)| name).collect();
+    if names.is_empty() { "0".into() } else { names.join("|") }
+}

@@ -1,0 +1,341 @@
+//! What a script says: options, settings and timed events, with everything already checked.
+
+use tcp::Nanos;
+use wire::{Ecn, Flags};
+
+use crate::code::Code;
+use crate::errno::Errno;
+
+/// A script as it was read.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// What the file is called, for messages.
+    pub name: String,
+    /// Options at its top.
+    pub options: Options,
+    /// Settings made before the clock starts.
+    pub init: Vec<Setting>,
+    /// What happens, in order.
+    pub events: Vec<Event>,
+}
+
+/// Options at the top of a script (`--tolerance_usecs=…`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// How far an event may be from its time, nanoseconds.
+    pub tolerance: Nanos,
+    /// How late or early it may be in per mille of the wait for it, where that is more.
+    pub tolerance_permille: u64,
+    /// Nanoseconds between ticks of the timestamp clock; None: the values of timestamps are not checked.
+    pub timestamp_tick: Option<Nanos>,
+    /// Segment boundaries are checked; otherwise consecutive segments of data count as one and one as several.
+    pub strict_segments: bool,
+    /// MTU of the interface, bytes.
+    pub mtu: u16,
+    /// A packet that differs is reported and the script goes on.
+    pub packets_may_differ: bool,
+    /// A call that returns something else is reported and the script goes on.
+    pub calls_may_differ: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            tolerance: 4_000_000,
+            tolerance_permille: 125,
+            timestamp_tick: None,
+            strict_segments: false,
+            mtu: 1500,
+            packets_may_differ: false,
+            calls_may_differ: false,
+        }
+    }
+}
+
+/// `name=value`, read from a command that sets a sysctl. Never run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Where it stands.
+    pub line: u32,
+    /// The sysctl's name.
+    pub name: String,
+    /// Its value or values, separated by blanks.
+    pub value: String,
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Where it stands.
+    pub line: u32,
+    /// When.
+    pub when: When,
+    /// What.
+    pub action: Action,
+}
+
+/// When an event happens, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Since the start of the script.
+    At(Nanos),
+    /// Since the event before.
+    After(Nanos),
+    /// Between two times since the start.
+    Between(Nanos, Nanos),
+    /// Between two times since the event before.
+    AfterBetween(Nanos, Nanos),
+    /// Whenever it comes.
+    Any,
+}
+
+/// What an event is.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A packet is sent to the system under test.
+    Inject(Packet),
+    /// The system under test must send this.
+    Expect(Packet),
+    /// A system call is made.
+    Call(CallEvent),
+    /// Assertions.
+    Code(Code),
+    /// Settings are made.
+    Set(Vec<Setting>),
+}
+
+/// A packet as a script writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// ECN field of the IP header; None: not said.
+    pub ecn: Option<EcnField>,
+    /// TCP flags.
+    pub flags: Flags,
+    /// First sequence number.
+    pub seq: u32,
+    /// Payload, bytes.
+    pub len: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Window field; None: not said.
+    pub window: Option<u16>,
+    /// Options in order; None: `<...>`, any.
+    pub options: Option<Vec<TcpOption>>,
+}
+
+/// What may be said of the ECN field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnField {
+    /// Exactly this.
+    Is(Ecn),
+    /// ECT(0) or ECT(1).
+    Capable,
+}
+
+/// One TCP option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TcpOption {
+    /// End of options.
+    End,
+    /// Padding.
+    Nop,
+    /// Maximum segment size, bytes.
+    Mss(u16),
+    /// Window scale, shift.
+    WindowScale(u8),
+    /// SACK permitted.
+    SackPermitted,
+    /// SACK blocks.
+    Sack(Vec<(u32, u32)>),
+    /// Timestamps.
+    Timestamps {
+        /// Value.
+        val: u32,
+        /// Echo reply.
+        ecr: u32,
+    },
+    /// One that the language has no word for: kind and value.
+    Other(u8, Vec<u8>),
+}
+
+/// A system call with what it must return.
+#[derive(Clone, Debug)]
+pub struct CallEvent {
+    /// The words of the script.
+    pub name: String,
+    /// What is called.
+    pub call: Call,
+    /// When a call that blocks must return: since the start or since the event before, as its event's time is.
+    pub until: Option<Nanos>,
+    /// What it must return; None: `...`, anything.
+    pub result: Option<i64>,
+    /// The error it must fail with.
+    pub errno: Option<Errno>,
+}
+
+/// A system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A TCP socket.
+    Socket {
+        /// SOCK_NONBLOCK.
+        nonblocking: bool,
+    },
+    /// Takes the address of the host and the port.
+    Bind(i32),
+    /// Listens.
+    Listen(i32),
+    /// Takes a connection.
+    Accept {
+        /// The listening socket.
+        fd: i32,
+        /// SOCK_NONBLOCK for the new one.
+        nonblocking: bool,
+    },
+    /// Connects to the peer.
+    Connect(i32),
+    /// F_GETFL.
+    GetFlags(i32),
+    /// F_SETFL.
+    SetFlags {
+        /// The socket.
+        fd: i32,
+        /// O_NONBLOCK.
+        nonblocking: bool,
+    },
+    /// Reads.
+    Read {
+        /// The socket.
+        fd: i32,
+        /// At most so many bytes.
+        len: u64,
+        /// MSG_DONTWAIT.
+        dont_wait: bool,
+    },
+    /// Writes.
+    Write {
+        /// The socket.
+        fd: i32,
+        /// Bytes.
+        len: u64,
+        /// MSG_DONTWAIT.
+        dont_wait: bool,
+        /// MSG_MORE.
+        more: bool,
+    },
+    /// Shuts down a direction.
+    Shutdown {
+        /// The socket.
+        fd: i32,
+        /// Receiving (SHUT_RD or SHUT_RDWR).
+        read: bool,
+        /// Sending (SHUT_WR or SHUT_RDWR).
+        write: bool,
+    },
+    /// Closes.
+    Close(i32),
+    /// Sets an option.
+    SetOption {
+        /// The socket.
+        fd: i32,
+        /// What.
+        option: SocketOption,
+        /// To what.
+        value: OptionValue,
+    },
+    /// Asks for an option.
+    GetOption {
+        /// The socket.
+        fd: i32,
+        /// What.
+        option: SocketOption,
+        /// What it must be; None: `...`.
+        value: Option<OptionValue>,
+    },
+    /// Bytes waiting to be read (SIOCINQ) or to be acknowledged (SIOCOUTQ).
+    Queued {
+        /// The socket.
+        fd: i32,
+        /// SIOCOUTQ.
+        out: bool,
+        /// What it must be.
+        value: Option<i64>,
+    },
+    /// Waits for readiness.
+    Poll {
+        /// The sockets.
+        fds: Vec<PollFd>,
+        /// Milliseconds; negative: for ever.
+        timeout_ms: i64,
+    },
+}
+
+/// One entry of poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollFd {
+    /// The socket.
+    pub fd: i32,
+    /// Events asked for, Linux's bits.
+    pub events: i16,
+    /// Events it must return.
+    pub revents: i16,
+}
+
+/// Bits of poll's events: (name, Linux's bit).
+pub const POLL_BITS: [(&str, i16); 5] =
+    [("POLLIN", 1), ("POLLOUT", 4), ("POLLERR", 8), ("POLLHUP", 16), ("POLLRDHUP", 0x2000)];
+
+/// A socket option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the option of that name")]
+pub enum SocketOption {
+    ReuseAddr,
+    ReusePort,
+    KeepAlive,
+    SendBuffer,
+    ReceiveBuffer,
+    Linger,
+    Error,
+    NoDelay,
+    Cork,
+    QuickAck,
+    MaxSegment,
+    Congestion,
+    UserTimeout,
+    Linger2,
+    WindowClamp,
+    NotSentLowWater,
+    Info,
+}
+
+/// Socket options by their names: (level, name, option).
+pub const SOCKET_OPTIONS: &[(&str, &str, SocketOption)] = &[
+    ("SOL_SOCKET", "SO_REUSEADDR", SocketOption::ReuseAddr),
+    ("SOL_SOCKET", "SO_REUSEPORT", SocketOption::ReusePort),
+    ("SOL_SOCKET", "SO_KEEPALIVE", SocketOption::KeepAlive),
+    ("SOL_SOCKET", "SO_SNDBUF", SocketOption::SendBuffer),
+    ("SOL_SOCKET", "SO_RCVBUF", SocketOption::ReceiveBuffer),
+    ("SOL_SOCKET", "SO_LINGER", SocketOption::Linger),
+    ("SOL_SOCKET", "SO_ERROR", SocketOption::Error),
+    ("SOL_TCP", "TCP_NODELAY", SocketOption::NoDelay),
+    ("SOL_TCP", "TCP_CORK", SocketOption::Cork),
+    ("SOL_TCP", "TCP_QUICKACK", SocketOption::QuickAck),
+    ("SOL_TCP", "TCP_MAXSEG", SocketOption::MaxSegment),
+    ("SOL_TCP", "TCP_CONGESTION", SocketOption::Congestion),
+    ("SOL_TCP", "TCP_USER_TIMEOUT", SocketOption::UserTimeout),
+    ("SOL_TCP", "TCP_LINGER2", SocketOption::Linger2),
+    ("SOL_TCP", "TCP_WINDOW_CLAMP", SocketOption::WindowClamp),
+    ("SOL_TCP", "TCP_NOTSENT_LOWAT", SocketOption::NotSentLowWater),
+    ("SOL_TCP", "TCP_INFO", SocketOption::Info),
+];
+
+/// The value of a socket option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionValue {
+    /// A number.
+    Number(i64),
+    /// A name.
+    Text(String),
+    /// SO_LINGER: on, and seconds.
+    Linger(bool, i64),
+}

@@ -1,0 +1,77 @@
+//! What a script runs against: a modelled stack ([`crate::model`]) or anything else that can do the same.
+
+use tcp::Nanos;
+
+use crate::errno::Errno;
+use crate::packet::Seen;
+use crate::script::{Call, OptionValue};
+
+/// What a call returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// The result: a number, or an error, which scripts write as -1 and its name.
+    pub result: Result<i64, Errno>,
+    /// What it gave besides.
+    pub output: Output,
+}
+
+/// What a call gives besides its result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Nothing.
+    #[default]
+    None,
+    /// The value of a socket option, or of SIOCINQ and SIOCOUTQ.
+    Value(OptionValue),
+    /// The returned events of poll, in order.
+    Events(Vec<i16>),
+}
+
+impl From<Result<i64, Errno>> for Returned {
+    fn from(result: Result<i64, Errno>) -> Returned {
+        Returned { result, output: Output::None }
+    }
+}
+
+/// A system under test with its clock. Times are nanoseconds since the script began.
+///
+/// File descriptors are numbered from 3, the lowest free one first.
+pub trait System {
+    /// The time.
+    fn now(&self) -> Nanos;
+
+    /// Lets time pass.
+    fn run_until(&mut self, until: Nanos);
+
+    /// The next packet it has sent, and when; lets time pass up to `until` to get one.
+    fn next_packet(&mut self, until: Nanos) -> Option<(Nanos, Seen)>;
+
+    /// Delivers the bytes of an IPv4 packet to it.
+    fn inject(&mut self, packet: &[u8]);
+
+    /// Makes a call. None: it has not returned; the script lets it block if `may_block`.
+    fn call(&mut self, call: &Call, may_block: bool) -> Option<Returned>;
+
+    /// What the blocked call returned, and when; lets time pass up to `until` to get it.
+    fn returned(&mut self, until: Nanos) -> Option<(Nanos, Returned)>;
+
+    /// TCP_INFO of the connection that was opened last, by the names of Linux (`tcpi_…`).
+    ///
+    /// # Errors
+    /// There is no connection.
+    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String>;
+
+    /// Sets a sysctl to a value or several, separated by blanks.
+    ///
+    /// # Errors
+    /// One line: a sysctl or a value that the system does not take.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String>;
+
+    /// How long to look further, once a packet did not come in time, to say when it would have come.
+    fn patience(&self) -> Nanos;
+
+    /// Why the script cannot go on, if the system itself failed.
+    fn broken(&self) -> Option<String> {
+        None
+    }
+}
