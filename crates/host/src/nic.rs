@@ -7,12 +7,17 @@ use wire::{Flags, Segment};
 
 /// Cuts a segment into packets of at most `payload` bytes, as segmentation offload does: sequence numbers advance, FIN
 /// and PSH stay on the last packet, CWR on the first.
-#[inline]
+#[inline(always)]
 pub fn segment(segment: &Segment, payload: u32, mut packet: impl FnMut(&Segment)) {
     if segment.len <= payload {
         packet(segment);
-        return;
+    } else {
+        split(segment, payload, &mut packet);
     }
+}
+
+#[inline(never)]
+fn split(segment: &Segment, payload: u32, packet: &mut impl FnMut(&Segment)) {
     let mut sent = 0;
     while sent < segment.len {
         let len = payload.min(segment.len - sent);

@@ -184,18 +184,30 @@ const WIDTH: usize = 8;
 impl Group {
     const EMPTY: Group = Group { times: [NEVER; WIDTH], earliest: NEVER, winner: 0 };
 
-    /// Finds the winner again; false if it is the same at the same time.
+    /// Sets the time of one; false if that leaves the winner and its time as they are.
     #[inline]
-    fn play(&mut self) -> bool {
+    fn set(&mut self, place: usize, time: Nanos) -> bool {
+        self.times[place] = time;
+        if place as u32 == self.winner && time > self.earliest {
+            self.play();
+            return true;
+        }
+        let wins = time < self.earliest || (time == self.earliest && (place as u32) < self.winner);
+        if wins {
+            self.earliest = time;
+            self.winner = place as u32;
+        }
+        wins
+    }
+
+    /// Finds the winner again.
+    #[inline]
+    fn play(&mut self) {
         let duel = |a: (Nanos, u32), b: (Nanos, u32)| if b.0 < a.0 { b } else { a };
         let [a, b, c, d, e, f, g, h] = self.times;
         let left = duel(duel((a, 0), (b, 1)), duel((c, 2), (d, 3)));
         let right = duel(duel((e, 4), (f, 5)), duel((g, 6), (h, 7)));
-        let (earliest, winner) = duel(left, right);
-        let changed = earliest != self.earliest || winner != self.winner;
-        self.earliest = earliest;
-        self.winner = winner;
-        changed
+        (self.earliest, self.winner) = duel(left, right);
     }
 }
 
@@ -224,8 +236,7 @@ impl Tree {
         let mut time = time;
         for level in &mut self.levels {
             let group = &mut level[entry / WIDTH];
-            group.times[entry % WIDTH] = time;
-            if !group.play() {
+            if !group.set(entry % WIDTH, time) {
                 return;
             }
             entry /= WIDTH;
@@ -236,10 +247,13 @@ impl Tree {
     #[inline]
     fn first(&self) -> (Nanos, usize) {
         let mut entry = 0;
+        let mut time = NEVER;
         for level in self.levels.iter().rev() {
-            entry = entry * WIDTH + level[entry].winner as usize;
+            let group = &level[entry];
+            time = group.earliest;
+            entry = entry * WIDTH + group.winner as usize;
         }
-        (self.time(entry), entry)
+        (time, entry)
     }
 }
 

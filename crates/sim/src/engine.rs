@@ -337,58 +337,51 @@ impl Simulation {
     /// After any input of a connection: sends what it wants to send, lets its application work, sends again.
     #[inline]
     fn service(&mut self, connection: usize) {
-        loop {
-            self.drain_transmit(connection);
-            let Some(endpoint) = &mut self.connections[connection] else { return };
-            if !Self::let_application_work(endpoint, &mut self.flows[connection / 2], connection, self.now) {
-                break;
-            }
-        }
-        let Some(endpoint) = &mut self.connections[connection] else { return };
-        let due = endpoint.next_timer().unwrap_or(NEVER);
-        // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
-        if due < self.agenda.timer(connection) {
-            self.agenda.set_timer(connection, due.max(self.now));
-        }
-        if connection & 1 == 0 {
-            let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
-            self.flows[connection / 2].tally.cwnd(self.now, cwnd);
-        }
-        if endpoint.wants_tx_complete() {
-            self.await_departure(connection);
-        }
-        let Some(endpoint) = &mut self.connections[connection] else { return };
-        if !endpoint.events().is_empty() {
-            self.report_events(connection);
-        }
-    }
-
-    /// Puts on the wire whatever the endpoint has to send.
-    #[inline]
-    fn drain_transmit(&mut self, connection: usize) {
-        while self.transmit_until_loss(connection) {
+        while self.serve_until_loss(connection) {
             self.report_losses(Some(connection));
         }
     }
 
-    /// Transmits until the endpoint has nothing more, or until something of it was lost at once: then true.
-    #[inline]
-    fn transmit_until_loss(&mut self, connection: usize) -> bool {
+    /// [`Simulation::service`] to its end, or until something that was just sent is lost at once: then true.
+    #[inline(always)]
+    fn serve_until_loss(&mut self, connection: usize) -> bool {
         let Simulation { connections, network, agenda, captures, flows, scratch, packets, now, .. } = self;
+        let now = *now;
         let Some(endpoint) = &mut connections[connection] else { return false };
-        if !endpoint.may_transmit() {
-            return false;
-        }
-        let ends = flows[connection / 2].ends(connection);
-        while endpoint.poll_transmit_into(*now, scratch) {
-            nic::segment(scratch, endpoint.payload(), |part| {
-                *packets += 1;
-                captures.sent(*now, &ends, part);
-                network.send(*now, &ends, part, agenda);
-            });
-            if !network.lost.is_empty() || !network.tapped.is_empty() {
-                return true;
+        let flow = &mut flows[connection / 2];
+        loop {
+            if endpoint.may_transmit() {
+                let ends = flow.ends(connection);
+                while endpoint.poll_transmit_into(now, scratch) {
+                    nic::segment(scratch, endpoint.payload(), |part| {
+                        *packets += 1;
+                        captures.sent(now, &ends, part);
+                        network.send(now, &ends, part, agenda);
+                    });
+                    if !network.lost.is_empty() || !network.tapped.is_empty() {
+                        return true;
+                    }
+                }
             }
+            if !Self::let_application_work(endpoint, flow, connection, now) {
+                break;
+            }
+        }
+        let due = endpoint.next_timer().unwrap_or(NEVER);
+        // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
+        if due < agenda.timer(connection) {
+            agenda.set_timer(connection, due.max(now));
+        }
+        if connection & 1 == 0 {
+            let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
+            flow.tally.cwnd(now, cwnd);
+        }
+        let reports = !endpoint.events().is_empty();
+        if endpoint.wants_tx_complete() {
+            self.await_departure(connection);
+        }
+        if reports {
+            self.report_events(connection);
         }
         false
     }

@@ -23,17 +23,29 @@ impl Histogram {
     }
 
     /// Adds a value.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, value: Nanos) {
         let bucket = self.bucket(value >> UNIT_BITS);
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1 + bucket / 4, 0);
+        match self.counts.get_mut(bucket) {
+            Some(count) => *count += 1,
+            None => self.grow(bucket),
         }
-        self.counts[bucket] += 1;
         self.count += 1;
         self.sum += u128::from(value);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        // Extremes change rarely: not stored each time.
+        if value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
+    }
+
+    /// Makes room for a first value in `bucket`.
+    #[cold]
+    fn grow(&mut self, bucket: usize) {
+        self.counts.resize(bucket + 1 + bucket / 4, 0);
+        self.counts[bucket] = 1;
     }
 
     /// How many values were added.

@@ -43,8 +43,8 @@ pub struct Network {
     delays: Vec<Nanos>,
     /// For a link that a host feeds: that host.
     fed_by_host: Vec<Option<u16>>,
-    /// For each pair of hosts, `source * hosts + sink`: the links on the way, if all are plain.
-    plain_routes: Vec<Option<Box<[u32]>>>,
+    /// For each pair of hosts, `source * hosts + sink`: the links on the way, if all are plain; else none.
+    plain_routes: Vec<Box<[u32]>>,
     hosts: usize,
     /// Packets on their way to the far end of each link, to a host or to a link that waits for events.
     pipes: Vec<VecDeque<(Nanos, Packet)>>,
@@ -170,14 +170,15 @@ impl Network {
             .collect();
         let plain: Vec<bool> = links.iter().map(Link::is_plain).collect();
         let hosts = scenario.hosts.len();
-        let mut plain_routes = vec![None; hosts * hosts];
+        let mut plain_routes = vec![Box::default(); hosts * hosts];
         for flow in &scenario.flows {
             let host = |name: &str| scenario.hosts.iter().position(|h| h.name == name);
             if let (Some(a), Some(b)) = (host(&flow.from), host(&flow.to)) {
                 for (source, sink) in [(a, b), (b, a)] {
                     let route: Box<[u32]> = topology.path(source, sink).iter().map(|&l| l as u32).collect();
-                    let all_plain = route.iter().all(|&l| plain[l as usize]);
-                    plain_routes[source * hosts + sink] = all_plain.then_some(route);
+                    if route.iter().all(|&l| plain[l as usize]) {
+                        plain_routes[source * hosts + sink] = route;
+                    }
                 }
             }
         }
@@ -202,37 +203,47 @@ impl Network {
     }
 
     /// A host hands a packet to its NIC.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
         let bytes = segment.ip_bytes();
-        let Some(route) = &self.plain_routes[ends.src as usize * self.hosts + ends.dst as usize] else {
-            let link = self.topology.first_link(ends.src, ends.dst);
-            self.enter(link, now, ends.packet(now, segment, bytes, 0), agenda);
-            return;
-        };
         // The usual case: there is no packet until its time has gone from link to link.
         let mut at = now;
         let mut queue_delay = 0;
-        let mut last = 0;
-        for (index, &link) in route.iter().enumerate() {
-            last = link as usize;
-            let Some((arrival, waited)) = self.links[last].pass(at, bytes) else {
-                let packet = ends.packet(now, segment, bytes, queue_delay);
-                self.lost.push(lost(at, link, &packet, DropReason::Overlimit, false));
+        let mut last = usize::MAX;
+        for &link in &self.plain_routes[ends.src as usize * self.hosts + ends.dst as usize] {
+            let Some((arrival, waited)) = self.links[link as usize].pass(at, bytes) else {
+                self.lose(at, link, &ends.packet(now, segment, bytes, queue_delay));
                 return;
             };
-            queue_delay += waited;
-            at = arrival;
-            if index == 0 && self.tracked[ends.src as usize] {
-                let departure = arrival - self.delays[last];
+            if last == usize::MAX && self.tracked[ends.src as usize] {
+                let departure = arrival - self.delays[link as usize];
                 self.rings[ends.src as usize].push(departure, ends.peer ^ 1, segment.len);
             }
+            last = link as usize;
+            queue_delay += waited;
+            at = arrival;
         }
-        let pipe = &mut self.pipes[last];
+        let Some(pipe) = self.pipes.get_mut(last) else {
+            self.send_stepwise(ends, &ends.packet(now, segment, bytes, 0), agenda);
+            return;
+        };
         if pipe.is_empty() {
             agenda.set_arrival(last, at);
         }
         pipe.push_back((at, ends.packet(now, segment, bytes, queue_delay)));
+    }
+
+    /// [`Network::send`] over a route with a link that is not plain.
+    #[inline(never)]
+    fn send_stepwise(&mut self, ends: &Ends, packet: &Packet, agenda: &mut Agenda) {
+        let link = self.topology.first_link(ends.src, ends.dst);
+        self.enter(link, packet.sent_at, *packet, agenda);
+    }
+
+    /// A queue's limit drops a packet.
+    #[cold]
+    fn lose(&mut self, at: Nanos, link: u32, packet: &Packet) {
+        self.lost.push(lost(at, link, packet, DropReason::Overlimit, false));
     }
 
     /// The service of a stepped link is due.
@@ -302,7 +313,7 @@ impl Network {
     fn enter(&mut self, mut link: usize, mut at: Nanos, mut packet: Packet, agenda: &mut Agenda) {
         while self.plain[link] {
             let Some((arrival, waited)) = self.links[link].pass(at, packet.bytes) else {
-                self.lost.push(lost(at, link as u32, &packet, DropReason::Overlimit, false));
+                self.lose(at, link as u32, &packet);
                 return;
             };
             packet.queue_delay += waited;

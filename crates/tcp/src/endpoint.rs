@@ -376,7 +376,7 @@ impl Endpoint {
 
     /// As [`Endpoint::poll_transmit`], into memory of the caller's; true if there is a segment. What `segment` held
     /// before does not matter.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit_into(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if self.state == State::Established {
             return self.poll_data(now, segment) || self.poll_ack(now, segment);
@@ -835,12 +835,14 @@ impl Endpoint {
             return;
         }
         self.take_ack(now, segment, first, ack);
-        if segment.len > 0 || segment.flags.has(Flags::FIN) {
+        if self.is_plainly_next(segment, first) {
+            self.take_next(now, segment, first);
+        } else if segment.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_payload(now, segment, first);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_ack(&mut self, now: Nanos, segment: &Segment, first: u64, ack: u64) {
         let previous_wnd = self.s.wnd;
         if ack >= self.s.una {
@@ -854,6 +856,15 @@ impl Endpoint {
                 self.window_from = (first, ack);
             }
         }
+        // Data that reaches a side with nothing sent and nothing to send tells its sender nothing else.
+        let never_sent = self.s.max == self.s.iss + 1 && self.s.limit() == self.s.una;
+        if never_sent && segment.len > 0 && segment.flags.0 & (Flags::ECE.0 | Flags::FIN.0) == 0 {
+            return;
+        }
+        self.inform_sender(now, segment, ack, previous_wnd);
+    }
+
+    fn inform_sender(&mut self, now: Nanos, segment: &Segment, ack: u64, previous_wnd: u64) {
         let mut blocks = [(0, 0); wire::SackBlocks::MAX];
         let (count, dsack) =
             if segment.sack.is_empty() { (0, None) } else { self.read_sack(segment, ack, &mut blocks) };
@@ -915,6 +926,43 @@ impl Endpoint {
             }
         }
         (count, dsack)
+    }
+
+    /// Whether a segment is the usual one of a receiver: the next data, whole, and nothing else.
+    #[inline(always)]
+    fn is_plainly_next(&self, segment: &Segment, first: u64) -> bool {
+        first == self.r.nxt
+            && segment.len > 0
+            && segment.flags.0 & (Flags::SYN.0 | Flags::FIN.0 | Flags::CWR.0) == 0
+            && segment.ecn != Ecn::Ce
+            && self.state == State::Established
+            && first + u64::from(segment.len) <= self.r.advertised
+            && self.r.out_of_order.is_empty()
+            && self.peer_fin.is_none()
+    }
+
+    /// [`Endpoint::take_payload`] of a segment that [`Endpoint::is_plainly_next`].
+    #[inline(always)]
+    fn take_next(&mut self, now: Nanos, segment: &Segment, first: u64) {
+        let end = first + u64::from(segment.len);
+        self.repeated_window = None;
+        self.r.nxt = end;
+        self.r.readable += u64::from(segment.len);
+        let arrival = Arrival {
+            seq: first,
+            end,
+            payload: segment.len,
+            previous_nxt: first,
+            in_order: true,
+            filled_hole: false,
+            duplicate: false,
+            frames: u32::from(segment.frames.max(1)),
+            push: segment.flags.has(Flags::PSH),
+            fin: false,
+            ce: false,
+        };
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        self.receiver.on_data(&mut self.r, &arrival, &mut cx);
     }
 
     fn take_payload(&mut self, now: Nanos, segment: &Segment, first: u64) {

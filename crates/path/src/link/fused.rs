@@ -63,7 +63,7 @@ impl Fused {
     }
 
     /// When a packet of `bytes` reaches the far end and how long it waits; None if it is dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {
         let len = bytes + self.overhead;
         let free_at = self.server.free_at();

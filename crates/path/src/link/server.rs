@@ -42,7 +42,7 @@ impl Server {
     }
 
     /// Starts to transmit `len` bytes at `start`, not before `free_at`; returns their departure.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(&mut self, start: Nanos, len: u32) -> Nanos {
         debug_assert!(start >= self.free_at);
         let Some(rate) = self.rate_bps else {
@@ -50,10 +50,7 @@ impl Server {
             return start;
         };
         if self.sizes[0].len != len {
-            self.sizes.swap(0, 1);
-            if self.sizes[0].len != len {
-                self.sizes[0] = Service::new(len, rate);
-            }
+            self.find_size(len, rate);
         }
         let service = &self.sizes[0];
         let carried = if start == self.free_at { self.slack } else { 0 };
@@ -74,6 +71,15 @@ impl Server {
         self.free_at = start + service.ns;
         self.slack = service.slack;
         Some(self.free_at)
+    }
+
+    /// Brings the service time of another size to the front.
+    #[inline(never)]
+    fn find_size(&mut self, len: u32, rate: u64) {
+        self.sizes.swap(0, 1);
+        if self.sizes[0].len != len {
+            self.sizes[0] = Service::new(len, rate);
+        }
     }
 
     /// Is busy until `until`, for a reason of somebody else's.

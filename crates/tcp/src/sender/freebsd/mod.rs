@@ -150,16 +150,19 @@ impl FreeBsdSender {
     }
 
     /// Brings the tick counter up to `now`.
-    #[inline]
+    #[inline(always)]
     fn see_time(&mut self, now: Nanos, clock: &HostClock) {
         if now >= self.tick.end || now < self.tick.start {
-            let number = clock.ticks(now);
-            self.tick =
-                Tick { number, start: clock.time_of_tick(number), end: clock.time_of_tick(number + 1) };
-            self.v.ticks = number;
-            // The system's cheap clock of microseconds moves with the tick.
-            self.v.micros = number * (clock.tick_ns() / 1000);
+            self.see_tick(clock.ticks(now), clock);
         }
+    }
+
+    #[cold]
+    fn see_tick(&mut self, number: u64, clock: &HostClock) {
+        self.tick = Tick { number, start: clock.time_of_tick(number), end: clock.time_of_tick(number + 1) };
+        self.v.ticks = number;
+        // The system's cheap clock of microseconds moves with the tick.
+        self.v.micros = number * (clock.tick_ns() / 1000);
     }
 
     #[inline]

@@ -6,19 +6,19 @@ use super::{Context, FreeBsdSender, Limit, SendState, Transmit};
 impl FreeBsdSender {
     /// Decides on transmissions until there is none and queues them: for windows that hold only for this call.
     pub(super) fn output_all(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        while let Some(transmit) = self.output(s, cx) {
-            self.queue.push_back(transmit);
-        }
+        while self.output_first(s, cx) {}
     }
 
-    /// Decides on one transmission and queues it.
-    pub(super) fn output_first(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        if let Some(transmit) = self.output(s, cx) {
-            self.queue.push_back(transmit);
-        }
+    /// Decides on one transmission and queues it; false if there is none.
+    #[inline(never)]
+    pub(super) fn output_first(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> bool {
+        let Some(transmit) = self.output(s, cx) else { return false };
+        self.queue.push_back(transmit);
+        true
     }
 
     /// The next segment, accounted for as sent; None: nothing may leave.
+    #[inline(always)]
     pub(super) fn output(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         if s.nxt < s.max && s.sack {
             s.nxt = self.board.skip_sacked(s.nxt);
@@ -121,6 +121,7 @@ impl FreeBsdSender {
             || (s.fin && s.nxt + len == s.end)
     }
 
+    #[inline(never)]
     fn send_hole(&mut self, s: &mut SendState, seq: u64, len: u64, cx: &mut Context<'_>) -> Transmit {
         let segments = if self.t.sack_tso && s.tso { u64::from(s.tso_max / s.payload) } else { 1 };
         let len = len.min(segments * u64::from(s.payload));
@@ -144,6 +145,7 @@ impl FreeBsdSender {
         }
     }
 
+    #[inline(always)]
     fn send(&mut self, s: &mut SendState, len: u64, probing: bool, cx: &mut Context<'_>) -> Transmit {
         let seq = s.nxt;
         let payload = u64::from(s.payload);
