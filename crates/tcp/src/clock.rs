@@ -86,7 +86,11 @@ impl HostClock {
     #[inline]
     pub fn timestamp_ms(&self, now: Nanos) -> u32 {
         let ticks = self.ticks(now);
-        if self.tick_ms > 0 { (ticks * self.tick_ms) as u32 } else { (ticks * self.tick / MILLISECOND) as u32 }
+        if self.tick_ms > 0 {
+            (ticks * self.tick_ms) as u32
+        } else {
+            (ticks * self.tick / MILLISECOND) as u32
+        }
     }
 
     /// Local microseconds, untouched by ticks.

@@ -176,10 +176,7 @@ pub fn set_checked(profile: &mut dyn Profile, name: &str, value: i64) -> Result<
     let known = profile.sysctls();
     let Some(sysctl) = known.iter().find(|s| s.name == name) else {
         let nearest = nearest(name, known.iter().map(|s| s.name));
-        return Err(ProfileError(format!(
-            "sysctl {name}: not known to {}{nearest}",
-            profile.facts().name
-        )));
+        return Err(ProfileError(format!("sysctl {name}: not known to {}{nearest}", profile.facts().name)));
     };
     if value < sysctl.min || value > sysctl.max {
         return Err(ProfileError(format!(

@@ -8,8 +8,8 @@ pub mod linux;
 
 use wire::RangeSet;
 
-pub use crate::sender::Context;
 use crate::clock::Nanos;
+pub use crate::sender::Context;
 
 /// How many recent out-of-order arrivals are remembered for the order of SACK blocks.
 const RECENT: usize = 8;
