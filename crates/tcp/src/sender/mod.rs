@@ -230,7 +230,13 @@ pub struct Context<'a> {
 pub trait Sender: Send {
     /// The handshake is over. `rtt` is the time between our SYN (or SYN-ACK) and its acknowledgement if it was sent
     /// once; `syn_retransmitted` says that it was not.
-    fn on_established(&mut self, s: &mut SendState, rtt: Option<Nanos>, syn_retransmitted: bool, cx: &mut Context<'_>);
+    fn on_established(
+        &mut self,
+        s: &mut SendState,
+        rtt: Option<Nanos>,
+        syn_retransmitted: bool,
+        cx: &mut Context<'_>,
+    );
 
     /// An acceptable ACK. Must set `s.una = ack.ack` where that is an advance, at the place in the pipeline where the
     /// system does so.
