@@ -12,6 +12,8 @@ const UNCOMPRESSED: u32 = 3;
 const TRUESIZE: u64 = 2304;
 /// Payload share of memory in 1/256 before a packet has been seen.
 const DEFAULT_SCALING: u64 = 128;
+/// Fraction bits of memory per payload.
+const FACTOR_BITS: u32 = 20;
 /// Packets of the initial window offered by 3.9 (TCP_DEFAULT_INIT_RCVWND).
 const INIT_RCVWND: u64 = 10;
 /// Smallest packet that lets the window grow, bytes.
@@ -43,6 +45,8 @@ pub struct LinuxReceiver {
     window_clamp: u64,
     /// Payload per memory in 1/256.
     scaling: u64,
+    /// Memory per payload in 2^-20, rounded up.
+    memory_factor: u64,
     /// The window last advertised.
     rcv_wnd: u64,
     rtt: ReceiveRtt,
@@ -107,6 +111,7 @@ impl LinuxReceiver {
             rcv_ssthresh: 0,
             window_clamp: u64::MAX,
             scaling: DEFAULT_SCALING,
+            memory_factor: (256 << FACTOR_BITS) / DEFAULT_SCALING,
             rcv_wnd: 0,
             rtt: ReceiveRtt::default(),
             space: CopySpace::default(),
@@ -126,12 +131,15 @@ impl LinuxReceiver {
     }
 
     /// Memory of `payload` bytes received in full packets.
+    #[inline]
     fn memory_of(&self, payload: u64) -> u64 {
-        if self.config.scaling_ratio {
-            (payload << 8) / self.scaling
-        } else {
-            payload * TRUESIZE / self.advmss
-        }
+        (payload * self.memory_factor) >> FACTOR_BITS
+    }
+
+    fn set_memory_factor(&mut self) {
+        let (memory, payload) =
+            if self.config.scaling_ratio { (256, self.scaling) } else { (TRUESIZE, self.advmss) };
+        self.memory_factor = (memory << FACTOR_BITS).div_ceil(payload);
     }
 
     fn full_space(&self, r: &ReceiveState) -> u64 {
@@ -215,10 +223,12 @@ impl LinuxReceiver {
     }
 
     fn measure_mss(&mut self, r: &ReceiveState, arrival: &Arrival) {
-        let len = u64::from(arrival.payload) / u64::from(arrival.frames.max(1));
+        let payload = u64::from(arrival.payload);
+        let len = if arrival.frames > 1 { payload.div_ceil(u64::from(arrival.frames)) } else { payload };
         if len >= self.rcv_mss {
             if len != self.rcv_mss && self.config.scaling_ratio {
                 self.scaling = (len << 8) / if len >= 1024 { TRUESIZE } else { 1280 };
+                self.set_memory_factor();
                 self.window_clamp = self.window_from(r.rcvbuf);
             }
             self.rcv_mss = len.min(self.advmss);
@@ -230,6 +240,9 @@ impl LinuxReceiver {
 
     /// The window's slow start: two packets per full packet accepted, and the next one is acknowledged alone.
     fn grow_window(&mut self, r: &ReceiveState, arrival: &Arrival) {
+        if self.rcv_ssthresh >= self.window_clamp {
+            return;
+        }
         let limit = self.window_clamp.min(self.free_space(r));
         if self.rcv_ssthresh >= limit {
             return;
@@ -457,6 +470,7 @@ impl Receiver for LinuxReceiver {
         self.jiffies = cx.clock.ticks(cx.now);
         self.advmss = u64::from(r.payload);
         self.rcv_mss = self.advmss.min(536);
+        self.set_memory_factor();
         if !self.config.scaling_ratio && r.rcvbuf_auto {
             // Room for the initial window four times over.
             let least = 2 * INIT_RCVWND * TRUESIZE * if self.config.moderate_rcvbuf { 4 } else { 1 };

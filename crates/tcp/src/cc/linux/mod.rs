@@ -150,6 +150,8 @@ pub struct Core {
     pub departure: Nanos,
     /// State of the connection's random generator (see [`Core::random_below`]).
     pub random: u64,
+    /// Local time, microseconds.
+    now_us: u64,
     /// Local time at which the current jiffy ends.
     jiffy_end: Nanos,
 }
@@ -190,6 +192,7 @@ impl Core {
             gso: false,
             departure: 0,
             random,
+            now_us: 0,
             jiffy_end: 0,
         }
     }
@@ -198,9 +201,10 @@ impl Core {
     #[inline]
     pub(crate) fn set_time(&mut self, clock: &HostClock, now: Nanos) {
         self.now = clock.local(now);
+        self.now_us = self.now / 1000;
         if self.now >= self.jiffy_end {
             self.hz = clock.hz();
-            self.jiffies = self.now / clock.tick_ns();
+            self.jiffies = clock.ticks(now);
             self.jiffy_end = (self.jiffies + 1) * clock.tick_ns();
         }
     }
@@ -208,7 +212,7 @@ impl Core {
     /// Local time in microseconds.
     #[inline]
     pub fn now_us(&self) -> u64 {
-        self.now / 1000
+        self.now_us
     }
 
     /// Packets believed in the network: sent, less SACKed and lost, plus retransmitted.

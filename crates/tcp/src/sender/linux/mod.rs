@@ -403,9 +403,11 @@ impl LinuxSender {
 
     /// Round trips from the packets the ACK delivered: feeds the estimator, tells the congestion control.
     fn take_rtt(&mut self, p: &mut Progress, packets: u32, cx: &mut Context<'_>) {
+        // Whole microseconds, or whole jiffies in 3.9.
+        let (modern, tick, now_us, jiffies) =
+            (self.is_modern(), self.tick, self.core.now_us(), self.core.jiffies);
+        let since = |sent: Nanos| if modern { now_us - sent / 1000 } else { jiffies - sent / tick };
         let unit = self.rtt_unit();
-        let now = self.core.now / unit;
-        let since = |sent: Nanos| now - sent / unit;
         let usable = p.first_acked_sent != 0 && !p.retransmission_acked;
         let mut rtt = usable.then(|| since(p.first_acked_sent));
         let mut newest = usable.then(|| since(p.last_acked_sent));
@@ -431,7 +433,7 @@ impl LinuxSender {
                 }
             }
         }
-        let newest_us = newest.map(|rtt| (rtt * unit / 1000) as u32);
+        let newest_us = newest.map(|rtt| if modern { rtt as u32 } else { (rtt * unit / 1000) as u32 });
         p.rate.rtt_us = newest_us;
         if let Some(rtt) = rtt {
             if let Some(us) = newest_us {
@@ -467,8 +469,13 @@ impl LinuxSender {
 
     fn set_rto(&mut self) {
         let timeout = self.rtt.timeout();
-        self.rto = if self.is_modern() { self.us_to_jiffies(timeout) } else { timeout };
-        self.core.srtt_us = self.rtt.srtt() * self.rtt_unit() / 1000;
+        if self.is_modern() {
+            self.rto = self.us_to_jiffies(timeout);
+            self.core.srtt_us = self.rtt.srtt();
+        } else {
+            self.rto = timeout;
+            self.core.srtt_us = self.rtt.srtt() * self.tick / 1000;
+        }
     }
 
     /// Rounded up.

@@ -43,7 +43,11 @@ impl LinuxSender {
             self.alert(s, &mut p, duplicate, cx);
         }
         if p.set_timer {
-            self.set_transmit_timer(cx.now);
+            if self.core.packets_out == 0 {
+                self.timer.clear();
+            } else {
+                self.output.timer_due = true;
+            }
         }
         p.rate.is_ack_delayed = packets == 1
             && p.prior_sacked == 0

@@ -30,6 +30,8 @@ pub(super) struct State {
     /// Pacing holds the sender back until then, true time.
     pub(super) paced_until: Option<Nanos>,
     pub(super) forced: Option<Forced>,
+    /// An ACK moved the queue's head: the timer starts anew once everything that follows is sent.
+    pub(super) timer_due: bool,
     /// F-RTO: new data goes before retransmissions.
     pub(super) prefer_new: bool,
     /// Packets sent since the sender last waited.
@@ -103,8 +105,13 @@ impl LinuxSender {
             self.validate_cwnd(s, limited);
         }
         if sent > 0 && self.is_modern() {
-            self.schedule_loss_probe(false, cx.now);
+            if !self.schedule_loss_probe(false, cx.now) && self.output.timer_due {
+                self.rearm_rto(cx.now);
+            }
+        } else if self.output.timer_due {
+            self.set_transmit_timer(cx.now);
         }
+        self.output.timer_due = false;
         if self.core.packets_out == 0 && s.unsent() > 0 && self.timer.kind().is_none() && limit == Limit::Rwnd
         {
             let interval = self.window_probe_interval();
@@ -372,16 +379,26 @@ impl LinuxSender {
 
     /// Minshall's form of Nagle: one short segment outstanding at a time.
     fn nagle_holds(&self, s: &SendState, payload: u64) -> bool {
-        !s.no_delay
-            && !s.fin
-            && !s.no_delay
-            && self.core.packets_out > 0
-            && self.small_end > s.una
-            && payload > 0
+        !s.fin && !s.no_delay && self.core.packets_out > 0 && self.small_end > s.una && payload > 0
     }
 
     /// Sends the first `len` of the unsent sequence space (a FIN counts one).
+    #[inline]
     fn transmit_new(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) -> Transmit {
+        self.record_new(len, s, cx);
+        let fin = s.max > s.end;
+        Transmit {
+            seq: s.max - len,
+            len: (len - u64::from(fin)) as u32,
+            fin,
+            push: s.max >= s.end,
+            retransmission: false,
+            cwr: std::mem::take(&mut self.cwr_pending) && s.ecn,
+        }
+    }
+
+    /// The books of a first transmission.
+    fn record_new(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) {
         if self.core.in_flight() == 0 {
             self.cc.cwnd_event(&mut self.core, CwndEvent::TxStart);
         }
@@ -442,14 +459,6 @@ impl LinuxSender {
         let probes = self.probes_tail();
         if !probes && (prior_packets == 0 || self.timer.kind() == Some(TimerKind::LossProbe)) {
             self.rearm_rto(cx.now);
-        }
-        Transmit {
-            seq,
-            len: payload as u32,
-            fin,
-            push: end >= s.end,
-            retransmission: false,
-            cwr: std::mem::take(&mut self.cwr_pending) && s.ecn,
         }
     }
 

@@ -169,8 +169,7 @@ impl LinuxSender {
         self.rack.advanced = false;
         match self.rack_detect() {
             Some(us) => {
-                let jiffies = self.us_to_jiffies(us + TIMEOUT_MIN_US);
-                self.arm(TimerKind::Reordering, jiffies, now);
+                self.arm_us(TimerKind::Reordering, us + TIMEOUT_MIN_US, now);
                 true
             }
             None => false,

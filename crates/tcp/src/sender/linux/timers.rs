@@ -22,19 +22,31 @@ pub(super) enum TimerKind {
     EarlyRetransmit,
 }
 
-/// A timer in jiffies. Where it lies in true time is worked out only when it may have come.
+/// A timer in jiffies. Which jiffy that is, and where it lies in true time, is worked out only when it may have come.
 #[derive(Debug, Default)]
 pub(super) struct Timer {
-    armed: Option<(TimerKind, u64)>,
+    armed: Option<(TimerKind, Wait)>,
+    /// Jiffies when it was set.
+    start: u64,
     /// True time, not later than the jiffy.
     at: Nanos,
 }
 
+/// How long a timer runs.
+#[derive(Clone, Copy, Debug)]
+enum Wait {
+    Jiffies(u64),
+    /// Rounded up to jiffies.
+    Micros(u64),
+}
+
 impl Timer {
+    #[inline]
     pub(super) fn at(&self) -> Option<Nanos> {
         self.armed.map(|_| self.at)
     }
 
+    #[inline]
     pub(super) fn kind(&self) -> Option<TimerKind> {
         self.armed.map(|(kind, _)| kind)
     }
@@ -52,8 +64,16 @@ impl LinuxSender {
     #[inline]
     pub(super) fn arm(&mut self, kind: TimerKind, jiffies: u64, now: Nanos) {
         let jiffies = jiffies.clamp(1, self.rto_max());
-        self.timer.armed = Some((kind, self.core.jiffies + jiffies));
-        self.timer.at = now + (jiffies - 1) * self.tick;
+        let at = now + (jiffies - 1) * self.tick;
+        self.timer = Timer { armed: Some((kind, Wait::Jiffies(jiffies))), start: self.core.jiffies, at };
+    }
+
+    /// Sets the timer to so many microseconds from now, rounded up to jiffies, at least one.
+    #[inline]
+    pub(super) fn arm_us(&mut self, kind: TimerKind, us: u64, now: Nanos) {
+        let us = us.clamp(1, self.config.rto_max_ms * 1000);
+        let at = now + (us * 1000).saturating_sub(self.tick);
+        self.timer = Timer { armed: Some((kind, Wait::Micros(us))), start: self.core.jiffies, at };
     }
 
     /// Longest timeout in jiffies.
@@ -84,22 +104,25 @@ impl LinuxSender {
             self.timer.kind(),
             Some(TimerKind::Reordering | TimerKind::LossProbe | TimerKind::EarlyRetransmit)
         );
-        let jiffies = if counts_from_head {
-            self.us_to_jiffies(self.rto_left_us().max(0) as u64).max(1)
+        if counts_from_head {
+            self.arm_us(TimerKind::Retransmission, self.rto_left_us().max(0) as u64, now);
         } else {
-            self.current_rto()
-        };
-        self.arm(TimerKind::Retransmission, jiffies, now);
+            self.arm(TimerKind::Retransmission, self.current_rto(), now);
+        }
+    }
+
+    /// A tail loss probe, not the timeout, follows the next transmissions.
+    #[inline]
+    pub(super) fn probes_tail(&self) -> bool {
+        self.is_modern()
+            && matches!(self.config.early_retrans, 3 | 4)
+            && self.sack_ok
+            && matches!(self.core.state, CaState::Open | CaState::Cwr)
     }
 
     /// Arms the tail loss probe in place of the timeout where it applies. `advancing`: the timeout would start now.
     pub(super) fn schedule_loss_probe(&mut self, advancing: bool, now: Nanos) -> bool {
-        let enabled = self.is_modern() && matches!(self.config.early_retrans, 3 | 4);
-        if !enabled
-            || self.core.packets_out == 0
-            || !self.sack_ok
-            || !matches!(self.core.state, CaState::Open | CaState::Cwr)
-        {
+        if self.core.packets_out == 0 || !self.probes_tail() {
             return false;
         }
         let srtt = self.rtt.srtt8() >> 2;
@@ -115,8 +138,7 @@ impl LinuxSender {
         if left > 0 {
             us = us.min(left as u64);
         }
-        let jiffies = self.us_to_jiffies(us);
-        self.arm(TimerKind::LossProbe, jiffies, now);
+        self.arm_us(TimerKind::LossProbe, us, now);
         true
     }
 
@@ -131,10 +153,15 @@ impl LinuxSender {
         if self.output.paced_until.is_some_and(|at| at <= cx.now) {
             self.output.paced_until = None;
         }
-        let Some((kind, jiffy)) = self.timer.armed else { return };
+        let Some((kind, wait)) = self.timer.armed else { return };
         if cx.now < self.timer.at {
             return;
         }
+        let jiffies = match wait {
+            Wait::Jiffies(jiffies) => jiffies,
+            Wait::Micros(us) => self.us_to_jiffies(us),
+        };
+        let jiffy = self.timer.start + jiffies;
         if self.core.jiffies < jiffy {
             self.timer.at = cx.clock.time_of_tick(jiffy);
             return;
@@ -197,8 +224,7 @@ impl LinuxSender {
             self.timer.clear();
             return;
         }
-        let jiffies = self.us_to_jiffies(self.rto_left_us().max(0) as u64).max(1);
-        self.arm(TimerKind::Retransmission, jiffies, now);
+        self.arm_us(TimerKind::Retransmission, self.rto_left_us().max(0) as u64, now);
     }
 
     pub(super) fn note_probe(&mut self, high_seq: u64, retransmission: bool) {
