@@ -677,7 +677,8 @@ impl Endpoint {
             return false;
         }
         self.header(now, true, segment);
-        segment.seq = seq::wire(self.s.nxt);
+        // Not SND.NXT, which goes back after a timeout: the peer would take the ACK for an old segment.
+        segment.seq = seq::wire(self.s.max);
         segment.offset = 0;
         segment.len = 0;
         if self.r.sack && (!self.r.out_of_order.is_empty() || self.r.dsack.is_some()) {
@@ -1063,7 +1064,8 @@ impl Endpoint {
         let window = self.r.offered();
         let last = first + u64::from(len);
         if len == 0 {
-            return first >= nxt.saturating_sub(1) && first <= nxt + window;
+            // One below is a probe or a keep-alive, which wants an answer.
+            return first >= nxt && first <= nxt + window;
         }
         // Partly new data is trimmed later; a probe into a closed window is answered as unacceptable.
         first < nxt + window && last > nxt

@@ -134,12 +134,14 @@ impl FreeBsdSender {
         if self.rexmt.is_none() {
             self.start_rexmt(cx.clock);
         }
+        // A hole below a recovery point of SND.MAX may hold the FIN, which is no payload.
         let end = seq + len;
+        let last = end >= s.end;
         Transmit {
             seq,
-            len: len as u32,
-            fin: s.fin && end == s.end,
-            push: end == s.end,
+            len: (end.min(s.end) - seq.min(s.end)) as u32,
+            fin: s.fin && last,
+            push: last,
             retransmission: true,
             cwr: false,
         }
