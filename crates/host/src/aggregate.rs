@@ -128,6 +128,7 @@ impl<F: Frame> Aggregator<F> {
             // Anything that would complete an aggregate, and pure ACKs.
             Rules::Gro => {
                 segment.len == 0
+                    || !segment.flags.has(Flags::ACK)
                     || segment.flags.0
                         & (Flags::PSH.0 | Flags::FIN.0 | Flags::SYN.0 | Flags::RST.0 | Flags::URG.0)
                         != 0

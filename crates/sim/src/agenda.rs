@@ -14,13 +14,21 @@ pub const NEVER: Nanos = Nanos::MAX;
 pub enum Source {
     /// A stepped link starts a transmission. What it puts out arrives later or in an event of its own.
     Service(u32),
+    /// A segment reaches a host's NIC from its egress.
+    Egress(u32),
     /// A packet reaches the far end of a link.
     Arrival(u32),
+    /// An interrupt comes to a host, or a packet reaches its stack some time after it reached its NIC.
+    Ingress(u32),
     /// A connection's timer.
     Timer(u32),
     /// A packet has left a host's NIC, and a connection waits for that.
     Departure(u32),
-    /// A flow's application starts or stops.
+    /// A pause frame takes effect.
+    Pause,
+    /// A round of an incast begins.
+    Round(u32),
+    /// A flow's application starts, stops or wants a turn.
     App(u32),
     /// The schedule changes a link.
     Change,
@@ -41,10 +49,16 @@ pub struct Sources {
     pub services: Vec<bool>,
     /// Links at whose far end packets arrive as events.
     pub arrivals: Vec<bool>,
+    /// Hosts with something between stack and NIC.
+    pub egresses: Vec<bool>,
+    /// Hosts with something between NIC and stack.
+    pub ingresses: Vec<bool>,
     /// How many connections there are.
     pub timers: usize,
     /// Hosts whose NIC is watched.
     pub departures: Vec<bool>,
+    /// How many groups of incasts there are.
+    pub rounds: usize,
     /// How many flows there are.
     pub apps: usize,
 }
@@ -59,7 +73,9 @@ pub struct Agenda {
     usual_sources: Vec<Source>,
     rare_sources: Vec<Source>,
     services: Vec<u32>,
+    egresses: Vec<u32>,
     arrivals: Vec<u32>,
+    ingresses: Vec<u32>,
     first_timer: u32,
     departures: Vec<u32>,
 }
@@ -82,11 +98,15 @@ impl Agenda {
             leaves
         };
         let services = place(&sources.services, Source::Service);
+        let egresses = place(&sources.egresses, Source::Egress);
         let arrivals = place(&sources.arrivals, Source::Arrival);
+        let ingresses = place(&sources.ingresses, Source::Ingress);
         let timers = place(&vec![true; sources.timers], Source::Timer);
         let departures = place(&sources.departures, Source::Departure);
         let first_timer = timers.first().copied().unwrap_or(NO_LEAF);
-        let mut rare_sources: Vec<Source> = (0..sources.apps as u32).map(Source::App).collect();
+        let mut rare_sources = vec![Source::Pause];
+        rare_sources.extend((0..sources.rounds as u32).map(Source::Round));
+        rare_sources.extend((0..sources.apps as u32).map(Source::App));
         rare_sources.extend([
             Source::Change,
             Source::SampleTcp,
@@ -100,7 +120,9 @@ impl Agenda {
             usual_sources,
             rare_sources,
             services,
+            egresses,
             arrivals,
+            ingresses,
             first_timer,
             departures,
         }
@@ -126,6 +148,16 @@ impl Agenda {
     #[inline]
     pub fn set_arrival(&mut self, link: usize, time: Nanos) {
         self.usual.set(self.arrivals[link] as usize, time);
+    }
+
+    /// Sets when a segment reaches a host's NIC from its egress.
+    pub fn set_egress(&mut self, host: usize, time: Nanos) {
+        self.usual.set(self.egresses[host] as usize, time);
+    }
+
+    /// Sets when something happens at a host's ingress.
+    pub fn set_ingress(&mut self, host: usize, time: Nanos) {
+        self.usual.set(self.ingresses[host] as usize, time);
     }
 
     /// When a connection's timer is set to.
@@ -268,7 +300,10 @@ mod tests {
             services: vec![false, true],
             arrivals: vec![true, true],
             timers: 2,
+            egresses: vec![true],
+            ingresses: vec![true],
             departures: vec![true],
+            rounds: 1,
             apps: 1,
         });
         agenda.set_rare(Source::Window, 5);
@@ -276,6 +311,10 @@ mod tests {
         agenda.set_departure(0, 5);
         agenda.set_timer(1, 5);
         agenda.set_timer(0, 5);
+        agenda.set_rare(Source::Round(0), 5);
+        agenda.set_rare(Source::Pause, 5);
+        agenda.set_ingress(0, 5);
+        agenda.set_egress(0, 5);
         agenda.set_arrival(1, 5);
         agenda.set_service(1, 5);
         let mut order = Vec::new();
@@ -283,7 +322,9 @@ mod tests {
             order.push(source);
             match source {
                 Source::Service(link) => agenda.set_service(link as usize, NEVER),
+                Source::Egress(host) => agenda.set_egress(host as usize, NEVER),
                 Source::Arrival(link) => agenda.set_arrival(link as usize, NEVER),
+                Source::Ingress(host) => agenda.set_ingress(host as usize, NEVER),
                 Source::Timer(connection) => agenda.set_timer(connection as usize, NEVER),
                 Source::Departure(host) => agenda.set_departure(host as usize, NEVER),
                 rare => agenda.set_rare(rare, NEVER),
@@ -291,10 +332,14 @@ mod tests {
         }
         let expected = [
             Source::Service(1),
+            Source::Egress(0),
             Source::Arrival(1),
+            Source::Ingress(0),
             Source::Timer(0),
             Source::Timer(1),
             Source::Departure(0),
+            Source::Pause,
+            Source::Round(0),
             Source::App(0),
             Source::Window,
         ];

@@ -13,15 +13,8 @@ use wire::capture::LinkType;
 use wire::codec::{self, SynLayout};
 use wire::pcap::Writer;
 
-use crate::packet::{Ends, Packet};
+use crate::packet::{Ends, Packet, ports};
 use crate::scenario::Scenario;
-
-/// Port of every accepting side (iperf3's).
-const PORT: u16 = 5201;
-/// Opening sides have this port and the flow's number added.
-const FIRST_PORT: u16 = 10_000;
-/// Ports are used again after so many flows.
-const PORTS: u32 = 50_000;
 
 /// The captures of a run.
 pub struct Captures {
@@ -130,8 +123,7 @@ impl Captures {
         segment: &Segment,
     ) {
         let Some(point) = point.map(|index| &mut self.points[index]) else { return };
-        let opening_port = FIRST_PORT + (receiver / 2 % PORTS) as u16;
-        let (sport, dport) = if receiver & 1 == 1 { (opening_port, PORT) } else { (PORT, opening_port) };
+        let (sport, dport) = ports(receiver);
         let ends = codec::Ends { src: address(src), dst: address(dst), sport, dport };
         point.packets = point.packets.wrapping_add(1);
         // A Vec takes everything.

@@ -26,9 +26,42 @@ pub fn catalogue() -> String {
         "newest": newest,
         "queues": queues,
         "losses": ["random", "nth", "gilbert", "list"],
-        "apps": [{"kind": "bulk", "params": [{"name": "write", "unit": "bytes", "default": 131_072}]}],
+        "apps": apps(),
     })
     .to_string()
+}
+
+/// Applications with their parameters; one without a default may be absent or must be given, as the schema says.
+fn apps() -> Value {
+    let write = json!({"name": "write", "unit": "bytes", "default": 131_072});
+    let request = json!({"name": "request", "unit": "bytes", "default": 100});
+    let param = |name: &str, unit: &str| json!({"name": name, "unit": unit, "default": null});
+    let default = |name: &str, unit: &str, value: u64| json!({"name": name, "unit": unit, "default": value});
+    json!([
+        {"kind": "bulk", "params": [write]},
+        {"kind": "fixed", "params": [param("size", "bytes"), write]},
+        {"kind": "rate-limited", "params": [param("rate", "bps"), write]},
+        {"kind": "on-off", "params": [
+            param("on", "ns"), param("off", "ns"), param("rate", "bps"), write,
+            {"name": "distribution", "unit": "choice", "default": 0, "choices": ["fixed", "exponential"]},
+        ]},
+        {"kind": "request-response", "params": [
+            param("requests", "count"), request, param("response", "bytes"), default("think", "ns", 0),
+        ]},
+        {"kind": "incast", "params": [
+            param("size", "bytes"), request, param("rounds", "count"), default("think", "ns", 0),
+        ]},
+        {"kind": "udp-cbr", "params": [param("rate", "bps"), default("payload", "bytes", 1472)]},
+        {"kind": "voip", "params": [default("frame", "ns", 20_000_000), default("payload", "bytes", 172)]},
+        {"kind": "ping", "params": [default("interval", "ns", 100_000_000), default("payload", "bytes", 56)]},
+        {"kind": "video", "params": [
+            param("rate", "bps"), default("chunk", "ns", 4_000_000_000), default("buffer", "ns", 30_000_000_000), request,
+        ]},
+        {"kind": "background", "params": [
+            param("load", "bps"), default("size", "bytes", 100_000), default("shape", "milli", 1500),
+            default("connections", "count", 64),
+        ]},
+    ])
 }
 
 fn stack(profile: &dyn Profile) -> Value {

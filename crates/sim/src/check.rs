@@ -6,6 +6,9 @@ use tcp::profile::{self, Profile};
 
 use crate::scenario::{App, Sampling, Scenario, VERSION};
 
+/// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
+const LARGEST_DATAGRAM: u32 = 65_507;
+
 /// Parses a scenario.
 ///
 /// # Errors
@@ -48,10 +51,17 @@ fn check_links(scenario: &Scenario) -> Result<(), String> {
         if link.rate_bps == Some(0) {
             return Err(format!("link {name}: rate_bps must be above zero"));
         }
-        if let Some(path::LossConfig::Nth { every, packet, .. }) = &link.loss
-            && (*every == 0 || packet >= every)
-        {
-            return Err(format!("link {name}: loss nth needs every >= 1 and packet below every"));
+        if let Some(loss) = &link.loss {
+            check_loss(loss).map_err(|why| format!("link {name}: {why}"))?;
+        }
+        let port = shares_memory(scenario, &link.from);
+        if port && (link.duplicate_ppb > 0 || link.jitter.is_some()) {
+            return Err(format!(
+                "link {name}: a port of a switch with shared memory has no duplicate or jitter"
+            ));
+        }
+        if matches!(link.queue, path::QueueConfig::Netem { .. }) {
+            return Err(format!("link {name}: netem is for a host's egress"));
         }
         if link.mtu < 576 {
             return Err(format!("link {name}: mtu must be at least 576"));
@@ -65,12 +75,35 @@ fn check_links(scenario: &Scenario) -> Result<(), String> {
         if change.at_ns < last {
             return Err("schedule: changes must be in order of time".into());
         }
+        if scenario.links.iter().any(|l| l.name == change.link && shares_memory(scenario, &l.from)) {
+            return Err(format!(
+                "schedule: {} is a port of a switch with shared memory, which cannot change",
+                change.link
+            ));
+        }
+        if let Some(loss) = &change.loss {
+            check_loss(loss).map_err(|why| format!("schedule: {why}"))?;
+        }
         if change.rate_bps == Some(0) {
             return Err("schedule: rate_bps must be above zero".into());
         }
         last = change.at_ns;
     }
     Ok(())
+}
+
+fn check_loss(loss: &path::LossConfig) -> Result<(), String> {
+    match loss {
+        path::LossConfig::Nth { every, packet, .. } if *every == 0 || packet >= every => {
+            Err("loss nth needs every >= 1 and packet below every".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether `node` is a switch whose ports share memory.
+fn shares_memory(scenario: &Scenario, node: &str) -> bool {
+    scenario.nodes.iter().any(|n| n.name == node && n.switch.is_some())
 }
 
 fn check_flows(scenario: &Scenario) -> Result<(), String> {
@@ -83,10 +116,7 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
         if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
             return Err(format!("flow {name}: stop_ns must be after start_ns"));
         }
-        let App::Bulk { bytes, write_bytes } = flow.app;
-        if write_bytes == 0 || bytes == Some(0) {
-            return Err(format!("flow {name}: bytes and write_bytes must be above zero"));
-        }
+        check_app(&flow.app).map_err(|why| format!("flow {name}: {why}"))?;
         let Some(host) = scenario.hosts.iter().find(|h| h.name == flow.from) else {
             return Err(format!("flow {name}: no host is called {}", flow.from));
         };
@@ -103,6 +133,43 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
+fn check_app(app: &App) -> Result<(), String> {
+    let (positive, payload): (&[u64], u32) = match app {
+        App::Bulk { bytes, write_bytes } => (&[bytes.unwrap_or(1), *write_bytes], 0),
+        App::Fixed { size_bytes, write_bytes } => (&[*size_bytes, *write_bytes], 0),
+        App::RateLimited { rate_bps, write_bytes } => (&[*rate_bps, *write_bytes], 0),
+        App::OnOff { on_ns, off_ns, rate_bps, write_bytes, .. } => {
+            (&[*on_ns, *off_ns, rate_bps.unwrap_or(1), *write_bytes], 0)
+        }
+        App::RequestResponse { requests, request_bytes, response_bytes, .. } => {
+            (&[requests.unwrap_or(1), *request_bytes, *response_bytes], 0)
+        }
+        App::Incast { size_bytes, request_bytes, rounds, .. } => {
+            (&[*size_bytes, *request_bytes, rounds.unwrap_or(1)], 0)
+        }
+        App::UdpCbr { rate_bps, payload_bytes } => (&[*rate_bps, u64::from(*payload_bytes)], *payload_bytes),
+        App::Voip { frame_ns, payload_bytes } => (&[*frame_ns, u64::from(*payload_bytes)], *payload_bytes),
+        App::Ping { interval_ns, payload_bytes } => (&[*interval_ns], *payload_bytes),
+        App::Video { rate_bps, chunk_ns, request_bytes, .. } => {
+            let bytes = u128::from(*rate_bps) * u128::from(*chunk_ns) / 8_000_000_000;
+            (&[*request_bytes, bytes as u64], 0)
+        }
+        App::Background { load_bps, size_bytes, shape_milli, connections } => {
+            if *shape_milli <= 1000 || *connections == 0 {
+                return Err("shape_milli must be above 1000 and connections above zero".into());
+            }
+            (&[*load_bps, *size_bytes], 0)
+        }
+    };
+    if positive.contains(&0) {
+        return Err("a size, rate, number or length of its app is zero".into());
+    }
+    if payload > LARGEST_DATAGRAM {
+        return Err(format!("payload_bytes must be at most {LARGEST_DATAGRAM}"));
+    }
+    Ok(())
+}
+
 fn host_profile(host: &crate::scenario::Host) -> Result<Box<dyn Profile>, String> {
     let name = &host.name;
     if host.hz == 0 || host.hz > 10_000 || 1_000_000_000 % host.hz != 0 {
@@ -111,10 +178,22 @@ fn host_profile(host: &crate::scenario::Host) -> Result<Box<dyn Profile>, String
     if host.mss < 88 {
         return Err(format!("host {name}: mss must be at least 88; found {}", host.mss));
     }
-    if host.ack_every.is_some() || host.nic.gro || host.nic.lro {
-        return Err(format!(
-            "host {name}: receive aggregation (ack_every, gro, lro) is not supported by testbed sim yet"
-        ));
+    if host.ack_every == Some(0) || host.nic.coalesce.is_some_and(|c| c.time_ns == 0) {
+        return Err(format!("host {name}: ack_every and coalesce.time_ns must be above zero"));
+    }
+    if host.ack_every.is_some() && host.nic.coalesce.is_none() {
+        return Err(format!("host {name}: ack_every needs nic.coalesce, which says how long it waits"));
+    }
+    if host.noise.is_some_and(|n| n.stall.is_some_and(|s| s.every_ns == 0)) {
+        return Err(format!("host {name}: noise.stall.every_ns must be above zero"));
+    }
+    let stages = [&host.ingress.before_gro, &host.ingress.after_gro];
+    let losses = stages.into_iter().flatten().map(|s| &s.loss).chain(host.egress.iter().map(|e| &e.loss));
+    for loss in losses.flatten() {
+        check_loss(loss).map_err(|why| format!("host {name}: {why}"))?;
+    }
+    if host.egress.as_ref().is_some_and(|e| e.rate_bps == Some(0)) {
+        return Err(format!("host {name}: egress.rate_bps must be above zero"));
     }
     let Some(mut profile) = profile::find(&host.stack) else {
         let known: Vec<&str> = profile::all().iter().map(|p| p.facts().name).collect();

@@ -14,13 +14,15 @@ use wire::Segment;
 use crate::agenda::{Agenda, NEVER, Source, Sources};
 use crate::capture::Captures;
 use crate::check;
-use crate::flow::{FlowRun, Snapshot};
+use crate::flow::{FlowRun, Snapshot, Work};
+use crate::machine::{Egress, Ingress, PLACES};
 use crate::network::{Lost, Network};
-use crate::packet::Packet;
-use crate::record::{EVENT_KINDS, EventRow, QueueRow, Recorder, SAMPLE_KINDS, SampleRow, TcpRow};
-use crate::scenario::{Ecn, Sampling, Scenario};
+use crate::packet::{Ends, Packet};
+use crate::record::{EVENT_KINDS, EventRow, QueueRow, Recorder, SampleRow, TcpRow, sample};
+use crate::scenario::{self, Ecn, Full, Sampling, Scenario};
 use crate::table::Batch;
 use crate::topology::Topology;
+use crate::work::{self, Group};
 
 const SECOND: Nanos = 1_000_000_000;
 
@@ -30,17 +32,23 @@ const FINE_HISTOGRAMS: usize = 256;
 /// A run.
 pub struct Simulation {
     scenario: Scenario,
-    now: Nanos,
+    pub(crate) now: Nanos,
     events: u64,
     packets: u64,
     finished: bool,
-    agenda: Agenda,
+    pub(crate) agenda: Agenda,
     network: Network,
     hosts: Vec<HostRun>,
-    flows: Vec<FlowRun>,
+    /// Flows of the experiment, then those for the transfers of background traffic.
+    pub(crate) flows: Vec<FlowRun>,
+    pub(crate) groups: Vec<Group>,
     /// Connections: 2 x flow, + 1 at the accepting side.
-    connections: Vec<Option<Endpoint>>,
-    recorder: Recorder,
+    pub(crate) connections: Vec<Option<Endpoint>>,
+    pub(crate) recorder: Recorder,
+    ingresses: Vec<Option<Ingress>>,
+    egresses: Vec<Option<Egress>>,
+    /// Something other than a stack sees packets at some host.
+    watched: bool,
     captures: Captures,
     observed: Vec<usize>,
     /// Where endpoints write their segments.
@@ -64,8 +72,21 @@ struct HostRun {
     mss: u16,
     ecn: EcnMode,
     tso: bool,
+    tso_max: Option<u32>,
+    /// What a full transmit queue does.
+    full: Full,
     /// Connections that wait for their packets to leave the NIC.
     waiting: Vec<u32>,
+}
+
+/// Why [`Simulation::take_turn`] ended.
+enum Turn {
+    /// There is nothing more to do.
+    Done,
+    /// Something that was just sent was lost at once, or a capture wants to see it.
+    Lost,
+    /// It is the turn of an application that is not bulk transfer.
+    Model,
 }
 
 /// Where the measurement window stands.
@@ -90,11 +111,18 @@ impl Simulation {
     ///
     /// # Errors
     /// One line saying what in the scenario the engine refuses.
-    pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, String> {
+    pub fn from_scenario(
+        mut scenario: Scenario,
+        run_id: u32,
+        force_stepped: bool,
+    ) -> Result<Simulation, String> {
         let profiles = check::check(&scenario)?;
         let topology = Topology::new(&scenario)?;
+        let named = scenario.flows.len();
+        let parents = work::expand(&mut scenario);
+        let groups = work::groups(&scenario);
         let hosts = hosts(&scenario, profiles)?;
-        let flows = flows(&scenario)?;
+        let flows = flows(&scenario, &parents, &groups)?;
         let tracked: Vec<bool> = hosts.iter().map(|h| h.profile.facts().family == Family::Linux).collect();
         let overhead = flows
             .iter()
@@ -108,22 +136,27 @@ impl Simulation {
             scenario.links.iter().enumerate().filter(|(_, l)| l.observe).map(|(i, _)| i).collect();
         let recorder = Recorder::new(
             run_id,
-            scenario.flows.iter().map(|f| f.name.as_str()),
-            scenario.links.iter().map(|l| l.name.as_str()),
+            scenario.flows[..named].iter().map(|f| f.name.as_str()),
+            hop_names(&scenario).iter().map(String::as_str),
         );
         let families: Vec<Family> = hosts.iter().map(|h| h.profile.facts().family).collect();
         let captures = Captures::new(&scenario, &families)?;
         let mut network =
             Network::new(&scenario, topology, tracked.clone(), &captures.links(), force_stepped);
+        let ingresses = ingresses(&scenario, &families);
+        let egresses = egresses(&scenario);
         let (services, arrivals) = network.sources();
         let mut agenda = Agenda::new(&Sources {
             services,
+            egresses: egresses.iter().map(Option::is_some).collect(),
             arrivals,
+            ingresses: ingresses.iter().map(Option::is_some).collect(),
             timers: 2 * flows.len(),
             departures: tracked,
+            rounds: groups.len(),
             apps: flows.len(),
         });
-        for (flow, run) in (0u32..).zip(&flows) {
+        for (flow, run) in (0u32..).zip(&flows[..named]) {
             agenda.set_rare(Source::App(flow), run.start);
         }
         if let Some(change) = scenario.schedule.first() {
@@ -152,7 +185,13 @@ impl Simulation {
             connections: flows.iter().flat_map(|_| [None, None]).collect(),
             hosts,
             flows,
+            groups,
             recorder,
+            watched: !scenario.record.pcap.is_empty()
+                || ingresses.iter().any(Option::is_some)
+                || egresses.iter().any(Option::is_some),
+            ingresses,
+            egresses,
             captures,
             observed,
             scratch: Segment::default(),
@@ -220,8 +259,15 @@ impl Simulation {
                 self.report_losses(None);
             }
             Source::Arrival(link) => self.arrive(link as usize),
+            Source::Egress(host) => self.leave(host as usize),
+            Source::Ingress(host) => self.enter(host as usize),
             Source::Timer(connection) => self.timer(connection as usize),
             Source::Departure(host) => self.departure(host as usize),
+            Source::Pause => {
+                self.network.pause(self.now, &mut self.agenda);
+                self.report_losses(None);
+            }
+            Source::Round(group) => self.begin_round(group as usize),
             Source::App(flow) => self.app(flow as usize),
             Source::Change => self.change(),
             Source::SampleTcp => self.sample_tcp(),
@@ -240,11 +286,13 @@ impl Simulation {
             self.report_losses(None);
             return;
         }
+        if self.watched {
+            self.captures.received(self.now, &self.arrived);
+        }
         let packet = &self.arrived;
         let host = packet.dst;
         let connection = packet.connection as usize;
         let flow = connection / 2;
-        self.captures.received(self.now, packet);
         if packet.corrupt {
             self.report_corrupt(link);
             return;
@@ -267,15 +315,32 @@ impl Simulation {
             }
         }
         self.depart(host);
+        if self.watched && self.take_in(host) {
+            return;
+        }
+        self.deliver();
+    }
+
+    /// The stack gets the packet in `arrived`.
+    #[inline]
+    fn deliver(&mut self) {
+        let connection = self.arrived.connection as usize;
         if let Some(endpoint) = &mut self.connections[connection] {
             endpoint.on_segment(self.now, &self.arrived.segment);
             self.service(connection);
             if self.per_ack && connection & 1 == 0 {
-                self.record_tcp(flow);
+                self.record_tcp(connection / 2);
             }
-        } else if connection & 1 == 1 {
-            let segment = self.arrived.segment;
-            self.listen(connection, host, &segment);
+        } else {
+            self.deliver_elsewhere(connection);
+        }
+    }
+
+    #[cold]
+    fn deliver_elsewhere(&mut self, connection: usize) {
+        let packet = self.arrived;
+        if !self.take_datagram(&packet) && connection & 1 == 1 {
+            self.listen(connection, packet.dst, &packet.segment);
         }
     }
 
@@ -307,7 +372,11 @@ impl Simulation {
         let machine = &self.hosts[host as usize];
         let flow = &self.scenario.flows[connection / 2];
         let side = if connection & 1 == 0 { "open" } else { "accept" };
-        let mut random = path::stream(self.scenario.seed, self.scenario.repeat, side, &flow.name);
+        let name = match self.flows[connection / 2].uses {
+            0 => flow.name.clone(),
+            uses => format!("{}/{uses}", flow.name),
+        };
+        let mut random = path::stream(self.scenario.seed, self.scenario.repeat, side, &name);
         let profile = &*machine.profile;
         let config = Config {
             clock: machine.clock,
@@ -336,37 +405,18 @@ impl Simulation {
 
     /// After any input of a connection: sends what it wants to send, lets its application work, sends again.
     #[inline]
-    fn service(&mut self, connection: usize) {
-        while self.serve_until_loss(connection) {
-            self.report_losses(Some(connection));
-        }
-    }
-
-    /// [`Simulation::service`] to its end, or until something that was just sent is lost at once: then true.
-    #[inline(always)]
-    fn serve_until_loss(&mut self, connection: usize) -> bool {
-        let Simulation { connections, network, agenda, captures, flows, scratch, packets, now, .. } = self;
-        let now = *now;
-        let Some(endpoint) = &mut connections[connection] else { return false };
-        let flow = &mut flows[connection / 2];
+    pub(crate) fn service(&mut self, connection: usize) {
         loop {
-            if endpoint.may_transmit() {
-                let ends = flow.ends(connection);
-                while endpoint.poll_transmit_into(now, scratch) {
-                    nic::segment(scratch, endpoint.payload(), |part| {
-                        *packets += 1;
-                        captures.sent(now, &ends, part);
-                        network.send(now, &ends, part, agenda);
-                    });
-                    if !network.lost.is_empty() || !network.tapped.is_empty() {
-                        return true;
-                    }
-                }
-            }
-            if !Self::let_application_work(endpoint, flow, connection, now) {
-                break;
+            match self.take_turn(connection) {
+                Turn::Lost => self.report_losses(Some(connection)),
+                Turn::Model if self.model_works(connection) => {}
+                _ => break,
             }
         }
+        let Simulation { connections, agenda, flows, now, .. } = self;
+        let now = *now;
+        let Some(endpoint) = &mut connections[connection] else { return };
+        let flow = &mut flows[connection / 2];
         let due = endpoint.next_timer().unwrap_or(NEVER);
         // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
         if due < agenda.timer(connection) {
@@ -383,7 +433,59 @@ impl Simulation {
         if reports {
             self.report_events(connection);
         }
-        false
+        if self.flows[connection / 2].attention {
+            self.attend(connection / 2);
+        }
+    }
+
+    /// Puts on the wire whatever the endpoint has to send, and lets its application work, until neither does any more.
+    #[inline(always)]
+    fn take_turn(&mut self, connection: usize) -> Turn {
+        let Simulation {
+            connections,
+            network,
+            agenda,
+            captures,
+            flows,
+            scratch,
+            packets,
+            now,
+            egresses,
+            watched,
+            ..
+        } = self;
+        let now = *now;
+        let Some(endpoint) = &mut connections[connection] else { return Turn::Done };
+        let flow = &mut flows[connection / 2];
+        loop {
+            if endpoint.may_transmit() {
+                let ends = flow.ends(connection);
+                while endpoint.poll_transmit_into(now, scratch) {
+                    if *watched && let Some(egress) = &mut egresses[ends.src as usize] {
+                        egress.send(now, ends.packet(now, scratch, scratch.ip_bytes(), 0), &mut network.lost);
+                        agenda.set_egress(ends.src as usize, egress.next_event().unwrap_or(NEVER));
+                        if !network.lost.is_empty() {
+                            return Turn::Lost;
+                        }
+                        continue;
+                    }
+                    nic::segment(scratch, endpoint.payload(), |part| {
+                        *packets += 1;
+                        captures.sent(now, &ends, part);
+                        network.send(now, &ends, part, agenda);
+                    });
+                    if !network.lost.is_empty() || !network.tapped.is_empty() {
+                        return Turn::Lost;
+                    }
+                }
+            }
+            if !matches!(flow.app, Work::Bulk(_)) {
+                return Turn::Model;
+            }
+            if !Self::let_application_work(endpoint, flow, connection, now) {
+                return Turn::Done;
+            }
+        }
     }
 
     /// The application's turn; true if it did something that may let the endpoint send.
@@ -395,29 +497,56 @@ impl Simulation {
         now: Nanos,
     ) -> bool {
         if connection & 1 == 0 {
-            return matches!(endpoint.state(), State::Established | State::CloseWait)
+            let Work::Bulk(bulk) = &mut flow.app else { return false };
+            let state = endpoint.state();
+            flow.attention |= state == State::Closed;
+            return matches!(state, State::Established | State::CloseWait)
                 && endpoint.writable()
-                && flow.app.on_writable(endpoint, now)
+                && bulk.on_writable(endpoint, now)
                 && endpoint.data_may_flow();
         }
         if app::drain(endpoint, now) {
             return endpoint.may_transmit();
         }
-        if endpoint.state() == State::CloseWait {
-            flow.completed = Some(now);
-            endpoint.shutdown(now);
-            return true;
+        match endpoint.state() {
+            State::CloseWait => {
+                flow.completed = Some(now);
+                flow.attention = true;
+                endpoint.shutdown(now);
+                true
+            }
+            State::Closed => {
+                flow.attention = true;
+                false
+            }
+            _ => false,
         }
-        false
     }
 
     /// Puts one packet of no endpoint's on the wire.
     fn transmit_alone(&mut self, connection: usize, segment: &Segment) {
         let ends = self.flows[connection / 2].ends(connection);
-        self.packets += 1;
-        self.captures.sent(self.now, &ends, segment);
-        self.network.send(self.now, &ends, segment, &mut self.agenda);
+        self.emit(ends.packet(self.now, segment, segment.ip_bytes(), 0));
+    }
+
+    /// A host sends a packet that is made already.
+    pub(crate) fn emit(&mut self, packet: Packet) {
+        let host = packet.src as usize;
+        if let Some(egress) = &mut self.egresses[host] {
+            egress.send(self.now, packet, &mut self.network.lost);
+            self.agenda.set_egress(host, egress.next_event().unwrap_or(NEVER));
+        } else {
+            self.transmit(packet);
+        }
         self.report_losses(None);
+    }
+
+    /// A packet reaches a host's NIC.
+    fn transmit(&mut self, packet: Packet) {
+        self.packets += 1;
+        let Packet { src, dst, connection, echo_delay, .. } = packet;
+        self.captures.sent(self.now, &Ends { src, dst, peer: connection, echo_delay }, &packet.segment);
+        self.network.send_on(self.now, packet, &mut self.agenda);
     }
 
     fn host_of(&self, connection: usize) -> u16 {
@@ -431,7 +560,7 @@ impl Simulation {
     /// Tells endpoints what has left the NIC by now. One that waits for it is serviced by its own event, which is due
     /// at the same time.
     #[inline]
-    fn depart(&mut self, host: u16) {
+    pub(crate) fn depart(&mut self, host: u16) {
         while let Some((connection, bytes)) = self.network.rings[host as usize].pop_departed(self.now) {
             if let Some(endpoint) = &mut self.connections[connection as usize] {
                 endpoint.on_tx_complete(self.now, bytes);
@@ -461,34 +590,78 @@ impl Simulation {
             self.hosts[host].waiting.push(connection as u32);
         }
         if let Some(at) = self.network.rings[host].next_departure() {
-            self.agenda.set_departure(host, at.min(self.agenda.departure(host)));
+            self.agenda.set_departure(host, at.max(self.now).min(self.agenda.departure(host)));
         }
+    }
+}
+
+/// Between NIC and stack.
+impl Simulation {
+    /// Hands the packet in `arrived` to what stands before the host's stack; false if nothing does.
+    fn take_in(&mut self, host: u16) -> bool {
+        let Some(ingress) = &mut self.ingresses[host as usize] else { return false };
+        ingress.receive(self.now, &self.arrived, &mut self.network.lost);
+        self.enter(host as usize);
+        true
+    }
+
+    /// Whatever is due at a host's ingress.
+    fn enter(&mut self, host: usize) {
+        self.depart(host as u16);
+        if let Some(ingress) = &mut self.ingresses[host] {
+            ingress.on_event(self.now, &mut self.network.lost);
+        }
+        self.report_losses(None);
+        while let Some(ingress) = &mut self.ingresses[host]
+            && let Some(packet) = ingress.take(self.now)
+        {
+            self.arrived = packet;
+            self.deliver();
+        }
+        if let Some(ingress) = &self.ingresses[host] {
+            self.agenda.set_ingress(host, ingress.next_event().unwrap_or(NEVER));
+        }
+    }
+
+    /// Segments reach a host's NIC from its egress.
+    fn leave(&mut self, host: usize) {
+        while let Some(egress) = &mut self.egresses[host]
+            && let Some(packet) = egress.take(self.now)
+        {
+            let payload =
+                self.connections[packet.connection as usize ^ 1].as_ref().map_or(u32::MAX, Endpoint::payload);
+            let headers = packet.bytes - packet.segment.len;
+            nic::segment(&packet.segment, payload, |part| {
+                self.transmit(Packet { segment: *part, bytes: headers + part.len, ..packet });
+            });
+            self.report_losses(None);
+        }
+        if let Some(egress) = &self.egresses[host] {
+            self.agenda.set_egress(host, egress.next_event().unwrap_or(NEVER));
+        }
+    }
+
+    /// The hop of a host's egress in `events`.
+    fn egress_hop(&self, host: u16) -> u32 {
+        place_hop(&self.scenario, host as usize, 0)
     }
 }
 
 /// Applications and scheduled changes.
 impl Simulation {
-    fn app(&mut self, flow: usize) {
-        let source = Source::App(flow as u32);
-        let run = &mut self.flows[flow];
-        let connection = 2 * flow;
-        if self.connections[connection].is_none() {
-            let host = run.from;
-            self.agenda.set_rare(source, run.stop.filter(|&stop| stop > self.now).unwrap_or(NEVER));
-            let spec = &self.scenario.flows[flow];
-            let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
-            let cc = spec.cc.clone();
-            let endpoint = self.with_config(host, connection, socket, Some(&cc), |profile, config, now| {
-                Endpoint::connect(profile, config, now)
-            });
-            self.connections[connection] = Some(endpoint);
-        } else {
-            self.agenda.set_rare(source, NEVER);
-            if let Some(endpoint) = &mut self.connections[connection] {
-                run.app.stop(endpoint, self.now);
-            }
+    /// Opens a flow's connection.
+    pub(crate) fn connect(&mut self, flow: usize) {
+        let host = self.flows[flow].from;
+        let spec = &self.scenario.flows[flow];
+        let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
+        let cc = spec.cc.clone();
+        let mut endpoint = self.with_config(host, 2 * flow, socket, Some(&cc), |profile, config, now| {
+            Endpoint::connect(profile, config, now)
+        });
+        if let Some(most) = self.hosts[host as usize].tso_max {
+            endpoint.limit_tso(most);
         }
-        self.service(connection);
+        self.connections[2 * flow] = Some(endpoint);
     }
 
     fn change(&mut self) {
@@ -519,6 +692,9 @@ impl Simulation {
 impl Simulation {
     fn record_tcp(&mut self, flow: usize) {
         let delivered = self.read_by(flow);
+        if self.flows[flow].parent.is_some() {
+            return;
+        }
         let Some(endpoint) = &mut self.connections[2 * flow] else { return };
         if matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived) {
             return;
@@ -579,19 +755,21 @@ impl Simulation {
     fn sample_goodput(&mut self) {
         self.agenda.set_rare(Source::Second, self.now + SECOND);
         for flow in 0..self.flows.len() {
-            let read = self.read_by(flow);
+            let read = match self.flows[flow].app {
+                Work::Datagrams(_) | Work::Background(_) => self.totals(flow).read,
+                _ if self.connections[2 * flow].is_none() || self.flows[flow].parent.is_some() => continue,
+                _ => self.read_by(flow),
+            };
             let run = &mut self.flows[flow];
-            if self.connections[2 * flow].is_none() {
-                continue;
-            }
             let value = (read - run.read_at_second) as i64;
             run.read_at_second = read;
-            self.recorder.sample(&SampleRow { t: self.now, flow: flow as u32, kind: 0, value });
+            let kind = sample::GOODPUT;
+            self.recorder.sample(&SampleRow { t: self.now, flow: flow as u32, kind, value });
         }
     }
 
     fn turn_window(&mut self) {
-        let snapshots: Vec<Snapshot> = (0..self.flows.len()).map(|f| self.snapshot(f)).collect();
+        let snapshots: Vec<Snapshot> = (0..self.flows.len()).map(|f| self.totals(f)).collect();
         let beginning = self.window == Window::Before;
         for (run, snapshot) in self.flows.iter_mut().zip(snapshots) {
             if beginning {
@@ -619,7 +797,13 @@ impl Simulation {
         }
     }
 
-    fn snapshot(&mut self, flow: usize) -> Snapshot {
+    /// Whether figures count.
+    pub(crate) fn window_is_open(&self) -> bool {
+        self.window == Window::Inside
+    }
+
+    /// Totals of a flow's present connection.
+    pub(crate) fn snapshot(&mut self, flow: usize) -> Snapshot {
         let read = self.read_by(flow);
         let info = self.connections[2 * flow].as_mut().map(|e| e.info(self.now));
         Snapshot::new(info.as_ref(), read)
@@ -629,6 +813,7 @@ impl Simulation {
     fn report_events(&mut self, connection: usize) {
         let Some(endpoint) = &mut self.connections[connection] else { return };
         let flow = connection / 2;
+        let named = self.flows[flow].parent.unwrap_or(flow as u32);
         let tally = &mut self.flows[flow].tally;
         for event in endpoint.events().drain() {
             if connection & 1 == 1 {
@@ -644,8 +829,8 @@ impl Simulation {
             let kind = EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).unwrap_or(0);
             self.recorder.event(EventRow {
                 t: self.now,
-                rank: (self.scenario.links.len() + flow) as u32,
-                flow: Some(flow as u32),
+                rank: (self.scenario.links.len() + PLACES.len() * self.hosts.len() + flow) as u32,
+                flow: Some(named),
                 hop: None,
                 kind: kind as u32,
                 seq: Some(event.seq),
@@ -676,16 +861,21 @@ impl Simulation {
         let mut lost = std::mem::take(&mut self.network.lost);
         for loss in lost.drain(..) {
             self.report_loss(&loss);
-            let Some(connection) = sender else { continue };
+            if loss.marked || loss.payload == 0 {
+                continue;
+            }
+            let connection = loss.connection as usize ^ 1;
             let flow = &self.flows[connection / 2];
             let (src, dst) = if connection & 1 == 0 { (flow.from, flow.to) } else { (flow.to, flow.from) };
+            let netem = self.egress_hop(src);
             let own_nic = loss.link as usize == self.network.topology.first_link(src, dst);
-            if own_nic
-                && loss.why == DropReason::Overlimit
-                && loss.payload > 0
-                && let Some(endpoint) = &mut self.connections[connection]
+            if let Some(endpoint) = &mut self.connections[connection]
+                && (own_nic || loss.link == netem)
             {
-                endpoint.on_tx_dropped(self.now);
+                let told = loss.link == netem || self.hosts[src as usize].full == Full::Enobufs;
+                if sender == Some(connection) && loss.why == DropReason::Overlimit && told {
+                    endpoint.on_tx_dropped(self.now);
+                }
                 endpoint.on_tx_complete(self.now, loss.payload);
             }
         }
@@ -694,6 +884,7 @@ impl Simulation {
 
     fn report_loss(&mut self, loss: &Lost) {
         let flow = loss.connection / 2;
+        let named = self.flows[flow as usize].parent.unwrap_or(flow);
         let measure = self.scenario.measure;
         if loss.at >= measure.from_ns && loss.at < measure.to_ns {
             let tally = &mut self.flows[flow as usize].tally;
@@ -706,7 +897,7 @@ impl Simulation {
         self.recorder.event(EventRow {
             t: loss.at,
             rank: loss.link,
-            flow: Some(flow),
+            flow: Some(named),
             hop: Some(loss.link),
             kind: u32::from(loss.marked),
             seq: (loss.payload > 0).then_some(loss.offset),
@@ -753,13 +944,6 @@ impl Simulation {
         if self.window == Window::Inside {
             self.turn_window();
         }
-        for flow in 0..self.flows.len() {
-            if let Some(completed) = self.flows[flow].completed {
-                let value = (completed - self.flows[flow].start) as i64;
-                let kind = SAMPLE_KINDS.iter().position(|&k| k == "completion").unwrap_or(0) as u32;
-                self.recorder.sample(&SampleRow { t: completed, flow: flow as u32, kind, value });
-            }
-        }
         self.recorder.finish(self.now);
     }
 }
@@ -793,6 +977,38 @@ fn draw(random: &mut path::Xoshiro256PlusPlus) -> u64 {
     rand_core::RngCore::next_u64(random)
 }
 
+/// The number of a place in a host, among the hops of `events`: links come first.
+fn place_hop(scenario: &Scenario, host: usize, place: usize) -> u32 {
+    (scenario.links.len() + host * PLACES.len() + place) as u32
+}
+
+/// Names of everything that may drop a packet: links, then places in hosts.
+fn hop_names(scenario: &Scenario) -> Vec<String> {
+    let links = scenario.links.iter().map(|l| l.name.clone());
+    let places = scenario.hosts.iter().flat_map(|h| PLACES.map(|place| format!("{}.{place}", h.name)));
+    links.chain(places).collect()
+}
+
+fn ingresses(scenario: &Scenario, families: &[Family]) -> Vec<Option<Ingress>> {
+    let ingress = |(number, (host, &family)): (usize, (&scenario::Host, &Family))| {
+        let streams = |purpose: &str, place: &str| {
+            path::stream(scenario.seed, scenario.repeat, purpose, &format!("{}.{place}", host.name))
+        };
+        Ingress::new(host, family, [0, 1, 2].map(|place| place_hop(scenario, number, place)), &streams)
+    };
+    scenario.hosts.iter().zip(families).enumerate().map(ingress).collect()
+}
+
+fn egresses(scenario: &Scenario) -> Vec<Option<Egress>> {
+    let egress = |(number, host): (usize, &scenario::Host)| {
+        let streams = |purpose: &str| {
+            path::stream(scenario.seed, scenario.repeat, purpose, &format!("{}.egress", host.name))
+        };
+        Egress::new(host, place_hop(scenario, number, 0), &streams)
+    };
+    scenario.hosts.iter().enumerate().map(egress).collect()
+}
+
 fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Result<Vec<HostRun>, String> {
     scenario
         .hosts
@@ -812,6 +1028,8 @@ fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Result<Vec<Hos
                     Ecn::On => EcnMode::On,
                 },
                 tso: host.nic.tso,
+                tso_max: host.nic.tso_max,
+                full: host.nic.full,
                 profile,
                 waiting: Vec::new(),
             })
@@ -819,7 +1037,7 @@ fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Result<Vec<Hos
         .collect()
 }
 
-fn flows(scenario: &Scenario) -> Result<Vec<FlowRun>, String> {
+fn flows(scenario: &Scenario, parents: &[Option<u32>], groups: &[Group]) -> Result<Vec<FlowRun>, String> {
     let host = |name: &str| {
         let index = scenario.hosts.iter().position(|h| h.name == name);
         index.map(|i| i as u16).ok_or_else(|| format!("no host is called {name}"))
@@ -828,13 +1046,17 @@ fn flows(scenario: &Scenario) -> Result<Vec<FlowRun>, String> {
     scenario
         .flows
         .iter()
-        .map(|flow| {
+        .enumerate()
+        .map(|(number, flow)| {
             let mut random = path::stream(scenario.seed, scenario.repeat, "start", &flow.name);
             let offset = match scenario.start_jitter_ns {
                 0 => 0,
                 jitter => draw(&mut random) % jitter,
             };
-            Ok(FlowRun::new(flow, host(&flow.from)?, host(&flow.to)?, offset, mantissa_bits))
+            let app = work::build(scenario, number, parents, groups);
+            let mut run = FlowRun::new(flow, app, host(&flow.from)?, host(&flow.to)?, offset, mantissa_bits);
+            run.parent = parents[number];
+            Ok(run)
         })
         .collect()
 }

@@ -1,13 +1,16 @@
 //! One flow of a run: its application, and its figures over the measurement window.
 
-use host::app::Bulk;
+use std::collections::VecDeque;
+
+use host::app::{Application, Bulk, Datagrams, Figure, Incast};
 use path::Nanos;
+use path::Xoshiro256PlusPlus;
 use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
 use crate::histogram::Histogram;
 use crate::packet::Ends;
-use crate::scenario::{App, Flow};
+use crate::scenario::Flow;
 
 /// A flow while it runs.
 pub struct FlowRun {
@@ -19,10 +22,30 @@ pub struct FlowRun {
     pub start: Nanos,
     /// When it is told to stop.
     pub stop: Option<Nanos>,
-    /// The sending application.
-    pub app: Bulk,
-    /// How many bytes it is to send, if limited.
-    pub bytes: Option<u64>,
+    /// What it does.
+    pub app: Work,
+    /// Whether it ends by itself.
+    pub limited: bool,
+    /// It has been told to stop.
+    pub stopped: bool,
+    /// Its connection is to be opened.
+    pub opening: bool,
+    /// Its completion has been recorded.
+    pub completion_told: bool,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Payload of datagrams received.
+    pub datagram_bytes: u64,
+    /// Its accepting side has been open.
+    pub opened: bool,
+    /// Something has happened to its application that is to be reported.
+    pub attention: bool,
+    /// What its application has reported since it was last asked.
+    pub figures: Vec<Figure>,
+    /// The flow in the experiment that this one is a transfer of.
+    pub parent: Option<u32>,
+    /// Transfers it has carried out before.
+    pub uses: u32,
     /// When the receiver had read everything up to the end of the stream.
     pub completed: Option<Nanos>,
     /// One-way delay of the newest data packet that reached the receiver.
@@ -35,8 +58,59 @@ pub struct FlowRun {
     pub tally: Tally,
 }
 
+/// What a flow does.
+pub enum Work {
+    /// Bulk transfer, limited or not.
+    Bulk(Bulk),
+    /// Another application over one connection.
+    Modelled(Box<dyn Application>),
+    /// One server of an incast, and the group it belongs to.
+    Incast(Incast, u32),
+    /// Datagrams.
+    Datagrams(Datagrams),
+    /// Transfers over connections of their own.
+    Background(Box<Background>),
+}
+
+/// Poisson arrivals of transfers.
+pub struct Background {
+    /// Mean time between two.
+    pub interval: Nanos,
+    /// Mean size of one.
+    pub size: u64,
+    /// Shape of the distribution of sizes, in thousandths.
+    pub shape_milli: u32,
+    /// Draws intervals.
+    pub arrivals: Xoshiro256PlusPlus,
+    /// Draws sizes.
+    pub sizes: Xoshiro256PlusPlus,
+    /// Flows for its transfers.
+    pub transfers: Vec<u32>,
+    /// Those without a transfer.
+    pub free: Vec<u32>,
+    /// Transfers that wait for one: (arrival, size).
+    pub waiting: VecDeque<(Nanos, u64)>,
+    /// Totals of finished transfers.
+    pub finished: Snapshot,
+    /// It has begun, so that its next event is an arrival.
+    pub begun: bool,
+}
+
 /// What is counted over the measurement window.
+#[derive(Clone)]
 pub struct Tally {
+    /// Times from the start of a transfer to its end.
+    pub completion: Histogram,
+    /// Times from request to response.
+    pub response: Histogram,
+    /// Rounds of an incast, counted at the flow that answers last.
+    pub round: Histogram,
+    /// One-way delays of datagrams.
+    pub one_way: Histogram,
+    /// Times in which a player had nothing to show.
+    pub stalls: u64,
+    /// Their sum.
+    pub stalled: Nanos,
     /// Round trips of packet pairs.
     pub rtt: Histogram,
     /// Time data packets spent in queues.
@@ -90,22 +164,56 @@ impl Snapshot {
     }
 }
 
+impl std::ops::AddAssign for Snapshot {
+    fn add_assign(&mut self, other: Snapshot) {
+        self.read += other.read;
+        self.segments += other.segments;
+        self.retransmits += other.retransmits;
+        self.limited.cwnd += other.limited.cwnd;
+        self.limited.rwnd += other.limited.rwnd;
+        self.limited.sndbuf += other.limited.sndbuf;
+        self.limited.app += other.limited.app;
+    }
+}
+
 impl FlowRun {
     /// A flow that has not started. `offset` is its share of the start jitter.
-    pub fn new(flow: &Flow, from: u16, to: u16, offset: Nanos, mantissa_bits: u32) -> FlowRun {
-        let App::Bulk { bytes, write_bytes } = flow.app;
+    pub fn new(
+        flow: &Flow,
+        (app, limited): (Work, bool),
+        from: u16,
+        to: u16,
+        offset: Nanos,
+        mantissa_bits: u32,
+    ) -> FlowRun {
         FlowRun {
             from,
             to,
             start: flow.start_ns + offset,
             stop: flow.stop_ns,
-            app: Bulk::new(bytes, write_bytes),
-            bytes,
+            app,
+            limited,
+            stopped: false,
+            opening: true,
+            completion_told: false,
+            datagrams_sent: 0,
+            datagram_bytes: 0,
+            opened: false,
+            attention: false,
+            figures: Vec::new(),
+            parent: None,
+            uses: 0,
             completed: None,
             data_delay: 0,
             rtt: None,
             read_at_second: 0,
             tally: Tally {
+                completion: Histogram::new(mantissa_bits),
+                response: Histogram::new(mantissa_bits),
+                round: Histogram::new(mantissa_bits),
+                one_way: Histogram::new(mantissa_bits),
+                stalls: 0,
+                stalled: 0,
                 rtt: Histogram::new(mantissa_bits),
                 queue_delay: Histogram::new(mantissa_bits),
                 wire_bytes: 0,
@@ -162,6 +270,22 @@ impl Tally {
     pub fn end(&mut self, now: Nanos, snapshot: Snapshot) {
         self.settle_cwnd(now);
         self.after = Some(snapshot);
+    }
+
+    /// Adds what was counted of a transfer of this flow.
+    pub fn merge(&mut self, other: &Tally) {
+        for (all, more) in [
+            (&mut self.rtt, &other.rtt),
+            (&mut self.queue_delay, &other.queue_delay),
+            (&mut self.completion, &other.completion),
+        ] {
+            all.merge(more);
+        }
+        self.wire_bytes += other.wire_bytes;
+        self.drops += other.drops;
+        self.ce_marks += other.ce_marks;
+        self.rtos += other.rtos;
+        self.recoveries.extend(&other.recoveries);
     }
 
     /// Mean of cwnd over the time it was defined, bytes; None if it never was.

@@ -48,6 +48,21 @@ impl Histogram {
         self.counts[bucket] = 1;
     }
 
+    /// Adds the values of another histogram of the same precision.
+    pub fn merge(&mut self, other: &Histogram) {
+        debug_assert_eq!(self.mantissa_bits, other.mantissa_bits);
+        if other.counts.len() > self.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
     /// How many values were added.
     pub fn count(&self) -> u64 {
         self.count

@@ -7,6 +7,7 @@ mod check;
 mod engine;
 mod flow;
 mod histogram;
+mod machine;
 mod network;
 mod packet;
 mod record;
@@ -14,6 +15,7 @@ pub mod scenario;
 mod summary;
 pub mod table;
 mod topology;
+mod work;
 
 pub use catalogue::catalogue;
 pub use engine::Simulation;

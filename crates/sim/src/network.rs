@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use host::nic::TransmitRing;
-use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output};
+use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, Switch};
 use wire::Segment;
 
-use crate::agenda::{Agenda, NEVER};
+use crate::agenda::{Agenda, NEVER, Source};
 use crate::packet::{Ends, Packet};
 use crate::scenario;
 use crate::topology::{End, Topology};
@@ -35,6 +35,11 @@ pub struct Network {
     /// Routes.
     pub topology: Topology,
     links: Vec<Link<Packet>>,
+    switches: Vec<SwitchRun>,
+    /// For a link that is a port of a switch: the switch and the port. Its place in `links` is not used.
+    ports: Vec<Option<(u32, u32)>>,
+    /// Pause frames on their way: when they take effect, on which link. In order of time.
+    pauses: VecDeque<(Nanos, u32, bool)>,
     fused: Vec<bool>,
     /// Fused links without impairments.
     plain: Vec<bool>,
@@ -61,6 +66,42 @@ pub struct Network {
     pub tapped: Vec<(Nanos, u32, Packet)>,
 }
 
+/// A switch whose ports share its memory.
+struct SwitchRun {
+    switch: Switch<Packet>,
+    /// Its ports, as links.
+    outgoing: Vec<u32>,
+    /// Links that lead to it, and how long a pause frame takes to the far end of each.
+    incoming: Vec<(u32, Nanos)>,
+}
+
+/// A link, or a port of a switch.
+enum Hop<'a> {
+    Link(&'a mut Link<Packet>),
+    Port(&'a mut Switch<Packet>, usize),
+}
+
+impl Hop<'_> {
+    #[inline]
+    fn arrive(&mut self, at: Nanos, packet: Packet, exit: &mut Exit<'_>) {
+        match self {
+            Hop::Link(link) => link.arrive(at, packet, exit),
+            Hop::Port(switch, port) => switch.arrive(*port, at, packet, exit),
+        }
+    }
+
+    #[inline]
+    fn on_event(&mut self, now: Nanos, exit: &mut Exit<'_>) {
+        match self {
+            Hop::Link(link) => link.on_event(now, exit),
+            Hop::Port(switch, port) => {
+                switch.on_event(*port, now, exit);
+                switch.update(now, exit);
+            }
+        }
+    }
+}
+
 /// What a link puts out, on its way to a pipe or the next link.
 struct Exit<'a> {
     link: u32,
@@ -69,6 +110,7 @@ struct Exit<'a> {
     chain: &'a mut Chain,
     lost: &'a mut Vec<Lost>,
     changes: &'a mut Vec<(Nanos, u32, u64, u32)>,
+    paused: &'a mut Vec<(Nanos, bool)>,
     ring: Option<(&'a mut TransmitRing, Nanos)>,
 }
 
@@ -121,9 +163,15 @@ impl Output<Packet> for Exit<'_> {
     fn queue_changed(&mut self, at: Nanos, backlog_bytes: u64, backlog_packets: u32) {
         self.changes.push((at, self.link, backlog_bytes, backlog_packets));
     }
+
+    #[cold]
+    fn paused(&mut self, at: Nanos, paused: bool) {
+        self.paused.push((at, paused));
+    }
 }
 
-fn lost(at: Nanos, link: u32, packet: &Packet, why: DropReason, marked: bool) -> Lost {
+/// The report of a packet that was lost or marked.
+pub fn lost(at: Nanos, link: u32, packet: &Packet, why: DropReason, marked: bool) -> Lost {
     Lost {
         at,
         link,
@@ -149,11 +197,17 @@ impl Network {
         let mut fused = Vec::new();
         let mut reorders = Vec::new();
         let per_change = scenario.record.queue == scenario::Sampling::PerAck;
+        let (switches, ports) = switches(scenario, per_change);
+        let pauses = |name: &str| {
+            let node = scenario.nodes.iter().find(|n| n.name == name);
+            node.and_then(|n| n.switch.as_ref()).is_some_and(|s| s.pause.is_some())
+        };
         for (index, link) in scenario.links.iter().enumerate() {
             let config = config(link, per_change && link.observe);
             let changes = scenario.schedule.iter().any(|c| c.link == link.name);
             let fuse =
                 topology.single_fed[index] && !force_stepped && !changes && Link::<Packet>::can_fuse(&config);
+            let fuse = fuse && ports[index].is_none() && !pauses(&link.to);
             let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
             let mut hop = Link::new(&config, &streams, if fuse { Mode::Fused } else { Mode::Stepped });
             if !link.observe {
@@ -188,6 +242,9 @@ impl Network {
             rings: scenario.hosts.iter().map(|_| TransmitRing::default()).collect(),
             topology,
             links,
+            switches,
+            ports,
+            pauses: VecDeque::new(),
             fused,
             plain,
             plain_routes,
@@ -233,6 +290,28 @@ impl Network {
         pipe.push_back((at, ends.packet(now, segment, bytes, queue_delay)));
     }
 
+    /// A host's NIC takes a packet that was made earlier.
+    pub fn send_on(&mut self, now: Nanos, packet: Packet, agenda: &mut Agenda) {
+        let link = self.topology.first_link(packet.src, packet.dst);
+        self.enter(link, now, packet, agenda);
+    }
+
+    /// Pause frames take effect.
+    pub fn pause(&mut self, now: Nanos, agenda: &mut Agenda) {
+        while let Some(&(at, link, paused)) = self.pauses.front()
+            && at <= now
+        {
+            self.pauses.pop_front();
+            let apply = |hop: &mut Hop<'_>, exit: &mut Exit<'_>| {
+                if let Hop::Link(link) = hop {
+                    link.pause(now, paused, exit);
+                }
+            };
+            self.with_exit(link as usize, None, apply, agenda);
+        }
+        agenda.set_rare(Source::Pause, self.pauses.front().map_or(NEVER, |&(at, ..)| at));
+    }
+
     /// [`Network::send`] over a route with a link that is not plain.
     #[inline(never)]
     fn send_stepwise(&mut self, ends: &Ends, packet: &Packet, agenda: &mut Agenda) {
@@ -248,7 +327,7 @@ impl Network {
 
     /// The service of a stepped link is due.
     pub fn serve(&mut self, link: usize, now: Nanos, agenda: &mut Agenda) {
-        self.with_exit(link, None, |hop, exit| hop.on_event(now, exit), agenda);
+        self.with_exit(link, None, |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.on_event(now, exit), agenda);
     }
 
     /// Writes the packet that arrives at the far end of `link` into `packet`; false if it went on to another link.
@@ -283,7 +362,10 @@ impl Network {
 
     /// State of a link as of `t`.
     pub fn counters(&mut self, link: usize, t: Nanos) -> path::Counters {
-        self.links[link].counters(t)
+        match self.ports[link] {
+            None => self.links[link].counters(t),
+            Some((switch, port)) => self.switches[switch as usize].switch.counters(port as usize, t),
+        }
     }
 
     /// Promises not to ask for [`Network::counters`] of a link before `at`.
@@ -305,7 +387,12 @@ impl Network {
         }
         let name = format!("{link} after {now}");
         let streams = |purpose: &str| path::stream(seed.0, seed.1, purpose, &name);
-        self.with_exit(link, None, |hop, exit| hop.change(now, change, &streams, exit), agenda);
+        let apply = |hop: &mut Hop<'_>, exit: &mut Exit<'_>| {
+            if let Hop::Link(link) = hop {
+                link.change(now, change, &streams, exit);
+            }
+        };
+        self.with_exit(link, None, apply, agenda);
     }
 
     /// A packet enters `link` at `at`. Over plain links it is not moved but only its time is.
@@ -338,7 +425,9 @@ impl Network {
         if self.taps[link] {
             self.tapped.push((at, link as u32, packet));
         }
-        self.with_exit(link, Some(packet.dst), |hop, exit| hop.arrive(at, packet, exit), agenda);
+        let dst = packet.dst;
+        let apply = |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.arrive(at, packet, exit);
+        self.with_exit(link, Some(dst), apply, agenda);
     }
 
     /// The transmit ring that `link` drains, if its host's stack watches it, and the link's delay.
@@ -355,7 +444,7 @@ impl Network {
         &mut self,
         link: usize,
         dst: Option<u16>,
-        work: impl FnOnce(&mut Link<Packet>, &mut Exit<'_>),
+        work: impl FnOnce(&mut Hop<'_>, &mut Exit<'_>),
         agenda: &mut Agenda,
     ) {
         let to_pipe = match self.topology.ends[link] {
@@ -371,6 +460,7 @@ impl Network {
             },
         };
         let mut chain = Chain::default();
+        let mut paused = Vec::new();
         let ring = match self.fed_by_host[link] {
             Some(host) if self.tracked[host as usize] => {
                 Some((&mut self.rings[host as usize], self.delays[link]))
@@ -385,11 +475,32 @@ impl Network {
             chain: &mut chain,
             lost: &mut self.lost,
             changes: &mut self.changes,
+            paused: &mut paused,
             ring,
         };
-        work(&mut self.links[link], &mut exit);
-        if !self.fused[link] {
-            agenda.set_service(link, self.links[link].next_event().unwrap_or(NEVER));
+        match self.ports[link] {
+            None => {
+                work(&mut Hop::Link(&mut self.links[link]), &mut exit);
+                if !self.fused[link] {
+                    agenda.set_service(link, self.links[link].next_event().unwrap_or(NEVER));
+                }
+            }
+            Some((number, port)) => {
+                let run = &mut self.switches[number as usize];
+                work(&mut Hop::Port(&mut run.switch, port as usize), &mut exit);
+                let release = run.switch.next_release();
+                for (port, &link) in run.outgoing.iter().enumerate() {
+                    let next = run.switch.next_event(port).into_iter().chain(release).min();
+                    agenda.set_service(link as usize, next.unwrap_or(NEVER));
+                }
+                for (at, paused) in paused {
+                    for &(link, delay) in &run.incoming {
+                        let place = self.pauses.partition_point(|&(other, ..)| other <= at + delay);
+                        self.pauses.insert(place, (at + delay, link, paused));
+                    }
+                }
+                agenda.set_rare(Source::Pause, self.pauses.front().map_or(NEVER, |&(at, ..)| at));
+            }
         }
         if let Some((at, packet)) = chain.first {
             self.pass_on(link, at, packet, agenda);
@@ -416,6 +527,36 @@ impl Network {
             self.pipes[link].push_back((at, packet));
         }
     }
+}
+
+/// The switches of a scenario, and for each link the switch and port it is.
+fn switches(scenario: &scenario::Scenario, per_change: bool) -> (Vec<SwitchRun>, Vec<Option<(u32, u32)>>) {
+    let mut runs = Vec::new();
+    let mut ports = vec![None; scenario.links.len()];
+    for node in &scenario.nodes {
+        let Some(switch) = &node.switch else { continue };
+        let outgoing: Vec<u32> =
+            (0u32..).zip(&scenario.links).filter(|(_, l)| l.from == node.name).map(|(i, _)| i).collect();
+        let link = |port: usize| &scenario.links[outgoing[port] as usize];
+        let configs: Vec<LinkConfig> =
+            (0..outgoing.len()).map(|port| config(link(port), per_change && link(port).observe)).collect();
+        let streams =
+            |port: usize, what: &str| path::stream(scenario.seed, scenario.repeat, what, &link(port).name);
+        for (port, &link) in (0u32..).zip(&outgoing) {
+            ports[link as usize] = Some((runs.len() as u32, port));
+        }
+        // A pause frame goes back the way the packets came: over the delay of the cable's other direction.
+        let incoming = (0u32..)
+            .zip(&scenario.links)
+            .filter(|(_, l)| l.to == node.name)
+            .map(|(i, l)| {
+                let back = scenario.links.iter().find(|b| b.from == l.to && b.to == l.from);
+                (i, back.map_or(l.delay_ns, |b| b.delay_ns))
+            })
+            .collect();
+        runs.push(SwitchRun { switch: Switch::new(switch, &configs, &streams), outgoing, incoming });
+    }
+    (runs, ports)
 }
 
 /// A link's configuration for the path crate.

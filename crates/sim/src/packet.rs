@@ -3,6 +3,19 @@
 use path::Nanos;
 use wire::Segment;
 
+/// Port of every accepting side (iperf3's).
+const PORT: u16 = 5201;
+/// Opening sides have this port and the flow's number added.
+const FIRST_PORT: u16 = 10_000;
+/// Ports are used again after so many flows.
+const PORTS: u32 = 50_000;
+
+/// Source and destination port of a packet for the connection `receiver`.
+pub fn ports(receiver: u32) -> (u16, u16) {
+    let opening = FIRST_PORT + (receiver / 2 % PORTS) as u16;
+    if receiver & 1 == 1 { (opening, PORT) } else { (PORT, opening) }
+}
+
 /// Where a connection's packets come from and go to.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {

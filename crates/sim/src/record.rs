@@ -97,9 +97,28 @@ pub const EVENT_KINDS: [&str; 10] = [
     "state",
 ];
 /// The words of the `kind` column of `samples`.
-pub const SAMPLE_KINDS: [&str; 2] = ["goodput", "completion"];
+pub const SAMPLE_KINDS: [&str; 7] =
+    ["goodput", "completion", "response", "round", "stall", "one-way-delay", "probe-rtt"];
 const PHASES: [Phase; 6] =
     [Phase::SlowStart, Phase::Avoidance, Phase::Recovery, Phase::Loss, Phase::Cwr, Phase::Disorder];
+
+/// Kinds of samples, as indices into [`SAMPLE_KINDS`].
+pub mod sample {
+    /// Payload bytes read in the second before.
+    pub const GOODPUT: u32 = 0;
+    /// From opening to the last byte read.
+    pub const COMPLETION: u32 = 1;
+    /// From a request to the last byte of its response.
+    pub const RESPONSE: u32 = 2;
+    /// From the first request of a round to the last response.
+    pub const ROUND: u32 = 3;
+    /// How long a player had nothing to show.
+    pub const STALL: u32 = 4;
+    /// From sending a datagram to its arrival.
+    pub const ONE_WAY_DELAY: u32 = 5;
+    /// From sending a probe to the arrival of its echo.
+    pub const PROBE_RTT: u32 = 6;
+}
 
 /// Collects rows and cuts them into batches.
 pub struct Recorder {

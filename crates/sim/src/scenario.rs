@@ -108,8 +108,93 @@ pub struct Host {
     pub sysctl: BTreeMap<String, i64>,
     /// The network interface.
     pub nic: Nic,
-    /// A receiver that hands data to its stack in aggregates of this many segments; null: every segment alone.
-    pub ack_every: Option<u32>,
+    /// A receiver that hands data to its stack in aggregates of this many segments, instead of what `nic` says; what is
+    /// missing is waited for as long as `nic.coalesce` says. Null: no.
+    pub ack_every: Option<u16>,
+    /// Time the host takes; null: none.
+    pub noise: Option<Noise>,
+    /// What `tc netem` does at the host's egress, where it sees segments before segmentation offload; null: nothing.
+    pub egress: Option<Egress>,
+    /// Impairments at the host's ingress.
+    pub ingress: Ingress,
+}
+
+/// Processing-time and stall noise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// Time for what is handed to the stack, one after the other; null: none.
+    pub processing: Option<Processing>,
+    /// Moments in which the host does nothing; null: none.
+    pub stall: Option<Stall>,
+}
+
+/// Time for one packet: a normal distribution, cut at zero.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processing {
+    /// Mean.
+    pub mean_ns: u64,
+    /// Standard deviation.
+    pub sd_ns: u64,
+}
+
+/// Stalls: a Poisson process of exponential lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stall {
+    /// Mean time between two, above zero.
+    pub every_ns: u64,
+    /// Mean length.
+    pub length_ns: u64,
+}
+
+/// A host's egress as netem makes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    /// Segments inside, those being delayed included.
+    pub limit_packets: u32,
+    /// Added delay.
+    pub delay_ns: u64,
+    /// Variation of the delay.
+    pub jitter: Option<path::JitterConfig>,
+    /// Loss.
+    pub loss: Option<path::LossConfig>,
+    /// Probability that a segment is sent twice.
+    pub duplicate_ppb: u32,
+    /// Probability that a segment is damaged.
+    pub corrupt_ppb: u32,
+    /// Rate, behind the delay; null: none.
+    pub rate_bps: Option<u64>,
+}
+
+/// Impairments at a host's ingress.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ingress {
+    /// On the wire; null: none.
+    pub before_gro: Option<IngressStage>,
+    /// Behind receive aggregation, as a rule in the INPUT chain; null: none.
+    pub after_gro: Option<IngressStage>,
+}
+
+/// Impairment at one place of a host's ingress, of the packets that match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IngressStage {
+    /// Loss.
+    pub loss: Option<path::LossConfig>,
+    /// Probability that a packet comes twice.
+    pub duplicate_ppb: u32,
+    /// Probability that a packet is damaged.
+    pub corrupt_ppb: u32,
+    /// Only packets to this port; null: any.
+    pub dport: Option<u16>,
+    /// Only packets from this port; null: any.
+    pub sport: Option<u16>,
+    /// Only packets with at least this many payload bytes.
+    pub min_payload: u32,
 }
 
 /// ECN of a host (RFC 3168).
@@ -130,12 +215,38 @@ pub enum Ecn {
 pub struct Nic {
     /// Transmit queue, packets waiting. Applies to the host's outgoing link.
     pub tx_queue: u32,
+    /// What a full transmit queue does.
+    pub full: Full,
     /// Segmentation offload.
     pub tso: bool,
+    /// Largest payload of a segment handed to the interface; null: what an IP packet holds.
+    pub tso_max: Option<u32>,
     /// Receive aggregation by the stack (Linux GRO).
     pub gro: bool,
     /// Receive aggregation by the driver (FreeBSD LRO).
     pub lro: bool,
+    /// Interrupt moderation; null: every frame interrupts, so that only what arrives at the same moment is aggregated.
+    pub coalesce: Option<Coalesce>,
+}
+
+/// What a full transmit queue does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Full {
+    /// Drops it, and the stack does not know.
+    Drop,
+    /// Refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+    Enobufs,
+}
+
+/// Interrupt moderation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coalesce {
+    /// Longest that a frame waits, above zero.
+    pub time_ns: u64,
+    /// Frames that end the wait; 0: no such limit.
+    pub frames: u32,
 }
 
 /// A router or switch: forwards at once, queues on its outgoing links.
@@ -144,6 +255,8 @@ pub struct Nic {
 pub struct Node {
     /// Unique among hosts and nodes.
     pub name: String,
+    /// Memory that its outgoing links share, besides the limits of their queues; null: no such limit.
+    pub switch: Option<path::SwitchConfig>,
 }
 
 /// One direction of a cable: loss, duplication, corruption, then queue, rate, delay and jitter.
@@ -217,6 +330,110 @@ pub enum App {
         /// Size of one write.
         write_bytes: u64,
     },
+    /// One transfer of a fixed size.
+    Fixed {
+        /// Bytes of the transfer.
+        size_bytes: u64,
+        /// Size of one write.
+        write_bytes: u64,
+    },
+    /// Writes at a steady rate.
+    RateLimited {
+        /// Rate.
+        rate_bps: u64,
+        /// Size of one write.
+        write_bytes: u64,
+    },
+    /// Sends for a while, rests for a while.
+    OnOff {
+        /// Length of sending.
+        on_ns: u64,
+        /// Length of resting.
+        off_ns: u64,
+        /// Rate while on; null: as fast as the socket takes it.
+        rate_bps: Option<u64>,
+        /// Size of one write.
+        write_bytes: u64,
+        /// Distribution of both lengths.
+        distribution: Distribution,
+    },
+    /// The receiver asks, waits for the answer, thinks.
+    RequestResponse {
+        /// Number of requests; null: until stopped.
+        requests: Option<u64>,
+        /// Size of a request.
+        request_bytes: u64,
+        /// Size of a response.
+        response_bytes: u64,
+        /// Time between a response and the next request.
+        think_ns: u64,
+    },
+    /// The receiver asks all senders of the group at once, and waits for all.
+    Incast {
+        /// Flows of one group are asked together.
+        group: String,
+        /// Bytes from each sender in a round.
+        size_bytes: u64,
+        /// Size of a request.
+        request_bytes: u64,
+        /// Number of rounds; null: until stopped.
+        rounds: Option<u64>,
+        /// Time between rounds.
+        think_ns: u64,
+    },
+    /// Datagrams at a constant rate.
+    UdpCbr {
+        /// Rate of the payload.
+        rate_bps: u64,
+        /// Payload of a datagram.
+        payload_bytes: u32,
+    },
+    /// Datagrams as of a voice call.
+    Voip {
+        /// Time between datagrams.
+        frame_ns: u64,
+        /// Payload of a datagram.
+        payload_bytes: u32,
+    },
+    /// A probe that the receiver sends back.
+    Ping {
+        /// Time between probes.
+        interval_ns: u64,
+        /// Payload of a probe.
+        payload_bytes: u32,
+    },
+    /// A player, the receiver, fetches chunks.
+    Video {
+        /// Rate of the video.
+        rate_bps: u64,
+        /// Play time of a chunk.
+        chunk_ns: u64,
+        /// Play time held at most.
+        buffer_ns: u64,
+        /// Size of a request.
+        request_bytes: u64,
+    },
+    /// Cross traffic: Poisson arrivals of transfers, each with a connection of its own, of Pareto-distributed sizes.
+    Background {
+        /// Mean rate of all transfers together.
+        load_bps: u64,
+        /// Mean size of a transfer.
+        size_bytes: u64,
+        /// Shape of the distribution of sizes, in thousandths, above 1000.
+        shape_milli: u32,
+        /// Transfers at a time at most; one that finds so many waits for its turn.
+        connections: u32,
+    },
+}
+
+/// Distribution of lengths of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// Always the same.
+    Fixed,
+    /// Exponential.
+    Exponential,
 }
 
 /// A change of a link at a given time.

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use tcp::Endpoint;
 
 use crate::engine::Simulation;
-use crate::flow::FlowRun;
+use crate::flow::{FlowRun, Tally, Work};
 use crate::histogram::Histogram;
+use crate::scenario::Scenario;
 
 impl Simulation {
     /// The figures of each flow and observed link over the measurement window; complete once the run is over.
@@ -15,9 +16,10 @@ impl Simulation {
             .flow_runs()
             .iter()
             .enumerate()
+            .filter(|(_, run)| run.parent.is_none())
             .map(|(index, run)| {
                 let endpoint = self.connection(2 * index);
-                flow(&scenario.flows[index].name, run, endpoint, scenario.duration_ns)
+                flow(&scenario.flows[index].name, run, endpoint, scenario, &self.tally(run))
             })
             .collect();
         let links: Vec<Value> = self
@@ -36,15 +38,26 @@ impl Simulation {
         json!({"flows": flows, "links": links, "events": self.events(), "packets": self.packets()})
             .to_string()
     }
+
+    /// What was counted of a flow, its transfers included.
+    fn tally(&self, run: &FlowRun) -> Tally {
+        let mut tally = run.tally.clone();
+        if let Work::Background(background) = &run.app {
+            for &transfer in &background.transfers {
+                tally.merge(&self.flow_runs()[transfer as usize].tally);
+            }
+            tally.recoveries.sort_unstable();
+        }
+        tally
+    }
 }
 
-fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Value {
-    let tally = &run.tally;
+fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, scenario: &Scenario, tally: &Tally) -> Value {
     let before = tally.before.unwrap_or_default();
     let after = tally.after.unwrap_or_default();
     json!({
         "flow": name,
-        "status": status(run, endpoint, duration),
+        "status": status(run, endpoint, scenario.duration_ns),
         "goodput_bytes": after.read - before.read,
         "wire_bytes": tally.wire_bytes,
         "segments_sent": after.segments - before.segments,
@@ -64,7 +77,13 @@ fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -
             "sndbuf": after.limited.sndbuf - before.limited.sndbuf,
             "app": after.limited.app - before.limited.app,
         },
-        "active_ns": tally.active,
+        "completion": distribution(&tally.completion),
+        "response": distribution(&tally.response),
+        "round": distribution(&tally.round),
+        "one_way": distribution(&tally.one_way),
+        "stalls": tally.stalls,
+        "stalled_ns": tally.stalled,
+        "active_ns": active(run, scenario),
         "completion_ns": run.completed.map(|at| at - run.start),
         "start_ns": run.start,
     })
@@ -74,11 +93,26 @@ fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -
 /// `not-started`: its start lies after the end.
 fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> &'static str {
     match endpoint {
+        // Whether a flow without a connection has anything to do is a matter of time only.
+        None if matches!(run.app, Work::Datagrams(_) | Work::Background(_)) && run.start < duration => {
+            "complete"
+        }
         None => "not-started",
         Some(endpoint) if endpoint.failure().is_some() => "failed",
         Some(_) if run.completed.is_some() => "complete",
-        Some(_) if run.bytes.is_none() && run.stop.is_none_or(|stop| stop >= duration) => "complete",
+        Some(_) if !run.limited && run.stop.is_none_or(|stop| stop >= duration) => "complete",
         Some(_) => "unfinished",
+    }
+}
+
+/// How much of the measurement window the flow was active: while its connection was open, or between start and stop.
+fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
+    match run.app {
+        Work::Datagrams(_) | Work::Background(_) => {
+            let end = run.stop.unwrap_or(scenario.duration_ns).min(scenario.measure.to_ns);
+            end.saturating_sub(run.start.max(scenario.measure.from_ns))
+        }
+        _ => run.tally.active,
     }
 }
 

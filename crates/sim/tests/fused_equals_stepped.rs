@@ -93,7 +93,7 @@ fn scenario(shape: &Shape) -> Scenario {
         s.start_jitter_ns = 30 * MS;
     }
     let access = shape.access_mbps * 1_000_000;
-    s.nodes = ["r1", "r2", "r3"].map(|name| Node { name: name.into() }).to_vec();
+    s.nodes = ["r1", "r2", "r3"].map(|name| Node { name: name.into(), switch: None }).to_vec();
     for (index, &stack) in shape.stacks.iter().enumerate() {
         let (stack, cc) = STACKS[stack];
         let (a, b) = (format!("a{index}"), format!("b{index}"));

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingType
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 from cwndlab.errors import ExperimentError, nearest, nearest_names, one_of, shown
-from cwndlab.experiment import locate, topology, units
+from cwndlab.experiment import beside, locate, topology, units
 from cwndlab.experiment.catalogue import PARTS, Catalogue, Param, Stack
 from cwndlab.experiment.locate import Path
 from cwndlab.experiment.schema import (
     AnyQueue,
+    Background,
     Bulk,
+    Cbr,
+    Egress,
     Flow,
     Host,
+    Incast,
+    Ingress,
+    IngressStage,
     Jitter,
     Link,
     Loss,
+    Match,
     Nic,
+    Noise,
     Pfifo,
+    Ping,
     Section,
     Settings,
     Shaper,
     Spec,
+    Switch,
+    Voip,
 )
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.topology import Misplaced, Topology, Wire
 from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.experiment.yaml_nodes import Mapping
+
+_T = TypeVar("_T")
 
 VERSION = 1
 """Version of the Scenario format that is written."""
@@ -44,6 +57,17 @@ TX_QUEUE = 1000
 _BUFFER_MAXIMA = ("net.core.wmem_max", "net.core.rmem_max")
 """Sysctls to which Linux cuts SO_SNDBUF and SO_RCVBUF silently (socket(7)). FreeBSD refuses instead, and its
 engine raises kern.ipc.maxsockbuf by itself where the experiment does not set it."""
+NETEM_LIMIT = 1000
+"""Packets that netem holds unless the experiment sets it (tc-netem(8), limit)."""
+COALESCE_TIME = 50_000
+"""Interrupt moderation, in ns, of a host that aggregates, unless the experiment sets it: 20000 interrupts a
+second, the usual limit of Linux's igb and e1000e drivers (their "conservative" mode)."""
+COALESCE_FRAMES = 64
+"""Frames that end the wait of such a host: what Linux takes in one polling pass (NAPI_POLL_WEIGHT)."""
+ACK_EVERY_WAIT = 1_000_000
+"""How long, in ns, a receiver with ``ack_every`` waits for what is missing of an aggregate."""
+DATAGRAM_HEADERS = 28
+"""Bytes of an IPv4 and a UDP header, or of an ICMP echo's."""
 MAX_FLOWS = 100_000
 """Most flows of one run, copies included."""
 
@@ -65,7 +89,7 @@ def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -
     if refused:
         raise min(refused, key=lambda error: error.line or 0)
     try:
-        return _Resolver(spec, catalogue, support.testbed).resolve()
+        return _Resolver(spec, tree.place.file, catalogue, support.testbed).resolve()
     except Misplaced as misplaced:
         raise _place(tree, misplaced) from None
 
@@ -116,6 +140,7 @@ _OTHER_FIFO = {"pfifo": "bfifo counts bytes", "bfifo": "pfifo counts packets"}
 @dataclass(slots=True)
 class _Resolver:
     spec: Spec
+    file: str
     catalogue: Catalogue
     testbed: str
     notes: list[str] = field(default_factory=list)
@@ -126,7 +151,7 @@ class _Resolver:
             self.check_host(name, host)
         everyone = topology.all_copies(spec.hosts)
         net = topology.expand(spec.network, spec.hosts)
-        self.check_switch()
+        self.check_switches(net)
         flows = self.flows(net, everyone)
         links = self.links(net, flows)
         mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
@@ -144,7 +169,7 @@ class _Resolver:
                 self.host(name, host, mtus.get(name, 1500), raised.get(name, {}))
                 for name, host in everyone.items()
             ],
-            "nodes": [{"name": name} for name in net.nodes],
+            "nodes": [{"name": name, "switch": self.shared_memory(name)} for name in net.nodes],
             "links": links,
             "flows": [self.flow(flow) for flow in flows],
             "schedule": self.schedule(net, flows),
@@ -244,24 +269,86 @@ class _Resolver:
             },
             "nic": {
                 "tx_queue": _tx_queue(host.nic),
+                "full": host.nic.full or "enobufs",
                 "tso": host.nic.tso,
+                "tso_max": host.nic.tso_max,
                 "gro": host.nic.gro,
                 "lro": host.nic.lro,
+                "coalesce": _coalesce(host),
             },
             "ack_every": host.ack_every.segments if host.ack_every else None,
+            "noise": _noise(host.noise),
+            "egress": self.egress(host.egress, ("hosts", _origin(name, self.spec.hosts), "egress")),
+            "ingress": self.ingress(host.ingress, ("hosts", _origin(name, self.spec.hosts), "ingress")),
+        }
+
+    def egress(self, egress: Egress | None, path: Path) -> dict[str, Any] | None:
+        """Return netem at a host's egress."""
+        if egress is None:
+            return None
+        if egress.rate == 0:
+            raise Misplaced((*path, "rate"), BadValue("a rate of 0", "a rate above 0"))
+        return {
+            "limit_packets": NETEM_LIMIT if egress.limit is None else egress.limit,
+            "delay_ns": egress.delay or 0,
+            "jitter": self.jitter(egress.jitter, (*path, "jitter")),
+            "loss": self.loss(egress.loss, (*path, "loss")),
+            "duplicate_ppb": egress.duplicate or 0,
+            "corrupt_ppb": egress.corrupt or 0,
+            "rate_bps": egress.rate,
+        }
+
+    def ingress(self, ingress: Ingress | None, path: Path) -> dict[str, Any]:
+        """Return the impairments at both places of a host's ingress."""
+        stages = {} if ingress is None else dict(ingress.written())
+        return {
+            place: self.ingress_stage(stages.get(place), (*path, place))
+            for place in ("before_gro", "after_gro")
+        }
+
+    def ingress_stage(self, stage: IngressStage | None, path: Path) -> dict[str, Any] | None:
+        if stage is None:
+            return None
+        match = stage.match or Match()
+        return {
+            "loss": self.loss(stage.loss, (*path, "loss")),
+            "duplicate_ppb": stage.duplicate or 0,
+            "corrupt_ppb": stage.corrupt or 0,
+            "dport": match.dport,
+            "sport": match.sport,
+            "min_payload": match.min_payload or 0,
         }
 
     # Links
 
-    def check_switch(self) -> None:
-        star = self.spec.network.star
-        if star is None or star.switch.buffer is None:
-            return
-        path: Path = ("network", "star", "switch")
-        for key, on in (("shared", star.switch.shared), ("pause", star.switch.pause)):
-            if on:
-                problem = f"true (the default of shared) is not supported by testbed {self.testbed} yet"
-                raise Misplaced((*path, key), BadValue(problem=problem))
+    def switches(self) -> dict[str, tuple[Switch, Path]]:
+        """Return the switches by the name of their node, with their places in the file."""
+        network = self.spec.network
+        if network.star is not None:
+            return {"star.switch": (network.star.switch, ("network", "star", "switch"))}
+        return {name: (switch, ("network", "switch_of", name)) for name, switch in network.switch_of.items()}
+
+    def check_switches(self, net: Topology) -> None:
+        for name, (switch, path) in self.switches().items():
+            if name not in net.nodes:
+                bad = BadValue(shown(name), f"a node: {one_of(net.nodes)}", nearest(name, net.nodes))
+                raise Misplaced(path, bad)
+            if switch.pause and (switch.buffer is None or not switch.shared):
+                expected = "pause frames with a buffer that is shared"
+                raise Misplaced((*path, "pause"), BadValue("true without a shared buffer", expected))
+            for wire in net.wires if self.shared_memory(name) else ():
+                for key in ("duplicate", "jitter", "schedule"):
+                    if wire.from_ == name and getattr(wire.link, key):
+                        problem = f"not possible on {wire.name}, which leaves a switch with a shared buffer"
+                        raise Misplaced(wire.at(key), BadValue(problem=problem))
+
+    def shared_memory(self, node: str) -> dict[str, Any] | None:
+        """Return the memory that the output queues of a node share, if they do."""
+        switch, _ = self.switches().get(node, (None, ()))
+        if switch is None or switch.buffer is None or not switch.shared:
+            return None
+        pause = {"stop_bytes": switch.buffer * 3 // 4, "go_bytes": switch.buffer // 2}
+        return {"buffer_bytes": switch.buffer, "pause": pause if switch.pause else None}
 
     def links(self, net: Topology, flows: Sequence[_Flow]) -> list[dict[str, Any]]:
         carried = Counter(wire.name for flow in flows for wire in flow.forward)
@@ -294,9 +381,9 @@ class _Resolver:
         nic = wire.host.nic if wire.host else None
         if nic is not None and (queue is None or nic.tx_queue is not None):
             return {"kind": "pfifo", "limit_packets": _tx_queue(nic)}
-        buffer = self.spec.network.star.switch.buffer if self.spec.network.star else None
-        if queue is None and buffer is not None:
-            return {"kind": "bfifo", "limit_bytes": buffer}
+        switch, _ = self.switches().get(wire.from_, (None, ()))
+        if queue is None and switch is not None and switch.buffer is not None:
+            return {"kind": "bfifo", "limit_bytes": switch.buffer}
         return self.discipline(queue or Pfifo(kind="pfifo"), wire.at("queue"), wire, flows)
 
     def discipline(self, queue: AnyQueue, path: Path, wire: Wire, flows: Sequence[_Flow]) -> dict[str, Any]:
@@ -382,25 +469,44 @@ class _Resolver:
     def jitter(self, jitter: Jitter | None, path: Path) -> dict[str, Any] | None:
         if jitter is None:
             return None
-        if jitter.kind == "file":
-            self.refuse("jitter of kind file", (*path, "kind"))
-        if jitter.sd is None:
-            raise Misplaced((*path, "sd"), BadValue(problem="missing; this key is required"))
-        return {"kind": jitter.kind, "sd_ns": jitter.sd, "reorder": jitter.reorder, "table": None}
+        for key, needed in (("sd", True), ("file", jitter.kind == "file")):
+            if needed and getattr(jitter, key) is None:
+                raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
+        table = None
+        if jitter.file is not None:
+            if jitter.kind != "file":
+                raise Misplaced((*path, "file"), BadValue(f"a file with kind {jitter.kind}", "kind: file"))
+            table = self.beside(beside.deviations, jitter.file, (*path, "file"))
+        kind = "table" if table else jitter.kind
+        return {"kind": kind, "sd_ns": jitter.sd, "reorder": jitter.reorder, "table": table}
+
+    def beside(self, read: Callable[[str, str], _T], name: str, path: Path) -> _T:
+        """Return the content of a file beside the experiment."""
+        try:
+            return read(self.file, name)
+        except BadValue as bad:
+            raise Misplaced(path, bad) from None
 
     def shaper(self, shaper: Shaper | None, path: Path) -> dict[str, Any] | None:
         if shaper is None:
             return None
-        if shaper.kind == "trace":
-            self.refuse("shaper of kind trace", (*path, "kind"))
-        for key, value in (("rate", shaper.rate), ("burst", shaper.burst)):
-            if value is None:
+        needed = {"file"} if shaper.kind == "trace" else {"rate", "burst"}
+        for key in ("rate", "burst", "file"):
+            value = getattr(shaper, key)
+            if value is None and key in needed:
                 raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
+            if value is not None and key not in needed:
+                raise Misplaced((*path, key), BadValue(f"{key} of a {shaper.kind}", one_of(sorted(needed))))
+        if shaper.file is not None:
+            opportunities, period = self.beside(beside.trace, shaper.file, (*path, "file"))
+            return {
+                "kind": "trace",
+                "opportunities_ns": opportunities,
+                "period_ns": period,
+                "bytes": beside.TRACE_BYTES,
+            }
         kind = {"tbf": "token-bucket"}.get(shaper.kind, shaper.kind)
         return {"kind": kind, "rate_bps": shaper.rate, "burst_bytes": shaper.burst}
-
-    def refuse(self, what: str, path: Path) -> NoReturn:
-        raise Misplaced(path, BadValue(problem=f"{what} is not supported by testbed {self.testbed} yet"))
 
     def schedule(self, net: Topology, flows: Sequence[_Flow]) -> list[dict[str, Any]]:
         changes = []
@@ -498,6 +604,20 @@ class _Resolver:
             everyone[end].mss or wires[0].link.mtu - HEADERS
             for end, wires in ((flow.from_, flow.forward), (flow.to, flow.back))
         )
+        app = flow.model.app
+        if isinstance(app, Cbr | Voip | Ping):
+            params = {param.name: param for param in self.catalogue.apps[app.kind]}
+            packet = int(app.payload or params["payload"].default or 0) + DATAGRAM_HEADERS
+            for wire in (*flow.forward, *(flow.back if isinstance(app, Ping) else ())):
+                if wire.link.mtu < packet:
+                    most = wire.link.mtu - DATAGRAM_HEADERS
+                    bad = BadValue(
+                        f"a payload of {packet - DATAGRAM_HEADERS}",
+                        f"at most {most}, as {wire.name} has an MTU of {wire.link.mtu}",
+                        key="payload",
+                    )
+                    raise Misplaced((*flow.path, "app"), bad)
+            return
         for wire in flow.forward:
             if wire.link.mtu < mss + HEADERS:
                 bad = BadValue(
@@ -537,6 +657,11 @@ class _Resolver:
             resolved[param.field] = _in_unit(getattr(app, param.name, None), param)
         if isinstance(app, Bulk):
             resolved["bytes"] = flow.model.bytes
+        if isinstance(app, Incast):
+            resolved["group"] = flow.model.name or f"f{int(flow.path[-1]) + 1}"
+        if isinstance(app, Background) and resolved["shape_milli"] <= 1000:
+            expected = "a shape above 1, so that transfers have a mean size"
+            raise Misplaced((*flow.path, "app"), BadValue(str(app.shape), expected, key="shape"))
         return resolved
 
     def refuse_others(self, section: Section, params: Sequence[Param], path: Path, what: str) -> None:
@@ -649,7 +774,7 @@ def _in_unit(value: object, param: Param) -> object:
     if param.unit == "choice" and isinstance(value, int):
         return param.choices[value]
     if isinstance(value, Fraction):
-        return int(value * 10**9)
+        return int(value * (1000 if param.unit == "milli" else 10**9))
     return value
 
 
@@ -669,6 +794,30 @@ def _sampling(value: int | str) -> dict[str, Any]:
     if value == "off":
         return {"kind": "off"}
     return {"kind": "interval", "interval_ns": value} if isinstance(value, int) else {"kind": "per-ack"}
+
+
+def _coalesce(host: Host) -> dict[str, Any] | None:
+    """Return the interrupt moderation as written, or what aggregation needs to have anything to merge."""
+    written = host.nic.coalesce
+    aggregates = host.nic.gro or host.nic.lro
+    if written is None and not aggregates and host.ack_every is None:
+        return None
+    time = ACK_EVERY_WAIT if host.ack_every else COALESCE_TIME
+    frames = COALESCE_FRAMES if aggregates else 0
+    if written is not None:
+        time = time if written.time is None else written.time
+        frames = frames if written.frames is None else written.frames
+    return {"time_ns": time, "frames": frames}
+
+
+def _noise(noise: Noise | None) -> dict[str, Any] | None:
+    if noise is None:
+        return None
+    processing, stall = noise.processing, noise.stall
+    return {
+        "processing": {"mean_ns": processing.mean, "sd_ns": processing.sd} if processing else None,
+        "stall": {"every_ns": stall.every, "length_ns": stall.length} if stall else None,
+    }
 
 
 def _tx_queue(nic: Nic) -> int:

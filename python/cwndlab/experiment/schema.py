@@ -422,7 +422,7 @@ class Jitter(Section):
     kind: Annotated[str, *_word("uniform", "normal", "pareto", "file")] = _about("distribution", "normal")
     sd: Time | None = _about("standard deviation")
     reorder: Flag = _about("whether packets may overtake each other", False)
-    file: Text | None = _about("file of delays, beside the experiment")
+    file: Text | None = _about("distribution table as tc netem reads it, beside the experiment")
 
 
 class Match(Section):
@@ -671,7 +671,7 @@ class Shaper(Section):
     )
     rate: Rate | None = _about("rate of the tokens")
     burst: Size | None = _about("size of the bucket")
-    file: Text | None = _about("trace file, beside the experiment")
+    file: Text | None = _about("mahimahi trace, beside the experiment")
 
 
 class Settings(Section):
@@ -791,11 +791,13 @@ class Network(Section):
     chain: Chain | None = _about("several bottlenecks in a row")
     nodes: list[Name] | None = _about("routers of a general network")
     links: list[Cable] | None = _about("cables of a general network")
+    switch_of: dict[Name, Switch] = _about("nodes of a general network that are switches, by name", {})
 
     @model_validator(mode="after")
     def _one_form(self) -> Network:
-        forms = [key for key, _ in self.written() if key != "nodes"]
-        if len(forms) != 1 or (self.nodes is not None and self.links is None):
+        forms = [key for key, _ in self.written() if key not in {"nodes", "switch_of"}]
+        general = self.nodes is not None or bool(self.switch_of)
+        if len(forms) != 1 or (general and self.links is None):
             found = " and ".join(key for key, _ in self.written()) or "nothing"
             raise BadValue(found, "exactly one of dumbbell, star, chain, or nodes and links")
         return self
@@ -840,6 +842,7 @@ class OnOff(Section):
     on: Interval = _required("length of sending")
     off: Interval = _required("length of resting")
     rate: Rate | None = _about("rate while on; absent: as fast as the socket takes it")
+    write: SomeBytes | None = _about("size of one write")
     distribution: Annotated[str, *_word("fixed", "exponential")] | None = _about("of both lengths")
 
 
@@ -849,8 +852,8 @@ class RequestResponse(Section):
     section: ClassVar[str] = "app"
     kind: Literal["request-response"]
     requests: Annotated[int, *_integer(1, 1_000_000_000)] | None = _about("number; absent: until stopped")
-    request: Size | None = _about("size of a request")
-    response: Size = _required("size of a response")
+    request: SomeBytes | None = _about("size of a request")
+    response: SomeBytes = _required("size of a response")
     think: Time | None = _about("time between a response and the next request")
 
 
@@ -860,6 +863,7 @@ class Incast(Section):
     section: ClassVar[str] = "app"
     kind: Literal["incast"]
     size: SomeBytes = _required("bytes from each sender in a round")
+    request: SomeBytes | None = _about("size of a request")
     rounds: Annotated[int, *_integer(1, 1_000_000_000)] | None = _about("number; absent: until stopped")
     think: Time | None = _about("time between rounds")
 
@@ -899,6 +903,7 @@ class Video(Section):
     rate: Rate = _required("rate of the video")
     chunk: Interval | None = _about("play time of a chunk")
     buffer: Interval | None = _about("play time held ahead")
+    request: SomeBytes | None = _about("size of the request for a chunk")
 
 
 class LoadLatency(Section):
@@ -915,8 +920,11 @@ class Background(Section):
     section: ClassVar[str] = "app"
     kind: Literal["background"]
     load: Rate = _required("mean rate of all transfers together")
-    size: Size | None = _about("mean size of a transfer")
-    shape: Factor | None = _about("shape of the Pareto distribution of sizes")
+    size: SomeBytes | None = _about("mean size of a transfer")
+    shape: Factor | None = _about("shape of the Pareto distribution of sizes, above 1")
+    connections: Annotated[int, *_integer(1, MAX_COUNT)] | None = _about(
+        "transfers at a time at most; further ones wait"
+    )
 
 
 App = Annotated[

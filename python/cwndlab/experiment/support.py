@@ -51,18 +51,15 @@ SIM = Support(
         "experiment": _keys(
             "experiment description duration hosts network flows repeat seed start_jitter measure record"
         ),
-        "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic count"),
-        "nic": _keys("rate tx_queue tso"),
+        "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"),
         "link": _keys("rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"),
         "cable": _keys(
             "name from to one_way bottleneck"
             " rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"
         ),
         "change": _keys("rate delay loss queue down"),
-        "jitter": _keys("kind sd reorder"),
-        "shaper": _keys("kind rate burst"),
     },
-    only_off={"nic": _keys("gro lro")},
+    only_off={},
 )
 """The simulator. Queue disciplines, losses and apps are those of the engine's catalogue."""
 

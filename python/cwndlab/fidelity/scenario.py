@@ -20,7 +20,7 @@ NEVER_NS = 1 << 62
 """A target that CoDel never reaches, so that it does nothing but mark by its threshold."""
 
 OFFSETS_NS = 1_000_000_000
-"""The start of the second of two flows moves by up to this: where in the first one's cycle it falls is chance."""
+"""The start of the second of two flows moves by up to this: its place in the first one's cycle is chance."""
 
 DRAWS_OF_STARTS = 20
 """How many starts of the second flow are tried."""
@@ -48,7 +48,7 @@ def scenario(run: Run, kind: str, draw: int) -> dict[str, Any]:
         "measure": nanos,
         "record": {"tcp": windows, "queue": {"kind": "off"}, "pcap": []},
         "hosts": [_host(run, "a"), _host(run, "b")],
-        "nodes": [{"name": "r1"}, {"name": "r2"}],
+        "nodes": [{"name": "r1", "switch": None}, {"name": "r2", "switch": None}],
         "links": _links(run),
         "flows": [_flow(run, index, draw) for index in range(len(run.ccs))],
         "schedule": [],
@@ -65,8 +65,19 @@ def _host(run: Run, name: str) -> dict[str, Any]:
         "mss": 1460,
         "ecn": "on" if run.ecn else facts["ecn"],
         "sysctl": dict(sysctl),
-        "nic": {"tx_queue": PLENTY, "tso": False, "gro": False, "lro": False},
+        "nic": {
+            "tx_queue": PLENTY,
+            "full": "enobufs",
+            "tso": False,
+            "tso_max": None,
+            "gro": False,
+            "lro": False,
+            "coalesce": None,
+        },
         "ack_every": None,
+        "noise": None,
+        "egress": None,
+        "ingress": {"before_gro": None, "after_gro": None},
     }
 
 

@@ -77,6 +77,8 @@ impl Application for OnOff {
             && until <= now
         {
             self.turn(until);
+            // Nobody waits for room any more.
+            socket.write(0);
         }
         match &mut self.source {
             _ if !self.sending => false,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use path::{LossConfig, QueueConfig};
-use sim::scenario::{App, Ecn, Flow, Host, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION};
+use sim::scenario::{
+    App, Ecn, Flow, Full, Host, Ingress, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION,
+};
 use sim::table::{Batch, ColumnData};
 use sim::{Simulation, scenario};
 
@@ -41,8 +43,19 @@ pub fn host(name: &str, stack: &str) -> Host {
         mss: 1460,
         ecn: Ecn::Off,
         sysctl: BTreeMap::new(),
-        nic: Nic { tx_queue: 1000, tso: false, gro: false, lro: false },
+        nic: Nic {
+            tx_queue: 1000,
+            full: Full::Enobufs,
+            tso: false,
+            tso_max: None,
+            gro: false,
+            lro: false,
+            coalesce: None,
+        },
         ack_every: None,
+        noise: None,
+        egress: None,
+        ingress: Ingress::default(),
     }
 }
 
@@ -115,7 +128,7 @@ pub fn attach(scenario: &mut Scenario, host: Host, router: &str, rate_bps: u64) 
 /// One sender, one receiver, one bottleneck; access at 10 Gbps.
 pub fn dumbbell(stack: &str, cc: &str, rate_bps: u64, rtt_ns: u64, limit: u32, seconds: u64) -> Scenario {
     let mut s = run(seconds);
-    s.nodes = vec![Node { name: "r1".into() }, Node { name: "r2".into() }];
+    s.nodes = vec![Node { name: "r1".into(), switch: None }, Node { name: "r2".into(), switch: None }];
     attach(&mut s, host("a", stack), "r1", 10_000_000_000);
     attach(&mut s, host("b", stack), "r2", 10_000_000_000);
     bottleneck(&mut s, "r1", "r2", rate_bps, rtt_ns / 2, limit);

@@ -1,0 +1,317 @@
+//! A host between its NIC and its stack: impairments, interrupt moderation, receive aggregation and processing time on
+//! the way in; netem on the way out.
+
+use std::collections::VecDeque;
+
+use host::aggregate::{Aggregator, Frame, Moderation, Rules};
+use host::noise::{Processing, Processor, Stalls};
+use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, QueueConfig, Xoshiro256PlusPlus};
+use tcp::profile::Family;
+use wire::Segment;
+
+use crate::network::{Lost, lost};
+use crate::packet::{Packet, ports};
+use crate::scenario::{self, Host};
+
+impl Frame for Packet {
+    fn connection(&self) -> u32 {
+        self.connection
+    }
+
+    fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    fn segment_mut(&mut self) -> &mut Segment {
+        &mut self.segment
+    }
+}
+
+/// The way in. Whatever reaches the stack leaves by [`Ingress::take`].
+pub struct Ingress {
+    before: Option<Stage>,
+    moderation: Moderation,
+    /// Frames that the host has not seen yet.
+    ring: VecDeque<Packet>,
+    aggregator: Option<Aggregator<Packet>>,
+    /// The aggregator works on arrival, and the moderation's time is how long it waits for more.
+    eager: bool,
+    after: Option<Stage>,
+    processor: Option<Processor>,
+    /// Packets on their way to the stack, in order of time.
+    ready: VecDeque<(Nanos, Packet)>,
+}
+
+/// Names of the places in a host where packets may be lost, in their order.
+pub const PLACES: [&str; 3] = ["egress", "ingress.before_gro", "ingress.after_gro"];
+
+/// FreeBSD's releases whose stack does not learn how many frames LRO merged.
+const UNCOUNTED: [&str; 2] = ["freebsd-9", "freebsd-11"];
+
+impl Ingress {
+    /// The ingress of a host, None if packets just go through. `hops` are the numbers of its places; `streams` gives
+    /// the random stream of a purpose and a place.
+    pub fn new(
+        host: &Host,
+        family: Family,
+        hops: [u32; 3],
+        streams: &dyn Fn(&str, &str) -> Xoshiro256PlusPlus,
+    ) -> Option<Ingress> {
+        let rules = match (host.ack_every, family) {
+            (Some(segments), _) => Some(Rules::Every { segments }),
+            (None, Family::FreeBsd | Family::FreeBsdRack) if host.nic.lro => {
+                let counts = !UNCOUNTED.iter().any(|release| host.stack.starts_with(release));
+                Some(Rules::Lro { counts })
+            }
+            _ => (host.nic.gro || host.nic.lro).then_some(Rules::Gro),
+        };
+        let noise = host.noise.filter(|noise| noise.processing.is_some() || noise.stall.is_some());
+        let nothing = host.ingress == scenario::Ingress::default() && host.nic.coalesce.is_none();
+        if nothing && rules.is_none() && noise.is_none() {
+            return None;
+        }
+        let stage = |stage: &Option<scenario::IngressStage>, place: usize| {
+            stage.as_ref().map(|s| Stage::new(s, hops[place], &|purpose| streams(purpose, PLACES[place])))
+        };
+        let processor = noise.map(|noise| {
+            Processor::new(
+                noise
+                    .processing
+                    .map(|p| (Processing { mean: p.mean_ns, sd: p.sd_ns }, streams("processing", "noise"))),
+                noise
+                    .stall
+                    .map(|s| (Stalls { every: s.every_ns, length: s.length_ns }, streams("stall", "noise"))),
+            )
+        });
+        let moderation = host.nic.coalesce.map_or(Moderation::new(0, 0), |c| {
+            Moderation::new(c.time_ns, if host.ack_every.is_some() { 0 } else { c.frames })
+        });
+        Some(Ingress {
+            before: stage(&host.ingress.before_gro, 1),
+            moderation,
+            ring: VecDeque::new(),
+            aggregator: rules.map(Aggregator::new),
+            eager: host.ack_every.is_some(),
+            after: stage(&host.ingress.after_gro, 2),
+            processor,
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// A packet is in at the NIC.
+    pub fn receive(&mut self, now: Nanos, packet: &Packet, lost: &mut Vec<Lost>) {
+        let frames = match &mut self.before {
+            None => [Some(*packet), None],
+            Some(stage) => stage.pass(now, *packet, lost),
+        };
+        for frame in frames.into_iter().flatten() {
+            if self.eager {
+                self.aggregate(now, frame, lost);
+                let holds = self.aggregator.as_ref().is_some_and(Aggregator::holds);
+                if !holds {
+                    self.moderation.polled();
+                } else if self.moderation.due().is_none() && self.moderation.on_frame(now) {
+                    self.poll(now, lost);
+                }
+            } else {
+                self.ring.push_back(frame);
+                if self.moderation.on_frame(now) {
+                    self.poll(now, lost);
+                }
+            }
+        }
+    }
+
+    /// Does what is due at `now`.
+    pub fn on_event(&mut self, now: Nanos, lost: &mut Vec<Lost>) {
+        if self.moderation.due().is_some_and(|due| due <= now) {
+            self.poll(now, lost);
+        }
+    }
+
+    /// When the next packet reaches the stack or the next interrupt comes.
+    pub fn next_event(&self) -> Option<Nanos> {
+        let ready = self.ready.front().map(|&(at, _)| at);
+        self.moderation.due().into_iter().chain(ready).min()
+    }
+
+    /// The next packet that reaches the stack at or before `now`.
+    pub fn take(&mut self, now: Nanos) -> Option<Packet> {
+        match self.ready.front() {
+            Some(&(at, packet)) if at <= now => {
+                self.ready.pop_front();
+                Some(packet)
+            }
+            _ => None,
+        }
+    }
+
+    /// A polling pass: the host sees every frame, and aggregates end with it.
+    fn poll(&mut self, now: Nanos, lost: &mut Vec<Lost>) {
+        self.moderation.polled();
+        while let Some(frame) = self.ring.pop_front() {
+            self.aggregate(now, frame, lost);
+        }
+        let mut aggregator = self.aggregator.take();
+        if let Some(aggregator) = &mut aggregator {
+            aggregator.flush(&mut |packet| self.up(now, packet, lost));
+        }
+        self.aggregator = aggregator;
+    }
+
+    fn aggregate(&mut self, now: Nanos, frame: Packet, lost: &mut Vec<Lost>) {
+        let mut aggregator = self.aggregator.take();
+        match &mut aggregator {
+            None => self.up(now, frame, lost),
+            Some(aggregator) => aggregator.push(frame, &mut |packet| self.up(now, packet, lost)),
+        }
+        self.aggregator = aggregator;
+    }
+
+    /// What is complete goes through the rules behind aggregation, and to the processor.
+    fn up(&mut self, now: Nanos, packet: Packet, lost: &mut Vec<Lost>) {
+        let packets = match &mut self.after {
+            None => [Some(packet), None],
+            Some(stage) => stage.pass(now, packet, lost),
+        };
+        for packet in packets.into_iter().flatten() {
+            let at = self.processor.as_mut().map_or(now, |processor| processor.process(now));
+            self.ready.push_back((at, packet));
+        }
+    }
+}
+
+/// Impairments of the packets that match.
+struct Stage {
+    link: Link<Packet>,
+    hop: u32,
+    dport: Option<u16>,
+    sport: Option<u16>,
+    min_payload: u32,
+}
+
+impl Stage {
+    fn new(stage: &scenario::IngressStage, hop: u32, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Stage {
+        // A link without rate and delay, of which only the impairments are left.
+        let config = LinkConfig {
+            loss: stage.loss.clone(),
+            duplicate_ppb: stage.duplicate_ppb,
+            corrupt_ppb: stage.corrupt_ppb,
+            overhead: 0,
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(&config, streams, Mode::Fused);
+        link.next_query(Nanos::MAX);
+        Stage { link, hop, dport: stage.dport, sport: stage.sport, min_payload: stage.min_payload }
+    }
+
+    /// What is left of a packet: none, one or two.
+    fn pass(&mut self, now: Nanos, packet: Packet, lost: &mut Vec<Lost>) -> [Option<Packet>; 2] {
+        let (sport, dport) = ports(packet.connection);
+        let matches = self.dport.is_none_or(|port| port == dport)
+            && self.sport.is_none_or(|port| port == sport)
+            && packet.segment.len >= self.min_payload;
+        if !matches {
+            return [Some(packet), None];
+        }
+        let mut left = Survivors { hop: self.hop, packets: [None, None], lost };
+        self.link.arrive(now, packet, &mut left);
+        left.packets
+    }
+}
+
+struct Survivors<'a> {
+    hop: u32,
+    packets: [Option<Packet>; 2],
+    lost: &'a mut Vec<Lost>,
+}
+
+impl Output<Packet> for Survivors<'_> {
+    fn forward(&mut self, at: Nanos, packet: Packet) {
+        if packet.corrupt {
+            self.lost.push(lost(at, self.hop, &packet, DropReason::Corrupt, false));
+            return;
+        }
+        let slot = usize::from(self.packets[0].is_some());
+        self.packets[slot] = Some(packet);
+    }
+
+    fn dropped(&mut self, at: Nanos, packet: &Packet, why: DropReason) {
+        self.lost.push(lost(at, self.hop, packet, why, false));
+    }
+
+    fn marked(&mut self, at: Nanos, packet: &Packet) {
+        self.lost.push(lost(at, self.hop, packet, DropReason::Aqm, true));
+    }
+}
+
+/// The way out through netem, for whole segments.
+pub struct Egress {
+    link: Link<Packet>,
+    hop: u32,
+    /// On their way to the NIC, in order of time.
+    pipe: VecDeque<(Nanos, Packet)>,
+}
+
+impl Egress {
+    /// The egress of a host, if it has one.
+    pub fn new(host: &Host, hop: u32, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Option<Egress> {
+        let egress = host.egress.as_ref()?;
+        let config = LinkConfig {
+            rate_bps: egress.rate_bps,
+            delay_ns: egress.delay_ns,
+            queue: QueueConfig::Netem { limit_packets: egress.limit_packets },
+            loss: egress.loss.clone(),
+            duplicate_ppb: egress.duplicate_ppb,
+            corrupt_ppb: egress.corrupt_ppb,
+            jitter: egress.jitter.clone(),
+            // tc counts the Ethernet header.
+            overhead: 14,
+            ..LinkConfig::default()
+        };
+        Some(Egress { link: Link::new(&config, streams, Mode::Stepped), hop, pipe: VecDeque::new() })
+    }
+
+    /// The stack hands over a segment.
+    pub fn send(&mut self, now: Nanos, packet: Packet, lost: &mut Vec<Lost>) {
+        let mut line = Line { hop: self.hop, pipe: &mut self.pipe, lost };
+        self.link.arrive(now, packet, &mut line);
+    }
+
+    /// When a segment reaches the NIC next.
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.pipe.front().map(|&(at, _)| at)
+    }
+
+    /// The next segment that reaches the NIC at or before `now`.
+    pub fn take(&mut self, now: Nanos) -> Option<Packet> {
+        match self.pipe.front() {
+            Some(&(at, packet)) if at <= now => {
+                self.pipe.pop_front();
+                Some(packet)
+            }
+            _ => None,
+        }
+    }
+}
+
+struct Line<'a> {
+    hop: u32,
+    pipe: &'a mut VecDeque<(Nanos, Packet)>,
+    lost: &'a mut Vec<Lost>,
+}
+
+impl Output<Packet> for Line<'_> {
+    fn forward(&mut self, at: Nanos, packet: Packet) {
+        let place = self.pipe.partition_point(|&(other, _)| other <= at);
+        self.pipe.insert(place, (at, packet));
+    }
+
+    fn dropped(&mut self, at: Nanos, packet: &Packet, why: DropReason) {
+        self.lost.push(lost(at, self.hop, packet, why, false));
+    }
+
+    fn marked(&mut self, at: Nanos, packet: &Packet) {
+        self.lost.push(lost(at, self.hop, packet, DropReason::Aqm, true));
+    }
+}
