@@ -837,11 +837,12 @@ def red() -> None:
 
 
 def fq_codel() -> None:
-    """Two greedy flows, one of half the packet size, and a sparse one; a limit that the greedy ones hit."""
+    """Two greedy flows, one with small packets, a sparse one, and one that comes back all the time."""
     groups = [
         (100, 600_000, 700, 1500, 1, 0, 1, "not-ect"),
         (200, 700_000, 600, 750, 2, 0, 1, "ect0"),
         (300, 20_000_000, 25, 120, 3, 0, 1, "not-ect"),
+        (50 * MS + 7, 1_300_000, 150, 300, 4, 0, 1, "not-ect"),
     ]
     for name, limit in (("fq_codel", 10_240), ("fq_codel-limit", 150)):
         config = {
@@ -908,6 +909,7 @@ def fq_pie() -> None:
         (100, 1_200_000, 600, 1500, 1, 0, 1, "not-ect"),
         (200, 900_000, 800, 750, 2, 0, 1, "ect0"),
         (300, 20_000_000, 25, 120, 3, 0, 1, "not-ect"),
+        (50 * MS + 7, 1_300_000, 150, 300, 4, 0, 1, "not-ect"),
     ]
     run("fq_pie", FqPie(config, 1500, aqm()), config, RATE, groups)
 
