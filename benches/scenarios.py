@@ -94,7 +94,7 @@ SCENARIOS = (
         start_spread_s=1,
         buffer_bytes=1 << 20,
         record="1s",
-        ns3_seconds=2,
+        ns3_seconds=1.2,
     ),
 )
 
