@@ -180,7 +180,8 @@ impl<P: Packet + Clone + 'static> Link<P> {
         if let Some(arrival) = fused.pass_idle(at, bytes) {
             return Some((arrival, 0));
         }
-        fused.pass(at, bytes)
+        let (arrival, waited) = fused.pass_busy(at, bytes);
+        (arrival != Nanos::MAX).then_some((arrival, waited))
     }
 
     /// When the link next wants [`Link::on_event`]. A fused link never does.

@@ -62,6 +62,12 @@ impl Fused {
         Some(self.wire.carry_steadily(depart))
     }
 
+    /// [`Fused::pass`] as a call whose answer fits into registers: a dropped packet arrives at `Nanos::MAX`.
+    #[inline(never)]
+    pub(super) fn pass_busy(&mut self, at: Nanos, bytes: u32) -> (Nanos, Nanos) {
+        self.pass(at, bytes).unwrap_or((Nanos::MAX, 0))
+    }
+
     /// When a packet of `bytes` reaches the far end and how long it waits; None if it is dropped.
     #[inline(always)]
     pub(super) fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {

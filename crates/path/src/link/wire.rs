@@ -25,12 +25,11 @@ impl Wire {
         self.jitter.is_some()
     }
 
-    /// [`Wire::carry`] without jitter, over a delay that has not changed.
+    /// [`Wire::carry`] without jitter, over a delay that never changes: nothing can be overtaken.
     #[inline(always)]
-    pub(super) fn carry_steadily(&mut self, depart: Nanos) -> Nanos {
+    pub(super) fn carry_steadily(&self, depart: Nanos) -> Nanos {
         debug_assert!(!self.jitters());
-        self.latest = depart + self.delay;
-        self.latest
+        depart + self.delay
     }
 
     /// When a packet that departs at `depart` arrives.

@@ -485,6 +485,9 @@ impl Sender for FreeBsdSender {
             return Poll::Wait(self.limit);
         }
         self.see_time(cx.now, cx.clock);
+        if let Some(answer) = self.output_plain(s) {
+            return answer;
+        }
         match self.output(s, cx) {
             Some(transmit) => {
                 self.last = Some(transmit);

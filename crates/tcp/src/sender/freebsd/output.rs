@@ -1,7 +1,7 @@
 //! FreeBSD's output decision: which segment may leave now, one at a time.
 
 use super::tuning::Recovery;
-use super::{Context, FreeBsdSender, Limit, SendState, Transmit};
+use super::{Context, FreeBsdSender, Limit, Poll, SendState, Transmit};
 
 impl FreeBsdSender {
     /// Decides on transmissions until there is none and queues them: for windows that hold only for this call.
@@ -15,6 +15,40 @@ impl FreeBsdSender {
         let Some(transmit) = self.output(s, cx) else { return false };
         self.queue.push_back(transmit);
         true
+    }
+
+    /// [`FreeBsdSender::output`] in its usual case: outside recovery, with data in flight and no offload, either a
+    /// full segment fits into the window or the window is what keeps even a part of one from leaving. None: not so.
+    #[inline(always)]
+    pub(super) fn output_plain(&mut self, s: &mut SendState) -> Option<Poll> {
+        let usual = s.nxt == s.max
+            && s.nxt > s.una
+            && self.rexmt.is_some()
+            && !(self.forced || self.probe || self.v.fast_recovery || self.cwr)
+            && !(s.tso || s.fin || s.sndbuf_auto)
+            && s.timestamps
+            && self.packets.is_none();
+        if !usual {
+            return None;
+        }
+        let edge = s.una + s.wnd.min(self.v.cwnd);
+        if s.nxt + self.full_segment <= edge.min(s.end) {
+            let end = s.nxt + u64::from(s.payload);
+            let transmit = Transmit { seq: s.nxt, len: s.payload, push: end == s.end, ..Transmit::default() };
+            s.nxt = end;
+            s.max = end;
+            self.last = Some(transmit);
+            return Some(Poll::Send(transmit));
+        }
+        let room = edge.saturating_sub(s.nxt);
+        let silly = room == 0 || room < self.full_segment.min(s.max_wnd / 2);
+        if silly && edge > s.una && edge < s.end {
+            self.due = false;
+            self.seen = (s.end, false);
+            self.limit = self.what_limits(s);
+            return Some(Poll::Wait(self.limit));
+        }
+        None
     }
 
     /// The next segment, accounted for as sent; None: nothing may leave.
