@@ -5,6 +5,7 @@
 
 pub mod freebsd;
 pub mod linux;
+pub mod windows;
 
 use wire::RangeSet;
 

@@ -13,7 +13,7 @@ const LARGEST_CUBED: i64 = 448_845;
 /// W_max (1 - beta) / C by a quadratic approximation on one octave of eight, as FreeBSD computes it.
 /// `beta` is in 1/256.
 pub fn k(wmax_segments: u64, beta: u64) -> i64 {
-    cube_root(((wmax_segments as i64 * (256 - beta as i64)) << SHIFT) / C)
+    cube_root(((wmax_segments as i64).wrapping_mul(256 - beta as i64) << SHIFT) / C)
 }
 
 /// The time to return from `epoch_segments` to `wmax_segments` (RFC 9438 section 4.2), in 1/256 s.
@@ -29,13 +29,16 @@ pub fn cube_root(mut s: i64) -> i64 {
         s >>= 3;
         octaves += 1;
     }
-    (((s * 275) >> SHIFT) + 98 - (((s * s * 120) >> SHIFT) >> SHIFT)) << octaves
+    // A negative one, which a window that wrapped in 11 gives, wraps here as well.
+    let square = s.wrapping_mul(s).wrapping_mul(120);
+    ((s.wrapping_mul(275) >> SHIFT).wrapping_add(98).wrapping_sub((square >> SHIFT) >> SHIFT)) << octaves
 }
 
 /// W_cubic in bytes after `ticks` of a clock of `hz` ticks a second, in the order of operations of 11 and before.
 pub fn window_9(ticks: i64, wmax: u64, mss: u64, k: i64, hz: i64) -> i64 {
-    let t = ((ticks << SHIFT) - k * hz) / hz;
-    ((t * t * t * C * mss as i64) >> (4 * SHIFT)) + wmax as i64
+    let t = (ticks << SHIFT).wrapping_sub(k.wrapping_mul(hz)) / hz;
+    (t.wrapping_mul(t).wrapping_mul(t).wrapping_mul(C).wrapping_mul(mss as i64) >> (4 * SHIFT))
+        .wrapping_add(wmax as i64)
 }
 
 /// W_cubic in bytes, in the order of operations of 12 and later: whole segments are added to `wmax`.

@@ -1,0 +1,118 @@
+//! Windows 7's receiver: an ACK for every second segment or after 200 ms, autotuning by bytes read in a round trip.
+
+use super::{Arrival, Context, ReceiveState, Receiver};
+use crate::clock::{MILLISECOND, Nanos};
+
+/// Window in a SYN, bytes.
+const SYN_WINDOW: u64 = 8192;
+
+/// Settings of netsh and Set-NetTCPSetting.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Segments for an ACK (DelayedAckFrequency).
+    pub ack_every: u32,
+    /// Longest wait for the second one, ms (DelayedAckTimeout).
+    pub delack_ms: u64,
+    /// Window scale of the autotuning level: 8 is `normal`.
+    pub scale: u8,
+    /// Largest buffer that autotuning reaches, bytes.
+    pub largest: u64,
+}
+
+/// The receiver of one connection.
+pub struct WindowsReceiver {
+    t: Tuning,
+    delack: Option<Nanos>,
+    /// Segments since the last ACK.
+    pending: u32,
+    /// Autotuning: bytes read since `round_from`; the round lasts until a window's worth has arrived.
+    read: u64,
+    round_until: u64,
+}
+
+impl WindowsReceiver {
+    /// A receiver.
+    pub fn new(tuning: Tuning) -> WindowsReceiver {
+        WindowsReceiver { t: tuning, delack: None, pending: 0, read: 0, round_until: 0 }
+    }
+
+    /// The window after silly-window avoidance (RFC 9293 section 3.8.6.2.2).
+    fn usable(&self, r: &ReceiveState) -> u64 {
+        let free = r.free();
+        if free < u64::from(r.payload).min(r.rcvbuf / 2) { 0 } else { free }
+    }
+
+    /// One window's worth takes a round trip to arrive, so a round ends with it. A reader that kept up with half of the
+    /// buffer gets twice the buffer.
+    fn autotune(&mut self, r: &mut ReceiveState) {
+        if !r.rcvbuf_auto || r.nxt < self.round_until {
+            return;
+        }
+        if 2 * self.read >= r.rcvbuf {
+            r.rcvbuf = (2 * r.rcvbuf).min(self.t.largest);
+        }
+        self.read = 0;
+        self.round_until = r.nxt + r.offered().max(u64::from(r.payload));
+    }
+}
+
+impl Receiver for WindowsReceiver {
+    fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
+        (r.rcvbuf.min(SYN_WINDOW) as u16, self.t.scale)
+    }
+
+    fn on_established(&mut self, r: &mut ReceiveState, _cx: &mut Context<'_>) {
+        self.round_until = r.nxt + r.offered();
+        // The window of a SYN is small and unscaled: the passive side tells at once what it has.
+        r.ack_now |= r.free() >> r.wscale > r.offered() >> r.wscale && r.offered() < SYN_WINDOW;
+    }
+
+    fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
+        if arrival.fin || !arrival.in_order || arrival.filled_hole || !r.out_of_order.is_empty() {
+            r.ack_now = true;
+            return;
+        }
+        self.pending += arrival.frames.max(1);
+        if self.pending >= self.t.ack_every {
+            r.ack_now = true;
+        } else if self.delack.is_none() {
+            let at = cx.now + self.t.delack_ms * MILLISECOND;
+            self.delack = Some(cx.clock.time_of_tick(cx.clock.ticks(at)).max(cx.now + 1));
+        }
+    }
+
+    fn on_read(&mut self, r: &mut ReceiveState, bytes: u64, _cx: &mut Context<'_>) {
+        self.read += bytes;
+        self.autotune(r);
+        // A window update is worth an ACK when two segments or half of the buffer are new (RFC 9293 section 3.8.6.2.2).
+        let grown = self.usable(r).saturating_sub(r.offered());
+        if grown >> r.wscale > 0 && grown >= (2 * u64::from(r.payload)).min(r.rcvbuf / 2) {
+            // While data keeps coming, its own ACKs carry the window.
+            r.ack_now |= r.offered() < r.rcvbuf / 2 || self.pending == 0;
+        }
+    }
+
+    fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
+        if self.delack.is_some_and(|at| at <= cx.now) {
+            self.delack = None;
+            r.ack_now = true;
+        }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.delack
+    }
+
+    fn window(&mut self, r: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
+        self.usable(r)
+    }
+
+    fn on_ack_sent(&mut self, _r: &mut ReceiveState, _pure: bool, _cx: &mut Context<'_>) {
+        self.delack = None;
+        self.pending = 0;
+    }
+
+    fn sends_dsack(&self) -> bool {
+        true
+    }
+}
