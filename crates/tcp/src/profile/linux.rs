@@ -143,7 +143,13 @@ pub(super) use knob;
 
 /// Sysctls of every era.
 static COMMON: [Knob; 23] = [
-    knob!("net.ipv4.tcp_rmem.min", BYTES, "smallest receive buffer, bytes of memory", config.rmem.min, u64),
+    knob!(
+        "net.ipv4.tcp_rmem.min",
+        BYTES,
+        "receive buffer kept under memory pressure, which never arises here, bytes",
+        config.rmem.min,
+        u64
+    ),
     knob!(
         "net.ipv4.tcp_rmem.default",
         BYTES,
@@ -158,7 +164,13 @@ static COMMON: [Knob; 23] = [
         config.rmem.max,
         u64
     ),
-    knob!("net.ipv4.tcp_wmem.min", BYTES, "smallest send buffer, bytes of memory", config.wmem.min, u64),
+    knob!(
+        "net.ipv4.tcp_wmem.min",
+        BYTES,
+        "send buffer kept under memory pressure, which never arises here, bytes",
+        config.wmem.min,
+        u64
+    ),
     knob!(
         "net.ipv4.tcp_wmem.default",
         BYTES,

@@ -8,7 +8,7 @@ pub(super) static OWN: &[Knob] = &[
     knob!(
         "net.ipv4.tcp_recovery",
         (0, 7),
-        "bits: 1 RACK, 2 static reordering window, 4 no duplicate threshold",
+        "bits: 1 RACK (6.18: always), 2 static reordering window, 4 no duplicate threshold",
         config.recovery,
         u32
     ),

@@ -47,6 +47,8 @@ pub struct Config {
     pub counting: Counting,
     /// Era: loss detection.
     pub detection: Detection,
+    /// Era: RACK whatever `tcp_recovery` says (6.18); before, its bit 1 chooses between RACK and the duplicate threshold.
+    pub rack_always: bool,
     /// Era: receive buffer autotuning.
     pub drs: Drs,
     /// Era: the receiver's round-trip estimate falls at once and rises smoothly (6.16).
@@ -125,11 +127,17 @@ pub struct Config {
 }
 
 impl Config {
+    /// Losses are found by time (RACK), not by counting.
+    pub fn uses_rack(&self) -> bool {
+        self.rack_always || self.recovery & 1 != 0
+    }
+
     /// Linux 3.9 (2013).
     pub fn linux_3_9() -> Config {
         Config {
             counting: Counting::Acks,
             detection: Detection::Fack,
+            rack_always: false,
             drs: Drs::Doubling,
             rcv_rtt_seeks_minimum: false,
             hystart_rounds_at_any_window: false,
@@ -195,6 +203,7 @@ impl Config {
     /// Linux 6.18 (2025).
     pub fn linux_6_18() -> Config {
         Config {
+            rack_always: true,
             drs: Drs::GrowthOutOfOrder,
             rcv_rtt_seeks_minimum: true,
             hystart_rounds_at_any_window: true,

@@ -406,7 +406,8 @@ impl LinuxSender {
         // Whole microseconds, or whole jiffies in 3.9.
         let (modern, tick, now_us, jiffies) =
             (self.is_modern(), self.tick, self.core.now_us(), self.core.jiffies);
-        let since = |sent: Nanos| if modern { now_us - sent / 1000 } else { jiffies - sent / tick };
+        let since =
+            |sent: Nanos| if modern { now_us.saturating_sub(sent / 1000) } else { jiffies - sent / tick };
         let unit = self.rtt_unit();
         let usable = p.first_acked_sent != 0 && !p.retransmission_acked;
         let mut rtt = usable.then(|| since(p.first_acked_sent));

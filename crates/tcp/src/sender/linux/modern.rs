@@ -177,7 +177,7 @@ impl LinuxSender {
         }
         if !self.sack_ok {
             self.mark_lost_newreno(p.advanced);
-        } else if self.config.recovery & 1 != 0 {
+        } else if self.config.uses_rack() {
             let before = self.core.retrans_out;
             if self.rack_mark_lost(cx.now) {
                 p.set_timer = false;
@@ -238,7 +238,7 @@ impl LinuxSender {
         if reneged {
             self.forget_sacks();
         }
-        if self.config.recovery & 1 != 0 && self.sack_ok && !reneged {
+        if self.config.uses_rack() && self.sack_ok && !reneged {
             let spares = self.rack_spares();
             self.mark_all_lost(spares);
         } else {

@@ -69,7 +69,8 @@ impl LinuxSender {
     /// `packet` has been delivered.
     #[inline]
     pub(super) fn rack_advance(&mut self, packet: &Packet) {
-        let rtt_us = self.core.now_us() - packet.sent / 1000;
+        // A paced retransmission may be stamped with a time to come (tcp_stamp_us_delta is never negative).
+        let rtt_us = self.core.now_us().saturating_sub(packet.sent / 1000);
         if packet.has(RETRANS | EVER_RETRANS) && rtt_us < u64::from(self.core.min_rtt_us) {
             // The ACK answers the original: the retransmission cannot have been so fast.
             return;
