@@ -45,6 +45,7 @@ test: lint test-rust test-python portable docs-check ## everything: linters, Rus
 test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'
 	cargo test --locked --profile $(PROFILE) --workspace --no-fail-fast
+	cargo test --locked --profile $(PROFILE) -p tcp --features mutants --test mutants
 
 test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested
 	$(SAY) 'Python tests'

@@ -9,6 +9,7 @@ use wire::{Ecn, Flags, Options, Segment, seq};
 
 use crate::clock::{HostClock, Nanos};
 use crate::event::{EventKind, Events};
+use crate::mutants::mutant;
 use crate::profile::{EcnMode, Facts, Profile, SocketOptions};
 use crate::receiver::{Arrival, ReceiveState, Receiver};
 use crate::sender::{Ack, Context, Limit, Metrics, Poll, SendState, Sender, Transmit};
@@ -318,7 +319,8 @@ impl Endpoint {
             self.enter(State::Closed, now);
         }
         if self.carries_data() {
-            if self.sender.next_timer().is_some_and(|at| at <= now) {
+            let persists = !mutant!(NoPersist) || self.s.wnd > 0;
+            if persists && self.sender.next_timer().is_some_and(|at| at <= now) {
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
                 self.sender.on_timer(&mut self.s, &mut cx);
                 if self.sender.gave_up() {
@@ -655,7 +657,7 @@ impl Endpoint {
         segment.seq = seq::wire(t.seq);
         segment.offset = self.s.offset(t.seq);
         segment.len = t.len;
-        if t.push {
+        if t.push && t.len > 0 {
             segment.flags |= Flags::PSH;
         }
         if t.fin {
@@ -787,7 +789,10 @@ impl Endpoint {
 
     /// All states after SYN-SENT (RFC 9293 section 3.10.7.4).
     fn on_segment_synchronised(&mut self, now: Nanos, segment: &Segment) {
-        let first = seq::extend(self.r.nxt, segment.seq);
+        let mut first = seq::extend(self.r.nxt, segment.seq);
+        if mutant!(NoWrap) {
+            first = seq::FIRST_LAP + u64::from(segment.seq);
+        }
         if self.s.timestamps && segment.options.has(Options::TIMESTAMPS) {
             // PAWS (RFC 7323 section 5.3): an old timestamp means an old segment.
             if seq::before(segment.tsval, self.r.ts_recent) && !segment.flags.has(Flags::RST) {
@@ -1045,7 +1050,7 @@ impl Endpoint {
     fn advance(&mut self, end: u64) {
         let mut nxt = end;
         if let Some((start, reach)) = self.r.out_of_order.first()
-            && start <= nxt
+            && start <= nxt + u64::from(mutant!(HoleOfOneByte))
         {
             nxt = nxt.max(reach);
             self.r.out_of_order.remove_below(nxt);
@@ -1054,6 +1059,9 @@ impl Endpoint {
             }
         }
         self.r.readable += nxt - self.r.nxt;
+        if mutant!(DeliveredTwice) && !self.r.out_of_order.is_empty() {
+            self.r.readable += 1;
+        }
         self.r.nxt = nxt;
     }
 

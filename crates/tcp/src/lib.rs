@@ -5,6 +5,7 @@ pub mod clock;
 pub mod endpoint;
 pub mod event;
 pub mod listener;
+pub mod mutants;
 pub mod profile;
 pub mod receiver;
 pub mod replay;
