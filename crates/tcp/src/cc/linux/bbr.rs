@@ -603,3 +603,92 @@ impl CongestionControl for Bbr {
         3
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn established() -> (Bbr, Core) {
+        let mut core = Core::new(3);
+        core.mss = 1448;
+        core.srtt_us = 40_000;
+        core.min_rtt_us = 40_000;
+        core.delivered = 1;
+        let mut bbr = Bbr::new();
+        bbr.init(&mut core);
+        (bbr, core)
+    }
+
+    /// One round trip of 40 ms in which `delivered` packets arrived and `lost` were lost.
+    fn round(bbr: &mut Bbr, core: &mut Core, delivered: u32, lost: u32) {
+        let prior_delivered = core.delivered;
+        core.delivered += u64::from(delivered);
+        core.lost += u64::from(lost);
+        core.delivered_mstamp += 40_000;
+        core.jiffies += 40;
+        core.packets_out = 2 * delivered;
+        let sample = RateSample {
+            delivered: Some(delivered),
+            interval_us: 40_000,
+            prior_delivered,
+            rtt_us: Some(40_000),
+            losses: lost,
+            acked_sacked: delivered,
+            prior_in_flight: core.packets_out,
+            ..RateSample::default()
+        };
+        bbr.cong_control(core, &sample);
+    }
+
+    #[test]
+    fn start_up_ends_after_three_rounds_without_growth_then_drains_and_cruises() {
+        let (mut bbr, mut core) = established();
+        assert_eq!((HIGH_GAIN, DRAIN_GAIN), (739, 88));
+        for delivered in [10, 20, 40, 80, 100, 100] {
+            round(&mut bbr, &mut core, delivered, 0);
+            assert_eq!(bbr.mode, Mode::Startup);
+        }
+        round(&mut bbr, &mut core, 100, 0);
+        round(&mut bbr, &mut core, 100, 0);
+        assert_eq!(bbr.mode, Mode::Drain);
+        assert!(core.pacing_rate < 100 * 1448 * 25 / 2, "draining: {}", core.pacing_rate);
+        core.packets_out = 50;
+        bbr.check_drain(&mut core);
+        assert_eq!(bbr.mode, Mode::ProbeBw);
+        let mut gains = Vec::new();
+        for _ in 0..16 {
+            round(&mut bbr, &mut core, 100, 0);
+            gains.push(bbr.pacing_gain);
+        }
+        for gain in [320, 192, 256] {
+            assert!(gains.contains(&gain), "{gains:?}");
+        }
+        // Twice the BDP of 100 packets, quantised, and what ACKs bunch.
+        assert!((200..=320).contains(&core.cwnd), "{}", core.cwnd);
+    }
+
+    #[test]
+    fn a_policer_is_recognised_after_two_like_intervals_and_forgotten_after_48_rounds() {
+        let (mut bbr, mut core) = established();
+        let mut rounds = 0;
+        while !bbr.policer.in_use {
+            round(&mut bbr, &mut core, 100, 40);
+            rounds += 1;
+            assert!(rounds < 20, "two intervals of four rounds");
+        }
+        assert!(rounds >= 8);
+        let rate = rate_bytes(&core, bbr.believed_bw(), UNIT);
+        let real = 100 * 1448 * 25;
+        assert!(rate.abs_diff(real) < real / 8, "{rate} of {real}");
+        core.packets_out = 0;
+        let mut believed = 0;
+        while bbr.policer.in_use {
+            round(&mut bbr, &mut core, 100, 0);
+            core.packets_out = 0;
+            bbr.check_drain(&mut core);
+            believed += 1;
+            assert!(believed < 80);
+        }
+        assert!(believed >= 48, "{believed}");
+    }
+}

@@ -86,7 +86,7 @@ pub struct LinuxSender {
     cwnd_used: u32,
     cwnd_stamp: u64,
     output: output::State,
-    /// A retransmission was marked lost again by the ACK at hand.
+    /// The next new data says that the window was reduced (RFC 3168).
     cwr_pending: bool,
     /// Send buffer in bytes of memory; None until known.
     sndbuf_memory: Option<u64>,
@@ -493,8 +493,8 @@ impl LinuxSender {
         let mss = u64::from(self.core.mss);
         if distance > u64::from(self.reordering) * mss {
             self.reordering = (distance.div_ceil(mss) as u32).min(self.config.max_reordering);
+            self.classic.fack_enabled = false;
         }
-        self.classic.fack_enabled = false;
         self.reord_seen += 1;
     }
 
@@ -529,7 +529,7 @@ impl LinuxSender {
         self.prr_delivered = 0;
         self.prr_out = 0;
         self.core.ssthresh = self.cc.ssthresh(&mut self.core);
-        self.cwr_pending = self.sack_ok;
+        self.cwr_pending = true;
     }
 
     /// Proportional rate reduction (RFC 6937): cwnd follows what is delivered. `fast` forces one transmission.

@@ -262,7 +262,7 @@ impl LinuxSender {
         self.set_state(CaState::Loss);
         self.high_seq = self.core.nxt;
         self.tlp = None;
-        self.cwr_pending = self.sack_ok;
+        self.cwr_pending = true;
         self.frto = self.config.frto != 0 && (new_recovery || self.retransmits > 0);
     }
 

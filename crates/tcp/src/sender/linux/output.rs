@@ -56,6 +56,7 @@ impl State {
 impl LinuxSender {
     #[inline]
     pub(super) fn poll_output(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+        self.output.throttled = false;
         if let Some(forced) = self.output.forced.take()
             && let Some(transmit) = self.send_forced(forced, s, cx)
         {
@@ -480,7 +481,6 @@ impl LinuxSender {
     /// TCP small queues: enough of this connection is in the host's queues already.
     #[inline]
     fn held_by_tsq(&mut self, s: &SendState, shift: u32) -> bool {
-        self.output.throttled = false;
         let mss = u64::from(self.core.mss);
         if self.output.in_host <= 2 * mss {
             return false;
