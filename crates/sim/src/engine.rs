@@ -83,6 +83,8 @@ struct HostRun {
 enum Turn {
     /// There is nothing more to do.
     Done,
+    /// There is, but for [`Simulation::notice`].
+    Notice,
     /// Something that was just sent was lost at once, or a capture wants to see it.
     Lost,
     /// It is the turn of an application that is not bulk transfer.
@@ -408,15 +410,29 @@ impl Simulation {
     pub(crate) fn service(&mut self, connection: usize) {
         loop {
             match self.take_turn(connection) {
+                Turn::Done => return,
+                Turn::Notice => return self.notice(connection),
                 Turn::Lost => self.report_losses(Some(connection)),
                 Turn::Model if self.model_works(connection) => {}
-                _ => break,
+                Turn::Model => break,
             }
         }
         let Simulation { connections, agenda, flows, now, .. } = self;
-        let now = *now;
         let Some(endpoint) = &mut connections[connection] else { return };
-        let flow = &mut flows[connection / 2];
+        if Self::settle(endpoint, &mut flows[connection / 2], connection, *now, agenda) {
+            self.notice(connection);
+        }
+    }
+
+    /// Everything is sent and written: sets the timer and counts cwnd. True if [`Simulation::notice`] has work to do.
+    #[inline(always)]
+    fn settle(
+        endpoint: &mut Endpoint,
+        flow: &mut FlowRun,
+        connection: usize,
+        now: Nanos,
+        agenda: &mut Agenda,
+    ) -> bool {
         let due = endpoint.next_timer().unwrap_or(NEVER);
         // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
         if due < agenda.timer(connection) {
@@ -426,6 +442,13 @@ impl Simulation {
             let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
             flow.tally.cwnd(now, cwnd);
         }
+        flow.attention | !endpoint.events().is_empty() || endpoint.wants_tx_complete()
+    }
+
+    /// What comes of few services: a wait for the NIC, events to report, a flow that ends.
+    #[inline(never)]
+    fn notice(&mut self, connection: usize) {
+        let Some(endpoint) = &mut self.connections[connection] else { return };
         let reports = !endpoint.events().is_empty();
         if endpoint.wants_tx_complete() {
             self.await_departure(connection);
@@ -483,7 +506,8 @@ impl Simulation {
                 return Turn::Model;
             }
             if !Self::let_application_work(endpoint, flow, connection, now) {
-                return Turn::Done;
+                let notice = Self::settle(endpoint, flow, connection, now, agenda);
+                return if notice { Turn::Notice } else { Turn::Done };
             }
         }
     }

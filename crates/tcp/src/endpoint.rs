@@ -632,7 +632,7 @@ impl Endpoint {
         segment
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_data(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if self.s.limit() == self.s.una {
             self.limits.turn(now, Limit::App);

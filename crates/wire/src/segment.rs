@@ -193,6 +193,11 @@ impl Segment {
     /// timestamps take 12 with two NOPs, n SACK blocks 8n + 4.
     #[inline]
     pub fn option_bytes(&self) -> u32 {
+        if self.options == Options::TIMESTAMPS && self.sack.is_empty() { 12 } else { self.other_option_bytes() }
+    }
+
+    /// [`Segment::option_bytes`] of a segment that carries more, or less, than timestamps.
+    fn other_option_bytes(&self) -> u32 {
         let mut bytes = 0;
         if self.options.0 & (Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0) != 0 {
             if self.options.has(Options::MSS) {

@@ -20,6 +20,8 @@ pub(super) struct Fused {
     history: History,
     /// No jitter, and nobody asks.
     steady: bool,
+    /// After this, [`Fused::pass_idle`] may do: the last departure where nothing is known to wait, else never.
+    idle_from: Nanos,
 }
 
 impl Fused {
@@ -38,6 +40,7 @@ impl Fused {
             waiting_bytes: 0,
             history: History::default(),
             steady: false,
+            idle_from: Nanos::MAX,
         }
     }
 
@@ -55,10 +58,11 @@ impl Fused {
     /// [`Fused::pass`] where there is nothing to it: an idle link that nobody asks, and a size just seen. None: not so.
     #[inline(always)]
     pub(super) fn pass_idle(&mut self, at: Nanos, bytes: u32) -> Option<Nanos> {
-        if !self.steady || self.waiting_bytes > 0 {
+        if at <= self.idle_from {
             return None;
         }
         let depart = self.server.begin_idle(at, bytes + self.overhead)?;
+        self.idle_from = depart;
         Some(self.wire.carry_steadily(depart))
     }
 
@@ -95,10 +99,18 @@ impl Fused {
             free_at
         };
         let depart = self.server.begin(start, len);
+        self.note_idleness();
         if self.history.since != Nanos::MAX {
             self.history.record(Sent { arrived: at, start, depart, len });
         }
-        Some((self.wire.carry(depart), start - at))
+        let arrival = if self.wire.jitters() { self.wire.carry(depart) } else { self.wire.carry_steadily(depart) };
+        Some((arrival, start - at))
+    }
+
+    #[inline(always)]
+    fn note_idleness(&mut self) {
+        let idles = self.steady && self.waiting_bytes == 0;
+        self.idle_from = if idles { self.server.free_at() } else { Nanos::MAX };
     }
 
     #[cold]
@@ -118,6 +130,7 @@ impl Fused {
         self.history.settle(at);
         self.history.since = at;
         self.steady = at == Nanos::MAX && !self.wire.jitters();
+        self.note_idleness();
     }
 }
 

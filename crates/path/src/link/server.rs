@@ -61,11 +61,12 @@ impl Server {
         self.free_at
     }
 
-    /// [`Server::begin`] on a server that has been idle before `start`, for the size it saw last; None: not so.
+    /// [`Server::begin`] on a server that has been idle before `start`, for the size it saw last; None: another size.
     #[inline(always)]
     pub(super) fn begin_idle(&mut self, start: Nanos, len: u32) -> Option<Nanos> {
         let service = &self.sizes[0];
-        if self.free_at >= start || service.len != len {
+        debug_assert!(self.free_at < start);
+        if service.len != len {
             return None;
         }
         self.free_at = start + service.ns;
