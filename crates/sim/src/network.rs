@@ -207,7 +207,7 @@ impl Network {
             let changes = scenario.schedule.iter().any(|c| c.link == link.name);
             let fuse =
                 topology.single_fed[index] && !force_stepped && !changes && Link::<Packet>::can_fuse(&config);
-            let fuse = fuse && ports[index].is_none() && !pauses(&link.to);
+            let fuse = fuse && !tapped[index] && ports[index].is_none() && !pauses(&link.to);
             let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
             let mut hop = Link::new(&config, &streams, if fuse { Mode::Fused } else { Mode::Stepped });
             if !link.observe {

@@ -1,12 +1,10 @@
 //! Every topology run with fused and with stepped hops gives the same bytes.
 
-mod support;
-
+use crate::support::{MS, attach, bottleneck, bulk, carry_out, host, link_mut, random_loss, run};
 use path::QueueConfig;
 use proptest::prelude::*;
 use sim::Scenario;
 use sim::scenario::{Node, Sampling};
-use support::{MS, attach, bottleneck, bulk, carry_out, host, link_mut, random_loss, run};
 
 const STACKS: [(&str, &str); 8] = [
     ("freebsd-9.2", "newreno"),

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use path::{LossConfig, QueueConfig};
+use sim::Simulation;
 use sim::scenario::{
     App, Ecn, Flow, Full, Host, Ingress, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION,
 };
 use sim::table::{Batch, ColumnData};
-use sim::{Simulation, scenario};
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
@@ -190,9 +190,4 @@ pub fn column(batches: &[Batch], name: &str) -> Vec<Option<i64>> {
         }
     }
     all
-}
-
-/// A scenario as the JSON that Python hands over.
-pub fn json(scenario: &scenario::Scenario) -> String {
-    serde_json::to_string(scenario).expect("a scenario is JSON")
 }

@@ -1,0 +1,6 @@
+//! Whole runs of the engine: the same however hops are carried out, the same as yesterday, and recorded truly.
+
+mod captures;
+mod fused_equals_stepped;
+mod golden;
+mod support;
