@@ -9,6 +9,7 @@ use crate::receiver::freebsd::{
 };
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
+use crate::sender::rack::{RackSender, RackTuning};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 
 /// Bytes that timestamps take in every segment.
@@ -136,6 +137,8 @@ pub struct FreeBsd {
     /// Names of the sysctls this release has, of those in the table.
     pub(super) names: &'static [&'static str],
     pub(super) maxsockbuf_fixed: bool,
+    /// The RACK stack instead of the default one.
+    pub(super) rack: Option<RackTuning>,
 }
 
 /// The release called `name`, such as `freebsd-9.2`.
@@ -147,6 +150,9 @@ pub fn release(name: &str) -> Option<FreeBsd> {
         super::freebsd_13::profile(),
         super::freebsd_15::d49540(),
         super::freebsd_15::current(),
+        super::freebsd_13::rack(),
+        super::freebsd_15::d49540_rack(),
+        super::freebsd_15::current_rack(),
     ];
     releases.into_iter().find(|release| release.facts.name == name)
 }
@@ -608,7 +614,10 @@ impl Profile for FreeBsd {
     }
 
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
-        Box::new(FreeBsdSender::new(self.sender_tuning(), cc, random))
+        match self.rack {
+            Some(rack) => Box::new(RackSender::new(self.sender_tuning(), rack, cc, random)),
+            None => Box::new(FreeBsdSender::new(self.sender_tuning(), cc, random)),
+        }
     }
 
     fn receiver(&self) -> Box<dyn Receiver> {

@@ -22,5 +22,6 @@ pub(super) fn profile() -> FreeBsd {
             "net.inet.tcp.rfc6675_pipe",
         ],
         maxsockbuf_fixed: false,
+        rack: None,
     }
 }

@@ -1,10 +1,11 @@
 //! FreeBSD 13.0 of April 2021: proportional rate reduction, CUBIC by RFC 8312, 40 ms delayed ACKs.
 
 use super::freebsd::{self, Era, FreeBsd, Values};
-use super::{EcnMode, Facts};
+use super::{EcnMode, Facts, Family};
 use crate::cc::freebsd::CubicEra;
 use crate::clock::SECOND;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
+use crate::sender::rack::RackTuning;
 
 pub(super) const ERA: Era = Era {
     maxseg_without_options: false,
@@ -48,5 +49,25 @@ pub(super) fn profile() -> FreeBsd {
             "net.inet.tcp.cc.newreno.beta_ecn",
         ],
         maxsockbuf_fixed: false,
+        rack: None,
+    }
+}
+
+/// The RACK stack of 13.0.
+pub(super) fn rack() -> FreeBsd {
+    let base = profile();
+    FreeBsd {
+        facts: Facts { name: "freebsd-13/rack", family: Family::FreeBsdRack, ..base.facts },
+        values: Values { delacktime: 200, ..base.values },
+        rack: Some(RackTuning {
+            threshold_adds_2ms: true,
+            retransmission_slot: true,
+            prr_wraps: true,
+            abc_capped: false,
+            burst_segments: 40,
+            burst_wait_ms: 10,
+            rto_max_ms: 64_000,
+        }),
+        ..base
     }
 }

@@ -1,9 +1,10 @@
 //! FreeBSD main of spring 2025 on both sides of the change of CUBIC to RFC 9438.
 
 use super::freebsd::{self, Era, FreeBsd, Values};
-use super::{Facts, freebsd_13};
+use super::{Facts, Family, freebsd_13};
 use crate::cc::freebsd::CubicEra;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
+use crate::sender::rack::RackTuning;
 
 const ERA: Era = Era {
     duplicates: DuplicateRule::NewSackOrBytes,
@@ -32,6 +33,7 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
             "net.inet.tcp.cc.newreno.beta_ecn",
         ],
         maxsockbuf_fixed: false,
+        rack: None,
     }
 }
 
@@ -43,4 +45,30 @@ pub(super) fn current() -> FreeBsd {
 /// After it (review D49540).
 pub(super) fn d49540() -> FreeBsd {
     with("freebsd-15-d49540", true, Era { cubic: CubicEra::Rfc9438, ..ERA })
+}
+
+/// The RACK stack beside it.
+pub(super) fn current_rack() -> FreeBsd {
+    rack("freebsd-15-current/rack", current())
+}
+
+/// The RACK stack after the change.
+pub(super) fn d49540_rack() -> FreeBsd {
+    rack("freebsd-15-d49540/rack", d49540())
+}
+
+fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
+    FreeBsd {
+        facts: Facts { name, family: Family::FreeBsdRack, ..base.facts },
+        rack: Some(RackTuning {
+            threshold_adds_2ms: false,
+            retransmission_slot: false,
+            prr_wraps: false,
+            abc_capped: true,
+            burst_segments: 40,
+            burst_wait_ms: 10,
+            rto_max_ms: 4000,
+        }),
+        ..base
+    }
 }

@@ -10,5 +10,6 @@ pub(super) fn profile() -> FreeBsd {
         values: Values { initcwnd_segments: 0, ..Values::common() },
         names: freebsd::common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.slowstart_flightsize"],
         maxsockbuf_fixed: false,
+        rack: None,
     }
 }

@@ -13,6 +13,7 @@ pub mod linux;
 mod linux_3_9;
 mod linux_6_18;
 mod linux_6_8;
+mod windows_7;
 
 use std::fmt;
 
@@ -150,12 +151,16 @@ pub fn all() -> Vec<Box<dyn Profile>> {
         Box::new(freebsd_9_0::profile()),
         Box::new(freebsd_9_2::profile()),
         Box::new(freebsd_11::profile()),
+        Box::new(freebsd_13::rack()),
         Box::new(freebsd_13::profile()),
+        Box::new(freebsd_15::d49540_rack()),
+        Box::new(freebsd_15::current_rack()),
         Box::new(freebsd_15::d49540()),
         Box::new(freebsd_15::current()),
         Box::new(linux_3_9::profile()),
         Box::new(linux_6_8::profile()),
         Box::new(linux_6_18::profile()),
+        Box::new(windows_7::profile()),
     ]
 }
 

@@ -5,6 +5,8 @@
 
 pub mod freebsd;
 pub mod linux;
+pub mod rack;
+pub mod windows;
 
 use crate::clock::{HostClock, Nanos};
 use crate::event::Events;

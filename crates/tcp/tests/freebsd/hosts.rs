@@ -20,8 +20,12 @@ pub fn module(cc: &str) -> &str {
 
 /// A host: `f11`, `f11iw3` or `f13`; `cubic15` is main's CUBIC in the 13.0 stack.
 pub fn named(stack: &str, cc: &str, pipe: bool) -> Host {
-    let is_13 = stack.starts_with("f13");
-    let mut release = release(if is_13 { "freebsd-13" } else { "freebsd-11" }).expect("a release");
+    let name = match stack {
+        "f13rack" => "freebsd-13/rack",
+        _ if stack.starts_with("f13") => "freebsd-13",
+        _ => "freebsd-11",
+    };
+    let mut release = release(name).expect("a release");
     if stack == "f11iw3" {
         release.set("net.inet.tcp.initcwnd_segments", 0);
     }

@@ -16,9 +16,6 @@ fn a_lan_with_regular_loss_agrees_with_the_recorded_one() {
     let mut failures = Vec::new();
     for row in summary::lan() {
         let name = row.text("name");
-        if name.contains("rack") {
-            continue;
-        }
         let parts: Vec<&str> = name.split('_').collect();
         let host = hosts::named(parts[0], parts[1], parts.contains(&"pipe6675"));
         let every =

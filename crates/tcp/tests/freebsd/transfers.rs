@@ -4,8 +4,17 @@ use crate::lab::{self, Loss, Setup};
 use tcp::profile::freebsd::release;
 use tcp::profile::{EcnMode, Profile};
 
-const RELEASES: [&str; 6] =
-    ["freebsd-9.0", "freebsd-9.2", "freebsd-11", "freebsd-13", "freebsd-15-current", "freebsd-15-d49540"];
+const RELEASES: [&str; 9] = [
+    "freebsd-9.0",
+    "freebsd-9.2",
+    "freebsd-11",
+    "freebsd-13",
+    "freebsd-13/rack",
+    "freebsd-15-current",
+    "freebsd-15-current/rack",
+    "freebsd-15-d49540",
+    "freebsd-15-d49540/rack",
+];
 
 #[test]
 fn every_release_delivers_every_byte_under_loss() {

@@ -4,7 +4,7 @@
 //! SND.UNA, output (see [`FreeBsdSender::on_ack`]). [`output`] is what the system calls output, one segment at a time.
 
 mod output;
-mod packet_rtt;
+pub(super) mod packet_rtt;
 mod recovery;
 pub mod rtt;
 pub mod scoreboard;
