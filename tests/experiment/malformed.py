@@ -67,18 +67,28 @@ EDITS = [
     ("queue without what it needs", "kind: pfifo, limit: 90p", "kind: red"),
     ("queue parameter that is still to come", "kind: pfifo, limit: 90p", "kind: cake, ack_filter: true"),
     ("unknown app", "app: bulk", "app: bulky"),
-    ("app that is still to come", "app: bulk", "app: {kind: video, rate: 5mbit}"),
+    ("app that is still to come", "app: bulk", "app: {kind: loadlatency, scenario: web}"),
     ("unknown sysctl", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_vax: 2}"),
     ("sysctl out of bounds", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: -1}"),
     ("sysctl in words", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: two}"),
     ("one value of three", "rcvbuf: 600KB", "sysctl: {net.ipv4.tcp_rmem: 4096}"),
     ("three values of one", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: 1 2 3}"),
     # Keys that a testbed does not carry out
-    ("host noise", "sndbuf: 600KB", "noise: {processing: {mean: 5us}}"),
-    ("aggregation", "sndbuf: 600KB", "nic: {gro: false, lro: true}"),
-    ("an aggregating receiver", "rcvbuf: 600KB", "ack_every: {segments: 9}"),
-    ("coalescing", "sndbuf: 600KB", "nic: {coalesce: {time: 10us}}"),
-    ("jitter from a file", "delay: 20ms", "jitter: {kind: file, file: ../../etc/passwd}"),
+    ("host noise of no time", "sndbuf: 600KB", "noise: {stall: {every: 0s, length: 5us}}"),
+    ("an aggregate of nothing", "rcvbuf: 600KB", "ack_every: {segments: 0}"),
+    ("an egress without a rate", "sndbuf: 600KB", "egress: {rate: 0bit}"),
+    (
+        "a port that is none",
+        "rcvbuf: 600KB",
+        "ingress: {after_gro: {loss: {random: 1%}, match: {dport: 70000}}}",
+    ),
+    ("a datagram that does not fit", "app: bulk", "app: {kind: udp-cbr, rate: 1mbit, payload: 9000B}"),
+    ("a background without a mean", "app: bulk", "app: {kind: background, load: 1mbit, shape: 1}"),
+    ("a trace elsewhere", "delay: 20ms", "shaper: {kind: trace, file: ../../etc/passwd}"),
+    ("a trace that is not there", "delay: 20ms", "shaper: {kind: trace, file: none.up}"),
+    ("a trace with a rate", "delay: 20ms", "shaper: {kind: trace, file: none.up, rate: 1mbit}"),
+    ("a table of no jitter", "delay: 20ms", "jitter: {kind: normal, sd: 1ms, file: a.dist}"),
+    ("jitter from a file", "delay: 20ms", "jitter: {kind: file, sd: 1ms, file: ../../etc/passwd}"),
     ("jitter of nothing", "delay: 20ms", "jitter: {kind: normal}"),
     ("a trace", "delay: 20ms", "shaper: {kind: trace}"),
     ("a bucket without a size", "delay: 20ms", "shaper: {kind: tbf, rate: 1mbit}"),
@@ -154,12 +164,15 @@ EDITS = [
 ]
 
 STAR = GOOD.replace(
-    GOOD[GOOD.index("  dumbbell:") : GOOD.index("flows:")], "  star: {switch: {buffer: 125KB}}\n"
+    GOOD[GOOD.index("  dumbbell:") : GOOD.index("flows:")], "  star: {switch: {pause: true}}\n"
 )
 
 # (what is wrong, the whole file)
 FILES = [
-    ("a shared switch", STAR.replace(STAR[STAR.index("  - zip") : STAR.index("repeat:")], "").encode()),
+    (
+        "pause frames without a shared buffer",
+        STAR.replace(STAR[STAR.index("  - zip") : STAR.index("repeat:")], "").encode(),
+    ),
     ("an empty file", b""),
     ("only comments", b"# nothing\n"),
     ("a list", b"- a\n- b\n"),

@@ -6,6 +6,20 @@ import pytest
 from cwndlab.analysis import summary
 
 
+APPLICATION = (
+    "completion_s",
+    "completion_p50_ms",
+    "completion_p95_ms",
+    "response_p50_ms",
+    "response_p95_ms",
+    "round_p50_ms",
+    "round_p95_ms",
+    "one_way_p50_ms",
+    "one_way_p95_ms",
+    "stalled_s",
+)
+
+
 def figures(*flows, **changed):
     scenario = lab.scenario(**changed)
     scenario["flows"] = [{"name": flow["flow"], "from": "a", "to": "b", "cc": "newreno"} for flow in flows]
@@ -37,6 +51,7 @@ def test_each_figure_by_hand():
         "limited_rwnd_pct": 0.0,
         "limited_sndbuf_pct": 12.5,
         "limited_app_pct": 0.0,
+        **dict.fromkeys(APPLICATION),  # a bulk flow without an end has nothing of these
         "jain": None,  # of one flow there is no fairness
         "status": "complete",
     }
@@ -70,6 +85,7 @@ def test_what_was_not_counted_is_missing_not_zero():
         "limited_rwnd_pct",
         "limited_sndbuf_pct",
         "limited_app_pct",
+        *APPLICATION,
         "jain",
     }
 
@@ -129,3 +145,20 @@ def test_the_narrowest_bottleneck_on_the_way_counts():
     scenario["links"] += [elsewhere, narrow]
     row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
     assert row["utilisation"] == 1.0
+
+
+def test_what_an_application_saw():
+    shares = {
+        "count": 9,
+        "min_ns": 1,
+        "mean_ns": 2,
+        "p50_ns": 3_000_000,
+        "p95_ns": 7_500_000,
+        "max_ns": 8_000_000,
+    }
+    row = figures(
+        lab.flow_counters(completion_ns=2_500_000_000, response=shares, one_way={"count": 0}, stalled_ns=0)
+    )["f1"]
+    assert (row["completion_s"], row["response_p50_ms"], row["response_p95_ms"]) == (2.5, 3.0, 7.5)
+    assert row["one_way_p50_ms"] is None
+    assert row["stalled_s"] is None  # only a player stalls

@@ -33,6 +33,16 @@ FIGURES: tuple[str, ...] = (
     "limited_rwnd_pct",
     "limited_sndbuf_pct",
     "limited_app_pct",
+    "completion_s",
+    "completion_p50_ms",
+    "completion_p95_ms",
+    "response_p50_ms",
+    "response_p95_ms",
+    "round_p50_ms",
+    "round_p95_ms",
+    "one_way_p50_ms",
+    "one_way_p95_ms",
+    "stalled_s",
     "jain",
     "status",
 )
@@ -54,7 +64,10 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
     part (0 to 1) of what the narrowest bottleneck on its way could carry in the window; the parts of all
     flows add up to the link's. `retransmit_rate` and `drop_rate` are per data segment sent. `cycle_s` is the
     mean time between entries of loss recovery, the period of the congestion-avoidance sawtooth; it needs two
-    entries. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `jain` is
+    entries. `completion_s` is from opening to the last byte read; `completion_*_ms`, `response_*_ms`,
+    `round_*_ms` and `one_way_*_ms` are percentiles of what the application saw (each transfer of background
+    traffic completes), `stalled_s` is how long a player had nothing to show. Of datagrams, `drop_rate` is the
+    loss. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `jain` is
     Jain's index over the goodputs of the run's flows (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
     are several.
     """
@@ -142,11 +155,21 @@ def _figures(
         "limited_rwnd_pct": _ratio(100 * limited["rwnd"], active),
         "limited_sndbuf_pct": _ratio(100 * limited["sndbuf"], active),
         "limited_app_pct": _ratio(100 * limited["app"], active),
+        "completion_s": _ratio(counted["completion_ns"], 1e9),
+        "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if _is_video(flow) else None,
     }
+    for kind in ("completion", "response", "round", "one_way"):
+        for share in ("p50", "p95"):
+            floats[f"{kind}_{share}_ms"] = _ratio(counted.get(kind, {}).get(f"{share}_ns"), 1e6)
     known: dict[str, Figure] = {name: six_digits(value) for name, value in floats.items()}
     known.update({name: counted[name] for name in COUNTS})
     known.update(stack=_stack(scenario, flow), cc=flow["cc"], status=counted["status"])
     return {name: known.get(name) for name in FIGURES}
+
+
+def _is_video(flow: Mapping[str, Any]) -> bool:
+    app = flow.get("app")
+    return isinstance(app, Mapping) and app.get("kind") == "video"
 
 
 def _ratio(part: float | None, whole: int | float) -> float | None:

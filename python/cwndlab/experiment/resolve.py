@@ -286,8 +286,6 @@ class _Resolver:
         """Return netem at a host's egress."""
         if egress is None:
             return None
-        if egress.rate == 0:
-            raise Misplaced((*path, "rate"), BadValue("a rate of 0", "a rate above 0"))
         return {
             "limit_packets": NETEM_LIMIT if egress.limit is None else egress.limit,
             "delay_ns": egress.delay or 0,

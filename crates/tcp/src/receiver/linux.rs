@@ -10,6 +10,10 @@ const MAX_QUICKACKS: u32 = 16;
 const UNCOMPRESSED: u32 = 3;
 /// Memory of a received full packet, bytes: payload and headers in 2 KiB, and the metadata.
 const TRUESIZE: u64 = 2304;
+/// Memory of a received small packet, bytes.
+const SMALL_TRUESIZE: u64 = 1280;
+/// Memory that a further packet adds to the one it is merged with: its metadata is given back (skb_gro_receive).
+const MERGED_TRUESIZE: u64 = 2048;
 /// Payload share of memory in 1/256 before a packet has been seen.
 const DEFAULT_SCALING: u64 = 128;
 /// Fraction bits of memory per payload.
@@ -90,6 +94,11 @@ struct Compression {
     sent: u32,
     held: u32,
     until: Option<Nanos>,
+}
+
+/// Memory of full packets merged into one, bytes.
+fn truesize(frames: u32) -> u64 {
+    TRUESIZE + u64::from(frames.saturating_sub(1)) * MERGED_TRUESIZE
 }
 
 impl LinuxReceiver {
@@ -227,7 +236,11 @@ impl LinuxReceiver {
         let len = if arrival.frames > 1 { payload.div_ceil(u64::from(arrival.frames)) } else { payload };
         if len >= self.rcv_mss {
             if len != self.rcv_mss && self.config.scaling_ratio {
-                self.scaling = (len << 8) / if len >= 1024 { TRUESIZE } else { 1280 };
+                self.scaling = if len >= 1024 {
+                    (payload << 8) / truesize(arrival.frames)
+                } else {
+                    (len << 8) / SMALL_TRUESIZE
+                };
                 self.set_memory_factor();
                 self.window_clamp = self.window_from(r.rcvbuf);
             }
@@ -248,11 +261,10 @@ impl LinuxReceiver {
             return;
         }
         let room = limit - self.rcv_ssthresh;
-        let frames = u64::from(arrival.frames.max(1));
         let memory = if self.config.scaling_ratio {
             self.memory_of(u64::from(arrival.payload))
         } else {
-            frames * TRUESIZE
+            truesize(arrival.frames)
         };
         let increment = if self.window_from(memory) <= u64::from(arrival.payload) {
             2 * self.advmss
