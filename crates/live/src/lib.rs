@@ -2,5 +2,6 @@
 #![cfg(target_os = "linux")]
 
 pub mod kernel;
+pub mod peer;
 mod socket;
 pub mod tun;
