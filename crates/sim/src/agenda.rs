@@ -197,8 +197,10 @@ impl Agenda {
 /// one comparison of eight values without a branch.
 #[derive(Clone, Debug)]
 struct Tree {
-    /// Level 0 holds the leaves; entry n of a level is the winner of group n of the level below. The last level has one
-    /// group.
+    /// The sources themselves.
+    leaves: Vec<Group>,
+    /// Entry n of a level is the winner of group n of the level below; the last level has one group. None where there
+    /// are few leaves.
     levels: Vec<Vec<Group>>,
 }
 
@@ -245,27 +247,29 @@ impl Group {
 
 impl Tree {
     fn new(count: usize) -> Tree {
+        let mut width = count.div_ceil(WIDTH).max(1);
+        let leaves = vec![Group::EMPTY; width];
         let mut levels = Vec::new();
-        let mut width = count;
-        loop {
-            let groups = width.div_ceil(WIDTH).max(1);
-            levels.push(vec![Group::EMPTY; groups]);
-            if groups == 1 {
-                return Tree { levels };
-            }
-            width = groups;
+        while width > 1 {
+            width = width.div_ceil(WIDTH);
+            levels.push(vec![Group::EMPTY; width]);
         }
+        Tree { leaves, levels }
     }
 
     #[inline]
     fn time(&self, leaf: usize) -> Nanos {
-        self.levels[0][leaf / WIDTH].times[leaf % WIDTH]
+        self.leaves[leaf / WIDTH].times[leaf % WIDTH]
     }
 
     #[inline]
     fn set(&mut self, leaf: usize, time: Nanos) {
-        let mut entry = leaf;
-        let mut time = time;
+        let mut entry = leaf / WIDTH;
+        let group = &mut self.leaves[entry];
+        if !group.set(leaf % WIDTH, time) {
+            return;
+        }
+        let mut time = group.earliest;
         for level in &mut self.levels {
             let group = &mut level[entry / WIDTH];
             if !group.set(entry % WIDTH, time) {
@@ -279,13 +283,11 @@ impl Tree {
     #[inline]
     fn first(&self) -> (Nanos, usize) {
         let mut entry = 0;
-        let mut time = NEVER;
         for level in self.levels.iter().rev() {
-            let group = &level[entry];
-            time = group.earliest;
-            entry = entry * WIDTH + group.winner as usize;
+            entry = entry * WIDTH + level[entry].winner as usize;
         }
-        (time, entry)
+        let group = &self.leaves[entry];
+        (group.earliest, entry * WIDTH + group.winner as usize)
     }
 }
 

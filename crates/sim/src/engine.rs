@@ -253,7 +253,7 @@ impl Simulation {
         self.captures.take()
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, source: Source) {
         match source {
             Source::Service(link) => {

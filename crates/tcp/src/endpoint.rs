@@ -301,6 +301,7 @@ impl Endpoint {
 /// The driver's side.
 impl Endpoint {
     /// A segment for this connection has arrived.
+    #[inline(always)]
     pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
         match self.state {
             State::Closed => self.answer_with_reset(segment),
@@ -788,6 +789,7 @@ impl Endpoint {
     }
 
     /// All states after SYN-SENT (RFC 9293 section 3.10.7.4).
+    #[inline(always)]
     fn on_segment_synchronised(&mut self, now: Nanos, segment: &Segment) {
         let mut first = seq::extend(self.r.nxt, segment.seq);
         if mutant!(NoWrap) {
