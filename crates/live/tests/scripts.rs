@@ -1,0 +1,70 @@
+//! The scripts that name `live`, against this host's kernel. Needs root, /dev/net/tun and a kernel of 6.x.
+#![cfg(target_os = "linux")]
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+/// A real clock on a machine with other things to do: an event that came at the wrong time may be tried again.
+const ATTEMPTS: usize = 4;
+
+#[test]
+fn scripts_pass_on_this_kernel() {
+    if let Err(error) = live::kernel::available() {
+        let required = env::var_os("CI").is_some() || env::var("CWNDLAB_REQUIRE_LIVE").is_ok_and(|value| value == "1");
+        assert!(!required, "scripts cannot run against this kernel: {error}");
+        eprintln!("not run: scripts need root and /dev/net/tun here ({error})");
+        return;
+    }
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../script/scripts");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let (mut passed, mut failures) = (0, Vec::new());
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        let named = text.lines().find_map(|line| line.strip_prefix("// Stacks: ")).unwrap_or("");
+        if !named.split(' ').any(|stack| stack == "live") {
+            continue;
+        }
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        match attempt(&text, &name) {
+            None => passed += 1,
+            Some(message) => failures.push(message),
+        }
+    }
+    println!("{passed} scripts passed on this kernel");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(passed >= 25, "only {passed} scripts passed");
+}
+
+/// What went wrong, if anything did in every attempt.
+fn attempt(text: &str, name: &str) -> Option<String> {
+    let mut message = None;
+    for _ in 0..ATTEMPTS {
+        message = live::kernel::run_file(text, name, &[], None).message;
+        if !message.as_ref().is_some_and(|message| message.contains("timing error")) {
+            break;
+        }
+    }
+    message
+}
+
+#[test]
+fn nothing_is_left_after_a_script() {
+    if live::kernel::available().is_err() {
+        return;
+    }
+    let devices = || {
+        let mut names: Vec<String> =
+            fs::read_dir("/sys/class/net").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let before = devices();
+    // A call that never returns must not keep the namespace.
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
+                +0...0.01 accept(3, ..., ...) = 4\n";
+    let outcome = live::kernel::run_file(text, "stuck.pkt", &[], None);
+    assert!(outcome.message.unwrap().contains("has not returned"));
+    assert_eq!(devices(), before);
+}
