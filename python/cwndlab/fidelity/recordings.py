@@ -17,7 +17,8 @@ from cwndlab.errors import InputError
 
 Kind = Literal["module", "bulk", "noise", "cdg", "share", "lan", "linux"]
 """What is compared: a congestion-control module's every event; one flow over a drop-tail queue; one flow
-under random loss or marks; a flow of CDG; the first of two flows; a flow on a LAN that loses every n-th packet;
+under random loss or marks; a flow of CDG; the first of two flows; a flow on a LAN that loses every n-th
+packet;
 Linux."""
 
 BUFFER_BYTES = 4 << 20

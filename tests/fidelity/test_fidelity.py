@@ -1,0 +1,129 @@
+"""The models against a part of the recordings, and that the comparison can tell a wrong one."""
+
+import gzip
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cwndlab import fidelity
+from cwndlab.errors import InputError
+from cwndlab.fidelity import report
+from cwndlab.fidelity.compare import BOUNDS, Bound, Row, compare, percentile
+from cwndlab.fidelity.recordings import Recording, Run, discover
+
+RECORDINGS = fidelity.REPOSITORY / ".." / "shared" / "groundtruth"
+
+SAMPLE = (
+    "freebsd11-cubic",
+    "freebsd13-newreno",
+    "fn-cubic-rfc9438hdr",
+    "f11_newreno_10m_40ms_b90",
+    "f11_cubic_10m_40ms_b90",
+    "f13_newreno_2m_40ms_b50",
+    "f13_cubic_10m_40ms_b90",
+    "f13_newreno_10m_40ms_ecn30_abe",
+    "f13_newreno_lan0.6ms_nth33_pipe6675",
+    "f11_cdg_2m_40ms_b50",
+    "linux r2q50",
+)
+"""A row or more of each kind that takes a second or two and has always been within its bounds."""
+
+
+@pytest.fixture(scope="module")
+def recordings() -> dict[str, Recording]:
+    return {recording.key: recording for recording in discover(RECORDINGS)}
+
+
+@pytest.fixture(scope="module")
+def rows(recordings: dict[str, Recording]) -> list[Row]:
+    return fidelity.evaluate([recordings[key] for key in SAMPLE])
+
+
+def test_every_recording_is_found(recordings: dict[str, Recording]) -> None:
+    summary = (RECORDINGS / "freebsd" / "stack" / "summary.csv").read_text().splitlines()[1:]
+    names = {line.split(",")[0] for line in summary}
+    covered = {key.split(" as ")[0] for key in recordings}
+    assert len(names) > 50
+    assert not {name for name in names if name not in covered}, "rows of the table that nothing compares"
+    assert {recording.kind for recording in recordings.values()} == set(BOUNDS)
+
+
+@pytest.mark.parametrize("key", SAMPLE)
+def test_the_sample_is_within_its_bounds(rows: list[Row], key: str) -> None:
+    row = next(row for row in rows if row.recording.key == key)
+    assert row.checks
+    assert row.within, report.text([row])
+
+
+def test_a_recording_that_differs_is_marked(recordings: dict[str, Recording]) -> None:
+    true = recordings["f13_newreno_2m_40ms_b50"]
+    for name, bound in BOUNDS["bulk"].items():
+        off = true.figures[name] * (1 + 1.5 * bound.relative) + 1.5 * bound.absolute + (name == "rtos")
+        wrong = replace(true, figures={**true.figures, name: off})
+        row = compare(wrong, [true.figures], None)
+        assert [check.name for check in row.checks if not check.within] == [name]
+        assert "*" in report.text([row])
+        assert "**" in report.markdown([row], "here")
+
+
+def test_another_stack_is_outside(recordings: dict[str, Recording]) -> None:
+    true = recordings["f13_cubic_10m_40ms_b90"]
+    assert isinstance(true.what, Run)
+    swapped = replace(true, what=replace(true.what, ccs=("newreno",)))
+    (row,) = fidelity.evaluate([swapped])
+    assert not row.within
+
+
+def test_another_rate_of_growth_is_outside_in_the_events(tmp_path: Path) -> None:
+    source = RECORDINGS / "freebsd" / "cc-vectors" / "freebsd13-newreno.jsonl.gz"
+    folder = tmp_path / "freebsd" / "cc-vectors"
+    folder.mkdir(parents=True)
+    text = gzip.decompress(source.read_bytes()).decode().replace('"cwnd":17400', '"cwnd":20320')
+    (folder / source.name).write_bytes(gzip.compress(text.encode()))
+    (row,) = fidelity.run(tmp_path)
+    assert not row.within
+
+
+def test_proxies_have_twice_the_bounds(recordings: dict[str, Recording]) -> None:
+    true = recordings["f13_newreno_2m_40ms_b50"]
+    figures = {**true.figures, "goodput": true.figures["goodput"] * 1.015}
+    assert not compare(true, [figures], None).within
+    assert compare(replace(true, proxy=True), [figures], None).within
+
+
+def test_two_flows_are_judged_by_percentiles(recordings: dict[str, Recording]) -> None:
+    key = next(key for key, recording in recordings.items() if recording.kind == "share")
+    share = recordings[key].figures["share"]
+    around = [{"share": share + step / 100} for step in range(-10, 10)]
+    above = [{"share": share + step / 100} for step in range(1, 21)]
+    assert compare(recordings[key], around, None).within
+    assert not compare(recordings[key], above, None).within
+    assert percentile([0.0, 1.0], 5) == pytest.approx(0.05)
+
+
+def test_bounds_are_said_in_words() -> None:
+    assert Bound(relative=0.10, absolute=3).words(2) == "20 % or 6"
+    assert Bound().words(1) == "equal"
+
+
+def test_the_table_fits_eighty_columns(recordings: dict[str, Recording], rows: list[Row]) -> None:
+    everything = [compare(each, [dict(each.figures)], None) for each in recordings.values()]
+    assert max(len(line) for line in report.text(everything).splitlines()) <= 80
+    assert "11 of 11 rows are within their bounds" in report.text(rows)
+
+
+def test_no_directory_and_bad_files_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such directory"):
+        discover(tmp_path / "nothing")
+    with pytest.raises(InputError, match="no recordings"):
+        discover(tmp_path)
+    shutil.copytree(RECORDINGS / "linux-6.18", tmp_path / "linux-6.18")
+    (tmp_path / "linux-6.18" / "c10q50.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="c10q50"):
+        discover(tmp_path)
+
+
+def test_notes_name_rows_that_exist(recordings: dict[str, Recording]) -> None:
+    assert set(fidelity.notes()) <= set(recordings)
