@@ -390,7 +390,7 @@ impl Sender for FreeBsdSender {
         self.v.snd_scale = s.wscale;
         self.v.srtt = self.rtt.srtt as u32;
         self.v.rtt_updates = self.rtt.updates;
-        self.v.recover = s.una;
+        self.v.recover = s.iss;
         self.v.cwnd = if syn_retransmitted { self.v.mss } else { self.t.initial_window.bytes(self.v.mss) };
         self.see_state(s);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
