@@ -93,7 +93,7 @@ portable: toolchain ## everything but `live` builds without Linux
 docs-check: toolchain $(STAMPS)/venv ## links between the documents, and rustdoc
 	$(SAY) 'Documentation'
 	$(BIN)/python docs/check.py
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
 
 fidelity: setup ## the models against recordings of real systems in ../shared/groundtruth; rewrites docs/fidelity.md
 	$(SAY) 'Fidelity'
