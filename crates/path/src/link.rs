@@ -180,8 +180,10 @@ impl<P: Packet + Clone + 'static> Link<P> {
         if let Some(arrival) = fused.pass_idle(at, bytes) {
             return Some((arrival, 0));
         }
-        let (arrival, waited) = fused.pass_busy(at, bytes);
-        (arrival != Nanos::MAX).then_some((arrival, waited))
+        match fused.pass_busy(at, bytes) {
+            (Nanos::MAX, _) => None,
+            passage => Some(passage),
+        }
     }
 
     /// When the link next wants [`Link::on_event`]. A fused link never does.

@@ -193,7 +193,11 @@ impl Segment {
     /// timestamps take 12 with two NOPs, n SACK blocks 8n + 4.
     #[inline]
     pub fn option_bytes(&self) -> u32 {
-        if self.options == Options::TIMESTAMPS && self.sack.is_empty() { 12 } else { self.other_option_bytes() }
+        if self.options == Options::TIMESTAMPS && self.sack.is_empty() {
+            12
+        } else {
+            self.other_option_bytes()
+        }
     }
 
     /// [`Segment::option_bytes`] of a segment that carries more, or less, than timestamps.

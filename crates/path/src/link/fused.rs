@@ -103,7 +103,8 @@ impl Fused {
         if self.history.since != Nanos::MAX {
             self.history.record(Sent { arrived: at, start, depart, len });
         }
-        let arrival = if self.wire.jitters() { self.wire.carry(depart) } else { self.wire.carry_steadily(depart) };
+        let arrival =
+            if self.wire.jitters() { self.wire.carry(depart) } else { self.wire.carry_steadily(depart) };
         Some((arrival, start - at))
     }
 

@@ -61,12 +61,11 @@ impl Server {
         self.free_at
     }
 
-    /// [`Server::begin`] on a server that has been idle before `start`, for the size it saw last; None: another size.
+    /// [`Server::begin`] on a server that has been idle before `start`, for the size it saw last; None: not so.
     #[inline(always)]
     pub(super) fn begin_idle(&mut self, start: Nanos, len: u32) -> Option<Nanos> {
         let service = &self.sizes[0];
-        debug_assert!(self.free_at < start);
-        if service.len != len {
+        if self.free_at >= start || service.len != len {
             return None;
         }
         self.free_at = start + service.ns;
