@@ -487,6 +487,9 @@ impl Simulation {
                     if *watched && let Some(egress) = &mut egresses[ends.src as usize] {
                         egress.send(now, ends.packet(now, scratch, scratch.ip_bytes(), 0), &mut network.lost);
                         agenda.set_egress(ends.src as usize, egress.next_event().unwrap_or(NEVER));
+                        if egress.orphans {
+                            endpoint.on_tx_complete(now, scratch.len);
+                        }
                         if !network.lost.is_empty() {
                             return Turn::Lost;
                         }

@@ -249,6 +249,8 @@ impl Output<Packet> for Survivors<'_> {
 pub struct Egress {
     link: Link<Packet>,
     hop: u32,
+    /// It delays, so that the stack no longer counts its segments as in the host (netem_enqueue's skb_orphan_partial).
+    pub orphans: bool,
     /// On their way to the NIC, in order of time.
     pipe: VecDeque<(Nanos, Packet)>,
 }
@@ -269,7 +271,8 @@ impl Egress {
             overhead: 14,
             ..LinkConfig::default()
         };
-        Some(Egress { link: Link::new(&config, streams, Mode::Stepped), hop, pipe: VecDeque::new() })
+        let orphans = egress.delay_ns > 0 || egress.jitter.is_some() || egress.rate_bps.is_some();
+        Some(Egress { link: Link::new(&config, streams, Mode::Stepped), hop, orphans, pipe: VecDeque::new() })
     }
 
     /// The stack hands over a segment.
