@@ -423,7 +423,7 @@ impl Simulation {
         let Some(sender) = &self.connections[a] else { return };
         let failed = sender.failure().is_some();
         let closed = self.connections[b].as_ref().is_none_or(|e| e.state() == State::Closed);
-        if !failed && !(closed && matches!(sender.state(), State::Closed | State::TimeWait)) {
+        if !(failed || closed && matches!(sender.state(), State::Closed | State::TimeWait)) {
             return;
         }
         let totals = self.snapshot(transfer);
