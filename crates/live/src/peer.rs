@@ -277,7 +277,13 @@ impl<'a> Peer<'a> {
                 out.push(Vec::new());
                 continue;
             }
-            let from = (segment.offset - self.ahead_from.min(segment.offset)) as usize;
+            let end = segment.offset + u64::from(segment.len);
+            if segment.len > 0 && (segment.offset < self.ahead_from || end > self.written) {
+                let what = format!("the endpoint sends {} to {end} of {}", segment.offset, self.written);
+                return Err(io::Error::other(what));
+            }
+            // An ACK's place may lie behind the FIN.
+            let from = if segment.len > 0 { (segment.offset - self.ahead_from) as usize } else { 0 };
             let payload: Vec<u8> = self.ahead.range(from..from + segment.len as usize).copied().collect();
             let mut packet = Vec::with_capacity(1500);
             let content = Payload::Bytes(&payload);
@@ -301,7 +307,8 @@ impl<'a> Peer<'a> {
         let next = self.endpoint.as_ref().and_then(Endpoint::next_timer);
         let wait = next.map_or(Duration::from_millis(100), |at| Duration::from_nanos(at.saturating_sub(now)));
         let wait = wait.min(Duration::from_millis(100));
-        let mut interest = libc::pollfd { fd: self.tun.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut interest =
+            libc::pollfd { fd: self.tun.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let time = libc::timespec { tv_sec: 0, tv_nsec: wait.as_nanos() as libc::c_long };
         // SAFETY: one pollfd and a timespec, which live through the call; no signal mask.
         check(unsafe { libc::ppoll(&raw mut interest, 1, &raw const time, std::ptr::null()) }).map(drop)

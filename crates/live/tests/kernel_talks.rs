@@ -107,7 +107,8 @@ fn talk(stack: &'static str, connect: bool, ours: u64, theirs: u64) -> ([Sum; 4]
         };
         let mut source = Noise::new(ours, 3);
         let mut got = Sum::NEW;
-        let report = peer::run(&tun, &setup, &mut source, &mut got).unwrap_or_else(|error| panic!("{stack}: {error}"));
+        let report =
+            peer::run(&tun, &setup, &mut source, &mut got).unwrap_or_else(|error| panic!("{stack}: {error}"));
         let (kernel_sent, kernel_got) = kernel.join().expect("the kernel's application ends");
         ([source.sum, kernel_got, kernel_sent, got], report)
     });
