@@ -36,7 +36,7 @@ impl Wire {
     }
 
     fn arrived(&mut self, now: Nanos) -> Option<Segment> {
-        self.0.pop_front_if(|(at, _)| *at <= now).map(|(_, segment)| segment)
+        if self.0.front()?.0 > now { None } else { self.0.pop_front().map(|(_, segment)| segment) }
     }
 }
 
