@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn sleeps_below_the_low_window_and_retreats_above_gamma() {
         let mut compound = Compound::new();
-        let mut round = |compound: &mut Compound, n: u64, cwnd: u64, rtt: Nanos| {
+        let round = |compound: &mut Compound, n: u64, cwnd: u64, rtt: Nanos| {
             for _ in 0..4 {
                 compound.sample(rtt);
             }
