@@ -42,7 +42,9 @@ pub fn run_file(text: &str, name: &str, defines: &[(String, String)], tolerance:
     let broken = |message: String| Outcome { exit_code: 2, message: Some(message), output: Vec::new() };
     // A thread of its own: the namespace is the thread's, and goes with it.
     match thread::Builder::new().name("script".into()).spawn(run) {
-        Ok(thread) => thread.join().unwrap_or_else(|_| broken("stack live: the script's thread panicked".into())),
+        Ok(thread) => {
+            thread.join().unwrap_or_else(|_| broken("stack live: the script's thread panicked".into()))
+        }
         Err(error) => broken(format!("stack live: {error}")),
     }
 }
@@ -77,9 +79,11 @@ impl Kernel {
         enter_namespace()?;
         run_before_others();
         // Neither of these would be sent by a script's peer: no other packets on the device, please.
-        std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
+        std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").or_else(|error| {
+            match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            }
         })?;
         let tun = Tun::open("tun0", true)?;
         tun.start(LOCAL, PREFIX, script.options.mtu)?;
@@ -98,7 +102,10 @@ impl Kernel {
     /// Waits for a packet on the device or for `until`.
     fn wait(&mut self, until: u64) {
         let left = Duration::from_nanos(until.saturating_sub(self.now()));
-        let timeout = libc::timespec { tv_sec: left.as_secs() as _, tv_nsec: libc::c_long::from(left.subsec_nanos() as i32) };
+        let timeout = libc::timespec {
+            tv_sec: left.as_secs() as _,
+            tv_nsec: libc::c_long::from(left.subsec_nanos() as i32),
+        };
         let mut entry = libc::pollfd { fd: self.tun.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry and a timeout that live through the call; no signal mask.
         unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
@@ -172,32 +179,42 @@ impl Kernel {
             }
             Call::Bind(fd) => self.on(fd, move |socket| plain(socket.bind()))?,
             Call::Listen(fd) => self.on(fd, move |socket| plain(socket.listen()))?,
-            Call::Accept { fd, nonblocking } => self.on(fd, move |socket| match socket.accept(nonblocking) {
-                Ok(socket) => Answer::Opened(socket),
-                Err(errno) => plain(Err(errno)),
-            })?,
+            Call::Accept { fd, nonblocking } => {
+                self.on(fd, move |socket| match socket.accept(nonblocking) {
+                    Ok(socket) => Answer::Opened(socket),
+                    Err(errno) => plain(Err(errno)),
+                })?
+            }
             Call::Connect(fd) => {
                 self.connection = Some(self.socket(fd)?);
                 self.on(fd, move |socket| plain(socket.connect()))?
             }
             Call::GetFlags(fd) => self.on(fd, move |socket| plain(socket.flags()))?,
-            Call::SetFlags { fd, nonblocking } => self.on(fd, move |socket| plain(socket.set_flags(nonblocking)))?,
-            Call::Read { fd, len, dont_wait } => self.on(fd, move |socket| plain(socket.read(len, dont_wait)))?,
+            Call::SetFlags { fd, nonblocking } => {
+                self.on(fd, move |socket| plain(socket.set_flags(nonblocking)))?
+            }
+            Call::Read { fd, len, dont_wait } => {
+                self.on(fd, move |socket| plain(socket.read(len, dont_wait)))?
+            }
             Call::Write { fd, len, dont_wait, more } => {
                 self.on(fd, move |socket| plain(socket.write(len, dont_wait, more)))?
             }
-            Call::Shutdown { fd, read, write } => self.on(fd, move |socket| plain(socket.shutdown(read, write)))?,
-            Call::SetOption { fd, option, value } => self.on(fd, move |socket| plain(socket.set(option, &value)))?,
+            Call::Shutdown { fd, read, write } => {
+                self.on(fd, move |socket| plain(socket.shutdown(read, write)))?
+            }
+            Call::SetOption { fd, option, value } => {
+                self.on(fd, move |socket| plain(socket.set(option, &value)))?
+            }
             Call::GetOption { fd, option, .. } => self.on(fd, move |socket| valued(socket.get(option)))?,
-            Call::Queued { fd, out, .. } => self.on(fd, move |socket| {
-                valued(socket.queued(out).map(script::script::OptionValue::Number))
-            })?,
+            Call::Queued { fd, out, .. } => self
+                .on(fd, move |socket| valued(socket.queued(out).map(script::script::OptionValue::Number)))?,
             Call::Poll { fds, timeout_ms } => {
                 let sockets: Result<Vec<(Arc<Socket>, i16)>, Errno> =
                     fds.iter().map(|entry| Ok((self.socket(entry.fd)?, entry.events))).collect();
                 let sockets = sockets?;
                 Box::new(move || {
-                    let entries: Vec<(&Socket, i16)> = sockets.iter().map(|(socket, events)| (&**socket, *events)).collect();
+                    let entries: Vec<(&Socket, i16)> =
+                        sockets.iter().map(|(socket, events)| (&**socket, *events)).collect();
                     let (result, events) = socket::poll(&entries, timeout_ms);
                     Answer::Plain(Returned { result, output: Output::Events(events) })
                 })
@@ -267,7 +284,10 @@ impl System for Kernel {
     fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String> {
         let connection = self.connection.as_ref().ok_or("there is no connection")?;
         let bytes = connection.info().map_err(|errno| format!("TCP_INFO: {}", errno.text()))?;
-        Ok(TCP_INFO.iter().filter_map(|&(name, at, size)| Some((name, field(bytes.get(at..at + size)?)))).collect())
+        Ok(TCP_INFO
+            .iter()
+            .filter_map(|&(name, at, size)| Some((name, field(bytes.get(at..at + size)?))))
+            .collect())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

@@ -181,9 +181,10 @@ impl Socket {
         let mut bytes = vec![0u8; most];
         let mut length = most as libc::socklen_t;
         // SAFETY: the kernel writes at most `length` bytes into the buffer, which has that length.
-        number(unsafe {
-            libc::getsockopt(self.fd(), level, name, bytes.as_mut_ptr().cast(), &raw mut length)
-        } as isize)?;
+        number(
+            unsafe { libc::getsockopt(self.fd(), level, name, bytes.as_mut_ptr().cast(), &raw mut length) }
+                as isize,
+        )?;
         bytes.truncate(length as usize);
         Ok(bytes)
     }
@@ -191,10 +192,13 @@ impl Socket {
 
 /// poll(2): (socket, events asked for) to (result, events returned).
 pub fn poll(sockets: &[(&Socket, i16)], timeout_ms: i64) -> (Result<i64>, Vec<i16>) {
-    let mut entries: Vec<libc::pollfd> =
-        sockets.iter().map(|(socket, events)| libc::pollfd { fd: socket.fd(), events: *events, revents: 0 }).collect();
+    let mut entries: Vec<libc::pollfd> = sockets
+        .iter()
+        .map(|(socket, events)| libc::pollfd { fd: socket.fd(), events: *events, revents: 0 })
+        .collect();
     // SAFETY: the entries live through the call and their number is given.
-    let result = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout_ms as libc::c_int) };
+    let result =
+        unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout_ms as libc::c_int) };
     (number(result as isize), entries.iter().map(|entry| entry.revents).collect())
 }
 

@@ -24,7 +24,8 @@ impl Tun {
     /// # Errors
     /// No `/dev/net/tun`, not enough rights, or a name that is taken or too long.
     pub fn open(name: &str, offload: bool) -> io::Result<Tun> {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let file =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         let mut request = request(name)?;
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes the ifreq it is given, which lives through the call.
@@ -32,7 +33,9 @@ impl Tun {
         if offload {
             let flags = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO_ECN;
             // SAFETY: TUNSETOFFLOAD takes its argument by value.
-            check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(flags)) })?;
+            check(unsafe {
+                libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(flags))
+            })?;
         }
         Ok(Tun { file, name: request.ifr_name })
     }
@@ -45,7 +48,11 @@ impl Tun {
     pub fn start(&self, address: Ipv4Addr, prefix: u32, mtu: u16) -> io::Result<()> {
         // SAFETY: plain call; the descriptor it returns is owned by nobody else.
         let socket = unsafe {
-            OwnedFd::from_raw_fd(check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?)
+            OwnedFd::from_raw_fd(check(libc::socket(
+                libc::AF_INET,
+                libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
+                0,
+            ))?)
         };
         let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
         self.set(&socket, libc::SIOCSIFADDR, |request| request.ifr_ifru.ifru_addr = internet(address))?;

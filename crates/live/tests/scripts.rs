@@ -11,7 +11,8 @@ const ATTEMPTS: usize = 4;
 #[test]
 fn scripts_pass_on_this_kernel() {
     if let Err(error) = live::kernel::available() {
-        let required = env::var_os("CI").is_some() || env::var("CWNDLAB_REQUIRE_LIVE").is_ok_and(|value| value == "1");
+        let required =
+            env::var_os("CI").is_some() || env::var("CWNDLAB_REQUIRE_LIVE").is_ok_and(|value| value == "1");
         assert!(!required, "scripts cannot run against this kernel: {error}");
         eprintln!("not run: scripts need root and /dev/net/tun here ({error})");
         return;
@@ -55,8 +56,10 @@ fn nothing_is_left_after_a_script() {
         return;
     }
     let devices = || {
-        let mut names: Vec<String> =
-            fs::read_dir("/sys/class/net").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = fs::read_dir("/sys/class/net")
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     };

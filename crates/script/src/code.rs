@@ -354,8 +354,8 @@ enum Token {
 
 /// Longest first.
 const SIGNS: &[&str] = &[
-    "//", "<<", ">>", "<=", ">=", "==", "!=", "**", "(", ")", ",", ";", "+", "-", "*", "/", "%", "<", ">", "&", "|",
-    "^", "~", "=", "[", "]", ".", ":", "{", "}", "@", "!",
+    "//", "<<", ">>", "<=", ">=", "==", "!=", "**", "(", ")", ",", ";", "+", "-", "*", "/", "%", "<", ">",
+    "&", "|", "^", "~", "=", "[", "]", ".", ":", "{", "}", "@", "!",
 ];
 
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
@@ -373,8 +373,12 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             rest = &rest[1..];
         } else if first.is_whitespace() || (first == '\\' && rest[1..].starts_with('\n')) {
             rest = &rest[if first == '\\' { 2 } else { first.len_utf8() }..];
-        } else if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
-            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_')).unwrap_or(rest.len());
+        } else if first.is_ascii_digit()
+            || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()))
+        {
+            let end = rest
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'))
+                .unwrap_or(rest.len());
             tokens.push(Token::Number(number(&rest[..end])?));
             rest = &rest[end..];
         } else if first == '"' || first == '\'' {
@@ -608,7 +612,11 @@ impl Parser {
     }
 
     fn need(&mut self, sign: &str) -> Result<(), String> {
-        if self.take(sign) { Ok(()) } else { Err(format!("found `{}` where `{sign}` is expected", self.shown())) }
+        if self.take(sign) {
+            Ok(())
+        } else {
+            Err(format!("found `{}` where `{sign}` is expected", self.shown()))
+        }
     }
 
     fn shown(&self) -> String {

@@ -170,7 +170,9 @@ impl System for Model {
 
     fn call(&mut self, call: &Call, _may_block: bool) -> Option<Returned> {
         let deadline = match call {
-            Call::Poll { timeout_ms, .. } if *timeout_ms >= 0 => Some(self.now + *timeout_ms as u64 * 1_000_000),
+            Call::Poll { timeout_ms, .. } if *timeout_ms >= 0 => {
+                Some(self.now + *timeout_ms as u64 * 1_000_000)
+            }
             _ => None,
         };
         let mut waiting = Waiting { call: call.clone(), written: 0, deadline };
@@ -365,11 +367,7 @@ fn no_socket(segment: &Segment) -> Answer {
     Answer::Reset(if segment.flags.has(Flags::ACK) {
         Segment { seq: segment.ack, ..reset }
     } else {
-        Segment {
-            ack: segment.seq.wrapping_add(segment.seq_len()),
-            flags: Flags::RST | Flags::ACK,
-            ..reset
-        }
+        Segment { ack: segment.seq.wrapping_add(segment.seq_len()), flags: Flags::RST | Flags::ACK, ..reset }
     })
 }
 
@@ -378,9 +376,11 @@ impl Model {
     /// Tries a call; None: it blocks.
     fn attempt(&mut self, waiting: &mut Waiting, first: bool) -> Option<Returned> {
         let result = match waiting.call.clone() {
-            Call::Socket { nonblocking } => {
-                Ok(i64::from(self.open(Socket { kind: Kind::Fresh, nonblocking, settings: Settings::default() })))
-            }
+            Call::Socket { nonblocking } => Ok(i64::from(self.open(Socket {
+                kind: Kind::Fresh,
+                nonblocking,
+                settings: Settings::default(),
+            }))),
             Call::Accept { fd, nonblocking } => return self.accept(fd, nonblocking).map(Returned::from),
             Call::Connect(fd) => return self.connect(fd, first).map(Returned::from),
             Call::Read { fd, len, dont_wait } => return self.read(fd, len, dont_wait).map(Returned::from),
@@ -397,7 +397,9 @@ impl Model {
             }
             Call::Queued { fd, out, .. } => {
                 return Some(match self.queued(fd, out) {
-                    Ok(bytes) => Returned { result: Ok(0), output: Output::Value(OptionValue::Number(bytes)) },
+                    Ok(bytes) => {
+                        Returned { result: Ok(0), output: Output::Value(OptionValue::Number(bytes)) }
+                    }
                     Err(errno) => Err(errno).into(),
                 });
             }
@@ -449,9 +451,10 @@ impl Model {
             Some(socket) if !matches!(socket.kind, Kind::Listening) => return Some(Err(Errno::EINVAL)),
             Some(socket) => !socket.nonblocking,
         };
-        let ready = self.connections.iter().position(|connection| {
-            connection.listener == Some(fd) && connection.was_open()
-        });
+        let ready = self
+            .connections
+            .iter()
+            .position(|connection| connection.listener == Some(fd) && connection.was_open());
         match ready {
             Some(index) => {
                 self.connections[index].listener = None;
@@ -539,7 +542,9 @@ impl Model {
         let blocks = blocks && !dont_wait;
         match connection.endpoint.state() {
             State::Established | State::CloseWait => {}
-            State::SynSent | State::SynReceived => return if blocks { None } else { Some(Err(Errno::EAGAIN)) },
+            State::SynSent | State::SynReceived => {
+                return if blocks { None } else { Some(Err(Errno::EAGAIN)) };
+            }
             _ if *written > 0 => return Some(Ok(*written as i64)),
             _ => return Some(Err(Errno::EPIPE)),
         }
@@ -559,7 +564,8 @@ impl Model {
     }
 
     fn poll(&mut self, fds: &[PollFd], deadline: Option<Nanos>) -> Option<Returned> {
-        let events: Vec<i16> = fds.iter().map(|entry| self.readiness(entry.fd) & (entry.events | 8 | 16)).collect();
+        let events: Vec<i16> =
+            fds.iter().map(|entry| self.readiness(entry.fd) & (entry.events | 8 | 16)).collect();
         let ready = events.iter().filter(|&&bits| bits != 0).count() as i64;
         if ready > 0 || deadline.is_some_and(|at| at <= self.now) {
             return Some(Returned { result: Ok(ready), output: Output::Events(events) });

@@ -11,8 +11,8 @@ use wire::{Ecn, Flags};
 use crate::code::Code;
 use crate::errno::Errno;
 use crate::script::{
-    Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, PollFd, SOCKET_OPTIONS,
-    Script, Setting, SocketOption, TcpOption, When,
+    Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, PollFd,
+    SOCKET_OPTIONS, Script, Setting, SocketOption, TcpOption, When,
 };
 
 /// What is wrong with a script, and where.
@@ -53,7 +53,9 @@ pub fn parse(text: &str, name: &str, defines: &[(String, String)]) -> Result<Scr
 /// What is no setting. Such a command is never run.
 fn settings(command: &str, line: u32) -> Result<Vec<Setting>, String> {
     let mut found = Vec::new();
-    let refused = |what: &str| format!("`{what}`: only settings are read from a command (sysctl NAME=VALUE); commands are not run");
+    let refused = |what: &str| {
+        format!("`{what}`: only settings are read from a command (sysctl NAME=VALUE); commands are not run")
+    };
     for part in command.replace("&&", ";").split([';', '\n']) {
         let part = part.split(" #").next().unwrap_or("").trim();
         if part.is_empty() || part.starts_with('#') {
@@ -72,7 +74,8 @@ fn settings(command: &str, line: u32) -> Result<Vec<Setting>, String> {
             let Some((path, value)) = word.split_once('=') else { return Err(refused(part)) };
             let name = path.strip_prefix("/proc/sys/").unwrap_or(path).replace('/', ".");
             let name_ok = name.split('.').all(|piece| {
-                !piece.is_empty() && piece.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+                !piece.is_empty()
+                    && piece.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
             });
             let value_ok = !value.trim().is_empty()
                 && value.bytes().all(|b| b.is_ascii_alphanumeric() || b" \t_-.,".contains(&b));
@@ -191,16 +194,19 @@ impl Parser<'_> {
             self.at += end;
         }
         let number = |max: u64| {
-            value.parse::<u64>().ok().filter(|&n| n <= max).ok_or_else(|| {
-                format!("--{name}: found `{value}`; expected a whole number up to {max}")
-            })
+            value
+                .parse::<u64>()
+                .ok()
+                .filter(|&n| n <= max)
+                .ok_or_else(|| format!("--{name}: found `{value}`; expected a whole number up to {max}"))
         };
         match name.as_str() {
             "tolerance_usecs" => options.tolerance = number(600_000_000)? * 1000,
             "tolerance_percent" => {
                 let percent = value.parse::<f64>().ok().filter(|p| (0.0..=1000.0).contains(p));
-                let percent = percent
-                    .ok_or_else(|| format!("--{name}: found `{value}`; expected a percentage from 0 to 1000"))?;
+                let percent = percent.ok_or_else(|| {
+                    format!("--{name}: found `{value}`; expected a percentage from 0 to 1000")
+                })?;
                 options.tolerance_permille = (percent * 10.0) as u64;
             }
             "tcp_ts_tick_usecs" => {
@@ -236,8 +242,9 @@ impl Parser<'_> {
                 return Err(format!("--code_format={value}: only python is understood"));
             }
             // These say where the real tool's interface is and what it prints; nothing here depends on them.
-            "bind_port" | "connect_port" | "remote_ip" | "local_ip" | "gateway_ip" | "netmask_ip" | "code_command"
-            | "code_format" | "code_sockopt" | "debug" | "verbose" | "is_anyip" | "send_omit_free" | "dry_run" => {}
+            "bind_port" | "connect_port" | "remote_ip" | "local_ip" | "gateway_ip" | "netmask_ip"
+            | "code_command" | "code_format" | "code_sockopt" | "debug" | "verbose" | "is_anyip"
+            | "send_omit_free" | "dry_run" => {}
             "init_scripts" | "so_filename" | "so_flags" => {
                 return Err(format!("--{name}: no other programs are run"));
             }
@@ -312,7 +319,8 @@ impl Parser<'_> {
         let mut nanos = 0u64;
         if rest[whole..].starts_with('.') && rest[whole + 1..].starts_with(|c: char| c.is_ascii_digit()) {
             let digits = rest[whole + 1..].bytes().take_while(u8::is_ascii_digit).count();
-            let fraction: String = rest[whole + 1..whole + 1 + digits].chars().chain("000000000".chars()).take(9).collect();
+            let fraction: String =
+                rest[whole + 1..whole + 1 + digits].chars().chain("000000000".chars()).take(9).collect();
             nanos = fraction.parse().map_err(|_| "a time has no digits")?;
             length += 1 + digits;
         }
@@ -342,9 +350,10 @@ impl Parser<'_> {
     /// A word that was defined as a command in backquotes.
     fn defined_command(&mut self) -> Parsed<Option<String>> {
         let length = word_length(self.rest());
-        let command = self.defines.get(&self.rest()[..length]).and_then(|value| {
-            Some(value.strip_prefix('`')?.strip_suffix('`')?.to_string())
-        });
+        let command = self
+            .defines
+            .get(&self.rest()[..length])
+            .and_then(|value| Some(value.strip_prefix('`')?.strip_suffix('`')?.to_string()));
         if command.is_some() {
             self.at += length;
         }
@@ -510,7 +519,9 @@ impl Parser<'_> {
                 TcpOption::Timestamps { val, ecr: self.number("ecr val", u32_max)? as u32 }
             }
             "FO" | "FOEXP" | "md5" => return Err(format!("TCP option {word} is not supported")),
-            _ => return Err(format!("TCP option {word}: expected mss, nop, wscale, sackOK, sack, TS or eol")),
+            _ => {
+                return Err(format!("TCP option {word}: expected mss, nop, wscale, sackOK, sack, TS or eol"));
+            }
         })
     }
 }
@@ -590,7 +601,8 @@ impl Parser<'_> {
         if next.is_ascii_digit() || next == '-' {
             let sign = if self.take('-') { -1 } else { 1 };
             let length = word_length(self.rest());
-            let number = int(&self.rest()[..length]).ok_or_else(|| format!("`{}` is no number", self.glimpse()))?;
+            let number =
+                int(&self.rest()[..length]).ok_or_else(|| format!("`{}` is no number", self.glimpse()))?;
             self.at += length;
             return Ok(Argument::Int(sign * number));
         }
@@ -727,7 +739,11 @@ impl Parser<'_> {
 
     fn need_word(&mut self, word: &str) -> Parsed<()> {
         self.space()?;
-        if self.take_word(word) { Ok(()) } else { Err(format!("found `{}`; expected {word}", self.glimpse())) }
+        if self.take_word(word) {
+            Ok(())
+        } else {
+            Err(format!("found `{}`; expected {word}", self.glimpse()))
+        }
     }
 
     fn number(&mut self, what: &str, max: u64) -> Parsed<u64> {
@@ -829,7 +845,9 @@ fn typed(name: &str, arguments: &[Argument]) -> Parsed<Call> {
             count(3)?;
             let kind = words_of(&arguments[1]);
             let protocol = words_of(&arguments[2]);
-            if !kind.iter().any(|word| word == "SOCK_STREAM") || !["IPPROTO_TCP", "0"].contains(&protocol[0].as_str()) {
+            if !kind.iter().any(|word| word == "SOCK_STREAM")
+                || !["IPPROTO_TCP", "0"].contains(&protocol[0].as_str())
+            {
                 return Err("socket: only SOCK_STREAM, IPPROTO_TCP is supported".into());
             }
             Call::Socket { nonblocking: kind.iter().any(|word| word == "SOCK_NONBLOCK") }
@@ -914,7 +932,9 @@ fn typed(name: &str, arguments: &[Argument]) -> Parsed<Call> {
         }
         "poll" => {
             count(3)?;
-            let Argument::List(entries) = &arguments[0] else { return Err("poll: expected [{fd=…, events=…}]".into()) };
+            let Argument::List(entries) = &arguments[0] else {
+                return Err("poll: expected [{fd=…, events=…}]".into());
+            };
             let fds: Parsed<Vec<PollFd>> = entries.iter().map(poll_fd).collect();
             Call::Poll { fds: fds?, timeout_ms: int(2)? }
         }

@@ -11,7 +11,8 @@ use wire::{Ecn, Flags};
 use crate::code::Code;
 use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
 use crate::script::{
-    Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, Script, Setting, TcpOption, When,
+    Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, Script, Setting,
+    TcpOption, When,
 };
 use crate::system::{Output, Returned, System};
 
@@ -220,13 +221,18 @@ impl<'a> Runner<'a> {
             found.map(|&(_, value)| value)
         };
         let output = &mut self.report.output;
-        code.run(&lookup, &mut |line| output.push(line)).map_err(|why| Wrong::from(format!("error in code: {why}")))
+        code.run(&lookup, &mut |line| output.push(line))
+            .map_err(|why| Wrong::from(format!("error in code: {why}")))
     }
 
     /// At the end: whatever else the system has sent was not expected. What answers closing calls at the very end of
     /// a script is not looked at: scripts end by tidying up.
     fn nothing_left(&mut self, script: &Script) -> Result<(), Wrong> {
-        let tidying = script.events.iter().rev().find(|event| !matches!(event.action, Action::Code(_) | Action::Set(_)));
+        let tidying = script
+            .events
+            .iter()
+            .rev()
+            .find(|event| !matches!(event.action, Action::Code(_) | Action::Set(_)));
         let closes = |event: &Event| {
             let Action::Call(call) = &event.action else { return false };
             matches!(call.call, Call::Close(_) | Call::Shutdown { .. })
@@ -240,7 +246,9 @@ impl<'a> Runner<'a> {
                 let flow = self.flow_of(&seen);
                 let shown = self.translated(flow, &seen.packet);
                 Err(Wrong {
-                    message: "error handling packet: the system sent a packet that the script does not expect".into(),
+                    message:
+                        "error handling packet: the system sent a packet that the script does not expect"
+                            .into(),
                     packets: vec![dump("actual", at, &shown)],
                     kind: Kind::Packet,
                 })
@@ -470,7 +478,12 @@ impl Runner<'_> {
         }
     }
 
-    fn compare_options(&self, flow: usize, expected: &[TcpOption], actual: &[TcpOption]) -> Result<(), String> {
+    fn compare_options(
+        &self,
+        flow: usize,
+        expected: &[TcpOption],
+        actual: &[TcpOption],
+    ) -> Result<(), String> {
         let shown = |options: &[TcpOption]| {
             let words: Vec<String> = options.iter().map(TcpOption::to_string).collect();
             if words.is_empty() { "none".into() } else { words.join(",") }
@@ -547,7 +560,9 @@ impl<'a> Runner<'a> {
                 self.blocked = Some(Blocked { line, event, until });
                 Ok(())
             }
-            (None, None) => Err(call_error(event, "it blocks, and the script gives no time at which it returns")),
+            (None, None) => {
+                Err(call_error(event, "it blocks, and the script gives no time at which it returns"))
+            }
         }
     }
 
@@ -569,7 +584,10 @@ impl<'a> Runner<'a> {
                 }
                 Ok(())
             }
-            None => Err(call_error(event, &format!("timing error: it has not returned at {} sec", seconds(deadline)))),
+            None => Err(call_error(
+                event,
+                &format!("timing error: it has not returned at {} sec", seconds(deadline)),
+            )),
         }
     }
 }
@@ -604,16 +622,25 @@ fn check(event: &CallEvent, returned: &Returned) -> Result<(), Wrong> {
     }
     match (&event.call, &returned.output) {
         (Call::GetOption { value: Some(expected), .. }, Output::Value(found)) if expected != found => {
-            Err(call_error(event, &format!("Bad getsockopt value: expected: {} actual: {}", shown(expected), shown(found))))
+            Err(call_error(
+                event,
+                &format!("Bad getsockopt value: expected: {} actual: {}", shown(expected), shown(found)),
+            ))
         }
-        (Call::Queued { value: Some(expected), .. }, Output::Value(OptionValue::Number(found))) if expected != found => {
+        (Call::Queued { value: Some(expected), .. }, Output::Value(OptionValue::Number(found)))
+            if expected != found =>
+        {
             Err(call_error(event, &format!("Expected value {expected} but got {found}")))
         }
         (Call::Poll { fds, .. }, Output::Events(events)) => {
             for (entry, &found) in fds.iter().zip(events) {
                 if entry.revents != found {
-                    let text =
-                        format!("Expected revents of {}: {} but got {}", entry.fd, bits(entry.revents), bits(found));
+                    let text = format!(
+                        "Expected revents of {}: {} but got {}",
+                        entry.fd,
+                        bits(entry.revents),
+                        bits(found)
+                    );
                     return Err(call_error(event, &text));
                 }
             }

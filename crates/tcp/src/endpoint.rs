@@ -511,7 +511,9 @@ impl Endpoint {
             self.bytes_read += taken;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
             let owed = self.r.ack_now;
-            self.receiver.on_read(&mut self.r, taken, &mut cx);
+            if !mutant!(NoWindowUpdate) {
+                self.receiver.on_read(&mut self.r, taken, &mut cx);
+            }
             // A peer that has closed needs no window.
             if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
                 self.r.ack_now = owed;
@@ -566,7 +568,7 @@ impl Endpoint {
 
     /// Closes both directions: unread data means a reset (RFC 9293 section 3.10.4, RFC 2525 section 2.17).
     pub fn close(&mut self, now: Nanos) {
-        if self.r.readable > 0 && self.carries_data() {
+        if self.r.readable > 0 && self.carries_data() && !mutant!(UnreadForgotten) {
             self.abort(now);
         } else {
             self.shutdown(now);
@@ -603,14 +605,12 @@ impl Endpoint {
             ..Segment::default()
         };
         // A SYN-ACK offers only what the SYN did (RFC 7323 section 1.3, RFC 2018 section 2).
-        if !passive || self.s.timestamps {
-            if h.timestamps {
-                segment.options |= Options::TIMESTAMPS;
-                segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
-                segment.tsecr = self.r.ts_recent;
-            }
+        if h.timestamps && (!passive || self.s.timestamps) {
+            segment.options |= Options::TIMESTAMPS;
+            segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
+            segment.tsecr = self.r.ts_recent;
         }
-        if h.sack && (!passive || self.s.sack) {
+        if h.sack && (!passive || self.s.sack || mutant!(OffersAll)) {
             segment.options |= Options::SACK_PERMITTED;
         }
         if h.scales && (!passive || h.peer_scales) {
@@ -666,7 +666,7 @@ impl Endpoint {
         }
         if self.s.ecn && t.len > 0 && !t.retransmission {
             segment.ecn = Ecn::Ect0;
-            if t.cwr {
+            if t.cwr && !mutant!(NoCwr) {
                 segment.flags |= Flags::CWR;
             }
         }
@@ -855,6 +855,7 @@ impl Endpoint {
         let previous_wnd = self.s.wnd;
         if ack >= self.s.una {
             let window = u64::from(segment.window) << self.s.wscale;
+            let window = if mutant!(WindowIgnored) { 1 << 30 } else { window };
             let (from_seq, from_ack) = self.window_from;
             if from_seq < first
                 || (from_seq == first && (from_ack < ack || (from_ack == ack && window > self.s.wnd)))
@@ -889,7 +890,7 @@ impl Endpoint {
             previous_wnd,
             payload: segment.len,
             tsecr,
-            ece: self.s.ecn && segment.flags.has(Flags::ECE),
+            ece: self.s.ecn && !mutant!(EchoIgnored) && segment.flags.has(Flags::ECE),
             fin,
             frames: u32::from(segment.frames.max(1)),
         };
@@ -971,6 +972,7 @@ impl Endpoint {
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.receiver.on_data(&mut self.r, &arrival, &mut cx);
+        self.r.ack_now |= mutant!(NoDelayedAck);
     }
 
     fn take_payload(&mut self, now: Nanos, segment: &Segment, first: u64) {
@@ -982,7 +984,7 @@ impl Endpoint {
             if segment.flags.has(Flags::CWR) {
                 self.ecn.echo = false;
             }
-            if ce {
+            if ce && !mutant!(NoEcnEcho) {
                 self.ecn.echo = true;
             }
         }
@@ -1042,8 +1044,11 @@ impl Endpoint {
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.receiver.on_data(&mut self.r, &arrival, &mut cx);
-        if fin || duplicate || (segment.flags.has(Flags::FIN) && !fin) {
+        if fin || duplicate || segment.flags.has(Flags::FIN) || mutant!(NoDelayedAck) {
             self.r.ack_now = true;
+        }
+        if mutant!(OutOfOrderWaits) && !in_order {
+            self.r.ack_now = false;
         }
     }
 
@@ -1093,18 +1098,26 @@ impl Endpoint {
             self.r.ack_now = false;
             return;
         }
+        if self.state == State::TimeWait && mutant!(TimeWaitSilent) {
+            self.r.ack_now = false;
+        }
         if self.state == State::TimeWait && segment.flags.has(Flags::FIN) {
             self.time_wait_until = Some(now + self.time_wait);
         }
         let last = first + u64::from(segment.len);
-        if segment.len > 0 && last <= self.r.nxt && self.r.sack && self.receiver.sends_dsack() {
+        let reports = self.receiver.sends_dsack() && !mutant!(NoDsack);
+        if segment.len > 0 && last <= self.r.nxt && self.r.sack && reports {
             self.r.dsack = Some((first, last));
         }
     }
 
     /// A reset counts only at exactly RCV.NXT; otherwise, and for any SYN, the peer is challenged (RFC 5961).
     fn on_reset_or_syn(&mut self, now: Nanos, segment: &Segment, first: u64) {
-        if segment.flags.has(Flags::RST) && first == self.r.nxt {
+        let exact = first == self.r.nxt || mutant!(AnyResetCounts);
+        if mutant!(ResetIgnored) {
+            return;
+        }
+        if segment.flags.has(Flags::RST) && exact {
             if matches!(self.state, State::Closing | State::LastAck | State::TimeWait) {
                 // Both have closed: nobody is left to be told (RFC 9293 section 3.10.7.4, second).
                 self.time_wait_until = None;
@@ -1172,7 +1185,7 @@ impl Endpoint {
     }
 
     fn on_handshake_timeout(&mut self, now: Nanos) {
-        if self.handshake.sent >= self.handshake.timeouts.len() {
+        if self.handshake.sent >= self.handshake.timeouts.len() || mutant!(SynSentOnce) {
             self.fail(now, Failure::HandshakeTimeout);
         } else {
             self.handshake.deadline = None;
@@ -1192,6 +1205,7 @@ impl Endpoint {
     fn on_peer_fin(&mut self, now: Nanos) {
         match self.state {
             State::Established => self.enter(State::CloseWait, now),
+            State::FinWait1 if mutant!(NoClosing) => self.enter(State::Closed, now),
             State::FinWait1 => self.enter(State::Closing, now),
             State::FinWait2 => self.enter_time_wait(now),
             _ => {}

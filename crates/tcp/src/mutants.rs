@@ -38,6 +38,80 @@ mod planted {
         NoPersist,
         /// Data that arrives twice is handed to the application twice.
         DeliveredTwice,
+        /// Slow start of modern Linux adds one packet per ACK, whatever it covers.
+        SlowStartCountsAcks,
+        /// cwnd of modern Linux grows although it is not used.
+        GrowsUnused,
+        /// Linux keeps its window over an idle time.
+        NoIdleRestart,
+        /// Linux sends short segments at once.
+        NoNagle,
+        /// The window of a recovery is not spread over its ACKs.
+        NoPrr,
+        /// Linux does not look at the echoed timestamp after a timeout.
+        NoTimestampUndo,
+        /// RACK waits for no reordering.
+        NoReorderingWindow,
+        /// It takes four SACKed packets, not three, to see a loss.
+        FourDuplicates,
+        /// RACK does not look at retransmissions.
+        LostRetransmissionStays,
+        /// Nothing probes a tail.
+        NoTailLossProbe,
+        /// The timeout of Linux does not double.
+        NoBackoff,
+        /// A timeout is never found spurious by what is acknowledged next.
+        NoFrto,
+        /// A partial ACK without SACK tells of no loss.
+        NoPartialAck,
+        /// CUBIC of Linux halves the window.
+        CubicHalves,
+        /// CUBIC of Linux grows as if it stood at its plateau.
+        CubicWithoutK,
+        /// HyStart never ends slow start.
+        NoHyStart,
+        /// An ECN echo changes nothing.
+        EchoIgnored,
+        /// A mark is not echoed.
+        NoEcnEcho,
+        /// The peer is not told that the window was reduced.
+        NoCwr,
+        /// The peer's window is not kept to.
+        WindowIgnored,
+        /// Every segment is acknowledged at once.
+        NoDelayedAck,
+        /// Out-of-order data is not acknowledged at once.
+        OutOfOrderWaits,
+        /// Reading announces no window.
+        NoWindowUpdate,
+        /// A reset anywhere in the window ends the connection.
+        AnyResetCounts,
+        /// Neither a reset nor a SYN in the window does anything.
+        ResetIgnored,
+        /// Data below the window is not reported as coming twice.
+        NoDsack,
+        /// Closing with unread data sends a FIN.
+        UnreadForgotten,
+        /// TIME-WAIT does not acknowledge a FIN that comes again.
+        TimeWaitSilent,
+        /// A FIN in FIN-WAIT-1 ends the connection at once.
+        NoClosing,
+        /// A SYN is not repeated.
+        SynSentOnce,
+        /// A SYN-ACK offers SACK to a peer that did not.
+        OffersAll,
+        /// Slow start of FreeBSD has no limit per ACK.
+        StretchAcksCount,
+        /// cwnd of 9.x does not fall to one segment in recovery.
+        NoDip,
+        /// The backed-off timeout of FreeBSD has nothing added.
+        NoSlop,
+        /// The first duplicate ACKs of FreeBSD release nothing.
+        NoLimitedTransmit,
+        /// FreeBSD never undoes a timeout.
+        NoTimeoutUndo,
+        /// Linux delays ACKs from the first segment on.
+        NoQuickAck,
     }
 
     thread_local! {

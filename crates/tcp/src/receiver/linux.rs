@@ -2,6 +2,7 @@
 
 use super::{Arrival, Context, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos};
+use crate::mutants::mutant;
 use crate::sender::linux::config::{Config, Drs};
 
 /// Most quick ACKs granted at once (TCP_MAX_QUICKACKS).
@@ -401,7 +402,8 @@ impl LinuxReceiver {
     fn check_ack(&mut self, r: &mut ReceiveState, out_of_order: bool, now_please: bool, cx: &Context<'_>) {
         let unacked = r.nxt - r.last_ack;
         let two_packets = unacked > self.rcv_mss && self.select_window(r) >= r.offered().max(1);
-        if two_packets || (self.quick > 0 && !self.pingpong) || now_please {
+        let quick = self.quick > 0 && !mutant!(NoQuickAck);
+        if two_packets || (quick && !self.pingpong) || now_please {
             r.ack_now = true;
             return;
         }

@@ -1,6 +1,7 @@
 //! NewReno (RFC 5681, 6582) as FreeBSD's cc_newreno(4) does it, with appropriate byte counting (RFC 3465).
 
 use super::{AckKind, CcVar, CongestionControl, Signal};
+use crate::mutants::mutant;
 
 /// NewReno. Keeps no state of its own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +43,7 @@ pub(super) fn slow_start_increment(v: &CcVar) -> u64 {
     } else {
         v.maxseg
     };
-    v.bytes_this_ack.min(limit)
+    if mutant!(StretchAcksCount) { v.bytes_this_ack } else { v.bytes_this_ack.min(limit) }
 }
 
 /// Bytes to add in congestion avoidance: a segment per window acknowledged (RFC 3465 section 2.1).

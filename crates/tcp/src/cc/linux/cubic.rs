@@ -1,6 +1,7 @@
 //! CUBIC as Linux has it (tcp_cubic.c of 3.9, 6.8 and 6.18), in integers, with HyStart.
 
 use super::{AckSample, CaState, CongestionControl, Core, CwndEvent};
+use crate::mutants::mutant;
 use crate::sender::linux::config::{Config, Counting};
 
 /// Multiplicative decrease, beta_cubic = 0.7002, as a fraction of [`BETA_SCALE`].
@@ -141,7 +142,7 @@ impl Cubic {
         if core.una > self.hystart.end_seq {
             self.hystart_reset(core);
         }
-        if core.cwnd < HYSTART_LOW_WINDOW {
+        if core.cwnd < HYSTART_LOW_WINDOW || mutant!(NoHyStart) {
             return;
         }
         let now = core.now_us();
@@ -199,7 +200,7 @@ impl Cubic {
                 (u64::from(self.delay_min) * hz) / 1_000_000
             };
             let t = ((now + min_rtt_jiffies - self.epoch_start) << 10) / hz;
-            let k = u64::from(self.k);
+            let k = if mutant!(CubicWithoutK) { 0 } else { u64::from(self.k) };
             let offset = t.abs_diff(k);
             let delta = ((CUBE_RTT_SCALE * offset * offset * offset) >> 40) as u32;
             let target =
@@ -237,6 +238,9 @@ impl CongestionControl for Cubic {
             core.cwnd
         };
         self.loss_cwnd = core.cwnd;
+        if mutant!(CubicHalves) {
+            return (core.cwnd / 2).max(2);
+        }
         (core.cwnd * BETA / BETA_SCALE).max(2)
     }
 

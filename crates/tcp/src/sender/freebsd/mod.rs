@@ -20,6 +20,7 @@ use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transm
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, SSTHRESH_INFINITE, Signal};
 use crate::clock::{HostClock, Nanos};
 use crate::event::EventKind;
+use crate::mutants::mutant;
 
 /// Duplicate ACKs that start fast recovery (RFC 5681 section 3.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
@@ -247,7 +248,7 @@ impl FreeBsdSender {
                 return;
             }
             self.enter_recovery(s, ack, cx);
-        } else if self.t.rfc3042 {
+        } else if self.t.rfc3042 && !mutant!(NoLimitedTransmit) {
             self.ack_received(AckKind::Duplicate);
             self.limited_transmit(s, cx);
         }
@@ -262,7 +263,7 @@ impl FreeBsdSender {
     /// Whether the last timeout turns out spurious with this ACK.
     fn undo_if_spurious(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let Some(undo) = self.undo else { return };
-        if self.rtt.shift != 1 {
+        if self.rtt.shift != 1 || mutant!(NoTimeoutUndo) {
             return;
         }
         let spurious = match ack.tsecr {

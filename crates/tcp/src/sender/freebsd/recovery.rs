@@ -2,6 +2,7 @@
 
 use super::tuning::Recovery;
 use super::{Ack, AckKind, Context, EventKind, FreeBsdSender, Prr, SendState, Signal};
+use crate::mutants::mutant;
 
 impl FreeBsdSender {
     /// PRR governs this connection's recovery.
@@ -32,13 +33,13 @@ impl FreeBsdSender {
             self.enter_prr15(s, ack, cx);
             return;
         }
-        if self.by_prr(true) {
+        if self.by_prr(true) && !mutant!(NoPrr) {
             let recover_fs = (s.nxt - s.una).max(1);
             self.prr = Prr { delivered: self.board.sacked, out: 0, recover_fs };
             self.v.recover = s.nxt;
         }
         self.new_data_from = s.nxt;
-        self.v.cwnd = mss;
+        self.v.cwnd = if mutant!(NoDip) { self.v.ssthresh } else { mss };
         self.due = true;
     }
 

@@ -1,5 +1,7 @@
 //! FreeBSD's retransmission timeout: smoothed RTT and variation in ticks with fractional bits, slop after the backoff.
 
+use crate::mutants::mutant;
+
 /// Fractional bits of the smoothed RTT.
 const SRTT_SHIFT: u32 = 5;
 /// Fractional bits of the variation.
@@ -68,7 +70,8 @@ impl Rtt {
     /// The timeout after `shift` timeouts in a row.
     pub fn back_off(&mut self) {
         let backed = self.unbacked().saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]);
-        self.rto = (backed + self.slop).clamp(self.min, LARGEST_RTO_S * self.hz);
+        let slop = if mutant!(NoSlop) { 0 } else { self.slop };
+        self.rto = (backed + slop).clamp(self.min, LARGEST_RTO_S * self.hz);
     }
 
     /// The estimate is taken for worthless: the next sample replaces it, the variation keeps the timeout up.

@@ -28,6 +28,7 @@ use crate::cc::linux::{
 };
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::event::EventKind;
+use crate::mutants::mutant;
 
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;
@@ -538,6 +539,10 @@ impl LinuxSender {
         if modern && (delivered == 0 || self.core.prior_cwnd == 0) {
             return;
         }
+        if mutant!(NoPrr) {
+            self.core.cwnd = self.core.ssthresh;
+            return;
+        }
         let in_flight = self.core.in_flight();
         self.prr_delivered += delivered;
         let (done, out) = (i64::from(self.prr_delivered), i64::from(self.prr_out));
@@ -610,7 +615,7 @@ impl LinuxSender {
     /// The echoed timestamp is older than the first retransmission: the original had arrived (Eifel, RFC 3522).
     fn original_arrived(&self, p: &Progress) -> bool {
         match (self.retrans_stamp, p.tsecr) {
-            (Some(stamp), Some(tsecr)) => wire::seq::before(tsecr, stamp),
+            (Some(stamp), Some(tsecr)) => !mutant!(NoTimestampUndo) && wire::seq::before(tsecr, stamp),
             // Without a retransmission there is nothing that could have been spurious.
             (None, _) => true,
             _ => false,

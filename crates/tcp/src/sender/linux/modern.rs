@@ -3,6 +3,7 @@
 use super::timers::TimerKind;
 use super::{LinuxSender, Progress};
 use crate::cc::linux::CaState;
+use crate::mutants::mutant;
 use crate::sender::{Ack, Context, SendState};
 
 impl LinuxSender {
@@ -193,7 +194,7 @@ impl LinuxSender {
     pub(super) fn mark_lost_newreno(&mut self, advanced: bool) {
         let recovering = self.core.state >= CaState::Recovery;
         if (!recovering && self.core.sacked_out >= self.reordering)
-            || (self.core.state == CaState::Recovery && advanced)
+            || (!mutant!(NoPartialAck) && self.core.state == CaState::Recovery && advanced)
         {
             let head = self.board.head();
             if !self.board.get(head).has(super::LOST) {
@@ -263,7 +264,7 @@ impl LinuxSender {
         self.high_seq = self.core.nxt;
         self.tlp = None;
         self.cwr_pending = true;
-        self.frto = self.config.frto != 0 && (new_recovery || self.retransmits > 0);
+        self.frto = !mutant!(NoFrto) && self.config.frto != 0 && (new_recovery || self.retransmits > 0);
     }
 
     /// The peer has thrown SACKed data away: nothing it reported counts.

@@ -5,6 +5,7 @@ use super::timers::TimerKind;
 use super::{LinuxSender, TRUESIZE, time_at};
 use crate::cc::linux::{CaState, CwndEvent, INIT_CWND};
 use crate::clock::{MILLISECOND, Nanos};
+use crate::mutants::mutant;
 use crate::sender::{Context, Limit, Poll, SendState, Transmit};
 
 /// Something a timer wants sent whatever the window says.
@@ -170,7 +171,11 @@ impl LinuxSender {
     fn restart_after_idle(&mut self) {
         let rto = self.current_rto().max(1);
         let mut idle = self.core.jiffies - self.core.last_sent_jiffies.min(self.core.jiffies);
-        if !self.config.slow_start_after_idle || idle <= rto || self.cc.owns_window() {
+        if mutant!(NoIdleRestart)
+            || !self.config.slow_start_after_idle
+            || idle <= rto
+            || self.cc.owns_window()
+        {
             return;
         }
         let floor = INIT_CWND.min(self.core.cwnd);
@@ -380,7 +385,12 @@ impl LinuxSender {
 
     /// Minshall's form of Nagle: one short segment outstanding at a time.
     fn nagle_holds(&self, s: &SendState, payload: u64) -> bool {
-        !s.fin && !s.no_delay && self.core.packets_out > 0 && self.small_end > s.una && payload > 0
+        !mutant!(NoNagle)
+            && !s.fin
+            && !s.no_delay
+            && self.core.packets_out > 0
+            && self.small_end > s.una
+            && payload > 0
     }
 
     /// Sends the first `len` of the unsent sequence space (a FIN counts one).

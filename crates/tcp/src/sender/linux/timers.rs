@@ -5,6 +5,7 @@ use super::{LinuxSender, Tlp};
 use crate::cc::linux::CaState;
 use crate::clock::Nanos;
 use crate::event::EventKind;
+use crate::mutants::mutant;
 use crate::sender::{Context, SendState};
 
 /// What the timer is for (icsk_pending).
@@ -84,6 +85,9 @@ impl LinuxSender {
     /// The timeout with its backoff, jiffies.
     #[inline]
     pub(super) fn current_rto(&self) -> u64 {
+        if mutant!(NoBackoff) {
+            return self.rto;
+        }
         (self.rto << self.backoff.min(16)).min(self.rto_max())
     }
 
@@ -115,6 +119,7 @@ impl LinuxSender {
     #[inline]
     pub(super) fn probes_tail(&self) -> bool {
         self.is_modern()
+            && !mutant!(NoTailLossProbe)
             && matches!(self.config.early_retrans, 3 | 4)
             && self.sack_ok
             && matches!(self.core.state, CaState::Open | CaState::Cwr)
