@@ -42,8 +42,9 @@ def version() -> str:
 def replay_cc_vectors(text: str, stack: str, cc: str) -> tuple[int, int, int, int, list[str]]:
     """Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours.
 
-    Returns events, events after which cwnd and ssthresh are equal to the byte, largest difference of cwnd and of
-    ssthresh in bytes, first differences in words. Raises ValueError, with one line, where the text is no recording.
+    Returns events, events after which cwnd and ssthresh are equal to the byte, largest difference of cwnd
+    and of ssthresh in bytes, first differences in words. Raises ValueError, with one line, where the text is
+    no recording.
     """
 
 def replay_cubic_functions(text: str, header: str) -> tuple[int, int, int, int, list[str]]:

@@ -5,7 +5,6 @@ import pytest
 
 from cwndlab.analysis import summary
 
-
 APPLICATION = (
     "completion_s",
     "completion_p50_ms",
