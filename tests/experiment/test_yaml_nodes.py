@@ -1,6 +1,5 @@
 """YAML as plain nodes: text with its place, whatever the text looks like."""
 
-
 import pytest
 import yaml
 from hypothesis import given
