@@ -37,7 +37,7 @@ def count(rows: Sequence[Row]) -> list[str]:
     noted = sum(row.note is not None for row in outside)
     lines = [f"{len(judged) - len(outside)} of {len(judged)} rows are within their bounds"]
     if outside:
-        lines[0] += f"; {noted} of the {len(outside)} others have a note on the cause"
+        lines[0] += f"; of the {len(outside)} others, {noted} have a note"
     return [*lines, "* outside the bound; ~ by proxy, with doubled bounds; ? by eye only"]
 
 
