@@ -87,13 +87,14 @@ pub struct Outcome {
     pub end: Option<TcpInfo>,
 }
 
+/// What happens. Segments wait in a queue of their own for each kind, as none overtakes another.
 enum What {
     /// The interface has sent a packet.
-    AtQueue(Segment),
+    AtQueue,
     /// The bottleneck has sent a packet.
     Served,
-    ToReceiver(Segment),
-    ToSender(Segment),
+    ToReceiver,
+    ToSender,
     SenderTimer,
     ReceiverTimer,
 }
@@ -129,7 +130,10 @@ struct Lab<'a> {
     a: Endpoint,
     b: Option<Endpoint>,
     nic_free: Nanos,
+    from_nic: VecDeque<Segment>,
     queue: VecDeque<Segment>,
+    to_receiver: VecDeque<Segment>,
+    to_sender: VecDeque<Segment>,
     serving: bool,
     reverse_free: Nanos,
     established: Option<Nanos>,
@@ -152,7 +156,10 @@ pub fn run(setup: &Setup<'_>) -> Outcome {
         a,
         b: None,
         nic_free: 0,
+        from_nic: VecDeque::new(),
         queue: VecDeque::new(),
+        to_receiver: VecDeque::new(),
+        to_sender: VecDeque::new(),
         serving: false,
         reverse_free: 0,
         established: None,
@@ -197,10 +204,19 @@ impl Lab<'_> {
             }
             self.now = event.at;
             match event.what {
-                What::AtQueue(segment) => self.enqueue(segment),
+                What::AtQueue => {
+                    let segment = self.from_nic.pop_front().expect("one a packet");
+                    self.enqueue(segment);
+                }
                 What::Served => self.served(),
-                What::ToReceiver(segment) => self.receive(segment),
-                What::ToSender(segment) => self.acknowledge(segment),
+                What::ToReceiver => {
+                    let segment = self.to_receiver.pop_front().expect("one a packet");
+                    self.receive(segment);
+                }
+                What::ToSender => {
+                    let segment = self.to_sender.pop_front().expect("one a packet");
+                    self.acknowledge(segment);
+                }
                 What::SenderTimer => {
                     self.timers[0] = Nanos::MAX;
                     self.a.on_timer(self.now);
@@ -243,7 +259,8 @@ impl Lab<'_> {
         self.serving = true;
         let done = self.now + wire_time(&segment, self.setup.rate);
         self.at(done, What::Served);
-        self.at(done + self.setup.rtt / 2, What::ToReceiver(segment));
+        self.to_receiver.push_back(segment);
+        self.at(done + self.setup.rtt / 2, What::ToReceiver);
     }
 
     fn served(&mut self) {
@@ -304,7 +321,8 @@ impl Lab<'_> {
             let Some(segment) = b.poll_transmit(now) else { break };
             self.reverse_free = self.reverse_free.max(now) + wire_time(&segment, self.setup.rate);
             let at = self.reverse_free + self.setup.rtt / 2;
-            self.at(at, What::ToSender(segment));
+            self.to_sender.push_back(segment);
+            self.at(at, What::ToSender);
         }
         let next = self.b.as_ref().and_then(Endpoint::next_timer);
         if let Some(at) = next
@@ -366,7 +384,8 @@ impl Lab<'_> {
             }
             self.nic_free = self.nic_free.max(self.now) + wire_time(&segment, 1_000_000_000);
             let at = self.nic_free;
-            self.at(at, What::AtQueue(segment));
+            self.from_nic.push_back(segment);
+            self.at(at, What::AtQueue);
         }
     }
 }
