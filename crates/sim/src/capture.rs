@@ -8,10 +8,10 @@ use std::net::Ipv4Addr;
 
 use path::Nanos;
 use tcp::profile::Family;
-use wire::Segment;
 use wire::capture::LinkType;
 use wire::codec::{self, SynLayout};
 use wire::pcap::Writer;
+use wire::{Flags, Segment};
 
 use crate::packet::{Ends, Packet, ports};
 use crate::scenario::Scenario;
@@ -123,6 +123,10 @@ impl Captures {
         segment: &Segment,
     ) {
         let Some(point) = point.map(|index| &mut self.points[index]) else { return };
+        if segment.flags == Flags::default() {
+            // A datagram: there is no UDP in captures.
+            return;
+        }
         let (sport, dport) = ports(receiver);
         let ends = codec::Ends { src: address(src), dst: address(dst), sport, dport };
         point.packets = point.packets.wrapping_add(1);

@@ -1,10 +1,12 @@
 //! Every topology run with fused and with stepped hops gives the same bytes.
 
 use crate::support::{MS, attach, bottleneck, bulk, carry_out, host, link_mut, random_loss, run};
-use path::QueueConfig;
+use path::{PauseConfig, QueueConfig, SwitchConfig};
 use proptest::prelude::*;
 use sim::Scenario;
-use sim::scenario::{Node, Sampling};
+use sim::scenario::{
+    App, Coalesce, Distribution, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall,
+};
 
 const STACKS: [(&str, &str); 8] = [
     ("freebsd-9.2", "newreno"),
@@ -33,6 +35,8 @@ struct Shape {
     seed: u64,
     jitter: bool,
     access_mbps: u64,
+    machines: u8,
+    app: u8,
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
@@ -49,6 +53,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         any::<u64>(),
         any::<bool>(),
         prop_oneof![Just(10_000u64), Just(100)],
+        (0u8..7, 0u8..8),
     )
         .prop_map(
             |(
@@ -63,6 +68,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
                 seed,
                 jitter,
                 access_mbps,
+                (machines, app),
             )| Shape {
                 stacks,
                 chain,
@@ -78,8 +84,94 @@ fn shapes() -> impl Strategy<Value = Shape> {
                 seed,
                 jitter,
                 access_mbps,
+                machines,
+                app,
             },
         )
+}
+
+/// What stands between network and stacks.
+fn equip(s: &mut Scenario, machines: u8) {
+    let coalesce = Some(Coalesce { time_ns: 300_000, frames: 20 });
+    for host in &mut s.hosts {
+        match machines {
+            1 => {
+                host.nic.gro = true;
+                host.nic.lro = true;
+                host.nic.coalesce = coalesce;
+            }
+            2 => {
+                host.ack_every = Some(4);
+                host.nic.coalesce = coalesce;
+            }
+            3 => {
+                host.noise = Some(Noise {
+                    processing: Some(Processing { mean_ns: 20_000, sd_ns: 10_000 }),
+                    stall: Some(Stall { every_ns: 50 * MS, length_ns: 3 * MS }),
+                });
+            }
+            4 => {
+                host.egress = Some(Egress {
+                    limit_packets: 200,
+                    delay_ns: 2 * MS,
+                    jitter: None,
+                    loss: random_loss(5_000_000),
+                    duplicate_ppb: 1_000_000,
+                    corrupt_ppb: 0,
+                    rate_bps: Some(200_000_000),
+                });
+            }
+            5 => {
+                host.ingress.before_gro = Some(IngressStage {
+                    loss: random_loss(5_000_000),
+                    duplicate_ppb: 1_000_000,
+                    corrupt_ppb: 1_000_000,
+                    dport: Some(5201),
+                    sport: None,
+                    min_payload: 1,
+                });
+            }
+            _ => {}
+        }
+    }
+    if machines == 6 {
+        let pause = Some(PauseConfig { stop_bytes: 30_000, go_bytes: 20_000 });
+        s.nodes[1].switch = Some(SwitchConfig { buffer_bytes: 60_000, pause });
+    }
+}
+
+/// An application beside the bulk flows.
+fn beside(s: &mut Scenario, app: u8) {
+    let request_bytes = 100;
+    let app = match app {
+        1 => App::UdpCbr { rate_bps: 3_000_000, payload_bytes: 1000 },
+        2 => App::Ping { interval_ns: 7 * MS, payload_bytes: 56 },
+        3 => App::RequestResponse {
+            requests: Some(5),
+            request_bytes,
+            response_bytes: 30_000,
+            think_ns: 10 * MS,
+        },
+        4 => App::Incast {
+            group: "g".into(),
+            size_bytes: 20_000,
+            request_bytes,
+            rounds: None,
+            think_ns: 5 * MS,
+        },
+        5 => App::Background { load_bps: 5_000_000, size_bytes: 20_000, shape_milli: 1500, connections: 3 },
+        6 => App::Video { rate_bps: 2_000_000, chunk_ns: 200 * MS, buffer_ns: 500 * MS, request_bytes },
+        7 => App::OnOff {
+            on_ns: 30 * MS,
+            off_ns: 20 * MS,
+            rate_bps: Some(5_000_000),
+            write_bytes: 10_000,
+            distribution: Distribution::Exponential,
+        },
+        _ => return,
+    };
+    let beside = Flow { name: "beside".into(), app, ..s.flows[0].clone() };
+    s.flows.push(beside);
 }
 
 /// Senders a0, a1 … left of r1 and one receiver each right of the last router; in a chain, odd receivers hang on the
@@ -123,6 +215,8 @@ fn scenario(shape: &Shape) -> Scenario {
     if shape.reverse_loss_ppb > 0 {
         link_mut(&mut s, "r1-r2.reverse").loss = random_loss(shape.reverse_loss_ppb);
     }
+    equip(&mut s, shape.machines);
+    beside(&mut s, shape.app);
     if shape.per_ack {
         s.record.tcp = Sampling::PerAck;
     }
@@ -130,7 +224,7 @@ fn scenario(shape: &Shape) -> Scenario {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
     fn fused_and_stepped_hops_give_the_same_bytes(shape in shapes()) {
         let scenario = scenario(&shape);
