@@ -1056,7 +1056,8 @@ impl Endpoint {
     #[inline]
     fn advance(&mut self, end: u64) {
         let mut nxt = end;
-        if let Some((start, reach)) = self.r.out_of_order.first()
+        // What arrived may reach over several ranges that waited.
+        while let Some((start, reach)) = self.r.out_of_order.first()
             && start <= nxt + u64::from(mutant!(HoleOfOneByte))
         {
             nxt = nxt.max(reach);

@@ -75,6 +75,20 @@ fn what_was_mended_stays_mended() {
             b: Side { stack: stack("freebsd-13"), ..IDLE },
             path: Path { jittered: 113, loss: 2, duplicate: 3, seed: 6_891_030_932_787_069_154, ..STILL },
         },
+        // A segment in order that reached over two ranges which waited was joined with the first of them only.
+        Case {
+            a: Side { stack: stack("freebsd-15-d49540/rack"), bytes: 57_922, ecn: true, ..IDLE },
+            b: Side { stack: stack("linux-6.8"), ..IDLE },
+            path: Path {
+                delay: 40_000_000,
+                jittered: 48,
+                loss: 181,
+                cut: 284,
+                join: 76,
+                seed: 1_832_467_115_340_596_558,
+                ..STILL
+            },
+        },
     ];
     for case in cases {
         driver::run(&case).unwrap_or_else(|error| panic!("{error}\n{case:?}"));
