@@ -401,9 +401,14 @@ impl RackSender {
         self.see_state(s, cx);
         self.cc.cong_signal(&mut self.v, Signal::Timeout);
         self.lost = 0;
-        for entry in self.entries.iter_mut().filter(|entry| !entry.sacked) {
+        // They go again in the order of the stream, whatever was sent when: a timeout each would else find another one first.
+        self.sent.clear();
+        for (index, entry) in self.entries.iter_mut().enumerate().filter(|(_, entry)| !entry.sacked) {
             entry.lost = true;
             self.lost += entry.end - entry.start;
+            entry.order = self.next_order;
+            self.next_order += 1;
+            self.sent.push_back((self.gone + index as u64, entry.order));
         }
         self.again = 0;
         self.cwr = s.ecn;

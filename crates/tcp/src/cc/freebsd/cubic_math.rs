@@ -63,7 +63,7 @@ pub fn friendly_9(ticks: u32, mean_rtt: u32, wmax: u64, mss: u32) -> u64 {
     /// 0.8 in 1/256.
     const BETA: u64 = 204;
     let growth = THREE_X_0_2.wrapping_mul(ticks).wrapping_mul(mss) << SHIFT;
-    (wmax * BETA + u64::from(growth / TWO_SUB_0_2 / mean_rtt)) >> SHIFT
+    wmax.wrapping_mul(BETA).wrapping_add(u64::from(growth / TWO_SUB_0_2 / mean_rtt)) >> SHIFT
 }
 
 /// The TCP-friendly window in bytes of 12 to 14 (RFC 8312 section 4.2, beta 0.7).
