@@ -46,6 +46,7 @@ test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'
 	cargo test --locked --profile $(PROFILE) --workspace --no-fail-fast
 	cargo test --locked --profile $(PROFILE) -p tcp --features mutants --test mutants
+	cargo test --locked --profile $(PROFILE) -p script --features mutants --test mutants
 
 test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested
 	$(SAY) 'Python tests'

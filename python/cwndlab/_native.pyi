@@ -36,6 +36,15 @@ def catalogue() -> str:
 def check(scenario: str) -> None:
     """Raise ValueError, with one line, if the engine would refuse this Scenario (JSON)."""
 
+def run_script(
+    text: str, name: str, stack: str, defines: list[tuple[str, str]], tolerance_usecs: int | None = None
+) -> tuple[int, str | None, list[str]]:
+    """Run the packetdrill script `text`, called `name` in messages, against a modelled stack or `live`.
+
+    `tolerance_usecs` takes the place of the script's. Returns (exit code, message or None, printed lines); the exit
+    code is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name is wrong.
+    """
+
 def version() -> str:
     """Version of the engine, and whether it was built with overflow checks and assertions."""
 

@@ -179,6 +179,43 @@ def fidelity(
 
 
 @app.command()
+def script(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="packetdrill scripts.")],
+    *,
+    stack: Annotated[
+        str, typer.Option(metavar="NAME", help="A modelled stack, or `live`: this host's kernel (as root).")
+    ],
+    define: Annotated[
+        list[str] | None,
+        typer.Option("--define", "-D", metavar="NAME=VALUE", help="A symbol; may be given again."),
+    ] = None,
+    tolerance_usecs: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="How far off its time an event may be, in place of the script's."
+        ),
+    ] = None,
+) -> None:
+    """Run packetdrill scripts against a stack.
+
+    Silent where all is as the scripts say; the exit code is 1 if a script failed, 2 if one cannot be read.
+    """
+    from cwndlab import scripts
+
+    symbols = scripts.symbols(define or ())
+    worst = 0
+    for file in files:
+        outcome = scripts.run(file, stack, symbols, tolerance_usecs)
+        for line in outcome.output:
+            print(line)
+        if outcome.message is not None:
+            _say(outcome.message)
+        worst = max(worst, outcome.exit_code)
+    if worst:
+        raise typer.Exit(worst)
+
+
+@app.command()
 def suites() -> None:
     """List the built-in experiments."""
     from cwndlab import suites as built_in

@@ -33,7 +33,7 @@ def masked(text):
 
 
 @pytest.mark.parametrize(
-    "command", ["", "init", "run", "suites", "show", "plot", "report", "schema", "doctor"]
+    "command", ["", "init", "run", "script", "suites", "show", "plot", "report", "schema", "doctor"]
 )
 def test_help(cwndlab, command):
     ran = cwndlab(*[word for word in [command, "--help"] if word])

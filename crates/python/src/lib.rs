@@ -12,7 +12,9 @@ use sim::table::Batch;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions, version};
+    use super::{
+        RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions, run_script, version,
+    };
 }
 
 /// JSON: every stack, congestion control, sysctl, queue kind, loss kind and app the engine knows.
@@ -45,6 +47,38 @@ type Score = (usize, usize, u64, u64, Vec<String>);
 
 fn score(score: tcp::replay::Score) -> Score {
     (score.events, score.equal, score.worst_cwnd, score.worst_ssthresh, score.first)
+}
+
+/// Run the packetdrill script `text`, called `name` in messages, against the modelled stack `stack`, or `live`: this
+/// host's kernel. `tolerance_usecs` takes the place of the script's. Returns (exit code, message or None, printed lines);
+/// the exit code is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name is wrong.
+#[pyfunction]
+#[pyo3(signature = (text, name, stack, defines, tolerance_usecs = None))]
+fn run_script(
+    py: Python<'_>,
+    text: &str,
+    name: &str,
+    stack: &str,
+    defines: Vec<(String, String)>,
+    tolerance_usecs: Option<u64>,
+) -> (u8, Option<String>, Vec<String>) {
+    let tolerance = tolerance_usecs.map(|usecs| usecs.saturating_mul(1000));
+    let outcome = py.detach(|| match stack {
+        "live" => run_live(text, name, &defines, tolerance),
+        _ => script::run_file(text, name, stack, &defines, tolerance),
+    });
+    (outcome.exit_code, outcome.message, outcome.output)
+}
+
+#[cfg(target_os = "linux")]
+fn run_live(text: &str, name: &str, defines: &[(String, String)], tolerance: Option<u64>) -> script::Outcome {
+    live::kernel::run_file(text, name, defines, tolerance)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn run_live(_: &str, name: &str, _: &[(String, String)], _: Option<u64>) -> script::Outcome {
+    let message = Some(format!("{name}: stack live: only Linux can be driven"));
+    script::Outcome { exit_code: 2, message, output: Vec::new() }
 }
 
 /// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.

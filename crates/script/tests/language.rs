@@ -1,0 +1,322 @@
+//! The language itself: what is read, what is refused, and what a difference looks like.
+
+use proptest::prelude::*;
+use script::script::{Action, When};
+use script::{Outcome, parse, run_file};
+
+const LISTEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
+";
+const OPEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 65535 <mss 1000,sackOK,nop,nop,nop,wscale 10>
++0 > S. 0:0(0) ack 1 <...>
++.1 < . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
+";
+
+fn run(text: &str) -> Outcome {
+    run_file(text, "t.pkt", "linux-6.18", &[], None)
+}
+
+#[track_caller]
+fn passes(text: &str) {
+    let outcome = run(text);
+    assert_eq!(outcome.message, None, "{text}");
+}
+
+#[track_caller]
+fn fails(text: &str, message: &str) {
+    let outcome = run(text);
+    assert_eq!(outcome.exit_code, 1, "{text}: {outcome:?}");
+    assert!(outcome.message.as_ref().unwrap().starts_with(message), "{}", outcome.message.unwrap());
+}
+
+#[track_caller]
+fn refused(text: &str, message: &str) {
+    let outcome = run(text);
+    assert_eq!(outcome.exit_code, 2, "{text}: {outcome:?}");
+    assert_eq!(outcome.message.unwrap(), message, "{text}");
+}
+
+#[test]
+fn times_are_absolute_relative_ranges_or_any() {
+    let text = "1 close(3) = 0\n+.25 close(3) = 0\n0.5~1.5 > . 1:1(0) ack 1\n+0~+.05 > . 1:1(0) ack 1\n* > . 1:1(0) ack 1\n";
+    let script = parse(text, "t.pkt", &[]).unwrap();
+    let times: Vec<When> = script.events.iter().map(|event| event.when).collect();
+    let ms = 1_000_000;
+    assert_eq!(
+        times,
+        [
+            When::At(1000 * ms),
+            When::After(250 * ms),
+            When::Between(500 * ms, 1500 * ms),
+            When::AfterBetween(0, 50 * ms),
+            When::Any
+        ]
+    );
+}
+
+#[test]
+fn comments_options_and_symbols() {
+    let text = "// one\n/* two\nlines */ --tolerance_usecs=9000\n--define=SIZE=10\n--mtu=1400 // three\n0 write(4, ..., SIZE) = SIZE";
+    let script = parse(text, "t.pkt", &[]).unwrap();
+    assert_eq!((script.options.tolerance, script.options.mtu), (9_000_000, 1400));
+    assert_eq!(script.events[0].line, 6);
+    let Action::Call(call) = &script.events[0].action else { panic!("no call") };
+    assert_eq!(call.result, Some(10));
+    let outer = parse(text, "t.pkt", &[("SIZE".into(), "20".into())]).unwrap();
+    let Action::Call(call) = &outer.events[0].action else { panic!("no call") };
+    assert_eq!(call.result, Some(20), "what the caller defines comes first");
+}
+
+#[test]
+fn settings_are_read_from_commands() {
+    let text = "--define=CMD=`sysctl -q net.ipv4.tcp_sack=0`\n`sysctl -q net.ipv4.tcp_ecn=1 net.ipv4.tcp_rmem=\"1 2  3\"\n# why\nsysctl -w net.ipv4.tcp_dsack=0; ../common/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0`\n0 CMD";
+    let script = parse(text, "t.pkt", &[]).unwrap();
+    let found: Vec<String> = script.init.iter().map(|s| format!("{}={}", s.name, s.value)).collect();
+    let expected = [
+        "net.ipv4.tcp_ecn=1",
+        "net.ipv4.tcp_rmem=1 2 3",
+        "net.ipv4.tcp_dsack=0",
+        "net.ipv4.tcp_timestamps=0",
+    ];
+    assert_eq!(found, expected);
+    assert!(matches!(&script.events[0].action, Action::Set(set) if set[0].name == "net.ipv4.tcp_sack"));
+}
+
+#[test]
+fn what_is_not_supported_is_refused_with_its_line() {
+    refused("", "t.pkt:1: the script has no events");
+    refused("0 < S 0:0(0)\n", "t.pkt:2: a packet that is sent to the system needs win N");
+    refused("0 > S 1:3(1) <...>", "t.pkt:1: inconsistent TCP sequence numbers and payload size");
+    refused("\n\n0 > S 0:0(0) ack x", "t.pkt:3: found `x`; expected a number");
+    refused("0 > SX 0:0(0)", "t.pkt:1: bad TCP flags `SX`");
+    refused("0 > S 0:0(0) <mss 70000>", "t.pkt:1: mss value out of range");
+    refused(
+        "0 > S 0:0(0) <fast>",
+        "t.pkt:1: TCP option fast: expected mss, nop, wscale, sackOK, sack, TS or eol",
+    );
+    refused("* < . 1:1(0) ack 1 win 1", "t.pkt:1: event time <star> can only be used with outbound packets");
+    refused("1~2 close(3) = 0", "t.pkt:1: event time range can only be used with outbound packets");
+    refused("2~1 > . 1:1(0) ack 1", "t.pkt:1: time range is backwards");
+    refused("0 > icmp unreachable", "t.pkt:1: icmp: only TCP packets over IPv4 are supported");
+    refused("0 > udp (100)", "t.pkt:1: udp: only TCP packets over IPv4 are supported");
+    refused("0 epoll_create(1) = 5", "t.pkt:1: epoll_create: this call is not supported");
+    refused("0 close(3) = -1 EWHAT", "t.pkt:1: EWHAT: no such error");
+    refused(
+        "0 setsockopt(3, SOL_TCP, TCP_ULP, [1], 4) = 0",
+        "t.pkt:1: setsockopt: SOL_TCP, TCP_ULP is not supported",
+    );
+    refused("--speed=10\n0 close(3) = 0", "t.pkt:1: --speed is not supported");
+    refused("--tolerence_usecs=1\n0 close(3) = 0", "t.pkt:1: --tolerence_usecs: no such option");
+    refused("--ip_version=ipv6\n0 close(3) = 0", "t.pkt:1: --ip_version=ipv6: only ipv4 is supported");
+    refused(
+        "`ip link`\n0 close(3) = 0",
+        "t.pkt:1: `ip link`: only settings are read from a command (sysctl NAME=VALUE); commands are not run",
+    );
+}
+
+#[test]
+fn packets_that_differ() {
+    let data = format!("{OPEN}+0 write(4, ..., 1000) = 1000\n");
+    fails(
+        &format!("{data}+0 > P. 1:1001(1000) ack 2\n"),
+        "t.pkt:9: error handling packet: live packet field tcp_ack_seq: expected: 2 (0x2) vs actual: 1 (0x1)\n\
+         script packet:  0.100000 P. 1:1001(1000) ack 2\nactual packet:  0.100000 P. 1:1001(1000) ack 1 win ",
+    );
+    fails(
+        &format!("{data}+.02 > P. 1:1001(1000) ack 1\n"),
+        "t.pkt:9: error handling packet: timing error: expected outbound packet at 0.120000 sec but happened at \
+         0.100000 sec; tolerance 0.004000 sec\n",
+    );
+    fails(
+        &format!("{data}+0 > P. 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 2>\n"),
+        "t.pkt:9: error handling packet: bad outbound TCP options: expected: nop,nop,TS val 1 ecr 2 vs actual: none\n",
+    );
+    fails(
+        &format!("{OPEN}+0 > P. 1:1001(1000) ack 1\n"),
+        "t.pkt:8: error handling packet: Timed out waiting for packet\nscript packet:  0.100000 P. 1:1001(1000) ack 1",
+    );
+    fails(
+        &data,
+        "t.pkt:8: error handling packet: the system sent a packet that the script does not expect\nactual packet:",
+    );
+}
+
+#[test]
+fn calls_that_differ() {
+    fails(
+        &format!("{OPEN}+0 read(4, ..., 10) = 10\n"),
+        "t.pkt:8: runtime error in read call: it blocks, and the script gives no time at which it returns",
+    );
+    fails(
+        &format!("{LISTEN}+0 close(4) = 0\n"),
+        "t.pkt:4: runtime error in close call: Expected result 0 but got -1 with errno 9 (Bad file descriptor)",
+    );
+    fails(
+        &format!(
+            "{OPEN}+0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n+0 read(4, ..., 10) = -1 EPIPE (Broken pipe)\n"
+        ),
+        "t.pkt:9: runtime error in read call: Expected result -1 with errno 32 (Broken pipe) but got -1 with errno 11",
+    );
+    fails(
+        &format!("{OPEN}+0 getsockopt(4, SOL_TCP, TCP_NODELAY, [1], [4]) = 0\n"),
+        "t.pkt:8: runtime error in getsockopt call: Bad getsockopt value: expected: 1 actual: 0",
+    );
+    fails(
+        &format!("{OPEN}+0 poll([{{fd=4, events=POLLIN|POLLOUT, revents=POLLIN}}], 1, 0) = 1\n"),
+        "t.pkt:8: runtime error in poll call: Expected revents of 4: POLLIN but got POLLOUT",
+    );
+    fails(
+        &format!("{LISTEN}+0...0.05 accept(3, ..., ...) = 4\n"),
+        "t.pkt:4: runtime error in accept call: timing error: it has not returned at 0.05",
+    );
+    fails(
+        &format!("{LISTEN}+0 `sysctl -q net.ipv4.tcp_sakc=1`\n"),
+        "t.pkt:4: error in setting: sysctl net.ipv4.tcp_sakc: not known to linux-6.18 (did you mean net.ipv4.tcp_sack",
+    );
+    fails(
+        &format!("{OPEN}+0 %{{ assert tcpi_snd_cwnd == 11, 'grown' }}%\n"),
+        "t.pkt:8: error in code: assertion failed: tcpi_snd_cwnd == 11: grown (tcpi_snd_cwnd = 10)",
+    );
+}
+
+#[test]
+fn segments_count_as_bytes_unless_boundaries_are_asked_for() {
+    let data = format!("{OPEN}+0 write(4, ..., 4000) = 4000\n");
+    passes(&format!("{data}+0 > P. 1:4001(4000) ack 1\n"));
+    passes(&format!("{data}+0 > . 1:501(500) ack 1\n+0 > P. 501:4001(3500) ack 1\n"));
+    // Linux hands over two packets at a time here (linux-tcp A15).
+    fails(
+        &format!("--strict_segments\n{data}+0 > . 1:4001(4000) ack 1\n"),
+        "t.pkt:10: error handling packet: live packet field tcp payload bytes: expected: 4000 (0xfa0) vs actual: 2000",
+    );
+}
+
+#[test]
+fn differences_may_be_allowed() {
+    let outcome =
+        run(&format!("--non_fatal=packet,syscall\n{OPEN}+0 write(4, ..., 9) = 10\n+0 > P. 1:10(9) ack 7\n"));
+    assert_eq!(outcome.exit_code, 0, "{outcome:?}");
+    assert_eq!(outcome.output.len(), 2);
+    assert!(outcome.output[1].starts_with("t.pkt:10: error handling packet: live packet field tcp_ack_seq"));
+}
+
+#[test]
+fn closing_calls_at_the_end_are_tidying_up() {
+    passes(&format!("{OPEN}+0 close(4) = 0\n+0 close(3) = 0\n"));
+}
+
+#[test]
+fn calls_take_their_usual_options() {
+    passes(&format!(
+        "{OPEN}+0 fcntl(4, F_GETFL) = 0x2 (flags O_RDWR)
++0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 setsockopt(4, SOL_TCP, TCP_NODELAY, [1], 4) = 0
++0 getsockopt(4, SOL_TCP, TCP_NODELAY, [1], [4]) = 0
++0 getsockopt(4, SOL_TCP, TCP_CONGESTION, \"cubic\", [5]) = 0
++0 getsockopt(4, SOL_TCP, TCP_MAXSEG, [1000], [4]) = 0
++0 getsockopt(4, SOL_SOCKET, SO_LINGER, {{onoff=0, linger=0}}, [8]) = 0
++0 read(4, ..., 100) = -1 EAGAIN (Resource temporarily unavailable)
++0 recv(4, ..., 100, MSG_DONTWAIT) = -1 EAGAIN (Resource temporarily unavailable)
++0 < P. 1:101(100) ack 1 win 65535
++0 > . 1:1(0) ack 101
++0 ioctl(4, SIOCINQ, [100]) = 0
++0 poll([{{fd=4, events=POLLIN, revents=POLLIN}}], 1, 0) = 1
++0 recv(4, ..., 200, 0) = 100
++0 send(4, ..., 100, 0) = 100
++0 > P. 1:101(100) ack 101
++0 sendto(4, ..., 100, 0, ..., ...) = 100
++0 > P. 101:201(100) ack 101
++0 ioctl(4, SIOCOUTQ, [200]) = 0
+"
+    ));
+}
+
+#[test]
+fn a_blocked_write_returns_when_the_buffer_has_room() {
+    let outcome = run_file(
+        "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 setsockopt(3, SOL_SOCKET, SO_SNDBUF, [10000], 4) = 0
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 65535 <mss 1000>
++0 > S. 0:0(0) ack 1 <...>
++.1 < . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
++0...0.1 write(4, ..., 12000) = 12000
++0 > . 1:4001(4000) ack 1
++.1 < . 1:1(0) ack 4001 win 65535
++0 > . 4001:10001(6000) ack 1
++.1 < . 1:1(0) ack 10001 win 65535
++0 > . 10001:12001(2000) ack 1
+",
+        "t.pkt",
+        "freebsd-9.2",
+        &[],
+        None,
+    );
+    assert_eq!(outcome.message, None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn hostile_text_never_panics(text in "\\PC{0,200}") {
+        run(&text);
+    }
+
+    /// Pieces of the language in any order get further than random characters.
+    #[test]
+    fn hostile_words_never_panic(words in prop::collection::vec(prop::sample::select(WORDS), 0..40)) {
+        run(&format!("{OPEN}{}", words.concat()));
+    }
+}
+
+const WORDS: &[&str] = &[
+    "\n",
+    "+0 ",
+    "+.5 ",
+    "0 ",
+    "* ",
+    "+0~+1 ",
+    "< ",
+    "> ",
+    "S ",
+    ". ",
+    "P. ",
+    "R ",
+    "FP. ",
+    "- ",
+    "1:1001(1000) ",
+    "0:0(0) ",
+    "4294967295:4294967295(0) ",
+    "ack 1 ",
+    "ack 4294967295 ",
+    "win 0 ",
+    "win 65535 ",
+    "<mss 1,sackOK> ",
+    "<wscale 255> ",
+    "<nop,nop,sack 1:2 5:9> ",
+    "<nop,nop,TS val 4294967295 ecr 1> ",
+    "<...> ",
+    "[ce] ",
+    "[ect0] ",
+    "write(4, ..., 100000) = 100000",
+    "read(4, ..., 18446744073709551615) = 0",
+    "close(4) = 0",
+    "close(3) = 0",
+    "shutdown(4, SHUT_RDWR) = 0",
+    "accept(3, ..., ...) = 5",
+    "connect(3, ..., ...) = 0",
+    "...0.2 ",
+    "%{ assert tcpi_rtt }%",
+    "`sysctl -q net.ipv4.tcp_sack=0`",
+    "setsockopt(4, SOL_TCP, TCP_MAXSEG, [0], 4) = 0",
+    "socket(..., SOCK_STREAM, IPPROTO_TCP) = 5",
+    "poll([{fd=4, events=POLLIN, revents=POLLIN}], 1, -1) = 1",
+];

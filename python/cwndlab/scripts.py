@@ -1,0 +1,55 @@
+"""packetdrill scripts from files against stacks: what `cwndlab script` does."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cwndlab.errors import InputError
+
+#: Larger files are no scripts, bytes.
+LARGEST = 4 << 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a script ended.
+
+    `exit_code` is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name is
+    wrong; `message` says what went wrong: a line, and packets on lines of their own; `output` is what the
+    script printed.
+    """
+
+    exit_code: int
+    message: str | None
+    output: list[str]
+
+
+def run(
+    file: Path, stack: str, symbols: list[tuple[str, str]], tolerance_usecs: int | None = None
+) -> Outcome:
+    """Run the script in `file` against the modelled stack `stack`, or `live`: this host's kernel.
+
+    Raises InputError where the file cannot be read.
+    """
+    from cwndlab import _native
+
+    try:
+        if file.stat().st_size > LARGEST:
+            raise InputError(f"{file}: too large for a script (limit {LARGEST >> 20} MiB)")
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: not UTF-8 text") from None
+    return Outcome(*_native.run_script(text, str(file), stack, symbols, tolerance_usecs))
+
+
+def symbols(definitions: Iterable[str]) -> list[tuple[str, str]]:
+    """Symbols with their values from `NAME=VALUE`; raises InputError where one is something else."""
+    found = []
+    for definition in definitions:
+        name, equals, value = definition.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"--define: found {definition!r}; expected NAME=VALUE")
+        found.append((name, value))
+    return found
