@@ -161,8 +161,9 @@ impl Parser<'_> {
             self.space()?;
         }
         while self.at < self.text.len() {
-            let event = self.event()?;
-            script.events.push(event);
+            let line = self.line;
+            let event = self.event().inspect_err(|_| self.line = line);
+            script.events.push(event?);
             self.space()?;
         }
         if script.events.is_empty() {
@@ -542,6 +543,7 @@ impl Parser<'_> {
             }
             self.space()?;
         }
+        let call = typed(&name, &arguments)?;
         self.space()?;
         self.need('=')?;
         let result = self.argument()?;
@@ -565,7 +567,6 @@ impl Parser<'_> {
         if errno.is_some() && result != Some(-1) {
             return Err("an error goes with the result -1".into());
         }
-        let call = typed(&name, &arguments)?;
         Ok(CallEvent { name, call, until, result, errno })
     }
 

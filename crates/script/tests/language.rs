@@ -90,7 +90,7 @@ fn settings_are_read_from_commands() {
 #[test]
 fn what_is_not_supported_is_refused_with_its_line() {
     refused("", "t.pkt:1: the script has no events");
-    refused("0 < S 0:0(0)\n", "t.pkt:2: a packet that is sent to the system needs win N");
+    refused("0 < S 0:0(0)\n", "t.pkt:1: a packet that is sent to the system needs win N");
     refused("0 > S 1:3(1) <...>", "t.pkt:1: inconsistent TCP sequence numbers and payload size");
     refused("\n\n0 > S 0:0(0) ack x", "t.pkt:3: found `x`; expected a number");
     refused("0 > SX 0:0(0)", "t.pkt:1: bad TCP flags `SX`");
