@@ -13,7 +13,8 @@ use sim::table::Batch;
 mod _native {
     #[pymodule_export]
     use super::{
-        RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions, run_script, version,
+        RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions, run_script,
+        version,
     };
 }
 

@@ -266,12 +266,12 @@ impl Shim {
 
     /// Runs trains that were not recorded, then the recorded one.
     fn trains_up_to(&mut self, event: &Value) -> Result<(), String> {
-        let (start, bytes, nsegs) = (number(event, "t0_us")?, number(event, "bytes")?, number(event, "nsegs")?);
-        let rtt =
-            event["srtt_us"]
-                .as_u64()
-                .or(event["ertt_ms"].as_u64().map(|ms| ms * 1000))
-                .ok_or("a train without an RTT")?;
+        let (start, bytes, nsegs) =
+            (number(event, "t0_us")?, number(event, "bytes")?, number(event, "nsegs")?);
+        let rtt = event["srtt_us"]
+            .as_u64()
+            .or(event["ertt_ms"].as_u64().map(|ms| ms * 1000))
+            .ok_or("a train without an RTT")?;
         self.delay_ticks = event["ertt_ms"].as_u64().unwrap_or(rtt / 1000) as u32;
         self.marks_rounds = event["new_meas_on_last"] == 1;
         if let Some((last, last_rtt, _, _)) = self.train {
