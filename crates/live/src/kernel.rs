@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use script::errno::Errno;
 use script::packet::{self, LOCAL, Seen};
-use script::script::Call;
+use script::script::{Call, OptionValue, SocketOption};
 use script::system::{Output, Returned, System};
 use script::{Outcome, Script};
 
@@ -26,6 +26,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 const PATIENCE: u64 = 2_000_000_000;
 /// Priority among real-time threads: enough to run before everything that is not one.
 const PRIORITY: libc::c_int = 10;
+/// The sysctl that names the default congestion control.
+const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 /// Bits of the address that the peer shares with this host: the device then leads to it without a route of its own.
 const PREFIX: u32 = 1;
 
@@ -69,6 +71,8 @@ struct Kernel {
     /// The connection opened last, for TCP_INFO.
     connection: Option<Arc<Socket>>,
     sent: VecDeque<(u64, Seen)>,
+    /// Set on every socket where the namespace may not have it as its default.
+    congestion_control: Option<String>,
     caller: Caller,
     buffer: Vec<u8>,
     broken: Option<String>,
@@ -93,6 +97,7 @@ impl Kernel {
             sockets: BTreeMap::new(),
             connection: None,
             sent: VecDeque::new(),
+            congestion_control: None,
             caller: Caller::new()?,
             buffer: Vec::new(),
             broken: None,
@@ -154,7 +159,7 @@ impl Kernel {
     /// The call as something another thread can do.
     fn job(&mut self, call: &Call) -> Result<Job, Errno> {
         let plain = |result: socket::Result<i64>| Answer::Plain(result.into());
-        let valued = |result: socket::Result<script::script::OptionValue>| {
+        let valued = |result: socket::Result<OptionValue>| {
             Answer::Plain(match result {
                 Ok(value) => Returned { result: Ok(0), output: Output::Value(value) },
                 Err(errno) => Err(errno).into(),
@@ -163,6 +168,9 @@ impl Kernel {
         Ok(match call.clone() {
             Call::Socket { nonblocking } => {
                 let socket = Arc::new(Socket::open(nonblocking)?);
+                if let Some(name) = &self.congestion_control {
+                    socket.set(SocketOption::Congestion, &OptionValue::Text(name.clone()))?;
+                }
                 let fd = self.add(socket);
                 Box::new(move || plain(Ok(fd)))
             }
@@ -206,8 +214,9 @@ impl Kernel {
                 self.on(fd, move |socket| plain(socket.set(option, &value)))?
             }
             Call::GetOption { fd, option, .. } => self.on(fd, move |socket| valued(socket.get(option)))?,
-            Call::Queued { fd, out, .. } => self
-                .on(fd, move |socket| valued(socket.queued(out).map(script::script::OptionValue::Number)))?,
+            Call::Queued { fd, out, .. } => {
+                self.on(fd, move |socket| valued(socket.queued(out).map(OptionValue::Number)))?
+            }
             Call::Poll { fds, timeout_ms } => {
                 let sockets: Result<Vec<(Arc<Socket>, i16)>, Errno> =
                     fds.iter().map(|entry| Ok((self.socket(entry.fd)?, entry.events))).collect();
@@ -296,7 +305,14 @@ impl System for Kernel {
         }
         // Words of letters, digits, `_` and `-` between dots, as the parser has checked: no way out of the directory.
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        std::fs::write(path, value).map_err(|error| format!("sysctl {name}: {error}"))
+        match std::fs::write(path, value) {
+            // The host's administrator allows others as a default than a program with rights may choose.
+            Err(error) if name == CONGESTION_CONTROL && error.kind() == io::ErrorKind::PermissionDenied => {
+                self.congestion_control = Some(value.to_string());
+                Ok(())
+            }
+            result => result.map_err(|error| format!("sysctl {name}: {error}")),
+        }
     }
 
     fn patience(&self) -> u64 {

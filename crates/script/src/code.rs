@@ -1,8 +1,9 @@
 //! The safe evaluator behind `%{ … }%`: assertions and prints over names and numbers in Python's notation.
 //!
 //! It knows literals, names, arithmetic, comparisons (chained as in Python), `and`, `or`, `not`, `abs`, `min`, `max`,
-//! and the statements `assert` and `print`. There is nothing else: no attribute, index, import, assignment or call.
+//! the statements `assert` and `print`, and `NAME = …`. There is nothing else: no attribute, index, import or call.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// How deep expressions may nest.
@@ -14,8 +15,13 @@ pub struct Code {
     statements: Vec<Statement>,
 }
 
+/// Names that a script's code has given values, from one piece of code to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Names(BTreeMap<String, Value>);
+
 #[derive(Clone, Debug)]
 enum Statement {
+    Assign(String, Node),
     Assert { text: String, test: Node, message: Option<Node> },
     Print(Vec<Node>),
 }
@@ -109,10 +115,20 @@ impl Code {
     pub fn run(
         &self,
         lookup: &dyn Fn(&str) -> Option<i64>,
+        names: &mut Names,
         print: &mut dyn FnMut(String),
     ) -> Result<(), String> {
         for statement in &self.statements {
+            let own = |name: &str| {
+                let given = names.0.get(name).cloned();
+                given.or_else(|| lookup(name).map(|value| Value::Int(i128::from(value))))
+            };
+            let lookup: Lookup<'_> = &own;
             match statement {
+                Statement::Assign(name, node) => {
+                    let value = node.eval(lookup)?;
+                    names.0.insert(name.clone(), value);
+                }
                 Statement::Print(values) => {
                     let words: Result<Vec<String>, String> =
                         values.iter().map(|value| Ok(value.eval(lookup)?.to_string())).collect();
@@ -134,12 +150,15 @@ impl Code {
     }
 }
 
+/// What names mean.
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<Value>;
+
 impl Node {
-    fn eval(&self, lookup: &dyn Fn(&str) -> Option<i64>) -> Result<Value, String> {
+    fn eval(&self, lookup: Lookup<'_>) -> Result<Value, String> {
         Ok(match self {
             Node::Value(value) => value.clone(),
             Node::Name(name) => match lookup(name) {
-                Some(value) => Value::Int(i128::from(value)),
+                Some(value) => value,
                 None => return Err(format!("name '{name}' is not known here")),
             },
             Node::Unary(op, node) => unary(*op, node.eval(lookup)?)?,
@@ -172,7 +191,7 @@ impl Node {
     }
 
     /// ` (name = value, …)` of the names in it, for the message of a failed assertion.
-    fn names_with_values(&self, lookup: &dyn Fn(&str) -> Option<i64>) -> String {
+    fn names_with_values(&self, lookup: Lookup<'_>) -> String {
         let mut names = Vec::new();
         self.collect(&mut names);
         names.dedup();
@@ -450,7 +469,13 @@ impl Parser {
             }
             return Ok(Statement::Print(values));
         }
-        Err(format!("found `{}`; only `assert` and `print` are allowed", self.shown()))
+        if let (Some(Token::Name(name)), Some(Token::Sign("="))) =
+            (self.tokens.get(self.at).cloned(), self.tokens.get(self.at + 1))
+        {
+            self.at += 2;
+            return Ok(Statement::Assign(name, self.or()?));
+        }
+        Err(format!("found `{}`; only `assert`, `print` and NAME = … are allowed", self.shown()))
     }
 
     fn or(&mut self) -> Result<Node, String> {
@@ -652,7 +677,7 @@ mod tests {
 
     fn run(text: &str) -> Result<Vec<String>, String> {
         let mut printed = Vec::new();
-        Code::parse(text)?.run(&lookup, &mut |line| printed.push(line))?;
+        Code::parse(text)?.run(&lookup, &mut Names::default(), &mut |line| printed.push(line))?;
         Ok(printed)
     }
 
@@ -684,6 +709,14 @@ mod tests {
     }
 
     #[test]
+    fn a_name_keeps_its_value() {
+        assert_eq!(
+            run("LIMIT = 2 * tcpi_unacked; assert LIMIT == 6\nLIMIT = LIMIT + 1; print(LIMIT)"),
+            Ok(vec!["7".into()])
+        );
+    }
+
+    #[test]
     fn a_failed_assertion_says_what_was_found() {
         let error = run("assert tcpi_snd_cwnd == 11, 'grown'").unwrap_err();
         assert_eq!(error, "assertion failed: tcpi_snd_cwnd == 11: grown (tcpi_snd_cwnd = 10)");
@@ -693,7 +726,10 @@ mod tests {
     fn nothing_else_is_possible() {
         let refused = [
             "import os",
-            "x = 1",
+            "x.y = 1",
+            "x[0] = 1",
+            "x = lambda: 1",
+            "tcpi_snd_cwnd == 1",
             "open('/etc/passwd')",
             "assert __import__('os')",
             "assert tcpi_snd_cwnd.real",

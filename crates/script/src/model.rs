@@ -654,7 +654,7 @@ impl Model {
         let fresh = !matches!(socket.kind, Kind::Connected(_));
         let settings = &mut socket.settings;
         match (option, value) {
-            (SocketOption::SendBuffer, OptionValue::Number(bytes)) if fresh => {
+            (SocketOption::SendBuffer, OptionValue::Number(bytes)) => {
                 settings.socket.sndbuf = Some(bytes.max(0) as u64);
             }
             (SocketOption::ReceiveBuffer, OptionValue::Number(bytes)) if fresh => {
@@ -684,6 +684,10 @@ impl Model {
     fn apply(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         connection.endpoint.set_no_delay(connection.settings.no_delay);
+        if connection.settings.socket.sndbuf.is_some() {
+            let ((bytes, _), _) = self.profile.buffers(&connection.settings.socket);
+            connection.endpoint.set_send_buffer(bytes);
+        }
     }
 
     fn get_option(&mut self, fd: i32, option: SocketOption) -> Result<OptionValue, Errno> {

@@ -53,6 +53,7 @@ pub fn parse(text: &str, name: &str, defines: &[(String, String)]) -> Result<Scr
 /// What is no setting. Such a command is never run.
 fn settings(command: &str, line: u32) -> Result<Vec<Setting>, String> {
     let mut found = Vec::new();
+    let mut restores = false;
     let refused = |what: &str| {
         format!("`{what}`: only settings are read from a command (sysctl NAME=VALUE); commands are not run")
     };
@@ -63,6 +64,21 @@ fn settings(command: &str, line: u32) -> Result<Vec<Setting>, String> {
         }
         let words = words(part).ok_or_else(|| refused(part))?;
         let program = words[0].rsplit('/').next().unwrap_or("");
+        if program == "defaults.sh" && words.len() == 1 {
+            let usual = |(name, value): &(&str, &str)| Setting {
+                line,
+                name: (*name).into(),
+                value: (*value).into(),
+                optional: true,
+            };
+            found.extend(DEFAULTS.iter().map(usual));
+            continue;
+        }
+        if program.starts_with("sysctl_restore_") && words.len() == 1 {
+            // What a script has set ends with it.
+            restores = true;
+            continue;
+        }
         if program != "sysctl" && program != "set_sysctls.py" {
             return Err(refused(part));
         }
@@ -83,14 +99,36 @@ fn settings(command: &str, line: u32) -> Result<Vec<Setting>, String> {
                 return Err(refused(part));
             }
             let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-            found.push(Setting { line, name, value });
+            found.push(Setting { line, name, value, optional: false });
         }
         if found.len() == before {
             return Err(refused(part));
         }
     }
-    if found.is_empty() { Err(refused(command.trim())) } else { Ok(found) }
+    if found.is_empty() && !restores { Err(refused(command.trim())) } else { Ok(found) }
 }
+
+/// What `defaults.sh` stands for: the settings with which the public collections of scripts for Linux begin.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("net.ipv4.tcp_rmem", "4096 540000 15728640"),
+    ("net.ipv4.tcp_wmem", "4096 262144 4194304"),
+    ("net.ipv4.tcp_timestamps", "1"),
+    ("net.ipv4.tcp_syn_retries", "5"),
+    ("net.ipv4.tcp_synack_retries", "5"),
+    ("net.ipv4.tcp_frto", "2"),
+    ("net.ipv4.tcp_sack", "1"),
+    ("net.ipv4.tcp_dsack", "1"),
+    ("net.ipv4.tcp_fack", "0"),
+    ("net.ipv4.tcp_reordering", "3"),
+    ("net.ipv4.tcp_congestion_control", "cubic"),
+    ("net.ipv4.tcp_slow_start_after_idle", "0"),
+    ("net.ipv4.tcp_early_retrans", "4"),
+    ("net.ipv4.tcp_recovery", "1"),
+    ("net.ipv4.tcp_tso_win_divisor", "3"),
+    ("net.ipv4.tcp_ecn", "0"),
+    ("net.ipv4.tcp_pacing_ss_ratio", "200"),
+    ("net.ipv4.tcp_pacing_ca_ratio", "120"),
+];
 
 /// Words of a command; quotes hold blanks together. None: a quote without an end, or no word.
 fn words(command: &str) -> Option<Vec<String>> {

@@ -8,7 +8,7 @@ use tcp::Nanos;
 use wire::codec::Ends;
 use wire::{Ecn, Flags};
 
-use crate::code::Code;
+use crate::code::{Code, Names};
 use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
 use crate::script::{
     Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, Script, Setting,
@@ -62,6 +62,7 @@ pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> 
         last: 0,
         lag: 0,
         blocked: None,
+        names: Names::default(),
         report: Report::default(),
     };
     let failed = |line: u32, wrong: Wrong, output: Vec<String>| Failure {
@@ -150,6 +151,8 @@ struct Runner<'a> {
     /// How late the last packet or call was, where the clock is a real one: not the system's fault.
     lag: Nanos,
     blocked: Option<Blocked<'a>>,
+    /// Names the script's code has given values.
+    names: Names,
     report: Report,
 }
 
@@ -209,9 +212,10 @@ impl<'a> Runner<'a> {
     }
 
     fn set(&mut self, setting: &Setting) -> Result<(), Wrong> {
-        self.system
-            .set(&setting.name, &setting.value)
-            .map_err(|why| Wrong::from(format!("error in setting: {why}")))
+        match self.system.set(&setting.name, &setting.value) {
+            Err(why) if !setting.optional => Err(Wrong::from(format!("error in setting: {why}"))),
+            _ => Ok(()),
+        }
     }
 
     fn code(&mut self, code: &Code) -> Result<(), Wrong> {
@@ -221,7 +225,7 @@ impl<'a> Runner<'a> {
             found.map(|&(_, value)| value)
         };
         let output = &mut self.report.output;
-        code.run(&lookup, &mut |line| output.push(line))
+        code.run(&lookup, &mut self.names, &mut |line| output.push(line))
             .map_err(|why| Wrong::from(format!("error in code: {why}")))
     }
 

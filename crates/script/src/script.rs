@@ -61,6 +61,8 @@ pub struct Setting {
     pub name: String,
     /// Its value or values, separated by blanks.
     pub value: String,
+    /// A system that does not know it goes without.
+    pub optional: bool,
 }
 
 /// One event.

@@ -88,6 +88,17 @@ fn settings_are_read_from_commands() {
 }
 
 #[test]
+fn defaults_are_settings_that_a_system_may_lack() {
+    let script = parse("`../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=1`\n0 close(3) = 0\n+0 `/tmp/sysctl_restore_${PPID}.sh`", "t.pkt", &[]).unwrap();
+    let (last, usual) = script.init.split_last().unwrap();
+    assert!(usual.len() > 10 && usual.iter().all(|setting| setting.optional) && !last.optional);
+    let text = format!("`./defaults.sh`\n{OPEN}");
+    for stack in ["freebsd-9.2", "linux-3.9", "linux-6.18"] {
+        assert_eq!(run_file(&text, "t.pkt", stack, &[], None).message, None);
+    }
+}
+
+#[test]
 fn what_is_not_supported_is_refused_with_its_line() {
     refused("", "t.pkt:1: the script has no events");
     refused("0 < S 0:0(0)\n", "t.pkt:1: a packet that is sent to the system needs win N");

@@ -547,6 +547,12 @@ impl Endpoint {
         self.s.no_delay = on;
     }
 
+    /// Sets the send buffer of an open connection, bytes as [`Profile::buffers`] has them, and ends its autotuning.
+    pub fn set_send_buffer(&mut self, bytes: u64) {
+        self.s.sndbuf = bytes;
+        self.s.sndbuf_auto = false;
+    }
+
     /// No more writes: a FIN follows the data (SHUT_WR).
     pub fn shutdown(&mut self, now: Nanos) {
         match self.state {
