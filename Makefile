@@ -73,7 +73,8 @@ mypy: $(STAMPS)/venv
 
 # Everything but `live` has to build on FreeBSD and macOS. Where the standard library of the FreeBSD target is installed
 # (rustup target add x86_64-unknown-freebsd), the compiler says whether it does; it needs no linker to check. Where it is
-# not, the sources of those crates are searched for what only Linux has, which is how portability gets lost.
+# not, the sources of those crates are searched for what only Linux has, which is how portability gets lost (but not
+# those of `script`, whose language has Linux's words in it).
 FREEBSD   := x86_64-unknown-freebsd
 LINUXISMS := os::linux|target_os *= *"linux"|AF_PACKET|epoll|timerfd|sock_diag|netlink|/proc/|/sys/class|ioctl
 
@@ -82,7 +83,7 @@ portable: toolchain ## everything but `live` builds without Linux
 	@if [ -d "$$(rustc --print target-libdir --target $(FREEBSD))" ]; then \
 	    set -x; \
 	    cargo check --locked --quiet --profile $(PROFILE) --workspace --exclude live --target $(FREEBSD); \
-	elif grep -rnE --include='*.rs' '$(LINUXISMS)' $(filter-out crates/live/,$(wildcard crates/*/)); then \
+	elif grep -rnE --include='*.rs' '$(LINUXISMS)' $(filter-out crates/live/ crates/script/,$(wildcard crates/*/)); then \
 	    echo 'only crates/live may use what only Linux has' >&2; exit 1; \
 	elif cargo tree --locked --workspace --exclude live --target $(FREEBSD) --edges normal,build --prefix none \
 	    | grep -E '^(nix|rtnetlink|netlink|procfs|io-uring)'; then \

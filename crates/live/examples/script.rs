@@ -18,7 +18,7 @@ fn main() {
             }
         };
         let outcome = if stack == "live" {
-            live(&text, &argument)
+            live::run_script(&text, &argument, &[], None)
         } else {
             script::run_file(&text, &argument, &stack, &[], None)
         };
@@ -30,15 +30,4 @@ fn main() {
         worst = worst.max(outcome.exit_code);
     }
     std::process::exit(i32::from(worst));
-}
-
-#[cfg(target_os = "linux")]
-fn live(text: &str, name: &str) -> script::Outcome {
-    live::kernel::run_file(text, name, &[], None)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn live(_text: &str, name: &str) -> script::Outcome {
-    let message = Some(format!("{name}: the live kernel can only be driven on Linux"));
-    script::Outcome { exit_code: 2, message, output: Vec::new() }
 }

@@ -1,7 +1,26 @@
-//! Linux only: what touches this host's kernel.
-#![cfg(target_os = "linux")]
+//! What touches this host's kernel. Only Linux has that; elsewhere [`run_script`] says so.
 
+#[cfg(target_os = "linux")]
 pub mod kernel;
+#[cfg(target_os = "linux")]
 pub mod peer;
+#[cfg(target_os = "linux")]
 mod socket;
+#[cfg(target_os = "linux")]
 pub mod tun;
+
+use script::Outcome;
+
+/// Runs the script `text`, called `name` in messages, against this host's kernel; `tolerance` in nanoseconds. As
+/// [`script::run_file`].
+#[cfg(target_os = "linux")]
+pub fn run_script(text: &str, name: &str, defines: &[(String, String)], tolerance: Option<u64>) -> Outcome {
+    kernel::run_file(text, name, defines, tolerance)
+}
+
+/// Scripts cannot run against the kernel of this system.
+#[cfg(not(target_os = "linux"))]
+pub fn run_script(_text: &str, name: &str, _defines: &[(String, String)], _tolerance: Option<u64>) -> Outcome {
+    let message = Some(format!("{name}: stack live: only the kernel of Linux can be driven"));
+    Outcome { exit_code: 2, message, output: Vec::new() }
+}

@@ -71,3 +71,47 @@ fn nothing_is_left_after_a_script() {
     assert!(outcome.message.unwrap().contains("has not returned"));
     assert_eq!(devices(), before);
 }
+
+/// Set for the process that [`nothing_is_left_of_a_killed_script`] kills.
+const VICTIM: &str = "CWNDLAB_TEST_VICTIM";
+
+#[test]
+fn nothing_is_left_of_a_killed_script() {
+    if live::kernel::available().is_err() {
+        return;
+    }
+    if env::var_os(VICTIM).is_some() {
+        // It waits half a minute for a packet that does not come.
+        let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0~+30 > . 1:1(0) ack 1\n";
+        live::kernel::run_file(text, "victim.pkt", &[], None);
+        return;
+    }
+    let mut victim = std::process::Command::new(env::current_exe().unwrap())
+        .args(["--exact", "nothing_is_left_of_a_killed_script"])
+        .env(VICTIM, "1")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let own = fs::read_link("/proc/self/ns/net").unwrap();
+    let began = std::time::Instant::now();
+    let made = loop {
+        assert!(began.elapsed().as_secs() < 10, "the script made no namespace");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let found = namespaces(&victim.id().to_string()).into_iter().find(|namespace| *namespace != own);
+        if let Some(namespace) = found {
+            break namespace;
+        }
+    };
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+    for process in processes {
+        assert!(!namespaces(&process.to_string_lossy()).contains(&made), "{process:?} is in {made:?}");
+    }
+}
+
+/// The network namespaces of a process's threads.
+fn namespaces(process: &str) -> Vec<PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| fs::read_link(task.path().join("ns/net")).ok()).collect()
+}

@@ -65,21 +65,10 @@ fn run_script(
 ) -> (u8, Option<String>, Vec<String>) {
     let tolerance = tolerance_usecs.map(|usecs| usecs.saturating_mul(1000));
     let outcome = py.detach(|| match stack {
-        "live" => run_live(text, name, &defines, tolerance),
+        "live" => live::run_script(text, name, &defines, tolerance),
         _ => script::run_file(text, name, stack, &defines, tolerance),
     });
     (outcome.exit_code, outcome.message, outcome.output)
-}
-
-#[cfg(target_os = "linux")]
-fn run_live(text: &str, name: &str, defines: &[(String, String)], tolerance: Option<u64>) -> script::Outcome {
-    live::kernel::run_file(text, name, defines, tolerance)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn run_live(_: &str, name: &str, _: &[(String, String)], _: Option<u64>) -> script::Outcome {
-    let message = Some(format!("{name}: stack live: only Linux can be driven"));
-    script::Outcome { exit_code: 2, message, output: Vec::new() }
 }
 
 /// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.
