@@ -20,7 +20,12 @@ pub fn run_script(text: &str, name: &str, defines: &[(String, String)], toleranc
 
 /// Scripts cannot run against the kernel of this system.
 #[cfg(not(target_os = "linux"))]
-pub fn run_script(_text: &str, name: &str, _defines: &[(String, String)], _tolerance: Option<u64>) -> Outcome {
+pub fn run_script(
+    _text: &str,
+    name: &str,
+    _defines: &[(String, String)],
+    _tolerance: Option<u64>,
+) -> Outcome {
     let message = Some(format!("{name}: stack live: only the kernel of Linux can be driven"));
     Outcome { exit_code: 2, message, output: Vec::new() }
 }
