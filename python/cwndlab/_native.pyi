@@ -41,8 +41,9 @@ def run_script(
 ) -> tuple[int, str | None, list[str]]:
     """Run the packetdrill script `text`, called `name` in messages, against a modelled stack or `live`.
 
-    `tolerance_usecs` takes the place of the script's. Returns (exit code, message or None, printed lines); the exit
-    code is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name is wrong.
+    `tolerance_usecs` takes the place of the script's. Returns (exit code, message or None, printed lines);
+    the exit code is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name
+    is wrong.
     """
 
 def version() -> str:

@@ -59,7 +59,10 @@ def test_a_script_prints_and_takes_symbols(tmp_path):
         ("0 `sysctl -q net.ipv4.tcp_sack=0; touch {marker}`\n", "1: `touch {marker}`: only settings"),
         ("0 `sysctl -q net.ipv4.tcp_sack=$(touch {marker})`\n", "1: `sysctl -q net.ipv4.tcp_sack=$(touch"),
         ("--init_scripts={marker}\n0 close(3) = 0\n", "1: --init_scripts: no other programs are run"),
-        ("\n0 %{{ import os }}%\n", "2: code: found `import`; only `assert`, `print` and NAME = … are allowed"),
+        (
+            "\n0 %{{ import os }}%\n",
+            "2: code: found `import`; only `assert`, `print` and NAME = … are allowed",
+        ),
         ("0 %{{ assert open('{marker}', 'w') }}%\n", "1: code: open(): only abs, min and max may be called"),
     ],
 )

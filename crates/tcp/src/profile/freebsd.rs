@@ -9,8 +9,8 @@ use crate::receiver::freebsd::{
 };
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
-use crate::sender::rack::{RackSender, RackTuning};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
+use crate::sender::rack::{RackSender, RackTuning};
 
 /// Bytes that timestamps take in every segment.
 const TIMESTAMP_BYTES: u64 = 12;

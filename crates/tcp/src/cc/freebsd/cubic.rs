@@ -250,8 +250,11 @@ impl Cubic {
 
     /// A reduction, 11 and before. A negative window of [`Cubic::avoid_draft02`] is a huge one here, and wraps.
     fn reduce_draft02(&mut self, v: &mut CcVar) {
-        v.ssthresh =
-            if self.congestions == 0 { v.cwnd / 2 } else { v.cwnd.wrapping_mul(self.era.beta()) >> math::SHIFT };
+        v.ssthresh = if self.congestions == 0 {
+            v.cwnd / 2
+        } else {
+            v.cwnd.wrapping_mul(self.era.beta()) >> math::SHIFT
+        };
         self.congestions += 1;
         self.previous_wmax = self.wmax;
         self.wmax = v.cwnd;
