@@ -1,0 +1,118 @@
+//! The classic output, line for line: writing it, and reading it back.
+
+use std::fmt::Write as _;
+
+use crate::measure::{Flows, Measured, Overall};
+
+/// The line of scenario `number`, counted from 1.
+pub fn line(number: usize, scenario: &Measured) -> String {
+    let Flows { uploads, downloads } = scenario.flows;
+    let mut text = format!("Scenario {number}: {uploads} uploads, {downloads} downloads...");
+    for (rate, direction) in [(scenario.up, "up"), (scenario.down, "down")] {
+        if let Some(rate) = rate {
+            let _ = write!(text, " {} KiB/s {direction},", rate.floor());
+        }
+    }
+    let _ = write!(text, " {:.2} Hz smoothness", scenario.smoothness);
+    text
+}
+
+/// The block under the scenarios. Figures are rounded down; a responsiveness that was not measured is printed as 0.
+pub fn overall(figures: &Overall) -> String {
+    format!(
+        "OVERALL:\n    Upload Capacity: {} KiB/s\n  Download Capacity: {} KiB/s\nLink Responsiveness: {} Hz\n    Flow Smoothness: {} Hz\n",
+        figures.upload_capacity.floor(),
+        figures.download_capacity.floor(),
+        figures.responsiveness.unwrap_or(0.0).floor(),
+        figures.smoothness.floor(),
+    )
+}
+
+/// Reads a scenario's line. A printed rate of n stands for one from n up to n + 1, as rates are rounded down: its middle
+/// is taken, so that the figures of all scenarios are not rounded down twice. A printed 0 is a 0.
+///
+/// # Errors
+/// One line saying what was not understood.
+pub fn parse(line: &str) -> Result<(usize, Measured), String> {
+    let unreadable = || format!("not a scenario: {line:?}");
+    let (head, figures) = line.trim_end().split_once("...").ok_or_else(unreadable)?;
+    let (number, mix) =
+        head.strip_prefix("Scenario ").and_then(|h| h.split_once(": ")).ok_or_else(unreadable)?;
+    let (uploads, downloads) = mix.split_once(", ").ok_or_else(unreadable)?;
+    let count =
+        |text: &str, what: &str| text.strip_suffix(what).and_then(|n| n.parse().ok()).ok_or_else(unreadable);
+    let mut scenario = Measured {
+        flows: Flows { uploads: count(uploads, " uploads")?, downloads: count(downloads, " downloads")? },
+        up: None,
+        down: None,
+        smoothness: f64::NAN,
+        responsiveness: None,
+    };
+    for figure in figures.split(", ") {
+        let figure = figure.trim();
+        let value = |unit: &str| figure.strip_suffix(unit).and_then(|n| n.parse::<f64>().ok());
+        if let Some(rate) = value(" KiB/s up") {
+            scenario.up = Some(middle(rate));
+        } else if let Some(rate) = value(" KiB/s down") {
+            scenario.down = Some(middle(rate));
+        } else if let Some(hertz) = value(" Hz smoothness") {
+            scenario.smoothness = hertz;
+        } else {
+            return Err(unreadable());
+        }
+    }
+    if scenario.smoothness.is_nan() {
+        return Err(unreadable());
+    }
+    Ok((number.parse().map_err(|_| unreadable())?, scenario))
+}
+
+fn middle(printed: f64) -> f64 {
+    if printed > 0.0 { printed + 0.5 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{self, SCENARIOS};
+
+    /// The published run: nineteen lines and what was printed under them.
+    fn published() -> String {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/groundtruth/loadlatency-2011.txt");
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    #[test]
+    fn the_published_scenarios_give_what_was_printed_under_them() {
+        let text = published();
+        let scenarios: Vec<Measured> = text
+            .lines()
+            .filter(|line| line.starts_with("Scenario"))
+            .map(|line| parse(line).expect("a scenario").1)
+            .collect();
+        assert_eq!(scenarios.iter().map(|s| s.flows).collect::<Vec<_>>(), SCENARIOS);
+        let printed = &text[text.find("OVERALL:").expect("the figures of all")..];
+        assert_eq!(overall(&measure::overall(&scenarios)).trim_end(), printed.trim_end());
+    }
+
+    #[test]
+    fn a_line_reads_back_as_itself() {
+        for line in published().lines().filter(|line| line.starts_with("Scenario")) {
+            let (number, scenario) = parse(line).expect("a scenario");
+            assert_eq!(super::line(number, &scenario), line.trim_end());
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_in_one_line() {
+        for text in [
+            "",
+            "Scenario",
+            "Scenario x: 1 uploads, 0 downloads... 1.00 Hz smoothness",
+            "Scenario 1: 1 uploads, 0 downloads... 5 KiB/s sideways",
+        ] {
+            let error = parse(text).expect_err("not a scenario");
+            assert_eq!(error.lines().count(), 1);
+        }
+    }
+}
