@@ -294,6 +294,31 @@ impl Simulation {
 impl Simulation {
     #[inline]
     fn arrive(&mut self, link: usize) {
+        if self.watched || !self.arrive_in_place(link) {
+            self.arrive_with_copy(link);
+        }
+    }
+
+    /// The usual case: a sound packet for a connection, read where it lies. False, and nothing done, in any other.
+    #[inline]
+    fn arrive_in_place(&mut self, link: usize) -> bool {
+        let Some(packet) = self.network.front_at_host(link, self.now) else { return false };
+        let connection = packet.connection as usize;
+        let Some(endpoint) = &mut self.connections[connection] else { return false };
+        if packet.corrupt {
+            return false;
+        }
+        let flow = connection / 2;
+        let measured = (self.window == Window::Inside).then_some(self.overhead[flow]);
+        self.flows[flow].note_arrival(packet, self.now, measured);
+        endpoint.on_segment(self.now, &packet.segment);
+        self.network.drop_front(link, &mut self.agenda);
+        self.service_after_segment(connection);
+        true
+    }
+
+    #[inline(never)]
+    fn arrive_with_copy(&mut self, link: usize) {
         if !self.network.arrive(link, &mut self.arrived, &mut self.agenda) {
             self.report_losses(None);
             return;
@@ -301,31 +326,14 @@ impl Simulation {
         if self.watched {
             self.captures.received(self.now, &self.arrived);
         }
-        let packet = &self.arrived;
-        let host = packet.dst;
-        let connection = packet.connection as usize;
-        let flow = connection / 2;
-        if packet.corrupt {
+        if self.arrived.corrupt {
             self.report_corrupt(link);
             return;
         }
-        let delay = self.now - packet.sent_at;
-        let run = &mut self.flows[flow];
-        if connection & 1 == 1 {
-            if packet.segment.len > 0 {
-                run.data_delay = delay;
-                if self.window == Window::Inside {
-                    run.tally.wire_bytes += u64::from(packet.bytes + self.overhead[flow]);
-                    run.tally.queue_delay.add(packet.queue_delay);
-                }
-            }
-        } else if packet.echo_delay > 0 {
-            let rtt = packet.echo_delay + delay;
-            run.rtt = Some(rtt);
-            if self.window == Window::Inside {
-                run.tally.rtt.add(rtt);
-            }
-        }
+        let host = self.arrived.dst;
+        let flow = self.arrived.connection as usize / 2;
+        let measured = (self.window == Window::Inside).then_some(self.overhead[flow]);
+        self.flows[flow].note_arrival(&self.arrived, self.now, measured);
         self.depart(host);
         if self.watched && self.take_in(host) {
             return;
@@ -339,12 +347,17 @@ impl Simulation {
         let connection = self.arrived.connection as usize;
         if let Some(endpoint) = &mut self.connections[connection] {
             endpoint.on_segment(self.now, &self.arrived.segment);
-            self.service(connection);
-            if self.per_ack && connection & 1 == 0 {
-                self.record_tcp(connection / 2);
-            }
+            self.service_after_segment(connection);
         } else {
             self.deliver_elsewhere(connection);
+        }
+    }
+
+    #[inline]
+    fn service_after_segment(&mut self, connection: usize) {
+        self.service(connection);
+        if self.per_ack && connection & 1 == 0 {
+            self.record_tcp(connection / 2);
         }
     }
 

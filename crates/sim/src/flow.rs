@@ -9,7 +9,7 @@ use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
 use crate::histogram::Histogram;
-use crate::packet::Ends;
+use crate::packet::{Ends, Packet};
 use crate::scenario::Flow;
 
 /// A flow while it runs.
@@ -234,6 +234,28 @@ impl FlowRun {
 }
 
 impl FlowRun {
+    /// A packet of the flow reaches its host at `now`. `measured` is the bottleneck's overhead per packet, inside the
+    /// measurement window.
+    #[inline]
+    pub fn note_arrival(&mut self, packet: &Packet, now: Nanos, measured: Option<u32>) {
+        let delay = now - packet.sent_at;
+        if packet.connection & 1 == 1 {
+            if packet.segment.len > 0 {
+                self.data_delay = delay;
+                if let Some(overhead) = measured {
+                    self.tally.wire_bytes += u64::from(packet.bytes + overhead);
+                    self.tally.queue_delay.add(packet.queue_delay);
+                }
+            }
+        } else if packet.echo_delay > 0 {
+            let rtt = packet.echo_delay + delay;
+            self.rtt = Some(rtt);
+            if measured.is_some() {
+                self.tally.rtt.add(rtt);
+            }
+        }
+    }
+
     /// Where packets of one of its two connections come from and go to.
     #[inline]
     pub fn ends(&self, connection: usize) -> Ends {

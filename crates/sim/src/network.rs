@@ -330,6 +330,25 @@ impl Network {
         self.with_exit(link, None, |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.on_event(now, exit), agenda);
     }
 
+    /// The packet that arrives at the far end of `link`, if that is a host and nothing else of the host's is due: its
+    /// NIC has told of all that left it by `now`.
+    #[inline]
+    pub fn front_at_host(&self, link: usize, now: Nanos) -> Option<&Packet> {
+        let End::Host(host) = self.topology.ends[link] else { return None };
+        if self.rings[host as usize].next_departure().is_some_and(|at| at <= now) {
+            return None;
+        }
+        self.pipes[link].front().map(|(_, packet)| packet)
+    }
+
+    /// The packet of [`Network::front_at_host`] has been taken in.
+    #[inline]
+    pub fn drop_front(&mut self, link: usize, agenda: &mut Agenda) {
+        let pipe = &mut self.pipes[link];
+        pipe.pop_front();
+        agenda.set_arrival(link, pipe.front().map_or(NEVER, |&(at, _)| at));
+    }
+
     /// Writes the packet that arrives at the far end of `link` into `packet`; false if it went on to another link.
     #[inline]
     pub fn arrive(&mut self, link: usize, packet: &mut Packet, agenda: &mut Agenda) -> bool {
