@@ -876,7 +876,8 @@ impl Simulation {
                     _ => {}
                 }
             }
-            let kind = EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).unwrap_or(0);
+            let kind =
+                EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).expect("every kind has its word");
             self.recorder.event(EventRow {
                 t: self.now,
                 rank: (self.scenario.links.len() + PLACES.len() * self.hosts.len() + flow) as u32,

@@ -246,7 +246,9 @@ impl Recorder {
         table.delivered.push(row.delivered);
         table.retransmits.push(row.retransmits);
         table.pacing.push_option(row.pacing_bps);
-        table.state.push(PHASES.iter().position(|&p| p == row.phase).unwrap_or(0) as u32);
+        table
+            .state
+            .push(PHASES.iter().position(|&p| p == row.phase).expect("every phase has its word") as u32);
         if table.t.len() >= MAX_ROWS {
             self.finish_tcp();
         }

@@ -83,6 +83,7 @@ class Model:
         self.log: list[str] = []
         self.queue: list[Packet] = []
 
+    # Each discipline defines both; there is no queue without one.
     def enqueue(self, now: int, packet: Packet) -> None:
         raise NotImplementedError
 
@@ -294,6 +295,7 @@ class Drr(Model):
         self.new: list[Flow] = []
         self.old: list[Flow] = []
 
+    # The discipline inside each flow's queue: a subclass names it.
     def make(self) -> Model:
         raise NotImplementedError
 
