@@ -30,6 +30,105 @@ class Simulation:
     def summary(self) -> str:
         """JSON: counters and distributions of each flow and link over the measurement window."""
 
+@final
+class Emulator:
+    """The links of a Scenario in real time between interfaces of this host (Linux only); needs CAP_NET_RAW.
+
+    `config` is JSON, every key required, unknown ones refused (crates/live/src/emulator/config.rs):
+
+    - `run_id`: of the records.
+    - `netns`: the namespace that holds all interfaces below, a name under /run/netns or a path; null: the
+      caller's.
+    - `scenario`: the run's Scenario, whole and unchanged. Used are seed, repeat, record.queue, measure,
+      nodes (shared memory of switches), links, schedule, the flows' names, and each host's `egress` and
+      `ingress.before_gro` (`after_gro` is not the emulator's).
+    - `cables`: `[{"a": ifname, "b": ifname, "forward": link or null, "reverse": link or null}]`. Packets
+      that come in at interface `a` go through the Scenario's link `forward` and out of `b`, and the other
+      way through `reverse`; null: they cross at once. A link in no cable is left alone.
+    - `flows`: `[{"flow": name, "src": address, "dst": address, "sport": port or null, "dport": port or
+      null}]`: which packets, in both directions, are a flow's in the `events` table; the first that
+      matches.
+    - `captures`: `[{"at": link, "snaplen": bytes, "file": path}]`: pcap of what enters a link.
+    - `threads`: at least 1; on two cores, 1.
+    - `real_time`: ask for SCHED_FIFO and locked memory, where the rights are there.
+
+    The interfaces must be up, without addresses and with IPv6 disabled; their namespace forwards nothing
+    itself. Switch offloads off at both ends of every cable (`set_offloads`) unless the experiment sets
+    them: then super-packets are cut to the link's MTU as a NIC does it, before they enter the link. Raises
+    ValueError with one line if the configuration is wrong.
+    """
+
+    def __new__(cls, config: str) -> Emulator: ...
+    def start(self) -> int:
+        """Open the sockets, start the threads, let packets through; raises OSError with one line.
+
+        Returns the CLOCK_MONOTONIC time, ns, that is t = 0 of the records and of the schedule.
+        """
+
+    def mark_start(self, t0_ns: int) -> None:
+        """Move t = 0 to this CLOCK_MONOTONIC time (a little ahead, or just past), once.
+
+        Records before it are dropped, counters and loss rules start again from there, and the schedule
+        counts from it.
+        """
+
+    def stats(self) -> str:
+        """JSON, while it runs: {"t_ns", "packets", "bytes", "late_max_ns", "socket_drops",
+        "unintended_drops"}."""
+
+    def stop(self) -> tuple[list[tuple[str, RecordBatch]], str]:
+        """End it: record batches (`queue` and `events`, schemas and hop names as the simulator's) and a
+        report (JSON).
+
+        {"health": {"unreliable": bool, "reason": str or null, "packets", "bytes",
+                    "late": {"count", "p50_ns", "p99_ns", "p999_ns", "max_ns"}, "late_over_1ms",
+                    "socket_drops", "unintended_drops", "other_frames", "real_time": bool},
+         "links": as in the simulator's summary, over the Scenario's measurement window,
+         "flows": [{"flow", "drops", "ce_marks", "wire_bytes", "queue_delay": {...}}], as there}
+
+        `unreliable` if a packet left more than 1 ms after its time, or was lost to the emulator itself (a
+        full socket, no memory, an interface that took no more): the figures are then not those of the path
+        described. Dropping the object ends it too. Nothing is left in the kernel however the process ends.
+        """
+
+@final
+class TcpSampler:
+    """TCP_INFO of live sockets at an interval, through sock_diag, in any number of namespaces (Linux only).
+
+    `config` is JSON, every key required:
+
+    - `run_id`, `interval_ns`.
+    - `flows`: names, in the experiment's order.
+    - `sockets`: `[{"flow": name, "netns": name, path or null, "local_port": port or null, "remote_port":
+      port or null}]`: which sockets are a flow's; null is any port. A socket that matches nothing is not
+      recorded; of several entries that match the first counts. Sockets may come and go.
+
+    Rows of the `tcp` table have the simulator's columns first (`cwnd_bytes`, `ssthresh_bytes`,
+    `inflight_bytes` are packets times MSS, `delivered_bytes` what was acknowledged, `rtt_ns` always null),
+    then `local_port`, `remote_port`, `mss_bytes`, `rttvar_ns`, `min_rtt_ns`, `rto_ns`, `delivery_bps`,
+    `busy_ns`, `rwnd_limited_ns`, `sndbuf_limited_ns`, `lost_packets`, `reordering_packets`, `sent_bytes`,
+    `retransmitted_bytes`, `notsent_bytes`, `send_window_bytes`, `received_bytes`, `delivered_ce_packets`,
+    `bbr_bandwidth_bps`, `bbr_min_rtt_ns` (null without BBR, or where the kernel is too old to tell).
+    """
+
+    def __new__(cls, config: str) -> TcpSampler: ...
+    def start(self) -> int:
+        """Start sampling; returns the CLOCK_MONOTONIC time, ns, that is t = 0. Raises OSError with one
+        line."""
+
+    def mark_start(self, t0_ns: int) -> None:
+        """Move t = 0 to this CLOCK_MONOTONIC time; rows before it are dropped."""
+
+    def stop(self) -> tuple[list[tuple[str, RecordBatch]], str]:
+        """End it: batches of `tcp`, and JSON {"samples", "missed": intervals skipped, "late_max_ns",
+        "errors": [...]}."""
+
+def set_offloads(netns: str | None, interface: str, on: bool) -> None:
+    """Switch segmentation, aggregation and checksum offloads of an interface on or off (Linux only).
+
+    Raises OSError with one line.
+    """
+
 def catalogue() -> str:
     """JSON: every stack, congestion control, sysctl, queue kind, loss kind and app the engine knows."""
 

@@ -1,6 +1,8 @@
 //! What touches this host's kernel. Only Linux has that; elsewhere [`run_script`] says so.
 
 #[cfg(target_os = "linux")]
+pub mod emulator;
+#[cfg(target_os = "linux")]
 pub mod kernel;
 #[cfg(target_os = "linux")]
 pub mod peer;

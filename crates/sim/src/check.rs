@@ -45,7 +45,11 @@ pub fn check(scenario: &Scenario) -> Result<Vec<Box<dyn Profile>>, String> {
     scenario.hosts.iter().map(host_profile).collect()
 }
 
-fn check_links(scenario: &Scenario) -> Result<(), String> {
+/// Checks the links and the schedule, whoever carries them out.
+///
+/// # Errors
+/// One line.
+pub fn check_links(scenario: &Scenario) -> Result<(), String> {
     for link in &scenario.links {
         let name = &link.name;
         if link.rate_bps == Some(0) {

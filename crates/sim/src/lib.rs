@@ -10,7 +10,7 @@ mod histogram;
 mod machine;
 mod network;
 mod packet;
-mod record;
+pub mod record;
 pub mod scenario;
 mod summary;
 pub mod table;
@@ -18,6 +18,7 @@ mod topology;
 mod work;
 
 pub use catalogue::catalogue;
+pub use check::check_links;
 pub use engine::Simulation;
 pub use scenario::Scenario;
 
