@@ -12,6 +12,9 @@ use wire::{Ecn, Segment};
 /// Bytes of Ethernet header that rates count.
 const ETHERNET: u64 = 14;
 
+/// Time without a packet after which the receiver's interface hands on what it has merged, ns.
+const GAP: Nanos = 50_000;
+
 /// Loss besides the queue's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
@@ -21,6 +24,8 @@ pub enum Loss {
     Every(u64),
     /// Each data packet with this probability, after the bottleneck.
     Random(f64),
+    /// Every data packet from this time after ESTABLISHED on.
+    From(Nanos),
 }
 
 /// The path and the hosts' settings.
@@ -55,6 +60,8 @@ pub struct Setup<'a> {
     pub phase: Nanos,
     /// How much later the receiver's clock ticks.
     pub lag: Nanos,
+    /// Segments that the receiver's interface merges at most, of those that follow each other within [`GAP`].
+    pub aggregate: u16,
 }
 
 /// What the sender was doing when something of it changed.
@@ -94,6 +101,8 @@ enum What {
     /// The bottleneck has sent a packet.
     Served,
     ToReceiver,
+    /// The receiver's interface has waited for more to merge since the packet of this number.
+    Merged(u64),
     ToSender,
     SenderTimer,
     ReceiverTimer,
@@ -134,6 +143,8 @@ struct Lab<'a> {
     queue: VecDeque<Segment>,
     to_receiver: VecDeque<Segment>,
     to_sender: VecDeque<Segment>,
+    merged: Option<Segment>,
+    arrivals: u64,
     serving: bool,
     reverse_free: Nanos,
     established: Option<Nanos>,
@@ -160,6 +171,8 @@ pub fn run(setup: &Setup<'_>) -> Outcome {
         queue: VecDeque::new(),
         to_receiver: VecDeque::new(),
         to_sender: VecDeque::new(),
+        merged: None,
+        arrivals: 0,
         serving: false,
         reverse_free: 0,
         established: None,
@@ -211,7 +224,14 @@ impl Lab<'_> {
                 What::Served => self.served(),
                 What::ToReceiver => {
                     let segment = self.to_receiver.pop_front().expect("one a packet");
-                    self.receive(segment);
+                    self.merge(segment);
+                }
+                What::Merged(arrival) => {
+                    if arrival == self.arrivals
+                        && let Some(segment) = self.merged.take()
+                    {
+                        self.receive(segment);
+                    }
                 }
                 What::ToSender => {
                     let segment = self.to_sender.pop_front().expect("one a packet");
@@ -268,6 +288,29 @@ impl Lab<'_> {
         self.serve();
     }
 
+    /// Receive aggregation: what follows in sequence becomes one segment.
+    fn merge(&mut self, segment: Segment) {
+        if self.setup.aggregate <= 1 || segment.len == 0 {
+            return self.receive(segment);
+        }
+        self.arrivals += 1;
+        match &mut self.merged {
+            Some(held)
+                if held.seq.wrapping_add(held.len) == segment.seq && held.frames < self.setup.aggregate =>
+            {
+                held.len += segment.len;
+                held.frames += 1;
+                held.flags = segment.flags;
+            }
+            _ => {
+                if let Some(held) = self.merged.replace(segment) {
+                    self.receive(held);
+                }
+            }
+        }
+        self.at(self.now + GAP, What::Merged(self.arrivals));
+    }
+
     fn receive(&mut self, segment: Segment) {
         if segment.ip_bytes() > 80 && self.loses() {
             self.out.input_drops += 1;
@@ -299,6 +342,7 @@ impl Lab<'_> {
     fn loses(&mut self) -> bool {
         match self.setup.loss {
             Loss::Never => false,
+            Loss::From(time) => self.established.is_some_and(|established| self.now >= established + time),
             Loss::Every(n) => {
                 self.counted += 1;
                 self.counted % n == 1
@@ -379,6 +423,7 @@ impl Lab<'_> {
 
     fn transmit(&mut self) {
         while let Some(segment) = self.a.poll_transmit(self.now) {
+            self.a.on_tx_complete(self.now, segment.len);
             if let Some(established) = self.established {
                 self.out.sent.push((self.now - established, segment));
             }

@@ -36,6 +36,7 @@ fn a_lan_with_regular_loss_agrees_with_the_recorded_one() {
             random: 1,
             phase: hosts::PHASE,
             lag: hosts::LAG,
+            aggregate: 1,
         });
         let end = out.end.expect("a run");
         let goodput = out.delivered as f64 * 8.0 / 30e6;
@@ -105,6 +106,7 @@ fn random_loss_agrees_with_the_recorded_one_on_average() {
                 random,
                 phase: hosts::PHASE,
                 lag: hosts::LAG,
+                aggregate: 1,
             });
             let end = out.end.expect("a run");
             goodput += out.delivered as f64 * 8.0 / row.number("dur") / 1e6 / RUNS as f64;

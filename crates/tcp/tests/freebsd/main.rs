@@ -5,6 +5,7 @@ mod hosts;
 mod lab;
 mod losses;
 mod recordings;
+mod signatures;
 mod summary;
 mod transfers;
 mod vectors;

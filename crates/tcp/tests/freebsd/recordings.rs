@@ -69,6 +69,7 @@ fn setup<'a>(row: &'a Row, profile: &'a dyn Profile, random: u64) -> Setup<'a> {
         random,
         phase: hosts::PHASE,
         lag: hosts::LAG,
+        aggregate: 1,
     }
 }
 

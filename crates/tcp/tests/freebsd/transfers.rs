@@ -43,6 +43,7 @@ fn every_release_delivers_every_byte_under_loss() {
                         random,
                         phase: 100_000 * random,
                         lag: 0,
+                        aggregate: 1,
                     });
                     let what =
                         format!("{name} {cc} sack {sack} rfc1323 {rfc1323} loss {share} seed {random}");
