@@ -1,0 +1,195 @@
+"""What a format is to the rest of cwndlab: a module that turns one file of another tool into runs.
+
+A format is a module of this package, named in `FORMATS`, with
+
+    NAME: str                          the word for it in messages, such as "iperf3 JSON"
+    def recognises(head: bytes) -> bool    whether a file that begins with these bytes is one
+    def read(path: Path) -> list[Recording]    its runs, in the order of the file
+
+`read` raises InputError, one line with file and (where there is one) line, for a file that is damaged. It
+never executes, or follows as a path, anything a file says.
+"""
+
+import gzip
+import importlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from cwndlab.errors import InputError
+from cwndlab.results import tables
+
+FORMATS: tuple[str, ...] = ("iperf3", "iperf_text")
+"""Modules of this package that read a format, in the order in which they are asked about a file."""
+
+HEAD_BYTES = 64 << 10
+"""Bytes of the beginning of a file that `recognises` is shown, decompressed where the file is gzip."""
+
+MOST_BYTES = 4 << 30
+"""Decompressed bytes of a text file above which it is refused: more does not fit into memory as text."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What another tool recorded of one run."""
+
+    format: str
+    """`NAME` of the format it was read from."""
+    source: Path
+    label: str
+    """What a person would call the run: the file's name, with a number where the file holds several."""
+    flows: tuple[str, ...]
+    """Names of its flows, in the order of the file."""
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By flow, then by column of the summary (docs/results.md, in the units of its name): what the tool says
+    of the whole run. A figure it does not give is absent, not zero."""
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    """By table: rows in the columns of `cwndlab.results.tables.SCHEMAS`, with run_id 0, in order of time;
+    what the tool did not record is null."""
+    started: datetime | None = None
+    """When the run began, with its time zone; None where the file does not say."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What else the file says that tells runs apart: version of the tool, hosts, congestion control."""
+    warnings: tuple[str, ...] = ()
+    """What a reader should know before trusting the figures, a sentence each."""
+
+
+class Format(Protocol):
+    """A module that reads a format."""
+
+    NAME: str
+
+    def recognises(self, head: bytes) -> bool:
+        """Whether a file that begins with `head` is one."""
+
+    def read(self, path: Path) -> list[Recording]:
+        """The runs in a file."""
+
+
+def read(path: Path) -> list[Recording]:
+    """The runs in a file of any format, at least one.
+
+    Raises InputError, one line, when it cannot be read or is of no known format, or holds no run.
+    """
+    start = head(path)
+    for name in FORMATS:
+        module = cast(Format, importlib.import_module(f"cwndlab.formats.{name}"))
+        if module.recognises(start):
+            found = module.read(path)
+            if not found:
+                raise InputError(f"{path}: holds no run ({module.NAME})")
+            return found
+    raise InputError(f"{path}: of no known format; known are {', '.join(names())}")
+
+
+def names() -> list[str]:
+    """The words for all formats."""
+    return [cast(Format, importlib.import_module(f"cwndlab.formats.{name}")).NAME for name in FORMATS]
+
+
+def head(path: Path) -> bytes:
+    """The first bytes of a file, decompressed; raises InputError when it cannot be read or is empty."""
+    found = _bytes(path, HEAD_BYTES)
+    if not found:
+        raise InputError(f"{path}: is empty")
+    return found
+
+
+def text(path: Path) -> str:
+    """A text file, decompressed where it is gzip; bytes that are no UTF-8 become U+FFFD.
+
+    Raises InputError when it cannot be read or is larger than `MOST_BYTES`.
+    """
+    found = _bytes(path, MOST_BYTES + 1)
+    if len(found) > MOST_BYTES:
+        raise InputError(f"{path}: holds more than {MOST_BYTES >> 30} GiB of text")
+    return found.decode("utf-8", errors="replace")
+
+
+def rows(table: str, **columns: Sequence[Any] | np.ndarray[Any, Any]) -> pa.Table:
+    """Rows of a table as a Recording holds them: run_id 0, columns not given null.
+
+    Columns of numbers may hold None or NaN for null; floats are rounded. Raises ValueError for a column the
+    table does not have, and for a number that its column cannot hold.
+    """
+    schema = tables.SCHEMAS[table]
+    unknown = set(columns) - set(schema.names)
+    if unknown:
+        raise ValueError(f"table {table} has no column {', '.join(sorted(unknown))}")
+    length = len(next(iter(columns.values()))) if columns else 0
+    arrays: list[Any] = []
+    for column in schema:
+        if column.name == "run_id":
+            arrays.append(pa.array(np.zeros(length, np.uint32)))
+        elif column.name not in columns:
+            arrays.append(pa.nulls(length, column.type))
+        else:
+            arrays.append(_array(columns[column.name], column.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What a tool that reports now and then says of one interval of a flow; None for what it does not."""
+
+    end_s: float
+    bytes: float
+    cwnd_bytes: float | None = None
+    srtt_ns: float | None = None
+    retransmits: float | None = None
+
+
+def interval_rows(flows: Mapping[str, Sequence[Interval]]) -> pa.Table:
+    """The `tcp` table of flows reported in intervals; amounts become counters at the end of each."""
+    found = []
+    for flow, intervals in flows.items():
+        counted = all(interval.retransmits is not None for interval in intervals)
+        delivered = np.rint(np.cumsum([interval.bytes for interval in intervals]))
+        again = np.cumsum([interval.retransmits or 0 for interval in intervals])
+        for place, interval in enumerate(intervals):
+            resent = again[place] if counted else None
+            found.append((round(interval.end_s * 1e9), flow, interval, delivered[place], resent))
+    found.sort(key=lambda row: row[0])
+    return rows(
+        "tcp",
+        t_ns=[row[0] for row in found],
+        flow=[row[1] for row in found],
+        cwnd_bytes=[row[2].cwnd_bytes for row in found],
+        srtt_ns=[row[2].srtt_ns for row in found],
+        delivered_bytes=[row[3] for row in found],
+        retransmits=[row[4] for row in found],
+    )
+
+
+def _array(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> Any:
+    if pa.types.is_dictionary(kind):
+        return pa.array(list(values), pa.utf8()).dictionary_encode().cast(kind)
+    numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return pa.array(values).cast(kind)
+    missing = np.isnan(numbers)
+    low = 0.0 if pa.types.is_unsigned_integer(kind) else -(2.0**63)
+    if np.any((numbers < low) | (numbers >= 2.0 ** min(kind.bit_width, 63))):
+        raise ValueError("a number is out of range")
+    whole = np.rint(np.where(missing, 0, numbers)).astype(np.int64)
+    return pa.array(whole, mask=missing).cast(kind)
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as plain:
+            if plain.read(2) != b"\x1f\x8b":
+                plain.seek(0)
+                return plain.read(most)
+        with gzip.open(path, "rb") as packed:
+            return packed.read(most)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: not whole as a gzip file ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None

@@ -1,0 +1,234 @@
+"""iperf's text: iperf 2 (plain, `-e`, and `-y C`) and iperf3, logs of clients and of servers."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from cwndlab.errors import InputError
+from cwndlab.formats import base
+from cwndlab.formats.base import Interval, Recording
+
+NAME = "iperf text"
+
+_TIME = r"\d{1,9}\.\d{1,9}"
+_NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
+
+_LINE = re.compile(
+    rf"\[[ *]*(?P<id>\d+|SUM)(?:-\d+)?\](?:\[[^\]]*\])? +(?P<start>{_TIME}) *- *(?P<end>{_TIME}) +sec +"
+    rf"(?P<amount>{_NUMBER}) +(?P<prefix>[KMGT]?)(?P<unit>Bytes|bits) +"
+    rf"(?P<rate>{_NUMBER}) +(?P<rate_prefix>[KMGT]?)(?P<rate_unit>bits|Bytes)/sec(?P<rest>.*)"
+)
+_CSV = re.compile(
+    r"(?P<stamp>\d{14})(?:\.\d+)?(?P<ends>,[^,]*,\d*,[^,]*,\d*),(?P<id>-?\d+),"
+    rf"(?P<start>{_TIME})-(?P<end>{_TIME}),(?P<bytes>\d{{1,15}}),(?P<rate>\d{{1,15}})(?P<rest>.*)"
+)
+_OPENED = re.compile(r"\[[ *]*\d+\] local .* connected (?:with|to) ")
+_BANNER = re.compile(r"(?:Client c|C)onnecting to |Server listening on ")
+_DATE = re.compile(r" on (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)? \((?:UTC|GMT)\)")
+# iperf 2 -e: packets written and errors, retransmissions, cwnd in KiB, RTT (and its deviation) in us.
+_ENHANCED = re.compile(
+    r" *\d+/\d+ +(?P<again>\d{1,15}) +(?P<cwnd>-?\d{1,9})K(?:/(?P<rtt>\d{1,9})(?:\(\d+\))? us)?"
+)
+# iperf3: retransmissions and cwnd.
+_THREE = re.compile(rf" +(?P<again>\d{{1,15}}) +(?P<cwnd>{_NUMBER}) (?P<prefix>[KMG]?)Bytes")
+_DATAGRAMS = re.compile(r" +[\d.]+ ms +(?P<lost>\d{1,15})/ *(?P<all>\d{1,15}) ")
+
+_BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+"""iperf counts amounts in powers of 1024 ..."""
+_DECIMAL = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+"""... and bits per second in powers of 1000."""
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the beginning has one of iperf's lines."""
+    text = head.decode("utf-8", errors="replace")
+    return any(
+        _LINE.match(line) or _CSV.match(line) or _OPENED.match(line) or _BANNER.match(line)
+        for line in text.splitlines()
+    )
+
+
+def read(path: Path) -> list[Recording]:
+    """The runs of a log, in order: a server's log, or one that a client was started into again, has several.
+
+    A run ends when every connection in it has had its summary, and another connects. The summary line of a
+    connection, which covers all of it, is not an interval, wherever it stands. Goodput is the summary's; of a
+    log cut off before it, that of the intervals. Numbers have the three digits iperf writes.
+    Raises InputError for a number no counter can hold.
+    """
+    runs = list(_runs(base.text(path).splitlines()))
+    label = path.name
+    try:
+        return [
+            _recording(path, label if len(runs) == 1 else f"{label} #{place}", run)
+            for place, run in enumerate(runs, 1)
+        ]
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+@dataclass
+class _Interval:
+    start_s: float
+    end_s: float
+    bytes: float
+    bps: float
+    again: int | None = None
+    cwnd_bytes: int | None = None
+    rtt_us: int | None = None
+    lost: tuple[int, int] | None = None
+
+
+@dataclass
+class _Stream:
+    intervals: list[_Interval] = field(default_factory=list)
+    summary: _Interval | None = None
+
+
+@dataclass
+class _Run:
+    streams: dict[str, _Stream] = field(default_factory=dict)
+    started: datetime | None = None
+
+    @property
+    def over(self) -> bool:
+        return bool(self.streams) and all(stream.summary for stream in self.streams.values())
+
+
+def _runs(lines: Iterable[str]) -> Iterable[_Run]:
+    run = _Run()
+    opened: dict[str, str] = {}
+    for line in lines:
+        begins = _BANNER.match(line) or (_OPENED.match(line) and run.over)
+        if begins and run.streams:
+            yield run
+            run, opened = _Run(), {}
+        if (date := _DATE.search(line)) and run.started is None:
+            run.started = _stamp(re.sub(r"\D", "", date[1]), 0)
+        if found := _LINE.match(line):
+            _add(run, found["id"], _interval(found), line)
+        elif found := _CSV.match(line):
+            # A new connection of -y C is known by its ports only.
+            ends = opened.setdefault(found["id"], found["ends"])
+            if run.over and ends != found["ends"]:
+                yield run
+                run, opened = _Run(), {found["id"]: found["ends"]}
+            # Times have one digit after the point here, the rate has all of its own.
+            end_s, amount, rate = float(found["end"]), float(found["bytes"]), float(found["rate"])
+            if run.started is None:
+                run.started = _stamp(found["stamp"], end_s)
+            _add(run, found["id"], _Interval(float(found["start"]), end_s, amount, rate), line)
+    if run.streams:
+        yield run
+
+
+def _stamp(text: str, after_s: float) -> datetime | None:
+    """When a run began whose line of that time covers it until `after_s`; its clock is taken for UTC."""
+    try:
+        return datetime.strptime(text[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC) - timedelta(seconds=after_s)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _add(run: _Run, name: str, interval: _Interval, line: str) -> None:
+    if name in ("SUM", "-1") or "(omitted)" in line:
+        return
+    stream = run.streams.setdefault(name, _Stream())
+    last = stream.intervals[-1] if stream.intervals else None
+    # The whole of the connection: named so by iperf3, or beginning at 0 again.
+    whole = line.rstrip().endswith(("sender", "receiver")) or (
+        interval.start_s == 0 and last is not None and interval.end_s >= last.end_s
+    )
+    if not whole:
+        stream.intervals.append(interval)
+    elif stream.summary is None or line.rstrip().endswith("receiver"):
+        if stream.summary is not None:
+            interval.again = stream.summary.again
+        stream.summary = interval
+    elif last is not None and interval.lost is not None:
+        # Below "Server Report:" stands what the receiver of datagrams counted.
+        stream.summary = interval
+
+
+def _interval(found: re.Match[str]) -> _Interval:
+    bits = found["unit"] == "bits"
+    amount = float(found["amount"]) * _BINARY[found["prefix"]] / (8 if bits else 1)
+    if found["rate_unit"] == "bits":
+        rate = float(found["rate"]) * _DECIMAL[found["rate_prefix"]]
+    else:
+        rate = 8 * float(found["rate"]) * _BINARY[found["rate_prefix"]]
+    interval = _Interval(float(found["start"]), float(found["end"]), amount, rate)
+    rest = found["rest"]
+    if more := _ENHANCED.match(rest):
+        interval.again = int(more["again"])
+        interval.cwnd_bytes = int(more["cwnd"]) << 10 if int(more["cwnd"]) > 0 else None
+        interval.rtt_us = int(more["rtt"]) if more["rtt"] and int(more["rtt"]) else None
+    elif more := _THREE.match(rest):
+        interval.again = int(more["again"])
+        interval.cwnd_bytes = round(float(more["cwnd"]) * _BINARY[more["prefix"]])
+    elif more := _DATAGRAMS.match(rest):
+        interval.lost = int(more["lost"]), int(more["all"])
+    return interval
+
+
+def _recording(path: Path, label: str, run: _Run) -> Recording:
+    streams = list(run.streams.values())
+    for stream in streams:
+        # A single line is what iperf writes without -i: the whole.
+        if stream.summary is None and len(stream.intervals) == 1 and stream.intervals[0].start_s == 0:
+            stream.summary = stream.intervals.pop()
+    names = tuple(f"f{place}" for place in range(1, len(streams) + 1))
+    cut = [name for name, stream in zip(names, streams, strict=True) if stream.summary is None]
+    warnings = [f"{label}: no summary of {', '.join(cut)}: cut off before its end"] if cut else []
+    return Recording(
+        NAME,
+        path,
+        label,
+        names,
+        {name: _figures(stream) for name, stream in zip(names, streams, strict=True)},
+        {"tcp": _rows(dict(zip(names, streams, strict=True)))},
+        run.started,
+        {},
+        tuple(warnings),
+    )
+
+
+def _figures(stream: _Stream) -> dict[str, float]:
+    intervals = stream.intervals
+    whole = stream.summary
+    if whole is not None:
+        figures = {"goodput_mbps": whole.bps / 1e6}
+    else:
+        seconds = intervals[-1].end_s - intervals[0].start_s
+        figures = {"goodput_mbps": 8e-6 * sum(i.bytes for i in intervals) / seconds} if seconds > 0 else {}
+    if whole is not None and whole.lost is not None and whole.lost[1]:
+        figures["drop_rate"] = whole.lost[0] / whole.lost[1]
+    windows = [interval.cwnd_bytes for interval in intervals if interval.cwnd_bytes]
+    if windows:
+        figures |= {"cwnd_mean_bytes": sum(windows) / len(windows), "cwnd_max_bytes": float(max(windows))}
+    rtts = [interval.rtt_us / 1e3 for interval in intervals if interval.rtt_us]
+    if rtts:
+        figures |= {"rtt_mean_ms": sum(rtts) / len(rtts), "rtt_min_ms": min(rtts), "rtt_max_ms": max(rtts)}
+    return figures
+
+
+def _rows(streams: dict[str, _Stream]) -> pa.Table:
+    return base.interval_rows(
+        {
+            flow: [
+                Interval(
+                    interval.end_s,
+                    interval.bytes,
+                    interval.cwnd_bytes,
+                    None if interval.rtt_us is None else 1000 * interval.rtt_us,
+                    interval.again,
+                )
+                for interval in stream.intervals
+            ]
+            for flow, stream in streams.items()
+        }
+    )
