@@ -133,6 +133,12 @@ pub struct Endpoint {
     /// The peer's FIN, once seen, until its turn comes.
     peer_fin: Option<u64>,
     timestamp_offset: u32,
+    invalid_ratelimit: Nanos,
+    /// When something invalid was last answered.
+    challenged: Option<Nanos>,
+    unread_resets: bool,
+    /// The application has closed, and reads no more.
+    gone: bool,
     time_wait: Nanos,
     time_wait_until: Option<Nanos>,
     /// A reset to send: (sequence number, acknowledgement).
@@ -159,6 +165,8 @@ struct Handshake {
     peer_scales: bool,
     syn_window: u16,
     timeouts: Vec<Nanos>,
+    /// See [`crate::profile::Facts::syn_hastened`].
+    hastened: Option<u64>,
     sent: usize,
     first_sent: Nanos,
     /// A SYN or SYN-ACK must leave.
@@ -278,6 +286,7 @@ impl Endpoint {
                 peer_scales: false,
                 syn_window,
                 timeouts,
+                hastened: facts.syn_hastened,
                 sent: 0,
                 first_sent: 0,
                 due: false,
@@ -287,6 +296,10 @@ impl Endpoint {
             window_from: (0, 0),
             peer_fin: None,
             timestamp_offset: config.timestamp_offset,
+            invalid_ratelimit: facts.invalid_ratelimit,
+            challenged: None,
+            unread_resets: facts.unread_resets,
+            gone: false,
             time_wait: facts.time_wait,
             time_wait_until: None,
             reset: None,
@@ -572,12 +585,20 @@ impl Endpoint {
         self.s.app_blocked = false;
     }
 
-    /// Closes both directions: unread data means a reset (RFC 9293 section 3.10.4, RFC 2525 section 2.17).
+    /// Closes both directions. Unread data means a reset (RFC 9293 section 3.10.4, RFC 2525 section 2.17) or is forgotten,
+    /// by system; new data that arrives afterwards is answered with a reset (RFC 1122 section 4.2.2.13).
     pub fn close(&mut self, now: Nanos) {
-        if self.r.readable > 0 && self.carries_data() && !mutant!(UnreadForgotten) {
+        self.gone = true;
+        let unread = self.r.readable > 0 && self.carries_data();
+        if unread && (self.unread_resets || mutant!(UnreadResets)) && !mutant!(UnreadForgotten) {
             self.abort(now);
-        } else {
-            self.shutdown(now);
+            return;
+        }
+        self.shutdown(now);
+        if unread {
+            // The FIN tells of the room.
+            self.read(now, u64::MAX);
+            self.r.ack_now = false;
         }
     }
 
@@ -763,6 +784,7 @@ impl Endpoint {
         let acceptable = acked && seq::extend(self.s.max, segment.ack) == self.s.iss + 1;
         if acked && !acceptable {
             self.answer_with_reset(segment);
+            self.hasten_syn(now);
             return;
         }
         if segment.flags.has(Flags::RST) {
@@ -792,6 +814,18 @@ impl Endpoint {
         self.establish(now);
         self.r.ack_now = true;
         self.take_payload(now, segment, self.r.nxt);
+    }
+
+    /// The ACK of something else may have been for an old connection that the reset has ended: the first SYN is tried again
+    /// soon, where the system does so.
+    fn hasten_syn(&mut self, now: Nanos) {
+        let h = &mut self.handshake;
+        if let Some(ticks) = h.hastened
+            && h.sent == 1
+            && !mutant!(SynNotHastened)
+        {
+            h.deadline = Some(self.clock.time_of_tick(self.clock.ticks(now) + ticks));
+        }
     }
 
     /// All states after SYN-SENT (RFC 9293 section 3.10.7.4).
@@ -845,10 +879,16 @@ impl Endpoint {
         self.s.last_received = now;
         if ack > self.s.max {
             // Acknowledges what was never sent (RFC 9293 section 3.10.7.4, fifth).
-            self.r.ack_now = true;
+            self.r.ack_now |= self.may_challenge(now);
             return;
         }
         self.take_ack(now, segment, first, ack);
+        let news = segment.len > 0 && first + u64::from(segment.len) > self.r.nxt;
+        if self.gone && news && self.carries_data() && !mutant!(DataAfterClose) {
+            self.answer_with_reset(segment);
+            self.fail(now, Failure::Aborted);
+            return;
+        }
         if self.is_plainly_next(segment, first) {
             self.take_next(now, segment, first);
         } else if segment.len > 0 || segment.flags.has(Flags::FIN) {
@@ -1099,7 +1139,8 @@ impl Endpoint {
         if segment.flags.has(Flags::RST) {
             return;
         }
-        self.r.ack_now = true;
+        // Data outside the window is nobody's answer to an ACK.
+        self.r.ack_now |= segment.seq_len() > 0 || self.may_challenge(now);
         if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
             self.handshake.due = true;
             self.r.ack_now = false;
@@ -1133,8 +1174,17 @@ impl Endpoint {
             }
             self.fail(now, Failure::Reset);
         } else {
-            self.r.ack_now = true;
+            self.r.ack_now |= self.may_challenge(now);
         }
+    }
+
+    /// Whether an ACK may answer what is invalid, at most one in so much time where the system limits them.
+    fn may_challenge(&mut self, now: Nanos) -> bool {
+        let limited = self.challenged.is_some_and(|at| now < at + self.invalid_ratelimit);
+        if !limited {
+            self.challenged = Some(now);
+        }
+        !limited || mutant!(ChallengesWithoutEnd)
     }
 
     fn take_syn(&mut self, now: Nanos, syn: &Segment) {

@@ -92,6 +92,14 @@ mod planted {
         NoDsack,
         /// Closing with unread data sends a FIN.
         UnreadForgotten,
+        /// Data is taken although the application has closed.
+        DataAfterClose,
+        /// An ACK of something else does not bring the SYN again.
+        SynNotHastened,
+        /// Closing with unread data resets the connection everywhere.
+        UnreadResets,
+        /// Everything outside the window is answered.
+        ChallengesWithoutEnd,
         /// TIME-WAIT does not acknowledge a FIN that comes again.
         TimeWaitSilent,
         /// A FIN in FIN-WAIT-1 ends the connection at once.

@@ -83,6 +83,13 @@ pub struct Facts {
     pub syn_timeouts: Vec<Nanos>,
     /// Gaps between transmissions of the SYN-ACK, likewise.
     pub synack_timeouts: Vec<Nanos>,
+    /// Least time between two ACKs that answer what is outside the window and carries no data, so that two peers do not answer
+    /// each other for ever; 0: each is answered.
+    pub invalid_ratelimit: Nanos,
+    /// Ticks after which the first SYN is repeated when something else than it was acknowledged; None: it keeps its time.
+    pub syn_hastened: Option<u64>,
+    /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
+    pub unread_resets: bool,
     /// Time spent in TIME-WAIT.
     pub time_wait: Nanos,
 }

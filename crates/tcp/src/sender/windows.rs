@@ -362,6 +362,12 @@ impl WindowsSender {
         if s.outstanding() == 0 {
             return;
         }
+        if s.wnd == 0 && s.end > s.una {
+            // The peer took its window back: what lies beyond it waits, and the window is probed (RFC 9293 section 3.8.6.1).
+            s.nxt = s.una;
+            self.probe_due = self.persist.is_none();
+            return;
+        }
         self.shift += 1;
         self.timeouts += 1;
         if self.shift > self.t.max_retransmissions {
@@ -529,7 +535,7 @@ impl WindowsSender {
     /// One byte into a closed window.
     fn probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         self.probe_due = false;
-        if s.end == s.una || s.outstanding() > 1 {
+        if s.end <= s.una || (s.outstanding() > 1 && s.wnd > 0) {
             return None;
         }
         s.max = s.max.max(s.una + 1);
@@ -568,7 +574,7 @@ impl Sender for WindowsSender {
             }
         }
         let opened = s.wnd > ack.previous_wnd;
-        if opened && self.persist.is_some() && s.wnd > s.outstanding() {
+        if opened && self.persist.is_some() && s.wnd > s.outstanding().min(1) {
             self.persist = None;
             self.shift = 0;
             // What the probe carried is sent as part of a segment.
@@ -637,7 +643,7 @@ impl Sender for WindowsSender {
             ssthresh: (self.ssthresh != u64::MAX).then_some(self.ssthresh),
             srtt: self.rtt.srtt,
             rttvar: self.rtt.srtt.map(|_| self.rtt.rttvar),
-            rto: self.rtt.rto(&self.t),
+            rto: (self.rtt.rto(&self.t) << self.shift.min(16)).min(MAX_RTO),
             inflight,
             pacing_bps: None,
             phase: if self.in_recovery {

@@ -16,9 +16,26 @@ const SECOND: Nanos = 1_000_000_000;
 /// connection then needs at most five timeouts in a row, which no system takes for the end of it.
 const LOST_AT_MOST: u8 = 2;
 
-/// The longest time without a byte or a state that the timers allow at all: five timeouts in a row from the largest RTO of
-/// these paths, or five probes of a closed window, which begin at 5 s on FreeBSD.
-const LONGEST_STALL: Nanos = 200 * SECOND;
+/// Retransmissions of one packet that a path may make necessary: what [`LOST_AT_MOST`] leaves of data and ACKs lost in turn.
+const TIMEOUTS_AT_MOST: u32 = 5;
+
+/// The first wait of a probe of a closed window, and so the shortest schedule worth telling from another (FreeBSD's
+/// persist timer; the others begin at their RTO).
+const PERSIST_MIN: Nanos = 5 * SECOND;
+
+/// No system waits longer for a retransmission (Linux, TCP_RTO_MAX).
+const RTO_MAX: Nanos = 120 * SECOND;
+
+/// Delayed ACKs, applications that sleep and the path itself.
+const SLACK: Nanos = 45 * SECOND;
+
+/// The longest time without a byte or a state that the timers allow: so many timeouts in a row, doubling from `rto`, which is
+/// what the slower side waits for at the last progress. Without timestamps a timer that has backed off stays so until
+/// something sent once is acknowledged (RFC 6298 section 5), so it may be long from the start.
+fn longest_stall(rto: Nanos) -> Nanos {
+    let rto = rto.max(PERSIST_MIN);
+    SLACK + (0..TIMEOUTS_AT_MOST).map(|times| (rto << times).min(RTO_MAX)).sum::<Nanos>()
+}
 
 /// Events at one instant above which the endpoints are said to spin.
 const SPIN: u32 = 100_000;
@@ -195,7 +212,9 @@ struct World<'a> {
     now: Nanos,
     order: u64,
     random: u64,
+    /// When a byte was read or a state changed, and how long the timers of that moment allow until the next.
     progress: Nanos,
+    patience: Nanos,
     seen: Seen,
     /// INTEROP_TRACE is set: every packet is printed.
     trace: bool,
@@ -218,6 +237,7 @@ pub fn run(case: &Case) -> Result<Seen, String> {
         order: 0,
         random: case.path.seed | 1,
         progress: 0,
+        patience: longest_stall(0),
         seen: Seen::default(),
         trace: std::env::var_os("INTEROP_TRACE").is_some(),
     };
@@ -245,8 +265,12 @@ impl World<'_> {
         self.flush(0)?;
         let mut instant = (0, 0);
         while let Some(Reverse(event)) = self.agenda.pop() {
-            if event.at > self.progress + LONGEST_STALL {
-                return Err(format!("stalled since {:.3} s", self.progress as f64 / 1e9));
+            if event.at > self.progress + self.patience {
+                return Err(format!(
+                    "stalled since {:.3} s, when the timers allowed {:.1} s",
+                    self.progress as f64 / 1e9,
+                    self.patience as f64 / 1e9
+                ));
             }
             instant = if event.at == instant.0 { (event.at, instant.1 + 1) } else { (event.at, 0) };
             if instant.1 > SPIN {
@@ -276,6 +300,11 @@ impl World<'_> {
                 }
             };
             self.flush(side)?;
+            if self.progress == self.now {
+                let now = self.now;
+                let rto = |host: &mut Host| Some(host.endpoint.as_mut()?.info(now).sender.rto);
+                self.patience = longest_stall(self.hosts.iter_mut().filter_map(rto).max().unwrap_or(0));
+            }
         }
         self.finished()
     }

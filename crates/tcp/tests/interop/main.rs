@@ -89,6 +89,94 @@ fn what_was_mended_stays_mended() {
                 ..STILL
             },
         },
+        // A timer that had backed off without timestamps waits for two minutes: the schedule, not a stall.
+        Case {
+            a: Side { cc: 1674622122047576125, bytes: 67403, tso: true, ..linux },
+            b: Side { stack: stack("windows-7"), mss: 503, bytes: 2, ..IDLE },
+            path: Path {
+                delay: 40_000_000,
+                loss: 100,
+                cut: 279,
+                join: 136,
+                seed: 17496476125064182972,
+                ..STILL
+            },
+        },
+        // A tail loss probe sent SACKed data again, which RACK then took for lost.
+        Case {
+            a: Side { stack: stack("freebsd-15-d49540"), mss: 88, ecn: true, ..IDLE },
+            b: Side {
+                stack: stack("linux-6.8"),
+                mss: 1460,
+                cc: 4708776515298228530,
+                bytes: 1102,
+                sndbuf: Some(10368),
+                ..IDLE
+            },
+            path: Path {
+                delay: 150_000_000,
+                jitter: 379,
+                jittered: 151,
+                loss: 143,
+                cut: 182,
+                mark: 6,
+                seed: 17578683129450454632,
+                ..STILL
+            },
+        },
+        // A window that closed below what had been sent was never probed, and every timeout counted against the connection.
+        Case {
+            a: Side {
+                stack: stack("windows-7"),
+                mss: 1276,
+                bytes: 31_901,
+                rcvbuf: Some(5376),
+                ecn: true,
+                ..IDLE
+            },
+            b: Side {
+                stack: stack("freebsd-15-d49540/rack"),
+                cc: 3454465772678510274,
+                bytes: 29_898,
+                rcvbuf: Some(4381),
+                read: 4744,
+                pause: 256_000_000,
+                tso: true,
+                ..IDLE
+            },
+            path: Path {
+                delay: 5_000_000,
+                loss: 185,
+                duplicate: 62,
+                cut: 369,
+                mark: 38,
+                seed: 1937057317046465612,
+                ..STILL
+            },
+        },
+        // Two closed windows answered each other's ACKs, which a path that duplicates made ever more of.
+        Case {
+            a: Side {
+                stack: stack("linux-6.8"),
+                cc: 4401449484842295070,
+                mss: 1095,
+                bytes: 60_000,
+                rcvbuf: Some(5475),
+                pause: 1_000_000,
+                ecn: true,
+                ..IDLE
+            },
+            b: Side {
+                stack: stack("freebsd-15-d49540/rack"),
+                cc: 4029960473586013169,
+                bytes: 9807,
+                rcvbuf: Some(4345),
+                read: 3852,
+                pause: 22_000_000,
+                ..IDLE
+            },
+            path: Path { loss: 43, duplicate: 75, seed: 4501382170921965526, ..STILL },
+        },
     ];
     for case in cases {
         driver::run(&case).unwrap_or_else(|error| panic!("{error}\n{case:?}"));

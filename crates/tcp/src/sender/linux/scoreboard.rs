@@ -261,10 +261,12 @@ impl Scoreboard {
     }
 
     /// Tags `id` LOST: it waits to be sent again, unless a retransmission is in flight. If it was lost already, that
-    /// retransmission is lost as well.
+    /// retransmission is lost as well. A SACKed packet is not lost, whatever became of a tail loss probe that sent it again.
     pub fn mark_lost(&mut self, core: &mut Core, id: Id) {
         let packet = self.get_mut(id);
-        debug_assert!(!packet.has(SACKED));
+        if packet.has(SACKED) {
+            return;
+        }
         if !packet.has(LOST) {
             packet.tags |= LOST;
             core.lost_out += 1;
