@@ -90,14 +90,12 @@ mod planted {
         ResetIgnored,
         /// Data below the window is not reported as coming twice.
         NoDsack,
-        /// Closing with unread data sends a FIN.
-        UnreadForgotten,
+        /// Closing with unread data resets where it should not, and does not where it should.
+        UnreadMistaken,
         /// Data is taken although the application has closed.
         DataAfterClose,
         /// An ACK of something else does not bring the SYN again.
         SynNotHastened,
-        /// Closing with unread data resets the connection everywhere.
-        UnreadResets,
         /// Everything outside the window is answered.
         ChallengesWithoutEnd,
         /// TIME-WAIT does not acknowledge a FIN that comes again.
