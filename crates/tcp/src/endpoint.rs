@@ -590,8 +590,9 @@ impl Endpoint {
     pub fn close(&mut self, now: Nanos) {
         self.gone = true;
         let unread = self.r.readable > 0 && self.carries_data();
-        // One bug turns the rule round on every system.
-        if unread && self.unread_resets != mutant!(UnreadMistaken) {
+        // The planted bug turns the rule round on every system.
+        let turned = mutant!(UnreadMistaken);
+        if unread && self.unread_resets != turned {
             self.abort(now);
             return;
         }
