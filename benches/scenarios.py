@@ -25,6 +25,9 @@ class Scenario:
     delay_ms: float
     """One way."""
     queue_packets: int
+    """Limit of a pfifo."""
+    queue: str = ""
+    """Another discipline, as the experiment file writes it."""
     flows: int
     seconds: int
     start_spread_s: float = 0.0
@@ -115,7 +118,7 @@ network:
     bottleneck:
       rate: {scenario.rate_mbit}mbit
       delay: {scenario.delay_ms}ms
-      queue: {{kind: pfifo, limit: {scenario.queue_packets}p}}
+      queue: {scenario.queue or f"{{kind: pfifo, limit: {scenario.queue_packets}p}}"}
 flows:
   - {{name: f, from: a, to: b, app: bulk, count: {scenario.flows}}}
 record: {{tcp: {scenario.record}, queue: {scenario.record}}}

@@ -1,15 +1,19 @@
 //! CAKE (Høiland-Jørgensen, Täht, Morton 2018) with one tin, as Linux carries it out (net/sched/sch_cake.c): a shaper
 //! without bursts, host and flow fairness, and COBALT, which is CoDel with BLUE, for each flow.
 //!
+//! Linux rounds a flow's share of a round at random to whole bytes; here the fraction is kept, which is what that comes to.
+//!
 //! Not modelled: diffserv tins, ACK filter, ingress mode, splitting of super-packets (there are none here), and
 //! collisions between hosts.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
 use super::drr::truesize;
+use super::store::{Chain, Store};
 use super::{Param, Qdisc, QueueKind, Queued, Sink, Site, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
@@ -83,7 +87,8 @@ const WAYS: usize = 8;
 pub(super) struct Cake<P> {
     mode: FlowMode,
     cobalt: Params,
-    quantum: u64,
+    /// What a flow may send in a round, by the number of bulk flows its busier host has; 2^-16 bytes.
+    shares: Box<[i64]>,
     /// Nanoseconds for each byte, times 2^`shift`; 0: no shaper.
     per_byte: u64,
     shift: u32,
@@ -94,10 +99,11 @@ pub(super) struct Cake<P> {
     memory: u64,
     bytes: u64,
     packets: u32,
-    flows: Vec<Flow<P>>,
+    flows: Vec<Flow>,
+    store: Store<P>,
     new: VecDeque<u32>,
-    old: VecDeque<u32>,
-    decaying: VecDeque<u32>,
+    old: Round,
+    decaying: List,
     /// Bulk flows of each sending and receiving host.
     src_bulk: Vec<u32>,
     dst_bulk: Vec<u32>,
@@ -105,16 +111,20 @@ pub(super) struct Cake<P> {
     random: Xoshiro256PlusPlus,
 }
 
-struct Flow<P> {
-    items: VecDeque<Queued<P>>,
+struct Flow {
+    items: Chain,
     bytes: u64,
     cobalt: Cobalt,
+    /// Bytes it may still send, 2^-16 bytes; of a flow in the rotation it is there.
     deficit: i64,
     set: Set,
     /// Hash of the flow that has this queue.
     tag: u32,
     src: u16,
     dst: u16,
+    /// Neighbours in the list of decaying flows.
+    before: u32,
+    after: u32,
 }
 
 /// What a flow counts as.
@@ -150,7 +160,7 @@ impl<P: Packet> Cake<P> {
             intervals.max(4 << 20).min(packets_limit)
         });
         let flow = || Flow {
-            items: VecDeque::new(),
+            items: Chain::EMPTY,
             bytes: 0,
             cobalt: Cobalt::default(),
             deficit: 0,
@@ -158,11 +168,14 @@ impl<P: Packet> Cake<P> {
             tag: 0,
             src: 0,
             dst: 0,
+            before: NONE,
+            after: NONE,
         };
+        let shares = (0..=QUEUES as u64).map(|load| (quantum * (65_535 / load.max(1))) as i64).collect();
         Cake {
             mode: config.flow_mode,
             cobalt: Params::new(config.rtt_ns, (u64::from(site.mtu) * per_byte) >> shift),
-            quantum,
+            shares,
             per_byte,
             shift,
             time_next: 0,
@@ -172,9 +185,10 @@ impl<P: Packet> Cake<P> {
             bytes: 0,
             packets: 0,
             flows: (0..QUEUES).map(|_| flow()).collect(),
+            store: Store::new(),
             new: VecDeque::with_capacity(QUEUES),
-            old: VecDeque::with_capacity(QUEUES),
-            decaying: VecDeque::with_capacity(QUEUES),
+            old: Round::default(),
+            decaying: List { first: NONE, last: NONE },
             src_bulk: Vec::new(),
             dst_bulk: Vec::new(),
             perturbation: site.random.next_u32(),
@@ -224,11 +238,11 @@ impl<P: Packet> Cake<P> {
             }
             counts[host] = if more { counts[host] + 1 } else { counts[host] - 1 };
         }
+        self.old.stale = true;
     }
 
-    /// A flow's share of a round: less, the more bulk flows its busier host has; rounded at random so that small shares
-    /// are right in the long run.
-    fn flow_quantum(&mut self, index: usize) -> i64 {
+    /// A flow's share of a round: less, the more bulk flows its busier host has.
+    fn share(&self, index: usize) -> i64 {
         let Flow { src, dst, .. } = self.flows[index];
         let count = |counts: &Vec<u32>, host: u16| counts.get(usize::from(host)).copied().unwrap_or(0);
         let mut load = 1;
@@ -238,13 +252,38 @@ impl<P: Packet> Cake<P> {
         if matches!(self.mode, FlowMode::DualDsthost | FlowMode::TripleIsolate) {
             load = load.max(count(&self.dst_bulk, dst));
         }
-        let dither = self.random.next_u64() >> 48;
-        ((self.quantum * (65_535 / u64::from(load)) + dither) >> 16) as i64
+        self.shares[load as usize]
+    }
+
+    /// The flow that may send now and whether it is new.
+    fn turn(&mut self) -> Option<(usize, bool)> {
+        while let Some(&first) = self.new.front() {
+            let index = first as usize;
+            if self.flows[index].deficit > 0 {
+                return Some((index, true));
+            }
+            // It is no longer sparse.
+            self.new.pop_front();
+            if self.flows[index].items.is_empty() {
+                self.flows[index].set = Set::SparseWait;
+            } else {
+                self.flows[index].set = Set::Bulk;
+                self.count_bulk(index, true);
+            }
+            let share = self.share(index);
+            self.old.push(Turn { flow: first, deficit: self.flows[index].deficit + share, share });
+        }
+        if std::mem::take(&mut self.old.stale) {
+            for place in 0..self.old.turns.len() {
+                self.old.turns[place].share = self.share(self.old.turns[place].flow as usize);
+            }
+        }
+        self.old.turn().map(|flow| (flow as usize, false))
     }
 
     fn pop(&mut self, index: usize) -> Option<Queued<P>> {
         let flow = &mut self.flows[index];
-        let item = flow.items.pop_front()?;
+        let item = self.store.pop(&mut flow.items)?;
         flow.bytes -= u64::from(item.len);
         self.bytes -= u64::from(item.len);
         self.packets -= 1;
@@ -252,20 +291,32 @@ impl<P: Packet> Cake<P> {
         Some(item)
     }
 
-    /// Drops the oldest packet of the flow with the most bytes, and tells its BLUE.
-    fn shed(&mut self, now: Nanos, sink: &mut dyn Sink<P>) {
-        let mut fattest = 0;
-        for index in 1..self.flows.len() {
-            if self.flows[index].bytes > self.flows[fattest].bytes {
-                fattest = index;
+    /// The next packet of a flow that COBALT lets pass. The last packet of a queue may be marked, but not dropped.
+    fn next_of(&mut self, index: usize, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+        loop {
+            let mut item = self.pop(index)?;
+            let flow = &mut self.flows[index];
+            let drop = flow.cobalt.should_drop(&self.cobalt, now, &mut item, &mut self.random, sink);
+            if !drop || flow.items.is_empty() {
+                return Some(item);
             }
+            sink.dropped(now, &item.packet, DropReason::Aqm);
         }
+    }
+
+    /// Drops the oldest packet of the flow with the most bytes, the first of several, and tells its BLUE.
+    fn shed(&mut self, now: Nanos, sink: &mut dyn Sink<P>) {
+        let bytes = |index: u32| (self.flows[index as usize].bytes, Reverse(index));
+        let active = self.new.iter().copied().chain(self.old.turns.iter().map(|turn| turn.flow));
+        let Some((_, Reverse(fattest))) = active.map(bytes).max() else { return };
+        let fattest = fattest as usize;
         self.flows[fattest].cobalt.queue_full(&self.cobalt, now);
         if let Some(item) = self.pop(fattest) {
             sink.dropped(now, &item.packet, DropReason::Overlimit);
         }
     }
 
+    /// A flow that is in no list any more has nothing to send.
     fn is_empty_now(&mut self, index: usize, now: Nanos) {
         let flow = &mut self.flows[index];
         flow.cobalt.queue_empty(&self.cobalt, now);
@@ -276,7 +327,93 @@ impl<P: Packet> Cake<P> {
             self.count_bulk(index, false);
         }
         if !resting {
-            self.decaying.push_back(index as u32);
+            self.decaying.push(&mut self.flows, index as u32);
+        }
+    }
+}
+
+/// The rotation of bulk flows: the flow at `head` is next, the one before it last.
+#[derive(Default)]
+struct Round {
+    turns: Vec<Turn>,
+    head: usize,
+    /// A host's number of bulk flows has changed, and the shares have not.
+    stale: bool,
+}
+
+/// A flow's place in the rotation; 2^-16 bytes.
+struct Turn {
+    flow: u32,
+    deficit: i64,
+    share: i64,
+}
+
+impl Round {
+    fn push(&mut self, turn: Turn) {
+        if self.head == 0 {
+            self.turns.push(turn);
+        } else {
+            self.turns.insert(self.head, turn);
+            self.head += 1;
+        }
+    }
+
+    fn remove_head(&mut self) -> Turn {
+        let turn = self.turns.remove(self.head);
+        if self.head == self.turns.len() {
+            self.head = 0;
+        }
+        turn
+    }
+
+    /// Gives flows their share, one after the other, until one may send. With many flows of one host that takes a whole
+    /// round for every packet.
+    fn turn(&mut self) -> Option<u32> {
+        if self.turns.is_empty() {
+            return None;
+        }
+        loop {
+            let rest = &mut self.turns[self.head..];
+            for (place, turn) in rest.iter_mut().enumerate() {
+                if turn.deficit > 0 {
+                    self.head += place;
+                    return Some(turn.flow);
+                }
+                turn.deficit += turn.share;
+            }
+            self.head = 0;
+        }
+    }
+}
+
+/// A list that flows may leave in the middle.
+struct List {
+    first: u32,
+    last: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl List {
+    fn push(&mut self, flows: &mut [Flow], index: u32) {
+        flows[index as usize].before = self.last;
+        flows[index as usize].after = NONE;
+        match flows.get_mut(self.last as usize) {
+            Some(last) => last.after = index,
+            None => self.first = index,
+        }
+        self.last = index;
+    }
+
+    fn remove(&mut self, flows: &mut [Flow], index: u32) {
+        let Flow { before, after, .. } = flows[index as usize];
+        match flows.get_mut(before as usize) {
+            Some(flow) => flow.after = after,
+            None => self.first = after,
+        }
+        match flows.get_mut(after as usize) {
+            Some(flow) => flow.before = before,
+            None => self.last = before,
         }
     }
 }
@@ -293,15 +430,16 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         self.bytes += u64::from(item.len);
         self.packets += 1;
         self.memory += truesize(item.len);
-        flow.items.push_back(item);
+        self.store.push(&mut flow.items, item);
         match flow.set {
             Set::None | Set::Decaying => {
                 if flow.set == Set::Decaying {
-                    self.decaying.retain(|&other| other as usize != index);
+                    self.decaying.remove(&mut self.flows, index as u32);
                 }
-                flow.set = Set::Sparse;
                 self.new.push_back(index as u32);
-                self.flows[index].deficit = self.flow_quantum(index);
+                let share = self.share(index);
+                self.flows[index].set = Set::Sparse;
+                self.flows[index].deficit = share;
             }
             Set::SparseWait => {
                 flow.set = Set::Bulk;
@@ -315,50 +453,29 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
     }
 
     fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
-        let mut try_decaying = true;
-        'flow: while self.packets > 0 {
-            let list = if std::mem::take(&mut try_decaying) && !self.decaying.is_empty() {
-                &mut self.decaying
-            } else if !self.new.is_empty() {
-                &mut self.new
-            } else if !self.old.is_empty() {
-                &mut self.old
-            } else {
-                &mut self.decaying
-            };
-            let index = list.pop_front()? as usize;
-            let flow = &mut self.flows[index];
-            if flow.deficit <= 0 {
-                if flow.set == Set::Sparse {
-                    if flow.items.is_empty() {
-                        flow.set = Set::SparseWait;
-                    } else {
-                        flow.set = Set::Bulk;
-                        self.count_bulk(index, true);
-                    }
+        if self.packets > 0 && self.decaying.first != NONE {
+            let first = self.decaying.first;
+            self.decaying.remove(&mut self.flows, first);
+            self.is_empty_now(first as usize, now);
+        }
+        while self.packets > 0 {
+            let (index, is_new) = self.turn()?;
+            let Some(item) = self.next_of(index, now, sink) else {
+                if is_new {
+                    self.new.pop_front();
+                } else {
+                    self.old.remove_head();
                 }
-                self.flows[index].deficit += self.flow_quantum(index);
-                self.old.push_back(index as u32);
+                self.is_empty_now(index, now);
                 continue;
-            }
-            let item = loop {
-                let Some(mut item) = self.pop(index) else {
-                    self.is_empty_now(index, now);
-                    continue 'flow;
-                };
-                let flow = &mut self.flows[index];
-                let drop = flow.cobalt.should_drop(&self.cobalt, now, &mut item, &mut self.random, sink);
-                // The last packet of a queue may be marked, but not dropped.
-                if !drop || flow.items.is_empty() {
-                    break item;
-                }
-                sink.dropped(now, &item.packet, DropReason::Aqm);
             };
-            let flow = &mut self.flows[index];
-            flow.deficit -= i64::from(item.len);
             // It stays first in its list.
-            let list = if flow.set == Set::Sparse { &mut self.new } else { &mut self.old };
-            list.push_front(index as u32);
+            let deficit = if is_new {
+                &mut self.flows[index].deficit
+            } else {
+                &mut self.old.turns[self.old.head].deficit
+            };
+            *deficit -= i64::from(item.len) << 16;
             if self.per_byte > 0 {
                 let time = (u64::from(item.len) * self.per_byte) >> self.shift;
                 self.time_next += time;

@@ -1,13 +1,16 @@
 //! Flow queueing: hashed flows served by deficit round robin, new flows first (RFC 8290 section 4.2).
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::Queued;
+use super::store::{Chain, Store};
 use crate::packet::Packet;
 
 /// The flows' queues and their turns; their controllers are elsewhere.
 pub(super) struct Flows<P> {
-    pub(super) flows: Box<[Flow<P>]>,
+    pub(super) flows: Box<[Flow]>,
+    store: Store<P>,
     /// Flows that have just become active, and the others that are, as indices.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -19,8 +22,8 @@ pub(super) struct Flows<P> {
     pub(super) memory: u64,
 }
 
-pub(super) struct Flow<P> {
-    pub(super) items: VecDeque<Queued<P>>,
+pub(super) struct Flow {
+    items: Chain,
     pub(super) bytes: u64,
     deficit: i64,
     /// Whether it is in one of the lists.
@@ -37,9 +40,10 @@ pub(super) struct Turn {
 impl<P: Packet> Flows<P> {
     pub(super) fn new(flows: u32, quantum: u32, perturbation: u32) -> Self {
         assert!(flows > 0 && quantum > 0, "no flows or no quantum");
-        let flow = |_| Flow { items: VecDeque::new(), bytes: 0, deficit: 0, listed: false };
+        let flow = |_| Flow { items: Chain::EMPTY, bytes: 0, deficit: 0, listed: false };
         Flows {
             flows: (0..flows).map(flow).collect(),
+            store: Store::new(),
             new: VecDeque::with_capacity(flows as usize),
             old: VecDeque::with_capacity(flows as usize),
             quantum: i64::from(quantum),
@@ -62,7 +66,7 @@ impl<P: Packet> Flows<P> {
         self.bytes += u64::from(item.len);
         self.packets += 1;
         self.memory += truesize(item.len);
-        flow.items.push_back(item);
+        self.store.push(&mut flow.items, item);
         if !flow.listed {
             flow.listed = true;
             flow.deficit = self.quantum;
@@ -72,7 +76,7 @@ impl<P: Packet> Flows<P> {
 
     pub(super) fn pop(&mut self, index: usize) -> Option<Queued<P>> {
         let flow = &mut self.flows[index];
-        let item = flow.items.pop_front()?;
+        let item = self.store.pop(&mut flow.items)?;
         flow.bytes -= u64::from(item.len);
         self.bytes -= u64::from(item.len);
         self.packets -= 1;
@@ -115,13 +119,8 @@ impl<P: Packet> Flows<P> {
 
     /// The flow with the most bytes, the first of several.
     pub(super) fn fattest(&self) -> usize {
-        let mut fattest = 0;
-        for (index, flow) in self.flows.iter().enumerate() {
-            if flow.bytes > self.flows[fattest].bytes {
-                fattest = index;
-            }
-        }
-        fattest
+        let bytes = |&index: &u32| (self.flows[index as usize].bytes, Reverse(index));
+        self.new.iter().chain(&self.old).map(bytes).max().map_or(0, |(_, Reverse(index))| index as usize)
     }
 }
 

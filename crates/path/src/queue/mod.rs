@@ -14,6 +14,7 @@ mod fq_codel;
 mod fq_pie;
 mod pie;
 mod red;
+mod store;
 
 pub use cake::{CakeConfig, FlowMode};
 pub use dualpi2::Dualpi2Config;

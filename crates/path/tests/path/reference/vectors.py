@@ -14,6 +14,7 @@ Each model follows the document named in its docstring with lists and floats; ti
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 MS = 1_000_000
@@ -568,7 +569,7 @@ class CakeFlow:
         self.cake, self.src, self.dst = cake, src, dst
         self.queue: list[Packet] = []
         self.set = "none"
-        self.deficit = 0
+        self.deficit = Fraction(0)
         self.count = 0
         self.x = 0.0  # 1 / sqrt(count); Linux starts with 0
         self.drop_next = 0.0
@@ -669,14 +670,14 @@ class Cake(Model):
             size *= 2
         return 256 + size
 
-    def share(self, flow: CakeFlow) -> int:
+    def share(self, flow: CakeFlow) -> Fraction:
         bulk = [other for other in self.flows.values() if other.set == "bulk"]
         load = 1
         if self.c["flow_mode"] in ("dual-srchost", "triple-isolate"):
             load = max(load, sum(other.src == flow.src for other in bulk))
         if self.c["flow_mode"] in ("dual-dsthost", "triple-isolate"):
             load = max(load, sum(other.dst == flow.dst for other in bulk))
-        return (self.quantum * (65535 // load) + (self.random.u64() >> 48)) >> 16
+        return Fraction(self.quantum * (65535 // load), 65536)
 
     def enqueue(self, now: int, packet: Packet) -> None:
         flow = self.flows.setdefault(packet.flow, CakeFlow(self, packet.src, packet.dst))

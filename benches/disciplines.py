@@ -1,0 +1,108 @@
+"""What each queue discipline costs the whole simulation, beside pfifo: instructions and CPU time for each packet.
+
+.venv/bin/python benches/disciplines.py          (Debian: valgrind)
+
+Bulk transfers as those of `scenarios.py` at 1 Gbps x 41 ms, 1 and 100 flows, under every discipline of the catalogue with its
+defaults. Instructions are callgrind's, setting up subtracted, and do not depend on what else the machine does. Packets are
+those that hosts send, data and acknowledgements. Exits 1 if a discipline costs more than twice what pfifo does.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scenarios import SCENARIOS, Scenario, resolve
+
+from cwndlab import _native
+
+ROOT = Path(__file__).resolve().parent.parent
+REPLAY = ROOT / "target/release/examples/replay"
+TIMED_RUNS = 5
+"""Of which the fastest counts."""
+COUNTED_SECONDS = 4
+"""Simulated with callgrind, which is some fifty times slower."""
+STACK = "linux-6.8"
+QUEUES = {
+    "pfifo": "",
+    "red": "{kind: red, limit: 3MB, min: 250KB, max: 750KB, burst: 300p, avpkt: 1000B}",
+}
+"""What is not the discipline's defaults: pfifo has the limit of the scenario, RED has none for all of its parameters."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a packet costs."""
+
+    instructions: float
+    ns: float
+
+
+def main() -> int:
+    """Measure every discipline and print a Markdown table."""
+    subprocess.run(
+        ["cargo", "build", "--locked", "--quiet", "--release", "-p", "sim", "--example", "replay"],
+        cwd=ROOT,
+        check=True,
+    )
+    kinds = [queue["kind"] for queue in json.loads(_native.catalogue())["queues"]]
+    scenarios = [next(s for s in SCENARIOS if s.file == file) for file in ("1g-41ms", "100-flows")]
+    costs = {
+        (kind, s.flows): cost(replace(s, queue=QUEUES.get(kind, kind))) for s in scenarios for kind in kinds
+    }
+    print("| discipline | flows | instructions | times pfifo | ns | times pfifo |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    worst = 0.0
+    for (kind, flows), found in costs.items():
+        plain = costs["pfifo", flows]
+        more = found.instructions / plain.instructions
+        worst = max(worst, more)
+        print(
+            f"| {kind} | {flows} | {found.instructions:,.0f} | {more:.2f} | {found.ns:.0f} | {found.ns / plain.ns:.2f} |"
+        )
+    return int(worst > 2)
+
+
+def cost(scenario: Scenario) -> Cost:
+    """Instructions of a shorter run, time of the whole one."""
+    resolved = resolve(scenario, STACK)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def write(seconds: float) -> Path:
+            ns = round(seconds * 1e9)
+            window = {"from_ns": 0, "to_ns": ns}
+            path = Path(folder, f"{ns}.json")
+            path.write_text(json.dumps(resolved | {"duration_ns": ns, "measure": window}), encoding="utf-8")
+            return path
+
+        whole = write(scenario.seconds)
+        times = [run([], whole) for _ in range(TIMED_RUNS)]
+        nothing, _ = count(write(1e-6), folder)
+        instructions, packets = count(write(COUNTED_SECONDS), folder)
+    return Cost(
+        (instructions - nothing) / packets, min(seconds / packets for packets, seconds in times) * 1e9
+    )
+
+
+def count(path: Path, folder: str) -> tuple[int, int]:
+    """Instructions of a run, and its packets."""
+    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/callgrind"]
+    packets, _ = run(valgrind, path)
+    summary = re.search(r"^(?:summary|totals): (\d+)", Path(folder, "callgrind").read_text(), re.MULTILINE)
+    assert summary is not None, "callgrind counts instructions"
+    return int(summary[1]), packets
+
+
+def run(under: list[str], path: Path) -> tuple[int, float]:
+    """Packets that hosts sent, and the seconds the run took."""
+    done = subprocess.run([*under, REPLAY, path], capture_output=True, text=True, check=True)
+    found = re.search(r"(\d+) packets, .* rows in ([\d.]+) s", done.stderr)
+    assert found is not None, done.stderr
+    return int(found[1]), float(found[2])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
