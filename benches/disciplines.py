@@ -3,9 +3,9 @@
 .venv/bin/python benches/disciplines.py          (Debian: valgrind)
 
 Bulk transfers as those of `scenarios.py` at 1 Gbps x 41 ms, 1 and 100 flows, under every discipline of
-the catalogue with its defaults. Instructions are callgrind's, setting up subtracted, and do not depend on what
-else the machine does. Packets are those that hosts send, data and acknowledgements. Exits 1 if one costs
-more than twice what pfifo does.
+the catalogue with its defaults. Instructions are callgrind's, setting up subtracted, and do not depend on
+what else the machine does. Packets are those that hosts send, data and acknowledgements. Exits 1 if one
+costs more than twice what pfifo does.
 """
 
 import json
