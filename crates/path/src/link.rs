@@ -278,7 +278,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
             return;
         }
         if self.impairments.duplicates() {
-            let mut copy = packet.clone();
+            let mut copy = out.twin(&packet);
             if self.impairments.corrupts() {
                 copy.set_corrupt();
             }

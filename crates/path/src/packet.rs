@@ -66,6 +66,13 @@ pub trait Output<P> {
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason);
     /// The packet was marked CE at `at`.
     fn marked(&mut self, at: Nanos, packet: &P);
+    /// Another packet like this one, for a link that sends it twice.
+    fn twin(&mut self, packet: &P) -> P
+    where
+        P: Clone,
+    {
+        packet.clone()
+    }
     /// The queue holds so much after a packet entered or left it; only called if the configuration asks for it.
     fn queue_changed(&mut self, _at: Nanos, _backlog_bytes: u64, _backlog_packets: u32) {}
     /// A switch asks the links that lead to it to pause, or to go on.

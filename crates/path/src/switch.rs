@@ -176,6 +176,13 @@ impl<P: Packet, O: Output<P>> Output<P> for Tap<'_, O> {
         self.out.marked(at, packet);
     }
 
+    fn twin(&mut self, packet: &P) -> P
+    where
+        P: Clone,
+    {
+        self.out.twin(packet)
+    }
+
     fn queue_changed(&mut self, at: Nanos, backlog_bytes: u64, backlog_packets: u32) {
         self.out.queue_changed(at, backlog_bytes, backlog_packets);
     }

@@ -7,7 +7,7 @@ use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, Switch};
 use wire::Segment;
 
 use crate::agenda::{Agenda, NEVER, Source};
-use crate::packet::{Ends, Packet};
+use crate::packet::{Ends, Light, Packet, Waiting};
 use crate::scenario;
 use crate::topology::{End, Topology};
 
@@ -34,7 +34,9 @@ pub struct Lost {
 pub struct Network {
     /// Routes.
     pub topology: Topology,
-    links: Vec<Link<Packet>>,
+    links: Vec<Link<Light>>,
+    /// The packets in them that wait for events.
+    waiting: Waiting,
     switches: Vec<SwitchRun>,
     /// For a link that is a port of a switch: the switch and the port. Its place in `links` is not used.
     ports: Vec<Option<(u32, u32)>>,
@@ -68,7 +70,7 @@ pub struct Network {
 
 /// A switch whose ports share its memory.
 struct SwitchRun {
-    switch: Switch<Packet>,
+    switch: Switch<Light>,
     /// Its ports, as links.
     outgoing: Vec<u32>,
     /// Links that lead to it, and how long a pause frame takes to the far end of each.
@@ -77,13 +79,13 @@ struct SwitchRun {
 
 /// A link, or a port of a switch.
 enum Hop<'a> {
-    Link(&'a mut Link<Packet>),
-    Port(&'a mut Switch<Packet>, usize),
+    Link(&'a mut Link<Light>),
+    Port(&'a mut Switch<Light>, usize),
 }
 
 impl Hop<'_> {
     #[inline]
-    fn arrive(&mut self, at: Nanos, packet: Packet, exit: &mut Exit<'_>) {
+    fn arrive(&mut self, at: Nanos, packet: Light, exit: &mut Exit<'_>) {
         match self {
             Hop::Link(link) => link.arrive(at, packet, exit),
             Hop::Port(switch, port) => switch.arrive(*port, at, packet, exit),
@@ -106,6 +108,7 @@ impl Hop<'_> {
 struct Exit<'a> {
     link: u32,
     reorders: bool,
+    waiting: &'a mut Waiting,
     pipe: Option<&'a mut VecDeque<(Nanos, Packet)>>,
     chain: &'a mut Chain,
     lost: &'a mut Vec<Lost>,
@@ -133,9 +136,10 @@ impl Chain {
     }
 }
 
-impl Output<Packet> for Exit<'_> {
+impl Output<Light> for Exit<'_> {
     #[inline]
-    fn forward(&mut self, at: Nanos, packet: Packet) {
+    fn forward(&mut self, at: Nanos, light: Light) {
+        let packet = self.waiting.take(&light);
         if let Some((ring, delay)) = &mut self.ring {
             ring.push(at - *delay, packet.connection ^ 1, packet.segment.len);
         }
@@ -151,13 +155,19 @@ impl Output<Packet> for Exit<'_> {
     }
 
     #[cold]
-    fn dropped(&mut self, at: Nanos, packet: &Packet, why: DropReason) {
-        self.lost.push(lost(at, self.link, packet, why, false));
+    fn dropped(&mut self, at: Nanos, light: &Light, why: DropReason) {
+        let packet = self.waiting.take(light);
+        self.lost.push(lost(at, self.link, &packet, why, false));
     }
 
     #[cold]
-    fn marked(&mut self, at: Nanos, packet: &Packet) {
-        self.lost.push(lost(at, self.link, packet, DropReason::Aqm, true));
+    fn marked(&mut self, at: Nanos, light: &Light) {
+        self.lost.push(lost(at, self.link, self.waiting.get(light), DropReason::Aqm, true));
+    }
+
+    fn twin(&mut self, light: &Light) -> Light {
+        let packet = *self.waiting.get(light);
+        self.waiting.put(&packet)
     }
 
     fn queue_changed(&mut self, at: Nanos, backlog_bytes: u64, backlog_packets: u32) {
@@ -206,7 +216,7 @@ impl Network {
             let config = config(link, per_change && link.observe);
             let changes = scenario.schedule.iter().any(|c| c.link == link.name);
             let fuse =
-                topology.single_fed[index] && !force_stepped && !changes && Link::<Packet>::can_fuse(&config);
+                topology.single_fed[index] && !force_stepped && !changes && Link::<Light>::can_fuse(&config);
             let fuse = fuse && !tapped[index] && ports[index].is_none() && !pauses(&link.to);
             let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
             let mut hop = Link::new(&config, &streams, if fuse { Mode::Fused } else { Mode::Stepped });
@@ -215,7 +225,7 @@ impl Network {
             }
             links.push(hop);
             fused.push(fuse);
-            reorders.push(Link::<Packet>::reorders(&config));
+            reorders.push(Link::<Light>::reorders(&config));
         }
         let fed_by_host: Vec<Option<u16>> = scenario
             .links
@@ -242,6 +252,7 @@ impl Network {
             rings: scenario.hosts.iter().map(|_| TransmitRing::default()).collect(),
             topology,
             links,
+            waiting: Waiting::default(),
             switches,
             ports,
             pauses: VecDeque::new(),
@@ -353,17 +364,15 @@ impl Network {
     #[inline]
     pub fn arrive(&mut self, link: usize, packet: &mut Packet, agenda: &mut Agenda) -> bool {
         let pipe = &mut self.pipes[link];
-        let Some((at, front)) = pipe.front() else { return false };
-        let at = *at;
-        *packet = *front;
-        pipe.pop_front();
+        let Some((at, front)) = pipe.pop_front() else { return false };
         let next = pipe.front().map_or(NEVER, |&(t, _)| t);
         agenda.set_arrival(link, next);
         if matches!(self.topology.ends[link], End::Host(_)) {
+            *packet = front;
             return true;
         }
-        let next = self.topology.next_link(link, packet.dst);
-        self.enter(next, at, *packet, agenda);
+        let next = self.topology.next_link(link, front.dst);
+        self.enter(next, at, front, agenda);
         false
     }
 
@@ -445,6 +454,7 @@ impl Network {
             self.tapped.push((at, link as u32, packet));
         }
         let dst = packet.dst;
+        let packet = self.waiting.put(&packet);
         let apply = |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.arrive(at, packet, exit);
         self.with_exit(link, Some(dst), apply, agenda);
     }
@@ -490,6 +500,7 @@ impl Network {
         let mut exit = Exit {
             link: link as u32,
             reorders: self.reorders[link],
+            waiting: &mut self.waiting,
             pipe: to_pipe.then_some(&mut self.pipes[link]),
             chain: &mut chain,
             lost: &mut self.lost,

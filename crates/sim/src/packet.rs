@@ -71,6 +71,133 @@ pub struct Packet {
     pub corrupt: bool,
 }
 
+/// What a link sees of a packet that is somewhere else meanwhile: a queue moves its packets often, and these are small.
+#[derive(Clone, Debug)]
+pub struct Light {
+    /// Where the packet is.
+    place: u32,
+    bytes: u32,
+    payload: u32,
+    connection: u32,
+    src: u16,
+    dst: u16,
+    ecn: path::Ecn,
+    corrupt: bool,
+    /// Time spent waiting in the queue of this link.
+    queue_delay: Nanos,
+}
+
+/// The packets that are in links.
+#[derive(Default)]
+pub struct Waiting {
+    packets: Vec<Packet>,
+    free: Vec<u32>,
+}
+
+impl Waiting {
+    /// Keeps a packet that enters a link.
+    #[inline]
+    pub fn put(&mut self, packet: &Packet) -> Light {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.packets[place as usize] = *packet;
+                place
+            }
+            None => {
+                self.packets.push(*packet);
+                self.packets.len() as u32 - 1
+            }
+        };
+        Light {
+            place,
+            bytes: packet.bytes,
+            payload: packet.segment.len,
+            connection: packet.connection,
+            src: packet.src,
+            dst: packet.dst,
+            ecn: path::Packet::ecn(packet),
+            corrupt: packet.corrupt,
+            queue_delay: 0,
+        }
+    }
+
+    /// The packet of something that is in a link.
+    pub fn get(&self, light: &Light) -> &Packet {
+        &self.packets[light.place as usize]
+    }
+
+    /// The packet of something that leaves a link, or is dropped there, with what happened to it.
+    #[inline]
+    pub fn take(&mut self, light: &Light) -> Packet {
+        self.free.push(light.place);
+        let mut packet = self.packets[light.place as usize];
+        packet.corrupt = light.corrupt;
+        packet.queue_delay += light.queue_delay;
+        if light.ecn == path::Ecn::Ce {
+            packet.segment.ecn = wire::Ecn::Ce;
+        }
+        packet
+    }
+}
+
+impl path::Packet for Light {
+    #[inline]
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    #[inline]
+    fn payload(&self) -> u32 {
+        self.payload
+    }
+
+    #[inline]
+    fn flow_hash(&self) -> u32 {
+        flow_hash(self.connection)
+    }
+
+    #[inline]
+    fn src(&self) -> u16 {
+        self.src
+    }
+
+    #[inline]
+    fn dst(&self) -> u16 {
+        self.dst
+    }
+
+    #[inline]
+    fn dscp(&self) -> u8 {
+        0
+    }
+
+    #[inline]
+    fn ecn(&self) -> path::Ecn {
+        self.ecn
+    }
+
+    #[inline]
+    fn set_ce(&mut self) {
+        self.ecn = path::Ecn::Ce;
+    }
+
+    #[inline]
+    fn set_corrupt(&mut self) {
+        self.corrupt = true;
+    }
+
+    #[inline]
+    fn add_queue_delay(&mut self, ns: Nanos) {
+        self.queue_delay += ns;
+    }
+}
+
+/// Connections are numbered densely; a multiplicative hash spreads them (Knuth, TAOCP 6.4).
+#[inline]
+fn flow_hash(connection: u32) -> u32 {
+    connection.wrapping_mul(0x9e37_79b1)
+}
+
 impl path::Packet for Packet {
     #[inline]
     fn bytes(&self) -> u32 {
@@ -84,8 +211,7 @@ impl path::Packet for Packet {
 
     #[inline]
     fn flow_hash(&self) -> u32 {
-        // Connections are numbered densely; a multiplicative hash spreads them (Knuth, TAOCP 6.4).
-        self.connection.wrapping_mul(0x9e37_79b1)
+        flow_hash(self.connection)
     }
 
     #[inline]
