@@ -18,14 +18,13 @@ use script::system::{Output, Returned, System};
 use script::{Outcome, Script};
 
 use crate::socket::{self, Socket};
-use crate::tun::{Tun, check};
+use crate::sys::{check, run_before_others};
+use crate::tun::Tun;
 
 /// How long a call may take that the script does not expect to block.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to look further for a packet that did not come in time, nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
-/// Priority among real-time threads: enough to run before everything that is not one.
-const PRIORITY: libc::c_int = 10;
 /// The sysctl that names the default congestion control.
 const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 /// Bits of the address that the peer shares with this host: the device then leads to it without a route of its own.
@@ -455,11 +454,4 @@ impl Drop for Caller {
 fn enter_namespace() -> io::Result<()> {
     // SAFETY: plain call; it changes only the calling thread's namespace.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
-}
-
-/// Lets the calling thread run before ordinary ones, where that is allowed: packets have to leave in time.
-fn run_before_others() {
-    let parameters = libc::sched_param { sched_priority: PRIORITY };
-    // SAFETY: the parameters live through the call; 0 is the calling thread. Without the right, nothing changes.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
 }

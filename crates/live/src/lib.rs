@@ -1,16 +1,24 @@
 //! What touches this host's kernel. Only Linux has that; elsewhere [`run_script`] says so.
 
+#[cfg(not(target_os = "linux"))]
+mod absent;
 #[cfg(target_os = "linux")]
 pub mod emulator;
 #[cfg(target_os = "linux")]
 pub mod kernel;
 #[cfg(target_os = "linux")]
+pub mod offload;
+#[cfg(target_os = "linux")]
 pub mod peer;
 #[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
+mod sys;
+#[cfg(target_os = "linux")]
 pub mod tun;
 
+#[cfg(not(target_os = "linux"))]
+pub use absent::{emulator, offload};
 use script::Outcome;
 
 /// Runs the script `text`, called `name` in messages, against this host's kernel; `tolerance` in nanoseconds. As

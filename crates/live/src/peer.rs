@@ -14,7 +14,8 @@ use tcp::{Answer, Config, Endpoint, Listener, Nanos, State};
 use wire::codec::{self, Ends, Payload, SynLayout};
 use wire::{Flags, Segment, seq};
 
-use crate::tun::{Tun, check};
+use crate::sys::check;
+use crate::tun::Tun;
 
 /// Bytes of the peer's stream that can wait for the application: above every window a profile offers.
 const RING: usize = 1 << 25;

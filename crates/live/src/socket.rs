@@ -9,7 +9,7 @@ use script::errno::Errno;
 use script::packet::{LOCAL, PORT, REMOTE};
 use script::script::{OptionValue, SocketOption};
 
-use crate::tun::check;
+use crate::sys::check;
 
 /// What a call gives: a number or an error number.
 pub type Result<T> = std::result::Result<T, Errno>;

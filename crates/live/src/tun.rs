@@ -7,6 +7,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use crate::sys::check;
+
 /// Bytes of the header in front of every packet (struct virtio_net_hdr): offload wanted for it.
 const VNET_HEADER: usize = 10;
 
@@ -103,8 +105,10 @@ impl AsFd for Tun {
     }
 }
 
-fn request(name: &str) -> io::Result<libc::ifreq> {
-    if name.is_empty() || name.len() >= libc::IFNAMSIZ || !name.bytes().all(|b| b.is_ascii_alphanumeric()) {
+/// A request about the interface of that name.
+pub(crate) fn request(name: &str) -> io::Result<libc::ifreq> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || !name.bytes().all(allowed) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name for an interface"));
     }
     // SAFETY: an ifreq is plain data for which zeros are valid.
@@ -118,9 +122,4 @@ fn internet(address: Ipv4Addr) -> libc::sockaddr {
     let mut data = [0; 14];
     data[2..6].iter_mut().zip(address.octets()).for_each(|(to, from)| *to = from as libc::c_char);
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
-}
-
-/// The result of a call of the C library, as Rust has it.
-pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

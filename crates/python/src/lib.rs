@@ -4,7 +4,7 @@ mod arrow;
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
 use sim::table::Batch;
@@ -13,8 +13,8 @@ use sim::table::Batch;
 mod _native {
     #[pymodule_export]
     use super::{
-        RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions, run_script,
-        version,
+        Emulator, RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions,
+        run_script, set_offloads, version,
     };
 }
 
@@ -71,6 +71,12 @@ fn run_script(
     (outcome.exit_code, outcome.message, outcome.output)
 }
 
+/// Switch segmentation, aggregation and checksum offloads of an interface on or off; raises OSError with one line.
+#[pyfunction]
+fn set_offloads(py: Python<'_>, netns: Option<&str>, interface: &str, on: bool) -> PyResult<()> {
+    py.detach(|| live::offload::set(netns, interface, on)).map_err(failed)
+}
+
 /// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.
 #[pyfunction]
 fn version() -> &'static str {
@@ -116,11 +122,7 @@ impl Simulation {
 
     /// Record batches finished since the last call: (table, object with `__arrow_c_array__`).
     fn take(&mut self) -> PyResult<Vec<(&'static str, RecordBatch)>> {
-        let batches = self.get()?.take();
-        Ok(batches
-            .into_iter()
-            .map(|(table, batch)| (table, RecordBatch { batch: Arc::new(batch) }))
-            .collect())
+        Ok(record_batches(self.get()?.take()))
     }
 
     /// Bytes of captures finished since the last call: (capture point, bytes to append to its file).
@@ -133,6 +135,62 @@ impl Simulation {
     fn summary(&mut self) -> PyResult<String> {
         Ok(self.get()?.summary())
     }
+}
+
+/// The links of a Scenario in real time between interfaces of this host, where that is Linux; `config` is JSON. Raises
+/// ValueError with one line if it is wrong.
+#[pyclass(module = "cwndlab._native")]
+struct Emulator {
+    // As in `Simulation`.
+    emulator: Mutex<live::emulator::Emulator>,
+}
+
+impl Emulator {
+    fn get(&mut self) -> PyResult<&mut live::emulator::Emulator> {
+        self.emulator.get_mut().map_err(|_| PyOSError::new_err("the emulator failed earlier"))
+    }
+}
+
+#[pymethods]
+impl Emulator {
+    #[new]
+    fn new(config: &str) -> PyResult<Emulator> {
+        let emulator = live::emulator::Emulator::new(config).map_err(PyValueError::new_err)?;
+        Ok(Emulator { emulator: Mutex::new(emulator) })
+    }
+
+    /// Open the sockets and let packets through; returns the CLOCK_MONOTONIC time, ns, that is t = 0.
+    fn start(&mut self, py: Python<'_>) -> PyResult<u64> {
+        let emulator = self.get()?;
+        py.detach(|| emulator.start()).map_err(failed)
+    }
+
+    /// Move t = 0 to this CLOCK_MONOTONIC time, a little ahead or just past.
+    fn mark_start(&mut self, t0_ns: u64) -> PyResult<()> {
+        self.get()?.mark_start(t0_ns).map_err(failed)
+    }
+
+    /// Live figures as JSON.
+    fn stats(&mut self) -> PyResult<String> {
+        self.get()?.stats().map_err(failed)
+    }
+
+    /// End it; returns record batches (`queue`, `events`) and a report as JSON.
+    fn stop(&mut self, py: Python<'_>) -> PyResult<(Vec<(&'static str, RecordBatch)>, String)> {
+        let emulator = self.get()?;
+        let (batches, report) = py.detach(|| emulator.stop()).map_err(failed)?;
+        Ok((record_batches(batches), report))
+    }
+}
+
+/// One line of what the system said.
+#[expect(clippy::needless_pass_by_value, reason = "what map_err calls")]
+fn failed(error: std::io::Error) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
+
+fn record_batches(batches: Vec<(&'static str, Batch)>) -> Vec<(&'static str, RecordBatch)> {
+    batches.into_iter().map(|(table, batch)| (table, RecordBatch { batch: Arc::new(batch) })).collect()
 }
 
 /// Rows of one table; `pyarrow.record_batch()` and `polars.from_arrow()` take it without a copy.

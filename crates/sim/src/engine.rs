@@ -15,11 +15,11 @@ use crate::agenda::{Agenda, NEVER, Source, Sources};
 use crate::capture::Captures;
 use crate::check;
 use crate::flow::{FlowRun, Snapshot, Work};
-use crate::machine::{Egress, Ingress, PLACES};
+use crate::machine::{Egress, Ingress};
 use crate::network::{Lost, Network};
 use crate::packet::{Ends, Packet};
 use crate::record::{EVENT_KINDS, EventRow, QueueRow, Recorder, SampleRow, TcpRow, sample};
-use crate::scenario::{self, Ecn, Full, Sampling, Scenario};
+use crate::scenario::{self, Ecn, Full, PLACES, Sampling, Scenario};
 use crate::table::Batch;
 use crate::topology::Topology;
 use crate::work::{self, Group};
@@ -139,7 +139,7 @@ impl Simulation {
         let recorder = Recorder::new(
             run_id,
             scenario.flows[..named].iter().map(|f| f.name.as_str()),
-            hop_names(&scenario).iter().map(String::as_str),
+            scenario.hop_names().iter().map(String::as_str),
         );
         let families: Vec<Family> = hosts.iter().map(|h| h.profile.facts().family).collect();
         let captures = Captures::new(&scenario, &families)?;
@@ -693,7 +693,7 @@ impl Simulation {
 
     /// The hop of a host's egress in `events`.
     fn egress_hop(&self, host: u16) -> u32 {
-        place_hop(&self.scenario, host as usize, 0)
+        self.scenario.place_hop(host as usize, 0)
     }
 }
 
@@ -1028,24 +1028,12 @@ fn draw(random: &mut path::Xoshiro256PlusPlus) -> u64 {
     rand_core::RngCore::next_u64(random)
 }
 
-/// The number of a place in a host, among the hops of `events`: links come first.
-fn place_hop(scenario: &Scenario, host: usize, place: usize) -> u32 {
-    (scenario.links.len() + host * PLACES.len() + place) as u32
-}
-
-/// Names of everything that may drop a packet: links, then places in hosts.
-fn hop_names(scenario: &Scenario) -> Vec<String> {
-    let links = scenario.links.iter().map(|l| l.name.clone());
-    let places = scenario.hosts.iter().flat_map(|h| PLACES.map(|place| format!("{}.{place}", h.name)));
-    links.chain(places).collect()
-}
-
 fn ingresses(scenario: &Scenario, families: &[Family]) -> Vec<Option<Ingress>> {
     let ingress = |(number, (host, &family)): (usize, (&scenario::Host, &Family))| {
         let streams = |purpose: &str, place: &str| {
             path::stream(scenario.seed, scenario.repeat, purpose, &format!("{}.{place}", host.name))
         };
-        Ingress::new(host, family, [0, 1, 2].map(|place| place_hop(scenario, number, place)), &streams)
+        Ingress::new(host, family, [0, 1, 2].map(|place| scenario.place_hop(number, place)), &streams)
     };
     scenario.hosts.iter().zip(families).enumerate().map(ingress).collect()
 }
@@ -1055,7 +1043,7 @@ fn egresses(scenario: &Scenario) -> Vec<Option<Egress>> {
         let streams = |purpose: &str| {
             path::stream(scenario.seed, scenario.repeat, purpose, &format!("{}.egress", host.name))
         };
-        Egress::new(host, place_hop(scenario, number, 0), &streams)
+        Egress::new(host, scenario.place_hop(number, 0), &streams)
     };
     scenario.hosts.iter().enumerate().map(egress).collect()
 }

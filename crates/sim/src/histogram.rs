@@ -1,5 +1,6 @@
 //! A distribution of times in bounded memory: exact extremes and mean, percentiles within a known relative error.
 
+use serde_json::{Value, json};
 use tcp::Nanos;
 
 /// Values are kept in units of 2^10 ns; below that their order does not matter to any figure.
@@ -98,6 +99,21 @@ impl Histogram {
             }
         }
         Some(self.max)
+    }
+
+    /// The distribution as summaries have it, in nanoseconds; without values only that there are none.
+    pub fn figures(&self) -> Value {
+        if self.count == 0 {
+            return json!({"count": 0});
+        }
+        json!({
+            "count": self.count(),
+            "min_ns": self.min(),
+            "mean_ns": self.mean(),
+            "p50_ns": self.quantile(500),
+            "p95_ns": self.quantile(950),
+            "max_ns": self.max(),
+        })
     }
 
     #[inline]

@@ -6,7 +6,7 @@ mod catalogue;
 mod check;
 mod engine;
 mod flow;
-mod histogram;
+pub mod histogram;
 mod machine;
 mod network;
 mod packet;

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use host::aggregate::{Aggregator, Frame, Moderation, Rules};
 use host::noise::{Processing, Processor, Stalls};
-use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, QueueConfig, Xoshiro256PlusPlus};
+use path::{DropReason, Link, Mode, Nanos, Output, Xoshiro256PlusPlus};
 use tcp::profile::Family;
 use wire::Segment;
 
 use crate::network::{Lost, lost};
 use crate::packet::{Packet, ports};
-use crate::scenario::{self, Host};
+use crate::scenario::{self, Host, PLACES};
 
 impl Frame for Packet {
     fn connection(&self) -> u32 {
@@ -41,9 +41,6 @@ pub struct Ingress {
     /// Packets on their way to the stack, in order of time.
     ready: VecDeque<(Nanos, Packet)>,
 }
-
-/// Names of the places in a host where packets may be lost, in their order.
-pub const PLACES: [&str; 3] = ["egress", "ingress.before_gro", "ingress.after_gro"];
 
 /// FreeBSD's releases whose stack does not learn how many frames LRO merged.
 const UNCOUNTED: [&str; 2] = ["freebsd-9", "freebsd-11"];
@@ -185,32 +182,20 @@ impl Ingress {
 struct Stage {
     link: Link<Packet>,
     hop: u32,
-    dport: Option<u16>,
-    sport: Option<u16>,
-    min_payload: u32,
+    rule: scenario::IngressStage,
 }
 
 impl Stage {
     fn new(stage: &scenario::IngressStage, hop: u32, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Stage {
-        // A link without rate and delay, of which only the impairments are left.
-        let config = LinkConfig {
-            loss: stage.loss.clone(),
-            duplicate_ppb: stage.duplicate_ppb,
-            corrupt_ppb: stage.corrupt_ppb,
-            overhead: 0,
-            ..LinkConfig::default()
-        };
-        let mut link = Link::new(&config, streams, Mode::Fused);
+        let mut link = Link::new(&stage.path_config(), streams, Mode::Fused);
         link.next_query(Nanos::MAX);
-        Stage { link, hop, dport: stage.dport, sport: stage.sport, min_payload: stage.min_payload }
+        Stage { link, hop, rule: stage.clone() }
     }
 
     /// What is left of a packet: none, one or two.
     fn pass(&mut self, now: Nanos, packet: Packet, lost: &mut Vec<Lost>) -> [Option<Packet>; 2] {
         let (sport, dport) = ports(packet.connection);
-        let matches = self.dport.is_none_or(|port| port == dport)
-            && self.sport.is_none_or(|port| port == sport)
-            && packet.segment.len >= self.min_payload;
+        let matches = self.rule.matches(sport, dport, packet.segment.len);
         if !matches {
             return [Some(packet), None];
         }
@@ -259,20 +244,13 @@ impl Egress {
     /// The egress of a host, if it has one.
     pub fn new(host: &Host, hop: u32, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Option<Egress> {
         let egress = host.egress.as_ref()?;
-        let config = LinkConfig {
-            rate_bps: egress.rate_bps,
-            delay_ns: egress.delay_ns,
-            queue: QueueConfig::Netem { limit_packets: egress.limit_packets },
-            loss: egress.loss.clone(),
-            duplicate_ppb: egress.duplicate_ppb,
-            corrupt_ppb: egress.corrupt_ppb,
-            jitter: egress.jitter.clone(),
-            // tc counts the Ethernet header.
-            overhead: 14,
-            ..LinkConfig::default()
-        };
         let orphans = egress.delay_ns > 0 || egress.jitter.is_some() || egress.rate_bps.is_some();
-        Some(Egress { link: Link::new(&config, streams, Mode::Stepped), hop, orphans, pipe: VecDeque::new() })
+        Some(Egress {
+            link: Link::new(&egress.path_config(), streams, Mode::Stepped),
+            hop,
+            orphans,
+            pipe: VecDeque::new(),
+        })
     }
 
     /// The stack hands over a segment.

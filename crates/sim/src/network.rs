@@ -213,7 +213,7 @@ impl Network {
             node.and_then(|n| n.switch.as_ref()).is_some_and(|s| s.pause.is_some())
         };
         for (index, link) in scenario.links.iter().enumerate() {
-            let config = config(link, per_change && link.observe);
+            let config = link.path_config(per_change && link.observe);
             let changes = scenario.schedule.iter().any(|c| c.link == link.name);
             let fuse =
                 topology.single_fed[index] && !force_stepped && !changes && Link::<Light>::can_fuse(&config);
@@ -568,8 +568,9 @@ fn switches(scenario: &scenario::Scenario, per_change: bool) -> (Vec<SwitchRun>,
         let outgoing: Vec<u32> =
             (0u32..).zip(&scenario.links).filter(|(_, l)| l.from == node.name).map(|(i, _)| i).collect();
         let link = |port: usize| &scenario.links[outgoing[port] as usize];
-        let configs: Vec<LinkConfig> =
-            (0..outgoing.len()).map(|port| config(link(port), per_change && link(port).observe)).collect();
+        let configs: Vec<LinkConfig> = (0..outgoing.len())
+            .map(|port| link(port).path_config(per_change && link(port).observe))
+            .collect();
         let streams =
             |port: usize, what: &str| path::stream(scenario.seed, scenario.repeat, what, &link(port).name);
         for (port, &link) in (0u32..).zip(&outgoing) {
@@ -587,21 +588,4 @@ fn switches(scenario: &scenario::Scenario, per_change: bool) -> (Vec<SwitchRun>,
         runs.push(SwitchRun { switch: Switch::new(switch, &configs, &streams), outgoing, incoming });
     }
     (runs, ports)
-}
-
-/// A link's configuration for the path crate.
-fn config(link: &scenario::Link, report_changes: bool) -> LinkConfig {
-    LinkConfig {
-        rate_bps: link.rate_bps,
-        delay_ns: link.delay_ns,
-        queue: link.queue.clone(),
-        loss: link.loss.clone(),
-        duplicate_ppb: link.duplicate_ppb,
-        corrupt_ppb: link.corrupt_ppb,
-        jitter: link.jitter.clone(),
-        shaper: link.shaper.clone(),
-        overhead: link.overhead,
-        mtu: link.mtu,
-        report_changes,
-    }
 }

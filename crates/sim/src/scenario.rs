@@ -455,3 +455,77 @@ pub struct Change {
     /// Outage: packets entering while down are lost; null: unchanged.
     pub down: Option<bool>,
 }
+
+/// Names of the places in a host where packets may be lost, in their order.
+pub const PLACES: [&str; 3] = ["egress", "ingress.before_gro", "ingress.after_gro"];
+
+impl Scenario {
+    /// Names of everything that may drop a packet, by its number as a hop: links, then the places in each host.
+    pub fn hop_names(&self) -> Vec<String> {
+        let links = self.links.iter().map(|l| l.name.clone());
+        let places = self.hosts.iter().flat_map(|h| PLACES.map(|place| format!("{}.{place}", h.name)));
+        links.chain(places).collect()
+    }
+
+    /// The number, as a hop, of a place (an index into [`PLACES`]) in a host.
+    pub fn place_hop(&self, host: usize, place: usize) -> u32 {
+        (self.links.len() + host * PLACES.len() + place) as u32
+    }
+}
+
+impl Link {
+    /// What the path crate is told of a link.
+    pub fn path_config(&self, report_changes: bool) -> path::LinkConfig {
+        path::LinkConfig {
+            rate_bps: self.rate_bps,
+            delay_ns: self.delay_ns,
+            queue: self.queue.clone(),
+            loss: self.loss.clone(),
+            duplicate_ppb: self.duplicate_ppb,
+            corrupt_ppb: self.corrupt_ppb,
+            jitter: self.jitter.clone(),
+            shaper: self.shaper.clone(),
+            overhead: self.overhead,
+            mtu: self.mtu,
+            report_changes,
+        }
+    }
+}
+
+impl Egress {
+    /// The link that stands for netem.
+    pub fn path_config(&self) -> path::LinkConfig {
+        path::LinkConfig {
+            rate_bps: self.rate_bps,
+            delay_ns: self.delay_ns,
+            queue: path::QueueConfig::Netem { limit_packets: self.limit_packets },
+            loss: self.loss.clone(),
+            duplicate_ppb: self.duplicate_ppb,
+            corrupt_ppb: self.corrupt_ppb,
+            jitter: self.jitter.clone(),
+            // tc counts the Ethernet header.
+            overhead: 14,
+            ..path::LinkConfig::default()
+        }
+    }
+}
+
+impl IngressStage {
+    /// A link without rate and delay, of which only the impairments are left.
+    pub fn path_config(&self) -> path::LinkConfig {
+        path::LinkConfig {
+            loss: self.loss.clone(),
+            duplicate_ppb: self.duplicate_ppb,
+            corrupt_ppb: self.corrupt_ppb,
+            overhead: 0,
+            ..path::LinkConfig::default()
+        }
+    }
+
+    /// Whether the stage is about a packet with these ports and so many payload bytes.
+    pub fn matches(&self, sport: u16, dport: u16, payload: u32) -> bool {
+        self.dport.is_none_or(|port| port == dport)
+            && self.sport.is_none_or(|port| port == sport)
+            && payload >= self.min_payload
+    }
+}

@@ -5,7 +5,6 @@ use tcp::Endpoint;
 
 use crate::engine::Simulation;
 use crate::flow::{FlowRun, Tally, Work};
-use crate::histogram::Histogram;
 use crate::scenario::Scenario;
 
 impl Simulation {
@@ -67,8 +66,8 @@ fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, scenario: &Scena
         "rtos": tally.rtos,
         "fast_recoveries": tally.recoveries.len(),
         "recovery_entries_ns": tally.recoveries,
-        "rtt": distribution(&tally.rtt),
-        "queue_delay": distribution(&tally.queue_delay),
+        "rtt": tally.rtt.figures(),
+        "queue_delay": tally.queue_delay.figures(),
         "cwnd_mean_bytes": tally.cwnd_mean(),
         "cwnd_max_bytes": tally.cwnd_max,
         "limited_ns": {
@@ -77,10 +76,10 @@ fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, scenario: &Scena
             "sndbuf": after.limited.sndbuf - before.limited.sndbuf,
             "app": after.limited.app - before.limited.app,
         },
-        "completion": distribution(&tally.completion),
-        "response": distribution(&tally.response),
-        "round": distribution(&tally.round),
-        "one_way": distribution(&tally.one_way),
+        "completion": tally.completion.figures(),
+        "response": tally.response.figures(),
+        "round": tally.round.figures(),
+        "one_way": tally.one_way.figures(),
         "stalls": tally.stalls,
         "stalled_ns": tally.stalled,
         "active_ns": active(run, scenario),
@@ -114,18 +113,4 @@ fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
         }
         _ => run.tally.active,
     }
-}
-
-fn distribution(histogram: &Histogram) -> Value {
-    if histogram.count() == 0 {
-        return json!({"count": 0});
-    }
-    json!({
-        "count": histogram.count(),
-        "min_ns": histogram.min(),
-        "mean_ns": histogram.mean(),
-        "p50_ns": histogram.quantile(500),
-        "p95_ns": histogram.quantile(950),
-        "max_ns": histogram.max(),
-    })
 }

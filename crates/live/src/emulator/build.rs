@@ -1,0 +1,335 @@
+//! From a configuration to the threads that carry it out: which links go together, sockets, memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+
+use path::{Link, LinkChange, LinkConfig, Mode, Nanos, QueueConfig, Switch};
+use sim::scenario::{self, Sampling};
+use wire::capture::LinkType;
+use wire::pcap;
+
+use super::Shared;
+use super::config::Config;
+use super::flows::Flows;
+use super::line::{Common, Line, Records};
+use super::pool::Pool;
+use super::port::{Input, Output};
+use super::worker::{self, Change, Direction, Gate, Hop, SwitchRun, Tap, Watch, Worker};
+use crate::sys::{self, Waker};
+
+/// Memory is put in place for at most so many packets of a link; more is taken when they come.
+const PREPARED: u64 = 8192;
+
+/// One way through a cable, before it is opened.
+struct Way<'a> {
+    input: &'a str,
+    output: &'a str,
+    link: Option<(u32, &'a scenario::Link)>,
+}
+
+fn ways(config: &Config) -> Vec<Way<'_>> {
+    let link = |name: &Option<String>| name.as_deref().and_then(|name| config.link(name));
+    let both = config.cables.iter().flat_map(|cable| {
+        [
+            Way { input: &cable.a, output: &cable.b, link: link(&cable.forward) },
+            Way { input: &cable.b, output: &cable.a, link: link(&cable.reverse) },
+        ]
+    });
+    both.collect()
+}
+
+/// How many threads there will be: as asked for, but not more than there are groups of links.
+pub(super) fn threads(config: &Config) -> usize {
+    assign(config).into_iter().max().map_or(1, |last| last + 1)
+}
+
+/// For each way its thread. Ways of one switch stay together, those that lead to it too if it can pause them.
+fn assign(config: &Config) -> Vec<usize> {
+    let ways = ways(config);
+    let shares = |node: &str| {
+        config.scenario.nodes.iter().find(|n| n.name == node).and_then(|node| node.switch.as_ref())
+    };
+    let mut groups: Vec<usize> = (0..ways.len()).collect();
+    let mut by_switch: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, way) in ways.iter().enumerate() {
+        let Some((_, link)) = way.link else { continue };
+        let from = shares(&link.from).map(|_| link.from.as_str());
+        let to = shares(&link.to).and_then(|switch| switch.pause).map(|_| link.to.as_str());
+        for switch in [from, to].into_iter().flatten() {
+            let (old, new) = (groups[index], *by_switch.entry(switch).or_insert(groups[index]));
+            groups.iter_mut().filter(|group| **group == old).for_each(|group| *group = new);
+            by_switch.values_mut().filter(|group| **group == old).for_each(|group| *group = new);
+        }
+    }
+    let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+    groups.iter().for_each(|&group| *sizes.entry(group).or_default() += 1);
+    let mut order: Vec<(usize, usize)> = sizes.into_iter().collect();
+    order.sort_by_key(|&(group, size)| (std::cmp::Reverse(size), group));
+    let threads = (config.threads as usize).min(order.len()).max(1);
+    let mut loads = vec![0; threads];
+    let mut thread_of = BTreeMap::new();
+    for (group, size) in order {
+        let least = (0..threads).min_by_key(|&thread| loads[thread]).unwrap_or(0);
+        loads[least] += size;
+        thread_of.insert(group, least);
+    }
+    groups.iter().map(|group| thread_of[group]).collect()
+}
+
+/// Opens everything in the calling thread's network namespace.
+///
+/// # Errors
+/// An interface that is not there, rights that are missing; with its name.
+pub(super) fn workers(
+    config: &Arc<Config>,
+    shared: &Arc<Shared>,
+    files: &[Sender<Vec<u8>>],
+) -> io::Result<Vec<Worker>> {
+    let (ways, threads) = (ways(config), assign(config));
+    let count = shared.live.len();
+    (0..count)
+        .map(|number| {
+            let own: Vec<&Way<'_>> = ways
+                .iter()
+                .zip(&threads)
+                .filter(|&(_, &thread)| thread == number)
+                .map(|(way, _)| way)
+                .collect();
+            worker(config, shared, files, number, &own)
+        })
+        .collect()
+}
+
+fn worker(
+    config: &Arc<Config>,
+    shared: &Arc<Shared>,
+    files: &[Sender<Vec<u8>>],
+    number: usize,
+    ways: &[&Way<'_>],
+) -> io::Result<Worker> {
+    let scenario = &config.scenario;
+    let mut directions =
+        ways.iter().map(|way| direction(config, files, way)).collect::<io::Result<Vec<_>>>()?;
+    let switches = switches(config, ways, &mut directions);
+    let packets: u64 = ways.iter().map(|way| way.link.map_or(256, |(_, link)| held(link))).sum();
+    let waker = Arc::new(Waker::new()?);
+    let flow = |name: &str| scenario.flows.iter().position(|flow| flow.name == name).unwrap_or(0) as u16;
+    let keys = config.flows.iter().map(|key| (flow(&key.flow), key.clone())).collect();
+    let measure = (scenario.measure.from_ns, scenario.measure.to_ns);
+    let records = Records::new(scenario.hop_names().len(), scenario.flows.len(), measure);
+    let mut schedule: Vec<Change> = Vec::new();
+    for change in &scenario.schedule {
+        let on = |way: &&Way<'_>| way.link.is_some_and(|(_, link)| link.name == change.link);
+        if let Some(direction) = ways.iter().position(on) {
+            schedule.push(Change { at: change.at_ns, direction, change: path_change(change) });
+        }
+    }
+    let now = sys::monotonic() - shared.base;
+    let streams_of = config.clone();
+    Ok(Worker {
+        number,
+        shared: shared.clone(),
+        polled: worker::polled(&waker, &directions),
+        waker,
+        directions,
+        switches,
+        common: Common::new(Pool::new(packets as usize)?, Flows::new(keys), records),
+        watch: Watch::new(),
+        schedule,
+        changed: 0,
+        sampling: match scenario.record.queue {
+            Sampling::Interval { interval_ns } => Some(interval_ns),
+            Sampling::Off | Sampling::PerAck => None,
+        },
+        next_sample: Nanos::MAX,
+        measure: [measure.0, measure.1],
+        measured: 0,
+        zero: Nanos::MAX,
+        next_zero: None,
+        clock: 0,
+        offset: worker::clock_offset(shared.base),
+        next_housekeeping: now,
+        pauses: VecDeque::new(),
+        batch: Vec::new(),
+        scratch: vec![0; 1 << 16],
+        recent_since: now,
+        recent: 0,
+        busy: false,
+        streams: Box::new(move |link, purpose| {
+            let scenario = &streams_of.scenario;
+            path::stream(scenario.seed, scenario.repeat, purpose, &scenario.links[link as usize].name)
+        }),
+    })
+}
+
+fn direction(config: &Config, files: &[Sender<Vec<u8>>], way: &Way<'_>) -> io::Result<Direction> {
+    let scenario = &config.scenario;
+    let per_change = scenario.record.queue == Sampling::PerAck;
+    let mut direction = Direction {
+        input: Input::open(way.input)?,
+        output: Output::open(way.output)?,
+        hop: Hop::Wire,
+        egress: None,
+        gate: None,
+        line: Line::new(256),
+        link: None,
+        observe: false,
+        bottleneck: None,
+        mtu: 0,
+        least_delay: 0,
+        ever_least_delay: 0,
+        window: [None, None],
+        loss: None,
+        tap: None,
+        last_arrival: 0,
+    };
+    let Some((number, link)) = way.link else { return Ok(direction) };
+    let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
+    let link_config = link.path_config(per_change && link.observe);
+    direction.hop = Hop::Link(Box::new(Link::new(&link_config, &streams, Mode::Stepped)));
+    direction.line = Line::new(held(link) as usize);
+    direction.link = Some(number);
+    direction.observe = link.observe;
+    direction.bottleneck = link.bottleneck.then_some(link.overhead);
+    direction.mtu = link.mtu;
+    let changes = scenario.schedule.iter().filter(|change| change.link == link.name);
+    if link.jitter.is_none() {
+        direction.least_delay = link.delay_ns;
+        direction.ever_least_delay =
+            changes.filter_map(|change| change.delay_ns).fold(link.delay_ns, Nanos::min);
+    }
+    direction.loss = link.loss.clone();
+    let host = |name: &str| scenario.hosts.iter().position(|host| host.name == name);
+    let at_place = |host: usize, place: usize| {
+        let name = format!("{}.{}", scenario.hosts[host].name, scenario::PLACES[place]);
+        let streams = move |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &name);
+        (scenario.place_hop(host, place), streams)
+    };
+    if let Some(from) = host(&link.from)
+        && let Some(egress) = &scenario.hosts[from].egress
+    {
+        let (hop, streams) = at_place(from, 0);
+        let netem = Link::new(&egress.path_config(), &streams, Mode::Stepped);
+        direction.egress = Some((hop, netem, Line::new(256)));
+    }
+    if let Some(to) = host(&link.to)
+        && let Some(rule) = &scenario.hosts[to].ingress.before_gro
+    {
+        let (hop, streams) = at_place(to, 1);
+        let mut link = Link::new(&rule.path_config(), &streams, Mode::Fused);
+        link.next_query(Nanos::MAX);
+        direction.gate = Some(Gate { hop, link, rule: rule.clone(), passed: Line::default() });
+    }
+    if let Some(place) = config.captures.iter().position(|capture| capture.at == link.name) {
+        let pcap = pcap::Writer::new(Vec::new(), LinkType::RAW, config.captures[place].snaplen)?;
+        direction.tap = Some(Tap { pcap, file: files[place].clone() });
+    }
+    Ok(direction)
+}
+
+/// Links from a node that shares memory become ports of one switch.
+fn switches(config: &Config, ways: &[&Way<'_>], directions: &mut [Direction]) -> Vec<SwitchRun> {
+    let scenario = &config.scenario;
+    let mut runs = Vec::new();
+    for node in &scenario.nodes {
+        let Some(switch) = &node.switch else { continue };
+        let ends = |end: fn(&scenario::Link) -> &str| -> Vec<usize> {
+            let at = |way: &&Way<'_>| way.link.is_some_and(|(_, link)| end(link) == node.name);
+            ways.iter().enumerate().filter(|(_, way)| at(way)).map(|(index, _)| index).collect()
+        };
+        let (outgoing, incoming) = (ends(|link| &link.from), ends(|link| &link.to));
+        if outgoing.is_empty() {
+            continue;
+        }
+        let links: Vec<&scenario::Link> =
+            outgoing.iter().filter_map(|&index| Some(ways[index].link?.1)).collect();
+        let per_change = scenario.record.queue == Sampling::PerAck;
+        let configs: Vec<LinkConfig> =
+            links.iter().map(|link| link.path_config(per_change && link.observe)).collect();
+        let streams =
+            |port: usize, what: &str| path::stream(scenario.seed, scenario.repeat, what, &links[port].name);
+        for (port, &index) in outgoing.iter().enumerate() {
+            directions[index].hop = Hop::Port { switch: runs.len(), port };
+            // A port of a switch with shared memory does not change.
+            directions[index].loss = None;
+        }
+        // A pause frame goes back over the delay of the cable's other direction.
+        let delay = |index: usize| {
+            let link = ways[index].link.map(|(_, link)| link);
+            let back = link.and_then(|l| scenario.links.iter().find(|b| b.from == l.to && b.to == l.from));
+            back.or(link).map_or(0, |link| link.delay_ns)
+        };
+        let incoming = incoming.into_iter().map(|index| (index, delay(index))).collect();
+        runs.push(SwitchRun { switch: Switch::new(switch, &configs, &streams), outgoing, incoming });
+    }
+    runs
+}
+
+fn path_change(change: &scenario::Change) -> LinkChange {
+    LinkChange {
+        rate_bps: change.rate_bps,
+        delay_ns: change.delay_ns,
+        loss: change.loss.clone(),
+        queue: change.queue.clone(),
+        down: change.down,
+    }
+}
+
+/// About how many packets a link holds.
+fn held(link: &scenario::Link) -> u64 {
+    let full = u64::from(link.mtu.max(576)) * 8;
+    let flying = link.rate_bps.map_or(PREPARED, |rate| {
+        (u128::from(rate) * u128::from(link.delay_ns) / 1_000_000_000 / u128::from(full)).min(1 << 32) as u64
+    });
+    let waiting = match &link.queue {
+        QueueConfig::Pfifo { limit_packets } | QueueConfig::Codel { limit_packets, .. } => {
+            u64::from(*limit_packets)
+        }
+        QueueConfig::Bfifo { limit_bytes } => limit_bytes * 8 / full,
+        _ => 1024,
+    };
+    (flying + waiting + 256).min(PREPARED)
+}
+
+/// The files of captures, each written by a thread of its own, so that no disk delays a packet.
+pub(super) struct Captures {
+    files: Vec<Sender<Vec<u8>>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Captures {
+    pub(super) fn open(config: &Config) -> io::Result<Captures> {
+        let mut captures = Captures { files: Vec::new(), threads: Vec::new() };
+        for capture in &config.captures {
+            let path = capture.file.display().to_string();
+            let file = File::create(&capture.file).map_err(|error| sys::about(&path, &error))?;
+            let (sender, pieces) = mpsc::channel::<Vec<u8>>();
+            let write = move || {
+                let mut file = BufWriter::new(file);
+                pieces.iter().try_for_each(|piece| file.write_all(&piece))?;
+                file.flush()
+            };
+            let write = move || write().map_err(|error| sys::about(&path, &error));
+            captures.threads.push(thread::Builder::new().name("capture".into()).spawn(write)?);
+            captures.files.push(sender);
+        }
+        Ok(captures)
+    }
+
+    pub(super) fn files(&self) -> Vec<Sender<Vec<u8>>> {
+        self.files.clone()
+    }
+
+    /// Waits until everything is written; all other senders are gone.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.files.clear();
+        for thread in std::mem::take(&mut self.threads) {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("writing a capture panicked")))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Which packet belongs to which flow, and where in its stream.
+
+use super::config::FlowKey;
+use super::frame::{self, Headers, SYN};
+
+/// Connections remembered at a time; more than that lose their place in the stream, and are looked up again.
+const PLACES: usize = 4096;
+/// Places in which a connection may be.
+const PROBES: usize = 8;
+
+/// The connections seen so far.
+pub(super) struct Flows {
+    /// With the number of the flow in the Scenario.
+    keys: Vec<(u16, FlowKey)>,
+    connections: Vec<Connection>,
+    active: bool,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Default)]
+struct Connection {
+    /// Of the packets' headers; 0: none.
+    hash: u64,
+    owner: Option<Owner>,
+    /// Sequence number of the first byte; None before a SYN.
+    first: Option<u32>,
+    /// Offset of the newest packet, for streams beyond 4 GB.
+    newest: u64,
+}
+
+/// A flow, and the direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    /// Number of the flow in the Scenario.
+    pub(super) flow: u16,
+    /// From the flow's `from` to its `to`.
+    pub(super) forward: bool,
+}
+
+impl Flows {
+    /// Flows by their keys, with their numbers in the Scenario.
+    pub(super) fn new(keys: Vec<(u16, FlowKey)>) -> Flows {
+        let active = !keys.is_empty();
+        Flows { keys, connections: vec![Connection::default(); if active { PLACES } else { 0 }], active }
+    }
+
+    /// Whose packet it is, and how many payload bytes of the stream came before it, if it has payload.
+    #[inline]
+    pub(super) fn find(&mut self, headers: &Headers, bytes: &[u8]) -> (Option<Owner>, Option<u64>) {
+        if !self.active {
+            return (None, None);
+        }
+        let start = headers.hash as usize % PLACES;
+        let found = (start..start + PROBES)
+            .map(|place| place % PLACES)
+            .find(|&place| self.connections[place].hash == headers.hash);
+        let place = found.unwrap_or_else(|| self.add(start, headers, bytes));
+        let connection = &mut self.connections[place];
+        if !headers.is_tcp() {
+            return (connection.owner, None);
+        }
+        if headers.flags & SYN != 0 {
+            connection.first = Some(headers.seq.wrapping_add(1));
+            connection.newest = 0;
+        }
+        let offset = connection.first.filter(|_| headers.payload > 0).map(|first| {
+            let step = headers.seq.wrapping_sub(first).wrapping_sub(connection.newest as u32) as i32;
+            let offset = connection.newest.saturating_add_signed(i64::from(step));
+            connection.newest = connection.newest.max(offset);
+            offset
+        });
+        (connection.owner, offset)
+    }
+
+    #[cold]
+    fn add(&mut self, start: usize, headers: &Headers, bytes: &[u8]) -> usize {
+        let place = (start..start + PROBES)
+            .map(|place| place % PLACES)
+            .find(|&place| self.connections[place].hash == 0)
+            .unwrap_or(start);
+        let owner = self.owner(headers, bytes);
+        self.connections[place] = Connection { hash: headers.hash, owner, first: None, newest: 0 };
+        place
+    }
+
+    fn owner(&self, headers: &Headers, bytes: &[u8]) -> Option<Owner> {
+        let (src, dst) = frame::addresses(bytes);
+        let (sport, dport) = headers.ports;
+        let port = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
+        self.keys.iter().find_map(|(flow, key)| {
+            let forward =
+                (key.src, key.dst) == (src, dst) && port(key.sport, sport) && port(key.dport, dport);
+            let reverse =
+                (key.src, key.dst) == (dst, src) && port(key.sport, dport) && port(key.dport, sport);
+            (forward || reverse).then_some(Owner { flow: *flow, forward })
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! What an emulator tells when it ends: records, the figures of links and flows, and whether to believe them.
+
+use std::fs;
+use std::sync::atomic::Ordering;
+
+use path::Counters;
+use serde_json::{Value, json};
+use sim::histogram::Histogram;
+use sim::record::Recorder;
+use sim::table::Batch;
+
+use super::config::Config;
+use super::line::Tally;
+use super::worker::{Watch, Worker};
+use super::{LATE, Shared};
+
+/// Packets that the machine's backlog of received packets (net.core.netdev_max_backlog) has dropped since it started:
+/// the second number of each processor's line.
+pub(super) fn backlog_drops() -> u64 {
+    let text = fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
+    let second = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    text.lines().filter_map(second).sum()
+}
+
+/// The records of all threads in order, and the report.
+pub(super) fn finish(
+    config: &Config,
+    shared: &Shared,
+    workers: Vec<Worker>,
+    backlog_drops: u64,
+) -> (Vec<(&'static str, Batch)>, String) {
+    let scenario = &config.scenario;
+    let hops = scenario.hop_names();
+    let flow_names = scenario.flows.iter().map(|flow| flow.name.as_str());
+    let mut recorder = Recorder::new(config.run_id, flow_names, hops.iter().map(String::as_str));
+    let (mut queue, mut watch) = (Vec::new(), Watch::new());
+    let mut tallies = vec![Tally::new(); scenario.flows.len()];
+    let mut links: Vec<(u32, [Option<Counters>; 2])> = Vec::new();
+    let mut end = 0;
+    for worker in workers {
+        end = end.max(worker.clock.saturating_sub(worker.zero));
+        watch.merge(&worker.watch);
+        let seen = worker.directions.iter().filter_map(|direction| Some((direction.link?, direction.window)));
+        links.extend(seen);
+        let records = worker.common.records;
+        tallies.iter_mut().zip(&records.tallies).for_each(|(sum, tally)| sum.merge(tally));
+        queue.extend(records.queue.into_rows());
+        records.events.into_rows().for_each(|row| recorder.event(row));
+    }
+    queue.sort_by_key(|row| (row.t, row.hop));
+    queue.iter().for_each(|row| recorder.queue(row));
+    recorder.finish(end);
+    links.sort_by_key(|&(link, _)| link);
+    let links: Vec<Value> =
+        links.iter().map(|(link, window)| figures(&scenario.links[*link as usize].name, *window)).collect();
+    let flows: Vec<Value> = scenario
+        .flows
+        .iter()
+        .zip(&tallies)
+        .map(|(flow, tally)| {
+            json!({
+                "flow": flow.name,
+                "drops": tally.drops,
+                "ce_marks": tally.ce_marks,
+                "wire_bytes": tally.wire_bytes,
+                "queue_delay": tally.queue_delay.figures(),
+            })
+        })
+        .collect();
+    let real_time = shared.live.iter().all(|live| live.real_time.load(Ordering::Relaxed));
+    let health = health(&watch, backlog_drops, real_time);
+    (recorder.take(), json!({"health": health, "links": links, "flows": flows}).to_string())
+}
+
+/// A link over the measurement window, as the simulator's summary has it; null where the run ended before the window.
+fn figures(name: &str, window: [Option<Counters>; 2]) -> Value {
+    let [Some(before), Some(after)] = window else { return json!({"link": name, "packets": null}) };
+    json!({
+        "link": name,
+        "packets": after.packets - before.packets,
+        "bytes": after.bytes - before.bytes,
+        "drops": after.drops - before.drops,
+        "ce_marks": after.ce_marks - before.ce_marks,
+        "busy_ns": after.busy_ns - before.busy_ns,
+    })
+}
+
+fn health(watch: &Watch, backlog_drops: u64, real_time: bool) -> Value {
+    let mut reasons = Vec::new();
+    if watch.too_late > 0 {
+        reasons.push(format!(
+            "{} of {} packets left more than {} ms after their time, by up to {:.1} ms",
+            watch.too_late,
+            watch.packets,
+            LATE / 1_000_000,
+            watch.late.max().unwrap_or(0) as f64 / 1e6
+        ));
+    }
+    for (count, what) in [
+        (watch.socket_drops, "packets found the emulator's sockets full"),
+        (watch.unintended_drops, "packets were lost for want of memory or by an interface"),
+        (backlog_drops, "packets were dropped by this machine's receive backlog"),
+    ] {
+        if count > 0 {
+            reasons.push(format!("{count} {what}"));
+        }
+    }
+    json!({
+        "unreliable": !reasons.is_empty(),
+        "reason": (!reasons.is_empty()).then(|| reasons.join("; ")),
+        "packets": watch.packets,
+        "bytes": watch.bytes,
+        "late": late(&watch.late),
+        "late_over_1ms": watch.too_late,
+        "socket_drops": watch.socket_drops,
+        "unintended_drops": watch.unintended_drops,
+        "backlog_drops": backlog_drops,
+        "other_frames": watch.other_frames,
+        "real_time": real_time,
+    })
+}
+
+fn late(late: &Histogram) -> Value {
+    json!({
+        "count": late.count(),
+        "mean_ns": late.mean(),
+        "p50_ns": late.quantile(500),
+        "p99_ns": late.quantile(990),
+        "p999_ns": late.quantile(999),
+        "max_ns": late.max(),
+    })
+}
