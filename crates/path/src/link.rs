@@ -60,12 +60,15 @@ impl Default for LinkConfig {
     }
 }
 
-/// How a link is carried out. Both give the same results.
+/// How a link is carried out. All give the same results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A packet's departure is computed when it arrives, and no event is needed. The link must be fed by one source
     /// (or by several whose packets come in order of time), must satisfy [`Link::can_fuse`], and cannot change.
     Fused,
+    /// Packets wait for events, but arrivals may be handed in ahead of the driver's clock. The link must be fed as a
+    /// fused one, and cannot change or pause.
+    Early,
     /// Packets wait for events.
     Stepped,
 }
@@ -127,14 +130,16 @@ impl<P: Packet + Clone + 'static> Link<P> {
     /// # Panics
     /// If `mode` is fused and [`Link::can_fuse`] says no, or if a value is out of its range, such as a rate of zero.
     pub fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus, mode: Mode) -> Self {
-        assert!(mode == Mode::Stepped || Self::can_fuse(config), "this link needs events");
+        assert!(mode != Mode::Fused || Self::can_fuse(config), "this link needs events");
         let hop = match (&config.queue, mode) {
             (&QueueConfig::Netem { limit_packets }, _) => {
                 assert!(config.shaper.is_none(), "netem has no shaper but its rate");
                 Hop::Netem(Box::new(Netem::new(limit_packets, config, streams)))
             }
             (_, Mode::Fused) => Hop::Fused(Fused::new(config, streams)),
-            (_, Mode::Stepped) => Hop::Stepped(Box::new(Stepped::new(config, streams))),
+            (_, Mode::Early | Mode::Stepped) => {
+                Hop::Stepped(Box::new(Stepped::new(config, streams, mode == Mode::Early)))
+            }
         };
         Link { impairments: Impairments::new(config, streams), hop }
     }
@@ -153,8 +158,8 @@ impl<P: Packet + Clone + 'static> Link<P> {
         config.jitter.as_ref().is_some_and(|jitter| jitter.reorder)
     }
 
-    /// A packet enters the link at `at`, which must not be earlier than the link's last arrival or event. On a fused
-    /// link it may lie ahead of the driver's clock; on a stepped link it is the driver's clock.
+    /// A packet enters the link at `at`, which must not be earlier than the link's last arrival or event. On a fused or
+    /// an early link it may lie ahead of the driver's clock; on a stepped link it is the driver's clock.
     #[inline]
     pub fn arrive(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         if self.impairments.active {
@@ -204,9 +209,9 @@ impl<P: Packet + Clone + 'static> Link<P> {
         }
     }
 
-    /// The state as of `t`, where everything that happens at `t` itself has happened. On a fused link, `t` may be
-    /// earlier than arrivals that were already handed in, but not than the last [`Link::next_query`]; on a stepped
-    /// link, all arrivals and events at or before `t` have been handed in.
+    /// The state as of `t`, where everything that happens at `t` itself has happened. On a fused or an early link, `t`
+    /// may be earlier than arrivals that were already handed in, but not than the last [`Link::next_query`]; on early
+    /// and stepped links, all arrivals and events at or before `t` have been handed in.
     pub fn counters(&mut self, t: Nanos) -> Counters {
         match &mut self.hop {
             Hop::Fused(fused) => fused.counters(t),
@@ -215,11 +220,13 @@ impl<P: Packet + Clone + 'static> Link<P> {
         }
     }
 
-    /// Promises that [`Link::counters`] will not be asked for a time before `at` (at first, 0), which frees a fused
-    /// link from remembering what happened until then. A link that nobody asks any more is told `Nanos::MAX`.
+    /// Promises that [`Link::counters`] will not be asked for a time before `at` (at first, 0), which frees a fused or
+    /// an early link from remembering what happened until then. A link that nobody asks any more is told `Nanos::MAX`.
     pub fn next_query(&mut self, at: Nanos) {
-        if let Hop::Fused(fused) = &mut self.hop {
-            fused.next_query(at);
+        match &mut self.hop {
+            Hop::Fused(fused) => fused.next_query(at),
+            Hop::Stepped(stepped) => stepped.next_query(at),
+            Hop::Netem(_) => {}
         }
     }
 
@@ -295,7 +302,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
             Hop::Fused(fused) => fused.count_drop(at),
             Hop::Stepped(stepped) => {
                 stepped.advance(at, out);
-                stepped.count_drop();
+                stepped.count_drop(at);
             }
             Hop::Netem(netem) => netem.count_drop(),
         }

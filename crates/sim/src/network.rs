@@ -43,6 +43,8 @@ pub struct Network {
     /// Pause frames on their way: when they take effect, on which link. In order of time.
     pauses: VecDeque<(Nanos, u32, bool)>,
     fused: Vec<bool>,
+    /// Fused links, and others that packets may enter ahead of time.
+    early: Vec<bool>,
     /// Fused links without impairments.
     plain: Vec<bool>,
     /// Links whose packets may overtake each other.
@@ -205,6 +207,7 @@ impl Network {
     ) -> Network {
         let mut links = Vec::new();
         let mut fused = Vec::new();
+        let mut early = Vec::new();
         let mut reorders = Vec::new();
         let per_change = scenario.record.queue == scenario::Sampling::PerAck;
         let (switches, ports) = switches(scenario, per_change);
@@ -215,16 +218,22 @@ impl Network {
         for (index, link) in scenario.links.iter().enumerate() {
             let config = link.path_config(per_change && link.observe);
             let changes = scenario.schedule.iter().any(|c| c.link == link.name);
-            let fuse =
-                topology.single_fed[index] && !force_stepped && !changes && Link::<Light>::can_fuse(&config);
-            let fuse = fuse && !tapped[index] && ports[index].is_none() && !pauses(&link.to);
+            let ahead = topology.single_fed[index] && !force_stepped && !changes && !config.report_changes;
+            let ahead = ahead && !tapped[index] && ports[index].is_none() && !pauses(&link.to);
+            let fuse = ahead && Link::<Light>::can_fuse(&config);
+            let mode = match (fuse, ahead) {
+                (true, _) => Mode::Fused,
+                (false, true) => Mode::Early,
+                (false, false) => Mode::Stepped,
+            };
             let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &link.name);
-            let mut hop = Link::new(&config, &streams, if fuse { Mode::Fused } else { Mode::Stepped });
+            let mut hop = Link::new(&config, &streams, mode);
             if !link.observe {
                 hop.next_query(NEVER);
             }
             links.push(hop);
             fused.push(fuse);
+            early.push(ahead);
             reorders.push(Link::<Light>::reorders(&config));
         }
         let fed_by_host: Vec<Option<u16>> = scenario
@@ -257,6 +266,7 @@ impl Network {
             ports,
             pauses: VecDeque::new(),
             fused,
+            early,
             plain,
             plain_routes,
             hosts,
@@ -382,7 +392,7 @@ impl Network {
         let arrives = |link: usize| {
             matches!(self.topology.ends[link], End::Host(_))
                 || self.reorders[link]
-                || self.topology.links_after(link).any(|next| stepped[next])
+                || self.topology.links_after(link).any(|next| !self.early[next])
         };
         let arrivals = (0..self.links.len()).map(arrives).collect();
         (stepped, arrivals)
@@ -437,7 +447,7 @@ impl Network {
             }
             if self.topology.ends[link] == End::Node {
                 let next = self.topology.next_link(link, packet.dst);
-                if self.fused[next] {
+                if self.early[next] {
                     link = next;
                     at = arrival;
                     continue;
@@ -481,7 +491,7 @@ impl Network {
             End::Node => match dst {
                 // A stepped link may put out packets for other destinations than the one that enters.
                 Some(dst) if self.fused[link] && !self.reorders[link] => {
-                    !self.fused[self.topology.next_link(link, dst)]
+                    !self.early[self.topology.next_link(link, dst)]
                 }
                 // Its packets go on in the order of their arrival, which is known only then.
                 _ if self.reorders[link] => true,
@@ -551,7 +561,7 @@ impl Network {
     #[inline]
     fn pass_on(&mut self, link: usize, at: Nanos, packet: Packet, agenda: &mut Agenda) {
         let next = self.topology.next_link(link, packet.dst);
-        if self.fused[next] {
+        if self.early[next] {
             self.enter(next, at, packet, agenda);
         } else {
             self.pipes[link].push_back((at, packet));

@@ -1,5 +1,7 @@
 //! A link with a queue discipline, where every waiting packet costs an event.
 
+use std::collections::VecDeque;
+
 use super::server::Server;
 use super::shaper::{Bucket, Trace};
 use super::wire::Wire;
@@ -22,6 +24,19 @@ pub(super) struct Stepped<P> {
     waiting_since: Nanos,
     /// Backlogs are read from the queue.
     counters: Counters,
+    /// When something will be due, as things are; [`Nanos::MAX`]: nothing.
+    next: Nanos,
+    /// On an early link, the state just before each time at which something happened after `query`.
+    history: VecDeque<(Nanos, State)>,
+    /// Nobody will ask for an earlier time.
+    query: Nanos,
+}
+
+/// What [`Stepped::counters`] tells, but for the part of the packet in service that is not sent yet.
+#[derive(Clone, Copy)]
+struct State {
+    counters: Counters,
+    free_at: Nanos,
 }
 
 enum Shaper<P> {
@@ -33,7 +48,11 @@ enum Shaper<P> {
 }
 
 impl<P: Packet + 'static> Stepped<P> {
-    pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
+    pub(super) fn new(
+        config: &LinkConfig,
+        streams: &dyn Fn(&str) -> Xoshiro256PlusPlus,
+        early: bool,
+    ) -> Self {
         let mtu = config.mtu + config.overhead;
         let site = Site { rate_bps: config.rate_bps, mtu, random: streams("aqm") };
         let shaper = match config.shaper {
@@ -59,11 +78,15 @@ impl<P: Packet + 'static> Stepped<P> {
             paused: false,
             waiting_since: 0,
             counters: Counters::default(),
+            next: Nanos::MAX,
+            history: VecDeque::new(),
+            query: if early { 0 } else { Nanos::MAX },
         }
     }
 
     pub(super) fn accept(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         self.advance(at, out);
+        self.remember(at);
         let len = packet.bytes() + self.overhead;
         let refused = match &mut self.shaper {
             Shaper::None | Shaper::Trace(_) => None,
@@ -71,7 +94,7 @@ impl<P: Packet + 'static> Stepped<P> {
             Shaper::Policer(bucket) => (!bucket.take(at, len)).then_some(DropReason::Policer),
         };
         if let Some(why) = refused {
-            self.count_drop();
+            self.count_drop(at);
             out.dropped(at, &packet, why);
             return;
         }
@@ -87,72 +110,110 @@ impl<P: Packet + 'static> Stepped<P> {
         }
         self.queue.enqueue(at, item, &mut Tap { out, counters: &mut self.counters });
         self.report(at, out);
+        self.next = self.due();
         self.advance(at, out);
     }
 
     /// Starts every transmission that is due at or before `now`.
     pub(super) fn advance(&mut self, now: Nanos, out: &mut impl Output<P>) {
-        while let Some(start) = self.next_event()
-            && start <= now
-        {
-            let item = match &mut self.shaper {
-                Shaper::TokenBucket(_, held) if held.is_some() => held.take().map(|(_, item)| item),
-                Shaper::Trace(trace) => {
-                    let opportunity = trace.ready(start);
-                    if opportunity > start {
-                        self.server.occupy(opportunity);
-                        continue;
-                    }
-                    self.take(start, out)
-                }
-                _ => self.take(start, out),
-            };
-            let Some(item) = item else { continue };
-            if let Shaper::TokenBucket(bucket, held) = &mut self.shaper
-                && !bucket.take(start, item.len)
-            {
-                *held = Some((bucket.ready(start, item.len), item));
-                continue;
-            }
-            self.report(start, out);
-            self.transmit(start, item, out);
+        while self.next <= now {
+            let start = self.next;
+            self.start(start, out);
+            self.next = self.due();
         }
     }
 
+    /// Starts a transmission at `start`, which is due, if the discipline and the shaper let it.
+    fn start(&mut self, start: Nanos, out: &mut impl Output<P>) {
+        self.remember(start);
+        let item = match &mut self.shaper {
+            Shaper::TokenBucket(_, held) if held.is_some() => held.take().map(|(_, item)| item),
+            Shaper::Trace(trace) => {
+                let opportunity = trace.ready(start);
+                if opportunity > start {
+                    self.server.occupy(opportunity);
+                    return;
+                }
+                self.take(start, out)
+            }
+            _ => self.take(start, out),
+        };
+        let Some(item) = item else { return };
+        if let Shaper::TokenBucket(bucket, held) = &mut self.shaper
+            && !bucket.take(start, item.len)
+        {
+            *held = Some((bucket.ready(start, item.len), item));
+            return;
+        }
+        self.report(start, out);
+        self.transmit(start, item, out);
+    }
+
     pub(super) fn next_event(&self) -> Option<Nanos> {
+        (self.next < Nanos::MAX).then_some(self.next)
+    }
+
+    /// When something is due; [`Nanos::MAX`]: never.
+    fn due(&self) -> Nanos {
         if self.paused {
-            return None;
+            return Nanos::MAX;
         }
         if let Shaper::TokenBucket(_, Some((ready, _))) = &self.shaper {
-            return Some(self.waiting_since.max(*ready));
+            return self.waiting_since.max(*ready);
         }
         if self.queue.backlog_packets() == 0 {
-            return None;
+            return Nanos::MAX;
         }
         let free = self.server.free_at().max(self.waiting_since).max(self.queue.ready_at());
         match &self.shaper {
             Shaper::TokenBucket(bucket, _) => {
-                Some(self.queue.head_len().map_or(free, |len| bucket.ready(free, len)))
+                self.queue.head_len().map_or(free, |len| bucket.ready(free, len))
             }
-            _ => Some(free),
+            _ => free,
         }
     }
 
-    pub(super) fn count_drop(&mut self) {
+    /// Keeps the state as it is before something happens at `at`, if somebody may ask for it.
+    #[inline]
+    fn remember(&mut self, at: Nanos) {
+        if at > self.query && self.history.back().is_none_or(|&(last, _)| last < at) {
+            self.history.push_back((at, self.state()));
+        }
+    }
+
+    pub(super) fn next_query(&mut self, at: Nanos) {
+        if self.query < Nanos::MAX {
+            self.query = at;
+            while self.history.front().is_some_and(|&(happened, _)| happened <= at) {
+                self.history.pop_front();
+            }
+        }
+    }
+
+    fn state(&self) -> State {
+        let (backlog_bytes, backlog_packets) = self.backlog();
+        let counters = Counters { backlog_bytes, backlog_packets, ..self.counters };
+        State { counters, free_at: self.server.free_at() }
+    }
+
+    /// Counts a packet that never gets to the queue.
+    pub(super) fn count_drop(&mut self, at: Nanos) {
+        self.remember(at);
         self.counters.drops += 1;
     }
 
     pub(super) fn counters(&self, t: Nanos) -> Counters {
-        let (backlog_bytes, backlog_packets) = self.backlog();
+        let later = self.history.iter().find(|&&(at, _)| at > t);
+        let State { counters, free_at } = later.map_or_else(|| self.state(), |&(_, state)| state);
         // Nothing is in service before a trace's next opportunity.
-        let ahead =
-            if matches!(self.shaper, Shaper::Trace(_)) { 0 } else { self.server.free_at().saturating_sub(t) };
-        Counters { backlog_bytes, backlog_packets, busy_ns: self.counters.busy_ns - ahead, ..self.counters }
+        let ahead = if matches!(self.shaper, Shaper::Trace(_)) { 0 } else { free_at.saturating_sub(t) };
+        Counters { busy_ns: counters.busy_ns - ahead, ..counters }
     }
 
     pub(super) fn pause(&mut self, now: Nanos, paused: bool) {
         self.paused = paused;
         self.waiting_since = self.waiting_since.max(now);
+        self.next = self.due();
     }
 
     pub(super) fn change(
@@ -177,6 +238,7 @@ impl<P: Packet + 'static> Stepped<P> {
             }
             self.report(now, out);
         }
+        self.next = self.due();
     }
 
     fn take(&mut self, now: Nanos, out: &mut impl Output<P>) -> Option<Queued<P>> {

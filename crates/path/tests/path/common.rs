@@ -143,6 +143,28 @@ pub fn run_fused(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) ->
     log
 }
 
+/// Runs an early link whose arrivals are `ahead` nanoseconds further than its events and whoever asks for its counters.
+pub fn run_early(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) -> Log {
+    let mut link = link(config, Mode::Early);
+    let mut log = Log::default();
+    let mut arrivals = feed.arrivals.iter().peekable();
+    for &question in &feed.questions {
+        if promise {
+            link.next_query(question);
+        }
+        while let Some((at, packet)) = arrivals.next_if(|(at, _)| *at <= question.saturating_add(ahead)) {
+            link.arrive(*at, packet.clone(), &mut log);
+        }
+        catch_up(&mut link, question, &mut log);
+        log.samples.push((question, link.counters(question)));
+    }
+    for (at, packet) in arrivals {
+        link.arrive(*at, packet.clone(), &mut log);
+    }
+    catch_up(&mut link, u64::MAX, &mut log);
+    log
+}
+
 /// Runs a fused link whose packets stay where they are, asked at no time or after everything; None if it cannot.
 pub fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Option<Log> {
     let mut link = link(config, Mode::Fused);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_stepped};
+use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_early, run_stepped};
 use crate::defaults;
 use path::{
     CakeConfig, Dualpi2Config, Ecn, FlowMode, FqCodelConfig, FqPieConfig, LinkConfig, PieConfig, QueueConfig,
@@ -134,6 +134,25 @@ fn only_ecn_capable_packets_are_marked() {
     check("marks", property, &[Bug::Forget]);
 }
 
+/// The bug is in the stepped link.
+#[test]
+fn early_and_stepped_links_agree() {
+    for ahead in [0, MS / 3, 7 * MS, 1 << 40] {
+        let property = |case: &Case, bug| {
+            if matches!(case.queue, QueueConfig::Netem { .. }) {
+                return Ok(());
+            }
+            let early = run_early(&config(&case.queue), &case.feed, ahead, ahead % 2 == 0);
+            let stepped = run(case, bug);
+            equal("forwarded", &early.forwarded, &stepped.forwarded)?;
+            equal("dropped", &early.dropped, &stepped.dropped)?;
+            equal("marked", &early.marked, &stepped.marked)?;
+            equal("samples", &early.samples, &stepped.samples)
+        };
+        check("agreement", property, &[Bug::Swallow, Bug::Overtake, Bug::Hasty, Bug::Stale, Bug::Forget]);
+    }
+}
+
 /// The bug is in the copy.
 #[test]
 fn the_same_draws_give_the_same_run() {
@@ -184,6 +203,16 @@ fn default_of(kind: &str) -> QueueConfig {
     defaults::queue(&catalogue().into_iter().find(|known| known.kind == kind).unwrap())
 }
 
+fn config(queue: &QueueConfig) -> LinkConfig {
+    LinkConfig {
+        rate_bps: Some(RATE),
+        queue: queue.clone(),
+        overhead: 0,
+        report_changes: true,
+        ..LinkConfig::default()
+    }
+}
+
 /// A run of a case, with something wrong.
 fn run(case: &Case, bug: Bug) -> Log {
     let mut queue = case.queue.clone();
@@ -202,13 +231,7 @@ fn run(case: &Case, bug: Bug) -> Log {
             QueueConfig::Dualpi2(config) => config.limit_packets += 1,
         }
     }
-    let config = LinkConfig {
-        rate_bps: Some(RATE),
-        queue,
-        overhead: 0,
-        report_changes: true,
-        ..LinkConfig::default()
-    };
+    let config = config(&queue);
     let mut feed = case.feed.clone();
     if bug == Bug::Stale {
         feed.questions.iter_mut().for_each(|t| *t = t.saturating_sub(MS / 2));

@@ -1,7 +1,10 @@
 //! Every topology run with fused and with stepped hops gives the same bytes.
 
 use crate::support::{MS, attach, bottleneck, bulk, carry_out, host, link_mut, random_loss, run};
-use path::{PauseConfig, QueueConfig, SwitchConfig};
+use path::{
+    CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, PauseConfig, PieConfig, QueueConfig,
+    RedConfig, SwitchConfig,
+};
 use proptest::prelude::*;
 use sim::Scenario;
 use sim::scenario::{
@@ -48,7 +51,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         [0u64..30_000, 0u64..30_000],
         [1u32..60, 1u32..60],
         (small.clone(), small.clone(), small.clone(), small),
-        0u8..4,
+        0u8..10,
         any::<bool>(),
         any::<u64>(),
         any::<bool>(),
@@ -88,6 +91,85 @@ fn shapes() -> impl Strategy<Value = Shape> {
                 app,
             },
         )
+}
+
+/// A discipline with times so short that it acts within the run.
+fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
+    let (target_ns, interval_ns) = (5 * MS, 30 * MS);
+    let (tupdate_ns, memory_limit_bytes) = (15 * MS, 32 << 20);
+    match number {
+        0 => QueueConfig::Bfifo { limit_bytes: u64::from(limit_packets) * 1514 },
+        1 => QueueConfig::Codel {
+            limit_packets: 1000,
+            target_ns,
+            interval_ns,
+            ecn: false,
+            ce_threshold_ns: None,
+        },
+        2 => QueueConfig::Red(RedConfig {
+            limit_bytes: 200_000,
+            min_bytes: 10_000,
+            max_bytes: 40_000,
+            avpkt_bytes: 1000,
+            burst_packets: 20,
+            probability_ppb: 100_000_000,
+            bandwidth_bps: rate_bps,
+            ecn: false,
+            harddrop: false,
+            adaptive: true,
+        }),
+        3 => QueueConfig::FqCodel(FqCodelConfig {
+            limit_packets,
+            flows: 1024,
+            quantum_bytes: None,
+            target_ns,
+            interval_ns,
+            ecn: true,
+            ce_threshold_ns: None,
+            memory_limit_bytes,
+            drop_batch: 64,
+        }),
+        4 => QueueConfig::Pie(PieConfig {
+            limit_packets: 1000,
+            target_ns,
+            tupdate_ns,
+            alpha: 2,
+            beta: 20,
+            ecn: false,
+            bytemode: false,
+        }),
+        5 => QueueConfig::FqPie(FqPieConfig {
+            limit_packets,
+            flows: 1024,
+            target_ns,
+            tupdate_ns,
+            alpha: 2,
+            beta: 20,
+            quantum_bytes: None,
+            memory_limit_bytes,
+            ecn_prob: 10,
+            ecn: false,
+            bytemode: false,
+        }),
+        6 => QueueConfig::Cake(CakeConfig {
+            bandwidth_bps: limit_packets.is_multiple_of(2).then_some(rate_bps * 9 / 10),
+            rtt_ns: interval_ns,
+            flow_mode: FlowMode::TripleIsolate,
+            memlimit_bytes: Some(u64::from(limit_packets) * 4000),
+        }),
+        7 => QueueConfig::Dualpi2(Dualpi2Config {
+            limit_packets,
+            target_ns,
+            tupdate_ns,
+            alpha_ppb: 160_000_000,
+            beta_ppb: 3_200_000_000,
+            coupling_factor: 2,
+            step_thresh_ns: MS,
+            classic_protection: 10,
+            drop_on_overload: true,
+        }),
+        _ => QueueConfig::Pfifo { limit_packets },
+    }
 }
 
 /// What stands between network and stacks.
@@ -201,17 +283,7 @@ fn scenario(shape: &Shape) -> Scenario {
     }
     first.duplicate_ppb = shape.duplicate_ppb;
     first.corrupt_ppb = shape.corrupt_ppb;
-    first.queue = match shape.queue {
-        0 => QueueConfig::Bfifo { limit_bytes: u64::from(shape.limits[0]) * 1514 },
-        1 => QueueConfig::Codel {
-            limit_packets: 1000,
-            target_ns: 5 * MS,
-            interval_ns: 100 * MS,
-            ecn: false,
-            ce_threshold_ns: None,
-        },
-        _ => QueueConfig::Pfifo { limit_packets: shape.limits[0] },
-    };
+    first.queue = queue(shape.queue, shape.limits[0], rate(0));
     if shape.reverse_loss_ppb > 0 {
         link_mut(&mut s, "r1-r2.reverse").loss = random_loss(shape.reverse_loss_ppb);
     }
