@@ -54,3 +54,39 @@ pub mod offload {
         Err(io::Error::other("offloads are switched on Linux only"))
     }
 }
+
+/// As on Linux.
+pub mod sampler {
+    use std::io;
+
+    use sim::table::Batch;
+
+    /// Never made.
+    pub struct Sampler(std::convert::Infallible);
+
+    impl Sampler {
+        /// # Errors
+        /// Always.
+        pub fn new(_config: &str) -> Result<Sampler, String> {
+            Err("sockets are sampled on Linux only".into())
+        }
+
+        /// # Errors
+        /// Never called.
+        pub fn start(&mut self) -> io::Result<u64> {
+            match self.0 {}
+        }
+
+        /// # Errors
+        /// Never called.
+        pub fn mark_start(&mut self, _zero: u64) -> io::Result<()> {
+            match self.0 {}
+        }
+
+        /// # Errors
+        /// Never called.
+        pub fn stop(&mut self) -> io::Result<(Vec<(&'static str, Batch)>, String)> {
+            match self.0 {}
+        }
+    }
+}

@@ -19,6 +19,7 @@ use script::{Outcome, Script};
 
 use crate::socket::{self, Socket};
 use crate::sys::{check, run_before_others};
+use crate::tcp_info::TcpInfo;
 use crate::tun::Tun;
 
 /// How long a call may take that the script does not expect to block.
@@ -292,10 +293,7 @@ impl System for Kernel {
     fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String> {
         let connection = self.connection.as_ref().ok_or("there is no connection")?;
         let bytes = connection.info().map_err(|errno| format!("TCP_INFO: {}", errno.text()))?;
-        Ok(TCP_INFO
-            .iter()
-            .filter_map(|&(name, at, size)| Some((name, field(bytes.get(at..at + size)?))))
-            .collect())
+        Ok(TcpInfo(&bytes).fields().map(|(name, value)| (name, value as i64)).collect())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -332,71 +330,6 @@ impl Drop for Kernel {
         });
     }
 }
-
-/// A number of TCP_INFO in the machine's byte order.
-fn field(bytes: &[u8]) -> i64 {
-    match *bytes {
-        [a] => i64::from(a),
-        [a, b, c, d] => i64::from(u32::from_ne_bytes([a, b, c, d])),
-        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]) as i64,
-        _ => 0,
-    }
-}
-
-/// Fields of struct tcp_info (include/uapi/linux/tcp.h): name, offset, size in bytes.
-const TCP_INFO: &[(&str, usize, usize)] = &[
-    ("tcpi_state", 0, 1),
-    ("tcpi_ca_state", 1, 1),
-    ("tcpi_retransmits", 2, 1),
-    ("tcpi_probes", 3, 1),
-    ("tcpi_backoff", 4, 1),
-    ("tcpi_options", 5, 1),
-    ("tcpi_rto", 8, 4),
-    ("tcpi_ato", 12, 4),
-    ("tcpi_snd_mss", 16, 4),
-    ("tcpi_rcv_mss", 20, 4),
-    ("tcpi_unacked", 24, 4),
-    ("tcpi_sacked", 28, 4),
-    ("tcpi_lost", 32, 4),
-    ("tcpi_retrans", 36, 4),
-    ("tcpi_fackets", 40, 4),
-    ("tcpi_last_data_sent", 44, 4),
-    ("tcpi_last_data_recv", 52, 4),
-    ("tcpi_last_ack_recv", 56, 4),
-    ("tcpi_pmtu", 60, 4),
-    ("tcpi_rcv_ssthresh", 64, 4),
-    ("tcpi_rtt", 68, 4),
-    ("tcpi_rttvar", 72, 4),
-    ("tcpi_snd_ssthresh", 76, 4),
-    ("tcpi_snd_cwnd", 80, 4),
-    ("tcpi_advmss", 84, 4),
-    ("tcpi_reordering", 88, 4),
-    ("tcpi_rcv_rtt", 92, 4),
-    ("tcpi_rcv_space", 96, 4),
-    ("tcpi_total_retrans", 100, 4),
-    ("tcpi_pacing_rate", 104, 8),
-    ("tcpi_max_pacing_rate", 112, 8),
-    ("tcpi_bytes_acked", 120, 8),
-    ("tcpi_bytes_received", 128, 8),
-    ("tcpi_segs_out", 136, 4),
-    ("tcpi_segs_in", 140, 4),
-    ("tcpi_notsent_bytes", 144, 4),
-    ("tcpi_min_rtt", 148, 4),
-    ("tcpi_data_segs_in", 152, 4),
-    ("tcpi_data_segs_out", 156, 4),
-    ("tcpi_delivery_rate", 160, 8),
-    ("tcpi_busy_time", 168, 8),
-    ("tcpi_rwnd_limited", 176, 8),
-    ("tcpi_sndbuf_limited", 184, 8),
-    ("tcpi_delivered", 192, 4),
-    ("tcpi_delivered_ce", 196, 4),
-    ("tcpi_bytes_sent", 200, 8),
-    ("tcpi_bytes_retrans", 208, 8),
-    ("tcpi_dsack_dups", 216, 4),
-    ("tcpi_reord_seen", 220, 4),
-    ("tcpi_rcv_ooopack", 224, 4),
-    ("tcpi_snd_wnd", 228, 4),
-];
 
 /// What a call leaves to be done in the script's thread.
 enum Answer {

@@ -11,14 +11,18 @@ pub mod offload;
 #[cfg(target_os = "linux")]
 pub mod peer;
 #[cfg(target_os = "linux")]
+pub mod sampler;
+#[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_os = "linux")]
+mod tcp_info;
+#[cfg(target_os = "linux")]
 pub mod tun;
 
 #[cfg(not(target_os = "linux"))]
-pub use absent::{emulator, offload};
+pub use absent::{emulator, offload, sampler};
 use script::Outcome;
 
 /// Runs the script `text`, called `name` in messages, against this host's kernel; `tolerance` in nanoseconds. As

@@ -72,7 +72,16 @@ pub(crate) fn about(what: &str, error: &io::Error) -> io::Error {
 /// Lets the calling thread run before ordinary ones and wake without slack, where that is allowed: packets have to leave
 /// in time. Whether it is.
 pub(crate) fn run_before_others() -> bool {
-    let parameters = libc::sched_param { sched_priority: PRIORITY };
+    run_with(PRIORITY)
+}
+
+/// The same, behind those that run before all others.
+pub(crate) fn run_before_most() -> bool {
+    run_with(PRIORITY / 2)
+}
+
+fn run_with(priority: libc::c_int) -> bool {
+    let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: plain call that takes its arguments by value; timers of this thread may be late by 1 ns.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
     // SAFETY: the parameters live through the call; 0 is the calling thread. Without the right, nothing changes.
@@ -114,6 +123,14 @@ impl Waker {
     pub(crate) fn wake(&self) {
         // SAFETY: plain call. It fails only after 2^64 - 2 calls that nobody looked at.
         unsafe { libc::eventfd_write(self.0.as_raw_fd(), 1) };
+    }
+
+    /// Waits until it is woken, at most so long.
+    pub(crate) fn wait(&self, ns: Nanos) {
+        let mut entry = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let timeout = timespec(ns);
+        // SAFETY: one entry and a timeout that live through the call; no signal mask.
+        unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
     }
 
     pub(crate) fn clear(&self) {

@@ -13,8 +13,8 @@ use sim::table::Batch;
 mod _native {
     #[pymodule_export]
     use super::{
-        Emulator, RecordBatch, Simulation, catalogue, check, replay_cc_vectors, replay_cubic_functions,
-        run_script, set_offloads, version,
+        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, replay_cc_vectors,
+        replay_cubic_functions, run_script, set_offloads, version,
     };
 }
 
@@ -179,6 +179,46 @@ impl Emulator {
     fn stop(&mut self, py: Python<'_>) -> PyResult<(Vec<(&'static str, RecordBatch)>, String)> {
         let emulator = self.get()?;
         let (batches, report) = py.detach(|| emulator.stop()).map_err(failed)?;
+        Ok((record_batches(batches), report))
+    }
+}
+
+/// TCP_INFO of live sockets at an interval, on Linux; `config` is JSON. Raises ValueError with one line if it is wrong.
+#[pyclass(module = "cwndlab._native")]
+struct TcpSampler {
+    // As in `Simulation`.
+    sampler: Mutex<live::sampler::Sampler>,
+}
+
+impl TcpSampler {
+    fn get(&mut self) -> PyResult<&mut live::sampler::Sampler> {
+        self.sampler.get_mut().map_err(|_| PyOSError::new_err("the sampler failed earlier"))
+    }
+}
+
+#[pymethods]
+impl TcpSampler {
+    #[new]
+    fn new(config: &str) -> PyResult<TcpSampler> {
+        let sampler = live::sampler::Sampler::new(config).map_err(PyValueError::new_err)?;
+        Ok(TcpSampler { sampler: Mutex::new(sampler) })
+    }
+
+    /// Start sampling; returns the CLOCK_MONOTONIC time, ns, that is t = 0.
+    fn start(&mut self, py: Python<'_>) -> PyResult<u64> {
+        let sampler = self.get()?;
+        py.detach(|| sampler.start()).map_err(failed)
+    }
+
+    /// Move t = 0 to this CLOCK_MONOTONIC time; rows before it are dropped.
+    fn mark_start(&mut self, t0_ns: u64) -> PyResult<()> {
+        self.get()?.mark_start(t0_ns).map_err(failed)
+    }
+
+    /// End it; returns record batches of `tcp` and a report as JSON.
+    fn stop(&mut self, py: Python<'_>) -> PyResult<(Vec<(&'static str, RecordBatch)>, String)> {
+        let sampler = self.get()?;
+        let (batches, report) = py.detach(|| sampler.stop()).map_err(failed)?;
         Ok((record_batches(batches), report))
     }
 }

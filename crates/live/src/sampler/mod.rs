@@ -1,0 +1,303 @@
+//! The sampler: TCP_INFO of live sockets at an interval, in any number of network namespaces, on one clock.
+//!
+//! It asks the kernel through sock_diag (sock_diag(7)). Finding sockets means a walk through the kernel's whole table of
+//! connections; a socket once found is asked for by its identity, which costs a microsecond. Walks take no more than a
+//! fiftieth of the time, so a new socket is found within one interval where the table is small (see the sysctl
+//! `net.ipv4.tcp_child_ehash_entries`), and within some tens of milliseconds where it is large.
+
+mod diag;
+mod table;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use path::Nanos;
+use serde::Deserialize;
+use serde_json::json;
+use sim::table::Batch;
+
+use crate::sys::{self, Waker};
+use diag::{Diag, Found, Identity};
+use table::Table;
+
+/// Walks take at most one part in so many of the time.
+const WALK_SHARE: Nanos = 50;
+
+/// What the sampler needs to know, as JSON. Unknown fields are refused.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Of the records.
+    pub run_id: u32,
+    /// Between samples.
+    pub interval_ns: Nanos,
+    /// Names of flows, in the experiment's order.
+    pub flows: Vec<String>,
+    /// Which sockets are whose; of several that match the first counts.
+    pub sockets: Vec<SocketKey>,
+}
+
+/// Sockets of a flow.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketKey {
+    /// Name of the flow.
+    pub flow: String,
+    /// Network namespace: a name under /run/netns, or a path; null: the caller's.
+    pub netns: Option<String>,
+    /// Port at this end; null: any.
+    pub local_port: Option<u16>,
+    /// Port at the other end; null: any.
+    pub remote_port: Option<u16>,
+}
+
+impl Config {
+    fn parse(json: &str) -> Result<Config, String> {
+        let config: Config = serde_json::from_str(json).map_err(|error| format!("sampler: {error}"))?;
+        if config.interval_ns == 0 {
+            return Err("sampler: interval_ns must be above zero".into());
+        }
+        if let Some(key) = config.sockets.iter().find(|key| !config.flows.contains(&key.flow)) {
+            return Err(format!("sampler: no flow is called {}", key.flow));
+        }
+        Ok(config)
+    }
+}
+
+/// A sampler; dropping it stops it.
+pub struct Sampler {
+    config: Config,
+    running: Option<Running>,
+}
+
+struct Running {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Worker>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stop: AtomicBool,
+    /// CLOCK_MONOTONIC of t = 0.
+    zero: AtomicU64,
+    waker: Waker,
+}
+
+impl Sampler {
+    /// A sampler that was not started.
+    ///
+    /// # Errors
+    /// One line saying what is wrong with the configuration.
+    pub fn new(config: &str) -> Result<Sampler, String> {
+        Ok(Sampler { config: Config::parse(config)?, running: None })
+    }
+
+    /// Starts to sample; returns the CLOCK_MONOTONIC time that is t = 0.
+    ///
+    /// # Errors
+    /// No such namespace, not enough rights, or it runs already.
+    pub fn start(&mut self) -> io::Result<Nanos> {
+        if self.running.is_some() {
+            return Err(io::Error::other("the sampler runs already"));
+        }
+        let zero = sys::monotonic();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            zero: AtomicU64::new(zero),
+            waker: Waker::new()?,
+        });
+        let worker = Worker::new(self.config.clone(), shared.clone())?;
+        let thread = thread::Builder::new().name("sampler".into()).spawn(move || worker.run())?;
+        self.running = Some(Running { shared, thread: Some(thread) });
+        Ok(zero)
+    }
+
+    /// Moves t = 0 to this CLOCK_MONOTONIC time; rows before it are dropped.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn mark_start(&mut self, zero: Nanos) -> io::Result<()> {
+        let running = self.running.as_ref().ok_or_else(|| io::Error::other("the sampler does not run"))?;
+        running.shared.zero.store(zero, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends it; returns the records (table, batch) and a report as JSON.
+    ///
+    /// # Errors
+    /// It does not run, or its thread failed.
+    pub fn stop(&mut self) -> io::Result<(Vec<(&'static str, Batch)>, String)> {
+        let mut running = self.running.take().ok_or_else(|| io::Error::other("the sampler does not run"))?;
+        let worker = running.end().ok_or_else(|| io::Error::other("the sampler failed"))?;
+        Ok(worker.finish())
+    }
+}
+
+impl Running {
+    /// None if the thread failed, or has ended before.
+    fn end(&mut self) -> Option<Worker> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.waker.wake();
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The sampling thread.
+struct Worker {
+    config: Config,
+    shared: Arc<Shared>,
+    places: Vec<Place>,
+    table: Table,
+    /// t = 0 of the rows in `table`.
+    zero: Nanos,
+    samples: u64,
+    missed: u64,
+    late_max: Nanos,
+    errors: Vec<String>,
+}
+
+/// A network namespace.
+struct Place {
+    diag: Diag,
+    /// Sockets found there, with their flows.
+    known: Vec<(Identity, u32)>,
+    /// What a walk takes.
+    walk: Nanos,
+    next_walk: Nanos,
+}
+
+impl Worker {
+    fn new(config: Config, shared: Arc<Shared>) -> io::Result<Worker> {
+        let mut names: Vec<Option<String>> = Vec::new();
+        for key in &config.sockets {
+            if !names.contains(&key.netns) {
+                names.push(key.netns.clone());
+            }
+        }
+        let place = |name: Option<String>| -> io::Result<Place> {
+            Ok(Place { diag: Diag::open(name)?, known: Vec::new(), walk: 0, next_walk: 0 })
+        };
+        Ok(Worker {
+            places: names.into_iter().map(place).collect::<io::Result<_>>()?,
+            table: Table::new(config.run_id, &config.flows),
+            zero: shared.zero.load(Ordering::Acquire),
+            config,
+            shared,
+            samples: 0,
+            missed: 0,
+            late_max: 0,
+            errors: Vec::new(),
+        })
+    }
+
+    fn run(mut self) -> Worker {
+        sys::run_before_most();
+        let interval = self.config.interval_ns;
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let zero = self.shared.zero.load(Ordering::Acquire);
+            if zero != self.zero {
+                self.zero = zero;
+                self.table = Table::new(self.config.run_id, &self.config.flows);
+                (self.samples, self.missed, self.late_max) = (0, 0, 0);
+            }
+            let now = sys::monotonic();
+            // Samples are at multiples of the interval after t = 0, and before it as well.
+            let phase =
+                if now >= zero { (now - zero) % interval } else { interval - (zero - now) % interval };
+            self.late_max = self.late_max.max(if self.samples > 0 { phase } else { 0 });
+            self.sample();
+            let took = sys::monotonic() - now + phase;
+            self.missed += took / interval;
+            self.shared.waker.wait(interval - took % interval);
+        }
+        self
+    }
+
+    /// One row for every socket there is.
+    fn sample(&mut self) {
+        self.samples += 1;
+        for index in 0..self.places.len() {
+            let place = &mut self.places[index];
+            let before = sys::monotonic();
+            let walks = before >= place.next_walk;
+            let result = if walks { walk(place, &self.config) } else { ask(place) };
+            let found = match result {
+                Ok(found) => found,
+                Err(error) => {
+                    self.report(&error);
+                    continue;
+                }
+            };
+            let place = &mut self.places[index];
+            let after = sys::monotonic();
+            if walks {
+                place.walk = after - before;
+                place.next_walk = before + place.walk * WALK_SHARE;
+            }
+            if let Some(t) = before.checked_sub(self.zero) {
+                found.iter().for_each(|(socket, flow)| self.table.push(t, *flow, socket));
+            }
+        }
+    }
+
+    #[cold]
+    fn report(&mut self, error: &io::Error) {
+        let line = error.to_string();
+        if !self.errors.contains(&line) {
+            self.errors.push(line);
+        }
+    }
+
+    fn finish(mut self) -> (Vec<(&'static str, Batch)>, String) {
+        let report = json!({
+            "samples": self.samples,
+            "missed": self.missed,
+            "late_max_ns": self.late_max,
+            "walk_ns": self.places.iter().map(|place| place.walk).max(),
+            "errors": self.errors,
+        });
+        (self.table.finish(), report.to_string())
+    }
+}
+
+/// All sockets of a namespace that are some flow's.
+fn walk(place: &mut Place, config: &Config) -> io::Result<Vec<(Found, u32)>> {
+    let mut found = Vec::new();
+    let name = place.diag.name().cloned();
+    place.diag.walk(&mut |socket| {
+        let port = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
+        let key = config.sockets.iter().find(|key| {
+            key.netns == name
+                && port(key.local_port, socket.identity.local_port())
+                && port(key.remote_port, socket.identity.remote_port())
+        });
+        let flow = key.and_then(|key| config.flows.iter().position(|flow| *flow == key.flow));
+        found.extend(flow.map(|flow| (socket, flow as u32)));
+    })?;
+    // The kernel's order is that of its table.
+    found.sort_by_key(|(socket, flow)| (*flow, socket.identity.local_port(), socket.identity.remote_port()));
+    place.known = found.iter().map(|(socket, flow)| (socket.identity, *flow)).collect();
+    Ok(found)
+}
+
+/// The sockets that the last walk found.
+fn ask(place: &mut Place) -> io::Result<Vec<(Found, u32)>> {
+    let mut found = Vec::new();
+    let mut gone = Vec::new();
+    for &(identity, flow) in &place.known {
+        match place.diag.ask(&identity)? {
+            Some(socket) => found.push((socket, flow)),
+            None => gone.push(identity),
+        }
+    }
+    place.known.retain(|(identity, _)| !gone.contains(identity));
+    Ok(found)
+}
