@@ -106,7 +106,10 @@ def run(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
+        int | None,
+        typer.Option(
+            "-j", "--jobs", metavar="N", help="Worker processes [one per processor; on real hosts one]."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Complete results that are there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
@@ -123,9 +126,10 @@ def run(
     import cwndlab
     from cwndlab import runner, testbeds
 
-    testbeds.find(testbed)
+    bed = testbeds.find(testbed)
+    bed.ready()
     loaded = cwndlab.load(experiment, overrides or (), testbed)
-    workers = jobs if jobs is not None else _processors()
+    workers = jobs if jobs is not None else 1 if bed.real_time else _processors()
     if dry_run:
         from cwndlab import estimate
 
@@ -365,10 +369,19 @@ def schema() -> None:
 
 
 @app.command()
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove what crashed runs on this machine left, and nothing else.")
+    ] = False,
+) -> None:
     """Say what this machine can do."""
     from cwndlab import doctor as examination
 
+    if clean:
+        for name in examination.clean():
+            print(name)
+        return
     print(examination.as_json() if json else examination.as_text())
 
 

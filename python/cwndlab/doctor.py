@@ -13,9 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cwndlab import testbeds
+from cwndlab.errors import InputError
 
 TOOLS = {
-    "iperf3": "traffic on live hosts",
+    "iperf3": "bulk transfers on live hosts",
+    "iperf": "bulk transfers of iperf 2 on live hosts",
+    "nft": "rules at the ingress of live hosts",
     "tc": "shaping and queue disciplines of Linux",
     "ip": "network namespaces of Linux",
     "ethtool": "offloads of a network interface",
@@ -49,7 +52,7 @@ def examine() -> Iterator[Finding]:
         "cwndlab", "python", None, f"{platform.python_version()} on {platform.system()} {platform.release()}"
     )
     for name in testbeds.NAMES:
-        yield Finding("testbeds", name, True, "ready")
+        yield _testbed(name)
     for name in testbeds.LATER:
         yield Finding("testbeds", name, False, "not available yet")
     for name, purpose in TOOLS.items():
@@ -57,6 +60,19 @@ def examine() -> Iterator[Finding]:
         yield Finding("tools", name, found is not None, found or f"not found ({purpose})")
     yield from _kernel()
     yield from _rights()
+
+
+def clean() -> list[str]:
+    """Remove what runs on namespaces left whose process is gone, and nothing else; returns the names removed.
+
+    Raises InputError, one line, without the rights to.
+    """
+    from cwndlab.testbeds.netns import namespaces
+
+    left = namespaces.left_behind()
+    if left and os.geteuid() != 0:
+        raise InputError(f"{len(left)} crashed runs left something, which only root can remove; try sudo")
+    return [name for run in left for name in namespaces.clean(run)]
 
 
 def as_text() -> str:
@@ -75,6 +91,20 @@ def as_text() -> str:
 def as_json() -> str:
     """The findings for programs: a list of objects."""
     return json.dumps([asdict(finding) for finding in examine()], indent=2)
+
+
+def _testbed(name: str) -> Finding:
+    try:
+        testbeds.find(name).ready()
+    except (InputError, ImportError) as error:
+        return Finding("testbeds", name, False, str(error))
+    if name != "netns":
+        return Finding("testbeds", name, True, "ready")
+    from cwndlab.testbeds.netns import namespaces
+
+    left = sum(len(names) for names in namespaces.left_behind().values())
+    more = f"; a crash left {left} namespaces: cwndlab doctor --clean removes them" if left else ""
+    return Finding("testbeds", name, True, f"ready{more}")
 
 
 def _kernel() -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from pathlib import Path
 
-from cwndlab import testbeds, workers
+from cwndlab import order, testbeds, workers
 from cwndlab.errors import InputError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.plan import PlannedRun
@@ -32,28 +32,34 @@ def run(
 
     A run that fails is recorded with its reason and does not stop the others; ask `ResultSet.complete`.
     Raises InputError for a bad experiment or directory before anything is carried out, StoppedError after
-    SIGINT. With more than one job the caller's main module must be importable (`if __name__ == "__main__"`),
-    as for every spawned process.
+    SIGINT. On a testbed that takes real time each run is a part, in the order of `cwndlab.order`, with a
+    pause between; more than one job then lets runs disturb each other. With more than one job the caller's
+    main module must be importable (`if __name__ == "__main__"`), as for every spawned process.
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
-    plan = experiment.plan()
     bed = testbeds.find(testbed)
+    bed.ready()
+    plan = experiment.plan()
     for planned in plan.runs:
         _preflight(bed, planned)
     versions = {"cwndlab": version("cwndlab"), **bed.versions()}
     header = Header(plan.experiment, bed.name, list(plan.keys), versions)
-    cut = parts.cut(plan.runs)
+    cut = parts.cut(plan.runs, alone=bed.real_time)
+    sequence = order.arrange(experiment.spec, plan) if bed.real_time else None
     directory = directories.choose(plan.experiment, None if out is None else Path(out), resume)
     with directories.locked(directory):
         kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
         observer = observer or _Nobody()
         ahead = [part for part in cut if part.name not in kept]
+        if sequence is not None:
+            ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
         runs = [planned for part in ahead for planned in part.runs]
         observer.start(len(runs), sum(parts.expected_packets(planned.scenario) for planned in runs))
         stopped = False
         try:
-            workers.carry_out(ahead, Site(bed.name, directory / "runs", versions), jobs, observer)
+            site = Site(bed.name, directory / "runs", versions, sequence)
+            workers.carry_out(ahead, site, jobs, observer)
         except StoppedError:
             stopped = True
         finally:

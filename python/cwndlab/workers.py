@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from cwndlab import testbeds
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.plan import PlannedRun
+from cwndlab.order import Order
 from cwndlab.results import parts
 from cwndlab.results.parts import Part, PartWriter, RunRecord
 from cwndlab.testbeds.base import CancelledError, Control, Testbed
@@ -56,6 +57,8 @@ class Site:
     """The directory that gets the parts."""
     versions: dict[str, str]
     """What carries the packets, for the record."""
+    sequence: Order | None = None
+    """The order of runs and the pause between them, where runs take real time."""
 
 
 def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) -> None:
@@ -69,7 +72,9 @@ def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) 
         return
     bed = testbeds.find(site.testbed)
     try:
-        for part in ahead:
+        for place, part in enumerate(ahead):
+            if place and site.sequence is not None:
+                time.sleep(site.sequence.pause_ns / 1e9)
             carry_out_part(part, bed, site, PartControl(lambda: False, observer.advance))
     except KeyboardInterrupt:
         raise StoppedError("interrupted") from None
@@ -81,7 +86,7 @@ def carry_out_part(part: Part, bed: Testbed, site: Site, control: "PartControl")
     """Carry out the runs of one part and commit it; raises CancelledError without a trace of the part."""
     with PartWriter(site.runs, part.name) as writer:
         for planned in part.runs:
-            writer.record(_carry_out_run(planned, bed, site.versions, writer, control))
+            writer.record(_carry_out_run(planned, bed, site, writer, control))
             control.finished(planned)
         writer.commit()
 
@@ -112,7 +117,7 @@ class PartControl:
 
 
 def _carry_out_run(
-    planned: PlannedRun, bed: Testbed, versions: dict[str, str], writer: PartWriter, control: PartControl
+    planned: PlannedRun, bed: Testbed, site: Site, writer: PartWriter, control: PartControl
 ) -> RunRecord:
     started, clock = datetime.now(UTC), time.monotonic()
     files = writer.begin(planned.index)
@@ -133,7 +138,7 @@ def _carry_out_run(
         warnings=outcome.warnings if outcome else [],
         notes=list(planned.notes),
         testbed=bed.name,
-        versions=versions,
+        versions=site.versions,
         machine=_machine(),
         facts=outcome.facts if outcome else {},
         started=started.isoformat(timespec="seconds"),
@@ -142,6 +147,8 @@ def _carry_out_run(
         captures=files.captures,
         summary=outcome.summary if outcome else None,
         scenario=planned.scenario,
+        position=site.sequence.positions[planned.index] if site.sequence is not None else None,
+        attachments=files.attachments,
     )
 
 

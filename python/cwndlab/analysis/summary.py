@@ -140,7 +140,7 @@ def _figures(
     limited = counted["limited_ns"]
     floats: dict[str, float | None] = {
         "goodput_mbps": _ratio(counted["goodput_bytes"] * 8e3, active),
-        "throughput_mbps": _ratio(counted["wire_bytes"] * 8e3, active),
+        "throughput_mbps": _ratio(_times(counted["wire_bytes"], 8e3), active),
         "utilisation": _utilisation(scenario, flow, counted["wire_bytes"]),
         "retransmit_rate": _ratio(counted["retransmits"], sent),
         "drop_rate": _ratio(counted["drops"], sent),
@@ -151,10 +151,10 @@ def _figures(
         "rtt_p95_ms": _ratio(rtt.get("p95_ns"), 1e6),
         "rtt_max_ms": _ratio(rtt.get("max_ns"), 1e6),
         "queue_delay_p95_ms": _ratio(queueing.get("p95_ns"), 1e6),
-        "limited_cwnd_pct": _ratio(100 * limited["cwnd"], active),
-        "limited_rwnd_pct": _ratio(100 * limited["rwnd"], active),
-        "limited_sndbuf_pct": _ratio(100 * limited["sndbuf"], active),
-        "limited_app_pct": _ratio(100 * limited["app"], active),
+        "limited_cwnd_pct": _ratio(_times(limited["cwnd"], 100), active),
+        "limited_rwnd_pct": _ratio(_times(limited["rwnd"], 100), active),
+        "limited_sndbuf_pct": _ratio(_times(limited["sndbuf"], 100), active),
+        "limited_app_pct": _ratio(_times(limited["app"], 100), active),
         "completion_s": _ratio(counted["completion_ns"], 1e9),
         "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if _is_video(flow) else None,
     }
@@ -172,15 +172,23 @@ def _is_video(flow: Mapping[str, Any]) -> bool:
     return isinstance(app, Mapping) and app.get("kind") == "video"
 
 
-def _ratio(part: float | None, whole: int | float) -> float | None:
-    return None if part is None or whole == 0 else part / whole
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
 
 
 def _stack(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> str:
     return next(str(host["stack"]) for host in scenario["hosts"] if host["name"] == flow["from"])
 
 
-def _utilisation(scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int) -> float | None:
+def _utilisation(
+    scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int | None
+) -> float | None:
+    if wire_bytes is None:
+        return None
     narrow = [link for link in _route(scenario, flow["from"], flow["to"]) if link["bottleneck"]]
     allowed = [bits for bits in (capacity_bits(scenario, link) for link in narrow) if bits is not None]
     return wire_bytes * 8 / min(allowed) if allowed and min(allowed) > 0 else None

@@ -11,7 +11,6 @@ import yaml
 
 from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.experiment import locate, plan, sweep, yaml_nodes
-from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.resolve import resolve
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import TESTBEDS, Support
@@ -42,7 +41,7 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
     if spec is None:
         base = next(sweep.cells(tree, axes))
         spec = locate.check(Spec, base.tree)
-    resolve(spec, base.tree, catalogue(), support)
+    resolve(spec, base.tree, support.catalogue(), support)
     return Experiment(spec.experiment, file, source, tree, axes, spec, support)
 
 

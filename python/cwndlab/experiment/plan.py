@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from cwndlab.errors import ExperimentError
 from cwndlab.experiment import locate, sweep
-from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.resolve import resolve
 from cwndlab.experiment.schema import Spec
 
@@ -70,7 +69,9 @@ def make(experiment: Experiment) -> Plan:
         raise ExperimentError(experiment.file, None, "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
     for cell in sweep.cells(experiment.tree, experiment.axes):
-        resolved = resolve(locate.check(Spec, cell.tree), cell.tree, catalogue(), experiment.support)
+        resolved = resolve(
+            locate.check(Spec, cell.tree), cell.tree, experiment.support.catalogue(), experiment.support
+        )
         for number in range(repeat):
             scenario = {**resolved.scenario, "repeat": number}
             digest = scenario_hash(scenario)

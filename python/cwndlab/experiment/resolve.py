@@ -43,6 +43,8 @@ from cwndlab.experiment.support import Support
 from cwndlab.experiment.topology import Misplaced, Topology, Wire
 from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.experiment.yaml_nodes import Mapping
+from cwndlab.loggers import LOGGERS
+from cwndlab.traffic import tools
 
 _T = TypeVar("_T")
 
@@ -89,7 +91,7 @@ def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -
     if refused:
         raise min(refused, key=lambda error: error.line or 0)
     try:
-        return _Resolver(spec, tree.place.file, catalogue, support.testbed).resolve()
+        return _Resolver(spec, tree.place.file, catalogue, support).resolve()
     except Misplaced as misplaced:
         raise _place(tree, misplaced) from None
 
@@ -142,7 +144,7 @@ class _Resolver:
     spec: Spec
     file: str
     catalogue: Catalogue
-    testbed: str
+    support: Support
     notes: list[str] = field(default_factory=list)
 
     def resolve(self) -> Resolved:
@@ -173,6 +175,7 @@ class _Resolver:
             "links": links,
             "flows": [self.flow(flow) for flow in flows],
             "schedule": self.schedule(net, flows),
+            **({"live": self.live(flows)} if self.support.real else {}),
         }
         return Resolved(scenario, tuple(self.notes))
 
@@ -388,7 +391,7 @@ class _Resolver:
         """Return a queue discipline with all its parameters, for a wire that these flows take."""
         kind = queue.kind
         if kind not in self.catalogue.queues:
-            problem = f"queue {kind} is not supported by testbed {self.testbed} yet"
+            problem = f"queue {kind} is not supported by testbed {self.support.testbed} yet"
             raise Misplaced(path, BadValue(problem=problem, key="kind"))
         params = self.catalogue.queues[kind]
         resolved: dict[str, Any] = {"kind": kind}
@@ -442,7 +445,7 @@ class _Resolver:
             return None
         ((kind, value),) = loss.written()
         if kind not in self.catalogue.losses:
-            problem = f"not supported by testbed {self.testbed} yet"
+            problem = f"not supported by testbed {self.support.testbed} yet"
             raise Misplaced((*path, kind), BadValue(problem=problem))
         if loss.random is not None:
             return {"kind": "random", "probability_ppb": loss.random}
@@ -567,7 +570,7 @@ class _Resolver:
             )
         kind = flow.app.kind
         if kind not in self.catalogue.apps:
-            problem = f"app {kind} is not supported by testbed {self.testbed} yet"
+            problem = f"app {kind} is not supported by testbed {self.support.testbed} yet"
             raise Misplaced((*path, "app"), BadValue(problem=problem, key="kind"))
         if flow.bytes is not None and not isinstance(flow.app, Bulk):
             raise Misplaced((*path, "bytes"), BadValue(f"bytes with app {kind}", "bytes with app bulk only"))
@@ -662,12 +665,33 @@ class _Resolver:
             raise Misplaced((*flow.path, "app"), BadValue(str(app.shape), expected, key="shape"))
         return resolved
 
+    # Real hosts
+
+    def live(self, flows: Sequence[_Flow]) -> dict[str, Any]:
+        """Return what only real hosts are told: the engine never sees it."""
+        return {
+            "emulator": self.spec.emulator or "own",
+            "loggers": self.spec.loggers if self.spec.loggers is not None else list(LOGGERS),
+            "flows": {flow.name: self.tool(flow) for flow in flows},
+        }
+
+    def tool(self, flow: _Flow) -> dict[str, Any]:
+        """Return what carries a flow out: a common tool where one can, unless the file names one."""
+        app = flow.model.app
+        if not isinstance(app, Bulk):
+            return {"tool": "own", "report_ns": tools.REPORT_NS}
+        resolved = self.flow(flow)
+        tool = app.tool or ("own" if tools.refusal("iperf3", resolved) else "iperf3")
+        return {"tool": tool, "report_ns": app.report or tools.REPORT_NS}
+
     def refuse_others(self, section: Section, params: Sequence[Param], path: Path, what: str) -> None:
         """Refuse a parameter that the schema knows and the engine does not."""
         known = {"kind", *(param.name for param in params)}
+        if self.support.real and isinstance(section, Bulk):
+            known |= {"tool", "report"}
         for key, _ in section.written():
             if key not in known:
-                problem = f"{key} of {what} is not supported by testbed {self.testbed} yet"
+                problem = f"{key} of {what} is not supported by testbed {self.support.testbed} yet"
                 raise Misplaced((*path, key), BadValue(problem=problem))
 
     # What is measured

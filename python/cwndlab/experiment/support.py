@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from cwndlab.experiment.catalogue import Catalogue, catalogue
 from cwndlab.experiment.schema import Section
 
 
@@ -19,6 +20,17 @@ class Support:
     testbed: str
     keys: Mapping[str, frozenset[str]]
     only_off: Mapping[str, frozenset[str]]
+    real: bool = False
+    """Whether real hosts carry it out, so that a Scenario says with which tools, emulator and loggers."""
+
+    def catalogue(self) -> Catalogue:
+        """What the testbed knows: stacks, congestion controls, sysctls, queues; raises InputError if it
+        cannot say."""
+        if self.testbed == "netns":
+            from cwndlab.testbeds.netns import machine  # asks the kernel
+
+            return machine.known()
+        return catalogue()
 
     def refused(self, spec: Section, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
         """Yield the path of every key that the file wrote and the testbed does not carry out."""
@@ -63,5 +75,21 @@ SIM = Support(
 )
 """The simulator. Queue disciplines, losses and apps are those of the engine's catalogue."""
 
-TESTBEDS: Mapping[str, Support] = {"sim": SIM}
+NETNS = Support(
+    "netns",
+    {
+        "experiment": SIM.keys["experiment"] | _keys("loggers pause order emulator"),
+        "host": _keys("stack cc sndbuf rcvbuf mss ecn sysctl nic egress ingress count"),
+        "nic": _keys("rate tx_queue tso gro"),
+        "link": SIM.keys["link"],
+        "cable": SIM.keys["cable"],
+        "change": SIM.keys["change"],
+    },
+    only_off={"nic": _keys("lro")},
+    real=True,
+)
+"""This host's kernel. Stacks, congestion controls and sysctls are those it has; queue disciplines, losses and
+apps those of the engine."""
+
+TESTBEDS: Mapping[str, Support] = {"sim": SIM, "netns": NETNS}
 """What each testbed carries out."""

@@ -42,12 +42,15 @@ class Part:
     runs: tuple[PlannedRun, ...]
 
 
-def cut(runs: Sequence[PlannedRun]) -> list[Part]:
-    """Cut a plan into parts, by the plan alone: any number of workers writes the same files."""
+def cut(runs: Sequence[PlannedRun], *, alone: bool = False) -> list[Part]:
+    """Cut a plan into parts, by the plan alone: any number of workers writes the same files.
+
+    `alone`: each run is a part, as where it takes real time.
+    """
     groups: list[list[PlannedRun]] = []
     packets = 0
     for run in runs:
-        if not groups or packets >= PART_PACKETS or len(groups[-1]) == MOST_RUNS:
+        if not groups or alone or packets >= PART_PACKETS or len(groups[-1]) == MOST_RUNS:
             groups.append([])
             packets = 0
         groups[-1].append(run)
@@ -102,6 +105,11 @@ class RunRecord:
     summary: dict[str, Any] | None
     """Counters of the run as docs/architecture.md gives them; None of a run that failed."""
     scenario: dict[str, Any]
+    position: int | None = None
+    """Place among the runs as they were carried out, from 0; None where time is virtual and order means
+    nothing."""
+    attachments: list[str] = field(default_factory=list)
+    """Names of the part's files with what tools reported of this run."""
 
     def to_json(self) -> str:
         """The record as one line."""
@@ -117,6 +125,8 @@ class RunRecord:
             records = {name: TableRecord(**table) for name, table in values.pop("tables").items()}
             if any("/" in name or not name.endswith(".pcap") for name in values["captures"]):
                 raise ValueError("a capture has a bad name")
+            if any("/" in name or name.startswith(".") for name in values.get("attachments", ())):
+                raise ValueError("an attachment has a bad name")
             return cls(**values, tables=records)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not the record of a run ({error})") from None
@@ -232,6 +242,7 @@ class RunFiles:
     part: PartWriter
     run_id: int
     captures: list[str] = field(default_factory=list)
+    attachments: list[str] = field(default_factory=list)
     _tables: "dict[str, _Rows]" = field(default_factory=dict)
 
     def rows(self, table: str, batch: pa.RecordBatch) -> None:
@@ -246,6 +257,13 @@ class RunFiles:
         name = f"{self.run_id}-{quote(point, safe='')}.pcap"
         if name not in self.captures:
             self.captures.append(name)
+        self.part.append(name, data)
+
+    def attach(self, name: str, data: bytes) -> None:
+        """Keep a file beside the tables."""
+        name = f"{self.run_id}-{quote(name, safe='')}"
+        if name not in self.attachments:
+            self.attachments.append(name)
         self.part.append(name, data)
 
     def finish(self) -> dict[str, TableRecord]:

@@ -1,10 +1,13 @@
 """What a testbed is: the protocol that the simulator, the namespaces and the real machines all follow."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa  # what runs beside the traffic imports this package and has no time to lose
 
 
 class Testbed(Protocol):
@@ -13,6 +16,18 @@ class Testbed(Protocol):
     @property
     def name(self) -> str:
         """The word for `--testbed` and the `testbed` column, such as `sim`."""
+
+    @property
+    def real_time(self) -> bool:
+        """Whether runs take the time they are about, on processors that they share.
+
+        Such runs are carried out one after the other unless asked otherwise, each a part of its own, in
+        blocks of one repeat of every cell, with a pause between.
+        """
+
+    def ready(self) -> None:
+        """Raises InputError, with one line, if this machine lacks what every run needs: what, and how to get
+        it."""
 
     def versions(self) -> dict[str, str]:
         """What carries the packets, by component, such as the engine with its build profile or the kernel.
@@ -23,9 +38,7 @@ class Testbed(Protocol):
     def preflight(self, scenario: Mapping[str, Any]) -> None:
         """Raises ValueError, with one line, if this testbed would refuse the Scenario."""
 
-    def run(
-        self, run_id: int, scenario: Mapping[str, Any], writer: "RunWriter", control: "Control"
-    ) -> "Outcome":
+    def run(self, run_id: int, scenario: Mapping[str, Any], writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run and write its rows; the only call that takes long.
 
         Raises CancelledError soon after `control.cancelled()` became true, leaving nothing running; any other
@@ -44,6 +57,9 @@ class RunWriter(Protocol):
 
     def capture(self, point: str, data: bytes) -> None:
         """Append bytes to the pcap file of a capture point, a host's or a link's name."""
+
+    def attach(self, name: str, data: bytes) -> None:
+        """Keep a file beside the run's tables, such as what a tool reported; `name` ends with its kind."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,10 @@ class Sim:
     """Models of TCP stacks over a modelled path, packet by packet, in virtual time."""
 
     name = "sim"
+    real_time = False
+
+    def ready(self) -> None:
+        """Needs nothing of the machine."""
 
     def versions(self) -> dict[str, str]:
         """Version and build profile of the engine."""

@@ -1,0 +1,141 @@
+"""What carries packets between the ends of cables: our emulator, or the kernel's queue disciplines."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cwndlab import _native
+from cwndlab.testbeds.netns.layout import Layout
+from cwndlab.testbeds.netns.network import Network, emulated_end
+
+Batches = list[tuple[str, pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a carrier saw of a run."""
+
+    batches: Batches
+    """Rows of `queue` and `events`, by table."""
+    links: list[dict[str, Any]]
+    """As in the simulator's summary."""
+    flows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By flow: drops, ce_marks, wire_bytes, queue_delay; nothing where the carrier does not know flows."""
+    health: dict[str, Any] = field(default_factory=dict)
+    captures: dict[str, Path] = field(default_factory=dict)
+    """pcap files by capture point."""
+
+    @property
+    def unreliable(self) -> str | None:
+        """Why the figures are not those of the path described, with the figures; None if they are."""
+        if not self.health.get("unreliable"):
+            return None
+        late = self.health["late"]
+        figures = (
+            f"late p99 {late.get('p99_ns', 0) / 1e6:.3f} ms, max {late.get('max_ns', 0) / 1e6:.3f} ms,"
+            f" {self.health['late_over_1ms']} of {late['count']} packets over 1 ms,"
+            f" {self.health['socket_drops']} lost in sockets, {self.health['unintended_drops']} elsewhere"
+        )
+        return f"{self.health.get('reason') or 'the emulator fell behind'} ({figures})"
+
+
+class Carrier(Protocol):
+    """Between `start` and `stop` packets cross the cables."""
+
+    def start(self) -> None:
+        """Let packets through; raises OSError with one line."""
+
+    def mark_start(self, zero_ns: int) -> None:
+        """The run begins at this CLOCK_MONOTONIC time: counters and loss rules start there."""
+
+    def stop(self) -> Carried:
+        """End it."""
+
+
+class OwnEmulator:
+    """The `path` crate in real time (crates/live)."""
+
+    def __init__(
+        self, run_id: int, scenario: Mapping[str, Any], layout: Layout, network: Network, directory: Path
+    ) -> None:
+        """Check the configuration; captures go to files in `directory`."""
+        self._captures = {
+            point: directory / f"{number}.pcap" for number, point in enumerate(capture_points(scenario))
+        }
+        snaplens = capture_points(scenario)
+        config = {
+            "run_id": run_id,
+            "netns": network.emulator,
+            "scenario": engine_scenario(scenario),
+            "cables": [
+                {
+                    "a": emulated_end(number, "a"),
+                    "b": emulated_end(number, "b"),
+                    "forward": cable.forward["name"] if cable.forward else None,
+                    "reverse": cable.reverse["name"] if cable.reverse else None,
+                }
+                for number, cable in enumerate(layout.cables)
+            ],
+            "flows": [_flow_key(flow, layout) for flow in scenario["flows"]],
+            "captures": [
+                {"at": point, "snaplen": snaplens[point], "file": str(file)}
+                for point, file in self._captures.items()
+            ],
+            "threads": 1,
+            "real_time": True,
+        }
+        self._emulator = _native.Emulator(json.dumps(config))
+
+    def start(self) -> None:
+        """Let packets through."""
+        self._emulator.start()
+
+    def mark_start(self, zero_ns: int) -> None:
+        """The run begins."""
+        self._emulator.mark_start(zero_ns)
+
+    def stop(self) -> Carried:
+        """End it."""
+        batches, report = self._emulator.stop()
+        told = json.loads(report)
+        return Carried(
+            batches=[(table, pa.record_batch(batch)) for table, batch in batches],
+            links=told["links"],
+            flows={flow["flow"]: flow for flow in told["flows"]},
+            health=told["health"],
+            captures=self._captures,
+        )
+
+
+def engine_scenario(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """The Scenario without what only live testbeds know."""
+    return {key: value for key, value in scenario.items() if key != "live"}
+
+
+def capture_points(scenario: Mapping[str, Any]) -> dict[str, int]:
+    """The links whose packets are captured, with the bytes kept; a host stands for the links at its
+    interfaces."""
+    points: dict[str, int] = {}
+    for capture in scenario["record"]["pcap"]:
+        at = capture["at"]
+        for link in scenario["links"]:
+            if at in (link["name"], link["from"], link["to"]):
+                points[link["name"]] = capture["snaplen"]
+    return points
+
+
+def _flow_key(flow: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
+    """Which packets are a flow's. Of background traffic any connection to its port, of echoes any between
+    the hosts."""
+    ends, kind = layout.flows[flow["name"]], flow["app"]["kind"]
+    return {
+        "flow": ends.flow,
+        "src": ends.source,
+        "dst": ends.target,
+        "sport": None if kind in ("background", "ping") else ends.source_port,
+        "dport": None if kind == "ping" else ends.target_port,
+    }

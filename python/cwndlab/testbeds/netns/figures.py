@@ -1,0 +1,338 @@
+"""The summary of a run on the real kernel, from TCP_INFO, the carrier's counters and what the applications
+saw.
+
+It has the fields of the simulator's (docs/architecture.md), over the same window. What nobody here can know
+is None, and stays empty in every table.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from cwndlab.loggers.tcp_info import STREAMS
+from cwndlab.results.tables import SCHEMAS
+from cwndlab.testbeds.netns.carrier import Carried
+
+HEADERS = 52
+"""Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323)."""
+SECOND = 10**9
+
+LIMITED = ("bytes", "requests", "rounds", "size_bytes")
+"""Parameters that make an app end by itself."""
+
+
+@dataclass
+class Observed:
+    """Everything that was seen of a run."""
+
+    scenario: Mapping[str, Any]
+    senders: pl.DataFrame
+    """Rows of the senders' TCP_INFO."""
+    receivers: pl.DataFrame
+    carried: Carried
+    reports: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    """What our own applications saw, by flow and role."""
+    starts: dict[str, int] = field(default_factory=dict)
+    """When each flow was to open, ns of the run."""
+
+
+def summary(observed: Observed) -> dict[str, Any]:
+    """The summary of a run."""
+    return {
+        "flows": [_Flow(observed, flow).figures() for flow in observed.scenario["flows"]],
+        "links": observed.carried.links,
+        "events": None,
+        "packets": sum(link["packets"] for link in observed.carried.links),
+    }
+
+
+def sample_rows(observed: Observed, run_id: int) -> pa.RecordBatch:
+    """The `samples` table: what applications saw, and the payload read in each second."""
+    rows = sorted(
+        (row for flow in observed.scenario["flows"] for row in _Flow(observed, flow).samples()),
+        key=lambda row: row[0],
+    )
+    return _batch("samples", run_id, ([row[place] for row in rows] for place in range(4)))
+
+
+def event_rows(observed: Observed, run_id: int) -> pa.RecordBatch:
+    """The `events` that TCP_INFO tells of: entries of recovery and of loss, as exact as its interval."""
+    rows = sorted(
+        (
+            (at, flow["name"], None, kind, None, None)
+            for flow in observed.scenario["flows"]
+            for at, kind in _Flow(observed, flow).transitions()
+        ),
+        key=lambda row: row[0],
+    )
+    return _batch("events", run_id, ([row[place] for row in rows] for place in range(6)))
+
+
+def opening_skew_ns(observed: Observed) -> dict[str, int]:
+    """How much later than planned each flow opened, ns; of a tool's, that its first data left, less a round
+    trip."""
+    skews = {}
+    for flow in observed.scenario["flows"]:
+        opened = _Flow(observed, flow).opened_ns()
+        if opened is not None:
+            skews[flow["name"]] = opened - observed.starts[flow["name"]]
+    return skews
+
+
+class _Flow:
+    """One flow of a run."""
+
+    def __init__(self, observed: Observed, flow: Mapping[str, Any]) -> None:
+        self._observed, self._flow, self._name = observed, flow, str(flow["name"])
+        scenario = observed.scenario
+        self._from: int = scenario["measure"]["from_ns"]
+        self._to: int = scenario["measure"]["to_ns"]
+        self._end: int = scenario["duration_ns"]
+        self._sent = _of(observed.senders, self._name)
+        self._received = _of(observed.receivers, self._name)
+        self._own: Mapping[str, Any] = observed.reports.get((self._name, "from"), {})
+        self._read: Mapping[str, Any] = observed.reports.get((self._name, "to"), {})
+        self._is_stream = flow["app"]["kind"] in STREAMS
+
+    def figures(self) -> dict[str, Any]:
+        sender, known = self._sent, self._observed.carried.flows.get(self._name, {})
+        completion, samples = (
+            self._completion_ns(),
+            [row for row in self.samples() if self._from <= row[0] < self._to],
+        )
+
+        def distribution(kind: str) -> dict[str, Any]:
+            return _distribution([row[3] for row in samples if row[2] == kind])
+
+        stalls = [row[3] for row in samples if row[2] == "stall"]
+        entries = [
+            at for at, kind in self.transitions() if kind == "recovery-in" and self._from <= at < self._to
+        ]
+        rtos = [at for at, kind in self.transitions() if kind == "rto" and self._from <= at < self._to]
+        own = self._is_stream
+        return {
+            "flow": self._name,
+            "status": self._status(),
+            "goodput_bytes": self._goodput_bytes(),
+            "wire_bytes": known.get("wire_bytes", self._wire_bytes()),
+            "segments_sent": self._own.get("sent_in_window") if own else self._segments(),
+            "retransmits": 0 if own else self._grown(sender, "retransmits"),
+            "drops": known.get("drops"),
+            "ce_marks": known.get("ce_marks"),
+            "rtos": 0 if own else len(rtos),
+            "fast_recoveries": 0 if own else len(entries),
+            "recovery_entries_ns": [] if own else entries,
+            "rtt": {"count": 0} if own else _distribution(_values(self._in_window(sender), "srtt_ns")),
+            "queue_delay": known.get("queue_delay", {"count": 0}),
+            "cwnd_mean_bytes": _rounded_mean(_values(self._in_window(sender), "cwnd_bytes")),
+            "cwnd_max_bytes": max(_values(self._in_window(sender), "cwnd_bytes"), default=None),
+            "limited_ns": self._limited_ns(),
+            "completion": self._completions(completion, samples),
+            "response": distribution("response"),
+            "round": distribution("round"),
+            "one_way": distribution("one-way-delay"),
+            "stalls": len(stalls),
+            "stalled_ns": sum(stalls),
+            "active_ns": self._active_ns(),
+            "completion_ns": completion,
+            "start_ns": self.opened_ns(),
+        }
+
+    def samples(self) -> Iterator[tuple[int, str, str, int]]:
+        """Rows of the `samples` table."""
+        for report in (self._own, self._read):
+            for at, kind, value in report.get("samples", ()):
+                if 0 <= at < self._end:
+                    yield at, self._name, kind, value
+        for second, count in self._seconds():
+            yield (second + 1) * SECOND, self._name, "goodput", count
+        completion, opened = self._completion_ns(), self.opened_ns()
+        if completion is not None and opened is not None:
+            yield opened + completion, self._name, "completion", completion
+
+    def transitions(self) -> Iterator[tuple[int, str]]:
+        """When the sender was first seen in and out of recovery, and in the loss state that a timeout
+        begins."""
+        if not self._sent.height or self._flow["app"]["kind"] == "background":
+            return
+        times, states = self._sent["t_ns"].to_list(), self._sent["state"].cast(pl.String).to_list()
+        before = None
+        for at, state in zip(times, states, strict=True):
+            if state != before:
+                if before == "recovery":
+                    yield at, "recovery-out"
+                if state == "recovery":
+                    yield at, "recovery-in"
+                if state == "loss":
+                    yield at, "rto"
+                before = state
+
+    def opened_ns(self) -> int | None:
+        """When the connection was asked for, as nearly as is known."""
+        if "opened_ns" in self._own and self._own["opened_ns"] is not None:
+            return int(self._own["opened_ns"])
+        if not self._sent.height:
+            return None
+        sending = self._sent.filter(pl.col("sent_bytes") > 0)
+        first = (sending if sending.height else self._sent).row(0, named=True)
+        busy = first["busy_ns"] or 0
+        return max(0, int(first["t_ns"]) - busy - int(first["min_rtt_ns"] or 0))
+
+    def _status(self) -> str:
+        """As the simulator says it, and `unreliable` where the path was not the one described."""
+        errors = [report["error"] for report in (self._own, self._read) if report.get("error")]
+        if errors:
+            return "failed"
+        if self._observed.starts[self._name] >= self._end or self.opened_ns() is None:
+            return "not-started"
+        if self._observed.carried.unreliable:
+            return "unreliable"
+        app, stop = self._flow["app"], self._flow["stop_ns"]
+        limited = any(app.get(key) is not None for key in LIMITED) and app["kind"] != "background"
+        over = self._is_stream or app["kind"] == "background" or self._completion_ns() is not None
+        return "complete" if over or (not limited and (stop is None or stop >= self._end)) else "unfinished"
+
+    def _goodput_bytes(self) -> int:
+        if self._read:
+            return int(self._read["read_in_window"])
+        if self._flow["app"]["kind"] == "ping":
+            return int(self._own.get("read_in_window", 0))
+        return self._grown(self._received, "received_bytes")
+
+    def _seconds(self) -> list[tuple[int, int]]:
+        """Payload read in each whole second of the run."""
+        whole = self._end // SECOND
+        if self._read:
+            return [(second, count) for second, count in self._read["seconds"] if 0 <= second < whole]
+        if not self._received.height:
+            return []
+        marks = [second * SECOND for second in range(whole + 1)]
+        totals = [self._total(self._received, "received_bytes", mark) for mark in marks]
+        grown = [(second, totals[second + 1] - totals[second]) for second in range(whole)]
+        return [(second, count) for second, count in grown if count > 0]
+
+    def _completion_ns(self) -> int | None:
+        opened = self.opened_ns()
+        if self._is_stream or opened is None or self._flow["app"]["kind"] == "background":
+            return None
+        if self._read:
+            ended = self._read["ended_ns"]
+            return None if ended is None or ended >= self._end else max(0, ended - opened)
+        wanted = self._flow["app"].get("bytes")
+        if wanted is None or not self._received.height:
+            return None
+        whole = self._received.filter(pl.col("received_bytes") >= wanted)
+        return int(whole["t_ns"][0]) - opened if whole.height else None
+
+    def _completions(self, own: int | None, samples: list[tuple[int, str, str, int]]) -> dict[str, Any]:
+        if self._flow["app"]["kind"] == "background":
+            return _distribution([row[3] for row in samples if row[2] == "completion"])
+        return _distribution([] if own is None else [own])
+
+    def _active_ns(self) -> int:
+        opened = self.opened_ns()
+        if opened is None:
+            return 0
+        stop: int = self._end if self._flow["stop_ns"] is None else self._flow["stop_ns"]
+        completion = self._completion_ns()
+        end = stop if completion is None else min(stop, opened + completion)
+        if not self._is_stream and self._sent.height and completion is None:
+            end = max(end, min(int(self._sent["t_ns"][-1]), self._end))
+        return max(0, min(end, self._to) - max(opened, self._from))
+
+    def _limited_ns(self) -> dict[str, int | None]:
+        """What kept the sender, as tcp_info(7) tells it: of the time it had data, what the window or the
+        buffer held."""
+        if not self._sent.height or self._sent["busy_ns"].null_count():
+            return dict.fromkeys(("cwnd", "rwnd", "sndbuf", "app"))
+        busy, rwnd, sndbuf = (
+            self._grown(self._sent, name) for name in ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
+        )
+        active = self._active_ns()
+        return {
+            "cwnd": max(0, busy - rwnd - sndbuf),
+            "rwnd": rwnd,
+            "sndbuf": sndbuf,
+            "app": max(0, active - busy),
+        }
+
+    def _segments(self) -> int:
+        """Data segments sent: bytes by the segment size, as offloads that hide segments are off."""
+        sizes = _values(self._sent, "mss_bytes")
+        return -(-self._grown(self._sent, "sent_bytes") // max(sizes)) if sizes else 0
+
+    def _wire_bytes(self) -> int | None:
+        if self._is_stream or not self._sent.height:
+            return None
+        overhead: int = max(
+            (link["overhead"] for link in self._observed.scenario["links"] if link["bottleneck"]), default=0
+        )
+        return self._grown(self._sent, "sent_bytes") + self._segments() * (HEADERS + overhead)
+
+    def _grown(self, rows: pl.DataFrame, counter: str) -> int:
+        """What a counter of the flow's sockets gained in the window."""
+        return self._total(rows, counter, self._to) - self._total(rows, counter, self._from)
+
+    @staticmethod
+    def _total(rows: pl.DataFrame, counter: str, at: int) -> int:
+        """A counter's value at a time, summed over sockets; between two rows on the line through them."""
+        if not rows.height:
+            return 0
+        total = 0.0
+        for _, socket in rows.group_by("local_port", "remote_port", maintain_order=True):
+            times = socket["t_ns"].to_numpy().astype(np.float64)
+            values = socket[counter].fill_null(0).to_numpy().astype(np.float64)
+            if at >= times[0]:
+                total += float(np.interp(at, times, values))
+        return round(total)
+
+    def _in_window(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return (
+            rows.filter((pl.col("t_ns") >= self._from) & (pl.col("t_ns") < self._to)) if rows.height else rows
+        )
+
+
+def _of(rows: pl.DataFrame, flow: str) -> pl.DataFrame:
+    return rows.filter(pl.col("flow").cast(pl.String) == flow) if rows.height else rows
+
+
+def _values(rows: pl.DataFrame, column: str) -> list[int]:
+    return rows[column].drop_nulls().to_list() if rows.height else []
+
+
+def _rounded_mean(values: list[int]) -> int | None:
+    return round(sum(values) / len(values)) if values else None
+
+
+def _distribution(values: list[int]) -> dict[str, Any]:
+    if not values:
+        return {"count": 0}
+    found: npt.NDArray[np.int64] = np.asarray(values, dtype=np.int64)
+    middle, high = np.percentile(found, [50, 95], method="inverted_cdf")
+    return {
+        "count": len(values),
+        "min_ns": int(found.min()),
+        "mean_ns": round(float(found.mean())),
+        "p50_ns": int(middle),
+        "p95_ns": int(high),
+        "max_ns": int(found.max()),
+    }
+
+
+def _batch(table: str, run_id: int, columns: Iterable[list[Any]]) -> pa.RecordBatch:
+    """Rows of a table from its columns after `run_id`."""
+    schema = SCHEMAS[table]
+    fields = list(schema)[1:]
+    arrays = [
+        pa.array(values, pa.utf8()).dictionary_encode()
+        if pa.types.is_dictionary(column.type)
+        else pa.array(values, column.type)
+        for column, values in zip(fields, columns, strict=True)
+    ]
+    rows = len(arrays[0])
+    return pa.record_batch([pa.array([run_id] * rows, pa.uint32()), *arrays], names=schema.names)

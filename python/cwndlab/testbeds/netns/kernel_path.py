@@ -1,0 +1,217 @@
+"""`emulator: kernel`: links as queue disciplines of the kernel at the interfaces themselves.
+
+A link is HTB with one class at the link's rate and the link's queue below it, at the sending end. What else a
+link may do (delay, loss …) is left to `emulator: own`. The kernel counts packets with their Ethernet header,
+as `overhead: 14` says.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
+
+from cwndlab.results.tables import SCHEMAS
+from cwndlab.testbeds.netns import machine
+from cwndlab.testbeds.netns.carrier import Carried
+from cwndlab.testbeds.netns.layout import Layout
+from cwndlab.testbeds.netns.network import Network, netlink
+
+ETHERNET = 14
+"""Bytes of an Ethernet header, which the kernel counts with every packet (tc(8))."""
+plugins.setdefault(
+    "bfifo", sched_pfifo
+)  # the same parameter, counted in bytes (struct tc_fifo_qopt); pyroute2 knows one
+
+_ROOT, _CLASS, _LEAF = 0x10000, 0x10001, 0x20000
+"""Handles 1:, 1:1 and 2:."""
+UNLIMITED_BYTES = 125_000_000_000
+"""Rate of a class whose link has none, bytes per second."""
+JOIN_S = 2.0
+"""Seconds within which the poll ends."""
+
+
+def check(scenario: Mapping[str, Any]) -> None:
+    """Raises ValueError, one line, for a link that this kernel's queue disciplines cannot be."""
+    has = machine.queue_kinds()
+    having = f"this kernel has {', '.join(has) or 'none of those cwndlab uses'}"
+    if scenario["schedule"]:
+        raise ValueError(
+            "emulator: kernel changes no link while a run goes on; leave `schedule` out, or use own"
+        )
+    if scenario["record"]["pcap"]:
+        raise ValueError("emulator: kernel takes no captures; leave `record.pcap` out, or use own")
+    if scenario["record"]["queue"]["kind"] == "per-ack":
+        raise ValueError("record.queue: emulator kernel is asked at intervals; give one such as 10ms")
+    for host in scenario["hosts"]:
+        if host["egress"] is not None or host["ingress"]["before_gro"] is not None:
+            raise ValueError(f"host {host['name']}: egress and ingress.before_gro need emulator: own")
+    for node in scenario["nodes"]:
+        if node["switch"] is not None:
+            raise ValueError(f"node {node['name']}: a shared buffer needs emulator: own")
+    for link in scenario["links"]:
+        place = f"link {link['name']}"
+        for need in ("htb", link["queue"]["kind"]):
+            if need not in has:
+                raise ValueError(f"{place}: emulator kernel needs queue discipline {need}; {having}")
+        impaired = [
+            name
+            for name, value in (
+                ("a delay", link["delay_ns"]),
+                ("loss", link["loss"]),
+                ("duplicates", link["duplicate_ppb"]),
+                ("corruption", link["corrupt_ppb"]),
+                ("jitter", link["jitter"]),
+                ("a shaper", link["shaper"]),
+            )
+            if value
+        ]
+        if impaired:
+            raise ValueError(
+                f"{place}: {impaired[0]} needs emulator: own; emulator kernel has rate and queue"
+            )
+        if link["overhead"] != ETHERNET and link["rate_bps"] is not None:
+            raise ValueError(
+                f"{place}: the kernel counts {ETHERNET} bytes of overhead, not {link['overhead']}"
+            )
+
+
+class KernelPath:
+    """Queue disciplines in place, and asked at an interval how they are."""
+
+    def __init__(self, run_id: int, scenario: Mapping[str, Any], layout: Layout, network: Network) -> None:
+        """Nothing is in place yet."""
+        self._run_id, self._scenario = run_id, scenario
+        self._places: dict[str, tuple[str, str]] = {}
+        for cable in layout.cables:
+            for link, port in ((cable.forward, cable.near), (cable.reverse, cable.far)):
+                if link is not None:
+                    self._places[link["name"]] = (network.namespaces[port.node], port.interface)
+        self._links = {link["name"]: link for link in scenario["links"]}
+        recorded = scenario["record"]["queue"]
+        self._interval = recorded["interval_ns"] if recorded["kind"] == "interval" else 10_000_000
+        self._zero: int | None = None
+        self._stop = threading.Event()
+        self._rows: list[tuple[int, str, int, int, int]] = []
+        self._polls = [
+            threading.Thread(target=self._poll, args=(name,), daemon=True) for name in self._observed()
+        ]
+
+    def start(self) -> None:
+        """Put the queue disciplines in place."""
+        for name, (namespace, interface) in self._places.items():
+            self._shape(self._links[name], namespace, interface)
+        for poll in self._polls:
+            poll.start()
+
+    def mark_start(self, zero_ns: int) -> None:
+        """The run begins: what was counted before is not of it."""
+        self._before = {name: self._counters(name) for name in self._places}
+        self._zero = zero_ns
+
+    def stop(self) -> Carried:
+        """Take the counters; the queue disciplines go with the namespaces."""
+        self._stop.set()
+        for poll in self._polls:
+            if poll.is_alive():
+                poll.join(JOIN_S)
+        links = [self._grown(name) for name in self._places] if self._zero is not None else []
+        rows = sorted(self._rows)
+        schema = SCHEMAS["queue"]
+        columns = [
+            pa.array([self._run_id] * len(rows), pa.uint32()),
+            pa.array([row[0] for row in rows], pa.uint64()),
+            pa.array([row[1] for row in rows], pa.utf8()).dictionary_encode(),
+            pa.array([row[2] for row in rows], pa.uint64()),
+            pa.array([row[3] for row in rows], pa.uint32()),
+            pa.array([row[4] for row in rows], pa.uint64()),
+            pa.array([0] * len(rows), pa.uint64()),
+        ]
+        return Carried([("queue", pa.record_batch(columns, names=schema.names))], links)
+
+    def _observed(self) -> list[str]:
+        return [name for name in self._places if self._links[name]["observe"]]
+
+    def _shape(self, link: Mapping[str, Any], namespace: str, interface: str) -> None:
+        rate = UNLIMITED_BYTES if link["rate_bps"] is None else link["rate_bps"] // 8
+        kind, parameters = _queue(link["queue"])
+        packet = link["mtu"] + ETHERNET
+
+        def put(socket: Any) -> None:
+            (index,) = socket.link_lookup(ifname=interface)
+            socket.tc("add", "htb", index, _ROOT, default=0x10000 | 1)
+            burst = max(packet, rate // 1000)
+            limits = {"rate": f"{rate * 8}bit", "burst": burst, "cburst": burst, "quantum": packet}
+            socket.tc("add-class", "htb", index, _CLASS, parent=_ROOT, **limits)
+            socket.tc("add", kind, index, _LEAF, parent=_CLASS, **parameters)
+
+        netlink(namespace, put)
+
+    def _poll(self, name: str) -> None:
+        """Ask a queue at the interval until told to stop, over one socket."""
+        namespace, _ = self._places[name]
+
+        def ask(socket: Any) -> None:
+            while not self._stop.is_set():
+                zero = self._zero
+                now = time.monotonic_ns()
+                if zero is not None and now >= zero:
+                    drops, backlog, packets, _, _ = self._read(socket, name)
+                    self._rows.append(
+                        (now - zero, name, backlog, packets, max(0, drops - self._before[name][0]))
+                    )
+                time.sleep(self._interval / 1e9 - (now % self._interval) / 1e9)
+
+        netlink(namespace, ask)
+
+    def _counters(self, name: str) -> tuple[int, int, int, int, int]:
+        return netlink(self._places[name][0], lambda socket: self._read(socket, name))
+
+    def _read(self, socket: Any, name: str) -> tuple[int, int, int, int, int]:
+        """Drops so far, backlog in bytes and packets, bytes and packets sent so far."""
+        (index,) = socket.link_lookup(ifname=self._places[name][1])
+        for queue in socket.get_qdiscs(index=index):
+            if queue["handle"] == _LEAF:
+                stats = queue.get_attr("TCA_STATS2")
+                held, sent = stats.get_attr("TCA_STATS_QUEUE"), stats.get_attr("TCA_STATS_BASIC")
+                return held["drops"], held["backlog"], held["qlen"], sent["bytes"], sent["packets"]
+        raise OSError(f"link {name}: its queue discipline is gone")
+
+    def _grown(self, name: str) -> dict[str, Any]:
+        before, now = self._before[name], self._counters(name)
+        return {
+            "link": name,
+            "packets": now[4] - before[4],
+            "bytes": now[3] - before[3],
+            "drops": now[0] - before[0],
+            "ce_marks": None,
+            "busy_ns": None,
+        }
+
+
+def _queue(queue: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind and parameters of a queue as pyroute2 takes them; times in microseconds."""
+    kind = queue["kind"]
+    match kind:
+        case "pfifo":
+            return kind, {"limit": queue["limit_packets"]}
+        case "bfifo":
+            return kind, {"limit": queue["limit_bytes"]}
+        case "codel":
+            return kind, {
+                "cdl_limit": queue["limit_packets"],
+                "cdl_target": queue["target_ns"] // 1000,
+                "cdl_interval": queue["interval_ns"] // 1000,
+                "cdl_ecn": int(queue["ecn"]),
+            }
+        case "fq_codel":
+            return kind, {
+                "fqc_limit": queue["limit_packets"],
+                "fqc_flows": queue["flows"],
+                "fqc_target": queue["target_ns"] // 1000,
+                "fqc_interval": queue["interval_ns"] // 1000,
+                "fqc_ecn": int(queue["ecn"]),
+            }
+    raise ValueError(f"queue {kind} is not one that emulator kernel makes")

@@ -1,0 +1,187 @@
+"""What this machine's kernel has: congestion controls, sysctls of a namespace, queue disciplines; rights and
+tools."""
+
+import functools
+import gzip
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cwndlab.errors import InputError
+from cwndlab.experiment import catalogue
+from cwndlab.experiment.catalogue import PARTS, Catalogue, Stack, Sysctl
+from cwndlab.testbeds.netns import namespaces
+
+SYSCTLS = Path("/proc/sys")
+
+PACKAGES = {"iperf3": "iperf3", "iperf": "iperf", "nft": "nftables"}
+"""Programs that runs call, and their Debian packages."""
+
+QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "tbf", "htb", "netem")
+"""Queue disciplines that are asked after: those that `emulator: kernel` makes use of."""
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The running kernel, as a fresh namespace shows it."""
+
+    release: str
+    """As `uname -r` says."""
+    congestion_controls: tuple[str, ...]
+    sysctls: Mapping[str, str]
+    """Those that belong to a namespace and can be written there, with their values; dotted names."""
+
+    @property
+    def stack(self) -> str:
+        """The name of its stack, such as `linux-6.18`."""
+        return "linux-" + ".".join(self.release.split(".")[:2])
+
+
+def trouble() -> str | None:
+    """Why this machine cannot make network namespaces, in one line; None if it can."""
+    if platform.system() != "Linux":
+        return f"testbed netns needs Linux; this is {platform.system()}"
+    try:
+        namespaces.in_scratch(lambda: None)
+    except OSError as error:
+        return (
+            "testbed netns needs root, or the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN"
+            f" ({error.strerror}); try sudo"
+        )
+    for directory in (namespaces.OWNERS, namespaces.NAMESPACES):
+        place = directory if directory.exists() else directory.parent
+        if not os.access(place, os.W_OK):
+            return f"testbed netns needs root: {place} cannot be written; try sudo"
+    return None
+
+
+def need_tool(name: str, purpose: str) -> str:
+    """The path of a program; raises ValueError, one line, with what installs it if it is not there."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if found is None:
+        raise ValueError(
+            f"{name} is not installed, which {purpose} needs (Debian: apt install {PACKAGES[name]})"
+        )
+    return found
+
+
+@functools.cache
+def kernel() -> Kernel:
+    """The running kernel; raises InputError, one line, where this machine cannot say."""
+    reason = trouble()
+    if reason is not None:
+        raise InputError(reason)
+    return namespaces.in_scratch(_kernel)
+
+
+@functools.cache
+def known() -> Catalogue:
+    """The catalogue of an experiment on this machine: one stack, with what its kernel has.
+
+    Queue disciplines, losses and apps are the engine's: its path carries the packets, and our own sender
+    follows its models. Raises InputError where this machine cannot carry out anything.
+    """
+    engine, here = catalogue.catalogue(), kernel()
+    model = engine.stack(here.stack) or engine.stack("linux")
+    assert model is not None  # the engine has a Linux
+    stack = Stack(
+        name=here.stack,
+        family="linux",
+        inferred=False,
+        default_cc=here.sysctls["net.ipv4.tcp_congestion_control"],
+        cc=here.congestion_controls,
+        cc_alias={"newreno": "reno"},
+        hz=_hz() or model.hz,
+        ecn={"0": "off", "1": "on"}.get(here.sysctls["net.ipv4.tcp_ecn"], "accept"),
+        sysctls={
+            name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)
+        },
+    )
+    return replace(engine, stacks={stack.name: stack}, newest={"linux": stack.name})
+
+
+@functools.cache
+def queue_kinds() -> tuple[str, ...]:
+    """The queue disciplines of `QUEUES` that the kernel has, found by putting them in place."""
+    return namespaces.in_scratch(lambda: tuple(kind for kind in QUEUES if _has_queue(kind)))
+
+
+def write_sysctls(values: Mapping[str, str]) -> None:
+    """Set sysctls of the namespace this thread is in, in order; raises ValueError, one line, where one is
+    refused."""
+    for name, value in values.items():
+        try:
+            path(name).write_text(value, encoding="ascii")
+        except OSError as error:
+            problem = error.strerror or str(error)
+            raise ValueError(f"this kernel refuses {name} = {value} ({problem})") from None
+
+
+def path(sysctl: str) -> Path:
+    """The file of a sysctl."""
+    return SYSCTLS / sysctl.replace(".", "/")
+
+
+def _kernel() -> Kernel:
+    found = dict(_readable(SYSCTLS / "net"))
+    return Kernel(
+        release=platform.release(),
+        congestion_controls=tuple(path("net.ipv4.tcp_available_congestion_control").read_text().split()),
+        sysctls=dict(sorted(found.items())),
+    )
+
+
+def _readable(directory: Path) -> Iterator[tuple[str, str]]:
+    for entry in os.scandir(directory):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _readable(Path(entry.path))
+        elif entry.stat().st_mode & 0o200:
+            with suppress(OSError, UnicodeDecodeError):
+                text = Path(entry.path).read_text(encoding="ascii")
+                yield ".".join(Path(entry.path).relative_to(SYSCTLS).parts), " ".join(text.split())
+
+
+def _sysctls(name: str, text: str) -> Iterator[tuple[str, Sysctl]]:
+    """A sysctl of one or three numbers as the catalogue has it; what it accepts the kernel says when it is
+    set."""
+    words = text.split()
+    if not all(_INTEGER.fullmatch(word) for word in words) or len(words) not in (1, 3):
+        return
+    names = [name] if len(words) == 1 else [f"{name}.{part}" for part in PARTS]
+    for own, word in zip(names, words, strict=True):
+        yield own, Sysctl(own, int(word), -(1 << 63), (1 << 63) - 1, "of this kernel")
+
+
+def _hz() -> int | None:
+    """Clock ticks per second, where the kernel's configuration is to be had and says so."""
+    found = re.search(r"^CONFIG_HZ=([0-9]+)$", _config(), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _config() -> str:
+    with suppress(OSError):
+        return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode(errors="replace")
+    with suppress(OSError):
+        return Path(f"/boot/config-{platform.release()}").read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def _has_queue(kind: str) -> bool:
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    parameters = {"rate": 125_000, "burst": 10_000, "limit": 10_000} if kind == "tbf" else {}
+    with IPRoute() as route:
+        try:
+            route.tc("add", kind, 1, 0x10000, **parameters)
+        except NetlinkError:
+            return False
+        route.tc("del", index=1, root=True)
+    return True

@@ -1,0 +1,57 @@
+"""What testbed netns refuses before anything starts, with what this machine has instead."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cwndlab.loggers import LOGGERS
+from cwndlab.testbeds.netns import kernel_path, machine, namespaces, network, rules
+from cwndlab.testbeds.netns.layout import lay_out
+from cwndlab.traffic import tools
+from cwndlab.traffic.apps import STAMP
+
+
+def check(scenario: Mapping[str, Any]) -> None:
+    """Raises ValueError, with one line, for what cannot be carried out here."""
+    lay_out(scenario)
+    _record(scenario)
+    _loggers(scenario)
+    for host in scenario["hosts"]:
+        rules.check(host)
+        _sysctls(host)
+    for flow in scenario["flows"]:
+        _flow(flow, scenario["live"]["flows"][flow["name"]]["tool"])
+    if scenario["live"]["emulator"] == "kernel":
+        kernel_path.check(scenario)
+
+
+def _record(scenario: Mapping[str, Any]) -> None:
+    if scenario["record"]["tcp"]["kind"] == "per-ack":
+        raise ValueError(
+            "record.tcp: a live kernel tells no more than samples; give an interval such as 10ms"
+        )
+
+
+def _loggers(scenario: Mapping[str, Any]) -> None:
+    for logger in scenario["live"]["loggers"]:
+        if logger not in LOGGERS:
+            raise ValueError(f"loggers: {logger} is not one of this testbed's: {', '.join(LOGGERS)}")
+
+
+def _sysctls(host: Mapping[str, Any]) -> None:
+    """Set a host's sysctls in a namespace that is thrown away."""
+    try:
+        namespaces.in_scratch(lambda: machine.write_sysctls(network.sysctls_of(host)))
+    except ValueError as error:
+        raise ValueError(f"host {host['name']}: {error}") from None
+
+
+def _flow(flow: Mapping[str, Any], tool: str) -> None:
+    name, app = flow["name"], flow["app"]
+    if tool != "own":
+        machine.need_tool(tools.PROGRAMS[tool], f"flow {name}")
+        reason = tools.refusal(tool, flow)
+        if reason is not None:
+            raise ValueError(f"flow {name}: {reason}")
+    if app["kind"] in ("udp-cbr", "voip") and app["payload_bytes"] < STAMP.size:
+        short = f"a payload of {app['payload_bytes']} bytes"
+        raise ValueError(f"flow {name}: {short}; its number and time take at least {STAMP.size}")

@@ -1,0 +1,75 @@
+"""A host's `ingress.after_gro` as rules of nftables in its INPUT chain, behind receive aggregation."""
+
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from cwndlab.testbeds.netns import machine
+from cwndlab.testbeds.netns.layout import SERVER_PORT, Layout
+from cwndlab.testbeds.netns.namespaces import NAMESPACES
+
+HEADERS = 52
+"""Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323): what a packet has besides payload."""
+_BILLION = 10**9
+"""What probabilities count in (parts per billion), and the range of the random numbers drawn."""
+_COUNTS = 1 << 31
+"""Modulus of a counter that is not to come round."""
+
+
+def check(host: Mapping[str, Any]) -> None:
+    """Raises ValueError, one line, for an impairment that rules cannot make, or where nft is missing."""
+    stage = host["ingress"]["after_gro"]
+    if stage is None:
+        return
+    place = f"host {host['name']}: ingress.after_gro"
+    machine.need_tool("nft", "ingress.after_gro")
+    for key in ("duplicate_ppb", "corrupt_ppb"):
+        if stage[key]:
+            raise ValueError(f"{place}: rules of the kernel cannot {key.removesuffix('_ppb')} packets")
+    if stage["loss"] is not None and stage["loss"]["kind"] == "gilbert":
+        raise ValueError(f"{place}: rules of the kernel drop random, nth or listed packets, not by gilbert")
+
+
+def script(host: Mapping[str, Any], layout: Layout) -> str:
+    """The rules of a host in nft's language, empty if it has none."""
+    stage = host["ingress"]["after_gro"]
+    if stage is None or stage["loss"] is None:
+        return ""
+    loss = stage["loss"]
+    match loss["kind"]:
+        case "random":
+            chosen = f"numgen random mod {_BILLION} < {loss['probability_ppb']}"
+        case "nth":
+            chosen = f"numgen inc mod {loss['every']} == {loss['packet']}"
+        case _:
+            listed = ", ".join(str(packet) for packet in loss["packets"])
+            chosen = f"numgen inc mod {_COUNTS} {{ {listed} }}" if listed else ""
+    payload = max(stage["min_payload"], loss.get("min_payload", 0))
+    counted = [f"ip daddr {layout.hosts[host['name']]} ip protocol tcp", *_ports(host, stage, layout)]
+    counted += [f"ip length >= {payload + HEADERS}"] if payload else []
+    if not chosen:
+        return ""
+    rule = " ".join([*counted, chosen, "counter drop"])
+    return f"table ip cwndlab {{ chain input {{ type filter hook input priority 0; {rule} }} }}\n"
+
+
+def apply(namespace: str, text: str) -> None:
+    """Put rules into a namespace; raises OSError with nft's own words."""
+    nft = machine.need_tool("nft", "ingress.after_gro")
+    command = ["nsenter", f"--net={NAMESPACES / namespace}", nft, "-f", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"nft: {' '.join(done.stderr.split())}")
+
+
+def _ports(host: Mapping[str, Any], stage: Mapping[str, Any], layout: Layout) -> list[str]:
+    """Matches of ports. The experiment's server port stands for those of all flows that the host accepts."""
+    matches = []
+    if stage["dport"] is not None:
+        ports = {stage["dport"]}
+        if stage["dport"] == SERVER_PORT:
+            ports |= {ends.target_port for ends in layout.flows.values() if ends.to == host["name"]}
+        matches.append(f"tcp dport {{ {', '.join(map(str, sorted(ports)))} }}")
+    if stage["sport"] is not None:
+        matches.append(f"tcp sport {stage['sport']}")
+    return matches

@@ -1,0 +1,536 @@
+"""Our own sender and receiver: both ends of every app of the experiment file, over sockets of this host.
+
+They do what the simulator's application models do (crates/host/src/app): data goes from `from` to `to`; where
+somebody asks for it, `to` asks over the connection that `from` opened. All times are of CLOCK_MONOTONIC.
+"""
+
+import os
+import random
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+"""As SO_SNDBUF and SO_RCVBUF without the system's maximum, for those with the rights (socket(7))."""
+READ_BYTES = 1 << 18
+"""Size of one read."""
+WRITE_BYTES = 131_072
+"""Size of one write where the app does not set it."""
+SECOND = 10**9
+STAMP = struct.Struct("!QQ")
+"""What a datagram begins with: its number and when it was sent, ns."""
+NEVER = 1 << 62
+
+
+@dataclass
+class Clock:
+    """The run's time: `zero_ns` is CLOCK_MONOTONIC at t = 0, set when the run begins."""
+
+    measure: tuple[int, int]
+    duration_ns: int
+    zero_ns: int = 0
+    begun: threading.Event = field(default_factory=threading.Event)
+
+    def now(self) -> int:
+        """ns since the start of the run."""
+        return time.monotonic_ns() - self.zero_ns
+
+    def sleep_until(self, at_ns: int) -> None:
+        """Wait for a time of the run."""
+        self.begun.wait()
+        while (left := at_ns - self.now()) > 0:
+            time.sleep(left / 1e9)
+
+
+@dataclass
+class Figures:
+    """What one end of a flow saw; times in ns of the run."""
+
+    flow: str
+    role: str
+    """`from` or `to`."""
+    clock: Clock
+    opened_ns: int | None = None
+    """When the connection was asked for (`from`)."""
+    ended_ns: int | None = None
+    """When everything up to the end of the stream had been read (`to`)."""
+    error: str | None = None
+    read: int = 0
+    """Payload bytes."""
+    read_in_window: int = 0
+    sent_in_window: int = 0
+    """Datagrams."""
+    samples: list[tuple[int, str, int]] = field(default_factory=list)
+    seconds: dict[int, int] = field(default_factory=dict)
+    """Payload bytes read in each second."""
+
+    def took(self, count: int) -> int:
+        """Count payload that was read; returns when."""
+        now = self.clock.now()
+        self.read += count
+        if self.clock.measure[0] <= now < self.clock.measure[1]:
+            self.read_in_window += count
+        self.seconds[now // SECOND] = self.seconds.get(now // SECOND, 0) + count
+        return now
+
+    def sample(self, kind: str, value: int, at: int | None = None) -> None:
+        """Note a row for the `samples` table."""
+        self.samples.append((self.clock.now() if at is None else at, kind, value))
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the clock."""
+        names = ("flow", "role", "opened_ns", "ended_ns", "error", "read", "read_in_window", "sent_in_window")
+        return {name: getattr(self, name) for name in names} | {
+            "samples": list(self.samples),
+            "seconds": sorted(self.seconds.items()),
+        }
+
+
+End = Callable[[], None]
+
+
+def send(task: Mapping[str, Any], clock: Clock) -> tuple[Figures, End]:
+    """The `from` end of a flow: its figures, and what to call in a thread of its own."""
+    figures = Figures(task["flow"], "from", clock)
+    work = _SENDERS[task["app"]["kind"]]
+    return figures, _guarded(lambda: work(task, figures), figures)
+
+
+def receive(task: Mapping[str, Any], clock: Clock) -> tuple[Figures, End]:
+    """The `to` end of a flow, likewise; it listens when this returns."""
+    figures = Figures(task["flow"], "to", clock)
+    work = _RECEIVERS[task["app"]["kind"]](task, figures)
+    return figures, _guarded(work, figures)
+
+
+def gather(tasks: list[Mapping[str, Any]], clock: Clock) -> tuple[list[Figures], End]:
+    """The `to` ends of the flows of one incast, which are asked together."""
+    everyone = [Figures(task["flow"], "to", clock) for task in tasks]
+    listeners = [_listener(task) for task in tasks]
+    return everyone, _guarded(lambda: _rounds(tasks, listeners, everyone), *everyone)
+
+
+def ping(target: str, count: int, interval_ns: int) -> list[int]:
+    """Round-trip times of ICMP echoes, ns; those without a reply within a second after the last are left
+    out."""
+    figures = Figures("", "", Clock((0, 0), 0, time.monotonic_ns()))
+    _echoes(target, 56, interval_ns, count * interval_ns, figures, linger_ns=SECOND)
+    return [value for _, _, value in figures.samples]
+
+
+def _guarded(work: End, *figures: Figures) -> End:
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:
+            for one in figures:
+                one.error = f"{type(error).__name__}: {error}"
+
+    return run
+
+
+# Connections --------------------------------------------------------------------------------------------
+
+
+def _connect(task: Mapping[str, Any], figures: Figures, port: int | None = None) -> socket.socket:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, task["cc"].encode())
+    if task["sndbuf"] is not None:
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, task["sndbuf"])
+    sock.bind((task["source"], task["source_port"] if port is None else port))
+    if figures.opened_ns is None:
+        figures.opened_ns = figures.clock.now()
+    sock.connect((task["target"], task["target_port"]))
+    return sock
+
+
+def _listener(task: Mapping[str, Any]) -> socket.socket:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if task["rcvbuf"] is not None:
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, task["rcvbuf"])
+    sock.bind((task["target"], task["target_port"]))
+    sock.listen(128)
+    return sock
+
+
+def _opened(task: Mapping[str, Any], figures: Figures) -> socket.socket:
+    figures.clock.sleep_until(task["start_ns"])
+    return _connect(task, figures)
+
+
+def _write(sock: socket.socket, count: int, until: int, clock: Clock, size: int = WRITE_BYTES) -> int:
+    """Write so many bytes, in writes of `size`, until then; returns how many the socket took."""
+    block = memoryview(bytes(min(size, count)))
+    written = 0
+    while written < count and (left := until - clock.now()) > 0:
+        sock.settimeout(left / 1e9)
+        try:
+            written += sock.send(block[: min(size, count - written)])
+        except TimeoutError:
+            break
+    return written
+
+
+def _close(sock: socket.socket) -> None:
+    """End the stream, and wait until the other end has ended its own."""
+    sock.settimeout(None)
+    sock.shutdown(socket.SHUT_WR)
+    while sock.recv(READ_BYTES):
+        pass
+    sock.close()
+
+
+def _drain(sock: socket.socket, figures: Figures) -> int:
+    """Read to the end of the stream; returns when it was reached."""
+    sock.settimeout(None)
+    buffer = bytearray(READ_BYTES)
+    now = figures.clock.now()
+    while count := sock.recv_into(buffer):
+        now = figures.took(count)
+    sock.close()
+    return now
+
+
+def _read(sock: socket.socket, count: int, figures: Figures) -> int | None:
+    """Read so many bytes; returns when the last came, or None if the stream ended before."""
+    sock.settimeout(None)
+    buffer, now = bytearray(READ_BYTES), 0
+    while count:
+        got = sock.recv_into(buffer, min(count, READ_BYTES))
+        if not got:
+            return None
+        now = figures.took(got)
+        count -= got
+    return now
+
+
+# Senders ------------------------------------------------------------------------------------------------
+
+
+def _bulk(task: Mapping[str, Any], figures: Figures) -> None:
+    app = task["app"]
+    sock = _opened(task, figures)
+    count = app.get("size_bytes") or app.get("bytes") or NEVER
+    _write(sock, count, task["stop_ns"], figures.clock, app["write_bytes"])
+    _close(sock)
+
+
+def _rate_limited(task: Mapping[str, Any], figures: Figures) -> None:
+    app = task["app"]
+    sock = _opened(task, figures)
+    _paced(sock, app["rate_bps"], app["write_bytes"], task["stop_ns"], figures.clock)
+    _close(sock)
+
+
+def _paced(sock: socket.socket, rate_bps: int, size: int, until: int, clock: Clock) -> None:
+    """Write blocks at a steady rate, the first at once; one that blocks catches up as fast as it can."""
+    started, written = clock.now(), 0
+    while clock.now() < until:
+        due = (max(clock.now() - started, 0) * rate_bps // (8 * SECOND) // size + 1) * size
+        if due > written:
+            written += _write(sock, due - written, until, clock, size)
+        else:
+            clock.sleep_until(min(until, started + due * 8 * SECOND // rate_bps + 1))
+
+
+def _on_off(task: Mapping[str, Any], figures: Figures) -> None:
+    app, clock, until = task["app"], figures.clock, task["stop_ns"]
+    draw = random.Random(task["seed"])
+
+    def length(mean: int) -> int:
+        return max(1, int(draw.expovariate(1 / mean))) if app["distribution"] == "exponential" else mean
+
+    sock = _opened(task, figures)
+    end = clock.now()
+    while clock.now() < until:
+        end += length(app["on_ns"])
+        if app["rate_bps"] is None:
+            _write(sock, NEVER, min(end, until), clock, app["write_bytes"])
+        else:
+            _paced(sock, app["rate_bps"], app["write_bytes"], min(end, until), clock)
+        end += length(app["off_ns"])
+        clock.sleep_until(min(end, until))
+    _close(sock)
+
+
+def _answers(task: Mapping[str, Any], figures: Figures) -> None:
+    """Answer requests over one connection, so many or until told to stop."""
+    app, clock = task["app"], figures.clock
+    request, response = app["request_bytes"], _response_bytes(app)
+    limit = app.get("requests") or app.get("rounds") or NEVER
+    sock = _opened(task, figures)
+    heard = answered = 0
+    while answered < limit and (left := task["stop_ns"] - clock.now()) > 0:
+        sock.settimeout(left / 1e9)
+        try:
+            got = sock.recv(READ_BYTES)
+        except TimeoutError:
+            break
+        if not got:
+            break
+        heard += len(got)
+        while heard >= request:
+            heard -= request
+            answered += 1
+            _write(sock, response, NEVER, clock)
+    _close(sock)
+
+
+def _response_bytes(app: Mapping[str, Any]) -> int:
+    match app["kind"]:
+        case "request-response":
+            return int(app["response_bytes"])
+        case "incast":
+            return int(app["size_bytes"])
+        case _:
+            return int(app["rate_bps"] * app["chunk_ns"] // (8 * SECOND))
+
+
+def _background(task: Mapping[str, Any], figures: Figures) -> None:
+    """Poisson arrivals of transfers, each over a connection of its own, of Pareto-distributed sizes."""
+    app, clock = task["app"], figures.clock
+    draw = random.Random(task["seed"])
+    shape, mean = app["shape_milli"] / 1000, app["size_bytes"]
+    free = threading.Semaphore(app["connections"])
+
+    def transfer(size: int) -> None:
+        with free, _connect(task, figures, port=0) as sock:
+            stamp = STAMP.pack(size, clock.now())
+            sock.sendall(stamp[: min(size, STAMP.size)])
+            _write(sock, max(size - STAMP.size, 0), NEVER, clock)
+            _close(sock)
+
+    at = task["start_ns"]
+    while at < task["stop_ns"]:
+        clock.sleep_until(at)
+        size = max(STAMP.size, round(mean * (shape - 1) / shape * draw.paretovariate(shape)))
+        one = Figures("", "", clock)
+        threading.Thread(target=_guarded(partial(transfer, size), one), daemon=True).start()
+        at += int(draw.expovariate(app["load_bps"] / (8 * mean)) * SECOND)
+
+
+def _datagrams(task: Mapping[str, Any], figures: Figures) -> None:
+    app, clock = task["app"], figures.clock
+    size = app["payload_bytes"]
+    interval = app["frame_ns"] if app["kind"] == "voip" else size * 8 * SECOND // app["rate_bps"]
+    clock.sleep_until(task["start_ns"])
+    figures.opened_ns = clock.now()
+    rest = bytes(size - STAMP.size)
+    with socket.socket(type=socket.SOCK_DGRAM) as sock:
+        sock.bind((task["source"], task["source_port"]))
+        sock.connect((task["target"], task["target_port"]))
+        for number in range(NEVER):
+            at = task["start_ns"] + number * interval
+            if at >= task["stop_ns"]:
+                return
+            clock.sleep_until(at)
+            sock.send(STAMP.pack(number, clock.now()) + rest)
+            if clock.measure[0] <= clock.now() < clock.measure[1]:
+                figures.sent_in_window += 1
+
+
+def _probes(task: Mapping[str, Any], figures: Figures) -> None:
+    app, clock = task["app"], figures.clock
+    clock.sleep_until(task["start_ns"])
+    figures.opened_ns = clock.now()
+    _echoes(task["target"], app["payload_bytes"], app["interval_ns"], task["stop_ns"], figures, linger_ns=0)
+
+
+def _echoes(target: str, size: int, interval: int, until: int, figures: Figures, *, linger_ns: int) -> None:
+    """Send ICMP echo requests (RFC 792) at an interval and note when replies come; the other end's kernel
+    answers."""
+    clock, identifier = figures.clock, os.getpid() & 0xFFFF
+    sent: dict[int, int] = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as sock:
+        sock.connect((target, 0))
+        due, number = clock.now(), 0
+        while clock.now() < until + linger_ns and (sent or due < until):
+            if due < until and clock.now() >= due:
+                sent[number & 0xFFFF] = clock.now()
+                sock.send(_echo_request(identifier, number & 0xFFFF, size))
+                if clock.measure[0] <= clock.now() < clock.measure[1]:
+                    figures.sent_in_window += 1
+                due, number = due + interval, number + 1
+            wait = (due if due < until else until + linger_ns) - clock.now()
+            if not select.select([sock], [], [], max(wait, 0) / 1e9)[0]:
+                continue
+            packet, now = sock.recv(65535), clock.now()
+            message = packet[(packet[0] & 15) * 4 :]
+            kind, _, _, whose, which = struct.unpack_from("!BBHHH", message)
+            if kind == 0 and whose == identifier and (left := sent.pop(which, None)) is not None:
+                figures.sample("probe-rtt", now - left, now)
+                figures.took(size)
+
+
+def _echo_request(identifier: int, number: int, size: int) -> bytes:
+    """An ICMP echo request with its checksum (RFC 792, RFC 1071)."""
+    packet = struct.pack("!BBHHH", 8, 0, 0, identifier, number) + bytes(size)
+    total = sum(struct.unpack(f"!{len(packet) // 2}H", packet[: len(packet) // 2 * 2]))
+    total = (total >> 16) + (total & 0xFFFF)
+    return packet[:2] + struct.pack("!H", ~(total + (total >> 16)) & 0xFFFF) + packet[4:]
+
+
+# Receivers ----------------------------------------------------------------------------------------------
+
+
+def _sink(task: Mapping[str, Any], figures: Figures) -> End:
+    listener = _listener(task)
+
+    def work() -> None:
+        sock, _ = listener.accept()
+        figures.ended_ns = _drain(sock, figures)
+
+    return work
+
+
+def _asks(task: Mapping[str, Any], figures: Figures) -> End:
+    listener = _listener(task)
+    app, clock = task["app"], figures.clock
+
+    def work() -> None:
+        sock, _ = listener.accept()
+        left = app["requests"] or NEVER
+        while left and clock.now() < task["stop_ns"]:
+            asked = clock.now()
+            sock.sendall(bytes(app["request_bytes"]))
+            done = _read(sock, app["response_bytes"], figures)
+            if done is None:
+                break
+            figures.sample("response", done - asked, done)
+            left -= 1
+            if app["think_ns"] and left:
+                clock.sleep_until(min(done + app["think_ns"], task["stop_ns"]))
+        figures.ended_ns = _drain(sock, figures)
+
+    return work
+
+
+def _rounds(tasks: list[Mapping[str, Any]], listeners: list[socket.socket], everyone: list[Figures]) -> None:
+    """Ask all senders at once, wait for all, think, ask again."""
+    app, clock = tasks[0]["app"], everyone[0].clock
+    sockets = {listener.accept()[0]: figures for listener, figures in zip(listeners, everyone, strict=True)}
+    left = app["rounds"] or NEVER
+    while left and clock.now() < tasks[0]["stop_ns"]:
+        asked = last = clock.now()
+        missing = dict.fromkeys(sockets, app["size_bytes"])
+        for sock in sockets:
+            sock.sendall(bytes(app["request_bytes"]))
+        slowest = everyone[0]
+        while missing:
+            for sock in select.select(list(missing), [], [])[0]:
+                got = len(sock.recv(min(missing[sock], READ_BYTES)))
+                if not got:
+                    raise ConnectionError("a sender closed before it had answered")
+                last = sockets[sock].took(got)
+                missing[sock] -= got
+                if not missing[sock]:
+                    del missing[sock]
+                    slowest = sockets[sock]
+                    slowest.sample("response", last - asked, last)
+        slowest.sample("round", last - asked, last)
+        left -= 1
+        if left:
+            clock.sleep_until(min(last + app["think_ns"], tasks[0]["stop_ns"]))
+    for sock, figures in sockets.items():
+        figures.ended_ns = _drain(sock, figures)
+
+
+def _player(task: Mapping[str, Any], figures: Figures) -> End:
+    """Fetch chunk after chunk until the buffer is full, then one whenever there is room; play from the first
+    on."""
+    listener = _listener(task)
+    app, clock = task["app"], figures.clock
+    chunk, held = app["chunk_ns"], max(app["buffer_ns"], app["chunk_ns"])
+
+    def work() -> None:
+        sock, _ = listener.accept()
+        played_out: int | None = None
+        while clock.now() < task["stop_ns"]:
+            asked = clock.now()
+            sock.sendall(bytes(app["request_bytes"]))
+            done = _read(sock, _response_bytes(app), figures)
+            if done is None:
+                break
+            figures.sample("response", done - asked, done)
+            empty_since = done if played_out is None else played_out
+            if empty_since < done:
+                figures.sample("stall", done - empty_since, done)
+            played_out = max(empty_since, done) + chunk
+            clock.sleep_until(min(played_out + chunk - held, task["stop_ns"]))
+        figures.ended_ns = _drain(sock, figures)
+
+    return work
+
+
+def _sinks(task: Mapping[str, Any], figures: Figures) -> End:
+    """Take one transfer after the other; each says at its beginning when it was opened."""
+    listener = _listener(task)
+
+    def transfer(sock: socket.socket) -> None:
+        stamp = sock.recv(STAMP.size, socket.MSG_WAITALL)
+        figures.took(len(stamp))
+        ended = _drain(sock, figures)
+        if len(stamp) == STAMP.size:
+            figures.sample("completion", ended - STAMP.unpack(stamp)[1], ended)
+
+    def work() -> None:
+        while True:
+            sock, _ = listener.accept()
+            one = Figures("", "", figures.clock)
+            threading.Thread(target=_guarded(partial(transfer, sock), one), daemon=True).start()
+
+    return work
+
+
+def _datagram_sink(task: Mapping[str, Any], figures: Figures) -> End:
+    sock = socket.socket(type=socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)
+    sock.bind((task["target"], task["target_port"]))
+
+    def work() -> None:
+        while True:
+            data = sock.recv(65535)
+            now = figures.took(len(data))
+            figures.sample("one-way-delay", now - STAMP.unpack_from(data)[1], now)
+
+    return work
+
+
+def _nobody(task: Mapping[str, Any], figures: Figures) -> End:
+    return lambda: None
+
+
+_SENDERS: Mapping[str, Callable[[Mapping[str, Any], Figures], None]] = {
+    "bulk": _bulk,
+    "fixed": _bulk,
+    "rate-limited": _rate_limited,
+    "on-off": _on_off,
+    "request-response": _answers,
+    "incast": _answers,
+    "video": _answers,
+    "background": _background,
+    "udp-cbr": _datagrams,
+    "voip": _datagrams,
+    "ping": _probes,
+}
+
+_RECEIVERS: Mapping[str, Callable[[Mapping[str, Any], Figures], End]] = {
+    "bulk": _sink,
+    "fixed": _sink,
+    "rate-limited": _sink,
+    "on-off": _sink,
+    "request-response": _asks,
+    "video": _player,
+    "background": _sinks,
+    "udp-cbr": _datagram_sink,
+    "voip": _datagram_sink,
+    "ping": _nobody,
+}
