@@ -121,12 +121,14 @@ def test_schema_is_json_schema(cwndlab):
 def test_doctor_says_what_this_machine_can_do(cwndlab):
     found = {(item["section"], item["what"]): item for item in json.loads(cwndlab("doctor", "--json").out)}
     assert found["testbeds", "sim"]["there"] is True
-    assert found["testbeds", "netns"] == {
+    assert found["testbeds", "ssh"] == {
         "section": "testbeds",
-        "what": "netns",
+        "what": "ssh",
         "there": False,
         "detail": "not available yet",
     }
+    netns = found["testbeds", "netns"]
+    assert netns["detail"].startswith("ready" if netns["there"] else "testbed netns needs ")
     assert found["cwndlab", "engine"]["detail"]
     assert found["tools", "tc"].keys() == {"section", "what", "there", "detail"}
     assert [line for line in cwndlab("doctor").out.splitlines() if line.startswith("  + sim")]
@@ -158,8 +160,7 @@ def inside(cwndlab, monkeypatch, capsys):
         (["run", "--jobs", "many", "small.yaml"], "Invalid value for '-j' / '--jobs': "),
         (["run", "--jobs", "0", "small.yaml"], "jobs: 0 is not a number of workers; it must be at least 1"),
         (["run", "--frobnicate"], "No such option: --frobnicate"),
-        (["run", "small.yaml", "--testbed", "netns"], "testbed netns is not available yet; there is sim"),
-        (["run", "small.yaml", "--testbed", "ssh"], "testbed ssh is not available yet; there is sim"),
+        (["run", "small.yaml", "--testbed", "ssh"], "testbed ssh is not available yet; there is sim, netns"),
         (["run", "small.yaml", "--testbed", "simm"], "testbed: 'simm' does not exist; did you mean sim?"),
         (["run", "no.yaml"], "no.yaml: "),
         (["run", "demmo"], "demmo"),

@@ -128,5 +128,5 @@ def test_the_source_is_kept_as_read(tmp_path: Path) -> None:
 
 
 def test_an_unknown_testbed_is_refused() -> None:
-    with pytest.raises(InputError, match="testbed 'simm' is not sim"):
+    with pytest.raises(InputError, match="testbed 'simm' is not one of sim, netns"):
         load(BASE, testbed="simm")

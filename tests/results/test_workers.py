@@ -24,6 +24,10 @@ class MadeUpTestbed:
     """Writes made-up rows; `broken` maps a run to what goes wrong in it."""
 
     name = "sim"
+    real_time = False
+
+    def ready(self):
+        """Needs nothing."""
 
     def __init__(self, broken=None, refused=None, version="1"):
         self.broken = broken or {}
