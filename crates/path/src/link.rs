@@ -182,13 +182,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
     #[inline(always)]
     pub fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {
         let Hop::Fused(fused) = &mut self.hop else { panic!("a stepped link keeps its packets") };
-        if let Some(arrival) = fused.pass_idle(at, bytes) {
-            return Some((arrival, 0));
-        }
-        match fused.pass_busy(at, bytes) {
-            (Nanos::MAX, _) => None,
-            passage => Some(passage),
-        }
+        fused.pass(at, bytes)
     }
 
     /// When the link next wants [`Link::on_event`]. A fused link never does.

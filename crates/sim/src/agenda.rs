@@ -77,6 +77,8 @@ pub struct Agenda {
     arrivals: Vec<u32>,
     ingresses: Vec<u32>,
     first_timer: u32,
+    /// What the timers are set to.
+    timers: Vec<Nanos>,
     departures: Vec<u32>,
 }
 
@@ -124,6 +126,7 @@ impl Agenda {
             arrivals,
             ingresses,
             first_timer,
+            timers: vec![NEVER; sources.timers],
             departures,
         }
     }
@@ -163,12 +166,13 @@ impl Agenda {
     /// When a connection's timer is set to.
     #[inline]
     pub fn timer(&self, connection: usize) -> Nanos {
-        self.usual.time(self.first_timer as usize + connection)
+        self.timers[connection]
     }
 
     /// Sets a connection's timer.
     #[inline]
     pub fn set_timer(&mut self, connection: usize, time: Nanos) {
+        self.timers[connection] = time;
         self.usual.set(self.first_timer as usize + connection, time);
     }
 
@@ -204,79 +208,99 @@ struct Tree {
     levels: Vec<Vec<Group>>,
 }
 
-/// Eight neighbours.
+/// Eight neighbours. A time and a place are one number, so that of equal times the leftmost is the least.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    times: [Nanos; WIDTH],
-    /// The earliest of them; of equals the leftmost.
-    earliest: Nanos,
-    winner: u32,
+    keys: [u64; WIDTH],
+    /// The least of them.
+    first: u64,
 }
 
 const WIDTH: usize = 8;
+const PLACE_BITS: u32 = WIDTH.trailing_zeros();
+const PLACE: u64 = WIDTH as u64 - 1;
+/// Keys hold times up to this one (73 years), which stands for [`NEVER`].
+const LATEST: Nanos = NEVER >> PLACE_BITS;
+
+#[inline(always)]
+fn time_of(key: u64) -> Nanos {
+    let time = key >> PLACE_BITS;
+    if time == LATEST { NEVER } else { time }
+}
 
 impl Group {
-    const EMPTY: Group = Group { times: [NEVER; WIDTH], earliest: NEVER, winner: 0 };
+    fn new() -> Group {
+        let mut keys = [0; WIDTH];
+        for (place, key) in (0..).zip(&mut keys) {
+            *key = LATEST << PLACE_BITS | place;
+        }
+        Group { keys, first: keys[0] }
+    }
 
     /// Sets the time of one; false if that leaves the winner and its time as they are.
-    #[inline]
+    #[inline(always)]
     fn set(&mut self, place: usize, time: Nanos) -> bool {
-        self.times[place] = time;
-        if place as u32 == self.winner && time > self.earliest {
+        let key = time.min(LATEST) << PLACE_BITS | place as u64;
+        self.keys[place] = key;
+        if key <= self.first {
+            self.first = key;
+        } else if place as u64 == self.first & PLACE {
             self.play();
-            return true;
+        } else {
+            return false;
         }
-        let wins = time < self.earliest || (time == self.earliest && (place as u32) < self.winner);
-        if wins {
-            self.earliest = time;
-            self.winner = place as u32;
-        }
-        wins
+        true
     }
 
     /// Finds the winner again.
-    #[inline]
+    #[inline(always)]
     fn play(&mut self) {
-        let duel = |a: (Nanos, u32), b: (Nanos, u32)| if b.0 < a.0 { b } else { a };
-        let [a, b, c, d, e, f, g, h] = self.times;
-        let left = duel(duel((a, 0), (b, 1)), duel((c, 2), (d, 3)));
-        let right = duel(duel((e, 4), (f, 5)), duel((g, 6), (h, 7)));
-        (self.earliest, self.winner) = duel(left, right);
+        let [a, b, c, d, e, f, g, h] = self.keys;
+        self.first = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+    }
+
+    #[inline(always)]
+    fn winner(&self) -> usize {
+        (self.first & PLACE) as usize
     }
 }
 
 impl Tree {
     fn new(count: usize) -> Tree {
         let mut width = count.div_ceil(WIDTH).max(1);
-        let leaves = vec![Group::EMPTY; width];
+        let leaves = vec![Group::new(); width];
         let mut levels = Vec::new();
         while width > 1 {
             width = width.div_ceil(WIDTH);
-            levels.push(vec![Group::EMPTY; width]);
+            levels.push(vec![Group::new(); width]);
         }
         Tree { leaves, levels }
     }
 
     #[inline]
     fn time(&self, leaf: usize) -> Nanos {
-        self.leaves[leaf / WIDTH].times[leaf % WIDTH]
+        time_of(self.leaves[leaf / WIDTH].keys[leaf % WIDTH])
     }
 
     #[inline]
     fn set(&mut self, leaf: usize, time: Nanos) {
-        let mut entry = leaf / WIDTH;
+        let entry = leaf / WIDTH;
         let group = &mut self.leaves[entry];
-        if !group.set(leaf % WIDTH, time) {
-            return;
+        if group.set(leaf % WIDTH, time) && !self.levels.is_empty() {
+            let time = time_of(group.first);
+            self.tell(entry, time);
         }
-        let mut time = group.earliest;
+    }
+
+    /// The winner of a group of leaves, or its time, has changed.
+    fn tell(&mut self, mut entry: usize, mut time: Nanos) {
         for level in &mut self.levels {
             let group = &mut level[entry / WIDTH];
             if !group.set(entry % WIDTH, time) {
                 return;
             }
             entry /= WIDTH;
-            time = group.earliest;
+            time = time_of(group.first);
         }
     }
 
@@ -284,10 +308,10 @@ impl Tree {
     fn first(&self) -> (Nanos, usize) {
         let mut entry = 0;
         for level in self.levels.iter().rev() {
-            entry = entry * WIDTH + level[entry].winner as usize;
+            entry = entry * WIDTH + level[entry].winner();
         }
         let group = &self.leaves[entry];
-        (group.earliest, entry * WIDTH + group.winner as usize)
+        (time_of(group.first), entry * WIDTH + group.winner())
     }
 }
 

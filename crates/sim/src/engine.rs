@@ -3,6 +3,7 @@
 //! Simultaneous events run in the order arrival < transport timer < application < sampler, and within a class in the
 //! experiment's order (links, hosts and flows as they are listed); see [`crate::agenda`].
 
+use host::nic::TransmitRing;
 use host::{app, nic};
 use path::{DropReason, Nanos};
 use tcp::endpoint::State;
@@ -60,8 +61,6 @@ pub struct Simulation {
     per_ack: bool,
     links_before: Vec<path::Counters>,
     links_after: Vec<path::Counters>,
-    /// Per-packet overhead of the link whose capacity a flow's `wire_bytes` is compared with.
-    overhead: Vec<u32>,
 }
 
 /// One machine.
@@ -85,8 +84,10 @@ enum Turn {
     Done,
     /// There is, but for [`Simulation::notice`].
     Notice,
-    /// Something that was just sent was lost at once, or a capture wants to see it.
+    /// Something that was just sent was lost at once.
     Lost,
+    /// A segment is to be handed over that does not just go out as a packet.
+    Packet,
     /// It is the turn of an application that is not bulk transfer.
     Model,
 }
@@ -124,16 +125,13 @@ impl Simulation {
         let parents = work::expand(&mut scenario);
         let groups = work::groups(&scenario);
         let hosts = hosts(&scenario, profiles)?;
-        let flows = flows(&scenario, &parents, &groups)?;
+        let mut flows = flows(&scenario, &parents, &groups)?;
         let tracked: Vec<bool> = hosts.iter().map(|h| h.profile.facts().family == Family::Linux).collect();
-        let overhead = flows
-            .iter()
-            .map(|flow| {
-                let path = topology.path(flow.from as usize, flow.to as usize);
-                let link = path.iter().find(|&&l| scenario.links[l].bottleneck).or(path.first());
-                link.map_or(0, |&l| scenario.links[l].overhead)
-            })
-            .collect();
+        for flow in &mut flows {
+            let path = topology.path(flow.from as usize, flow.to as usize);
+            let link = path.iter().find(|&&l| scenario.links[l].bottleneck).or(path.first());
+            flow.overhead = link.map_or(0, |&l| scenario.links[l].overhead);
+        }
         let observed: Vec<usize> =
             scenario.links.iter().enumerate().filter(|(_, l)| l.observe).map(|(i, _)| i).collect();
         let recorder = Recorder::new(
@@ -143,8 +141,7 @@ impl Simulation {
         );
         let families: Vec<Family> = hosts.iter().map(|h| h.profile.facts().family).collect();
         let captures = Captures::new(&scenario, &families)?;
-        let mut network =
-            Network::new(&scenario, topology, tracked.clone(), &captures.links(), force_stepped);
+        let mut network = Network::new(&scenario, topology, &tracked, &captures.links(), force_stepped);
         let ingresses = ingresses(&scenario, &families);
         let egresses = egresses(&scenario);
         let (services, arrivals) = network.sources();
@@ -203,7 +200,6 @@ impl Simulation {
             per_ack: scenario.record.tcp == Sampling::PerAck,
             links_before: Vec::new(),
             links_after: Vec::new(),
-            overhead,
             scenario,
         })
     }
@@ -302,17 +298,20 @@ impl Simulation {
     /// The usual case: a sound packet for a connection, read where it lies. False, and nothing done, in any other.
     #[inline]
     fn arrive_in_place(&mut self, link: usize) -> bool {
-        let Some(packet) = self.network.front_at_host(link, self.now) else { return false };
+        let Simulation { network, connections, flows, agenda, now, window, .. } = self;
+        let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection as usize;
-        let Some(endpoint) = &mut self.connections[connection] else { return false };
-        if packet.corrupt {
+        if packet.corrupt || connections[connection].is_none() {
             return false;
         }
-        let flow = connection / 2;
-        let measured = (self.window == Window::Inside).then_some(self.overhead[flow]);
-        self.flows[flow].note_arrival(packet, self.now, measured);
-        endpoint.on_segment(self.now, &packet.segment);
-        self.network.drop_front(link, &mut self.agenda);
+        let flow = &mut flows[connection / 2];
+        flow.note_arrival(packet, *now, *window == Window::Inside);
+        if let Some(ring) = ring {
+            depart(ring, connections, *now);
+        }
+        let Some(endpoint) = &mut connections[connection] else { return false };
+        endpoint.on_segment(*now, &packet.segment);
+        network.drop_front(link, agenda);
         self.service_after_segment(connection);
         true
     }
@@ -332,8 +331,7 @@ impl Simulation {
         }
         let host = self.arrived.dst;
         let flow = self.arrived.connection as usize / 2;
-        let measured = (self.window == Window::Inside).then_some(self.overhead[flow]);
-        self.flows[flow].note_arrival(&self.arrived, self.now, measured);
+        self.flows[flow].note_arrival(&self.arrived, self.now, self.window == Window::Inside);
         self.depart(host);
         if self.watched && self.take_in(host) {
             return;
@@ -431,12 +429,22 @@ impl Simulation {
     /// After any input of a connection: sends what it wants to send, lets its application work, sends again.
     #[inline]
     pub(crate) fn service(&mut self, connection: usize) {
+        let mut polling = false;
         loop {
-            match self.take_turn(connection) {
+            match self.take_turn(connection, polling) {
                 Turn::Done => return,
                 Turn::Notice => return self.notice(connection),
-                Turn::Lost => self.report_losses(Some(connection)),
-                Turn::Model if self.model_works(connection) => {}
+                Turn::Lost => {
+                    polling = false;
+                    self.report_losses(Some(connection));
+                }
+                Turn::Packet => {
+                    polling = self.hand_over(connection);
+                    if !polling {
+                        self.report_losses(Some(connection));
+                    }
+                }
+                Turn::Model if self.model_works(connection) => polling = false,
                 Turn::Model => break,
             }
         }
@@ -485,45 +493,22 @@ impl Simulation {
     }
 
     /// Puts on the wire whatever the endpoint has to send, and lets its application work, until neither does any more.
+    /// `polling`: the endpoint has just sent something.
     #[inline(always)]
-    fn take_turn(&mut self, connection: usize) -> Turn {
-        let Simulation {
-            connections,
-            network,
-            agenda,
-            captures,
-            flows,
-            scratch,
-            packets,
-            now,
-            egresses,
-            watched,
-            ..
-        } = self;
+    fn take_turn(&mut self, connection: usize, mut polling: bool) -> Turn {
+        let Simulation { connections, network, agenda, flows, scratch, packets, now, watched, .. } = self;
         let now = *now;
         let Some(endpoint) = &mut connections[connection] else { return Turn::Done };
         let flow = &mut flows[connection / 2];
         loop {
-            if endpoint.may_transmit() {
-                let ends = flow.ends(connection);
+            if polling || endpoint.may_transmit() {
                 while endpoint.poll_transmit_into(now, scratch) {
-                    if *watched && let Some(egress) = &mut egresses[ends.src as usize] {
-                        egress.send(now, ends.packet(now, scratch, scratch.ip_bytes(), 0), &mut network.lost);
-                        agenda.set_egress(ends.src as usize, egress.next_event().unwrap_or(NEVER));
-                        if egress.orphans {
-                            endpoint.on_tx_complete(now, scratch.len);
-                        }
-                        if !network.lost.is_empty() {
-                            return Turn::Lost;
-                        }
-                        continue;
+                    if *watched || scratch.len > endpoint.payload() {
+                        return Turn::Packet;
                     }
-                    nic::segment(scratch, endpoint.payload(), |part| {
-                        *packets += 1;
-                        captures.sent(now, &ends, part);
-                        network.send(now, &ends, part, agenda);
-                    });
-                    if !network.lost.is_empty() || !network.tapped.is_empty() {
+                    *packets += 1;
+                    network.send(now, &flow.ends[connection & 1], scratch, agenda);
+                    if !network.lost.is_empty() {
                         return Turn::Lost;
                     }
                 }
@@ -535,7 +520,32 @@ impl Simulation {
                 let notice = Self::settle(endpoint, flow, connection, now, agenda);
                 return if notice { Turn::Notice } else { Turn::Done };
             }
+            polling = false;
         }
+    }
+
+    /// The segment in `scratch` leaves through whatever is between stack and NIC, or as several packets. False if
+    /// something was lost at once, or a capture wants to see it.
+    #[inline(never)]
+    fn hand_over(&mut self, connection: usize) -> bool {
+        let Simulation { connections, network, agenda, flows, scratch, now, .. } = self;
+        let now = *now;
+        let Some(endpoint) = &mut connections[connection] else { return true };
+        let ends = flows[connection / 2].ends[connection & 1];
+        if let Some(egress) = &mut self.egresses[ends.src as usize] {
+            egress.send(now, ends.packet(now, scratch, scratch.ip_bytes(), 0), &mut network.lost);
+            agenda.set_egress(ends.src as usize, egress.next_event().unwrap_or(NEVER));
+            if egress.orphans {
+                endpoint.on_tx_complete(now, scratch.len);
+            }
+            return network.lost.is_empty();
+        }
+        nic::segment(scratch, endpoint.payload(), |part| {
+            self.packets += 1;
+            self.captures.sent(now, &ends, part);
+            network.send(now, &ends, part, agenda);
+        });
+        network.lost.is_empty() && network.tapped.is_empty()
     }
 
     /// The application's turn; true if it did something that may let the endpoint send.
@@ -575,7 +585,7 @@ impl Simulation {
 
     /// Puts one packet of no endpoint's on the wire.
     fn transmit_alone(&mut self, connection: usize, segment: &Segment) {
-        let ends = self.flows[connection / 2].ends(connection);
+        let ends = self.flows[connection / 2].ends[connection & 1];
         self.emit(ends.packet(self.now, segment, segment.ip_bytes(), 0));
     }
 
@@ -611,10 +621,8 @@ impl Simulation {
     /// at the same time.
     #[inline]
     pub(crate) fn depart(&mut self, host: u16) {
-        while let Some((connection, bytes)) = self.network.rings[host as usize].pop_departed(self.now) {
-            if let Some(endpoint) = &mut self.connections[connection as usize] {
-                endpoint.on_tx_complete(self.now, bytes);
-            }
+        if let Some(ring) = &mut self.network.rings[host as usize] {
+            depart(ring, &mut self.connections, self.now);
         }
     }
 
@@ -639,7 +647,7 @@ impl Simulation {
         if !self.hosts[host].waiting.contains(&(connection as u32)) {
             self.hosts[host].waiting.push(connection as u32);
         }
-        if let Some(at) = self.network.rings[host].next_departure() {
+        if let Some(at) = self.network.rings[host].as_ref().and_then(TransmitRing::next_departure) {
             self.agenda.set_departure(host, at.max(self.now).min(self.agenda.departure(host)));
         }
     }
@@ -1024,6 +1032,16 @@ impl Simulation {
     }
 }
 
+/// Tells endpoints what has left their NIC by `now`.
+#[inline]
+fn depart(ring: &mut TransmitRing, connections: &mut [Option<Endpoint>], now: Nanos) {
+    while let Some((connection, bytes)) = ring.pop_departed(now) {
+        if let Some(endpoint) = &mut connections[connection as usize] {
+            endpoint.on_tx_complete(now, bytes);
+        }
+    }
+}
+
 fn draw(random: &mut path::Xoshiro256PlusPlus) -> u64 {
     rand_core::RngCore::next_u64(random)
 }
@@ -1093,7 +1111,15 @@ fn flows(scenario: &Scenario, parents: &[Option<u32>], groups: &[Group]) -> Resu
                 jitter => draw(&mut random) % jitter,
             };
             let app = work::build(scenario, number, parents, groups);
-            let mut run = FlowRun::new(flow, app, host(&flow.from)?, host(&flow.to)?, offset, mantissa_bits);
+            let mut run = FlowRun::new(
+                number as u32,
+                flow,
+                app,
+                host(&flow.from)?,
+                host(&flow.to)?,
+                offset,
+                mantissa_bits,
+            );
             run.parent = parents[number];
             Ok(run)
         })

@@ -48,8 +48,10 @@ pub struct FlowRun {
     pub uses: u32,
     /// When the receiver had read everything up to the end of the stream.
     pub completed: Option<Nanos>,
-    /// One-way delay of the newest data packet that reached the receiver.
-    pub data_delay: Nanos,
+    /// Where packets of its two connections come from and go to: the opening side's, the accepting side's.
+    pub ends: [Ends; 2],
+    /// Per-packet overhead of the link whose capacity `wire_bytes` is compared with.
+    pub overhead: u32,
     /// Newest packet-pair round trip.
     pub rtt: Option<Nanos>,
     /// Payload read by the receiver at the last whole second.
@@ -177,8 +179,9 @@ impl std::ops::AddAssign for Snapshot {
 }
 
 impl FlowRun {
-    /// A flow that has not started. `offset` is its share of the start jitter.
+    /// The flow `number`, not started. `offset` is its share of the start jitter.
     pub fn new(
+        number: u32,
         flow: &Flow,
         (app, limited): (Work, bool),
         from: u16,
@@ -204,7 +207,11 @@ impl FlowRun {
             parent: None,
             uses: 0,
             completed: None,
-            data_delay: 0,
+            ends: [
+                Ends { src: from, dst: to, peer: 2 * number + 1, echo_delay: 0 },
+                Ends { src: to, dst: from, peer: 2 * number, echo_delay: 0 },
+            ],
+            overhead: 0,
             rtt: None,
             read_at_second: 0,
             tally: Tally {
@@ -234,36 +241,24 @@ impl FlowRun {
 }
 
 impl FlowRun {
-    /// A packet of the flow reaches its host at `now`. `measured` is the bottleneck's overhead per packet, inside the
-    /// measurement window.
-    #[inline]
-    pub fn note_arrival(&mut self, packet: &Packet, now: Nanos, measured: Option<u32>) {
+    /// A packet of the flow reaches its host at `now`; `measured`: inside the measurement window.
+    #[inline(always)]
+    pub fn note_arrival(&mut self, packet: &Packet, now: Nanos, measured: bool) {
         let delay = now - packet.sent_at;
         if packet.connection & 1 == 1 {
             if packet.segment.len > 0 {
-                self.data_delay = delay;
-                if let Some(overhead) = measured {
-                    self.tally.wire_bytes += u64::from(packet.bytes + overhead);
+                self.ends[1].echo_delay = delay;
+                if measured {
+                    self.tally.wire_bytes += u64::from(packet.bytes + self.overhead);
                     self.tally.queue_delay.add(packet.queue_delay);
                 }
             }
         } else if packet.echo_delay > 0 {
             let rtt = packet.echo_delay + delay;
             self.rtt = Some(rtt);
-            if measured.is_some() {
+            if measured {
                 self.tally.rtt.add(rtt);
             }
-        }
-    }
-
-    /// Where packets of one of its two connections come from and go to.
-    #[inline]
-    pub fn ends(&self, connection: usize) -> Ends {
-        let peer = connection as u32 ^ 1;
-        if connection & 1 == 0 {
-            Ends { src: self.from, dst: self.to, peer, echo_delay: 0 }
-        } else {
-            Ends { src: self.to, dst: self.from, peer, echo_delay: self.data_delay }
         }
     }
 }

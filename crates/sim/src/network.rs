@@ -58,8 +58,7 @@ pub struct Network {
     /// Packets on their way to the far end of each link, to a host or to a link that waits for events.
     pipes: Vec<VecDeque<(Nanos, Packet)>>,
     /// What is in each host's NIC, for hosts whose stack wants to know.
-    pub rings: Vec<TransmitRing>,
-    tracked: Vec<bool>,
+    pub rings: Vec<Option<TransmitRing>>,
     /// Drops and marks since they were last taken. Almost always empty.
     pub lost: Vec<Lost>,
     /// Queue changes reported by links that were asked to: (time, link, bytes, packets).
@@ -201,7 +200,7 @@ impl Network {
     pub fn new(
         scenario: &scenario::Scenario,
         topology: Topology,
-        tracked: Vec<bool>,
+        tracked: &[bool],
         tapped: &[bool],
         force_stepped: bool,
     ) -> Network {
@@ -258,7 +257,7 @@ impl Network {
         Network {
             pipes: links.iter().map(|_| VecDeque::new()).collect(),
             delays: scenario.links.iter().map(|l| l.delay_ns).collect(),
-            rings: scenario.hosts.iter().map(|_| TransmitRing::default()).collect(),
+            rings: tracked.iter().map(|&tracked| tracked.then(TransmitRing::default)).collect(),
             topology,
             links,
             waiting: Waiting::default(),
@@ -272,7 +271,6 @@ impl Network {
             hosts,
             reorders,
             fed_by_host,
-            tracked,
             lost: Vec::new(),
             changes: Vec::new(),
             taps: tapped.to_vec(),
@@ -285,26 +283,29 @@ impl Network {
     pub fn send(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
         let bytes = segment.ip_bytes();
         // The usual case: there is no packet until its time has gone from link to link.
-        let mut at = now;
-        let mut queue_delay = 0;
-        let mut last = usize::MAX;
-        for &link in &self.plain_routes[ends.src as usize * self.hosts + ends.dst as usize] {
-            let Some((arrival, waited)) = self.links[link as usize].pass(at, bytes) else {
-                self.lose(at, link, &ends.packet(now, segment, bytes, queue_delay));
+        let route = &self.plain_routes[ends.src as usize * self.hosts + ends.dst as usize];
+        let Some((&first, rest)) = route.split_first() else {
+            self.send_stepwise(now, ends, segment, agenda);
+            return;
+        };
+        let mut last = first as usize;
+        let Some((mut at, mut queue_delay)) = self.links[last].pass(now, bytes) else {
+            self.lose(now, first, ends, segment);
+            return;
+        };
+        if let Some(ring) = &mut self.rings[ends.src as usize] {
+            ring.push(at - self.delays[last], ends.peer ^ 1, segment.len);
+        }
+        for &link in rest {
+            last = link as usize;
+            let Some((arrival, waited)) = self.links[last].pass(at, bytes) else {
+                self.lose(at, link, ends, segment);
                 return;
             };
-            if last == usize::MAX && self.tracked[ends.src as usize] {
-                let departure = arrival - self.delays[link as usize];
-                self.rings[ends.src as usize].push(departure, ends.peer ^ 1, segment.len);
-            }
-            last = link as usize;
             queue_delay += waited;
             at = arrival;
         }
-        let Some(pipe) = self.pipes.get_mut(last) else {
-            self.send_stepwise(ends, &ends.packet(now, segment, bytes, 0), agenda);
-            return;
-        };
+        let pipe = &mut self.pipes[last];
         if pipe.is_empty() {
             agenda.set_arrival(last, at);
         }
@@ -335,15 +336,17 @@ impl Network {
 
     /// [`Network::send`] over a route with a link that is not plain.
     #[inline(never)]
-    fn send_stepwise(&mut self, ends: &Ends, packet: &Packet, agenda: &mut Agenda) {
+    fn send_stepwise(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
         let link = self.topology.first_link(ends.src, ends.dst);
-        self.enter(link, packet.sent_at, *packet, agenda);
+        self.enter(link, now, ends.packet(now, segment, segment.ip_bytes(), 0), agenda);
     }
 
     /// A queue's limit drops a packet.
     #[cold]
-    fn lose(&mut self, at: Nanos, link: u32, packet: &Packet) {
-        self.lost.push(lost(at, link, packet, DropReason::Overlimit, false));
+    #[inline(never)]
+    fn lose(&mut self, at: Nanos, link: u32, ends: &Ends, segment: &Segment) {
+        let packet = ends.packet(at, segment, 0, 0);
+        self.lost.push(lost(at, link, &packet, DropReason::Overlimit, false));
     }
 
     /// The service of a stepped link is due.
@@ -351,15 +354,12 @@ impl Network {
         self.with_exit(link, None, |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.on_event(now, exit), agenda);
     }
 
-    /// The packet that arrives at the far end of `link`, if that is a host and nothing else of the host's is due: its
-    /// NIC has told of all that left it by `now`.
-    #[inline]
-    pub fn front_at_host(&self, link: usize, now: Nanos) -> Option<&Packet> {
+    /// The packet that arrives at the far end of `link`, if that is a host, and the host's ring if it has one.
+    #[inline(always)]
+    pub fn front_at_host(&mut self, link: usize) -> Option<(&Packet, Option<&mut TransmitRing>)> {
         let End::Host(host) = self.topology.ends[link] else { return None };
-        if self.rings[host as usize].next_departure().is_some_and(|at| at <= now) {
-            return None;
-        }
-        self.pipes[link].front().map(|(_, packet)| packet)
+        let (_, packet) = self.pipes[link].front()?;
+        Some((packet, self.rings[host as usize].as_mut()))
     }
 
     /// The packet of [`Network::front_at_host`] has been taken in.
@@ -438,7 +438,7 @@ impl Network {
     fn enter(&mut self, mut link: usize, mut at: Nanos, mut packet: Packet, agenda: &mut Agenda) {
         while self.plain[link] {
             let Some((arrival, waited)) = self.links[link].pass(at, packet.bytes) else {
-                self.lose(at, link as u32, &packet);
+                self.lost.push(lost(at, link as u32, &packet, DropReason::Overlimit, false));
                 return;
             };
             packet.queue_delay += waited;
@@ -473,7 +473,7 @@ impl Network {
     #[inline]
     fn ring(&mut self, link: usize) -> Option<(&mut TransmitRing, Nanos)> {
         let host = self.fed_by_host[link]? as usize;
-        self.tracked[host].then(|| (&mut self.rings[host], self.delays[link]))
+        self.rings[host].as_mut().map(|ring| (ring, self.delays[link]))
     }
 
     /// Runs `work` on a link with somewhere to put what comes out, and sees that it gets there. `dst` is the
@@ -500,12 +500,8 @@ impl Network {
         };
         let mut chain = Chain::default();
         let mut paused = Vec::new();
-        let ring = match self.fed_by_host[link] {
-            Some(host) if self.tracked[host as usize] => {
-                Some((&mut self.rings[host as usize], self.delays[link]))
-            }
-            _ => None,
-        };
+        let ring = self.fed_by_host[link].and_then(|host| self.rings[host as usize].as_mut());
+        let ring = ring.map(|ring| (ring, self.delays[link]));
         let head = self.pipes[link].front().map(|&(at, _)| at);
         let mut exit = Exit {
             link: link as u32,

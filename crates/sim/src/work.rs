@@ -411,7 +411,7 @@ impl Simulation {
             run.start = arrived;
             run.completed = None;
             run.completion_told = false;
-            run.data_delay = 0;
+            run.ends[1].echo_delay = 0;
             run.uses += 1;
             self.open(transfer as usize);
         }

@@ -9,38 +9,33 @@ use crate::packet::{DropReason, Nanos, Output, Packet};
 use crate::queue::Limit;
 use crate::{QueueConfig, Xoshiro256PlusPlus};
 
+/// How many packets that wait are remembered at first.
+const FIRST_STARTS: u32 = 16;
+
 pub(super) struct Fused {
     server: Server,
     wire: Wire,
     overhead: u32,
-    limit: Limit,
-    /// Packets whose service had not started at the last arrival: (start, bytes).
-    waiting: VecDeque<(Nanos, u32)>,
-    waiting_bytes: u64,
-    history: History,
     /// No jitter, and nobody asks.
     steady: bool,
-    /// After this, [`Fused::pass_idle`] may do: the last departure where nothing is known to wait, else never.
-    idle_from: Nanos,
+    waiting: Waiting,
+    history: History,
 }
 
 impl Fused {
     pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
-        let limit = match config.queue {
-            QueueConfig::Pfifo { limit_packets } => Limit::packets(limit_packets),
-            QueueConfig::Bfifo { limit_bytes } => Limit::bytes(limit_bytes),
+        let waiting = match config.queue {
+            QueueConfig::Pfifo { limit_packets } => Waiting::packets(limit_packets),
+            QueueConfig::Bfifo { limit_bytes } => Waiting::bytes(limit_bytes),
             _ => unreachable!("can_fuse"),
         };
         Fused {
             server: Server::new(config.rate_bps),
             wire: Wire::new(config.delay_ns, config.jitter.as_ref(), streams("jitter")),
             overhead: config.overhead,
-            limit,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            history: History::default(),
             steady: false,
-            idle_from: Nanos::MAX,
+            waiting,
+            history: History::default(),
         }
     }
 
@@ -55,63 +50,41 @@ impl Fused {
         }
     }
 
-    /// [`Fused::pass`] where there is nothing to it: an idle link that nobody asks, and a size just seen. None: not so.
-    #[inline(always)]
-    pub(super) fn pass_idle(&mut self, at: Nanos, bytes: u32) -> Option<Nanos> {
-        if at <= self.idle_from {
-            return None;
-        }
-        let depart = self.server.begin_idle(at, bytes + self.overhead)?;
-        self.idle_from = depart;
-        Some(self.wire.carry_steadily(depart))
-    }
-
-    /// [`Fused::pass`] as a call whose answer fits into registers: a dropped packet arrives at `Nanos::MAX`.
-    #[inline(never)]
-    pub(super) fn pass_busy(&mut self, at: Nanos, bytes: u32) -> (Nanos, Nanos) {
-        self.pass(at, bytes).unwrap_or((Nanos::MAX, 0))
-    }
-
     /// When a packet of `bytes` reaches the far end and how long it waits; None if it is dropped.
     #[inline(always)]
     pub(super) fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {
         let len = bytes + self.overhead;
+        if self.steady
+            && let Some(depart) = self.server.begin_idle(at, len)
+        {
+            return Some((self.wire.carry_steadily(depart), 0));
+        }
+        match self.pass_busy(at, len) {
+            (Nanos::MAX, _) => None,
+            passage => Some(passage),
+        }
+    }
+
+    /// [`Fused::pass`] of `len` bytes with overhead, as a call whose answer fits into registers: a dropped packet
+    /// arrives at `Nanos::MAX`.
+    #[inline(never)]
+    fn pass_busy(&mut self, at: Nanos, len: u32) -> (Nanos, Nanos) {
+        let mut start = at;
         let free_at = self.server.free_at();
-        let start = if free_at <= at {
-            if self.waiting_bytes > 0 {
-                self.waiting.clear();
-                self.waiting_bytes = 0;
-            }
-            at
-        } else {
-            while let Some(&(start, bytes)) = self.waiting.front()
-                && start <= at
-            {
-                self.waiting.pop_front();
-                self.waiting_bytes -= u64::from(bytes);
-            }
-            if !self.limit.admits(self.waiting.len() as u32, self.waiting_bytes, len) {
+        if free_at > at {
+            if !self.waiting.admit(at, free_at, len) {
                 self.count_drop(at);
-                return None;
+                return (Nanos::MAX, 0);
             }
-            self.waiting.push_back((free_at, len));
-            self.waiting_bytes += u64::from(len);
-            free_at
-        };
+            start = free_at;
+        }
         let depart = self.server.begin(start, len);
-        self.note_idleness();
         if self.history.since != Nanos::MAX {
             self.history.record(Sent { arrived: at, start, depart, len });
         }
         let arrival =
             if self.wire.jitters() { self.wire.carry(depart) } else { self.wire.carry_steadily(depart) };
-        Some((arrival, start - at))
-    }
-
-    #[inline(always)]
-    fn note_idleness(&mut self) {
-        let idles = self.steady && self.waiting_bytes == 0;
-        self.idle_from = if idles { self.server.free_at() } else { Nanos::MAX };
+        (arrival, start - at)
     }
 
     #[cold]
@@ -131,7 +104,87 @@ impl Fused {
         self.history.settle(at);
         self.history.since = at;
         self.steady = at == Nanos::MAX && !self.wire.jitters();
-        self.note_idleness();
+    }
+}
+
+/// What a drop-tail queue needs to know of the packets that wait.
+struct Waiting {
+    /// When the last packets that had to wait start, oldest at `next`: one may join if the limit-th last has started.
+    /// Grown as far as the limit as it is needed; empty where bytes are limited.
+    starts: Vec<Nanos>,
+    next: usize,
+    limit_packets: u32,
+    bytes: Option<Box<WaitingBytes>>,
+}
+
+/// Packets that wait where bytes are limited.
+struct WaitingBytes {
+    limit: Limit,
+    /// Packets whose service had not started when the last one joined: (start, bytes).
+    packets: VecDeque<(Nanos, u32)>,
+    sum: u64,
+}
+
+impl Waiting {
+    fn packets(limit_packets: u32) -> Waiting {
+        let starts = vec![0; limit_packets.min(FIRST_STARTS) as usize];
+        Waiting { starts, next: 0, limit_packets, bytes: None }
+    }
+
+    fn bytes(limit_bytes: u64) -> Waiting {
+        let bytes = WaitingBytes { limit: Limit::bytes(limit_bytes), packets: VecDeque::new(), sum: 0 };
+        Waiting { starts: Vec::new(), next: 0, limit_packets: 0, bytes: Some(Box::new(bytes)) }
+    }
+
+    /// Whether a packet of `len` bytes that arrives at `at` may wait until `start`.
+    #[inline(always)]
+    fn admit(&mut self, at: Nanos, start: Nanos, len: u32) -> bool {
+        match self.starts.get_mut(self.next) {
+            Some(oldest) if *oldest <= at => {
+                *oldest = start;
+                self.next += 1;
+                if self.next == self.starts.len() {
+                    self.next = 0;
+                }
+                true
+            }
+            _ => self.admit_otherwise(at, start, len),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_otherwise(&mut self, at: Nanos, start: Nanos, len: u32) -> bool {
+        if let Some(bytes) = &mut self.bytes {
+            return bytes.admit(at, start, len);
+        }
+        let known = self.starts.len();
+        let limit = self.limit_packets as usize;
+        if known == limit {
+            return false;
+        }
+        // There is room for more than are remembered.
+        self.starts.rotate_left(self.next);
+        self.starts.resize((2 * known).min(limit), 0);
+        self.next = known;
+        self.admit(at, start, len)
+    }
+}
+
+impl WaitingBytes {
+    fn admit(&mut self, at: Nanos, start: Nanos, len: u32) -> bool {
+        while let Some(&(start, len)) = self.packets.front()
+            && start <= at
+        {
+            self.packets.pop_front();
+            self.sum -= u64::from(len);
+        }
+        if !self.limit.admits(self.packets.len() as u32, self.sum, len) {
+            return false;
+        }
+        self.packets.push_back((start, len));
+        self.sum += u64::from(len);
+        true
     }
 }
 

@@ -8,7 +8,8 @@ use crate::packet::Nanos;
 /// n packets: the fraction of a nanosecond by which a departure was rounded up is carried to the next packet, so that
 /// the long-run rate is exact and never exceeded.
 pub(super) struct Server {
-    rate_bps: Option<u64>,
+    /// Bits per second; [`UNLIMITED`]: a packet takes no time.
+    rate_bps: u64,
     /// Departure of the last packet, rounded up.
     free_at: Nanos,
     /// What it was rounded up by, in units of 1 / rate nanoseconds.
@@ -16,6 +17,9 @@ pub(super) struct Server {
     /// Service times of the last two sizes seen, newest first: data and ACKs.
     sizes: [Service; 2],
 }
+
+/// Stands for no rate at all.
+const UNLIMITED: u64 = u64::MAX;
 
 /// The service time of one size: `ns` less `slack` / rate nanoseconds.
 #[derive(Clone, Copy, Default)]
@@ -28,6 +32,7 @@ struct Service {
 impl Server {
     pub(super) fn new(rate_bps: Option<u64>) -> Self {
         assert!(rate_bps != Some(0), "a rate of zero");
+        let rate_bps = rate_bps.unwrap_or(UNLIMITED);
         Server { rate_bps, free_at: 0, slack: 0, sizes: Default::default() }
     }
 
@@ -38,25 +43,21 @@ impl Server {
     }
 
     pub(super) fn rate_bps(&self) -> Option<u64> {
-        self.rate_bps
+        (self.rate_bps != UNLIMITED).then_some(self.rate_bps)
     }
 
     /// Starts to transmit `len` bytes at `start`, not before `free_at`; returns their departure.
     #[inline(always)]
     pub(super) fn begin(&mut self, start: Nanos, len: u32) -> Nanos {
         debug_assert!(start >= self.free_at);
-        let Some(rate) = self.rate_bps else {
-            self.free_at = start;
-            return start;
-        };
         if self.sizes[0].len != len {
-            self.find_size(len, rate);
+            self.find_size(len);
         }
         let service = &self.sizes[0];
         let carried = if start == self.free_at { self.slack } else { 0 };
         let slack = carried + service.slack;
-        let whole = slack >= rate;
-        self.slack = if whole { slack - rate } else { slack };
+        let whole = slack >= self.rate_bps;
+        self.slack = if whole { slack - self.rate_bps } else { slack };
         self.free_at = start + service.ns - u64::from(whole);
         self.free_at
     }
@@ -75,10 +76,10 @@ impl Server {
 
     /// Brings the service time of another size to the front.
     #[inline(never)]
-    fn find_size(&mut self, len: u32, rate: u64) {
+    fn find_size(&mut self, len: u32) {
         self.sizes.swap(0, 1);
         if self.sizes[0].len != len {
-            self.sizes[0] = Service::new(len, rate);
+            self.sizes[0] = Service::new(len, self.rate_bps);
         }
     }
 
@@ -96,6 +97,9 @@ impl Server {
 
 impl Service {
     fn new(len: u32, rate: u64) -> Self {
+        if rate == UNLIMITED {
+            return Service { len, ns: 0, slack: 0 };
+        }
         // u32 bytes in bits times 10^9 take 65 bits; a packet of 2 GB is not meant to exist.
         let work = u64::from(len) * 8_000_000_000;
         let ns = work.div_ceil(rate);
