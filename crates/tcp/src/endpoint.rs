@@ -147,8 +147,29 @@ pub struct Endpoint {
     /// carries the same acknowledgement again.
     repeated_window: Option<u16>,
     limits: LimitClock,
+    stamp: Stamp,
     bytes_read: u64,
     data_segments_out: u64,
+}
+
+/// The timestamp of segments that leave from `from` on, before `until`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamp {
+    tsval: u32,
+    from: Nanos,
+    until: Nanos,
+}
+
+impl Stamp {
+    #[cold]
+    fn new(clock: &HostClock, now: Nanos, offset: u32) -> Stamp {
+        let tick = clock.ticks(now);
+        Stamp {
+            tsval: clock.timestamp_ms(now).wrapping_add(offset),
+            from: clock.time_of_tick(tick),
+            until: clock.time_of_tick(tick + 1),
+        }
+    }
 }
 
 /// What is being done to open the connection.
@@ -305,6 +326,7 @@ impl Endpoint {
             reset: None,
             repeated_window: None,
             limits: LimitClock::default(),
+            stamp: Stamp::default(),
             bytes_read: 0,
             data_segments_out: 0,
         }
@@ -739,7 +761,10 @@ impl Endpoint {
         segment.sack.clear();
         if self.s.timestamps {
             segment.options = Options::TIMESTAMPS;
-            segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
+            if !(now < self.stamp.until && now >= self.stamp.from) {
+                self.stamp = Stamp::new(&self.clock, now, self.timestamp_offset);
+            }
+            segment.tsval = self.stamp.tsval;
             segment.tsecr = self.r.ts_recent;
         } else {
             segment.options = Options::default();
@@ -921,10 +946,32 @@ impl Endpoint {
         self.inform_sender(now, segment, ack, previous_wnd);
     }
 
+    #[inline(always)]
     fn inform_sender(&mut self, now: Nanos, segment: &Segment, ack: u64, previous_wnd: u64) {
+        if segment.sack.is_empty() {
+            self.inform_sender_of(now, segment, ack, previous_wnd, &[], None);
+        } else {
+            self.inform_sender_of_blocks(now, segment, ack, previous_wnd);
+        }
+    }
+
+    #[inline(never)]
+    fn inform_sender_of_blocks(&mut self, now: Nanos, segment: &Segment, ack: u64, previous_wnd: u64) {
         let mut blocks = [(0, 0); wire::SackBlocks::MAX];
-        let (count, dsack) =
-            if segment.sack.is_empty() { (0, None) } else { self.read_sack(segment, ack, &mut blocks) };
+        let (count, dsack) = self.read_sack(segment, ack, &mut blocks);
+        self.inform_sender_of(now, segment, ack, previous_wnd, &blocks[..count], dsack);
+    }
+
+    #[inline(always)]
+    fn inform_sender_of(
+        &mut self,
+        now: Nanos,
+        segment: &Segment,
+        ack: u64,
+        previous_wnd: u64,
+        sack: &[(u64, u64)],
+        dsack: Option<(u64, u64)>,
+    ) {
         let tsecr = if self.s.timestamps && segment.options.has(Options::TIMESTAMPS) {
             Some(segment.tsecr.wrapping_sub(self.timestamp_offset))
         } else {
@@ -933,7 +980,7 @@ impl Endpoint {
         let fin = segment.flags.has(Flags::FIN);
         let ack = Ack {
             ack,
-            sack: &blocks[..count],
+            sack,
             dsack,
             previous_wnd,
             payload: segment.len,

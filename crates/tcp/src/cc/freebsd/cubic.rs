@@ -72,7 +72,20 @@ pub struct Cubic {
     w_est: u64,
     /// Bytes acknowledged towards W_est's next step.
     w_est_acked: u64,
+    /// Where the last ACK found the curve, and its window there: it is the same for every ACK of a tick.
+    place: Place,
+    window: u64,
     undo: Undo,
+}
+
+/// What the window of an era before RFC 9438 depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    since: u64,
+    mean_rtt: u64,
+    wmax: u64,
+    k: i64,
+    maxseg: u64,
 }
 
 /// What a spurious timeout is undone with.
@@ -108,6 +121,8 @@ impl Cubic {
             cwnd_epoch: 0,
             w_est: 0,
             w_est_acked: 0,
+            place: Place::default(),
+            window: 0,
             undo: Undo::default(),
         }
     }
@@ -205,12 +220,28 @@ impl Cubic {
     /// One ACK in congestion avoidance, 12 to 14 and main before RFC 9438.
     fn avoid_rfc8312(&mut self, v: &mut CcVar) {
         self.begin_epoch(v);
-        let since = self.now(v) - self.epoch;
-        let at = (since + self.mean_rtt) as i64;
-        let next = math::window_13(at, self.wmax, v.maxseg, self.k, self.per_second(v));
-        let friendly = math::friendly_13(since, self.mean_rtt, self.wmax, v.maxseg);
-        v.cwnd = v.cwnd.max(friendly.max(next).min(i32::MAX as u64));
+        let place = Place {
+            since: self.now(v) - self.epoch,
+            mean_rtt: self.mean_rtt,
+            wmax: self.wmax,
+            k: self.k,
+            maxseg: v.maxseg,
+        };
+        if place != self.place {
+            self.window = self.window_rfc8312(&place, self.per_second(v));
+            self.place = place;
+        }
+        v.cwnd = v.cwnd.max(self.window);
         self.probe(v);
+    }
+
+    /// The larger of the cubic's window and NewReno's at a place of the curve.
+    #[inline(never)]
+    fn window_rfc8312(&self, place: &Place, per_second: i64) -> u64 {
+        let &Place { since, mean_rtt, wmax, k, maxseg } = place;
+        let next = math::window_13((since + mean_rtt) as i64, wmax, maxseg, k, per_second);
+        let friendly = math::friendly_13(since, mean_rtt, wmax, maxseg);
+        friendly.max(next).min(i32::MAX as u64)
     }
 
     /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5.

@@ -106,6 +106,14 @@ struct Tick {
     end: Nanos,
 }
 
+impl Tick {
+    /// Whether it is still this tick at `now`.
+    #[inline(always)]
+    fn holds(&self, now: Nanos) -> bool {
+        now < self.end && now >= self.start
+    }
+}
+
 impl FreeBsdSender {
     /// A sender for a release, with congestion control `name` (which the release has).
     ///
@@ -153,7 +161,7 @@ impl FreeBsdSender {
     /// Brings the tick counter up to `now`.
     #[inline(always)]
     fn see_time(&mut self, now: Nanos, clock: &HostClock) {
-        if now >= self.tick.end || now < self.tick.start {
+        if !self.tick.holds(now) {
             self.see_tick(clock.ticks(now), clock);
         }
     }
@@ -195,6 +203,7 @@ impl FreeBsdSender {
     }
 
     /// An echo of congestion experienced: at most one reaction a window.
+    #[inline(never)]
     fn on_ecn_echo(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let answered = self.t.ecn_recovery_by_prr && ack.ack >= self.v.recover;
         if self.v.cong_recovery && !answered {
@@ -208,6 +217,7 @@ impl FreeBsdSender {
     }
 
     /// An ACK that does not advance.
+    #[inline(never)]
     fn on_old_ack(
         &mut self,
         s: &mut SendState,
@@ -261,6 +271,7 @@ impl FreeBsdSender {
     }
 
     /// Whether the last timeout turns out spurious with this ACK.
+    #[inline(never)]
     fn undo_if_spurious(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let Some(undo) = self.undo else { return };
         if self.rtt.shift != 1 || mutant!(NoTimeoutUndo) {
@@ -366,6 +377,33 @@ impl FreeBsdSender {
     #[inline]
     fn pipe(&self, s: &SendState) -> u64 {
         (s.max - s.una + self.board.rexmit).saturating_sub(self.board.sacked + self.board.lost)
+    }
+}
+
+impl FreeBsdSender {
+    /// [`Sender::poll`] out of its usual case.
+    #[inline(never)]
+    fn poll_otherwise(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+        if let Some(transmit) = self.queue.pop_front() {
+            self.last = Some(transmit);
+            return Poll::Send(transmit);
+        }
+        if !self.due && self.seen == (s.end, s.fin) {
+            return Poll::Wait(self.limit);
+        }
+        self.see_time(cx.now, cx.clock);
+        match self.output(s, cx) {
+            Some(transmit) => {
+                self.last = Some(transmit);
+                Poll::Send(transmit)
+            }
+            None => {
+                self.due = false;
+                self.seen = (s.end, s.fin);
+                self.limit = self.what_limits(s);
+                Poll::Wait(self.limit)
+            }
+        }
     }
 }
 
@@ -476,31 +514,15 @@ impl Sender for FreeBsdSender {
         }
     }
 
-    #[inline]
     fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
-        if let Some(transmit) = self.queue.pop_front() {
-            self.last = Some(transmit);
-            return Poll::Send(transmit);
-        }
-        if !self.due && self.seen == (s.end, s.fin) {
-            return Poll::Wait(self.limit);
-        }
-        self.see_time(cx.now, cx.clock);
-        if let Some(answer) = self.output_plain(s) {
+        if self.due
+            && self.queue.is_empty()
+            && self.tick.holds(cx.now)
+            && let Some(answer) = self.output_plain(s)
+        {
             return answer;
         }
-        match self.output(s, cx) {
-            Some(transmit) => {
-                self.last = Some(transmit);
-                Poll::Send(transmit)
-            }
-            None => {
-                self.due = false;
-                self.seen = (s.end, s.fin);
-                self.limit = self.what_limits(s);
-                Poll::Wait(self.limit)
-            }
-        }
+        self.poll_otherwise(s, cx)
     }
 
     /// ENOBUFS: one segment of window, and the refused data is next again. ssthresh stays.

@@ -21,13 +21,18 @@ impl FreeBsdSender {
     /// full segment fits into the window or the window is what keeps even a part of one from leaving. None: not so.
     #[inline(always)]
     pub(super) fn output_plain(&mut self, s: &mut SendState) -> Option<Poll> {
-        let usual = s.nxt == s.max
-            && s.nxt > s.una
-            && self.rexmt.is_some()
-            && !(self.forced || self.probe || self.v.fast_recovery || self.cwr)
-            && !(s.tso || s.fin || s.sndbuf_auto)
-            && s.timestamps
-            && self.packets.is_none();
+        // Without a branch each: nearly always all of them hold.
+        let odd = self.forced
+            | self.probe
+            | self.v.fast_recovery
+            | self.cwr
+            | s.tso
+            | s.fin
+            | s.sndbuf_auto
+            | !s.timestamps
+            | self.packets.is_some()
+            | self.rexmt.is_none();
+        let usual = !odd && s.nxt == s.max && s.nxt > s.una;
         if !usual {
             return None;
         }

@@ -133,6 +133,7 @@ impl FreeBsdSender {
     }
 
     /// An advancing ACK during either kind of recovery, before SND.UNA moves.
+    #[inline(never)]
     pub(super) fn advance_in_recovery(
         &mut self,
         s: &mut SendState,
@@ -201,6 +202,7 @@ impl FreeBsdSender {
     }
 
     /// A retransmission was lost as well: everything so lost goes again, after another reduction (15).
+    #[inline(never)]
     pub(super) fn detect_lost_retransmission(&mut self, s: &SendState) {
         if !self.v.fast_recovery || self.board.fack <= self.v.recover || !self.board.lost_retransmission() {
             return;
@@ -229,18 +231,23 @@ impl FreeBsdSender {
         s.una = ack.ack;
         s.nxt = s.nxt.max(s.una);
         if over {
-            if self.t.post_recovery_last {
-                self.post_recovery(s, ack);
-            }
-            if self.v.fast_recovery {
-                cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.cwnd as i64);
-            }
-            self.v.fast_recovery = false;
-            self.v.cong_recovery = false;
+            self.end_recovery(s, ack, cx);
         }
         if s.sack && s.una > self.v.recover {
             self.v.recover = s.una;
         }
+    }
+
+    #[inline(never)]
+    fn end_recovery(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        if self.t.post_recovery_last {
+            self.post_recovery(s, ack);
+        }
+        if self.v.fast_recovery {
+            cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.cwnd as i64);
+        }
+        self.v.fast_recovery = false;
+        self.v.cong_recovery = false;
     }
 
     /// The first and second duplicate ACK let one new segment each leave (RFC 3042).
