@@ -293,6 +293,7 @@ impl Tree {
     }
 
     /// The winner of a group of leaves, or its time, has changed.
+    #[inline(never)]
     fn tell(&mut self, mut entry: usize, mut time: Nanos) {
         for level in &mut self.levels {
             let group = &mut level[entry / WIDTH];

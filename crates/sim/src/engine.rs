@@ -296,7 +296,7 @@ impl Simulation {
     }
 
     /// The usual case: a sound packet for a connection, read where it lies. False, and nothing done, in any other.
-    #[inline]
+    #[inline(always)]
     fn arrive_in_place(&mut self, link: usize) -> bool {
         let Simulation { network, connections, flows, agenda, now, window, .. } = self;
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
@@ -312,7 +312,15 @@ impl Simulation {
         let Some(endpoint) = &mut connections[connection] else { return false };
         endpoint.on_segment(*now, &packet.segment);
         network.drop_front(link, agenda);
-        self.service_after_segment(connection);
+        if connection & 1 == 0 {
+            self.service_after_segment(connection);
+        } else if endpoint.may_transmit() || !matches!(flow.app, Work::Bulk(_)) {
+            self.service(connection);
+        } else if Self::let_application_work(endpoint, flow, connection, *now) {
+            self.service(connection);
+        } else if Self::settle(endpoint, flow, connection, *now, agenda) {
+            self.notice(connection);
+        }
         true
     }
 
@@ -427,7 +435,7 @@ impl Simulation {
     }
 
     /// After any input of a connection: sends what it wants to send, lets its application work, sends again.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn service(&mut self, connection: usize) {
         let mut polling = false;
         loop {
@@ -549,7 +557,7 @@ impl Simulation {
     }
 
     /// The application's turn; true if it did something that may let the endpoint send.
-    #[inline]
+    #[inline(always)]
     fn let_application_work(
         endpoint: &mut Endpoint,
         flow: &mut FlowRun,

@@ -279,7 +279,7 @@ impl Network {
     }
 
     /// A host hands a packet to its NIC.
-    #[inline(never)]
+    #[inline(always)]
     pub fn send(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
         let bytes = segment.ip_bytes();
         // The usual case: there is no packet until its time has gone from link to link.

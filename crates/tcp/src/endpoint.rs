@@ -10,9 +10,9 @@ use wire::{Ecn, Flags, Options, Segment, seq};
 use crate::clock::{HostClock, Nanos};
 use crate::event::{EventKind, Events};
 use crate::mutants::mutant;
-use crate::profile::{EcnMode, Facts, Profile, SocketOptions};
+use crate::profile::{EcnMode, Facts, Family, Profile, SocketOptions};
 use crate::receiver::{Arrival, ReceiveState, Receiver};
-use crate::sender::{Ack, Context, Limit, Metrics, Poll, SendState, Sender, Transmit};
+use crate::sender::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
 
 /// Connection states (RFC 9293 section 3.3.2). LISTEN belongs to [`crate::listener::Listener`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,6 +148,8 @@ pub struct Endpoint {
     repeated_window: Option<u16>,
     limits: LimitClock,
     stamp: Stamp,
+    /// The stack limits what waits in its host.
+    watches_host: bool,
     bytes_read: u64,
     data_segments_out: u64,
 }
@@ -292,6 +294,7 @@ impl Endpoint {
                 retransmits: 0,
                 last_received: 0,
                 last_sent: 0,
+                run: Run::default(),
             },
             r,
             sender: profile.sender(config.cc, config.random),
@@ -327,6 +330,7 @@ impl Endpoint {
             repeated_window: None,
             limits: LimitClock::default(),
             stamp: Stamp::default(),
+            watches_host: facts.family == Family::Linux,
             bytes_read: 0,
             data_segments_out: 0,
         }
@@ -373,7 +377,7 @@ impl Endpoint {
     }
 
     /// When to call [`Endpoint::on_timer`]; may be early, so ask again after the call. None: never.
-    #[inline]
+    #[inline(always)]
     pub fn next_timer(&self) -> Option<Nanos> {
         if self.state == State::Established {
             let receiver = self.receiver.next_timer();
@@ -456,7 +460,7 @@ impl Endpoint {
     /// Whether [`Endpoint::on_tx_complete`] is awaited before more can be sent.
     #[inline]
     pub fn wants_tx_complete(&self) -> bool {
-        self.sender.wants_tx_complete()
+        self.watches_host && self.sender.wants_tx_complete()
     }
 
     /// Reports since the last call.
@@ -538,6 +542,7 @@ impl Endpoint {
     }
 
     /// The application takes up to `bytes`; returns how many there were.
+    #[inline(always)]
     pub fn read(&mut self, now: Nanos, bytes: u64) -> u64 {
         let taken = bytes.min(self.r.readable);
         if taken > 0 {
@@ -690,8 +695,15 @@ impl Endpoint {
             self.limits.turn(now, Limit::App);
             return false;
         }
-        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        match self.sender.poll(&mut self.s, &mut cx) {
+        let answer = if self.s.run.edge > 0 {
+            let limit = self.s.run.limit;
+            self.s.next_of_run().map_or(Poll::Wait(limit), Poll::Send)
+        } else {
+            self.s.run.last = 0;
+            let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+            self.sender.poll(&mut self.s, &mut cx)
+        };
+        match answer {
             Poll::Send(transmit) => {
                 self.data(now, &transmit, segment);
                 true

@@ -63,6 +63,8 @@ pub struct FreeBsdReceiver {
     t: Tuning,
     /// Delayed-ACK timer: true time.
     delack: Option<Nanos>,
+    /// When it is set to fire in the present tick.
+    delayed: Delayed,
     advertised_zero: bool,
     maxseg: u64,
     /// Autotuning: bytes since, and millisecond time of the ACK that began the interval (0: none).
@@ -73,12 +75,21 @@ pub struct FreeBsdReceiver {
     peer_closed: bool,
 }
 
+/// The tick from `from` on, before `until`: an ACK delayed in it is due `at`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delayed {
+    from: Nanos,
+    until: Nanos,
+    at: Nanos,
+}
+
 impl FreeBsdReceiver {
     /// A receiver for a release.
     pub fn new(tuning: Tuning) -> FreeBsdReceiver {
         FreeBsdReceiver {
             t: tuning,
             delack: None,
+            delayed: Delayed::default(),
             advertised_zero: false,
             maxseg: 536,
             counted: 0,
@@ -105,11 +116,20 @@ impl FreeBsdReceiver {
     fn update_due(&self, r: &ReceiveState) -> bool {
         let space = self.space(r);
         let offered = r.offered();
+        let growth = space.saturating_sub(offered);
+        let buffer = r.rcvbuf;
+        // The usual case, of which all that follows would say the same.
+        let little = if self.t.updates_need_a_quarter {
+            growth < buffer / 4 && space > buffer / 8 && buffer > 8 * self.maxseg
+        } else {
+            growth < 2 * self.maxseg && 2 * growth < buffer
+        };
+        if little {
+            return false;
+        }
         if space <= offered || offered >> r.wscale >= space >> r.wscale || self.peer_closed {
             return false;
         }
-        let growth = space - offered;
-        let buffer = r.rcvbuf;
         let large = growth >= 2 * self.maxseg;
         if self.t.updates_need_a_quarter {
             large && (growth >= buffer / 4 || space <= buffer / 8 || buffer <= 8 * self.maxseg)
@@ -119,12 +139,21 @@ impl FreeBsdReceiver {
         }
     }
 
+    /// Finds the time to which an ACK is delayed in the present tick.
+    #[cold]
+    fn see_delay(&mut self, cx: &Context<'_>) {
+        let wait = (u64::from(self.t.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
+        let tick = cx.clock.ticks(cx.now);
+        self.delayed = Delayed {
+            from: cx.clock.time_of_tick(tick),
+            until: cx.clock.time_of_tick(tick + 1),
+            at: cx.clock.time_of_tick(tick + wait + 1),
+        };
+    }
+
     /// Counts in-order data and grows the buffer when an interval is over.
-    #[inline]
+    #[inline(never)]
     fn autosize(&mut self, r: &mut ReceiveState, payload: u32, cx: &Context<'_>) {
-        if !r.rcvbuf_auto {
-            return;
-        }
         let over = match self.t.autosize {
             Autosize::PerRoundTrip { .. } => {
                 let since = r.tsecr.wrapping_sub(self.interval_from);
@@ -181,13 +210,17 @@ impl Receiver for FreeBsdReceiver {
             r.ack_now = true;
             return;
         }
-        self.autosize(r, arrival.payload, cx);
+        if r.rcvbuf_auto {
+            self.autosize(r, arrival.payload, cx);
+        }
         let aggregate = self.t.aggregates_acked_at_once && u64::from(arrival.payload) > self.maxseg;
         if self.delack.is_some() || self.advertised_zero || !self.t.delayed_ack || aggregate {
             r.ack_now = true;
         } else {
-            let wait = (u64::from(self.t.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
-            self.delack = Some(cx.clock.time_of_tick(cx.clock.ticks(cx.now) + wait + 1));
+            if !(cx.now < self.delayed.until && cx.now >= self.delayed.from) {
+                self.see_delay(cx);
+            }
+            self.delack = Some(self.delayed.at);
         }
     }
 

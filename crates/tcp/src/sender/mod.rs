@@ -61,6 +61,20 @@ pub struct SendState {
     pub last_received: Nanos,
     /// True time of the last transmission of data.
     pub last_sent: Nanos,
+    /// What the sender has allowed ahead.
+    pub run: Run,
+}
+
+/// Full segments of new data that may leave one after the other without [`Sender::poll`], as long as the sender is told
+/// nothing: a sender that sets one answers for every segment in it as if it had been asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run {
+    /// None of them ends after this; 0: no run.
+    pub edge: u64,
+    /// What keeps the sender from sending more after the last of them.
+    pub limit: Limit,
+    /// First byte of the last segment of a run that left; 0: the sender has been asked since.
+    pub last: u64,
 }
 
 impl SendState {
@@ -86,6 +100,21 @@ impl SendState {
     #[inline]
     pub fn offset(&self, seq: u64) -> u64 {
         seq.saturating_sub(self.iss + 1)
+    }
+
+    /// The next segment of a run, accounted for as sent; None: the run is over, and there is nothing else to send.
+    #[inline(always)]
+    pub(crate) fn next_of_run(&mut self) -> Option<Transmit> {
+        let seq = self.nxt;
+        let end = seq + u64::from(self.payload);
+        if end > self.run.edge {
+            self.run.edge = 0;
+            return None;
+        }
+        self.nxt = end;
+        self.max = end;
+        self.run.last = seq;
+        Some(Transmit { seq, len: self.payload, push: end == self.end, ..Transmit::default() })
     }
 
     /// Room for the application to write, by payload bytes.

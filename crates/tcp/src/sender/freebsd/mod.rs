@@ -16,7 +16,7 @@ use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
-use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transmit};
+use super::{Ack, Context, Limit, Metrics, Phase, Poll, Run, SendState, Sender, Transmit};
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, SSTHRESH_INFINITE, Signal};
 use crate::clock::{HostClock, Nanos};
 use crate::event::EventKind;
@@ -102,6 +102,8 @@ struct Undo {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tick {
     number: u64,
+    /// The millisecond clock of timestamps.
+    ms: u32,
     start: Nanos,
     end: Nanos,
 }
@@ -168,7 +170,9 @@ impl FreeBsdSender {
 
     #[cold]
     fn see_tick(&mut self, number: u64, clock: &HostClock) {
-        self.tick = Tick { number, start: clock.time_of_tick(number), end: clock.time_of_tick(number + 1) };
+        let start = clock.time_of_tick(number);
+        self.tick =
+            Tick { number, ms: clock.timestamp_ms(start), start, end: clock.time_of_tick(number + 1) };
         self.v.ticks = number;
         // The system's cheap clock of microseconds moves with the tick.
         self.v.micros = number * (clock.tick_ns() / 1000);
@@ -299,10 +303,10 @@ impl FreeBsdSender {
 
     /// Takes an RTT sample from the timestamp echo, or from the timed segment.
     #[inline]
-    fn sample_rtt(&mut self, ack: &Ack<'_>, cx: &Context<'_>) {
+    fn sample_rtt(&mut self, ack: &Ack<'_>) {
         let ticks = match ack.tsecr {
             Some(echo) if echo != 0 => {
-                let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(echo);
+                let ms = self.tick.ms.wrapping_sub(echo);
                 if self.v.hz == 1000 { ms } else { (u64::from(ms) * u64::from(self.v.hz) / 1000) as u32 }
             }
             _ => match self.timed {
@@ -398,9 +402,7 @@ impl FreeBsdSender {
                 Poll::Send(transmit)
             }
             None => {
-                self.due = false;
-                self.seen = (s.end, s.fin);
-                self.limit = self.what_limits(s);
+                self.wait(s);
                 Poll::Wait(self.limit)
             }
         }
@@ -438,6 +440,7 @@ impl Sender for FreeBsdSender {
     }
 
     fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        self.end_run(s);
         self.see_time(cx.now, cx.clock);
         self.see_state(s);
         self.v.snd_wnd = ack.previous_wnd;
@@ -482,7 +485,7 @@ impl Sender for FreeBsdSender {
         if self.undo.is_some() && !self.t.undo_by_timestamp {
             self.undo_if_spurious(s, ack, cx);
         }
-        self.sample_rtt(ack, cx);
+        self.sample_rtt(ack);
         self.v.rxtshift = self.rtt.shift;
         if ack.ack == s.max {
             self.rexmt = None;
@@ -495,6 +498,7 @@ impl Sender for FreeBsdSender {
     }
 
     fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+        self.end_run(s);
         self.see_time(cx.now, cx.clock);
         if self.rexmt.is_some_and(|at| at <= cx.now) {
             self.on_timeout(s, cx);
@@ -527,7 +531,10 @@ impl Sender for FreeBsdSender {
 
     /// ENOBUFS: one segment of window, and the refused data is next again. ssthresh stays.
     fn on_tx_dropped(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        let Some(refused) = self.last.take() else { return };
+        let Some(mut refused) = self.last.take() else { return };
+        // It may have been one of a run.
+        refused.seq = refused.seq.max(s.run.last);
+        s.run = Run::default();
         self.see_time(cx.now, cx.clock);
         if self.v.fast_recovery && refused.retransmission && refused.seq < s.nxt {
             self.board.unsent(refused.seq, u64::from(refused.len));

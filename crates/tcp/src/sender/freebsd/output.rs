@@ -1,7 +1,7 @@
 //! FreeBSD's output decision: which segment may leave now, one at a time.
 
 use super::tuning::Recovery;
-use super::{Context, FreeBsdSender, Limit, Poll, SendState, Transmit};
+use super::{Context, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
 
 impl FreeBsdSender {
     /// Decides on transmissions until there is none and queues them: for windows that hold only for this call.
@@ -43,17 +43,42 @@ impl FreeBsdSender {
             s.nxt = end;
             s.max = end;
             self.last = Some(transmit);
+            // What is left of the window after more full segments is too little for a part of one.
+            if edge < s.end && self.full_segment <= s.max_wnd / 2 {
+                self.wait(s);
+                // Segments end less than a full one's options below the edge that they need.
+                s.run = Run {
+                    edge: edge - (self.full_segment - u64::from(s.payload)),
+                    limit: self.limit,
+                    last: 0,
+                };
+            }
             return Some(Poll::Send(transmit));
         }
         let room = edge.saturating_sub(s.nxt);
         let silly = room == 0 || room < self.full_segment.min(s.max_wnd / 2);
         if silly && edge > s.una && edge < s.end {
-            self.due = false;
-            self.seen = (s.end, false);
-            self.limit = self.what_limits(s);
+            self.wait(s);
             return Some(Poll::Wait(self.limit));
         }
         None
+    }
+
+    /// Nothing more is to be sent until something happens.
+    #[inline(always)]
+    pub(super) fn wait(&mut self, s: &SendState) {
+        self.due = false;
+        self.seen = (s.end, s.fin);
+        self.limit = self.what_limits(s);
+    }
+
+    /// Takes back what a run still allows; output decides again.
+    #[inline(always)]
+    pub(super) fn end_run(&mut self, s: &mut SendState) {
+        if s.run.edge > 0 {
+            s.run.edge = 0;
+            self.due = true;
+        }
     }
 
     /// The next segment, accounted for as sent; None: nothing may leave.
