@@ -314,9 +314,10 @@ impl Simulation {
         network.drop_front(link, agenda);
         if connection & 1 == 0 {
             self.service_after_segment(connection);
-        } else if endpoint.may_transmit() || !matches!(flow.app, Work::Bulk(_)) {
-            self.service(connection);
-        } else if Self::let_application_work(endpoint, flow, connection, *now) {
+        } else if endpoint.may_transmit()
+            || !matches!(flow.app, Work::Bulk(_))
+            || Self::let_application_work(endpoint, flow, connection, *now)
+        {
             self.service(connection);
         } else if Self::settle(endpoint, flow, connection, *now, agenda) {
             self.notice(connection);
