@@ -51,6 +51,7 @@ impl Bench {
             retransmits: 0,
             last_received: 0,
             last_sent: 0,
+            run: crate::sender::Run::default(),
         };
         let mut bench = Bench {
             s,
