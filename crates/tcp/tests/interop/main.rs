@@ -177,6 +177,41 @@ fn what_was_mended_stays_mended() {
             },
             path: Path { loss: 43, duplicate: 75, seed: 4501382170921965526, ..STILL },
         },
+        // A negative window of the first CUBIC, which is a huge one in its arithmetic, overflowed after a recovery.
+        Case {
+            a: Side {
+                stack: stack("freebsd-15-current/rack"),
+                cc: 2999073060386445345,
+                mss: 187,
+                bytes: 21_351,
+                rcvbuf: Some(3851),
+                ..IDLE
+            },
+            b: Side { stack: stack("freebsd-11"), cc: 9087234657265679392, bytes: 144_909, ..IDLE },
+            path: Path { delay: 500_000, loss: 154, duplicate: 62, seed: 6662381060158434302, ..STILL },
+        },
+        // BBR stamps what it paces with a time to come, and RACK took its age for negative.
+        Case {
+            a: Side { stack: stack("freebsd-13/rack"), ..IDLE },
+            b: Side {
+                stack: stack("linux-6.8"),
+                cc: 15_432_394_597_964_906_250,
+                mss: 536,
+                bytes: 13_101,
+                tso: true,
+                ..IDLE
+            },
+            path: Path {
+                delay: 40_000_000,
+                jitter: 18_857,
+                jittered: 178,
+                loss: 81,
+                duplicate: 70,
+                cut: 426,
+                seed: 4_924_121_253_488_511_506,
+                ..STILL
+            },
+        },
     ];
     for case in cases {
         driver::run(&case).unwrap_or_else(|error| panic!("{error}\n{case:?}"));

@@ -440,12 +440,13 @@ impl CongestionControl for Cubic {
     fn post_recovery(&mut self, v: &mut CcVar) {
         let draft = self.era == CubicEra::Draft02;
         if draft && self.wmax < self.previous_wmax {
-            self.wmax = (self.wmax * self.era.fast_convergence()) >> math::SHIFT;
+            // A negative window wraps here too.
+            self.wmax = self.wmax.wrapping_mul(self.era.fast_convergence()) >> math::SHIFT;
         }
         if v.fast_recovery {
             v.cwnd = newreno::conservative_exit(v).unwrap_or_else(|| match self.era {
                 CubicEra::Rfc9438 => v.ssthresh,
-                CubicEra::Draft02 => ((self.wmax * self.era.beta()) >> math::SHIFT).max(1),
+                CubicEra::Draft02 => (self.wmax.wrapping_mul(self.era.beta()) >> math::SHIFT).max(1),
                 _ => ((self.wmax * self.era.beta()) >> math::SHIFT).max(2 * v.loss_unit()),
             });
         }

@@ -122,14 +122,14 @@ impl LinuxSender {
 
     /// How long a packet sent at `sent` has until it counts as lost, microseconds; 0 or less: lost.
     fn remaining_us(&self, sent: Nanos, reo_wnd: u64) -> i64 {
-        (self.rack.rtt_us + reo_wnd) as i64 - (self.core.now_us() - sent / 1000) as i64
+        (self.rack.rtt_us + reo_wnd) as i64 - self.core.now_us().saturating_sub(sent / 1000) as i64
     }
 
     /// Whether a timeout spares a packet: it was sent so recently that its ACK may still come.
     pub(super) fn rack_spares(&self) -> impl Fn(&Packet) -> bool + use<> {
         let patience = self.rack.rtt_us + self.reo_wnd_us();
         let now = self.core.now_us();
-        move |packet: &Packet| patience > now - packet.sent / 1000
+        move |packet: &Packet| patience > now.saturating_sub(packet.sent / 1000)
     }
 
     /// Marks what is lost, in the order of transmission; returns the time until the last undecided packet is, if any.
