@@ -691,7 +691,7 @@ impl Sender for RackSender {
         {
             let up_to = if advances { ack.ack } else { self.sacked.last().map_or(ack.ack, |last| last.1) };
             let now = cx.clock.timestamp_ms(cx.now);
-            packets.on_ack(up_to, self.v.bytes_this_ack, ack.tsecr, now, self.v.mss);
+            packets.on_ack(up_to, self.v.bytes_this_ack, ack.ack <= s.una, ack.tsecr, now, self.v.maxseg);
             self.v.delay_rtt = packets.rtt;
             self.v.new_measurement |= std::mem::take(&mut packets.new_measurement);
         }

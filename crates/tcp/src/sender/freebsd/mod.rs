@@ -46,6 +46,8 @@ pub struct FreeBsdSender {
     prr: Prr,
     /// RTTs of single packets, where the congestion control wants them.
     packets: Option<Box<PacketRtt>>,
+    /// The highest byte the last ACK reported that the scoreboard took in (sackhint.last_sack_ack).
+    last_sack_ack: Option<u64>,
     /// Retransmission timer: true time.
     rexmt: Option<Nanos>,
     /// Persist timer: true time.
@@ -139,6 +141,7 @@ impl FreeBsdSender {
             new_data_from: 0,
             prr: Prr::default(),
             packets: None,
+            last_sack_ack: None,
             rexmt: None,
             persist: None,
             probe: false,
@@ -301,6 +304,37 @@ impl FreeBsdSender {
         cx.events.push(EventKind::Undo, s.offset(s.una), self.v.cwnd as i64);
     }
 
+    /// RTTs of single packets, for a congestion control that wants them. Whether SACK matters is what the scoreboard last
+    /// noted as the highest byte reported, and the fast path of an ACK that only advances does not reset that.
+    #[cold]
+    fn time_packets(&mut self, s: &SendState, ack: &Ack<'_>, has_sack: bool, holes: bool, cx: &Context<'_>) {
+        let advances = ack.ack > s.una;
+        let highest = ack.sack.iter().map(|&(_, end)| end).max();
+        if holes || has_sack {
+            if let Some(end) = highest.or((advances && holes).then_some(ack.ack)) {
+                self.last_sack_ack = Some(end);
+            }
+        } else if !(advances
+            && ack.payload == 0
+            && !self.v.in_recovery()
+            && s.wnd == ack.previous_wnd
+            && s.nxt == s.max)
+        {
+            self.last_sack_ack = None;
+        }
+        let Some(packets) = &mut self.packets else { return };
+        let up_to = match self.last_sack_ack {
+            _ if advances => ack.ack,
+            Some(end) => end,
+            None => return,
+        };
+        let now = cx.clock.timestamp_ms(cx.now);
+        let sacked = self.last_sack_ack.is_some();
+        packets.on_ack(up_to, self.v.bytes_this_ack, sacked, ack.tsecr, now, self.v.maxseg);
+        self.v.delay_rtt = packets.rtt;
+        self.v.new_measurement |= std::mem::take(&mut packets.new_measurement);
+    }
+
     /// Takes an RTT sample from the timestamp echo, or from the timed segment.
     #[inline]
     fn sample_rtt(&mut self, ack: &Ack<'_>) {
@@ -454,6 +488,7 @@ impl Sender for FreeBsdSender {
             self.on_ecn_echo(s, ack, cx);
         }
         let has_sack = s.sack && (!ack.sack.is_empty() || ack.dsack.is_some());
+        let holes = !self.board.is_empty();
         let mut new_sack = false;
         if has_sack || !self.board.is_empty() {
             new_sack = self.board.update(s.una, ack.ack, ack.sack);
@@ -464,14 +499,8 @@ impl Sender for FreeBsdSender {
         if new_sack && self.t.lost_retransmission_detection {
             self.detect_lost_retransmission(s);
         }
-        if let Some(packets) = &mut self.packets
-            && (ack.ack > s.una || new_sack)
-        {
-            let up_to = if ack.ack > s.una { ack.ack } else { self.board.fack };
-            let now = cx.clock.timestamp_ms(cx.now);
-            packets.on_ack(up_to, self.v.bytes_this_ack, ack.tsecr, now, self.v.mss);
-            self.v.delay_rtt = packets.rtt;
-            self.v.new_measurement |= std::mem::take(&mut packets.new_measurement);
+        if self.packets.is_some() {
+            self.time_packets(s, ack, has_sack, holes, cx);
         }
         if ack.ack <= s.una {
             self.on_old_ack(s, ack, has_sack, new_sack, cx);

@@ -39,10 +39,11 @@ impl PacketRtt {
         self.sent.push_back(Sent { seq, end, at, marked });
     }
 
-    /// An ACK arrives: `ack` is its cumulative acknowledgement or, where that does not advance, the highest byte newly
-    /// SACKed; `acked` bytes are cumulatively acknowledged by it.
-    pub fn on_ack(&mut self, ack: u64, acked: u64, echo: Option<u32>, now: u32, maxseg: u64) {
-        // A marked packet that an ACK covers together with later ones hands its mark on.
+    /// An ACK arrives that advances, or that the scoreboard takes for news: `ack` is its cumulative acknowledgement or, where
+    /// that does not advance, the highest byte it reports; `acked` bytes are cumulatively acknowledged by it. `sacked`: the
+    /// scoreboard was in use (delayed ACKs are not guessed at then). `maxseg` is what the system takes for a segment.
+    pub fn on_ack(&mut self, ack: u64, acked: u64, sacked: bool, echo: Option<u32>, now: u32, maxseg: u64) {
+        // The mark of a packet that cannot be measured itself goes over to the next.
         let mut marked = false;
         while let Some(&front) = self.sent.front() {
             if ack > front.end {
@@ -50,44 +51,39 @@ impl PacketRtt {
                 self.sent.pop_front();
                 continue;
             }
+            let length = front.end - front.seq;
+            let several = !sacked && (acked > maxseg || acked > length);
+            if several {
+                self.delayed = (self.delayed + 1).min(DELAYED_ACK_SMOOTH);
+            } else if !sacked && (acked == maxseg || acked == length) {
+                self.delayed = self.delayed.saturating_sub(1);
+            }
+            if let Some(echo) = echo.filter(|&echo| echo != 0) {
+                // A receiver that delays ACKs echoes the first of the segments it acknowledges; another echoes this one.
+                if self.delayed == 0 && wire::seq::before(echo, front.at) {
+                    break;
+                }
+                if wire::seq::before(front.at, echo) {
+                    // What is echoed left later: this transmission was repeated.
+                    marked |= front.marked;
+                    self.sent.pop_front();
+                    continue;
+                }
+            }
             if ack <= front.seq {
                 break;
             }
-            let length = front.end - front.seq;
-            let several = acked > maxseg || acked > length;
-            if acked > 0 {
-                if several {
-                    self.delayed = (self.delayed + 1).min(DELAYED_ACK_SMOOTH);
-                } else if acked == maxseg || acked == length {
-                    self.delayed = self.delayed.saturating_sub(1);
-                }
-            }
-            if echo.is_some_and(|echo| wire::seq::before(front.at, echo)) {
-                // What is echoed left later: this transmission was repeated.
-                marked |= front.marked;
-                self.sent.pop_front();
-                continue;
-            }
-            if ack < front.end {
-                break;
-            }
             // One segment acknowledged late by a receiver that waits for two says nothing about the path.
-            if several || self.delayed == 0 || acked == 0 {
+            if several || self.delayed == 0 || sacked {
                 self.rtt = now.wrapping_sub(front.at) + 1;
             }
-            if front.marked || marked {
-                self.new_measurement = true;
-                self.measuring = false;
-                marked = false;
-            }
+            marked |= front.marked;
             self.sent.pop_front();
             break;
         }
         if marked {
-            match self.sent.front_mut() {
-                Some(next) => next.marked = true,
-                None => self.measuring = false,
-            }
+            self.new_measurement = true;
+            self.measuring = false;
         }
     }
 }
@@ -102,13 +98,13 @@ mod tests {
         for n in 0..4 {
             rtt.on_sent(n * 100, (n + 1) * 100, 10 + n as u32);
         }
-        rtt.on_ack(200, 200, None, 30, 100);
+        rtt.on_ack(200, 200, false, None, 30, 100);
         assert_eq!((rtt.rtt, rtt.new_measurement), (20, true), "the second packet inherits the mark");
         rtt.new_measurement = false;
-        rtt.on_ack(400, 200, None, 40, 100);
+        rtt.on_ack(400, 200, false, None, 40, 100);
         assert_eq!((rtt.rtt, rtt.new_measurement), (28, false), "no packet was marked since");
         rtt.on_sent(400, 500, 50);
-        rtt.on_ack(500, 100, None, 60, 100);
+        rtt.on_ack(500, 100, false, None, 60, 100);
         assert!(rtt.new_measurement);
         assert_eq!(rtt.rtt, 28, "a lone acknowledgement of a receiver that delays");
     }
