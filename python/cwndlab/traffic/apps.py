@@ -188,15 +188,16 @@ def _close(sock: socket.socket) -> None:
     sock.close()
 
 
-def _drain(sock: socket.socket, figures: Figures) -> int:
-    """Read to the end of the stream; returns when it was reached."""
+def _drain(sock: socket.socket, figures: Figures) -> int | None:
+    """Read to the end of the stream; returns when its last byte came, or None if the run was over before it
+    ended."""
     sock.settimeout(None)
     buffer = bytearray(READ_BYTES)
     now = figures.clock.now()
     while count := sock.recv_into(buffer):
         now = figures.took(count)
     sock.close()
-    return now
+    return now if figures.clock.now() < figures.clock.duration_ns else None
 
 
 def _read(sock: socket.socket, count: int, figures: Figures) -> int | None:
@@ -478,7 +479,7 @@ def _sinks(task: Mapping[str, Any], figures: Figures) -> End:
         stamp = sock.recv(STAMP.size, socket.MSG_WAITALL)
         figures.took(len(stamp))
         ended = _drain(sock, figures)
-        if len(stamp) == STAMP.size:
+        if len(stamp) == STAMP.size and ended is not None:
             figures.sample("completion", ended - STAMP.unpack(stamp)[1], ended)
 
     def work() -> None:

@@ -80,7 +80,9 @@ class OwnEmulator:
                 }
                 for number, cable in enumerate(layout.cables)
             ],
-            "flows": [_flow_key(flow, layout) for flow in scenario["flows"]],
+            "flows": sorted(
+                (_flow_key(flow, layout) for flow in scenario["flows"]), key=lambda key: key["dport"] is None
+            ),
             "captures": [
                 {"at": point, "snaplen": snaplens[point], "file": str(file)}
                 for point, file in self._captures.items()

@@ -198,23 +198,25 @@ class _Flow:
         return "complete" if over or (not limited and (stop is None or stop >= self._end)) else "unfinished"
 
     def _goodput_bytes(self) -> int:
-        if self._read:
-            return int(self._read["read_in_window"])
-        if self._flow["app"]["kind"] == "ping":
-            return int(self._own.get("read_in_window", 0))
-        return self._grown(self._received, "received_bytes")
+        reader = self._reader
+        return int(reader["read_in_window"]) if reader else self._grown(self._received, "received_bytes")
+
+    @property
+    def _reader(self) -> Mapping[str, Any]:
+        """Our own end that reads: of an echo, the one that sent it."""
+        return self._own if self._flow["app"]["kind"] == "ping" else self._read
 
     def _seconds(self) -> list[tuple[int, int]]:
-        """Payload read in each whole second of the run."""
-        whole = self._end // SECOND
-        if self._read:
-            return [(second, count) for second, count in self._read["seconds"] if 0 <= second < whole]
-        if not self._received.height:
+        """Payload read in each whole second of the run since the flow opened."""
+        whole, opened = self._end // SECOND, self.opened_ns()
+        if opened is None:
             return []
+        if self._reader:
+            counts = dict(self._reader["seconds"])
+            return [(second, counts.get(second, 0)) for second in range(opened // SECOND, whole)]
         marks = [second * SECOND for second in range(whole + 1)]
         totals = [self._total(self._received, "received_bytes", mark) for mark in marks]
-        grown = [(second, totals[second + 1] - totals[second]) for second in range(whole)]
-        return [(second, count) for second, count in grown if count > 0]
+        return [(second, totals[second + 1] - totals[second]) for second in range(opened // SECOND, whole)]
 
     def _completion_ns(self) -> int | None:
         opened = self.opened_ns()
@@ -235,14 +237,13 @@ class _Flow:
         return _distribution([] if own is None else [own])
 
     def _active_ns(self) -> int:
+        """How much of the window the flow was active: as in the simulator, a connection stays open to the
+        end."""
         opened = self.opened_ns()
         if opened is None:
             return 0
-        stop: int = self._end if self._flow["stop_ns"] is None else self._flow["stop_ns"]
-        completion = self._completion_ns()
-        end = stop if completion is None else min(stop, opened + completion)
-        if not self._is_stream and self._sent.height and completion is None:
-            end = max(end, min(int(self._sent["t_ns"][-1]), self._end))
+        until = self._flow["stop_ns"] if self._is_stream or self._flow["app"]["kind"] == "background" else
+        None end: int = self._end if until is None else until
         return max(0, min(end, self._to) - max(opened, self._from))
 
     def _limited_ns(self) -> dict[str, int | None]:
