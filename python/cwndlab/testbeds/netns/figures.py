@@ -242,8 +242,8 @@ class _Flow:
         opened = self.opened_ns()
         if opened is None:
             return 0
-        until = self._flow["stop_ns"] if self._is_stream or self._flow["app"]["kind"] == "background" else
-        None end: int = self._end if until is None else until
+        stops = self._is_stream or self._flow["app"]["kind"] == "background"
+        end: int = self._flow["stop_ns"] if stops and self._flow["stop_ns"] is not None else self._end
         return max(0, min(end, self._to) - max(opened, self._from))
 
     def _limited_ns(self) -> dict[str, int | None]:
