@@ -145,6 +145,14 @@ def run_script(
     is wrong.
     """
 
+def loadlatency_overall(text: str) -> tuple[float, float, float | None, float]:
+    """The figures under the scenario lines of a loadlatency run in its classic form, rounded down.
+
+    (upload capacity and download capacity in KiB/s, responsiveness and smoothness in Hz); responsiveness is
+    None, as those lines do not give it. Lines of other kinds are passed over; a scenario's line that cannot
+    be read raises ValueError.
+    """
+
 def version() -> str:
     """Version of the engine, and whether it was built with overflow checks and assertions."""
 

@@ -13,8 +13,8 @@ use sim::table::Batch;
 mod _native {
     #[pymodule_export]
     use super::{
-        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, replay_cc_vectors,
-        replay_cubic_functions, run_script, set_offloads, version,
+        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
+        replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
     };
 }
 
@@ -75,6 +75,26 @@ fn run_script(
 #[pyfunction]
 fn set_offloads(py: Python<'_>, netns: Option<&str>, interface: &str, on: bool) -> PyResult<()> {
     py.detach(|| live::offload::set(netns, interface, on)).map_err(failed)
+}
+
+/// The figures printed under the scenario lines of a loadlatency run in its classic form: (upload capacity and download
+/// capacity in KiB/s, responsiveness and smoothness in Hz), rounded down; responsiveness is None, as those lines do not give
+/// it. Lines of other kinds are passed over; a scenario's line that cannot be read raises ValueError.
+#[pyfunction]
+fn loadlatency_overall(text: &str) -> PyResult<(f64, f64, Option<f64>, f64)> {
+    let scenarios = text
+        .lines()
+        .filter(|line| line.starts_with("Scenario "))
+        .map(|line| loadlatency::classic::parse(line).map(|(_, measured)| measured))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(PyValueError::new_err)?;
+    let overall = loadlatency::measure::overall(&scenarios);
+    Ok((
+        overall.upload_capacity.floor(),
+        overall.download_capacity.floor(),
+        overall.responsiveness.map(f64::floor),
+        overall.smoothness.floor(),
+    ))
 }
 
 /// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.

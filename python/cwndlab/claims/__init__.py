@@ -1,0 +1,6 @@
+"""What the publications say, as claims that are decided by our runs: agree, differ, or cannot tell."""
+
+from cwndlab.claims.claim import Claim, Expectation, claims
+from cwndlab.claims.judge import Judgement, judge
+
+__all__ = ["Claim", "Expectation", "Judgement", "claims", "judge"]

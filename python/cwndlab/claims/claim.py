@@ -1,0 +1,94 @@
+"""A claim of a publication: what it says, which of our runs and figures decide it, and how far off is still agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_FILE = Path(str(files(__package__))) / "claims.yaml"
+
+PUBLICATIONS: dict[str, str] = {
+    "caia-140502A": "CAIA technical report 140502A (TEACUP baseline, 2014)",
+    "cubic-patch": "FreeBSD wiki, test of the CUBIC patch D49540 (2025)",
+    "freebsd-net": "freebsd-net, slow start and LRO (2023)",
+    "virtio": "FreeBSD VirtIO tuning article (FreeBSD 9.0)",
+    "bloat-devel": "bloat-devel, loadlatency (2011)",
+}
+"""The publications, by the names the claims use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The values of our figure that agree with the claim: from `low` to `high`, both included; None is no limit."""
+
+    low: float | None
+    high: float | None
+
+    def holds(self, value: float) -> bool:
+        """Whether a figure agrees."""
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        """As people write it."""
+        if self.low is None:
+            return f"at most {self.high:g}"
+        if self.high is None:
+            return f"at least {self.low:g}"
+        return f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim, as claims.yaml states it."""
+
+    name: str
+    publication: str
+    place: str
+    """Section, figure or table of the publication."""
+    says: str
+    """The claim in words."""
+    suite: str | None
+    """The built-in experiment whose runs decide it; None where the publication's own figures do."""
+    figure: str
+    """What is computed from the runs, in words."""
+    measure: Mapping[str, Any]
+    """How it is computed; see `cwndlab.claims.measures`."""
+    published: float | None
+    unit: str
+    expected: Expectation
+
+
+def claims() -> list[Claim]:
+    """Return all claims, in the order of the file."""
+    made = [_claim(entry) for entry in yaml.safe_load(_FILE.read_text(encoding="utf-8"))]
+    names = [claim.name for claim in made]
+    if len(set(names)) != len(names):
+        raise ValueError("two claims of one name in claims.yaml")
+    return made
+
+
+def _claim(entry: Mapping[str, Any]) -> Claim:
+    expected = entry["expect"]
+    published = entry.get("published")
+    if "within_pct" in expected:
+        share = expected["within_pct"] / 100 * abs(entry["published"])
+        expectation = Expectation(entry["published"] - share, entry["published"] + share)
+    else:
+        expectation = Expectation(expected.get("at_least"), expected.get("at_most"))
+    return Claim(
+        name=entry["name"],
+        publication=entry["publication"],
+        place=entry["place"],
+        says=entry["says"],
+        suite=entry.get("suite"),
+        figure=entry["figure"],
+        measure=entry["measure"],
+        published=published,
+        unit=entry.get("unit", ""),
+        expected=expectation,
+    )

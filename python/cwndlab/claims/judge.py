@@ -1,0 +1,50 @@
+"""Decides claims from the results of the suites they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cwndlab.claims.claim import Claim
+from cwndlab.claims.measures import Undecided, measure
+from cwndlab.results.resultset import ResultSet
+
+AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A claim, our figure for it, and whether the two agree."""
+
+    claim: Claim
+    value: float | None
+    verdict: str
+    """`agree`, `differ` or `cannot tell`."""
+    reason: str
+    """Why it cannot be told, or what a figure alone would not say; often empty."""
+
+
+def judge(
+    claims: Iterable[Claim],
+    results: Mapping[str, ResultSet],
+    standing_in: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Judgement]:
+    """Decide each claim from the results of its suite, by the suite's name.
+
+    `standing_in` maps a swept key to {value in the results: value the claims speak of}, to ask what another stack
+    in the place of the published one would have given. A claim whose suite has no results, or whose cells are
+    not among them, cannot be told.
+    """
+    return [_judgement(claim, results, standing_in or {}) for claim in claims]
+
+
+def _judgement(
+    claim: Claim, results: Mapping[str, ResultSet], standing_in: Mapping[str, Mapping[str, str]]
+) -> Judgement:
+    if claim.suite is not None and claim.suite not in results:
+        return Judgement(claim, None, CANNOT_TELL, f"suite {claim.suite} was not run")
+    try:
+        value, note = measure(claim, results.get(claim.suite or ""), standing_in)
+    except Undecided as why:
+        return Judgement(claim, None, CANNOT_TELL, str(why))
+    return Judgement(claim, value, AGREE if claim.expected.holds(value) else DIFFER, note)
