@@ -183,6 +183,67 @@ def fidelity(
 
 
 @app.command()
+def claims(
+    suites: Annotated[
+        list[str] | None, typer.Argument(metavar="[SUITE...]", help="Only the claims of these suites.")
+    ] = None,
+    *,
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the suites' results are, or go: a directory for each.")
+    ] = Path("results/claims"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Document to write [docs/claims.md, for all suites]."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Run the suites and say of each claim of the publications whether our figure agrees.
+
+    Runs that are there already are kept, as by `run --resume`. A claim that differs is a result, not an error.
+    """
+    from cwndlab import claims as published
+    from cwndlab import fidelity as models
+    from cwndlab import runner
+    from cwndlab import suites as built_in
+    from cwndlab.claims import report
+
+    stated = published.claims()
+    known = list(dict.fromkeys(claim.suite for claim in stated if claim.suite is not None))
+    for name in suites or ():
+        if name not in known:
+            raise InputError(f"no claim is about {name!r}; suites with claims are {', '.join(known)}")
+    wanted = suites or known
+    document = out or (None if suites else models.REPOSITORY / "docs" / "claims.md")
+    if document is not None and not document.parent.is_dir():
+        raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
+    workers = jobs if jobs is not None else _processors()
+    at_hand = {}
+    for name in wanted:
+        directory = results / name
+        _say(f"suite {name}: {directory}")
+        with _progress(quiet) as observer:
+            at_hand[name] = runner.run(
+                built_in.suite(name).load(),
+                out=directory,
+                jobs=workers,
+                resume=directory.is_dir(),
+                observer=observer,
+            )
+        _failures(at_hand[name])
+    chosen = [claim for claim in stated if not suites or claim.suite in suites]
+    judgements = published.judge(chosen, at_hand)
+    print(report.text(judgements), end="")
+    if document is not None:
+        report.write(judgements, document)
+        _say(f"written: {document}")
+
+
+@app.command()
 def script(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="packetdrill scripts.")],
     *,

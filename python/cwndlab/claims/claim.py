@@ -1,4 +1,4 @@
-"""A claim of a publication: what it says, which of our runs and figures decide it, and how far off is still agreement."""
+"""A claim of a publication: what it says, what decides it, and how far off is still agreement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUBLICATIONS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The values of our figure that agree with the claim: from `low` to `high`, both included; None is no limit."""
+    """The values of our figure that agree with the claim, `low` and `high` included; None is no limit."""
 
     low: float | None
     high: float | None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cwndlab.claims.claim import Claim
-from cwndlab.claims.measures import Undecided, measure
+from cwndlab.claims.measures import UndecidedError, measure
 from cwndlab.results.resultset import ResultSet
 
 AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
@@ -31,9 +31,9 @@ def judge(
 ) -> list[Judgement]:
     """Decide each claim from the results of its suite, by the suite's name.
 
-    `standing_in` maps a swept key to {value in the results: value the claims speak of}, to ask what another stack
-    in the place of the published one would have given. A claim whose suite has no results, or whose cells are
-    not among them, cannot be told.
+    `standing_in` maps a swept key to {text in its values: text the claims speak of}, to ask what another
+    stack in the place of the published one would have given. A claim whose suite has no results, or whose
+    cells are not among them, cannot be told.
     """
     return [_judgement(claim, results, standing_in or {}) for claim in claims]
 
@@ -45,6 +45,6 @@ def _judgement(
         return Judgement(claim, None, CANNOT_TELL, f"suite {claim.suite} was not run")
     try:
         value, note = measure(claim, results.get(claim.suite or ""), standing_in)
-    except Undecided as why:
+    except UndecidedError as why:
         return Judgement(claim, None, CANNOT_TELL, str(why))
     return Judgement(claim, value, AGREE if claim.expected.holds(value) else DIFFER, note)

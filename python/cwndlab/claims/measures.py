@@ -1,14 +1,14 @@
 """The figures that decide claims, computed from the summary and series of runs.
 
-A claim's `measure` names a figure of a cell (one combination of the swept keys; repeats are averaged first), the cells
-it is about, and what is made of them:
+A claim's `measure` names a figure of a cell (one combination of the swept keys; repeats are averaged first),
+the cells it is about, and what is made of them:
 
     {of: utilisation, where: {KEY: VALUE, KEY: [VALUES], KEY: {has: TEXT}}, over: min}
-    {of: cycle_s, ratio: [{KEY: A}, {KEY: B}], where: {...}, over: median}      A divided by B, cell by cell
-    {of: rtt_max_ms, rising: KEY, where: {...}}     share of the series along KEY, in the order of the suite, that rise
+    {of: cycle_s, ratio: [{KEY: A}, {KEY: B}], where: {...}}    A divided by B, cell by cell
+    {of: rtt_max_ms, rising: KEY, where: {...}}    share of the series along KEY (suite's order) that rise
 
-`of` is a column of the summary or one of `CELL_FIGURES`; `over` is min, max, mean or median (default). Other words
-compare a whole table: see `TABLE_FIGURES`.
+`of` is a column of the summary or one of `CELL_FIGURES`; `over` is min, max, mean or median (default). Other
+words compare a whole table: see `TABLE_FIGURES`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -27,25 +28,25 @@ from cwndlab.claims.claim import Claim
 from cwndlab.results.resultset import ResultSet
 
 
-class Undecided(Exception):
+class UndecidedError(Exception):
     """These results cannot tell; the text says why."""
 
 
 def measure(
     claim: Claim, results: ResultSet | None, standing_in: Mapping[str, Mapping[str, str]]
 ) -> tuple[float, str]:
-    """Return (our figure, a remark to print with it, often empty); raises Undecided without one."""
+    """Return (our figure, a remark to print with it, often empty); raises UndecidedError without one."""
     asked = dict(claim.measure)
     if asked["of"] in PUBLISHED_FIGURES:
         return PUBLISHED_FIGURES[asked["of"]](**asked.get("with", {})), "from the published figures alone"
     if results is None:
-        raise Undecided("no results")
+        raise UndecidedError("no results")
     cells = _Cells(results, standing_in)
     if asked["of"] in TABLE_FIGURES:
         return TABLE_FIGURES[asked["of"]](cells, **asked.get("with", {})), ""
     chosen = cells.where(asked.get("where", {}))
     if not chosen:
-        raise Undecided("no run of these results is what the claim speaks of")
+        raise UndecidedError("no run of these results is what the claim speaks of")
     figure = _figure_of(asked["of"], asked.get("with", {}))
     if "ratio" in asked:
         values = _ratios(chosen, figure, *asked["ratio"])
@@ -54,7 +55,7 @@ def measure(
     else:
         values = [value for cell in chosen if (value := figure(cell)) is not None]
     if not values:
-        raise Undecided("the figure does not exist in these runs")
+        raise UndecidedError("the figure does not exist in these runs")
     return float(OVER[asked.get("over", "median")](values)), ""
 
 
@@ -82,10 +83,10 @@ class Run:
 
     @cached_property
     def tcp(self) -> pl.DataFrame:
-        """The table `tcp` of all flows; raises Undecided if it was not recorded."""
+        """The table `tcp` of all flows; raises UndecidedError if it was not recorded."""
         frame = self.results.series(self.run_id)
         if not frame.height:
-            raise Undecided("the series `tcp` was not recorded")
+            raise UndecidedError("the series `tcp` was not recorded")
         return frame
 
     @property
@@ -115,7 +116,7 @@ class Run:
         return float((self.link["queue"]["limit_packets"] + 1) * self.packet_ms)
 
     def windows(self, seconds: float = 1.0, start: float = 0.0) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Goodput of the first flow in consecutive whole windows of that length, from `start` s on, in Mbit/s."""
+        """Goodput of the first flow in whole windows of that length, from `start` s on, in Mbit/s."""
         frame = self.tcp
         first = frame.filter(pl.col("flow") == frame["flow"][0])
         times, delivered = first["t_s"].to_numpy(), first["delivered_bytes"].to_numpy().astype(float)
@@ -185,7 +186,7 @@ def _ratios(
     top: Mapping[str, Any],
     bottom: Mapping[str, Any],
 ) -> list[float]:
-    """The figure of each cell of `top` over that of the cell of `bottom` that is like it in all other keys."""
+    """The figure of each cell of `top` over that of the cell of `bottom` like it in all other keys."""
 
     def rest(cell: Cell) -> tuple[tuple[str, str], ...]:
         differing = set(top) | set(bottom) | LINKED.get(frozenset(set(top) | set(bottom)), set())
@@ -219,8 +220,8 @@ def _rising(cells: Sequence[Cell], figure: Callable[[Cell], float | None], along
             series.setdefault(rest, []).append(value)
     long = [values for values in series.values() if len(values) > 1]
     if not long:
-        raise Undecided(f"no series along {along} in these results")
-    return sum(all(a < b for a, b in zip(v, v[1:], strict=False)) for v in long) / len(long)
+        raise UndecidedError(f"no series along {along} in these results")
+    return sum(all(a < b for a, b in pairwise(v)) for v in long) / len(long)
 
 
 def _figure_of(name: str, arguments: Mapping[str, Any]) -> Callable[[Cell], float | None]:
@@ -240,7 +241,7 @@ def _column(run: Run, name: str) -> float | None:
 
 def _filled(run: Run, start: float = 0.0) -> float:
     """Median goodput of one-second windows over what the rate allows full segments."""
-    allowed = run.link["rate_bps"] / 1e6 * run.mss / (1500 + run.link["overhead"])
+    allowed = float(run.link["rate_bps"]) / 1e6 * run.mss / (1500 + run.link["overhead"])
     return float(np.median(run.windows(start=start))) / allowed
 
 
@@ -275,24 +276,23 @@ def _rtt_step(run: Run, rank: int = 1) -> float:
     bins = np.round(rises[rises > run.packet_ms / 2] / run.packet_ms, 1)
     values, counts = np.unique(bins, return_counts=True)
     if len(values) < rank:
-        raise Undecided("RTT takes fewer steps than that")
+        raise UndecidedError("RTT takes fewer steps than that")
     return float(values[np.argsort(-counts, kind="stable")[rank - 1]])
 
 
 def _trough(run: Run, unit: str) -> float:
-    """The smallest cwnd after the first recovery began: in segments, or as a share of the largest after it."""
+    """The smallest cwnd after the first recovery began, in segments or as a share of the largest."""
     frame = run.tcp
     lost = frame.filter(pl.col("state").is_in(["recovery", "loss"]))
     if not lost.height:
-        raise Undecided("nothing was lost")
+        raise UndecidedError("nothing was lost")
     later = frame.filter(pl.col("t_s") >= lost["t_s"][0])["cwnd_bytes"]
     low, high = float(later.min()), float(later.max())  # type: ignore[arg-type] # not empty
     return low / run.mss if unit == "segments" else low / high
 
 
 def _time_to(run: Run, mbps: float) -> float:
-    """When the goodput over the second before first reached a rate, in s from the start of the flow; the run's
-    length if it never did."""
+    """When the goodput of the second before first reached a rate, in s from the start; else the run's length."""
     frame = run.tcp
     times, delivered = frame["t_s"].to_numpy(), frame["delivered_bytes"].to_numpy().astype(float)
     before = np.searchsorted(times, times - 1.0, side="right") - 1
@@ -316,7 +316,7 @@ def _flight(run: Run, number: int) -> float:
     """Segments sent in a round trip, the first being 1."""
     ends = [0.0, *_rounds(run)]
     if len(ends) <= number:
-        raise Undecided(f"the flow has no round {number}")
+        raise UndecidedError(f"the flow has no round {number}")
     return (ends[number] - ends[number - 1]) / run.mss
 
 
@@ -324,7 +324,7 @@ def _acks_of_round(run: Run, number: int) -> float:
     """Acknowledgements of new data that the flight of a round trip got, the first being 1."""
     ends = [0.0, *_rounds(run)]
     if len(ends) <= number:
-        raise Undecided(f"the flow has no round {number}")
+        raise UndecidedError(f"the flow has no round {number}")
     delivered = run.tcp["delivered_bytes"].unique().to_numpy()
     return float(((delivered > ends[number - 1]) & (delivered <= ends[number])).sum())
 
@@ -341,7 +341,7 @@ def _cwnd_step(run: Run) -> float:
     calm = (frame["state"] == "avoidance").to_numpy()
     steps = np.diff(cwnd)[calm[1:] & calm[:-1]]
     if not len(steps):
-        raise Undecided("no congestion avoidance")
+        raise UndecidedError("no congestion avoidance")
     return float(steps.max()) / run.mss
 
 
@@ -352,7 +352,7 @@ def _burst(run: Run, quantile: float = 0.999) -> float:
     calm = (frame["state"] == "avoidance").to_numpy()
     let_out = np.diff(sent)[calm[1:] & calm[:-1]]
     if not len(let_out):
-        raise Undecided("no congestion avoidance")
+        raise UndecidedError("no congestion avoidance")
     return float(np.quantile(let_out, quantile)) / run.mss
 
 
@@ -389,7 +389,7 @@ def _table_pairs(cells: _Cells) -> list[tuple[float, float]]:
             if ours is not None and figure.value is not None:
                 pairs.append((ours, figure.value))
     if len(pairs) < len(published):
-        raise Undecided(f"only {len(pairs)} of {len(published)} cells were run")
+        raise UndecidedError(f"only {len(pairs)} of {len(published)} cells were run")
     return pairs
 
 
@@ -413,7 +413,7 @@ def _change_pct(cells: _Cells, before: Mapping[str, Any], after: Mapping[str, An
         found = [cell.mean(lambda run: _column(run, "goodput_mbps")) for cell in cells.where(where)]
         values = [value for value in found if value is not None]
         if len(values) != 1:
-            raise Undecided("not exactly one cell is what the claim speaks of")
+            raise UndecidedError("not exactly one cell is what the claim speaks of")
         means.append(values[0])
     return 100 * (means[1] - means[0]) / means[0]
 
@@ -424,12 +424,12 @@ def _beyond_spread(cells: _Cells, before: Mapping[str, Any], after: Mapping[str,
     for where in (before, after):
         found = cells.where(where)
         if len(found) != 1 or len(found[0].runs) < 2:
-            raise Undecided("two runs of each are needed at least")
+            raise UndecidedError("two runs of each are needed at least")
         groups.append([value for run in found[0].runs if (value := _column(run, "goodput_mbps")) is not None])
     pooled = np.sqrt(np.mean([np.var(group, ddof=1) for group in groups]))
     change = abs(float(np.mean(groups[1]) - np.mean(groups[0])))
     if pooled == 0:
-        raise Undecided("the runs cannot vary")
+        raise UndecidedError("the runs cannot vary")
     return change / float(pooled)
 
 
@@ -486,7 +486,7 @@ def _loadlatency(what: str) -> float:
     names = ("upload", "download", "responsiveness", "smoothness")
     value = dict(zip(names, _native.loadlatency_overall(lines), strict=True))[what]
     if value is None:
-        raise Undecided("the published lines do not give it for each scenario")
+        raise UndecidedError("the published lines do not give it for each scenario")
     return value
 
 

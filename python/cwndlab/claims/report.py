@@ -1,0 +1,88 @@
+"""Writes claims down: a table of 80 columns for a terminal, and docs/claims.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from cwndlab.claims.claim import PUBLICATIONS
+from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
+
+_NAME, _FIGURE = 44, 11
+"""Widths of the columns of the terminal's table."""
+
+
+def text(judgements: Sequence[Judgement]) -> str:
+    """The table: each claim's name, the published figure, ours, and the verdict."""
+    lines = []
+    for publication, members in groupby(judgements, key=lambda judged: judged.claim.publication):
+        lines += ["", PUBLICATIONS[publication]]
+        lines += [f"{'':{_NAME}}{'published':>{_FIGURE}}{'ours':>{_FIGURE}}  verdict"]
+        for judged in members:
+            published, ours = _number(judged.claim.published), _number(judged.value)
+            lines.append(
+                f" {judged.claim.name[: _NAME - 2]:{_NAME - 1}}{published:>{_FIGURE}}{ours:>{_FIGURE}}"
+                f"  {judged.verdict}"
+            )
+    return "\n".join([*lines, "", count(judgements)]) + "\n"
+
+
+def count(judgements: Sequence[Judgement]) -> str:
+    """How many claims agree, differ and cannot be told."""
+    verdicts = Counter(judged.verdict for judged in judgements)
+    return (
+        f"{len(judgements)} claims: {verdicts[AGREE]} agree, {verdicts[DIFFER]} differ, "
+        f"{verdicts[CANNOT_TELL]} cannot be told"
+    )
+
+
+def markdown(judgements: Sequence[Judgement]) -> str:
+    """The text of docs/claims.md."""
+    lines = [
+        "# Claims",
+        "",
+        "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not edit. Each",
+        "claim, with its figure, cells and tolerance, stands in",
+        "[claims.yaml](../python/cwndlab/claims/claims.yaml) since before its suite was first run. What each suite",
+        "models, and why a figure differs, is on the suite's page in [suites/](suites).",
+        "",
+        f"{count(judgements)}.",
+    ]
+    for publication, members in groupby(judgements, key=lambda judged: judged.claim.publication):
+        lines += [
+            "",
+            f"## {PUBLICATIONS[publication]}",
+            "",
+            "| claim | where | our figure | published | agrees if | ours | verdict |",
+            "| --- | --- | --- | ---: | --- | ---: | --- |",
+        ]
+        lines += [_row(judged) for judged in members]
+    return "\n".join(lines) + "\n"
+
+
+def write(judgements: Sequence[Judgement], path: Path) -> None:
+    """Rewrite the document at `path`, whole or not at all."""
+    aside = path.with_name(path.name + ".new")
+    aside.write_text(markdown(judgements), encoding="utf-8")
+    aside.replace(path)
+
+
+def _row(judged: Judgement) -> str:
+    claim = judged.claim
+    verdict = judged.verdict if judged.verdict == AGREE else f"**{judged.verdict}**"
+    cells = [
+        f"{claim.says} (`{claim.name}`)",
+        claim.place,
+        claim.figure,
+        f"{_number(claim.published)} {claim.unit if claim.published is not None else ''}".strip(),
+        f"{claim.expected} {claim.unit}".strip(),
+        _number(judged.value),
+        f"{verdict}: {judged.reason}" if judged.reason else verdict,
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
