@@ -189,7 +189,7 @@ def claims(
     ] = None,
     *,
     results: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the suites' results are, or go: a directory for each.")
+        Path, typer.Option(metavar="DIR", help="Where the suites' results are or go, a directory each.")
     ] = Path("results/claims"),
     out: Annotated[
         Path | None,

@@ -97,8 +97,11 @@ class Run:
 
     @property
     def mss(self) -> int:
-        """Payload bytes of a full segment: the MSS less the timestamps' 12 bytes where they are used."""
-        return int(self.scenario["flows"][0]["mss"]) if "mss" in self.scenario["flows"][0] else 1448
+        """Payload bytes of a full packet: what is left of 1500 bytes by IP and TCP, timestamps where they are on.
+
+        Only Windows has them off (RFC 1323 timestamps disabled: appendix C of the TEACUP report).
+        """
+        return 1460 if str(self.rows[0]["stack"]).startswith("windows") else 1448
 
     @property
     def packet_ms(self) -> float:
@@ -241,8 +244,8 @@ def _column(run: Run, name: str) -> float | None:
 
 def _filled(run: Run, start: float = 0.0) -> float:
     """Median goodput of one-second windows over what the rate allows full segments."""
-    allowed = float(run.link["rate_bps"]) / 1e6 * run.mss / (1500 + run.link["overhead"])
-    return float(np.median(run.windows(start=start))) / allowed
+    allowed = run.link["rate_bps"] / 1e6 * run.mss / (1500 + run.link["overhead"])
+    return float(np.median(run.windows(start=start)) / allowed)
 
 
 def _spread(run: Run, start: float = 10.0) -> float | None:
@@ -292,7 +295,7 @@ def _trough(run: Run, unit: str) -> float:
 
 
 def _time_to(run: Run, mbps: float) -> float:
-    """When the goodput of the second before first reached a rate, in s from the start; else the run's length."""
+    """When the goodput of a second first reached a rate, in s from the start; else the run's length."""
     frame = run.tcp
     times, delivered = frame["t_s"].to_numpy(), frame["delivered_bytes"].to_numpy().astype(float)
     before = np.searchsorted(times, times - 1.0, side="right") - 1

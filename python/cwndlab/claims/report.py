@@ -43,10 +43,10 @@ def markdown(judgements: Sequence[Judgement]) -> str:
     lines = [
         "# Claims",
         "",
-        "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not edit. Each",
-        "claim, with its figure, cells and tolerance, stands in",
-        "[claims.yaml](../python/cwndlab/claims/claims.yaml) since before its suite was first run. What each suite",
-        "models, and why a figure differs, is on the suite's page in [suites/](suites).",
+        "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not",
+        "edit. Each claim, with its figure, cells and tolerance, stands in",
+        "[claims.yaml](../python/cwndlab/claims/claims.yaml) since before its suite was first run. What each",
+        "suite models, and why a figure differs, is on the suite's page in [suites/](suites).",
         "",
         f"{count(judgements)}.",
     ]

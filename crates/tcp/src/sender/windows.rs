@@ -375,7 +375,9 @@ impl WindowsSender {
             return;
         }
         cx.events.push(EventKind::Rto, s.offset(s.una), i64::from(self.shift));
-        let flight = s.outstanding();
+        // What may have been in flight: with SACK, recovery goes on sending above a retransmission that was lost, and all
+        // of that is outstanding although most of it has arrived.
+        let flight = s.outstanding().min(self.cwnd);
         if self.shift == 1 {
             // F-RTO where data above was sent, so that its ACKs can tell.
             let payload = u64::from(s.payload);
