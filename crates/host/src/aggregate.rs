@@ -45,6 +45,8 @@ pub struct Aggregator<F> {
     rules: Rules,
     /// Oldest first.
     held: Vec<Held<F>>,
+    /// The host's clock tick.
+    tick: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +55,8 @@ struct Held<F> {
     /// Payload of the first segment.
     size: u32,
     frames: u16,
+    /// The tick in which the first came.
+    tick: u64,
 }
 
 /// What to do with a frame of whose flow something is held.
@@ -71,7 +75,7 @@ enum Fate {
 impl<F: Frame> Aggregator<F> {
     /// An aggregator that holds nothing.
     pub fn new(rules: Rules) -> Aggregator<F> {
-        Aggregator { rules, held: Vec::with_capacity(HELD_FLOWS) }
+        Aggregator { rules, held: Vec::with_capacity(HELD_FLOWS), tick: 0 }
     }
 
     /// Takes a frame; whatever is complete goes to `up`, in order of each flow.
@@ -96,6 +100,19 @@ impl<F: Frame> Aggregator<F> {
                 self.release(index, up);
                 up(frame);
             }
+        }
+    }
+
+    /// The host's clock ticks: what begins from now on is of tick `tick`.
+    pub fn set_tick(&mut self, tick: u64) {
+        self.tick = tick;
+    }
+
+    /// The end of a polling pass that another follows: what began in an earlier tick goes to `up` (Linux, napi_gro_flush
+    /// with flush_old).
+    pub fn flush_old(&mut self, up: &mut impl FnMut(F)) {
+        while self.held.first().is_some_and(|held| held.tick != self.tick) {
+            self.release(0, up);
         }
     }
 
@@ -143,7 +160,7 @@ impl<F: Frame> Aggregator<F> {
         if self.held.len() == HELD_FLOWS {
             self.release(0, up);
         }
-        self.held.push(Held { size: segment.len, frames: 1, frame });
+        self.held.push(Held { size: segment.len, frames: 1, tick: self.tick, frame });
     }
 
     fn fate(&self, held: &Held<F>, next: &Segment) -> Fate {
@@ -228,41 +245,100 @@ fn data_alone(segment: &Segment) -> bool {
     segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
 }
 
-/// When a network interface interrupts its host: so many frames have come, or the first has waited so long.
+/// When a host looks at what its network interface has received: at an interrupt, which comes when so many frames wait or
+/// the first has waited so long, and then, on Linux, again by a timer as long as it finds something.
 #[derive(Clone, Copy, Debug)]
 pub struct Moderation {
     time: Nanos,
     frames: u32,
+    polling: Polling,
     waiting: u32,
-    due: Option<Nanos>,
+    interrupt: Option<Nanos>,
+    timer: Option<Nanos>,
+    /// Interrupts are off until the timer fires.
+    quiet: bool,
+    /// Passes that may still put off switching interrupts on.
+    deferrals: u32,
+}
+
+/// Polling by a timer after an interrupt: `gro_flush_timeout` and `napi_defer_hard_irqs` of a Linux interface (net/core/dev.c,
+/// napi_complete_done).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polling {
+    /// Time from one pass to the next, and the longest an idle aggregate is held; 0: an aggregate ends with its pass.
+    pub timeout: Nanos,
+    /// Passes in a row without a frame before interrupts are switched on again; 0: at once.
+    pub defer: u32,
+}
+
+/// Which aggregates end with a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// All.
+    All,
+    /// Those of an earlier clock tick: another pass follows.
+    Old,
 }
 
 impl Moderation {
     /// An interrupt at the latest `time` after a frame, or when `frames` wait (0: no such limit). With a time of 0
     /// every frame interrupts.
-    pub fn new(time: Nanos, frames: u32) -> Moderation {
-        Moderation { time, frames, waiting: 0, due: None }
+    pub fn new(time: Nanos, frames: u32, polling: Polling) -> Moderation {
+        Moderation {
+            time,
+            frames,
+            polling,
+            waiting: 0,
+            interrupt: None,
+            timer: None,
+            quiet: false,
+            deferrals: 0,
+        }
     }
 
     /// A frame has come; true if the interrupt follows at once.
     pub fn on_frame(&mut self, now: Nanos) -> bool {
         self.waiting += 1;
+        if self.quiet {
+            return false;
+        }
         if self.time == 0 || self.waiting == self.frames {
             return true;
         }
-        self.due.get_or_insert(now + self.time);
+        self.interrupt.get_or_insert(now + self.time);
         false
     }
 
-    /// When the interrupt comes if no further frame does.
+    /// When the next pass comes if no further frame does.
     pub fn due(&self) -> Option<Nanos> {
-        self.due
+        self.interrupt.into_iter().chain(self.timer).min()
     }
 
-    /// The host has seen every frame.
-    pub fn polled(&mut self) {
+    /// The host has seen every frame; `holds` says whether an aggregate is in the making. Returns which of them end.
+    pub fn polled(&mut self, now: Nanos, holds: bool) -> Flush {
+        let worked = self.waiting > 0;
         self.waiting = 0;
-        self.due = None;
+        self.interrupt = None;
+        self.timer = None;
+        self.quiet = false;
+        let Polling { timeout, defer } = self.polling;
+        if timeout == 0 {
+            return Flush::All;
+        }
+        if worked {
+            self.deferrals = defer;
+        }
+        let mut again = worked && holds;
+        if self.deferrals > 0 {
+            self.deferrals -= 1;
+            self.quiet = true;
+            again = true;
+        }
+        if !again {
+            return Flush::All;
+        }
+        self.timer = Some(now + timeout);
+        Flush::Old
     }
 }
 

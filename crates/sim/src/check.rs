@@ -182,8 +182,9 @@ fn host_profile(host: &crate::scenario::Host) -> Result<Box<dyn Profile>, String
     if host.mss < 88 {
         return Err(format!("host {name}: mss must be at least 88; found {}", host.mss));
     }
-    if host.ack_every == Some(0) || host.nic.coalesce.is_some_and(|c| c.time_ns == 0) {
-        return Err(format!("host {name}: ack_every and coalesce.time_ns must be above zero"));
+    let waits = host.nic.coalesce.is_none_or(|c| c.time_ns > 0);
+    if host.ack_every.is_some_and(|segments| segments == 0 || !waits) {
+        return Err(format!("host {name}: ack_every and the coalesce.time_ns it waits must be above zero"));
     }
     if host.ack_every.is_some() && host.nic.coalesce.is_none() {
         return Err(format!("host {name}: ack_every needs nic.coalesce, which says how long it waits"));

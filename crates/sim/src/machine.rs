@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use host::aggregate::{Aggregator, Frame, Moderation, Rules};
+use host::aggregate::{Aggregator, Flush, Frame, Moderation, Polling, Rules};
 use host::noise::{Processing, Processor, Stalls};
 use path::{DropReason, Link, Mode, Nanos, Output, Xoshiro256PlusPlus};
 use tcp::profile::Family;
@@ -36,6 +36,8 @@ pub struct Ingress {
     aggregator: Option<Aggregator<Packet>>,
     /// The aggregator works on arrival, and the moderation's time is how long it waits for more.
     eager: bool,
+    /// A clock tick, in ns.
+    tick: Nanos,
     after: Option<Stage>,
     processor: Option<Processor>,
     /// Packets on their way to the stack, in order of time.
@@ -80,8 +82,12 @@ impl Ingress {
                     .map(|s| (Stalls { every: s.every_ns, length: s.length_ns }, streams("stall", "noise"))),
             )
         });
-        let moderation = host.nic.coalesce.map_or(Moderation::new(0, 0), |c| {
-            Moderation::new(c.time_ns, if host.ack_every.is_some() { 0 } else { c.frames })
+        let moderation = host.nic.coalesce.map_or(Moderation::new(0, 0, Polling::default()), |c| {
+            let polling = Polling { timeout: c.gro_flush_timeout_ns, defer: c.napi_defer_hard_irqs };
+            match host.ack_every {
+                Some(_) => Moderation::new(c.time_ns, 0, Polling::default()),
+                None => Moderation::new(c.time_ns, c.frames, polling),
+            }
         });
         Some(Ingress {
             before: stage(&host.ingress.before_gro, 1),
@@ -89,6 +95,7 @@ impl Ingress {
             ring: VecDeque::new(),
             aggregator: rules.map(Aggregator::new),
             eager: host.ack_every.is_some(),
+            tick: 1_000_000_000 / u64::from(host.hz),
             after: stage(&host.ingress.after_gro, 2),
             processor,
             ready: VecDeque::new(),
@@ -106,7 +113,7 @@ impl Ingress {
                 self.aggregate(now, frame, lost);
                 let holds = self.aggregator.as_ref().is_some_and(Aggregator::holds);
                 if !holds {
-                    self.moderation.polled();
+                    self.moderation.polled(now, false);
                 } else if self.moderation.due().is_none() && self.moderation.on_frame(now) {
                     self.poll(now, lost);
                 }
@@ -143,15 +150,21 @@ impl Ingress {
         }
     }
 
-    /// A polling pass: the host sees every frame, and aggregates end with it.
+    /// A polling pass: the host sees every frame, and aggregates end with it unless another follows.
     fn poll(&mut self, now: Nanos, lost: &mut Vec<Lost>) {
-        self.moderation.polled();
+        if let Some(aggregator) = &mut self.aggregator {
+            aggregator.set_tick(now / self.tick);
+        }
         while let Some(frame) = self.ring.pop_front() {
             self.aggregate(now, frame, lost);
         }
         let mut aggregator = self.aggregator.take();
+        let flush = self.moderation.polled(now, aggregator.as_ref().is_some_and(Aggregator::holds));
         if let Some(aggregator) = &mut aggregator {
-            aggregator.flush(&mut |packet| self.up(now, packet, lost));
+            match flush {
+                Flush::All => aggregator.flush(&mut |packet| self.up(now, packet, lost)),
+                Flush::Old => aggregator.flush_old(&mut |packet| self.up(now, packet, lost)),
+            }
         }
         self.aggregator = aggregator;
     }

@@ -243,10 +243,14 @@ pub enum Full {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coalesce {
-    /// Longest that a frame waits, above zero.
+    /// Longest that a frame waits; 0: every frame interrupts.
     pub time_ns: u64,
     /// Frames that end the wait; 0: no such limit.
     pub frames: u32,
+    /// Linux: time between passes of polling after an interrupt, in which aggregates are held; 0: none.
+    pub gro_flush_timeout_ns: u64,
+    /// Linux: passes without a frame before interrupts are switched on again.
+    pub napi_defer_hard_irqs: u32,
 }
 
 /// A router or switch: forwards at once, queues on its outgoing links.

@@ -829,7 +829,12 @@ def _coalesce(host: Host) -> dict[str, Any] | None:
     if written is not None:
         time = time if written.time is None else written.time
         frames = frames if written.frames is None else written.frames
-    return {"time_ns": time, "frames": frames}
+    return {
+        "time_ns": time,
+        "frames": frames,
+        "gro_flush_timeout_ns": (written and written.gro_flush_timeout) or 0,
+        "napi_defer_hard_irqs": (written and written.napi_defer_hard_irqs) or 0,
+    }
 
 
 def _noise(noise: Noise | None) -> dict[str, Any] | None:

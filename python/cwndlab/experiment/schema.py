@@ -310,6 +310,10 @@ class Coalesce(Section):
     section: ClassVar[str] = "coalesce"
     time: Time | None = _about("longest a frame waits for others")
     frames: Annotated[int, *_integer(1, 65535)] | None = _about("frames that end the wait")
+    gro_flush_timeout: Time | None = _about("Linux: time between passes of polling after an interrupt")
+    napi_defer_hard_irqs: Annotated[int, *_integer(0, 1000)] | None = _about(
+        "Linux: passes without a frame before interrupts are switched on again"
+    )
 
 
 class Nic(Section):

@@ -179,15 +179,55 @@ fn every_so_many_segments() {
 
 #[test]
 fn interrupts_wait_for_time_or_frames() {
-    let mut moderation = Moderation::new(100, 3);
+    let mut moderation = Moderation::new(100, 3, Polling::default());
     assert!(!moderation.on_frame(1000));
     assert!(!moderation.on_frame(1050));
     assert_eq!(moderation.due(), Some(1100));
     assert!(moderation.on_frame(1060));
-    moderation.polled();
+    assert_eq!(moderation.polled(1060, true), Flush::All);
     assert_eq!(moderation.due(), None);
     assert!(!moderation.on_frame(2000));
-    assert!(Moderation::new(0, 0).on_frame(5));
+    assert!(Moderation::new(0, 0, Polling::default()).on_frame(5));
+}
+
+#[test]
+fn linux_polls_on_as_long_as_frames_come() {
+    // As the r8169 driver has it: gro_flush_timeout 20000 ns, napi_defer_hard_irqs 1.
+    let mut napi = Moderation::new(0, 0, Polling { timeout: 20_000, defer: 1 });
+    assert!(napi.on_frame(1_000));
+    assert_eq!((napi.polled(1_000, true), napi.due()), (Flush::Old, Some(21_000)));
+    // Interrupts are off: the frame waits for the timer.
+    assert!(!napi.on_frame(13_000));
+    assert_eq!((napi.polled(21_000, true), napi.due()), (Flush::Old, Some(41_000)));
+    // A pass that finds nothing ends it all.
+    assert_eq!((napi.polled(41_000, true), napi.due()), (Flush::All, None));
+    assert!(napi.on_frame(50_000));
+}
+
+#[test]
+fn with_a_flush_timeout_alone_interrupts_stay_on() {
+    let mut napi = Moderation::new(0, 0, Polling { timeout: 20_000, defer: 0 });
+    assert!(napi.on_frame(1_000));
+    assert_eq!((napi.polled(1_000, true), napi.due()), (Flush::Old, Some(21_000)));
+    assert!(napi.on_frame(13_000));
+    assert_eq!((napi.polled(13_000, true), napi.due()), (Flush::Old, Some(33_000)));
+    assert_eq!((napi.polled(33_000, true), napi.due()), (Flush::All, None));
+    // Nothing held, nothing to wait for.
+    assert!(napi.on_frame(40_000));
+    assert_eq!((napi.polled(40_000, false), napi.due()), (Flush::All, None));
+}
+
+#[test]
+fn a_pass_that_another_follows_keeps_aggregates_of_its_tick() {
+    let mut aggregator = Aggregator::new(Rules::Gro);
+    let mut up = Vec::new();
+    aggregator.set_tick(7);
+    aggregator.push(Received(1, data(0)), &mut |frame| up.push(frame));
+    aggregator.set_tick(8);
+    aggregator.push(Received(2, data(0)), &mut |frame| up.push(frame));
+    aggregator.flush_old(&mut |frame| up.push(frame));
+    assert_eq!(up.iter().map(Received::connection).collect::<Vec<_>>(), [1]);
+    assert!(aggregator.holds());
 }
 
 /// What the network may do to a stream of a connection, in the order of its sequence numbers.
