@@ -34,11 +34,12 @@ help: ## this list
 setup: $(STAMPS)/native-release ## a virtual environment in .venv with cwndlab in it, optimised
 	$(SAY) 'Ready. Try: $(BIN)/cwndlab --help'
 
-demo: setup ## build, then run the TEACUP baseline and CUBIC for 300 s at 1 Gbps: tables and reports in about a minute
-	$(SAY) 'Running: cwndlab run teacup-140502A (CAIA technical report 140502A, FreeBSD and Linux)'
-	@$(BIN)/cwndlab run teacup-140502A
-	$(SAY) 'Running: cwndlab run cubic-patch (CUBIC for 300 s at 1 Gbps and 41 ms)'
+demo: setup ## build, then run the test of the CUBIC patch and a column of TEACUP: tables and reports in two minutes
+	$(SAY) 'Running: cwndlab run cubic-patch (FreeBSD wiki, March 2025: five TCPs, ten runs of 300 s at 1 Gbps and 41 ms)'
 	@$(BIN)/cwndlab run cubic-patch
+	$(SAY) 'Running: a column of teacup-140502A (CAIA technical report 140502A: six TCPs at 10 Mbps, 20 ms, 90 packets)'
+	@$(BIN)/cwndlab run teacup-140502A --set network.dumbbell.bottleneck.rate=10mbit \
+		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
 
 test: lint test-rust test-python portable docs-check ## everything: linters, Rust tests, Python tests, portability
 

@@ -204,7 +204,7 @@ def claims(
 ) -> None:
     """Run the suites and say of each claim of the publications whether our figure agrees.
 
-    Runs that are there already are kept, as by `run --resume`. A claim that differs is a result, not an error.
+    Runs that are there already are kept, as by `run --resume`. A claim that differs is no error.
     """
     from cwndlab import claims as published
     from cwndlab import fidelity as models

@@ -109,7 +109,7 @@ def test_report_and_plot_say_what_they_wrote(cwndlab, small):
 def test_suites_are_listed_by_name(cwndlab):
     names = [line.split()[0] for line in cwndlab("suites").out.splitlines()]
     assert names == sorted(names)
-    assert {"teacup-140502A", "cubic-patch", "demo"} <= set(names)
+    assert {"teacup-140502A", "cubic-patch", "tri-point"} <= set(names)
 
 
 def test_schema_is_json_schema(cwndlab):

@@ -1,21 +1,27 @@
 """The built-in experiments: complete, as published, with their figures beside them."""
 
+import csv
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from cwndlab.errors import InputError
-from cwndlab.experiment import PlannedRun, load
+from cwndlab.experiment import load
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.template import TEMPLATE
 from cwndlab.suites import suite, suites
 
 SHARED = Path(__file__).parents[3] / "shared"
+EVERY = "hosts.b.ingress.after_gro.loss.nth.every"
 
 
 def test_suites_have_titles_and_sources() -> None:
-    assert [entry.name for entry in suites()] == ["cubic-patch", "demo", "teacup-140502A"]
+    assert [entry.name for entry in suites()] == [
+        "cubic-patch", "cubic-patch-bursts", "loss-resilience", "lro-slow-start", "teacup-140502A",
+        "teacup-next", "tri-point", "tri-point-more", "window-sweep",
+    ]  # fmt: skip
     for entry in suites():
         assert entry.title and entry.source, entry.name
         assert entry.load().name == entry.name
@@ -25,22 +31,23 @@ def test_an_unknown_suite_names_the_nearest() -> None:
     with pytest.raises(InputError) as refused:
         suite("teacup-140502B")
     assert str(refused.value) == (
-        "no file and no suite 'teacup-140502B'; suites are cubic-patch, demo, teacup-140502A"
+        f"no file and no suite 'teacup-140502B'; suites are {', '.join(entry.name for entry in suites())}"
         " (hint: did you mean teacup-140502A?)"
     )
     assert refused.value.exit_code == 2
 
 
 def test_load_takes_a_suites_name() -> None:
-    assert load("demo").name == "demo"
+    assert load("tri-point").name == "tri-point"
 
 
 def test_teacup_is_the_published_matrix() -> None:
     plan = suite("teacup-140502A").load().plan()
-    assert len(plan.runs) == 4 * 3 * 7 * 3
+    assert len(plan.runs) == 6 * 3 * 7 * 3 == 378
     flows = {(run.scenario["hosts"][0]["stack"], run.scenario["flows"][0]["cc"]) for run in plan.runs}
     assert flows == {
-        ("freebsd-9.2", "newreno"), ("freebsd-9.2", "cubic"), ("linux-3.9", "reno"), ("linux-3.9", "cubic")
+        ("freebsd-9.2", "newreno"), ("freebsd-9.2", "cubic"), ("freebsd-9.2", "cdg"), ("linux-3.9", "reno"),
+        ("linux-3.9", "cubic"), ("windows-7", "newreno"),
     }  # fmt: skip
     bottlenecks = {
         (link["rate_bps"], link["delay_ns"], link["queue"]["limit_packets"])
@@ -94,31 +101,47 @@ def test_teacup_hosts_have_the_published_sysctls() -> None:
 
 def test_cubic_patch_is_one_flow_of_300_s_at_41_ms() -> None:
     plan = suite("cubic-patch").load().plan()
-    assert [run.scenario["hosts"][0]["stack"] for run in plan.runs] == ["freebsd-13", "linux-6.8"]
+    assert plan.repeat == 10
+    stacks = dict.fromkeys(run.scenario["hosts"][0]["stack"] for run in plan.runs)
+    assert list(stacks) == [
+    columns = {n: f"every_{n}{end}_mbps" for n, end in (("100", "th"), ("50", "th"), ("33", "rd"), ("25", "th"))}
+    ]  # fmt: skip
     for run in plan.runs:
         made = run.scenario
         links = {link["name"]: link for link in made["links"]}
+        receiver = made["hosts"][1]
+        delays = [links[name]["delay_ns"] for name in ("bottleneck", "bottleneck.reverse")]
         assert made["duration_ns"] == 300 * 10**9
-        assert sum(links[name]["delay_ns"] for name in ("bottleneck", "bottleneck.reverse")) == 41_000_000
-        assert links["bottleneck"]["queue"] == {"kind": "pfifo", "limit_packets": 83}
+        assert receiver["egress"]["delay_ns"] + sum(delays) == 41_000_000
+        assert receiver["egress"]["limit_packets"] == 1000
         assert links["bottleneck"]["rate_bps"] == 10**9
         assert made["flows"][0]["app"]["write_bytes"] == 1 << 20
         assert made["flows"][0]["cc"] == "cubic"
 
 
-def test_demo_runs_what_the_suites_run() -> None:
-    """The demonstration's runs are those of the two suites but for name, seed and what is recorded."""
-
-    def core(run: PlannedRun) -> dict[str, object]:
-        return {key: run.scenario[key] for key in run.scenario if key not in {"experiment", "seed", "record"}}
-
-    theirs = [
-        core(run) for name in ("teacup-140502A", "cubic-patch") for run in suite(name).load().plan().runs
-    ]
-    demo = suite("demo").load().plan().runs
-    assert len(demo) == 6
-    for run in demo:
-        assert core(run) in theirs, run.cell
+@pytest.mark.parametrize(
+    ("name", "of_the_system"),
+    [
+        ("teacup-140502A", {"stack", "hz", "ecn", "mss", "sysctl"}),
+        ("cubic-patch", {"stack", "hz", "sysctl"}),
+        ("cubic-patch-bursts", {"stack", "hz", "sysctl"}),
+        ("loss-resilience", {"stack", "hz", "sysctl"}),
+        ("tri-point", {"stack", "hz", "sysctl"}),
+    ],
+)
+def test_rows_of_a_table_differ_in_the_system_alone(name: str, of_the_system: set[str]) -> None:
+    """One description of the testbed: hosts differ between rows in what belongs to the operating system."""
+    seen = set()
+    for run in suite(name).load().plan().runs:
+        hosts = [
+            {key: value for key, value in host.items() if key not in of_the_system}
+            for host in run.scenario["hosts"]
+        ]
+        for host in hosts:
+            if host["ingress"]["after_gro"] is not None:  # the loss that is swept
+                host["ingress"] = None
+        seen.add(json.dumps(hosts, sort_keys=True))
+    assert len(seen) == 1
 
 
 def test_published_figures_are_data() -> None:
@@ -132,13 +155,38 @@ def test_published_figures_are_data() -> None:
         "freebsd-15-current": 715, "freebsd-15-d49540": 693, "freebsd-15-current/rack": 738,
         "freebsd-15-d49540/rack": 730, "linux-6.8": 725,
     }  # fmt: skip
-    teacup = suite("teacup-140502A")
-    keys = set(teacup.load().plan().keys)
-    assert teacup.published()
-    for figure in teacup.published():
-        assert set(figure.cell) <= keys
-        assert figure.source and (figure.note or figure.value is not None)
-    assert suite("demo").published() == []
+    for entry in suites():
+        keys = set(entry.load().plan().keys)
+        for figure in entry.published():
+            assert set(figure.cell) <= keys
+            assert figure.source and (figure.note or figure.value is not None)
+    assert suite("teacup-140502A").published()
+
+
+def test_published_figures_are_those_of_the_recordings_beside_the_repository() -> None:
+    loss = {
+        (figure.cell["hosts.a.stack"], figure.cell["hosts.a.cc"], figure.cell[EVERY]): figure.value
+        for figure in suite("loss-resilience").published()
+    }
+    columns = {
+        "100": "every_100th_mbps",
+        "50": "every_50th_mbps",
+        "33": "every_33rd_mbps",
+        "25": "every_25th_mbps",
+    }
+    rows = list(csv.DictReader((SHARED / "groundtruth/published/loss-resilience.csv").open()))
+    assert len(loss) == 4 * len(rows) == 32
+    for row in rows:
+        cc = "newreno" if row["cc"] == "reno" else row["cc"]
+        for every, column in columns.items():
+            assert loss[row["stack"], cc, every] == float(row[column])
+    ours = suite("window-sweep").path
+    theirs = SHARED / "groundtruth/published/window-sweep.csv"
+    assert ours.with_name("window-sweep-cells.csv").read_text() == theirs.read_text()
+    averages = [float(row["average_mbps"]) for row in csv.DictReader(theirs.open())]
+    assert [figure.value for figure in suite("window-sweep").published()] == averages
+    classic = ours.with_name("loadlatency-2011.txt").read_text()
+    assert classic == (SHARED / "groundtruth/loadlatency-2011.txt").read_text()
 
 
 def test_the_template_loads_and_plans() -> None:

@@ -97,7 +97,7 @@ class Run:
 
     @property
     def mss(self) -> int:
-        """Payload bytes of a full packet: what is left of 1500 bytes by IP and TCP, timestamps where they are on.
+        """Payload bytes of a full packet: 1500 less IP and TCP headers, timestamps where they are on.
 
         Only Windows has them off (RFC 1323 timestamps disabled: appendix C of the TEACUP report).
         """

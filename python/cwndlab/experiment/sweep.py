@@ -157,13 +157,16 @@ def _column(tree: Mapping, key: str, node: Node, path: Path) -> list[Node]:
 def _fixed(axis: Axis, key: str, node: Node, place: Place) -> Axis:
     if key not in axis.keys:
         return axis
-    if len(axis.keys) > 1:
-        raise _at(
-            place,
-            key,
-            BadValue("a key that a zip sweeps with others", "a key that is swept alone, or not at all"),
-        )
-    return Axis(axis.keys, (place,), ((node,),))
+    if len(axis.keys) == 1:
+        return Axis(axis.keys, (place,), ((node,),))
+    # Of a zip, the combinations with that value are left: what goes with another is not known.
+    column = axis.keys.index(key)
+    wanted = compact(node)
+    rows = tuple(row for row in axis.rows if compact(row[column]) == wanted)
+    if not rows:
+        there = dict.fromkeys(compact(row[column]) for row in axis.rows)
+        raise _at(place, key, BadValue(shown(wanted), f"one of the zip's values: {', '.join(there)}"))
+    return Axis(axis.keys, axis.places, rows)
 
 
 def _words(key: str) -> list[str]:

@@ -57,7 +57,7 @@ class Suite:
 
 def suites() -> list[Suite]:
     """Return all built-in experiments, by name."""
-    return [_suite(path) for path in sorted(_FOLDER.glob("*.yaml"))]
+    return [_suite(path) for path in sorted(_FOLDER.glob("*.yaml"), key=lambda path: path.stem)]
 
 
 def suite(name: str) -> Suite:

@@ -174,7 +174,8 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
 
 /// What stands between network and stacks.
 fn equip(s: &mut Scenario, machines: u8) {
-    let coalesce = Some(Coalesce { time_ns: 300_000, frames: 20, gro_flush_timeout_ns: 0, napi_defer_hard_irqs: 0 });
+    let coalesce =
+        Some(Coalesce { time_ns: 300_000, frames: 20, gro_flush_timeout_ns: 0, napi_defer_hard_irqs: 0 });
     for host in &mut s.hosts {
         match machines {
             1 => {

@@ -1,0 +1,101 @@
+"""Claims: stated completely, decided by the runs they speak of, and turned over by a wrong stack."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from cwndlab.claims import claims, judge
+from cwndlab.claims.claim import PUBLICATIONS, Claim
+from cwndlab.claims.judge import CANNOT_TELL
+from cwndlab.claims.report import markdown, text
+from cwndlab.experiment import load
+from cwndlab.results.resultset import ResultSet
+from cwndlab.runner import run
+from cwndlab.suites import suite
+
+
+def stated(*names: str) -> list[Claim]:
+    chosen = [claim for claim in claims() if claim.name in names]
+    assert len(chosen) == len(names)
+    return chosen
+
+
+def carried_out(name: str, out: Path, overrides: Sequence[str], replaced: Mapping[str, str]) -> ResultSet:
+    """A part of a suite, with words of its file replaced."""
+    source = suite(name).path.read_text(encoding="utf-8")
+    for old, new in replaced.items():
+        assert old in source
+        source = source.replace(old, new)
+    return run(load(source, overrides), out=out)
+
+
+def column(*more: str) -> Sequence[str]:
+    bottleneck = "network.dumbbell.bottleneck"
+    return (f"{bottleneck}.rate=2mbit", f"{bottleneck}.delay=20ms", *more)
+
+
+def test_there_are_sixty_claims_of_five_publications() -> None:
+    made = claims()
+    assert len(made) >= 60
+    assert {claim.publication for claim in made} == set(PUBLICATIONS)
+    names = {entry for claim in made if (entry := claim.suite) is not None}
+    for name in names:
+        keys = set(suite(name).load().plan().keys)
+        for claim in made:
+            if claim.suite == name:
+                assert set(claim.measure.get("where", {})) <= keys, claim.name
+    for claim in made:
+        assert claim.says and claim.place and claim.figure
+        assert claim.expected.low is not None or claim.expected.high is not None
+
+
+def test_a_claim_whose_suite_was_not_run_cannot_be_told() -> None:
+    (judged,) = judge(stated("teacup-linux-newreno-half-speed"), {})
+    assert (judged.verdict, judged.value) == (CANNOT_TELL, None)
+    assert "not run" in judged.reason
+
+
+def test_published_figures_alone_decide_some() -> None:
+    judged = {one.claim.name: one for one in judge([claim for claim in claims() if claim.suite is None], {})}
+    assert judged["patch-bdp"].value == pytest.approx(5)
+    assert judged["virtio-points"].verdict == "differ"  # 155 values a cell are 150 samples and five totals
+    assert judged["loadlatency-overall-upload"].verdict == "agree"
+    assert judged["loadlatency-overall-responsiveness"].verdict == CANNOT_TELL
+    page = markdown(list(judged.values()))
+    assert "| bandwidth" not in page and "`patch-bdp`" in page
+    assert max(len(line) for line in text(list(judged.values())).splitlines()) <= 80
+
+
+def test_linux_6_in_the_place_of_3_9_turns_a_claim_over(tmp_path: Path) -> None:
+    (claim,) = stated("teacup-linux-newreno-half-speed")
+    newreno = column("hosts.a.cc=newreno")
+    right = carried_out("teacup-140502A", tmp_path / "right", newreno, {})
+    wrong = carried_out("teacup-140502A", tmp_path / "wrong", newreno, {"linux-3.9": "linux-6.8"})
+    standing_in = {"hosts.a.stack": {"linux-6.8": "linux-3.9"}}
+    assert judge([claim], {"teacup-140502A": right})[0].verdict == "agree"
+    assert judge([claim], {"teacup-140502A": wrong}, standing_in)[0].verdict == "differ"
+
+
+def test_newreno_in_the_place_of_cdg_turns_a_claim_over(tmp_path: Path) -> None:
+    (claim,) = stated("teacup-cdg-low-cwnd")
+    freebsd = column("hosts.a.stack=freebsd-9.2")
+    right = carried_out("teacup-140502A", tmp_path / "right", freebsd, {})
+    assert judge([claim], {"teacup-140502A": right})[0].verdict == "agree"
+    # CUBIC's row becomes a second one of NewReno, which stands for CDG's.
+    (claim,) = stated("teacup-cdg-low-cwnd")
+    wrong = carried_out(
+        "teacup-140502A", tmp_path / "wrong", freebsd, {"newreno, cubic, cdg": "cubic, cdg, newreno"}
+    )
+    standing_in = {"hosts.a.cc": {"newreno": "cdg", "cubic": "newreno"}}
+    assert judge([claim], {"teacup-140502A": wrong}, standing_in)[0].verdict == "differ"
+
+
+def test_a_large_abc_l_var_turns_a_claim_over(tmp_path: Path) -> None:
+    (claim,) = stated("lro-flight-2")
+    cell = ("duration=2s", "flows.f1.to=gro", "hosts.a.stack=freebsd-13", "hosts.a.cc=newreno")
+    right = carried_out("lro-slow-start", tmp_path / "right", cell, {})
+    wrong = carried_out("lro-slow-start", tmp_path / "wrong", cell, {"abc_l_var: 2}": "abc_l_var: 40}"})
+    standing_in = {"hosts.a.sysctl": {"abc_l_var: 40}": "abc_l_var: 2}"}}
+    assert judge([claim], {"lro-slow-start": right})[0].verdict == "agree"
+    assert judge([claim], {"lro-slow-start": wrong}, standing_in)[0].verdict == "differ"
