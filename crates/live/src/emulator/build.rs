@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Seek, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use path::{Link, LinkChange, LinkConfig, Mode, Nanos, QueueConfig, Switch};
 use sim::scenario::{self, Sampling};
-use wire::capture::LinkType;
-use wire::pcap;
 
 use super::Shared;
 use super::config::Config;
@@ -18,7 +16,7 @@ use super::flows::Flows;
 use super::line::{Common, Line, Records};
 use super::pool::Pool;
 use super::port::{Input, Output};
-use super::worker::{self, Change, Direction, Gate, Hop, SwitchRun, Tap, Watch, Worker};
+use super::worker::{self, Change, Direction, Gate, Hop, Piece, SwitchRun, Tap, Watch, Worker};
 use crate::sys::{self, Waker};
 
 /// Memory is put in place for at most so many packets of a link; more is taken when they come.
@@ -87,7 +85,7 @@ fn assign(config: &Config) -> Vec<usize> {
 pub(super) fn workers(
     config: &Arc<Config>,
     shared: &Arc<Shared>,
-    files: &[Sender<Vec<u8>>],
+    files: &[Sender<Piece>],
 ) -> io::Result<Vec<Worker>> {
     let (ways, threads) = (ways(config), assign(config));
     let count = shared.live.len();
@@ -107,7 +105,7 @@ pub(super) fn workers(
 fn worker(
     config: &Arc<Config>,
     shared: &Arc<Shared>,
-    files: &[Sender<Vec<u8>>],
+    files: &[Sender<Piece>],
     number: usize,
     ways: &[&Way<'_>],
 ) -> io::Result<Worker> {
@@ -166,7 +164,7 @@ fn worker(
     })
 }
 
-fn direction(config: &Config, files: &[Sender<Vec<u8>>], way: &Way<'_>) -> io::Result<Direction> {
+fn direction(config: &Config, files: &[Sender<Piece>], way: &Way<'_>) -> io::Result<Direction> {
     let scenario = &config.scenario;
     let per_change = scenario.record.queue == Sampling::PerAck;
     let mut direction = Direction {
@@ -225,8 +223,7 @@ fn direction(config: &Config, files: &[Sender<Vec<u8>>], way: &Way<'_>) -> io::R
         direction.gate = Some(Gate { hop, link, rule: rule.clone(), passed: Line::default() });
     }
     if let Some(place) = config.captures.iter().position(|capture| capture.at == link.name) {
-        let pcap = pcap::Writer::new(Vec::new(), LinkType::RAW, config.captures[place].snaplen)?;
-        direction.tap = Some(Tap { pcap, file: files[place].clone() });
+        direction.tap = Some(Tap::new(config.captures[place].snaplen, files[place].clone()));
     }
     Ok(direction)
 }
@@ -297,7 +294,7 @@ fn held(link: &scenario::Link) -> u64 {
 
 /// The files of captures, each written by a thread of its own, so that no disk delays a packet.
 pub(super) struct Captures {
-    files: Vec<Sender<Vec<u8>>>,
+    files: Vec<Sender<Piece>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -306,21 +303,22 @@ impl Captures {
         let mut captures = Captures { files: Vec::new(), threads: Vec::new() };
         for capture in &config.captures {
             let path = capture.file.display().to_string();
-            let file = File::create(&capture.file).map_err(|error| sys::about(&path, &error))?;
-            let (sender, pieces) = mpsc::channel::<Vec<u8>>();
+            let mut file = File::create(&capture.file).map_err(|error| sys::about(&path, &error))?;
+            let (sender, pieces) = mpsc::channel();
             let write = move || {
-                let mut file = BufWriter::new(file);
-                pieces.iter().try_for_each(|piece| file.write_all(&piece))?;
-                file.flush()
+                let write = |piece| match piece {
+                    Piece::Next(bytes) => file.write_all(&bytes),
+                    Piece::Restart => file.rewind().and_then(|()| file.set_len(0)),
+                };
+                pieces.into_iter().try_for_each(write).map_err(|error| sys::about(&path, &error))
             };
-            let write = move || write().map_err(|error| sys::about(&path, &error));
             captures.threads.push(thread::Builder::new().name("capture".into()).spawn(write)?);
             captures.files.push(sender);
         }
         Ok(captures)
     }
 
-    pub(super) fn files(&self) -> Vec<Sender<Vec<u8>>> {
+    pub(super) fn files(&self) -> Vec<Sender<Piece>> {
         self.files.clone()
     }
 

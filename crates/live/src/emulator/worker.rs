@@ -13,6 +13,7 @@ use std::sync::mpsc::Sender;
 use path::{Counters, Link, LinkChange, Nanos, Switch, Xoshiro256PlusPlus};
 use sim::histogram::Histogram;
 use sim::scenario::IngressStage;
+use wire::capture::LinkType;
 use wire::pcap;
 
 use super::frame::{self, Frame, Headers};
@@ -113,12 +114,36 @@ pub(super) struct SwitchRun {
 /// A capture: packets are put together here and written by another thread.
 pub(super) struct Tap {
     pub(super) pcap: pcap::Writer<Vec<u8>>,
-    pub(super) file: Sender<Vec<u8>>,
+    pub(super) snaplen: u32,
+    pub(super) file: Sender<Piece>,
+}
+
+/// What is to be done with the file of a capture.
+pub(super) enum Piece {
+    /// These bytes come next.
+    Next(Vec<u8>),
+    /// What was written is no more; it begins again.
+    Restart,
 }
 
 impl Tap {
     /// Bytes handed to the other thread at a time.
     const PIECE: usize = 1 << 18;
+
+    /// A new, empty capture.
+    pub(super) fn new(snaplen: u32, file: Sender<Piece>) -> Tap {
+        Tap { pcap: Self::writer(snaplen), snaplen, file }
+    }
+
+    fn writer(snaplen: u32) -> pcap::Writer<Vec<u8>> {
+        pcap::Writer::new(Vec::new(), LinkType::RAW, snaplen).expect("a Vec takes everything")
+    }
+
+    /// t = 0 is elsewhere.
+    fn restart(&mut self) {
+        self.pcap = Self::writer(self.snaplen);
+        let _ = self.file.send(Piece::Restart);
+    }
 
     /// An IP packet, at a time since t = 0.
     fn packet(&mut self, t: Nanos, bytes: &[u8]) {
@@ -132,7 +157,7 @@ impl Tap {
     fn flush(&mut self) {
         let next = Vec::with_capacity(Self::PIECE + (1 << 16));
         // If the file cannot be written, its thread has ended and says why.
-        let _ = self.file.send(std::mem::replace(self.pcap.get_mut(), next));
+        let _ = self.file.send(Piece::Next(std::mem::replace(self.pcap.get_mut(), next)));
     }
 }
 
@@ -396,6 +421,9 @@ impl Worker {
         self.next_sample = zero;
         for index in 0..self.directions.len() {
             self.directions[index].window = [None, None];
+            if let Some(tap) = &mut self.directions[index].tap {
+                tap.restart();
+            }
             if let Some(loss) = self.directions[index].loss.clone() {
                 let change = LinkChange { loss: Some(loss), ..LinkChange::default() };
                 self.change_link(index, now, &change);
@@ -520,7 +548,9 @@ impl Worker {
             let headers = Headers::read(bytes);
             let store = |common: &mut Common, bytes: &[u8], headers: Headers| {
                 let slot = common.pool.take(bytes.len())?;
-                common.pool.bytes(slot)[..bytes.len()].copy_from_slice(bytes);
+                let stored = &mut common.pool.bytes(slot)[..bytes.len()];
+                stored.copy_from_slice(bytes);
+                frame::complete_checksum(stored);
                 let (owner, offset) = common.flows.find(&headers, bytes);
                 Some(Frame {
                     slot,

@@ -93,7 +93,9 @@ impl Table {
         self.srtt.push_option(time(&info, "tcpi_rtt").filter(|&rtt| rtt > 0));
         self.rtt.push_option(None);
         self.inflight.push(inflight * mss);
-        self.delivered.push(packets("tcpi_bytes_acked"));
+        // The kernel's own count has the SYN and the FIN in it.
+        let sent = info.get("tcpi_bytes_sent").map(|sent| sent - packets("tcpi_bytes_retrans").min(sent));
+        self.delivered.push(packets("tcpi_bytes_acked").min(sent.unwrap_or(u64::MAX)));
         self.retransmits.push(packets("tcpi_total_retrans"));
         self.pacing.push_option(rate(&info, "tcpi_pacing_rate"));
         let phase = phase(packets("tcpi_ca_state"), cwnd < ssthresh);

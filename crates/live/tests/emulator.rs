@@ -1,0 +1,451 @@
+//! The emulator and the sampler between real interfaces: what links do to datagrams and TCP of this host's kernel.
+//!
+//! Needs root and `ip`. Namespaces are removed at the end, and by the next run if a test is killed. What a loaded machine
+//! can delay is never compared with an upper bound but the emulator's own account of it.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::env;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use common::{B, Net, Received, receive, send};
+use live::emulator::Emulator;
+use live::sampler::Sampler;
+use serde_json::{Value, json};
+use sim::table::{Batch, ColumnData};
+
+const MILLISECOND: u64 = 1_000_000;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Ends the emulator: records and report.
+fn stop(mut emulator: Emulator) -> (Vec<(&'static str, Batch)>, Value) {
+    let (batches, report) = emulator.stop().expect("it ran");
+    (batches, serde_json::from_str(&report).expect("JSON"))
+}
+
+/// Numbers of a column of all batches of a table; of names, their indices.
+fn column(batches: &[(&'static str, Batch)], table: &str, name: &str) -> Vec<u64> {
+    let of_batch =
+        |batch: &Batch| match &batch.columns.iter().find(|column| column.name == name).unwrap().data {
+            ColumnData::U32(values) => values.iter().map(|&value| u64::from(value)).collect(),
+            ColumnData::U64(values) => values.clone(),
+            ColumnData::I64(values) => values.iter().map(|&value| value as u64).collect(),
+            ColumnData::Dict { indices, .. } => indices.iter().map(|&index| index as u64).collect::<Vec<_>>(),
+        };
+    batches.iter().filter(|(own, _)| *own == table).flat_map(|(_, batch)| of_batch(batch)).collect()
+}
+
+fn numbers(received: &[Received]) -> Vec<u64> {
+    received.iter().map(|received| received.number).collect()
+}
+
+#[test]
+fn packets_are_delayed_by_what_the_link_says() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| scenario["links"][0]["delay_ns"] = json!(20 * MILLISECOND));
+    let (a, b) = net.datagrams();
+    let received = thread::scope(|scope| {
+        let reader = scope.spawn(|| receive(&b));
+        send(&a, 0..50, 1000, PAUSE);
+        reader.join().unwrap()
+    });
+    let (_, report) = stop(emulator);
+    assert_eq!(numbers(&received), (0..50).collect::<Vec<_>>());
+    let delays: Vec<u64> = received.iter().map(|packet| packet.at - packet.sent).collect();
+    assert!(delays.iter().all(|&delay| delay >= 20 * MILLISECOND), "none is early: {delays:?}");
+    assert_eq!(report["links"][0]["packets"], 50, "{report}");
+    assert_eq!(report["health"]["unintended_drops"], 0, "{report}");
+    let late = report["health"]["late"]["p50_ns"].as_u64().unwrap();
+    assert!(late < 10 * MILLISECOND, "half of the packets leave nearly in time: {report}");
+}
+
+#[test]
+fn packets_leave_no_faster_than_the_rate() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| scenario["links"][0]["rate_bps"] = json!(20_000_000));
+    let (a, b) = net.datagrams();
+    let received = thread::scope(|scope| {
+        let reader = scope.spawn(|| receive(&b));
+        send(&a, 0..200, 1000, Duration::ZERO);
+        reader.join().unwrap()
+    });
+    let (batches, report) = stop(emulator);
+    assert_eq!(numbers(&received), (0..200).collect::<Vec<_>>());
+    // 1000 bytes, 28 of headers and 14 of overhead, at 20 Mbit/s.
+    let service = 1042 * 8 * 50;
+    assert_eq!(report["links"][0]["busy_ns"], 200 * service, "{report}");
+    let span = received[199].at - received[0].at;
+    let late = report["health"]["late"]["max_ns"].as_u64().unwrap();
+    // How late the first was shortens the time between, and so does how late it was read.
+    assert!(span + late + MILLISECOND >= 199 * service, "200 packets within {span} ns; {report}");
+    let backlog = column(&batches, "queue", "backlog_packets");
+    assert!(backlog.iter().any(|&packets| packets > 20), "they wait: {backlog:?}");
+    assert_eq!(report["flows"][0]["wire_bytes"], 200 * 1042, "{report}");
+}
+
+#[test]
+fn losses_are_those_of_the_rule() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| {
+        scenario["links"][0]["loss"] = json!({"kind": "nth", "every": 10, "packet": 3, "min_payload": 100});
+    });
+    let (a, b) = net.datagrams();
+    send(&a, 0..100, 200, Duration::ZERO);
+    // Too small for the rule.
+    send(&a, 100..120, 50, Duration::ZERO);
+    let received = receive(&b);
+    let (batches, report) = stop(emulator);
+    let expected: Vec<u64> = (0..120).filter(|number| *number >= 100 || number % 10 != 3).collect();
+    assert_eq!(numbers(&received), expected);
+    assert_eq!(report["links"][0]["drops"], 10, "{report}");
+    assert_eq!(report["flows"][0]["drops"], 10, "{report}");
+    assert_eq!(column(&batches, "events", "kind"), [0; 10], "drops");
+    assert_eq!(column(&batches, "events", "value"), [200; 10], "their payload");
+    assert_eq!(column(&batches, "events", "hop"), [0; 10]);
+    assert_eq!(column(&batches, "events", "flow"), [0; 10]);
+}
+
+#[test]
+fn a_full_queue_drops_and_says_so() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| {
+        scenario["links"][0]["rate_bps"] = json!(1_000_000);
+        scenario["links"][0]["queue"] = json!({"kind": "pfifo", "limit_packets": 10});
+    });
+    let (a, b) = net.datagrams();
+    send(&a, 0..100, 1000, Duration::ZERO);
+    let received = receive(&b);
+    let (batches, report) = stop(emulator);
+    let drops = column(&batches, "events", "kind").len() as u64;
+    assert!(received.len() >= 11, "one in service, ten wait: {}", received.len());
+    assert!(drops > 0, "{report}");
+    assert_eq!(received.len() as u64 + drops, 100);
+    assert_eq!(column(&batches, "queue", "drops").into_iter().max(), Some(drops));
+    assert!(column(&batches, "queue", "backlog_packets").into_iter().all(|packets| packets <= 10));
+}
+
+#[test]
+fn codel_marks_packets_that_can_be_marked() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| {
+        scenario["links"][0]["rate_bps"] = json!(10_000_000);
+        scenario["links"][0]["queue"] = json!({
+            "kind": "codel", "limit_packets": 1000, "target_ns": 5 * MILLISECOND, "interval_ns": 20 * MILLISECOND,
+            "ecn": true, "ce_threshold_ns": null,
+        });
+    });
+    let (a, b) = net.datagrams();
+    let ect0: libc::c_int = 2;
+    // SAFETY: the value lives through the call and has the length given.
+    let result = unsafe {
+        libc::setsockopt(a.as_raw_fd(), libc::IPPROTO_IP, libc::IP_TOS, (&raw const ect0).cast(), 4)
+    };
+    assert_eq!(result, 0);
+    send(&a, 0..400, 1000, Duration::ZERO);
+    let received = receive(&b);
+    let (batches, report) = stop(emulator);
+    assert_eq!(received.len(), 400, "marked, not dropped: {report}");
+    assert!(received.iter().all(|packet| packet.tos == 2 || packet.tos == 3), "{received:?}");
+    let marked = received.iter().filter(|packet| packet.tos == 3).count();
+    assert!(marked > 0, "{report}");
+    assert_eq!(report["links"][0]["ce_marks"], marked, "{report}");
+    assert_eq!(column(&batches, "events", "kind"), vec![1; marked], "marks");
+}
+
+#[test]
+fn duplicates_arrive_twice_and_damaged_packets_do_not() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| {
+        scenario["links"][0]["duplicate_ppb"] = json!(1_000_000_000);
+        scenario["links"][0]["delay_ns"] = json!(MILLISECOND);
+        // Behind the link, the wire of the receiving host duplicates once more.
+        scenario["hosts"][1]["ingress"]["before_gro"] = json!({
+            "loss": null, "duplicate_ppb": 1_000_000_000, "corrupt_ppb": 0, "dport": 5201, "sport": null,
+            "min_payload": 100,
+        });
+    });
+    let (a, b) = net.datagrams();
+    send(&a, 0..20, 200, Duration::ZERO);
+    send(&a, 20..40, 50, Duration::ZERO);
+    let mut found = numbers(&receive(&b));
+    found.sort_unstable();
+    let expected: Vec<u64> =
+        (0..40).flat_map(|number| vec![number; if number < 20 { 4 } else { 2 }]).collect();
+    assert_eq!(found, expected);
+    let (_, report) = stop(emulator);
+    assert_eq!(report["health"]["unintended_drops"], 0, "{report}");
+
+    let emulator = net.emulator(|scenario| scenario["links"][0]["corrupt_ppb"] = json!(1_000_000_000));
+    send(&a, 0..20, 200, Duration::ZERO);
+    assert_eq!(numbers(&receive(&b)), [0; 0], "the kernel finds the damage");
+    let (batches, report) = stop(emulator);
+    assert_eq!(report["links"][0]["packets"], 20, "they were sent on: {report}");
+    assert_eq!(column(&batches, "events", "kind"), [0; 20], "drops");
+}
+
+#[test]
+fn the_schedule_counts_from_the_mark() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let change = |at: u64, down: bool| {
+        json!({"at_ns": at, "link": "there", "rate_bps": null, "delay_ns": null, "loss": null, "queue": null,
+               "down": down})
+    };
+    let mut emulator = net.emulator(|scenario| {
+        scenario["schedule"] = json!([change(500 * MILLISECOND, true), change(1500 * MILLISECOND, false)]);
+    });
+    let (a, b) = net.datagrams();
+    thread::sleep(Duration::from_millis(800));
+    // Down by now, and up again when everything starts over.
+    send(&a, 0..10, 100, Duration::ZERO);
+    assert_eq!(numbers(&receive(&b)), [0; 0]);
+    let ahead = common::now() + 300 * MILLISECOND;
+    emulator.mark_start(ahead).unwrap();
+    thread::sleep(Duration::from_millis(2300));
+    send(&a, 20..30, 100, Duration::ZERO);
+    assert_eq!(numbers(&receive(&b)), (20..30).collect::<Vec<_>>());
+    let (batches, report) = stop(emulator);
+    assert_eq!(column(&batches, "events", "kind").len(), 0, "drops before t = 0 are forgotten: {report}");
+    assert_eq!(column(&batches, "queue", "t_ns")[0], 0, "samples begin at t = 0");
+}
+
+#[test]
+fn ports_of_a_switch_share_its_memory() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    // The link comes from a switch with room for ten packets, whatever the queue would take.
+    let emulator = net.emulator(|scenario| {
+        scenario["nodes"] = json!([{"name": "s", "switch": {"buffer_bytes": 10 * 1042, "pause": null}}]);
+        scenario["links"][0]["from"] = json!("s");
+        scenario["links"][1]["to"] = json!("s");
+        scenario["links"][0]["rate_bps"] = json!(1_000_000);
+    });
+    let (a, b) = net.datagrams();
+    send(&a, 0..50, 1000, Duration::ZERO);
+    let received = receive(&b);
+    let (batches, report) = stop(emulator);
+    let drops = column(&batches, "events", "kind").len();
+    assert_eq!(received.len() + drops, 50, "{report}");
+    assert!(received.len() >= 10 && drops > 0, "{report}");
+    let most = column(&batches, "queue", "backlog_bytes").into_iter().max().unwrap();
+    assert!(most <= 10 * 1042, "{most}");
+}
+
+/// Sends so many bytes over TCP from `a` to `b`, at the same time as `meanwhile`.
+fn transfer(net: &Net, bytes: usize, meanwhile: impl FnOnce()) {
+    let listener = net.inside("b", || TcpListener::bind(SocketAddrV4::new(B, 5201)).expect("a listener"));
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).expect("the kernel delivers it");
+            all
+        });
+        let mut stream =
+            net.inside("a", || TcpStream::connect(SocketAddrV4::new(B, 5201)).expect("a connection"));
+        let sent: Vec<u8> = (0..bytes).map(|index| (index / 3) as u8).collect();
+        stream.write_all(&sent).expect("the kernel takes it");
+        meanwhile();
+        stream.shutdown(Shutdown::Write).expect("an open connection");
+        assert_eq!(reader.join().unwrap(), sent);
+    });
+}
+
+#[test]
+fn super_packets_are_cut_before_the_link() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    net.offloads(true);
+    let file = env::temp_dir().join(format!("cwndlab-test-{}.pcap", std::process::id()));
+    let emulator = net.emulator_with(
+        |scenario| {
+            scenario["links"][0]["delay_ns"] = json!(5 * MILLISECOND);
+            scenario["links"][0]["corrupt_ppb"] = json!(1_000_000);
+        },
+        |config| config["captures"] = json!([{"at": "there", "snaplen": 65_535, "file": file}]),
+    );
+    transfer(&net, 3_000_000, || ());
+    let (batches, report) = stop(emulator);
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let mut reader = wire::capture::Reader::new(bytes.as_slice()).unwrap();
+    let (mut packets, mut longest, mut payload) = (0, 0, 0);
+    while let Some(record) = reader.next_record().unwrap() {
+        let (ip, length) = record.ip().unwrap();
+        longest = longest.max(length);
+        let packet = wire::codec::parse(ip, length).unwrap();
+        assert_ne!(packet.checksum_ok(), Some(false), "packet {packets}");
+        payload += u64::from(length) - 52;
+        packets += 1;
+    }
+    assert_eq!(longest, 1500, "{report}");
+    assert_eq!(report["links"][0]["packets"], packets, "{report}");
+    assert!(payload >= 3_000_000, "{payload}");
+    // Damaged segments are dropped by the receiver, and say where they belong in the stream.
+    for offset in column(&batches, "events", "seq") {
+        assert!(offset < 3_000_000, "{offset}");
+    }
+}
+
+#[test]
+fn super_packets_pass_whole_where_the_link_takes_them() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    net.offloads(true);
+    let emulator = net.emulator(|scenario| {
+        for link in 0..2 {
+            scenario["links"][link]["mtu"] = json!(65_535);
+            scenario["links"][link]["delay_ns"] = json!(5 * MILLISECOND);
+        }
+    });
+    transfer(&net, 3_000_000, || ());
+    let (_, report) = stop(emulator);
+    let packets = report["links"][0]["packets"].as_u64().unwrap();
+    assert!(packets < 3_000_000 / 1448 / 2, "they were not cut: {report}");
+    assert_eq!(report["health"]["unintended_drops"], 0, "{report}");
+}
+
+#[test]
+fn the_sampler_follows_a_connection() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| {
+        for link in 0..2 {
+            scenario["links"][link]["delay_ns"] = json!(10 * MILLISECOND);
+        }
+    });
+    let config = json!({
+        "run_id": 1, "interval_ns": 5 * MILLISECOND, "flows": ["f0", "f1"],
+        "sockets": [{"flow": "f1", "netns": net.place("a"), "local_port": null, "remote_port": 5201}],
+    });
+    let mut sampler = Sampler::new(&config.to_string()).unwrap();
+    sampler.start().unwrap();
+    transfer(&net, 2_000_000, || thread::sleep(Duration::from_millis(500)));
+    drop(emulator);
+    let (batches, report) = sampler.stop().unwrap();
+    let of = |name: &str| column(&batches, "tcp", name);
+    assert!(of("flow").iter().all(|&flow| flow == 1) && of("flow").len() > 10, "{report}");
+    assert!(of("t_ns").is_sorted());
+    assert_eq!(of("delivered_bytes").into_iter().max(), Some(2_000_000), "{report}");
+    assert!(of("delivered_bytes").is_sorted());
+    assert!(of("min_rtt_ns").into_iter().max().is_some_and(|rtt| rtt >= 20 * MILLISECOND));
+    assert!(of("cwnd_bytes").iter().all(|&cwnd| cwnd > 0));
+    assert!(of("remote_port").iter().all(|&port| port == 5201));
+    assert!(of("busy_ns").into_iter().max().is_some_and(|busy| busy >= 20 * MILLISECOND));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let refusal = |configure: &dyn Fn(&mut Value)| {
+        let config = net.config(|_| (), configure);
+        let error = Emulator::new(&config)
+            .map_err(|line| line.clone())
+            .and_then(|mut emulator| emulator.start().map_err(|error| error.to_string()));
+        error.expect_err("something is missing")
+    };
+    let line = refusal(&|config| config["netns"] = json!("cwndlab-nowhere"));
+    assert!(line.contains("network namespace cwndlab-nowhere"), "{line}");
+    let line = refusal(&|config| config["cables"][0]["b"] = json!("c0"));
+    assert!(line.contains("interface c0"), "{line}");
+    let line = refusal(&|config| config["cables"][0]["forward"] = json!("their"));
+    assert!(line.contains("no link is called their"), "{line}");
+    let line = refusal(&|config| config["scenario"]["links"][0]["rate_bps"] = json!(0));
+    assert!(line.contains("link there: rate_bps must be above zero"), "{line}");
+    let line = refusal(&|config| config["cable"] = json!([]));
+    assert!(line.contains("unknown field `cable`"), "{line}");
+    let line = live::offload::set(Some(&net.place("e")), "c0", false).unwrap_err().to_string();
+    assert!(line.contains("interface c0"), "{line}");
+}
+
+/// Set for the process that is stopped: the name of its emulator's namespace.
+const VICTIM: &str = "CWNDLAB_TEST_STOPPED";
+
+#[test]
+fn a_run_that_was_held_up_is_unreliable() {
+    if env::var_os(VICTIM).is_none() && !common::possible() {
+        return;
+    }
+    if env::var_os(VICTIM).is_some() {
+        let net = Net::new();
+        let emulator = net.emulator(|scenario| scenario["links"][0]["delay_ns"] = json!(20 * MILLISECOND));
+        let (a, _b) = net.datagrams();
+        println!("\nready");
+        send(&a, 0..300, 100, PAUSE);
+        let (_, report) = stop(emulator);
+        println!("\nreport {report}");
+        return;
+    }
+    let _alone = common::alone();
+    let mut victim = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "a_run_that_was_held_up_is_unreliable", "--nocapture"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "ready"), "the emulator runs");
+    thread::sleep(Duration::from_millis(100));
+    let process = victim.id() as libc::pid_t;
+    for signal in [libc::SIGSTOP, libc::SIGCONT] {
+        // SAFETY: plain call; the process is a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+        thread::sleep(Duration::from_millis(100));
+    }
+    let report = lines.find_map(|line| line.strip_prefix("report ").map(str::to_string)).expect("a report");
+    assert!(victim.wait().unwrap().success());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let health = &report["health"];
+    assert_eq!(health["unreliable"], true, "{report}");
+    assert!(health["late"]["max_ns"].as_u64().unwrap() > 50 * MILLISECOND, "{report}");
+    assert!(health["reason"].as_str().unwrap().contains("after their time"), "{report}");
+}
