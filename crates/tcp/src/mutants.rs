@@ -118,6 +118,20 @@ mod planted {
         NoTimeoutUndo,
         /// Linux delays ACKs from the first segment on.
         NoQuickAck,
+        /// FreeBSD's RACK waits for no reordering.
+        RackWithoutWindow,
+        /// FreeBSD's RACK does not look at retransmissions.
+        RackForgetsRetransmissions,
+        /// FreeBSD's RACK never takes a recovery back.
+        RackNeverUndoes,
+        /// FreeBSD's RACK reduces its window when recovery begins.
+        RackReducesAtOnce,
+        /// FreeBSD's RACK probes no tail.
+        RackNeverProbes,
+        /// FreeBSD's RACK sends on at once whatever it has sent.
+        RackNeverWaits,
+        /// FreeBSD's RACK sends a window of any size at once.
+        RackBurstsFreely,
     }
 
     thread_local! {

@@ -291,6 +291,9 @@ def _lan(directory: Path) -> Iterator[Recording]:
         if match is None or match[1] not in _FREEBSD:
             raise InputError(f"{path}:{line}: found {name!r}; expected fVERSION_CC_lanRTTms_nthN")
         version, rack, cc, rtt_ms, nth, pipe = match.groups()
+        # Every run of 13 there has the RFC 6675 pipe, though the names of RACK's do not say so: with it
+        # NewReno under every 33rd loss agrees to the packet, without it goodput is a quarter less.
+        revised = bool(pipe or rack)
         stack = _FREEBSD[version] + ("/rack" if rack else "")
         run = Run(
             stack=stack,
@@ -300,12 +303,12 @@ def _lan(directory: Path) -> Iterator[Recording]:
             rtt_ns=round(float(rtt_ms) * 1e6),
             queue_packets=1000,
             duration_s=30.0,
-            sender_sysctl={_PIPE: 1} if pipe else {},
+            sender_sysctl={_PIPE: 1} if revised else {},
             buffer_bytes=LAN_BUFFER_BYTES,
             drop_every=int(nth),
         )
         label, figures = f"{cc} lan every {nth}th", {"goodput": float(row["goodput_mbps"])}
-        settings = ", rfc6675_pipe 1" if pipe else ""
+        settings = ", rfc6675_pipe 1" if revised else ""
         if not cc.startswith("cubic1"):
             yield Recording(name, "lan", stack + settings, label, False, run, figures)
         if pipe and cc != "cubic":

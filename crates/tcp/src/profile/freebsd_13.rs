@@ -58,15 +58,24 @@ pub(super) fn rack() -> FreeBsd {
     let base = profile();
     FreeBsd {
         facts: Facts { name: "freebsd-13/rack", family: Family::FreeBsdRack, ..base.facts },
-        values: Values { delacktime: 200, ..base.values },
+        values: Values { delacktime: 40, ..base.values },
         rack: Some(RackTuning {
-            threshold_adds_2ms: true,
+            milliseconds: true,
+            wheel_on_ticks: true,
+            threshold_by_packet_delay: true,
             retransmission_slot: true,
             prr_wraps: true,
+            prr_counts_twice: true,
+            exits_before_growth: true,
+            credit_segments: None,
+            spares_low_delay: true,
             abc_capped: false,
+            timeout_loses_all: false,
+            undoes_timeouts: false,
+            needs_sack: true,
             burst_segments: 40,
-            burst_wait_ms: 10,
-            rto_max_ms: 64_000,
+            probe_delayed_ack_ms: 200,
+            rto_max_ms: 4000,
         }),
         ..base
     }

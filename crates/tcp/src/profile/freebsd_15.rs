@@ -61,12 +61,21 @@ fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
     FreeBsd {
         facts: Facts { name, family: Family::FreeBsdRack, ..base.facts },
         rack: Some(RackTuning {
-            threshold_adds_2ms: false,
+            milliseconds: false,
+            wheel_on_ticks: false,
+            threshold_by_packet_delay: false,
             retransmission_slot: false,
             prr_wraps: false,
+            prr_counts_twice: false,
+            exits_before_growth: false,
+            credit_segments: Some(2),
+            spares_low_delay: false,
             abc_capped: true,
+            timeout_loses_all: true,
+            undoes_timeouts: true,
+            needs_sack: false,
             burst_segments: 40,
-            burst_wait_ms: 10,
+            probe_delayed_ack_ms: 40,
             rto_max_ms: 4000,
         }),
         ..base

@@ -17,7 +17,7 @@ fn a_lan_with_regular_loss_agrees_with_the_recorded_one() {
     for row in summary::lan() {
         let name = row.text("name");
         let parts: Vec<&str> = name.split('_').collect();
-        let host = hosts::named(parts[0], parts[1], parts.contains(&"pipe6675"));
+        let host = hosts::named(parts[0], parts[1], parts[0].starts_with("f13"));
         let every =
             parts.iter().find_map(|part| part.strip_prefix("nth")).expect("nth").parse().expect("a number");
         let out = lab::run(&Setup {
@@ -51,13 +51,12 @@ fn a_lan_with_regular_loss_agrees_with_the_recorded_one() {
             end.sender.timeouts,
             row.number("rto")
         );
-        // The RACK model is about half as fast as the recorded stack there, for a reason not found: its rows stand in the
-        // table, and only a gross change is caught.
+        // RACK on 13 ran with rfc6675_pipe as well: so NewReno at N = 33 agrees to the packet. The others are chaotic.
         let rack = name.starts_with("f13rack");
         // 11's CUBIC lives on stalls of a delayed ACK there: a tick more or less of that timer moves N = 33 between 25
         // and 70 Mb/s.
         let bound = if rack {
-            0.75
+            0.15
         } else if name.starts_with("f11_cubic") {
             0.5
         } else {

@@ -1,0 +1,282 @@
+//! The RACK stack's map of what was sent: every unacknowledged transmission in the order of the stream, with its place
+//! in the order of sending (RFC 8985 section 5.2). Times are microseconds of the host's clock.
+
+use std::collections::VecDeque;
+
+use wire::RangeSet;
+
+/// One transmission of a segment that is not cumulatively acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub start: u64,
+    pub end: u64,
+    /// When it was last sent.
+    pub at: u64,
+    /// Place in the order of sending.
+    pub order: u64,
+    /// Millisecond timestamp of its first transmission.
+    pub first_stamp: u32,
+    /// Bytes sent again.
+    pub again: u32,
+    /// Times it was sent.
+    pub count: u32,
+    /// Duplicate ACKs while its last transmission was the oldest out.
+    pub dupacks: u8,
+    pub sacked: bool,
+    /// Its last transmission is taken for lost.
+    pub lost: bool,
+    /// It was sent again because later transmissions were SACKed.
+    pub was_passed: bool,
+    /// Its last transmission was a probe.
+    pub probe: bool,
+    /// Nothing could follow it when it was the last: its acknowledgement may have been delayed.
+    pub last_of_flight: bool,
+}
+
+/// What an ACK or SACK blocks delivered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delivered {
+    /// Newly delivered bytes.
+    pub bytes: u64,
+    /// The entry delivered by it that was sent last.
+    pub newest: Option<Entry>,
+    /// An entry arrived although later transmissions were SACKed before it.
+    pub reordered: bool,
+}
+
+impl Delivered {
+    fn take(&mut self, entry: &Entry, passed: u64) {
+        self.reordered |= entry.order < passed;
+        if self.newest.is_none_or(|newest| newest.order < entry.order) {
+            self.newest = Some(*entry);
+        }
+    }
+}
+
+/// The map.
+#[derive(Default)]
+pub(super) struct SendMap {
+    entries: VecDeque<Entry>,
+    /// Entries acknowledged and gone: the number of the first in `entries`.
+    gone: u64,
+    /// Numbers of entries in the order of sending, with the order they had; stale ones are dropped when met.
+    sent: VecDeque<(u64, u64)>,
+    /// Orders given out.
+    orders: u64,
+    pub sacked: RangeSet,
+    /// The latest in the order of sending that was SACKed: everything before it was passed.
+    pub passed: u64,
+    /// Bytes sent again and not cumulatively acknowledged (rc_holes_rxt).
+    pub again: u64,
+    /// Bytes taken for lost and not sent again yet.
+    pub lost: u64,
+}
+
+impl SendMap {
+    pub fn get(&self, index: usize) -> &Entry {
+        &self.entries[index]
+    }
+
+    /// A new transmission.
+    pub fn push(&mut self, start: u64, end: u64, at: u64, stamp: u32) {
+        self.orders += 1;
+        self.sent.push_back((self.gone + self.entries.len() as u64, self.orders));
+        self.entries.push_back(Entry {
+            start,
+            end,
+            at,
+            order: self.orders,
+            first_stamp: stamp,
+            again: 0,
+            count: 1,
+            dupacks: 0,
+            sacked: false,
+            lost: false,
+            was_passed: false,
+            probe: false,
+            last_of_flight: false,
+        });
+    }
+
+    /// The host refused what was sent from `start` on: it never was.
+    pub fn unsent(&mut self, start: u64) {
+        while self.entries.back().is_some_and(|last| last.start >= start && last.count == 1) {
+            self.entries.pop_back();
+            self.sent.pop_back();
+        }
+    }
+
+    /// An entry is sent again; returns it.
+    pub fn resend(&mut self, index: usize, at: u64, probe: bool) -> Entry {
+        self.orders += 1;
+        let passed = self.passed;
+        let entry = &mut self.entries[index];
+        let length = entry.end - entry.start;
+        if std::mem::take(&mut entry.lost) {
+            self.lost -= length;
+        }
+        entry.was_passed = entry.order < passed;
+        entry.at = at;
+        entry.order = self.orders;
+        entry.count += 1;
+        entry.dupacks = 0;
+        entry.probe = probe;
+        if !probe {
+            entry.again += length as u32;
+            self.again += length;
+        }
+        self.sent.push_back((self.gone + index as u64, self.orders));
+        *entry
+    }
+
+    /// The transmission longest ago that is neither acknowledged nor SACKed.
+    pub fn oldest(&mut self) -> Option<usize> {
+        while let Some(&(number, order)) = self.sent.front() {
+            if number >= self.gone {
+                let index = (number - self.gone) as usize;
+                let entry = &self.entries[index];
+                if entry.order == order && !entry.sacked {
+                    return Some(index);
+                }
+            }
+            self.sent.pop_front();
+        }
+        None
+    }
+
+    /// A duplicate ACK counts against the oldest transmission; returns how many have.
+    pub fn strike(&mut self) -> u8 {
+        let Some(index) = self.oldest() else { return 0 };
+        let entry = &mut self.entries[index];
+        entry.dupacks = entry.dupacks.saturating_add(1);
+        entry.dupacks
+    }
+
+    /// The last two transmissions that are neither acknowledged nor SACKed, the last first.
+    pub fn latest(&self) -> (Option<&Entry>, Option<&Entry>) {
+        let mut found = self.sent.iter().rev().filter_map(|&(number, order)| {
+            let entry = &self.entries[number.checked_sub(self.gone)? as usize];
+            (entry.order == order && !entry.sacked).then_some(entry)
+        });
+        (found.next(), found.next())
+    }
+
+    /// The highest in the stream that is not SACKed.
+    pub fn highest(&self) -> Option<usize> {
+        self.entries.iter().rposition(|entry| !entry.sacked)
+    }
+
+    /// Nothing can follow the last one now.
+    pub fn end_flight(&mut self) {
+        if let Some(last) = self.entries.back_mut() {
+            last.last_of_flight = true;
+        }
+    }
+
+    /// Takes an entry for lost.
+    pub fn mark_lost(&mut self, index: usize) {
+        let entry = &mut self.entries[index];
+        if !std::mem::replace(&mut entry.lost, true) {
+            self.lost += entry.end - entry.start;
+        }
+    }
+
+    /// After a timeout nothing is SACKed any more, and nothing has been passed (13).
+    pub fn forget_sacks(&mut self) {
+        self.sacked.clear();
+        self.passed = 0;
+        self.sent.clear();
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            entry.sacked = false;
+            entry.was_passed = false;
+            entry.dupacks = 0;
+            self.orders += 1;
+            entry.order = self.orders;
+            self.sent.push_back((self.gone + index as u64, entry.order));
+        }
+    }
+
+    /// After a timeout all that is not SACKed is lost, and goes again in the order of the stream (15).
+    pub fn lose_all(&mut self) {
+        self.lost = 0;
+        self.again = 0;
+        self.sent.clear();
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            entry.again = 0;
+            if entry.sacked {
+                continue;
+            }
+            entry.lost = true;
+            self.lost += entry.end - entry.start;
+            self.orders += 1;
+            entry.order = self.orders;
+            self.sent.push_back((self.gone + index as u64, entry.order));
+        }
+    }
+
+    /// Nothing is lost after all.
+    pub fn none_lost(&mut self) {
+        self.lost = 0;
+        for entry in &mut self.entries {
+            entry.lost = false;
+        }
+    }
+
+    /// Takes in SACK blocks.
+    pub fn take_sack(&mut self, blocks: &[(u64, u64)]) -> Delivered {
+        let mut delivered = Delivered::default();
+        let (entries, lost, passed) = (&mut self.entries, &mut self.lost, self.passed);
+        let mut latest = passed;
+        for &(start, end) in blocks {
+            delivered.bytes += self.sacked.insert(start, end, |from, to| {
+                let first = entries.partition_point(|entry| entry.end <= from);
+                for entry in entries.iter_mut().skip(first) {
+                    if entry.start >= to {
+                        break;
+                    }
+                    if entry.start >= from && entry.end <= to && !entry.sacked {
+                        entry.sacked = true;
+                        if std::mem::take(&mut entry.lost) {
+                            *lost -= entry.end - entry.start;
+                        }
+                        latest = latest.max(entry.order);
+                        delivered.take(entry, passed);
+                    }
+                }
+            });
+        }
+        self.passed = latest;
+        delivered
+    }
+
+    /// Removes what `ack` covers.
+    pub fn take_ack(&mut self, ack: u64, una: u64) -> Delivered {
+        let mut delivered =
+            Delivered { bytes: ack - una - self.sacked.covered_within(una, ack), ..Delivered::default() };
+        while let Some(entry) = self.entries.front_mut() {
+            let done = entry.end <= ack;
+            if !done && entry.start >= ack {
+                break;
+            }
+            let length = entry.end.min(ack) - entry.start;
+            let again = if done { entry.again } else { entry.again.min(length as u32) };
+            entry.again -= again;
+            self.again -= u64::from(again);
+            if entry.lost {
+                self.lost -= length;
+            }
+            if !entry.sacked {
+                delivered.take(entry, self.passed);
+            }
+            if !done {
+                entry.start = ack;
+                entry.dupacks = 0;
+                break;
+            }
+            self.entries.pop_front();
+            self.gone += 1;
+        }
+        self.sacked.remove_below(ack);
+        delivered
+    }
+}
