@@ -51,6 +51,12 @@ FIGURES: tuple[str, ...] = (
 COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes")
 """The figures that are whole numbers."""
 
+CARRIED_OUT = ("complete", "unreliable")
+"""Statuses of flows that did what they were asked to.
+
+`unreliable`: over a path that was not quite the one described, as a real-time emulator finds of itself; the
+run's warnings say by how much."""
+
 WORDS = ("stack", "cc", "status")
 """The figures that are text; all others are floats with six significant digits."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.errors import InputError, nearest_names, shown
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
@@ -125,7 +126,7 @@ class Request:
         """Return the runs for a figure of time series, and a note: what they share, if some are left out."""
         rows = self.rows
         if self.options.runs is None:
-            rows = rows.filter(pl.col("status") == "complete")
+            rows = rows.filter(pl.col("status").is_in(CARRIED_OUT))
             if not rows.height:
                 raise InputError("there is nothing to draw: no run is complete")
         found = rows["run_id"].unique(maintain_order=True).to_list()

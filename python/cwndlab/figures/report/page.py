@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import yaml
 
+from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.errors import InputError
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import mean_interval
@@ -97,7 +98,7 @@ class _Facts:
         """The swept keys that tell combinations apart; the others vary along with them."""
         self.short = short_names(self.telling)
         self.records: list[RunRecord] = list(results.records())
-        self.complete = self.summary.filter(pl.col("status") == "complete")
+        self.complete = self.summary.filter(pl.col("status").is_in(CARRIED_OUT))
         self.shown_runs = self.complete["run_id"].unique(maintain_order=True).to_list()
         self.flows = self.summary["flow"].unique(maintain_order=True).to_list()
         fitting, self.columns = pack.columns_for(len(self.shown_runs), len(self.flows))
@@ -121,9 +122,11 @@ class _Facts:
 
 def _glance(facts: _Facts) -> Markup:
     statuses = facts.results.runs["status"].to_list()
-    done = statuses.count("complete")
+    done = sum(status in CARRIED_OUT for status in statuses)
+    doubtful = statuses.count("unreliable")
+    runs = f"{done} complete" + (f", {len(statuses) - done} not" if done < len(statuses) else "")
     items = [
-        ("runs", f"{done} complete" + (f", {len(statuses) - done} not" if done < len(statuses) else "")),
+        ("runs", runs + (f", {doubtful} unreliable (its warnings say why)" if doubtful else "")),
         ("testbed", facts.results.header.testbed),
         ("stacks", ", ".join(_distinct(facts.summary["stack"]))),
         ("congestion control", ", ".join(_distinct(facts.summary["cc"]))),

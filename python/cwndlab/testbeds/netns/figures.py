@@ -268,12 +268,14 @@ class _Flow:
         return -(-self._grown(self._sent, "sent_bytes") // max(sizes)) if sizes else 0
 
     def _wire_bytes(self) -> int | None:
+        """What delivered segments occupied at the bottleneck, for a carrier that does not know flows."""
         if self._is_stream or not self._sent.height:
             return None
         overhead: int = max(
             (link["overhead"] for link in self._observed.scenario["links"] if link["bottleneck"]), default=0
         )
-        return self._grown(self._sent, "sent_bytes") + self._segments() * (HEADERS + overhead)
+        payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
+        return payload + -(-payload // max(sizes)) * (HEADERS + overhead)
 
     def _grown(self, rows: pl.DataFrame, counter: str) -> int:
         """What a counter of the flow's sockets gained in the window."""

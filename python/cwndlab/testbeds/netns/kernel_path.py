@@ -127,7 +127,7 @@ class KernelPath:
             pa.array([row[2] for row in rows], pa.uint64()),
             pa.array([row[3] for row in rows], pa.uint32()),
             pa.array([row[4] for row in rows], pa.uint64()),
-            pa.array([0] * len(rows), pa.uint64()),
+            pa.nulls(len(rows), pa.uint64()),
         ]
         return Carried([("queue", pa.record_batch(columns, names=schema.names))], links)
 

@@ -50,7 +50,8 @@ def script(host: Mapping[str, Any], layout: Layout) -> str:
     if not chosen:
         return ""
     rule = " ".join([*counted, chosen, "counter drop"])
-    return f"table ip cwndlab {{ chain input {{ type filter hook input priority 0; {rule} }} }}\n"
+    chain = f"chain input {{\ntype filter hook input priority 0\n{rule}\n}}"
+    return f"table ip cwndlab {{\n{chain}\n}}\n"
 
 
 def apply(namespace: str, text: str) -> None:

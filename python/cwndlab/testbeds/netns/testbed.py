@@ -1,5 +1,6 @@
 """The testbed `netns`: this machine's own kernel, a network namespace for every host, switch and router."""
 
+import errno
 import platform
 import random
 import time
@@ -35,6 +36,10 @@ STEP_S = 0.03
 """Between two looks at whether the run is cancelled."""
 
 
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+"""Errors of writing results, which are no property of the run."""
+
+
 class Netns:
     """This host's real TCP over an emulated path, in real time."""
 
@@ -63,7 +68,13 @@ class Netns:
             watcher = reaper.start(owner.name)
             held.callback(reaper.release, watcher)
             held.callback(owner.close)  # while the reaper still watches
-            return _Run(run_id, scenario, control, owner.directory).carry_out(owner, held, writer)
+            try:
+                return _Run(run_id, scenario, control, owner.directory).carry_out(owner, held, writer)
+            except OSError as error:
+                if error.errno in DISK:
+                    raise
+                # Of sockets, interfaces and tools: this run failed, and the next may not.
+                raise RuntimeError(str(error)) from None
 
 
 class _Run:
@@ -201,11 +212,11 @@ class _Run:
         self._write_carried(writer, observed)
         writer.rows("samples", figures.sample_rows(observed, self._run_id))
         if "iperf3" in self._wanted:
-            for answer in answers.values():
-                for report in answer["reports"]:
-                    suffix = tools.SUFFIX[report["tool"]]
-                    name = f"{report['flow']}-{report['tool']}-{report['role']}.{suffix}"
-                    writer.attach(name, report["text"].encode())
+            reports = [report for answer in answers.values() for report in answer["reports"]]
+            for report in sorted(reports, key=lambda report: (report["flow"], report["role"])):
+                suffix = tools.SUFFIX[report["tool"]]
+                name = f"{report['flow']}-{report['tool']}-{report['role']}.{suffix}"
+                writer.attach(name, report["text"].encode())
 
     def _write_carried(self, writer: RunWriter, observed: Observed) -> None:
         """What the path saw, and the events that TCP_INFO tells of among its own."""

@@ -1,0 +1,388 @@
+"""Testbed netns on this kernel: real TCP over the emulated path, refusals, and that nothing is left behind.
+
+Machines that run tests are busy: what is asserted is structure, conservation, and bounds that physics sets.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import DUMBBELL, Command
+
+import cwndlab as api
+from cwndlab.errors import InputError
+from cwndlab.results import tables
+from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds.netns import machine, namespaces
+
+pytestmark = pytest.mark.live
+
+APPS = """\
+flows:
+  - {name: bulk, from: a, to: b, app: {kind: bulk, tool: own}, bytes: 300KB}
+  - {name: asked, from: a, to: b, app: {kind: request-response, response: 5KB, think: 20ms}}
+  - {name: many, from: a, to: b, count: 2, app: {kind: incast, size: 10KB, rounds: 3}}
+  - {name: paced, from: a, to: b, app: {kind: rate-limited, rate: 400kbit, write: 5KB}}
+  - {name: turns, from: a, to: b, app: {kind: on-off, on: 200ms, off: 200ms, rate: 1mbit, write: 5KB}}
+  - {name: fixed, from: a, to: b, app: {kind: fixed, size: 50KB}}
+  - {name: video, from: a, to: b, app: {kind: video, rate: 400kbit, chunk: 500ms, buffer: 1s}}
+  - {name: cross, from: a, to: b, app: {kind: background, load: 1mbit, size: 10KB}}
+  - {name: call, from: a, to: b, app: voip}
+  - {name: beat, from: a, to: b, app: {kind: udp-cbr, rate: 200kbit, payload: 200}}
+  - {name: probe, from: a, to: b, app: ping}
+  - {name: old, from: a, to: b, app: {kind: bulk, tool: iperf2}, start: 1s, stop: 2s}
+"""
+
+
+@pytest.fixture(scope="module")
+def bulk(tmp_path_factory: pytest.TempPathFactory, cwndlab: Command) -> ResultSet:
+    """A bulk transfer through iperf3, captured at the bottleneck."""
+    directory = tmp_path_factory.mktemp("bulk")
+    (directory / "x.yaml").write_text(DUMBBELL + "record: {pcap: [bottleneck]}\n", encoding="utf-8")
+    ran = cwndlab("run", directory / "x.yaml", "--testbed", "netns", "-o", directory / "out", "--no-report")
+    assert ran.returncode == 0, ran.stderr
+    return api.open(directory / "out")
+
+
+def test_a_bulk_transfer_is_carried_by_the_kernel_over_the_emulated_path(bulk: ResultSet) -> None:
+    (row,) = bulk.summary.to_dicts()
+    assert row["testbed"] == "netns"
+    assert row["stack"] == machine.kernel().stack
+    assert row["status"] in ("complete", "unreliable")
+    # The link carries 10 Mbit/s of packets of 1514 bytes with 1448 of payload, and cannot carry more.
+    assert 4.0 < row["goodput_mbps"] <= 10 * 1448 / 1514 * 1.02
+    assert row["goodput_mbps"] < row["throughput_mbps"] <= 10.3
+    # Twice 5 ms of delay, and at most 31 packets of 1.2 ms each on top.
+    assert 10.0 <= row["rtt_min_ms"] <= row["rtt_p50_ms"] <= row["rtt_p95_ms"] <= row["rtt_max_ms"]
+    assert row["queue_delay_p95_ms"] < 31 * 1514 * 8 / 1e4 + 20
+    assert row["cwnd_max_bytes"] > 10 * 1448
+    assert row["limited_rwnd_pct"] is not None
+
+
+def test_the_tables_are_those_of_the_simulator_and_agree_with_each_other(bulk: ResultSet) -> None:
+    bulk.verify()
+    tcp, info = bulk.series(0, flow="f1"), bulk.series(0, flow="f1", table="tcp_info")
+    assert tcp.height > 100
+    assert tcp.height == info.height
+    assert set(tcp["state"].cast(pl.String)) <= {
+        "slow-start",
+        "avoidance",
+        "recovery",
+        "loss",
+        "cwr",
+        "disorder",
+    }
+    for counter in (tcp["delivered_bytes"], tcp["retransmits"], info["busy_ms"], info["sent_bytes"]):
+        assert (counter.diff().drop_nulls() >= 0).all()
+    assert (tcp["delivered_bytes"] <= info["sent_bytes"] + 1).all(), "the kernel counts the SYN as delivered"
+    assert tcp["t_s"].is_between(0, 3).all()
+    queue = bulk.series(0, table="queue")
+    assert queue["backlog_packets"].max() <= 31
+    drops = bulk.series(0, table="events").filter(pl.col("kind") == "drop")
+    assert drops.filter(pl.col("hop") == "bottleneck").height == queue["drops"][-1]
+    assert set(tables.SCHEMAS["samples"].names) - {"run_id", "t_ns"} <= set(
+        bulk.series(0, table="samples").columns
+    )
+
+
+def test_goodput_of_each_second_adds_up_to_what_was_read(bulk: ResultSet) -> None:
+    samples = bulk.series(0, table="samples").filter(pl.col("kind") == "goodput")
+    counted = bulk.record(0).summary["flows"][0]["goodput_bytes"]
+    assert samples["t_s"].to_list() == [1.0, 2.0, 3.0]
+    assert samples["value"].sum() == pytest.approx(counted, abs=5)
+
+
+def test_what_ran_beside_the_traffic_is_kept(bulk: ResultSet) -> None:
+    record = bulk.record(0)
+    assert record.position == 0
+    assert all(trip >= 10e6 for trip in record.facts["idle_ping_ns"]["a>b"])
+    assert len(record.facts["idle_ping_ns"]["a>b"]) == 5
+    assert record.facts["path"]["packets"] > 0
+    assert set(record.facts["start_skew_ns"]) == {"f1"}
+    assert record.facts["sysctls"]["a"]["net.ipv4.tcp_no_metrics_save"] == "1"
+    assert record.attachments == ["0-f1-iperf3-from.json", "0-f1-iperf3-to.json"]
+    reports = [bulk.path / "runs" / "0-0" / name for name in record.attachments]
+    (interval, *_) = json.loads(reports[0].read_text())["intervals"]
+    assert interval["streams"][0]["bytes"] > 0
+    (capture,) = bulk.captures(0)
+    packets = (capture.stat().st_size - 24) // (16 + 128)
+    assert packets >= bulk.record(0).summary["flows"][0]["goodput_bytes"] // 1448 // 2
+
+
+def test_the_same_experiment_gives_the_same_columns_on_both_testbeds(bulk: ResultSet, tmp_path: Path) -> None:
+    modelled = api.load(DUMBBELL).run(out=tmp_path / "sim")
+    assert modelled.summary.columns == bulk.summary.columns
+    assert modelled.summary.schema == bulk.summary.schema
+    for table in ("tcp", "queue", "events", "samples"):
+        assert modelled.series(0, table=table).columns == bulk.series(0, table=table).columns
+    for ours, theirs in zip(
+        bulk.record(0).summary["flows"], modelled.record(0).summary["flows"], strict=True
+    ):
+        assert ours.keys() == theirs.keys()
+    assert bulk.plot("cwnd", tmp_path / "cwnd.png") is not None
+
+
+def test_every_app_does_on_real_sockets_what_it_says(dumbbell: Path, cwndlab: Command) -> None:
+    roomy = DUMBBELL.replace("10mbit, delay", "50mbit, delay").replace("limit: 30p", "limit: 1000p")
+    text = roomy.partition("flows:")[0] + APPS
+    dumbbell.write_text(text, encoding="utf-8")
+    out = dumbbell.parent / "out"
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report")
+    assert ran.returncode == 0, ran.stderr
+    results = api.open(out)
+    rows = {row["flow"]: row for row in results.summary.to_dicts()}
+    assert {row["status"] for row in rows.values()} <= {"complete", "unreliable"}
+    flows = {flow["flow"]: flow for flow in results.record(0).summary["flows"]}
+    assert flows["bulk"]["goodput_bytes"] == 300_000
+    assert flows["fixed"]["goodput_bytes"] == 50_000
+    assert flows["many.1"]["goodput_bytes"] == flows["many.2"]["goodput_bytes"] == 30_000
+    assert flows["asked"]["goodput_bytes"] >= 5_000 * flows["asked"]["response"]["count"] > 0
+    assert flows["many.1"]["round"]["count"] + flows["many.2"]["round"]["count"] == 3
+    assert flows["paced"]["goodput_bytes"] <= 400_000 / 8 * 3 + 5_000
+    assert 0 < flows["turns"]["goodput_bytes"] <= 1_000_000 / 8 * 3
+    assert flows["video"]["response"]["count"] >= 2
+    assert flows["cross"]["completion"]["count"] > 0
+    assert flows["call"]["segments_sent"] == pytest.approx(150, abs=3)
+    assert flows["beat"]["goodput_bytes"] == 200 * flows["beat"]["one_way"]["count"]
+    probes = results.series(0, flow="probe", table="samples").filter(pl.col("kind") == "probe-rtt")
+    assert 20 < probes.height <= 30
+    for row in rows.values():
+        for delay in ("one_way_p50_ms", "response_p50_ms", "completion_p50_ms"):
+            assert row[delay] is None or row[delay] >= (5 if delay.startswith("one") else 10)
+    assert rows["old"]["goodput_mbps"] > 0
+    assert {"0-old-iperf2-from.txt", "0-old-iperf2-to.txt"} == set(results.record(0).attachments)
+
+
+def test_the_kernels_own_queues_carry_a_path_without_delay(dumbbell: Path, cwndlab: Command) -> None:
+    text = DUMBBELL.replace("delay: 5ms, ", "") + "emulator: kernel\n"
+    dumbbell.write_text(text, encoding="utf-8")
+    out = dumbbell.parent / "out"
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", "--set", "duration=2s")
+    assert ran.returncode == 0, ran.stderr
+    results = api.open(out)
+    (row,) = results.summary.to_dicts()
+    assert row["status"] == "complete"
+    assert 4.0 < row["goodput_mbps"] <= 10 * 1448 / 1514 * 1.05
+    assert results.series(0, table="queue")["backlog_packets"].max() <= 30
+    assert row["ce_marks"] is None, "what is not known is empty"
+
+
+def test_a_rule_behind_receive_aggregation_drops_what_it_says(dumbbell: Path, cwndlab: Command) -> None:
+    loss = "{nth: {every: 50, packet: 0, min_payload: 1000}}"
+    ingress = f"hosts.b.ingress={{after_gro: {{loss: {loss}, match: {{dport: 5201}}}}}}"
+    out = dumbbell.parent / "out"
+    short = ("--set", "duration=2s", "--set", "network.dumbbell.bottleneck.queue.limit=1000p")
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", "--set", ingress, *short)
+    assert ran.returncode == 0, ran.stderr
+    (row,) = api.open(out).summary.to_dicts()
+    assert row["retransmit_rate"] == pytest.approx(0.02, abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("hosts.a.cc=cdg", "found 'cdg'; expected one of"),
+        ("hosts.a.sysctl.net.ipv4.tcp_reorderin=5", "near it: net.ipv4.tcp_reordering"),
+        (
+            "hosts.a.sysctl.net.ipv4.tcp_reordering=99999",
+            "this kernel refuses net.ipv4.tcp_reordering = 99999",
+        ),
+        ("hosts.a.stack=freebsd", "found 'freebsd'; expected one of linux-"),
+        ("hosts.a.noise={processing: {mean: 1ms}}", "not supported by testbed netns yet"),
+        ("record.tcp=per-ack", "give an interval such as 10ms"),
+        ("loggers=[siftr]", "siftr is not one of this testbed's: tcp_info, queue, pcap, iperf3, ping"),
+        ("emulator=kernel", "link bottleneck: a delay needs emulator: own"),
+        ("flows.f1={from: a, to: b, sndbuf: 100KB, app: {kind: bulk, tool: iperf3}}", "both ends alike (-w)"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_in_one_line_before_anything_starts(
+    tmp_path: Path, change: str, complaint: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        api.load(DUMBBELL, [change], "netns").run("netns", tmp_path / "out")
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert refused.value.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_refusal_on_the_command_line_is_one_line_and_exit_code_2(dumbbell: Path, cwndlab: Command) -> None:
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "--set", "hosts.a.cc=cdg")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    available = ", ".join(machine.kernel().congestion_controls)
+    assert f"found 'cdg'; expected one of {available} on {machine.kernel().stack}" in ran.stderr
+    assert (ran.stderr.startswith("error: "), ran.stderr.count("\n")) == (True, 1)
+
+
+def test_different_buffers_are_for_our_own_sender() -> None:
+    (run,) = api.load(DUMBBELL, ["flows.f1.sndbuf=100KB"], "netns").plan().runs
+    assert run.scenario["live"]["flows"]["f1"]["tool"] == "own"
+
+
+def test_without_rights_one_line_says_so(dumbbell: Path, cwndlab: Command) -> None:
+    powerless = ("setpriv", "--bounding-set=-sys_admin,-net_admin")
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", dumbbell.parent / "out", prefix=powerless)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: testbed netns needs root, ")
+    assert ran.stderr.count("\n") == 1
+    assert not (dumbbell.parent / "out").exists()
+
+
+def test_an_interrupted_run_leaves_nothing(dumbbell: Path) -> None:
+    process = started(dumbbell, dumbbell.parent / "out")
+    names = wait_for(lambda: own_namespaces(process.pid))
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert complaint.startswith("error: interrupted")
+    assert not remaining(names)
+    assert [path.name for path in (dumbbell.parent / "out" / "runs").iterdir()] == []
+
+
+def test_a_killed_run_leaves_nothing_as_somebody_watches(dumbbell: Path) -> None:
+    process = started(dumbbell, dumbbell.parent / "out")
+    names = wait_for(lambda: own_namespaces(process.pid))
+    process.kill()
+    process.communicate(timeout=30)
+    wait_for(lambda: not remaining(names))
+
+
+def test_doctor_cleans_what_a_crash_left_and_nothing_else(cwndlab: Command) -> None:
+    alive = namespaces.Owner()
+    try:
+        kept = alive.create("a")
+        crashed = subprocess.run([sys.executable, "-c", CRASH], capture_output=True, text=True, check=False)
+        name = crashed.stdout.strip()
+        inode = (namespaces.NAMESPACES / name).stat().st_ino
+        assert inhabited(inode)
+        assert "left 1 namespaces" in cwndlab("doctor").stdout
+        cleaned = cwndlab("doctor", "--clean")
+        assert (cleaned.returncode, cleaned.stdout) == (0, f"{name}\n")
+        assert not (namespaces.NAMESPACES / name).exists()
+        assert (namespaces.NAMESPACES / kept).exists(), "its process is alive"
+        assert not inhabited(inode)
+    finally:
+        alive.close()
+    assert not (namespaces.NAMESPACES / kept).exists()
+
+
+CRASH = """\
+import os, subprocess
+from cwndlab.testbeds.netns import namespaces
+owner = namespaces.Owner()
+name = owner.create("a")
+held = open(os.devnull)
+path = namespaces.NAMESPACES / name
+subprocess.Popen(["nsenter", f"--net={path}", "sleep", "600"], stdout=held, stderr=held)
+while not any(namespaces._namespace(pid) == path.stat().st_ino for pid in namespaces._processes()):
+    pass
+print(name, flush=True)
+os._exit(1)
+"""
+"""A run that dies without a reaper, with a process in its namespace."""
+
+
+def test_a_sweep_goes_in_random_blocks_with_its_order_recorded_and_can_be_resumed(
+    dumbbell: Path, cwndlab: Command
+) -> None:
+    dumbbell.write_text(
+        DUMBBELL + "pause: 10ms\nrepeat: 2\nsweep: [{hosts.a.cc: [cubic, reno]}]\n", encoding="utf-8"
+    )
+    out = dumbbell.parent / "out"
+    command = ("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", "--set", "duration=200ms")
+    assert cwndlab(*command).returncode == 0
+    results = api.open(out)
+    records = sorted(results.records(), key=lambda record: record.position or 0)
+    assert [record.position for record in records] == [0, 1, 2, 3]
+    assert [record.repeat for record in records] == [0, 0, 1, 1], "a block is one repeat of every cell"
+    part = out / "runs" / "2-2"
+    for file in part.iterdir():
+        file.unlink()
+    part.rmdir()
+    again = cwndlab(*command, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert [record.position for record in sorted(api.open(out).records(), key=lambda one: one.run_id)] == [
+        record.position for record in sorted(records, key=lambda one: one.run_id)
+    ]
+
+
+def started(file: Path, out: Path) -> "subprocess.Popen[str]":
+    """A run under way in a process of its own."""
+    command = [sys.executable, "-m", "cwndlab", "run", file, "--testbed", "netns", "-o", out, "-q"]
+    return subprocess.Popen(
+        [*map(str, command), "--set", "duration=60s"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(condition: Callable[[], object]) -> list[str]:
+    """What the condition gives once it holds, within a generous time."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found if isinstance(found, list) else []
+        time.sleep(0.05)
+    raise AssertionError("it never came to that")
+
+
+def own_namespaces(pid: int) -> list[str]:
+    """The namespaces of a run once traffic goes on in both hosts."""
+    for child in children(pid):
+        words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
+        if "cwndlab.testbeds.netns.reaper" in words:
+            run = words[words.index("cwndlab.testbeds.netns.reaper") + 1]
+            names = [path.name for path in namespaces.NAMESPACES.glob(f"cwndlab-{run}-*")]
+            if any("iperf3" in words for name in names for words in in_namespace(name)):
+                return names
+    return []
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def remaining(names: list[str]) -> list[str]:
+    """What is still there of namespaces, their processes and their run's files."""
+    run = names[0].split("-")[1]
+    paths = [namespaces.NAMESPACES / name for name in names]
+    paths += [namespaces.OWNERS / run, namespaces.directory(run)]
+    found = [str(path) for path in paths if path.exists()]
+    return found + [
+        " ".join(words) for words in commands() if any(f"cwndlab-{run}-" in word for word in words)
+    ]
+
+
+def in_namespace(name: str) -> list[list[str]]:
+    """The commands of the processes in a namespace."""
+    try:
+        return inhabited((namespaces.NAMESPACES / name).stat().st_ino)
+    except OSError:
+        return []
+
+
+def inhabited(inode: int) -> list[list[str]]:
+    """The commands of the processes in the network namespace of that number."""
+    return commands(lambda process: (process / "ns/net").stat().st_ino == inode)
+
+
+def commands(chosen: Callable[[Path], bool] = lambda process: True) -> list[list[str]]:
+    """The commands of processes; one that ends while it is looked at is none."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if chosen(process):
+                found.append((process / "cmdline").read_bytes().decode(errors="replace").split("\0"))
+    return found
