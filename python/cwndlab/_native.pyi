@@ -48,7 +48,8 @@ class Emulator:
     - `flows`: `[{"flow": name, "src": address, "dst": address, "sport": port or null, "dport": port or
       null}]`: which packets, in both directions, are a flow's in the `events` table; the first that
       matches.
-    - `captures`: `[{"at": link, "snaplen": bytes, "file": path}]`: pcap of what enters a link.
+    - `captures`: `[{"at": link, "snaplen": bytes, "file": path}]`: pcap of what enters a link, timed from
+      t = 0.
     - `threads`: at least 1; on two cores, 1.
     - `real_time`: ask for SCHED_FIFO and locked memory, where the rights are there.
 
@@ -82,13 +83,16 @@ class Emulator:
 
         {"health": {"unreliable": bool, "reason": str or null, "packets", "bytes",
                     "late": {"count", "p50_ns", "p99_ns", "p999_ns", "max_ns"}, "late_over_1ms",
-                    "socket_drops", "unintended_drops", "other_frames", "real_time": bool},
+                    "socket_drops", "unintended_drops", "backlog_drops", "stolen_ns", "other_frames",
+                    "real_time": bool},
          "links": as in the simulator's summary, over the Scenario's measurement window,
          "flows": [{"flow", "drops", "ce_marks", "wire_bytes", "queue_delay": {...}}], as there}
 
         `unreliable` if a packet left more than 1 ms after its time, or was lost to the emulator itself (a
-        full socket, no memory, an interface that took no more): the figures are then not those of the path
-        described. Dropping the object ends it too. Nothing is left in the kernel however the process ends.
+        full socket, no memory, an interface that took no more) or to this machine's receive backlog: the
+        figures are then not those of the path described. `stolen_ns` is processor time that the machine
+        below a virtual one gave to others, a usual reason. Dropping the object ends it too. Nothing is left
+        in the kernel however the process ends.
         """
 
 @final
@@ -121,7 +125,7 @@ class TcpSampler:
 
     def stop(self) -> tuple[list[tuple[str, RecordBatch]], str]:
         """End it: batches of `tcp`, and JSON {"samples", "missed": intervals skipped, "late_max_ns",
-        "errors": [...]}."""
+        "walk_ns": what finding sockets takes, "errors": [...]}."""
 
 def set_offloads(netns: str | None, interface: str, on: bool) -> None:
     """Switch segmentation, aggregation and checksum offloads of an interface on or off (Linux only).

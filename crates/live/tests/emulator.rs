@@ -214,6 +214,59 @@ fn duplicates_arrive_twice_and_damaged_packets_do_not() {
 }
 
 #[test]
+fn a_hosts_egress_delays_before_the_link() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| {
+        scenario["hosts"][0]["egress"] = json!({
+            "limit_packets": 10, "delay_ns": 30 * MILLISECOND, "jitter": null, "loss": null, "duplicate_ppb": 0,
+            "corrupt_ppb": 0, "rate_bps": null,
+        });
+        scenario["links"][0]["delay_ns"] = json!(10 * MILLISECOND);
+    });
+    let (a, b) = net.datagrams();
+    let received = thread::scope(|scope| {
+        let reader = scope.spawn(|| receive(&b));
+        // The limit counts what is being delayed: of a burst, ten get in.
+        send(&a, 0..50, 100, Duration::ZERO);
+        reader.join().unwrap()
+    });
+    let (batches, report) = stop(emulator);
+    assert!(received.iter().all(|packet| packet.at - packet.sent >= 40 * MILLISECOND), "{received:?}");
+    let drops = column(&batches, "events", "hop");
+    assert!(received.len() >= 10 && received.len() + drops.len() == 50, "{report}");
+    // Behind the two links, `a.egress` is the first hop.
+    assert!(drops.iter().all(|&hop| hop == 2), "{drops:?}");
+    assert_eq!(report["links"][0]["packets"], received.len(), "{report}");
+}
+
+#[test]
+fn jitter_reorders_where_it_may() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let (a, b) = net.datagrams();
+    for reorder in [false, true] {
+        let emulator = net.emulator(|scenario| {
+            scenario["links"][0]["delay_ns"] = json!(50 * MILLISECOND);
+            scenario["links"][0]["jitter"] =
+                json!({"kind": "uniform", "sd_ns": 40 * MILLISECOND, "reorder": reorder, "table": null});
+        });
+        send(&a, 0..100, 100, Duration::ZERO);
+        let mut found = numbers(&receive(&b));
+        assert_eq!(found.is_sorted(), !reorder, "{found:?}");
+        found.sort_unstable();
+        assert_eq!(found, (0..100).collect::<Vec<_>>());
+        drop(emulator);
+    }
+}
+
+#[test]
 fn the_schedule_counts_from_the_mark() {
     if !common::possible() {
         return;

@@ -331,3 +331,62 @@ impl Captures {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A star: hosts around a switch, a cable each.
+    fn star(hosts: usize, threads: u32, switch: Value) -> Config {
+        let link = |name: String, from: String, to: String| {
+            json!({
+                "name": name, "from": from, "to": to, "rate_bps": 1_000_000, "delay_ns": 0,
+                "queue": {"kind": "pfifo", "limit_packets": 10}, "loss": null, "duplicate_ppb": 0,
+                "corrupt_ppb": 0, "jitter": null, "shaper": null, "mtu": 1500, "overhead": 14,
+                "observe": true, "bottleneck": false,
+            })
+        };
+        let links: Vec<Value> = (0..hosts)
+            .flat_map(|host| {
+                let (up, down, name) = (format!("up{host}"), format!("down{host}"), format!("h{host}"));
+                [link(up, name.clone(), "s".into()), link(down, "s".into(), name)]
+            })
+            .collect();
+        let cable = |host: usize| {
+            json!({"a": format!("a{host}"), "b": format!("b{host}"), "forward": format!("up{host}"),
+                   "reverse": format!("down{host}")})
+        };
+        let config = json!({
+            "run_id": 1, "netns": null, "flows": [], "captures": [], "threads": threads, "real_time": false,
+            "cables": (0..hosts).map(cable).collect::<Vec<_>>(),
+            "scenario": {
+                "version": 1, "experiment": "x", "seed": 1, "repeat": 0, "duration_ns": 1, "start_jitter_ns": 0,
+                "measure": {"from_ns": 0, "to_ns": 1}, "flows": [], "schedule": [], "hosts": [],
+                "record": {"tcp": {"kind": "off"}, "queue": {"kind": "off"}, "pcap": []},
+                "nodes": [{"name": "s", "switch": switch}], "links": links,
+            },
+        });
+        Config::parse(&config.to_string()).unwrap()
+    }
+
+    #[test]
+    fn threads_share_the_links() {
+        assert_eq!(assign(&star(2, 1, Value::Null)), [0; 4]);
+        let spread = assign(&star(2, 2, Value::Null));
+        assert_eq!(spread.iter().filter(|&&thread| thread == 0).count(), 2, "{spread:?}");
+        assert_eq!(threads(&star(2, 99, Value::Null)), 4, "no more than there are links");
+    }
+
+    #[test]
+    fn links_of_a_switch_stay_together() {
+        let shared = json!({"buffer_bytes": 10_000, "pause": null});
+        let threads = assign(&star(3, 4, shared));
+        let down: Vec<usize> = threads.iter().copied().skip(1).step_by(2).collect();
+        assert_eq!(down, [down[0]; 3], "ports share the memory");
+        assert!(threads.iter().step_by(2).all(|&up| up != down[0]), "{threads:?}");
+        let pausing = json!({"buffer_bytes": 10_000, "pause": {"stop_bytes": 5000, "go_bytes": 2000}});
+        assert_eq!(super::threads(&star(3, 4, pausing)), 1, "what leads to the switch can be paused");
+    }
+}

@@ -44,6 +44,7 @@ pub use config::{Cable, Capture, Config, FlowKey};
 
 use crate::sys::{self, Waker};
 use build::Captures;
+use report::Machine;
 use worker::Worker;
 
 /// A packet that leaves later than this after its time makes a run unreliable.
@@ -86,8 +87,8 @@ struct Running {
     shared: Arc<Shared>,
     threads: Vec<(Arc<Waker>, JoinHandle<Worker>)>,
     captures: Captures,
-    /// Packets that the machine's backlog had dropped at the start.
-    backlog_drops: u64,
+    /// What the machine had done at the start.
+    machine: Machine,
 }
 
 impl Emulator {
@@ -121,8 +122,7 @@ impl Emulator {
             build::workers(&config, &its_shared, &files)
         })?;
         let workers = building.join().unwrap_or_else(|_| Err(io::Error::other("setting up panicked")))?;
-        let mut running =
-            Running { shared, threads: Vec::new(), captures, backlog_drops: report::backlog_drops() };
+        let mut running = Running { shared, threads: Vec::new(), captures, machine: Machine::now() };
         for (number, worker) in workers.into_iter().enumerate() {
             let waker = worker.waker.clone();
             let (real_time, shared) = (self.config.real_time, running.shared.clone());
@@ -191,8 +191,7 @@ impl Emulator {
         }
         workers.iter_mut().for_each(Worker::close_captures);
         running.captures.finish()?;
-        let backlog_drops = report::backlog_drops().saturating_sub(running.backlog_drops);
-        Ok(report::finish(&self.config, &running.shared, workers, backlog_drops))
+        Ok(report::finish(&self.config, &running.shared, workers, running.machine.since()))
     }
 }
 

@@ -16,10 +16,43 @@ use super::{LATE, Shared};
 
 /// Packets that the machine's backlog of received packets (net.core.netdev_max_backlog) has dropped since it started:
 /// the second number of each processor's line.
-pub(super) fn backlog_drops() -> u64 {
+fn backlog_drops() -> u64 {
     let text = fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
     let second = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
     text.lines().filter_map(second).sum()
+}
+
+/// How long this machine's processors were not given to it by what it runs on, so far: the eighth number of /proc/stat's
+/// first line, in hundredths of a second (USER_HZ).
+fn stolen_ns() -> u64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let stolen = text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
+    stolen.unwrap_or(0) * 10_000_000
+}
+
+/// What the machine did meanwhile, apart from the emulator.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine {
+    /// See [`backlog_drops`].
+    pub(super) backlog_drops: u64,
+    /// See [`stolen_ns`].
+    pub(super) stolen_ns: u64,
+}
+
+impl Machine {
+    /// So far.
+    pub(super) fn now() -> Machine {
+        Machine { backlog_drops: backlog_drops(), stolen_ns: stolen_ns() }
+    }
+
+    /// From then to now.
+    pub(super) fn since(self) -> Machine {
+        let now = Machine::now();
+        Machine {
+            backlog_drops: now.backlog_drops.saturating_sub(self.backlog_drops),
+            stolen_ns: now.stolen_ns.saturating_sub(self.stolen_ns),
+        }
+    }
 }
 
 /// The records of all threads in order, and the report.
@@ -27,7 +60,7 @@ pub(super) fn finish(
     config: &Config,
     shared: &Shared,
     workers: Vec<Worker>,
-    backlog_drops: u64,
+    machine: Machine,
 ) -> (Vec<(&'static str, Batch)>, String) {
     let scenario = &config.scenario;
     let hops = scenario.hop_names();
@@ -68,7 +101,7 @@ pub(super) fn finish(
         })
         .collect();
     let real_time = shared.live.iter().all(|live| live.real_time.load(Ordering::Relaxed));
-    let health = health(&watch, backlog_drops, real_time);
+    let health = health(&watch, machine, real_time);
     (recorder.take(), json!({"health": health, "links": links, "flows": flows}).to_string())
 }
 
@@ -85,7 +118,7 @@ fn figures(name: &str, window: [Option<Counters>; 2]) -> Value {
     })
 }
 
-fn health(watch: &Watch, backlog_drops: u64, real_time: bool) -> Value {
+fn health(watch: &Watch, machine: Machine, real_time: bool) -> Value {
     let mut reasons = Vec::new();
     if watch.too_late > 0 {
         reasons.push(format!(
@@ -99,7 +132,7 @@ fn health(watch: &Watch, backlog_drops: u64, real_time: bool) -> Value {
     for (count, what) in [
         (watch.socket_drops, "packets found the emulator's sockets full"),
         (watch.unintended_drops, "packets were lost for want of memory or by an interface"),
-        (backlog_drops, "packets were dropped by this machine's receive backlog"),
+        (machine.backlog_drops, "packets were dropped by this machine's receive backlog"),
     ] {
         if count > 0 {
             reasons.push(format!("{count} {what}"));
@@ -114,7 +147,8 @@ fn health(watch: &Watch, backlog_drops: u64, real_time: bool) -> Value {
         "late_over_1ms": watch.too_late,
         "socket_drops": watch.socket_drops,
         "unintended_drops": watch.unintended_drops,
-        "backlog_drops": backlog_drops,
+        "backlog_drops": machine.backlog_drops,
+        "stolen_ns": machine.stolen_ns,
         "other_frames": watch.other_frames,
         "real_time": real_time,
     })
