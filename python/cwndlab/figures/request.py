@@ -213,7 +213,7 @@ def bind(results: ResultSet, options: Options) -> Request:
     if not rows.height:
         raise InputError("there is nothing to draw: these results hold no run")
     for key, wanted in options.where.items():
-        rows = _filter(rows, key, wanted)
+        rows = filtered(rows, key, wanted)
     if options.runs is not None:
         rows = _pick(rows, [_find_run(rows, run) for run in options.runs])
     if options.flows is not None:
@@ -233,6 +233,23 @@ def bind(results: ResultSet, options: Options) -> Request:
         )
         rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
     return Request(results, options, rows)
+
+
+def filtered(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
+    """Return the rows of a summary whose `key` has a value, or one of a list, as text.
+
+    Raises InputError, with the nearest names, for a key or a value that does not exist.
+    """
+    keys = [*columns.swept_keys(rows), "repeat", "stack", "cc", "flow", "testbed"]
+    if key not in rows.columns or key not in keys:
+        raise unknown("key", key, keys)
+    values = [str(value) for value in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
+    text = rows[key].cast(pl.String)
+    present = set(text.to_list())
+    for value in values:
+        if value not in present:
+            raise unknown(key, value, columns.ordered(rows[key].to_list()))
+    return rows.filter(text.is_in(values))
 
 
 def unknown(what: str, found: object, known: Iterable[object]) -> InputError:
@@ -291,19 +308,6 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 
 def _part(name: str, value: object) -> str:
     return str(value) if name.rpartition(".")[2] in ("cc", "stack") else f"{name} {value}"
-
-
-def _filter(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
-    keys = [*columns.swept_keys(rows), "repeat", "stack", "cc", "flow", "testbed"]
-    if key not in rows.columns or key not in keys:
-        raise unknown("key", key, keys)
-    values = [str(value) for value in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
-    text = rows[key].cast(pl.String)
-    present = set(text.to_list())
-    for value in values:
-        if value not in present:
-            raise unknown(key, value, columns.ordered(rows[key].to_list()))
-    return rows.filter(text.is_in(values))
 
 
 def _find_run(rows: pl.DataFrame, wanted: object) -> object:

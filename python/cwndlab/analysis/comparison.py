@@ -1,0 +1,516 @@
+"""Is there a difference between two sets of runs, and how sure are we: what the tests may conclude."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwndlab.analysis import statistics
+from cwndlab.analysis.runs import Run
+from cwndlab.analysis.statistics import Interval, Test
+
+Floats = NDArray[np.float64]
+
+
+class Kind(StrEnum):
+    """What a comparison can conclude."""
+
+    DIFFERENCE = "difference"
+    NONE = "none proven"
+    """The test could have shown a difference and did not."""
+    TOO_SMALL = "too few runs"
+    """No outcome of this design would be significant after correction."""
+    SINGLE = "single runs"
+    """One run on both sides: nothing is known of how runs vary."""
+    DETERMINISTIC = "deterministic"
+    """Repeats of the same gave the same: exact, not a sample."""
+    IDENTICAL = "identical"
+    """The runs of both sides recorded the same, row by row."""
+
+
+class Design(StrEnum):
+    """What stands against what."""
+
+    PAIRED = "paired"
+    """Runs with the same random draws (seed and repeat) are compared pair by pair."""
+    UNPAIRED = "unpaired"
+    EXACT = "against an exact value"
+    """One side cannot vary: the runs of the other are compared with its one value."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How sure to be, and of what."""
+
+    confidence: float = 0.95
+    equivalent: float | None = None
+    """Share of a's mean (0.03: 3 %) that a difference must stay below to count as none."""
+    seed: int = 1
+    """Of the resamples and of the random arrangements."""
+
+    @property
+    def alpha(self) -> float:
+        """The chance of a false alarm allowed, over all comparisons together."""
+        return 1 - self.confidence
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """One side of a contrast."""
+
+    label: str
+    runs: Sequence[Run]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two sets of runs that differ in one thing."""
+
+    a: RunSet
+    b: RunSet
+    where: Mapping[str, str] = field(default_factory=dict)
+    """What they have in common and other contrasts do not: swept keys and their values."""
+    combinations: int = 0
+    """Of a contrast over several combinations, averaged (`average`), how many; 0 of any other."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison."""
+
+    label: str
+    given: int
+    """Runs that have the figure."""
+    values: Floats
+    """One value for each run that counts: identical runs count once, unpaired leftovers not at all."""
+
+    @property
+    def mean(self) -> float:
+        """Mean over the runs that count."""
+        return float(self.values.mean())
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation between runs; NaN of a single one."""
+        return float(self.values.std(ddof=1)) if len(self.values) > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two sets of runs say about one figure. Differences are b - a in the unit of the figure."""
+
+    figure: str
+    contrast: Contrast
+    a: Side
+    b: Side
+    kind: Kind
+    design: Design
+    confidence: float
+    family: int
+    """Comparisons that share the chance of a false alarm."""
+    interval: Interval | None = None
+    method: str = ""
+    """How `interval` was made."""
+    welch: Interval | None = None
+    """Welch's interval of the same difference; for paired runs, as if they were not."""
+    welch_p: float | None = None
+    test: Test | None = None
+    corrected_p: float | None = None
+    """p of the permutation test after Holm's correction: what the verdict rests on."""
+    detectable: float | None = None
+    """The smallest true difference that shows in 80 % of such comparisons; infinite if none does."""
+    needed: int | None = None
+    """Runs a side (pairs) of which a difference as seen shows in 80 %; None if more than make sense."""
+    reach: int | None = None
+    """Runs a side of which a difference could show at all, where these are too few."""
+    margin: float | None = None
+    """Share of a's mean for equivalence."""
+    equivalent_p: float | None = None
+    """Corrected p of the equivalence test."""
+    within: Interval | None = None
+    """Of single runs: interval of the difference from their own samples."""
+    effective: tuple[float, float] | None = None
+    """Independent samples that those of the two runs are worth."""
+    notes: tuple[str, ...] = ()
+    """What to know before trusting it, a sentence each."""
+
+    @property
+    def difference(self) -> float:
+        """Mean of b minus mean of a."""
+        return self.b.mean - self.a.mean
+
+    @property
+    def equivalent(self) -> bool | None:
+        """Whether they are shown to differ by less than the margin; None where that was not asked."""
+        return None if self.equivalent_p is None else self.equivalent_p <= 1 - self.confidence
+
+    def share(self, difference: float) -> float | None:
+        """A difference as a share of a's mean; None where that is 0."""
+        return None if self.a.mean == 0 else difference / abs(self.a.mean)
+
+
+def compare(contrasts: Sequence[Contrast], figures: Sequence[str], options: Options) -> list[Comparison]:
+    """Every figure of every contrast that has runs with it on both sides, corrected as one family.
+
+    How a contrast is tested depends on its design alone, never on what it would find: pairs where there are
+    enough for the sign test to reach the level, else all arrangements of the runs of both sides.
+    """
+    samples = [
+        _sample(contrast, figure)
+        for figure in figures
+        for contrast in contrasts
+        if _has(contrast.a, figure) and _has(contrast.b, figure)
+    ]
+    family = sum(sample.testable for sample in samples)
+    found = [_examined(sample, max(1, family), options) for sample in samples]
+    return _corrected(found, options)
+
+
+def average(contrasts: Sequence[Contrast], figures: Sequence[str]) -> Contrast | None:
+    """One contrast over several combinations: each repeat's mean over them, relative to each combination's.
+
+    A repeat stays one unit, as its runs may share draws or a morning in the lab. Only combinations whose
+    repeats are there on both sides count; None where fewer than two are left.
+    """
+    whole = [contrast for contrast in contrasts if _repeats(contrast.a) and _repeats(contrast.b)]
+    if len(whole) < 2:
+        return None
+    repeats = set.intersection(*(_repeats(side) for contrast in whole for side in (contrast.a, contrast.b)))
+    if not repeats:
+        return None
+    centres = {figure: [_centre(contrast, figure, repeats) for contrast in whole] for figure in figures}
+    sides = []
+    for side in ("a", "b"):
+        sets: list[RunSet] = [getattr(contrast, side) for contrast in whole]
+        runs = [_averaged(sets, repeat, centres) for repeat in sorted(repeats)]
+        sides.append(RunSet(sets[0].label, runs))
+    return Contrast(sides[0], sides[1], combinations=len(whole))
+
+
+def drift(contrast: Contrast) -> str | None:
+    """A warning where the order of the runs could make a difference; None where it cannot, or does not."""
+    runs = [*contrast.a.runs, *contrast.b.runs]
+    if not any(run.real for run in runs) or len(runs) < 3:
+        return None
+    a = [run.started for run in contrast.a.runs if run.started is not None]
+    b = [run.started for run in contrast.b.runs if run.started is not None]
+    if len(a) + len(b) < len(runs):
+        return (
+            "when each run began is not recorded: if one side ran after the other, "
+            "a drift of the lab would look like this difference"
+        )
+    first, second = (contrast.a, contrast.b) if max(a) < min(b) else (contrast.b, contrast.a)
+    if max(a) < min(b) or max(b) < min(a):
+        return (
+            f"all runs of {first.label} came before all of {second.label}: a drift of the lab (load, "
+            "temperature, other traffic) would look like this difference; take turns (order: randomised)"
+        )
+    order = [side for _, side in sorted([(time, 0) for time in a] + [(time, 1) for time in b])]
+    turns = 1 + sum(left != right for left, right in pairwise(order))
+    expected = 1 + 2 * len(a) * len(b) / len(order)
+    spread = (expected - 1) * (expected - 2) / (len(order) - 1)
+    # Wald and Wolfowitz 1940: the number of stretches of one side, one-sided at 5 %.
+    if spread > 0 and (turns - expected) / math.sqrt(spread) < -1.645:
+        return (
+            f"the runs took turns only {turns - 1} times: "
+            "a drift of the lab would partly look like this difference"
+        )
+    return None
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The values of a contrast that count, and what is known of them before any test."""
+
+    figure: str
+    contrast: Contrast
+    a: Side
+    b: Side
+    shared: bool
+    """Whether a's and b's values pair up by their draws."""
+    exact: str
+    """Which side cannot vary: "", "a", "b" or "ab"."""
+    identical: bool
+    notes: tuple[str, ...]
+
+    @property
+    def testable(self) -> bool:
+        """Whether a test says anything: runs vary, and there are several on a side."""
+        if self.identical or self.constant:
+            return False
+        return max(len(self.a.values), len(self.b.values)) > 1
+
+    @property
+    def constant(self) -> bool:
+        """Whether neither side varies, though both have several runs."""
+        flat = all(len(np.unique(side.values)) == 1 for side in (self.a, self.b))
+        several = min(self.a.given, self.b.given) > 1 and max(len(self.a.values), len(self.b.values)) > 1
+        return self.exact == "ab" or (flat and several)
+
+
+def _has(side: RunSet, figure: str) -> bool:
+    return any(figure in run.figures for run in side.runs)
+
+
+def _sample(contrast: Contrast, figure: str) -> _Sample:
+    a = [run for run in contrast.a.runs if figure in run.figures]
+    b = [run for run in contrast.b.runs if figure in run.figures]
+    given = len(a), len(b)
+    notes = []
+    for side, runs in ((contrast.a, a), (contrast.b, b)):
+        if len(runs) < len(side.runs):
+            notes.append(f"{len(side.runs) - len(runs)} of {len(side.runs)} runs of {side.label} lack it")
+    pairs = _pairs(a, b)
+    identical = bool(pairs) and all(
+        one.identity is not None and one.identity == other.identity for one, other in pairs
+    )
+    exact = "".join(name for name, runs in (("a", a), ("b", b)) if _cannot_vary(runs))
+    if pairs and not exact:
+        pairs = list(
+            {
+                (one.identity or id(one), other.identity or id(other)): (one, other) for one, other in pairs
+            }.values()
+        )
+        a, b = [one for one, _ in pairs], [other for _, other in pairs]
+    else:
+        a, b = _distinct(a), _distinct(b)
+    for side, runs, before in ((contrast.a, a, given[0]), (contrast.b, b, given[1])):
+        if len(runs) < before and not identical:
+            notes.append(
+                f"{before - len(runs)} of {before} runs of {side.label} repeat another exactly: "
+                "they count once"
+            )
+    values = [np.array([run.figures[figure] for run in runs]) for runs in (a, b)]
+    return _Sample(
+        figure,
+        contrast,
+        Side(contrast.a.label, given[0], values[0]),
+        Side(contrast.b.label, given[1], values[1]),
+        bool(pairs) and not exact,
+        exact,
+        identical,
+        tuple(notes),
+    )
+
+
+def _pairs(a: Sequence[Run], b: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """The runs in pairs with equal draws; none unless all have a partner."""
+    others = {run.draws: run for run in b}
+    if None in others or len(others) != len(b) or {run.draws for run in a} != set(others) or len(a) != len(b):
+        return []
+    return [(run, others[run.draws]) for run in a]
+
+
+def _distinct(runs: Sequence[Run]) -> list[Run]:
+    return list({run.identity or id(run): run for run in runs}.values())
+
+
+def _cannot_vary(runs: Sequence[Run]) -> bool:
+    """Whether several simulated runs recorded the same though their draws differ."""
+    return (
+        len(runs) > 1
+        and not any(run.real for run in runs)
+        and runs[0].identity is not None
+        and len({run.identity for run in runs}) == 1
+        and len({run.draws for run in runs}) > 1
+    )
+
+
+def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
+    """The comparison of a sample, its p not yet corrected."""
+    notes = list(sample.notes)
+    if (warning := drift(sample.contrast)) is not None:
+        notes.append(warning)
+    known = Comparison(
+        sample.figure,
+        sample.contrast,
+        sample.a,
+        sample.b,
+        Kind.NONE,
+        Design.PAIRED if sample.shared else Design.UNPAIRED,
+        options.confidence,
+        family,
+        notes=tuple(notes),
+    )
+    if sample.identical:
+        return replace(known, kind=Kind.IDENTICAL)
+    if sample.constant:
+        simulated = not any(run.real for side in (sample.contrast.a, sample.contrast.b) for run in side.runs)
+        kept = (
+            notes
+            if simulated
+            else [*notes, "all runs of a side show the same figure, to the digits recorded"]
+        )
+        return replace(known, kind=Kind.DETERMINISTIC, notes=tuple(kept))
+    if not sample.testable:
+        return _single(known, options)
+    return _tested(known, sample, family, options)
+
+
+def _single(known: Comparison, options: Options) -> Comparison:
+    """One run on each side: what their own samples say."""
+    series = [
+        next(run.series(known.figure) for run in side.runs if known.figure in run.figures)
+        for side in (known.contrast.a, known.contrast.b)
+    ]
+    try:
+        within = statistics.within_runs(series[0], series[1], options.confidence)
+    except ValueError:
+        return replace(known, kind=Kind.SINGLE)
+    sizes = statistics.effective_size(series[0]), statistics.effective_size(series[1])
+    return replace(known, kind=Kind.SINGLE, within=within, effective=sizes)
+
+
+def _tested(known: Comparison, sample: _Sample, family: int, options: Options) -> Comparison:
+    level = options.alpha / family
+    draws = statistics.draws_for(family, options.alpha)
+    random = np.random.default_rng(options.seed)
+    a, b = sample.a.values, sample.b.values
+    design = _design_of(sample, level, draws)
+    if design is Design.EXACT:
+        # The exact side stands beside each run of the other.
+        a, b = np.broadcast_arrays(a, b)
+    if design is Design.UNPAIRED:
+        found = _unpaired(a, b, options, random, draws)
+    else:
+        found = _paired(b - a, design, options, random, draws)
+    paired = design is not Design.UNPAIRED
+    welch = welch_p = None
+    if min(len(sample.a.values), len(sample.b.values)) > 1:
+        welch, welch_p = statistics.welch(sample.a.values, sample.b.values, options.confidence)
+    detectable = needed = None
+    difference = float(b.mean() - a.mean())
+    if found.sd is not None:
+        detectable = statistics.detectable(found.sd, (len(a), len(b)), level, paired=paired, draws=draws)
+        if difference and max(found.sd) > 0:
+            needed = statistics.runs_needed(difference, found.sd, level, paired=paired)
+    return replace(
+        known,
+        design=design,
+        interval=found.interval,
+        method=found.method,
+        welch=welch,
+        welch_p=welch_p,
+        test=found.test,
+        detectable=detectable,
+        needed=needed,
+        reach=statistics.runs_to_reach(level, paired=paired),
+        margin=options.equivalent,
+        equivalent_p=_equivalence(a, b, options, paired=paired),
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    test: Test
+    interval: Interval | None
+    method: str
+    sd: tuple[float, float] | None
+
+
+def _unpaired(a: Floats, b: Floats, options: Options, random: np.random.Generator, draws: int) -> _Found:
+    test = statistics.permutation_test(a, b, random, draws)
+    if min(len(a), len(b)) < 2:
+        return _Found(test, None, "", None)
+    if min(len(a), len(b)) < statistics.LEAST_FOR_BOOTSTRAP:
+        interval = statistics.welch(a, b, options.confidence)[0]
+        method = "Welch, as there are too few runs to resample"
+    else:
+        interval = statistics.bootstrap(a, b, options.confidence, random)
+        method = "bootstrap-t over runs"
+    return _Found(test, interval, method, (float(a.std(ddof=1)), float(b.std(ddof=1))))
+
+
+def _paired(d: Floats, design: Design, options: Options, random: np.random.Generator, draws: int) -> _Found:
+    what = "pairs" if design is Design.PAIRED else "runs"
+    test = statistics.sign_test(d, random, draws)
+    if len(d) < 2:
+        return _Found(test, None, "", None)
+    sd = float(d.std(ddof=1))
+    if sd == 0:
+        return _Found(test, None, "", (0.0, 0.0))
+    if len(d) <= statistics.LEAST_FOR_BOOTSTRAP:
+        interval = statistics.student(d, options.confidence)[0]
+        method = f"Student, as there are too few {what} to resample"
+    else:
+        interval = statistics.bootstrap_paired(d, options.confidence, random)
+        method = f"bootstrap-t over {what}"
+    return _Found(test, interval, method, (sd, sd))
+
+
+def _equivalence(a: Floats, b: Floats, options: Options, *, paired: bool) -> float | None:
+    if options.equivalent is None:
+        return None
+    try:
+        return statistics.equivalence(a, b, options.equivalent, paired=paired)
+    except ValueError:
+        return None
+
+
+def _design_of(sample: _Sample, level: float, draws: int) -> Design:
+    if sample.exact:
+        return Design.EXACT
+    count = len(sample.a.values)
+    if sample.shared and statistics.smallest_p(count, count, paired=True, draws=draws) <= level:
+        return Design.PAIRED
+    return Design.UNPAIRED
+
+
+def _corrected(found: Sequence[Comparison], options: Options) -> list[Comparison]:
+    """The comparisons with Holm's correction over those tested, and the kind that follows."""
+    tested = [comparison for comparison in found if comparison.test is not None]
+    ps = statistics.holm([comparison.test.p for comparison in tested if comparison.test])
+    least = statistics.holm([comparison.test.smallest for comparison in tested if comparison.test])
+    asked = [comparison for comparison in tested if comparison.equivalent_p is not None]
+    same = iter(statistics.holm([comparison.equivalent_p or 0.0 for comparison in asked]))
+    verdicts = iter(zip(ps, least, strict=True))
+    done = []
+    for comparison in found:
+        if comparison.test is None:
+            done.append(comparison)
+            continue
+        p, smallest = next(verdicts)
+        if p <= options.alpha:
+            kind = Kind.DIFFERENCE
+        else:
+            kind = Kind.TOO_SMALL if smallest > options.alpha else Kind.NONE
+        equivalent_p = None if comparison.equivalent_p is None else next(same)
+        done.append(replace(comparison, kind=kind, corrected_p=p, equivalent_p=equivalent_p))
+    return done
+
+
+def _repeats(side: RunSet) -> set[int]:
+    """Repeats of a side, each carried out once; empty where they cannot be told."""
+    repeats = [run.repeat for run in side.runs if run.repeat is not None]
+    return set(repeats) if len(set(repeats)) == len(side.runs) else set()
+
+
+def _centre(contrast: Contrast, figure: str, repeats: set[int]) -> float | None:
+    """Mean of a figure over the runs of both sides; None where one lacks it, or the mean is not above 0."""
+    runs = [run for side in (contrast.a, contrast.b) for run in side.runs if run.repeat in repeats]
+    values = [run.figures[figure] for run in runs if figure in run.figures]
+    mean = sum(values) / len(values) if len(values) == len(runs) else 0.0
+    return mean if mean > 0 else None
+
+
+def _averaged(sets: Sequence[RunSet], repeat: int, centres: Mapping[str, Sequence[float | None]]) -> Run:
+    runs = [next(run for run in side.runs if run.repeat == repeat) for side in sets]
+    figures = {}
+    for figure, known in centres.items():
+        parts = [run.figures[figure] / centre for run, centre in zip(runs, known, strict=True) if centre]
+        if parts:
+            figures[figure] = sum(parts) / len(parts)
+    identities = [run.identity for run in runs]
+    return Run(
+        label=f"repeat {repeat}",
+        figures=figures,
+        repeat=repeat,
+        draws=runs[0].draws if len({run.draws for run in runs}) == 1 else None,
+        identity=None if None in identities else " ".join(str(identity) for identity in identities),
+        started=min((run.started for run in runs if run.started is not None), default=None),
+        real=any(run.real for run in runs),
+    )

@@ -1,0 +1,256 @@
+"""What to compare with what: two results, one by a key, or two sets of other tools' files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cwndlab.analysis import comparison, runs
+from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
+from cwndlab.analysis.runs import Run
+from cwndlab.errors import InputError
+from cwndlab.figures import columns
+from cwndlab.figures.request import short_names, unknown
+
+if TYPE_CHECKING:
+    from cwndlab.results.resultset import ResultSet
+
+FIRST_CHOICE = (
+    "goodput_mbps",
+    "throughput_mbps",
+    "response_p50_ms",
+    "one_way_p50_ms",
+    "rtt_mean_ms",
+    "cwnd_mean_bytes",
+)
+"""The figure that is compared where none is named: the first of these that both sides have.
+
+One, so that a look at every figure is a choice, and is corrected for."""
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """The answers to one question."""
+
+    each: Sequence[Comparison]
+    """Every figure of every combination and pair of values."""
+    overall: Sequence[Comparison]
+    """The same averaged over the combinations, where there are several; corrected among themselves."""
+    notes: Sequence[str]
+    """What to know of the runs as a whole, a sentence each."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs and figures of results."""
+
+    figures: Sequence[str] = ()
+    """Columns of the summary; default the first of `FIRST_CHOICE` that there is."""
+    flow: str | None = None
+    """One flow instead of all of each run."""
+    where: Mapping[str, Sequence[str]] | None = None
+    """Values that keys may have."""
+
+
+def by_key(
+    results: "ResultSet",
+    key: str,
+    selection: Selection | None = None,
+    options: Options | None = None,
+    *,
+    baseline: str | None = None,
+    every_pair: bool = False,
+) -> Comparisons:
+    """Compare the values of a swept key within each combination of the other keys.
+
+    Each value is compared with `baseline` (default: the first in the sweep), or every pair of them. `key` may
+    be the end of a swept key that no other shares. Raises InputError for what does not exist, and where
+    nothing is left to compare.
+    """
+    chosen = selection or Selection()
+    key = _resolved(key, results.keys)
+    found, notes = runs.of_results(results, chosen.flow, chosen.where)
+    values = list(dict.fromkeys(run.cell[key] for run in found))
+    if baseline is not None and baseline not in values:
+        raise unknown(key, baseline, values)
+    if len(values) < 2:
+        raise InputError(f"--by {key}: the runs have one value of it, {', '.join(values) or 'none'}")
+    first = values[0] if baseline is None else baseline
+    pairs = (
+        [(one, other) for place, one in enumerate(values) for other in values[place + 1 :]]
+        if every_pair
+        else [(first, other) for other in values if other != first]
+    )
+    others = [name for name in results.keys if name != key and not _follows(found, key, name)]
+    sides = {value: [run for run in found if run.cell[key] == value] for value in values}
+    return _compared(
+        [(RunSet(one, sides[one]), RunSet(other, sides[other])) for one, other in pairs],
+        others,
+        chosen.figures,
+        options or Options(),
+        notes,
+    )
+
+
+def of_two(
+    a: "ResultSet", b: "ResultSet", selection: Selection | None = None, options: Options | None = None
+) -> Comparisons:
+    """Compare two results in each combination of the keys that both sweep.
+
+    Raises InputError for what does not exist, for a key that only one sweeps, and where no combination is in
+    both.
+    """
+    chosen = selection or Selection()
+    sides = [runs.of_results(results, chosen.flow, chosen.where) for results in (a, b)]
+    common = [key for key in a.keys if key in b.keys]
+    for results, (found, _) in zip((a, b), sides, strict=True):
+        for key in results.keys:
+            values = list(dict.fromkeys(run.cell[key] for run in found))
+            if key not in common and len(values) > 1:
+                raise InputError(
+                    f"{results.path}: sweeps {key}, and the other does not; "
+                    f"choose one with --where {key}={values[0]}"
+                )
+    names = _labels(a.path, b.path)
+    pair = RunSet(names[0], sides[0][0]), RunSet(names[1], sides[1][0])
+    notes = [*sides[0][1], *sides[1][1]]
+    return _compared([pair], common, chosen.figures, options or Options(), notes)
+
+
+def of_files(
+    a: Sequence[Path], b: Sequence[Path], figures: Sequence[str] = (), options: Options | None = None
+) -> Comparisons:
+    """Compare the runs in two sets of other tools' files (`cwndlab.formats`).
+
+    Raises InputError for a file that cannot be read, or that is in both sets.
+    """
+    both = {path.resolve() for path in a} & {path.resolve() for path in b}
+    if both:
+        raise InputError(f"{min(both)}: is on both sides")
+    (of_a, notes_a), (of_b, notes_b) = runs.of_files(a), runs.of_files(b)
+    places = [{path.resolve().parent for path in paths} for paths in (a, b)]
+    names = ("A", "B")
+    if len(places[0]) == len(places[1]) == 1 and places[0] != places[1]:
+        names = _labels(min(places[0]), min(places[1]))
+    elif len(of_a) == len(of_b) == 1:
+        names = of_a[0].label, of_b[0].label
+    pair = RunSet(names[0], of_a), RunSet(names[1], of_b)
+    return _compared([pair], [], figures, options or Options(), [*notes_a, *notes_b])
+
+
+def resolved_key(key: str, results: "ResultSet") -> str:
+    """The swept key that `key` names, whole or by its end; raises InputError for one that there is not."""
+    return _resolved(key, results.keys)
+
+
+def _compared(
+    pairs: Sequence[tuple[RunSet, RunSet]],
+    keys: Sequence[str],
+    figures: Sequence[str],
+    options: Options,
+    notes: Sequence[str],
+) -> Comparisons:
+    names = _figures(pairs, figures)
+    contrasts: list[list[Contrast]] = []
+    left_out = 0
+    for a, b in pairs:
+        cells_a, cells_b = _cells(a, keys), _cells(b, keys)
+        both = [cell for cell in cells_a if cell in cells_b]
+        left_out += len(cells_a) + len(cells_b) - 2 * len(both)
+        contrasts.append(
+            [
+                Contrast(RunSet(a.label, cells_a[cell]), RunSet(b.label, cells_b[cell]), dict(cell))
+                for cell in both
+            ]
+        )
+    every = [contrast for of_pair in contrasts for contrast in of_pair]
+    if not every:
+        raise InputError("there is nothing to compare: no combination of the swept keys is on both sides")
+    said = list(notes)
+    if left_out:
+        said.append(f"{left_out} combinations are on one side only, and do not count")
+    averages = [comparison.average(of_pair, names) for of_pair in contrasts]
+    overall = [contrast for contrast in averages if contrast is not None]
+    return Comparisons(
+        comparison.compare(_told(every), names, options),
+        comparison.compare(overall, names, options),
+        said,
+    )
+
+
+def _told(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """The contrasts, each said to be where it is by what tells it from the others, in short names."""
+    keys = list(contrasts[0].where)
+    telling = [key for key in keys if len({contrast.where[key] for contrast in contrasts}) > 1]
+    for key in reversed(telling.copy()):
+        # Of keys that are swept together one says all.
+        fewer = [other for other in telling if other != key]
+        if fewer and _combinations(contrasts, fewer) == _combinations(contrasts, telling):
+            telling = fewer
+    short = short_names(telling)
+    return [
+        Contrast(contrast.a, contrast.b, {short[key]: contrast.where[key] for key in telling})
+        for contrast in contrasts
+    ]
+
+
+def _combinations(contrasts: Sequence[Contrast], keys: Sequence[str]) -> int:
+    return len({tuple(contrast.where[key] for key in keys) for contrast in contrasts})
+
+
+def _cells(side: RunSet, keys: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Run]]:
+    cells: dict[tuple[tuple[str, str], ...], list[Run]] = {}
+    for run in side.runs:
+        cells.setdefault(tuple((key, run.cell[key]) for key in keys), []).append(run)
+    return cells
+
+
+def _figures(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> list[str]:
+    """The figures to compare, which some pair has on both sides."""
+    sides = [
+        ({name for run in a.runs for name in run.figures}, {name for run in b.runs for name in run.figures})
+        for a, b in pairs
+    ]
+    known = sorted({name for of_a, of_b in sides for name in of_a & of_b})
+    if not known:
+        raise InputError("there is nothing to compare: no figure is on both sides")
+    for name in wanted:
+        if name not in known:
+            raise unknown("--metric", name, known)
+    if wanted:
+        return list(dict.fromkeys(wanted))
+    return [next((name for name in FIRST_CHOICE if name in known), known[0])]
+
+
+def _resolved(key: str, keys: Sequence[str]) -> str:
+    if key in keys:
+        return key
+    ending = [name for name in keys if name.endswith(f".{key}")]
+    if len(ending) > 1:
+        raise InputError(f"--by {key}: may be {' or '.join(ending)}; give the whole key")
+    if not ending:
+        raise unknown("--by: the swept key", key, keys)
+    return ending[0]
+
+
+def _follows(found: Sequence[Run], key: str, other: str) -> bool:
+    """Whether the value of `key` determines that of the other: they are swept together."""
+    seen: dict[str, str] = {}
+    return all(seen.setdefault(run.cell[key], run.cell[other]) == run.cell[other] for run in found)
+
+
+def _labels(a: Path, b: Path) -> tuple[str, str]:
+    """Names for two directories: their own, or as much of their paths as tells them apart."""
+    one, other = a.resolve(), b.resolve()
+    if one == other:
+        raise InputError(f"{a}: is on both sides")
+    for count in range(1, max(len(one.parts), len(other.parts)) + 1):
+        names = "/".join(one.parts[-count:]), "/".join(other.parts[-count:])
+        if names[0] != names[1]:
+            return names
+    return str(one), str(other)
+
+
+def words(figure: str) -> str:
+    """A figure in words."""
+    return columns.describe(figure).words

@@ -1,0 +1,257 @@
+"""Runs as a comparison sees them: a value per figure and run, and what the run shares with others."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cwndlab.errors import InputError
+from cwndlab.figures import columns
+from cwndlab.figures.numeric import windowed_rate
+from cwndlab.figures.request import filtered, unknown
+from cwndlab.formats import base
+from cwndlab.formats.base import Recording
+from cwndlab.results.catalogue import FAILED, MISSING
+from cwndlab.results.parts import RunRecord
+from cwndlab.results.tables import RowsHash
+
+if TYPE_CHECKING:
+    from cwndlab.results.resultset import ResultSet
+
+Floats = NDArray[np.float64]
+
+SUMMED = ("goodput_mbps", "throughput_mbps", "utilisation", "ce_marks", "rtos", "fast_recoveries")
+"""Figures of which a run of several flows has the sum of theirs."""
+
+LOWEST = ("rtt_min_ms",)
+HIGHEST = ("rtt_max_ms", "cwnd_max_bytes", "completion_s")
+"""Figures of which it has the lowest and the highest; of all others the mean."""
+
+SERIES_S = 1.0
+"""Length of the windows of `Run.series`."""
+
+_RATES = ("goodput_mbps", "throughput_mbps")
+_LEVELS = {"rtt_mean_ms": ("rtt_ms", "srtt_ms"), "cwnd_mean_bytes": ("cwnd_bytes",)}
+"""Figures that a series belongs to, and the columns it is made of, the first that was recorded."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one side of a comparison."""
+
+    label: str
+    figures: Mapping[str, float]
+    """By column of the summary, in its unit; a figure that does not exist is absent."""
+    cell: Mapping[str, str] = field(default_factory=dict)
+    """Value of each swept key."""
+    repeat: int | None = None
+    draws: tuple[int, int] | None = None
+    """Seed and repeat, which name the random draws of a simulated run; None where the world draws."""
+    identity: str | None = None
+    """Equal for runs that recorded the same; None where that cannot be told."""
+    started: datetime | None = None
+    """When it began, if that can matter: None for simulated runs."""
+    real: bool = True
+    """Whether it ran on a real clock."""
+    series: Callable[[str], Floats] = field(default=lambda figure: np.empty(0), compare=False)
+    """The figure over windows of a second, in order; empty where none was recorded."""
+
+
+def of_results(
+    results: "ResultSet", flow: str | None = None, where: Mapping[str, Sequence[str]] | None = None
+) -> tuple[list[Run], list[str]]:
+    """The complete runs of results in the order of the plan, and what to know about the others.
+
+    `flow` takes one flow instead of all of a run. `where` gives keys the values they may have. Raises
+    InputError for a flow, key or value that does not exist.
+    """
+    rows = results.summary
+    if flow is not None:
+        flows = rows["flow"].unique(maintain_order=True).to_list()
+        if flow not in flows:
+            raise unknown("flow", flow, flows)
+        rows = rows.filter(pl.col("flow") == flow)
+    for key, wanted in (where or {}).items():
+        rows = filtered(rows, key, list(wanted))
+    bad = rows.filter(pl.col("status").is_in([FAILED, MISSING]))["run_id"].n_unique()
+    notes = [f"{results.path}: {bad} runs failed or are missing, and do not count"] if bad else []
+    rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
+    records = {record.run_id: record for record in results.records()}
+    figures = columns.numeric_columns(rows)
+    runs = []
+    for of_run in rows.partition_by("run_id", maintain_order=True):
+        first = of_run.row(0, named=True)
+        index = int(str(first["run_id"]).partition("-")[0])
+        record = records[index]
+        simulated = record.testbed == "sim"
+        names = of_run["flow"].to_list()
+        runs.append(
+            Run(
+                label=str(first["run_id"]),
+                figures=_all_flows({name: of_run[name].to_list() for name in figures}),
+                cell={key: str(first[key]) for key in results.keys},
+                repeat=int(first["repeat"]),
+                draws=(int(record.scenario["seed"]), record.repeat) if simulated else None,
+                identity=_identity(record),
+                started=None if simulated else _time(record.started),
+                real=not simulated,
+                series=partial(_series_of, results, index, names),
+            )
+        )
+    return runs, notes
+
+
+def of_files(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:
+    """The runs in other tools' files, and what their readers warn of.
+
+    Raises InputError for a file that cannot be read, and for one that is named twice.
+    """
+    runs: list[Run] = []
+    notes: list[str] = []
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"{path}: is named twice")
+        seen.add(path.resolve())
+        for recording in base.read(path):
+            notes += recording.warnings
+            runs.append(_of_recording(recording))
+    return runs, notes
+
+
+def _of_recording(recording: Recording) -> Run:
+    table = recording.tables.get("tcp")
+    frame = _seconds(table) if table is not None and table.num_rows else pl.DataFrame()
+    by_flow: dict[str, dict[str, float]] = {}
+    for flow in recording.flows:
+        found = dict(recording.figures.get(flow, {}))
+        for name in _LEVELS:
+            level = _level(frame, [flow], name)
+            if name not in found and len(level):
+                found[name] = float(level.mean())
+        by_flow[flow] = found
+    names = list(dict.fromkeys(name for found in by_flow.values() for name in found))
+    return Run(
+        label=recording.label,
+        figures=_all_flows({name: [found.get(name) for found in by_flow.values()] for name in names}),
+        identity=_content(recording),
+        started=recording.started,
+        series=lambda figure: _reported(frame, recording.flows, figure),
+    )
+
+
+def _all_flows(figures: Mapping[str, Sequence[float | None]]) -> dict[str, float]:
+    """The figures of a run from those of its flows."""
+    whole = {}
+    for name, values in figures.items():
+        known = [float(value) for value in values if value is not None]
+        if not known:
+            continue
+        if name in SUMMED:
+            whole[name] = sum(known)
+        elif name in LOWEST:
+            whole[name] = min(known)
+        elif name in HIGHEST:
+            whole[name] = max(known)
+        else:
+            whole[name] = sum(known) / len(known)
+    return whole
+
+
+def _identity(record: RunRecord) -> str | None:
+    """What a run recorded, whatever it was called: the hashes of its rows, and its counters."""
+    if record.testbed != "sim" and not any(table.rows for table in record.tables.values()):
+        return None
+    tables = {name: table.sha256 for name, table in record.tables.items()}
+    text = json.dumps([tables, record.summary], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content(recording: Recording) -> str | None:
+    """The same of a recording; None of one that holds too little to tell equal runs from rounded figures."""
+    rows = sum(table.num_rows for table in recording.tables.values())
+    if recording.started is None and rows < 10:
+        return None
+    text = hashlib.sha256(repr((recording.started, sorted(recording.figures.items()))).encode())
+    for name, table in sorted(recording.tables.items()):
+        hashed = RowsHash()
+        hashed.update(table)
+        text.update(f"{name} {hashed.hexdigest()}".encode())
+    return text.hexdigest()
+
+
+def _series_of(results: "ResultSet", index: int, flows: Sequence[str], figure: str) -> Floats:
+    """A figure of a run of results over windows of a second of its measurement window."""
+    if figure not in _RATES and figure not in _LEVELS:
+        return np.empty(0)
+    window = results.record(index).scenario["measure"]
+    start, end = window["from_ns"] / 1e9, window["to_ns"] / 1e9
+    frame = results.series(index).filter(pl.col("flow").is_in(list(flows)))
+    if figure in _LEVELS:
+        return _level(frame.filter(pl.col("t_s").is_between(start, end)), flows, figure)
+    total: Floats = np.zeros(0)
+    for flow in flows:
+        part = frame.filter(pl.col("flow") == flow)
+        done = part["delivered_bytes"].cast(pl.Float64).to_numpy()
+        rate = windowed_rate(part["t_s"].to_numpy(), done, start_s=start, stop_s=end, window_s=SERIES_S)[1]
+        total = rate if not len(total) else total + rate
+    return total
+
+
+def _reported(frame: pl.DataFrame, flows: Sequence[str], figure: str) -> Floats:
+    """A figure of a recording over the intervals its tool reported, or over seconds."""
+    if figure in _LEVELS:
+        return _level(frame, flows, figure)
+    if figure not in _RATES or not frame.height:
+        return np.empty(0)
+    parts = [frame.filter(pl.col("flow") == flow).drop_nulls("delivered_bytes") for flow in flows]
+    rates = []
+    for part in parts:
+        t_s = np.concatenate(([0.0], part["t_s"].to_numpy()))
+        done = np.concatenate(([0.0], part["delivered_bytes"].cast(pl.Float64).to_numpy()))
+        longer = np.append(True, np.diff(t_s) > 0)
+        rates.append(8e-6 * np.diff(done[longer]) / np.diff(t_s[longer]))
+    least = min((len(rate) for rate in rates), default=0)
+    return np.asarray(sum((rate[:least] for rate in rates), np.zeros(least)), dtype=np.float64)
+
+
+def _level(frame: pl.DataFrame, flows: Sequence[str], figure: str) -> Floats:
+    """Means over each second of the first column of a figure that was recorded, over all flows."""
+    for name in _LEVELS.get(figure, ()):
+        if name in frame.columns:
+            rows = frame.filter(pl.col("flow").is_in(list(flows))).drop_nulls(name)
+            if rows.height:
+                second = (pl.col("t_s") / SERIES_S).floor()
+                means = rows.group_by(second.alias("second")).agg(pl.col(name).cast(pl.Float64).mean())
+                return means.sort("second")[name].to_numpy()
+    return np.empty(0)
+
+
+def _seconds(table: Any) -> pl.DataFrame:
+    """Rows as read from a file, with times as the API of results shows them."""
+    frame = pl.from_arrow(table)
+    if not isinstance(frame, pl.DataFrame):
+        raise TypeError("a table of Arrow makes a frame")
+    return frame.select(
+        (pl.col("t_ns") / 1e9).alias("t_s"),
+        pl.col("flow").cast(pl.String),
+        "cwnd_bytes",
+        "delivered_bytes",
+        (pl.col("rtt_ns") / 1e6).alias("rtt_ms"),
+        (pl.col("srtt_ns") / 1e6).alias("srtt_ms"),
+    )
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

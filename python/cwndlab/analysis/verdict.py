@@ -1,0 +1,459 @@
+"""Comparisons in words: a plain sentence for each, a block of figures, a table of many, JSON."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cwndlab.analysis.comparison import Comparison, Design, Kind
+from cwndlab.analysis.contrasts import Comparisons
+from cwndlab.analysis.statistics import POWER, Interval
+from cwndlab.figures import columns
+from cwndlab.results import texttable
+
+MOST_BLOCKS = 6
+"""Comparisons that get a block of figures each; more become a table."""
+
+
+def text(found: Comparisons) -> str:
+    """Everything a terminal should show: verdicts first, then what they rest on."""
+    parts = []
+    if found.overall:
+        parts += [block(comparison) for comparison in found.overall]
+    if len(found.each) <= MOST_BLOCKS:
+        parts += [block(comparison) for comparison in found.each]
+    else:
+        parts += [table(found.each), "\n".join(tally(found.each)), "\n".join(_legend(found.each))]
+    parts += ["\n".join(f"note: {note}" for note in _notes(found))]
+    return "\n\n".join(part for part in parts if part)
+
+
+def sentence(found: Comparison) -> str:
+    """The verdict on one comparison."""
+    return f"{_subject(found)}: {_verdict(found)}."
+
+
+def block(found: Comparison) -> str:
+    """The verdict, and below it every figure it rests on."""
+    rows = [("runs", _runs(found))]
+    if not found.contrast.combinations:
+        for side in (found.a, found.b):
+            sd = "" if math.isnan(side.sd) or side.sd == 0 else f" ± {_amount(side.sd, found)} (sd)"
+            rows.append((side.label, f"{_amount(side.mean, found)}{sd}{_unit(found)}"))
+    if found.kind is not Kind.IDENTICAL:
+        rows.append(("difference", _signed(found.difference, found)))
+    if found.interval is not None:
+        rows.append((_level(found), f"{_span(found.interval, found)}   {found.method}"))
+    if found.welch is not None and not found.method.startswith("Welch"):
+        as_if = ", as if not paired" if found.design is Design.PAIRED else ""
+        rows.append(("", f"{_span(found.welch, found)}   Welch{as_if} (p = {found.welch_p:.2g})"))
+    if found.test is not None:
+        rows.append(("permutation", _test(found)))
+    if found.detectable is not None:
+        shown = (
+            f"{_size(found.detectable, found)} ({POWER:.0%} power)"
+            if math.isfinite(found.detectable)
+            else "none, whatever its size"
+        )
+        rows.append(("could show", shown))
+    if found.kind in (Kind.NONE, Kind.TOO_SMALL):
+        rows.append(("would need", _needed(found)))
+    if found.equivalent_p is not None:
+        rows.append(("equivalence", f"p = {found.equivalent_p:.2g} (two one-sided tests)"))
+    if found.within is not None and found.effective is not None:
+        worth = " and ".join(f"{size:.0f}" for size in found.effective)
+        rows.append(("within", f"{_span(found.within, found)}   these two runs only; samples worth {worth}"))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([sentence(found), *(f"  {name:<{width}}  {value}".rstrip() for name, value in rows)])
+
+
+def table(found: Sequence[Comparison]) -> str:
+    """Many comparisons, a row each."""
+    keys = list(dict.fromkeys(key for comparison in found for key in comparison.contrast.where))
+    pairs = {(comparison.a.label, comparison.b.label) for comparison in found}
+    figures = {comparison.figure for comparison in found}
+    heads: list[tuple[str, list[str], bool]] = []
+    if len(figures) > 1:
+        heads.append(("figure", [comparison.figure for comparison in found], False))
+    for key in keys:
+        heads.append((key, [comparison.contrast.where.get(key, "") for comparison in found], False))
+    if len(pairs) > 1:
+        heads.append(("a", [comparison.a.label for comparison in found], False))
+        heads.append(("b", [comparison.b.label for comparison in found], False))
+    names = ("a", "b") if len(pairs) > 1 else next(iter(pairs))
+    for name, side in zip(names, ("a", "b"), strict=True):
+        means = [_amount(getattr(comparison, side).mean, comparison) for comparison in found]
+        heads.append((name if len(pairs) == 1 else f"mean {name}", means, True))
+    heads.append(("difference", [_brief(comparison) for comparison in found], True))
+    spans = ["" if each.interval is None else _span(each.interval, each) for each in found]
+    heads.append(("interval", spans, False))
+    ps = ["" if each.corrected_p is None else f"{each.corrected_p:.2g}" for each in found]
+    heads.append(("p", ps, True))
+    heads.append(("verdict", [_word(comparison) for comparison in found], False))
+    grid = [texttable.aligned([name, *cells], right=right) for name, cells, right in heads]
+    return "\n".join(texttable.lines(grid))
+
+
+def tally(found: Sequence[Comparison]) -> list[str]:
+    """A sentence for each figure and pair: how many combinations went which way."""
+    groups: dict[tuple[str, str, str], list[Comparison]] = {}
+    for comparison in found:
+        groups.setdefault((comparison.figure, comparison.a.label, comparison.b.label), []).append(comparison)
+    return [_tally(group) for group in groups.values()]
+
+
+def json_lines(found: Comparisons) -> str:
+    """A line of JSON per comparison, those over all combinations first; what does not exist is null."""
+    lines = [json.dumps(as_dict(each), ensure_ascii=False) for each in (*found.overall, *found.each)]
+    lines += [json.dumps({"note": note}, ensure_ascii=False) for note in found.notes]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_dict(found: Comparison) -> dict[str, Any]:
+    """Everything a comparison says, as plain values; differences in the unit of the figure's column."""
+    return {
+        "figure": found.figure,
+        "where": dict(found.contrast.where),
+        "combinations": found.contrast.combinations or None,
+        "a": _side(found, "a"),
+        "b": _side(found, "b"),
+        "verdict": found.kind.value,
+        "sentence": sentence(found),
+        "design": found.design.value,
+        "difference": _finite(found.difference),
+        "difference_pct": _finite(_percent_of(found, found.difference)),
+        "confidence": found.confidence,
+        "interval": _pair(found.interval),
+        "interval_method": found.method or None,
+        "welch_interval": _pair(found.welch),
+        "welch_p": _finite(found.welch_p),
+        "permutation_p": None if found.test is None else found.test.p,
+        "permutation_exact": None if found.test is None else found.test.exact,
+        "permutation_arrangements": None if found.test is None else found.test.arrangements,
+        "smallest_p": None if found.test is None else found.test.smallest,
+        "corrected_p": _finite(found.corrected_p),
+        "comparisons": found.family,
+        "detectable": _finite(found.detectable),
+        "detectable_pct": _finite(_percent_of(found, found.detectable)),
+        "runs_needed": found.needed,
+        "runs_to_reach": found.reach,
+        "margin_pct": None if found.margin is None else 100 * found.margin,
+        "equivalent_p": _finite(found.equivalent_p),
+        "equivalent": found.equivalent,
+        "within_runs_interval": _pair(found.within),
+        "effective_samples": None if found.effective is None else list(found.effective),
+        "notes": list(found.notes),
+    }
+
+
+def _subject(found: Comparison) -> str:
+    where = ", ".join(f"{key} {value}" for key, value in found.contrast.where.items())
+    if found.contrast.combinations:
+        where = f"over {found.contrast.combinations} combinations"
+    what = columns.describe(found.figure).words
+    return f"{what} ({where})" if where else what
+
+
+def _verdict(found: Comparison) -> str:
+    sure = f"{100 * found.confidence:g} %"
+    match found.kind:
+        case Kind.IDENTICAL:
+            return f"identical: the runs of {found.a.label} and {found.b.label} recorded the same, row by row"
+        case Kind.DETERMINISTIC:
+            return f"deterministic: exact for this path, not a sample: {_how(found)}; no interval"
+        case Kind.SINGLE:
+            return _single(found, sure)
+        case Kind.TOO_SMALL:
+            return _too_small(found, sure)
+        case _:
+            return _tested(found, sure)
+
+
+def _tested(found: Comparison, sure: str) -> str:
+    """The verdict of a test that could have gone either way."""
+    same = "" if found.equivalent is None else _equivalent(found, sure)
+    if found.kind is Kind.DIFFERENCE:
+        interval = "" if found.interval is None else f" ({_between(found.interval, found)})"
+        edge = (
+            "; at the edge of what can be told, as the interval includes no difference"
+            if found.interval is not None and found.interval.low <= 0 <= found.interval.high
+            else ""
+        )
+        return f"{_how(found)}, {sure} sure{interval}{edge}{same}"
+    if found.equivalent:
+        return f"{same.removeprefix('; ')}; no difference proven"
+    return (
+        f"no difference proven at {sure}; with {_number_of(found)} only differences above "
+        f"{_size(found.detectable or math.nan, found)} would show{_seen(found)}{same}"
+    )
+
+
+def _single(found: Comparison, sure: str) -> str:
+    said = f"one run a side proves nothing of the next: in these two, {_how(found)}"
+    if found.within is None:
+        return f"{said}, and how much of that is chance cannot be told"
+    return (
+        f"{said} ({_between(found.within, found)} by the samples within them, {sure}), "
+        "but how much runs differ is not known"
+    )
+
+
+def _too_small(found: Comparison, sure: str) -> str:
+    if found.test is None:
+        raise ValueError("only a test can be too small")
+    among = f" and {found.family} comparisons" if found.family > 1 else ""
+    runs = "pairs" if found.design is Design.PAIRED else "runs a side"
+    welch = (
+        "" if found.welch_p is None else f"; Welch's test, for normal values, gives p = {found.welch_p:.2g}"
+    )
+    return (
+        f"too few runs: with {_number_of(found)}{among} no difference, however large, could reach {sure} "
+        f"(the smallest p is {found.test.smallest:.2g}{_times(found)}); {found.reach} {runs} could{welch}"
+    )
+
+
+def _times(found: Comparison) -> str:
+    return f" before the correction for {found.family}" if found.family > 1 else ""
+
+
+def _seen(found: Comparison) -> str:
+    if found.needed is None:
+        return ""
+    if found.needed > 1000:
+        return f" (the {_size(abs(found.difference), found)} seen: more than 1000 runs a side)"
+    runs = "pairs" if found.design is Design.PAIRED else "runs a side"
+    return f" (the {_size(abs(found.difference), found)} seen: about {found.needed} {runs})"
+
+
+def _equivalent(found: Comparison, sure: str) -> str:
+    margin = f"{100 * (found.margin or 0):g} %"
+    if found.equivalent:
+        return f"; differs by less than {margin}, {sure} sure"
+    return f"; not shown to differ by less than {margin}"
+
+
+def _how(found: Comparison) -> str:
+    """Which side is higher, and by how much."""
+    if found.difference == 0:
+        return f"{found.b.label} equals {found.a.label}"
+    way = "higher" if found.difference > 0 else "lower"
+    return f"{found.b.label} is {_size(abs(found.difference), found)} {way} than {found.a.label}"
+
+
+def _number_of(found: Comparison) -> str:
+    n, m = len(found.a.values), len(found.b.values)
+    if found.design is Design.PAIRED:
+        return f"{n} pairs of runs"
+    if found.design is Design.EXACT:
+        return f"{max(n, m)} runs against an exact value"
+    return f"{n} runs a side" if n == m else f"{n} against {m} runs"
+
+
+def _runs(found: Comparison) -> str:
+    n, m = len(found.a.values), len(found.b.values)
+    if found.kind is Kind.IDENTICAL:
+        return f"{n}, each equal to its partner"
+    if found.design is Design.PAIRED and found.test is not None:
+        return f"{n} pairs that share their random draws (seed and repeat)"
+    if found.design is Design.EXACT:
+        exact, other = (found.a, m) if n == 1 else (found.b, n)
+        return f"{other} against the exact value of {exact.label}, whose {exact.given} runs were the same"
+    return f"{n} and {m}, not paired"
+
+
+def _test(found: Comparison) -> str:
+    if found.test is None or found.corrected_p is None:
+        raise ValueError("there was no test")
+    of = "all" if found.test.exact else "random"
+    what = {
+        Design.PAIRED: "sign changes of pairs",
+        Design.EXACT: "sign changes of differences",
+        Design.UNPAIRED: "arrangements",
+    }[found.design]
+    corrected = (
+        f", corrected for {found.family} comparisons (Holm) {found.corrected_p:.2g}"
+        if found.family > 1
+        else ""
+    )
+    return f"p = {found.test.p:.2g}{corrected} ({of} {found.test.arrangements} {what})"
+
+
+def _needed(found: Comparison) -> str:
+    runs = "pairs" if found.design is Design.PAIRED else "runs a side"
+    least = f"; at least {found.reach} to show any" if found.kind is Kind.TOO_SMALL else ""
+    if found.needed is None:
+        return f"more runs than make sense for a difference as seen{least}"
+    have = min(len(found.a.values), len(found.b.values))
+    more = f", {found.needed - have} more" if found.needed > have else ""
+    return f"{found.needed} {runs}{more}, to show a difference as seen{least}"
+
+
+def _word(found: Comparison) -> str:
+    if found.equivalent:
+        return f"within {100 * (found.margin or 0):g} %"
+    if found.kind in (Kind.DIFFERENCE, Kind.DETERMINISTIC) and found.difference:
+        way = "higher" if found.difference > 0 else "lower"
+        return way if found.kind is Kind.DIFFERENCE else f"{way}, exactly"
+    return found.kind.value
+
+
+def _tally(group: Sequence[Comparison]) -> str:
+    first = group[0]
+    what = columns.describe(first.figure).words
+    parts = []
+    for count, words in (
+        (_count(group, Kind.DIFFERENCE, 1) + _count(group, Kind.DETERMINISTIC, 1), "higher"),
+        (_count(group, Kind.DIFFERENCE, -1) + _count(group, Kind.DETERMINISTIC, -1), "lower"),
+        (_count(group, Kind.DETERMINISTIC, 0) + _count(group, Kind.IDENTICAL, 0), "exactly equal"),
+    ):
+        if count:
+            parts.append(f"{words} in {count}")
+    for kind, words in (
+        (Kind.NONE, "no difference proven in"),
+        (Kind.TOO_SMALL, "too few runs to prove one in"),
+        (Kind.SINGLE, "one run a side in"),
+    ):
+        count = sum(each.kind is kind for each in group)
+        if count:
+            seen = ""
+            if kind is not Kind.NONE:
+                up = sum(each.kind is kind and each.difference > 0 for each in group)
+                seen = f" (seen higher in {up}, unproven)"
+            parts.append(f"{words} {count}{seen}")
+    combinations = "combination" if len(group) == 1 else "combinations"
+    return (
+        f"{what}: of {len(group)} {combinations}, {first.b.label} is {', '.join(parts)} than {first.a.label}."
+    )
+
+
+def _count(group: Sequence[Comparison], kind: Kind, sign: int) -> int:
+    return sum(each.kind is kind and _sign(each.difference) == sign for each in group)
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _legend(found: Sequence[Comparison]) -> list[str]:
+    tested = [each for each in found if each.test is not None]
+    if not tested:
+        return []
+    methods = ", ".join(dict.fromkeys(each.method for each in tested if each.method))
+    exact = "exact" if all(each.test and each.test.exact for each in tested) else "sampled"
+    return [
+        f"interval: {_level(tested[0])} of each difference by itself, {methods}.",
+        f"p: {exact} permutation test over {tested[0].design.value} runs, corrected for "
+        f"{tested[0].family} comparisons (Holm).",
+    ]
+
+
+def _notes(found: Comparisons) -> list[str]:
+    """Notes of the runs, and of the comparisons; of many that say the same, once."""
+    return list(
+        dict.fromkeys(
+            [*found.notes, *(note for each in (*found.each, *found.overall) for note in each.notes)]
+        )
+    )
+
+
+def _level(found: Comparison) -> str:
+    return f"{100 * found.confidence:g} % interval"
+
+
+@dataclass(frozen=True)
+class _Scale:
+    unit: str
+    factor: float
+
+
+def _scale(found: Comparison) -> _Scale:
+    shown = columns.describe(found.figure)
+    return _Scale(shown.unit, shown.factor)
+
+
+def _unit(found: Comparison) -> str:
+    unit = _scale(found).unit
+    return f" {unit}" if unit else ""
+
+
+def _amount(value: float, found: Comparison) -> str:
+    """A figure in the unit shown, without it."""
+    return f"{value * _scale(found).factor:.4g}"
+
+
+def _size(difference: float, found: Comparison) -> str:
+    """A difference without its sign: in per cent of a's mean, or where that says less in the unit."""
+    percent = _percent_of(found, difference)
+    if percent is None or _scale(found).unit == "%":
+        points = " points" if _scale(found).unit == "%" else _unit(found)
+        return f"{abs(difference) * _scale(found).factor:.3g}{points}"
+    return f"{_digits(abs(percent))} %"
+
+
+def _signed(difference: float, found: Comparison) -> str:
+    percent = _percent_of(found, difference)
+    sign = "" if difference == 0 else "+" if difference > 0 else "−"
+    in_units = f"{sign}{abs(difference) * _scale(found).factor:.3g}{_unit(found)}"
+    if percent is None:
+        return in_units
+    share = f"{sign}{_digits(abs(percent))} %"
+    return share if found.contrast.combinations else f"{share} ({in_units})"
+
+
+def _brief(found: Comparison) -> str:
+    percent = _percent_of(found, found.difference)
+    return _signed(found.difference, found) if percent is None else f"{_plus(percent)} %"
+
+
+def _span(interval: Interval, found: Comparison) -> str:
+    low, high = _percent_of(found, interval.low), _percent_of(found, interval.high)
+    if low is None or high is None:
+        factor = _scale(found).factor
+        return f"{_plus(interval.low * factor)} to {_plus(interval.high * factor)}{_unit(found)}"
+    return f"{_plus(low)} to {_plus(high)} %"
+
+
+def _between(interval: Interval, found: Comparison) -> str:
+    return f"between {_span(interval, found).replace(' to ', ' and ')}"
+
+
+def _plus(value: float) -> str:
+    if math.isinf(value):
+        return "−∞" if value < 0 else "+∞"
+    return f"{'−' if value < 0 else '+'}{_digits(abs(value))}"
+
+
+def _digits(value: float) -> str:
+    """Three digits at most, no exponent."""
+    if value == 0:
+        return "0"
+    decimals = max(0, 2 - math.floor(math.log10(value)))
+    return f"{value:.{min(decimals, 2 if value >= 0.1 else 4)}f}"
+
+
+def _percent_of(found: Comparison, difference: float | None) -> float | None:
+    if difference is None:
+        return None
+    share = found.share(difference)
+    return None if share is None else 100 * share
+
+
+def _side(found: Comparison, name: str) -> dict[str, Any]:
+    side = getattr(found, name)
+    return {
+        "label": side.label,
+        "runs": side.given,
+        "counted": len(side.values),
+        "mean": side.mean,
+        "sd": _finite(side.sd),
+        "values": side.values.tolist(),
+    }
+
+
+def _pair(interval: Interval | None) -> list[float | None] | None:
+    return None if interval is None else [_finite(interval.low), _finite(interval.high)]
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
