@@ -29,7 +29,7 @@ class Kind(StrEnum):
     DETERMINISTIC = "deterministic"
     """Repeats of the same gave the same: exact, not a sample."""
     IDENTICAL = "identical"
-    """The runs of both sides recorded the same, row by row."""
+    """The runs of both sides counted the same in every figure."""
 
 
 class Design(StrEnum):
@@ -119,6 +119,8 @@ class Comparison:
     """Welch's interval of the same difference; for paired runs, as if they were not."""
     welch_p: float | None = None
     test: Test | None = None
+    signs: bool = False
+    """Whether `test` changed the signs of differences, rather than which runs are a's."""
     corrected_p: float | None = None
     """p of the permutation test after Holm's correction: what the verdict rests on."""
     detectable: float | None = None
@@ -156,8 +158,9 @@ class Comparison:
 def compare(contrasts: Sequence[Contrast], figures: Sequence[str], options: Options) -> list[Comparison]:
     """Every figure of every contrast that has runs with it on both sides, corrected as one family.
 
-    How a contrast is tested depends on its design alone, never on what it would find: pairs where there are
-    enough for the sign test to reach the level, else all arrangements of the runs of both sides.
+    How a contrast is tested depends on its design alone, never on what it would find. Runs that share draws
+    are compared pair by pair; where the pairs are too few for a test of their signs to reach the level, the
+    test takes the runs as if they shared nothing, which is the more cautious.
     """
     samples = [
         _sample(contrast, figure)
@@ -174,13 +177,13 @@ def average(contrasts: Sequence[Contrast], figures: Sequence[str]) -> Contrast |
     """One contrast over several combinations: each repeat's mean over them, relative to each combination's.
 
     A repeat stays one unit, as its runs may share draws or a morning in the lab. Only combinations whose
-    repeats are there on both sides count; None where fewer than two are left.
+    repeats are there on both sides count; None where fewer than two are left, or one repeat.
     """
     whole = [contrast for contrast in contrasts if _repeats(contrast.a) and _repeats(contrast.b)]
     if len(whole) < 2:
         return None
     repeats = set.intersection(*(_repeats(side) for contrast in whole for side in (contrast.a, contrast.b)))
-    if not repeats:
+    if len(repeats) < 2:
         return None
     centres = {figure: [_centre(contrast, figure, repeats) for contrast in whole] for figure in figures}
     sides = []
@@ -270,15 +273,23 @@ def _sample(contrast: Contrast, figure: str) -> _Sample:
     )
     exact = "".join(name for name, runs in (("a", a), ("b", b)) if _cannot_vary(runs))
     if pairs and not exact:
+        for side, runs in ((contrast.a, a), (contrast.b, b)):
+            if len(runs) > len(pairs):
+                notes.append(
+                    f"{len(runs) - len(pairs)} runs of {side.label} have no partner with their draws"
+                )
+        paired = len(pairs)
         pairs = list(
             {
                 (one.identity or id(one), other.identity or id(other)): (one, other) for one, other in pairs
             }.values()
         )
         a, b = [one for one, _ in pairs], [other for _, other in pairs]
+        before_of = paired, paired
     else:
         a, b = _distinct(a), _distinct(b)
-    for side, runs, before in ((contrast.a, a, given[0]), (contrast.b, b, given[1])):
+        before_of = given
+    for side, runs, before in ((contrast.a, a, before_of[0]), (contrast.b, b, before_of[1])):
         if len(runs) < before and not identical:
             notes.append(
                 f"{before - len(runs)} of {before} runs of {side.label} repeat another exactly: "
@@ -298,11 +309,14 @@ def _sample(contrast: Contrast, figure: str) -> _Sample:
 
 
 def _pairs(a: Sequence[Run], b: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """The runs in pairs with equal draws; none unless all have a partner."""
-    others = {run.draws: run for run in b}
-    if None in others or len(others) != len(b) or {run.draws for run in a} != set(others) or len(a) != len(b):
+    """The runs in pairs with equal draws; none unless all of one side have a partner."""
+    sides = {run.draws: run for run in a}, {run.draws: run for run in b}
+    if None in sides[0] or None in sides[1] or len(sides[0]) != len(a) or len(sides[1]) != len(b):
         return []
-    return [(run, others[run.draws]) for run in a]
+    common = [draws for draws in sides[0] if draws in sides[1]]
+    if len(common) < min(len(a), len(b)):
+        return []
+    return [(sides[0][draws], sides[1][draws]) for draws in common]
 
 
 def _distinct(runs: Sequence[Run]) -> list[Run]:
@@ -370,22 +384,27 @@ def _tested(known: Comparison, sample: _Sample, family: int, options: Options) -
     draws = statistics.draws_for(family, options.alpha)
     random = np.random.default_rng(options.seed)
     a, b = sample.a.values, sample.b.values
-    design = _design_of(sample, level, draws)
+    design = Design.EXACT if sample.exact else Design.PAIRED if sample.shared else Design.UNPAIRED
     if design is Design.EXACT:
         # The exact side stands beside each run of the other.
         a, b = np.broadcast_arrays(a, b)
-    if design is Design.UNPAIRED:
-        found = _unpaired(a, b, options, random, draws)
-    else:
-        found = _paired(b - a, design, options, random, draws)
     paired = design is not Design.UNPAIRED
+    found = (
+        _paired(b - a, design, options, random, draws) if paired else _unpaired(a, b, options, random, draws)
+    )
+    signs = not paired or statistics.smallest_p(len(a), len(a), paired=True, draws=draws) <= level
+    sd, test = found.sd, found.test
+    if design is Design.PAIRED and not signs and len(a) > 1:
+        test = statistics.permutation_test(a, b, random, draws)
+        sd = float(a.std(ddof=1)), float(b.std(ddof=1))
     welch = welch_p = None
     if min(len(sample.a.values), len(sample.b.values)) > 1:
         welch, welch_p = statistics.welch(sample.a.values, sample.b.values, options.confidence)
     detectable = needed = None
     difference = float(b.mean() - a.mean())
-    if found.sd is not None:
-        detectable = statistics.detectable(found.sd, (len(a), len(b)), level, paired=paired, draws=draws)
+    if found.sd is not None and sd is not None:
+        by_pairs = paired and signs
+        detectable = statistics.detectable(sd, (len(a), len(b)), level, paired=by_pairs, draws=draws)
         if difference and max(found.sd) > 0:
             needed = statistics.runs_needed(difference, found.sd, level, paired=paired)
     return replace(
@@ -395,10 +414,12 @@ def _tested(known: Comparison, sample: _Sample, family: int, options: Options) -
         method=found.method,
         welch=welch,
         welch_p=welch_p,
-        test=found.test,
+        test=test,
+        signs=paired and (signs or design is Design.EXACT),
         detectable=detectable,
         needed=needed,
-        reach=statistics.runs_to_reach(level, paired=paired),
+        # Pairs too few for a test of their signs may still be enough runs for the other.
+        reach=statistics.runs_to_reach(level, paired=design is Design.EXACT),
         margin=options.equivalent,
         equivalent_p=_equivalence(a, b, options, paired=paired),
     )
@@ -416,9 +437,9 @@ def _unpaired(a: Floats, b: Floats, options: Options, random: np.random.Generato
     test = statistics.permutation_test(a, b, random, draws)
     if min(len(a), len(b)) < 2:
         return _Found(test, None, "", None)
-    if min(len(a), len(b)) < statistics.LEAST_FOR_BOOTSTRAP:
+    if min(len(a), len(b)) < statistics.LEAST_RUNS:
         interval = statistics.welch(a, b, options.confidence)[0]
-        method = "Welch, as there are too few runs to resample"
+        method = "Welch, too few runs to resample"
     else:
         interval = statistics.bootstrap(a, b, options.confidence, random)
         method = "bootstrap-t over runs"
@@ -433,9 +454,9 @@ def _paired(d: Floats, design: Design, options: Options, random: np.random.Gener
     sd = float(d.std(ddof=1))
     if sd == 0:
         return _Found(test, None, "", (0.0, 0.0))
-    if len(d) <= statistics.LEAST_FOR_BOOTSTRAP:
+    if len(d) < statistics.LEAST_PAIRS:
         interval = statistics.student(d, options.confidence)[0]
-        method = f"Student, as there are too few {what} to resample"
+        method = f"Student, too few {what} to resample"
     else:
         interval = statistics.bootstrap_paired(d, options.confidence, random)
         method = f"bootstrap-t over {what}"
@@ -449,15 +470,6 @@ def _equivalence(a: Floats, b: Floats, options: Options, *, paired: bool) -> flo
         return statistics.equivalence(a, b, options.equivalent, paired=paired)
     except ValueError:
         return None
-
-
-def _design_of(sample: _Sample, level: float, draws: int) -> Design:
-    if sample.exact:
-        return Design.EXACT
-    count = len(sample.a.values)
-    if sample.shared and statistics.smallest_p(count, count, paired=True, draws=draws) <= level:
-        return Design.PAIRED
-    return Design.UNPAIRED
 
 
 def _corrected(found: Sequence[Comparison], options: Options) -> list[Comparison]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cwndlab.analysis import ministat
 from cwndlab.analysis.comparison import Comparison, Design, Kind
 from cwndlab.analysis.contrasts import Comparisons
 from cwndlab.analysis.statistics import POWER, Interval
@@ -21,10 +22,11 @@ def text(found: Comparisons) -> str:
     parts = []
     if found.overall:
         parts += [block(comparison) for comparison in found.overall]
-    if len(found.each) <= MOST_BLOCKS:
+    single = len(found.each) > 1 and all(each.kind is Kind.SINGLE for each in found.each)
+    if len(found.each) <= MOST_BLOCKS and not single:
         parts += [block(comparison) for comparison in found.each]
     else:
-        parts += [table(found.each), "\n".join(tally(found.each)), "\n".join(_legend(found.each))]
+        parts += ["\n".join(tally(found.each)), table(found.each), "\n".join(_legend(found.each))]
     parts += ["\n".join(f"note: {note}" for note in _notes(found))]
     return "\n\n".join(part for part in parts if part)
 
@@ -91,7 +93,9 @@ def table(found: Sequence[Comparison]) -> str:
     ps = ["" if each.corrected_p is None else f"{each.corrected_p:.2g}" for each in found]
     heads.append(("p", ps, True))
     heads.append(("verdict", [_word(comparison) for comparison in found], False))
-    grid = [texttable.aligned([name, *cells], right=right) for name, cells, right in heads]
+    unit = _scale(found[0]).unit if len(figures) == 1 else ""
+    units = {name: unit if name in (*names, "mean a", "mean b") else "" for name, _, _ in heads}
+    grid = [texttable.aligned([name, units[name], *cells], right=right) for name, cells, right in heads]
     return "\n".join(texttable.lines(grid))
 
 
@@ -147,6 +151,21 @@ def as_dict(found: Comparison) -> dict[str, Any]:
     }
 
 
+def as_ministat(found: Comparisons) -> list[str]:
+    """Each comparison of three runs a side or more as FreeBSD's ministat prints it, in the unit shown."""
+    texts = []
+    for each in found.each:
+        if min(len(each.a.values), len(each.b.values)) >= 3:
+            factor = _scale(each).factor
+            body = ministat.text(
+                each.a.values * factor, each.b.values * factor, (each.a.label, each.b.label), each.confidence
+            )
+            texts.append(
+                f"# {_subject(each)}{f' [{_scale(each).unit}]' if _scale(each).unit else ''}\n{body}"
+            )
+    return texts
+
+
 def _subject(found: Comparison) -> str:
     where = ", ".join(f"{key} {value}" for key, value in found.contrast.where.items())
     if found.contrast.combinations:
@@ -159,7 +178,7 @@ def _verdict(found: Comparison) -> str:
     sure = f"{100 * found.confidence:g} %"
     match found.kind:
         case Kind.IDENTICAL:
-            return f"identical: the runs of {found.a.label} and {found.b.label} recorded the same, row by row"
+            return f"identical: the runs of {found.a.label} and {found.b.label} are the same in every figure"
         case Kind.DETERMINISTIC:
             return f"deterministic: exact for this path, not a sample: {_how(found)}; no interval"
         case Kind.SINGLE:
@@ -185,7 +204,7 @@ def _tested(found: Comparison, sure: str) -> str:
         return f"{same.removeprefix('; ')}; no difference proven"
     return (
         f"no difference proven at {sure}; with {_number_of(found)} only differences above "
-        f"{_size(found.detectable or math.nan, found)} would show{_seen(found)}{same}"
+        f"{_size(found.detectable or 0.0, found)} would show{_seen(found)}{same}"
     )
 
 
@@ -203,7 +222,7 @@ def _too_small(found: Comparison, sure: str) -> str:
     if found.test is None:
         raise ValueError("only a test can be too small")
     among = f" and {found.family} comparisons" if found.family > 1 else ""
-    runs = "pairs" if found.design is Design.PAIRED else "runs a side"
+    runs = "runs" if found.design is Design.EXACT else "runs a side"
     welch = (
         "" if found.welch_p is None else f"; Welch's test, for normal values, gives p = {found.welch_p:.2g}"
     )
@@ -218,12 +237,22 @@ def _times(found: Comparison) -> str:
 
 
 def _seen(found: Comparison) -> str:
+    """What became of the difference that was seen."""
+    seen = _size(abs(found.difference), found)
+    said = ""
+    if found.test is not None and found.test.p <= 1 - found.confidence:
+        said = (
+            f"; the {seen} seen would pass alone (p = {found.test.p:.2g}), but not as one of {found.family}"
+        )
+    elif found.interval is not None and not found.interval.low <= 0 <= found.interval.high:
+        said = (
+            f"; pair by pair it is {_between(found.interval, found)}, but these are too few pairs for a test"
+        )
     if found.needed is None:
-        return ""
-    if found.needed > 1000:
-        return f" (the {_size(abs(found.difference), found)} seen: more than 1000 runs a side)"
-    runs = "pairs" if found.design is Design.PAIRED else "runs a side"
-    return f" (the {_size(abs(found.difference), found)} seen: about {found.needed} {runs})"
+        return said
+    runs = _runs_of(found)
+    number = f"about {found.needed}" if found.needed <= 1000 else "more than 1000"
+    return f"{said}; one of {seen}, as seen, would need {number} {runs}"
 
 
 def _equivalent(found: Comparison, sure: str) -> str:
@@ -243,7 +272,7 @@ def _how(found: Comparison) -> str:
 
 def _number_of(found: Comparison) -> str:
     n, m = len(found.a.values), len(found.b.values)
-    if found.design is Design.PAIRED:
+    if found.design is Design.PAIRED and found.signs:
         return f"{n} pairs of runs"
     if found.design is Design.EXACT:
         return f"{max(n, m)} runs against an exact value"
@@ -253,7 +282,7 @@ def _number_of(found: Comparison) -> str:
 def _runs(found: Comparison) -> str:
     n, m = len(found.a.values), len(found.b.values)
     if found.kind is Kind.IDENTICAL:
-        return f"{n}, each equal to its partner"
+        return f"{min(found.a.given, found.b.given)}, each equal to its partner"
     if found.design is Design.PAIRED and found.test is not None:
         return f"{n} pairs that share their random draws (seed and repeat)"
     if found.design is Design.EXACT:
@@ -266,11 +295,9 @@ def _test(found: Comparison) -> str:
     if found.test is None or found.corrected_p is None:
         raise ValueError("there was no test")
     of = "all" if found.test.exact else "random"
-    what = {
-        Design.PAIRED: "sign changes of pairs",
-        Design.EXACT: "sign changes of differences",
-        Design.UNPAIRED: "arrangements",
-    }[found.design]
+    what = "sign changes" if found.signs else "arrangements"
+    if found.design is Design.PAIRED and not found.signs:
+        what += ", as these are too few pairs for a test of their signs"
     corrected = (
         f", corrected for {found.family} comparisons (Holm) {found.corrected_p:.2g}"
         if found.family > 1
@@ -280,13 +307,20 @@ def _test(found: Comparison) -> str:
 
 
 def _needed(found: Comparison) -> str:
-    runs = "pairs" if found.design is Design.PAIRED else "runs a side"
-    least = f"; at least {found.reach} to show any" if found.kind is Kind.TOO_SMALL else ""
+    runs = _runs_of(found)
+    least = f"; at least {found.reach} {runs} to show any" if found.kind is Kind.TOO_SMALL else ""
     if found.needed is None:
         return f"more runs than make sense for a difference as seen{least}"
-    have = min(len(found.a.values), len(found.b.values))
+    sizes = len(found.a.values), len(found.b.values)
+    have = max(sizes) if found.design is Design.EXACT else min(sizes)
     more = f", {found.needed - have} more" if found.needed > have else ""
     return f"{found.needed} {runs}{more}, to show a difference as seen{least}"
+
+
+def _runs_of(found: Comparison) -> str:
+    """What more of would help."""
+    words = {Design.PAIRED: "pairs", Design.EXACT: "runs", Design.UNPAIRED: "runs a side"}
+    return words[found.design]
 
 
 def _word(found: Comparison) -> str:
@@ -300,35 +334,25 @@ def _word(found: Comparison) -> str:
 
 def _tally(group: Sequence[Comparison]) -> str:
     first = group[0]
-    what = columns.describe(first.figure).words
     parts = []
-    for count, words in (
-        (_count(group, Kind.DIFFERENCE, 1) + _count(group, Kind.DETERMINISTIC, 1), "higher"),
-        (_count(group, Kind.DIFFERENCE, -1) + _count(group, Kind.DETERMINISTIC, -1), "lower"),
-        (_count(group, Kind.DETERMINISTIC, 0) + _count(group, Kind.IDENTICAL, 0), "exactly equal"),
-    ):
+    for sign, words in ((1, "higher"), (-1, "lower"), (0, "exactly equal")):
+        kinds = (Kind.DIFFERENCE, Kind.DETERMINISTIC, Kind.IDENTICAL)
+        count = sum(each.kind in kinds and _sign(each.difference) == sign for each in group)
         if count:
             parts.append(f"{words} in {count}")
     for kind, words in (
-        (Kind.NONE, "no difference proven in"),
-        (Kind.TOO_SMALL, "too few runs to prove one in"),
-        (Kind.SINGLE, "one run a side in"),
+        (Kind.NONE, "no difference proven"),
+        (Kind.TOO_SMALL, "too few runs to prove one"),
+        (Kind.SINGLE, "one run a side, which proves none,"),
     ):
-        count = sum(each.kind is kind for each in group)
-        if count:
-            seen = ""
-            if kind is not Kind.NONE:
-                up = sum(each.kind is kind and each.difference > 0 for each in group)
-                seen = f" (seen higher in {up}, unproven)"
-            parts.append(f"{words} {count}{seen}")
-    combinations = "combination" if len(group) == 1 else "combinations"
-    return (
-        f"{what}: of {len(group)} {combinations}, {first.b.label} is {', '.join(parts)} than {first.a.label}."
-    )
-
-
-def _count(group: Sequence[Comparison], kind: Kind, sign: int) -> int:
-    return sum(each.kind is kind and _sign(each.difference) == sign for each in group)
+        of_kind = [each for each in group if each.kind is kind]
+        if of_kind:
+            up = sum(each.difference > 0 for each in of_kind)
+            seen = "" if kind is Kind.NONE else f" (seen higher in {up})"
+            parts.append(f"{words} in {len(of_kind)}{seen}")
+    combinations = "1 combination" if len(group) == 1 else f"{len(group)} combinations"
+    what = columns.describe(first.figure).words
+    return f"{what}, {first.b.label} against {first.a.label} in {combinations}: {', '.join(parts)}."
 
 
 def _sign(value: float) -> int:
@@ -339,12 +363,12 @@ def _legend(found: Sequence[Comparison]) -> list[str]:
     tested = [each for each in found if each.test is not None]
     if not tested:
         return []
-    methods = ", ".join(dict.fromkeys(each.method for each in tested if each.method))
+    methods = "".join(f", {method}" for method in dict.fromkeys(each.method for each in tested) if method)
     exact = "exact" if all(each.test and each.test.exact for each in tested) else "sampled"
+    designs = " or ".join(dict.fromkeys(each.design.value for each in tested))
     return [
-        f"interval: {_level(tested[0])} of each difference by itself, {methods}.",
-        f"p: {exact} permutation test over {tested[0].design.value} runs, corrected for "
-        f"{tested[0].family} comparisons (Holm).",
+        f"interval: {_level(tested[0])} of each difference by itself{methods}.",
+        f"p: {exact} permutation test, runs {designs}, corrected for {tested[0].family} comparisons (Holm).",
     ]
 
 
@@ -385,7 +409,7 @@ def _amount(value: float, found: Comparison) -> str:
 def _size(difference: float, found: Comparison) -> str:
     """A difference without its sign: in per cent of a's mean, or where that says less in the unit."""
     percent = _percent_of(found, difference)
-    if percent is None or _scale(found).unit == "%":
+    if percent is None or (_scale(found).unit == "%" and not found.contrast.combinations):
         points = " points" if _scale(found).unit == "%" else _unit(found)
         return f"{abs(difference) * _scale(found).factor:.3g}{points}"
     return f"{_digits(abs(percent))} %"
@@ -425,11 +449,12 @@ def _plus(value: float) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three digits at most, no exponent."""
+    """Two decimals, of small numbers two digits, of large ones three; no exponent."""
     if value == 0:
         return "0"
-    decimals = max(0, 2 - math.floor(math.log10(value)))
-    return f"{value:.{min(decimals, 2 if value >= 0.1 else 4)}f}"
+    magnitude = math.floor(math.log10(value))
+    decimals = max(0, 2 - magnitude) if magnitude >= 0 else min(6, 1 - magnitude)
+    return f"{value:.{min(decimals, 2) if magnitude >= -1 else decimals}f}"
 
 
 def _percent_of(found: Comparison, difference: float | None) -> float | None:

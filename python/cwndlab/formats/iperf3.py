@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from cwndlab.formats import base
 from cwndlab.formats.base import Interval, Recording
 
 NAME = "iperf3 JSON"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def recognises(head: bytes) -> bool:
@@ -117,7 +119,7 @@ def _read(path: Path, label: str, document: Mapping[str, Any]) -> Recording:
         tuple(names.values()),
         figures,
         {"tcp": _rows({names[socket]: found for socket, found in series.items() if socket in names})},
-        datetime.fromtimestamp(float(seconds), UTC) if seconds else None,
+        _EPOCH + timedelta(seconds=float(seconds)) if seconds else None,
         {key: str(value)[:200] for key, value in facts.items() if value},
         tuple(warnings),
     )
