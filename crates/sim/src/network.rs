@@ -30,6 +30,9 @@ pub struct Lost {
     pub marked: bool,
 }
 
+/// Places of a pipe at first.
+const FIRST_SLOTS: usize = 4;
+
 /// Links, and what is on them.
 pub struct Network {
     /// Routes.
@@ -56,7 +59,7 @@ pub struct Network {
     plain_routes: Vec<Box<[u32]>>,
     hosts: usize,
     /// Packets on their way to the far end of each link, to a host or to a link that waits for events.
-    pipes: Vec<VecDeque<(Nanos, Packet)>>,
+    pipes: Vec<Pipe>,
     /// What is in each host's NIC, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
     /// Drops and marks since they were last taken. Almost always empty.
@@ -105,12 +108,90 @@ impl Hop<'_> {
     }
 }
 
+/// Packets on their way to the far end of a link, in order of their arrival there.
+struct Pipe {
+    /// A power of two of places; entry n is at n modulo that.
+    slots: Box<[(Nanos, Packet)]>,
+    head: usize,
+    tail: usize,
+}
+
+impl Pipe {
+    fn new() -> Pipe {
+        Pipe { slots: vec![Default::default(); FIRST_SLOTS].into(), head: 0, tail: 0 }
+    }
+
+    #[inline(always)]
+    fn slot(&self, entry: usize) -> &(Nanos, Packet) {
+        &self.slots[entry & (self.slots.len() - 1)]
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    /// When the next packet arrives.
+    #[inline(always)]
+    fn next(&self) -> Option<Nanos> {
+        self.front().map(|&(at, _)| at)
+    }
+
+    #[inline(always)]
+    fn front(&self) -> Option<&(Nanos, Packet)> {
+        if self.is_empty() { None } else { Some(self.slot(self.head)) }
+    }
+
+    #[inline(always)]
+    fn pop_front(&mut self) {
+        debug_assert!(!self.is_empty());
+        self.head += 1;
+    }
+
+    /// A packet that arrives after all others.
+    #[inline(always)]
+    fn push_back(&mut self, at: Nanos, packet: Packet) {
+        if self.tail - self.head == self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        self.slots[self.tail & mask] = (at, packet);
+        self.tail += 1;
+    }
+
+    /// When the last packet arrives.
+    fn last(&self) -> Nanos {
+        if self.is_empty() { 0 } else { self.slot(self.tail - 1).0 }
+    }
+
+    /// A packet that may arrive before others; it does after those of the same time.
+    fn insert(&mut self, at: Nanos, packet: Packet) {
+        self.push_back(at, packet);
+        let mask = self.slots.len() - 1;
+        let mut entry = self.tail - 1;
+        while entry > self.head && self.slot(entry - 1).0 > at {
+            self.slots.swap(entry & mask, (entry - 1) & mask);
+            entry -= 1;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let count = self.slots.len();
+        let mut slots = std::mem::take(&mut self.slots).into_vec();
+        slots.rotate_left(self.head & (count - 1));
+        slots.resize(2 * count, Default::default());
+        *self = Pipe { slots: slots.into(), head: 0, tail: count };
+    }
+}
+
 /// What a link puts out, on its way to a pipe or the next link.
 struct Exit<'a> {
     link: u32,
     reorders: bool,
     waiting: &'a mut Waiting,
-    pipe: Option<&'a mut VecDeque<(Nanos, Packet)>>,
+    pipe: Option<&'a mut Pipe>,
     chain: &'a mut Chain,
     lost: &'a mut Vec<Lost>,
     changes: &'a mut Vec<(Nanos, u32, u64, u32)>,
@@ -145,11 +226,10 @@ impl Output<Light> for Exit<'_> {
             ring.push(at - *delay, packet.connection ^ 1, packet.segment.len);
         }
         match &mut self.pipe {
-            Some(pipe) if pipe.back().is_none_or(|&(last, _)| last <= at) => pipe.push_back((at, packet)),
+            Some(pipe) if self.reorders => pipe.insert(at, packet),
             Some(pipe) => {
-                debug_assert!(self.reorders, "links without reordering keep the order");
-                let place = pipe.partition_point(|&(other, _)| other <= at);
-                pipe.insert(place, (at, packet));
+                debug_assert!(pipe.last() <= at, "links without reordering keep the order");
+                pipe.push_back(at, packet);
             }
             None => self.chain.push(at, packet),
         }
@@ -255,7 +335,7 @@ impl Network {
             }
         }
         Network {
-            pipes: links.iter().map(|_| VecDeque::new()).collect(),
+            pipes: links.iter().map(|_| Pipe::new()).collect(),
             delays: scenario.links.iter().map(|l| l.delay_ns).collect(),
             rings: tracked.iter().map(|&tracked| tracked.then(TransmitRing::default)).collect(),
             topology,
@@ -309,7 +389,7 @@ impl Network {
         if pipe.is_empty() {
             agenda.set_arrival(last, at);
         }
-        pipe.push_back((at, ends.packet(now, segment, bytes, queue_delay)));
+        pipe.push_back(at, ends.packet(now, segment, bytes, queue_delay));
     }
 
     /// A host's NIC takes a packet that was made earlier.
@@ -367,15 +447,16 @@ impl Network {
     pub fn drop_front(&mut self, link: usize, agenda: &mut Agenda) {
         let pipe = &mut self.pipes[link];
         pipe.pop_front();
-        agenda.set_arrival(link, pipe.front().map_or(NEVER, |&(at, _)| at));
+        agenda.set_arrival(link, pipe.next().unwrap_or(NEVER));
     }
 
     /// Writes the packet that arrives at the far end of `link` into `packet`; false if it went on to another link.
     #[inline]
     pub fn arrive(&mut self, link: usize, packet: &mut Packet, agenda: &mut Agenda) -> bool {
         let pipe = &mut self.pipes[link];
-        let Some((at, front)) = pipe.pop_front() else { return false };
-        let next = pipe.front().map_or(NEVER, |&(t, _)| t);
+        let Some(&(at, front)) = pipe.front() else { return false };
+        pipe.pop_front();
+        let next = pipe.next().unwrap_or(NEVER);
         agenda.set_arrival(link, next);
         if matches!(self.topology.ends[link], End::Host(_)) {
             *packet = front;
@@ -457,7 +538,7 @@ impl Network {
             if pipe.is_empty() {
                 agenda.set_arrival(link, arrival);
             }
-            pipe.push_back((arrival, packet));
+            pipe.push_back(arrival, packet);
             return;
         }
         if self.taps[link] {
@@ -502,7 +583,7 @@ impl Network {
         let mut paused = Vec::new();
         let ring = self.fed_by_host[link].and_then(|host| self.rings[host as usize].as_mut());
         let ring = ring.map(|ring| (ring, self.delays[link]));
-        let head = self.pipes[link].front().map(|&(at, _)| at);
+        let head = self.pipes[link].next();
         let mut exit = Exit {
             link: link as u32,
             reorders: self.reorders[link],
@@ -545,7 +626,7 @@ impl Network {
             }
         }
         if (head.is_none() || self.reorders[link])
-            && let Some(&(at, _)) = self.pipes[link].front()
+            && let Some(at) = self.pipes[link].next()
         {
             agenda.set_arrival(link, at);
         }
@@ -560,7 +641,7 @@ impl Network {
         if self.early[next] {
             self.enter(next, at, packet, agenda);
         } else {
-            self.pipes[link].push_back((at, packet));
+            self.pipes[link].push_back(at, packet);
         }
     }
 }

@@ -342,6 +342,10 @@ impl Endpoint {
     /// A segment for this connection has arrived.
     #[inline(always)]
     pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
+        if self.expects(segment) {
+            self.take_expected(now, segment);
+            return;
+        }
         match self.state {
             State::Closed => self.answer_with_reset(segment),
             State::SynSent => self.on_segment_in_syn_sent(now, segment),
@@ -1055,6 +1059,42 @@ impl Endpoint {
             && first + u64::from(segment.len) <= self.r.advertised
             && self.r.out_of_order.is_empty()
             && self.peer_fin.is_none()
+    }
+
+    /// Header prediction: whether a segment is the usual one of a side that only receives, the next data, whole, and
+    /// nothing else. What follows for one, [`Endpoint::take_expected`] does as [`Endpoint::on_segment_synchronised`].
+    #[inline(always)]
+    fn expects(&self, segment: &Segment) -> bool {
+        segment.seq == seq::wire(self.r.nxt)
+            && segment.len > 0
+            && segment.ack == seq::wire(self.s.una)
+            && segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
+            && segment.options == Options::TIMESTAMPS
+            && segment.ecn != Ecn::Ce
+            && self.state == State::Established
+            && self.s.timestamps
+            && self.s.max == self.s.iss + 1
+            && self.s.limit() == self.s.una
+            && !seq::before(segment.tsval, self.r.ts_recent)
+            && self.r.nxt + u64::from(segment.len) <= self.r.advertised
+            && self.r.out_of_order.is_empty()
+            && self.peer_fin.is_none()
+            && self.window_from.0 < self.r.nxt
+            && !cfg!(feature = "mutants")
+    }
+
+    #[inline(always)]
+    fn take_expected(&mut self, now: Nanos, segment: &Segment) {
+        let first = self.r.nxt;
+        if first == self.r.last_ack {
+            self.r.ts_recent = segment.tsval;
+        }
+        self.r.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
+        self.s.last_received = now;
+        self.s.wnd = u64::from(segment.window) << self.s.wscale;
+        self.s.max_wnd = self.s.max_wnd.max(self.s.wnd);
+        self.window_from = (first, self.s.una);
+        self.take_next(now, segment, first);
     }
 
     /// [`Endpoint::take_payload`] of a segment that [`Endpoint::is_plainly_next`].

@@ -113,6 +113,7 @@ impl FreeBsdReceiver {
     }
 
     /// Whether the window has grown enough for an ACK that says only this.
+    #[inline(always)]
     fn update_due(&self, r: &ReceiveState) -> bool {
         let space = self.space(r);
         let offered = r.offered();
