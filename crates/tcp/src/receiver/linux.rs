@@ -31,6 +31,9 @@ pub struct LinuxReceiver {
     tick: Nanos,
     /// True time and jiffies of the last input.
     jiffies: u64,
+    /// Where that jiffy begins and ends.
+    jiffy_from: Nanos,
+    jiffy_until: Nanos,
     /// Our MSS: payload of full packets of this connection.
     advmss: u64,
     /// Estimate of the peer's segment size.
@@ -109,6 +112,8 @@ impl LinuxReceiver {
             config: config.clone(),
             tick: MILLISECOND,
             jiffies: 0,
+            jiffy_from: 0,
+            jiffy_until: 0,
             advmss: 536,
             rcv_mss: 536,
             quick: 0,
@@ -434,6 +439,14 @@ impl LinuxReceiver {
         }
     }
 
+    /// Takes the jiffy from the host's clock.
+    #[cold]
+    fn see_jiffy(&mut self, cx: &Context<'_>) {
+        self.jiffies = cx.clock.ticks(cx.now);
+        self.jiffy_from = cx.clock.time_of_tick(self.jiffies);
+        self.jiffy_until = cx.clock.time_of_tick(self.jiffies + 1);
+    }
+
     fn delay_ack(&mut self, r: &mut ReceiveState, cx: &Context<'_>) {
         let hz = u64::from(cx.clock.hz());
         let least = hz / 25;
@@ -481,7 +494,7 @@ impl Receiver for LinuxReceiver {
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
         self.tick = cx.clock.tick_ns();
-        self.jiffies = cx.clock.ticks(cx.now);
+        self.see_jiffy(cx);
         self.advmss = u64::from(r.payload);
         self.rcv_mss = self.advmss.min(536);
         self.set_memory_factor();
@@ -509,7 +522,9 @@ impl Receiver for LinuxReceiver {
     }
 
     fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
-        self.jiffies = cx.clock.ticks(cx.now);
+        if !(cx.now < self.jiffy_until && cx.now >= self.jiffy_from) {
+            self.see_jiffy(cx);
+        }
         self.measure_rtt(r, arrival, cx);
         let mut now_please = arrival.fin;
         let mut out_of_order = true;
@@ -553,7 +568,7 @@ impl Receiver for LinuxReceiver {
     }
 
     fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
-        self.jiffies = cx.clock.ticks(cx.now);
+        self.see_jiffy(cx);
         if self.compression.until.is_some_and(|at| at <= cx.now) {
             self.compression.until = None;
             if self.compression.held > 0 {

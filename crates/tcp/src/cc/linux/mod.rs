@@ -201,7 +201,11 @@ impl Core {
     /// Takes the time from the host's clock; jiffies are computed only when a new one has begun.
     #[inline]
     pub(crate) fn set_time(&mut self, clock: &HostClock, now: Nanos) {
-        self.now = clock.local(now);
+        let local = clock.local(now);
+        if local == self.now {
+            return;
+        }
+        self.now = local;
         self.now_us = self.now / 1000;
         if self.now >= self.jiffy_end {
             self.hz = clock.hz();

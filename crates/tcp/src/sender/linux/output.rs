@@ -452,7 +452,7 @@ impl LinuxSender {
             at += piece;
             count += 1;
         }
-        if !payload.is_multiple_of(mss) {
+        if payload != mss && !payload.is_multiple_of(mss) {
             self.small_end = end;
         }
         s.max = end;
