@@ -782,7 +782,7 @@ impl Simulation {
         });
     }
 
-    fn read_by(&self, flow: usize) -> u64 {
+    pub(crate) fn read_by(&self, flow: usize) -> u64 {
         self.connections[2 * flow + 1].as_ref().map_or(0, Endpoint::bytes_read)
     }
 
@@ -876,8 +876,14 @@ impl Simulation {
         Snapshot::new(info.as_ref(), read)
     }
 
+    /// The place of a flow's events among those of one time: behind those of hops.
+    pub(crate) fn rank(&self, flow: usize) -> u32 {
+        (self.scenario.links.len() + PLACES.len() * self.hosts.len() + flow) as u32
+    }
+
     #[cold]
     fn report_events(&mut self, connection: usize) {
+        let rank = self.rank(connection / 2);
         let Some(endpoint) = &mut self.connections[connection] else { return };
         let flow = connection / 2;
         let named = self.flows[flow].parent.unwrap_or(flow as u32);
@@ -897,7 +903,7 @@ impl Simulation {
                 EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).expect("every kind has its word");
             self.recorder.event(EventRow {
                 t: self.now,
-                rank: (self.scenario.links.len() + PLACES.len() * self.hosts.len() + flow) as u32,
+                rank,
                 flow: Some(named),
                 hop: None,
                 kind: kind as u32,

@@ -84,7 +84,7 @@ pub struct SampleRow {
 }
 
 /// The words of the `kind` column of `events`.
-pub const EVENT_KINDS: [&str; 10] = [
+pub const EVENT_KINDS: [&str; 11] = [
     "drop",
     "mark",
     "recovery-in",
@@ -95,7 +95,11 @@ pub const EVENT_KINDS: [&str; 10] = [
     "slow-start-exit",
     "reduction",
     "state",
+    "app",
 ];
+/// The application has finished something, as an index into [`EVENT_KINDS`].
+pub const EVENT_APP: u32 = 10;
+
 /// The words of the `kind` column of `samples`.
 pub const SAMPLE_KINDS: [&str; 7] =
     ["goodput", "completion", "response", "round", "stall", "one-way-delay", "probe-rtt"];

@@ -15,7 +15,7 @@ use crate::agenda::{NEVER, Source};
 use crate::engine::Simulation;
 use crate::flow::{Background, Snapshot, Work};
 use crate::packet::Packet;
-use crate::record::{SampleRow, sample};
+use crate::record::{EVENT_APP, EventRow, SampleRow, sample};
 use crate::scenario::{App, Distribution, Flow, Scenario};
 
 /// Size of one write of a background transfer.
@@ -234,6 +234,7 @@ impl Simulation {
                 kind: sample::COMPLETION,
                 value: took as i64,
             });
+            self.report_milestone(flow, took);
         }
         for figure in std::mem::take(&mut self.flows[flow].figures) {
             self.report_figure(flow, figure, inside);
@@ -249,6 +250,19 @@ impl Simulation {
             let due = app.due().into_iter().chain(stop).min().unwrap_or(NEVER);
             self.agenda.set_rare(Source::App(flow as u32), due.max(now));
         }
+    }
+
+    /// The application of a flow has finished something that took so long: a transfer or a request.
+    fn report_milestone(&mut self, flow: usize, took: Nanos) {
+        self.recorder.event(EventRow {
+            t: self.now,
+            rank: self.rank(flow),
+            flow: Some(self.flows[flow].parent.unwrap_or(flow as u32)),
+            hop: None,
+            kind: EVENT_APP,
+            seq: Some(self.read_by(flow)),
+            value: Some(took as i64),
+        });
     }
 
     fn report_figure(&mut self, flow: usize, figure: Figure, inside: bool) {
@@ -269,6 +283,9 @@ impl Simulation {
             }
         };
         self.recorder.sample(&SampleRow { t: self.now, flow: flow as u32, kind, value: value as i64 });
+        if matches!(figure, Figure::Response(_)) {
+            self.report_milestone(flow, value);
+        }
         if let (Work::Incast(_, group), Figure::Response(_)) = (&self.flows[flow].app, figure) {
             let group = *group as usize;
             self.answered(flow, group, inside);

@@ -3,4 +3,5 @@
 mod captures;
 mod fused_equals_stepped;
 mod golden;
+mod milestones;
 mod support;

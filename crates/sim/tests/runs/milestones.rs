@@ -1,0 +1,60 @@
+//! What applications finish is an event: when, after how long, and how much their receiver had read by then.
+
+use crate::support::{MS, Outcome, carry_out, column, dumbbell};
+use sim::scenario::App;
+use sim::table::ColumnData;
+
+/// (time, payload read, value) of the events of kind `app`.
+fn milestones(outcome: &Outcome) -> Vec<(i64, i64, i64)> {
+    rows(outcome, "events", "app", &["t_ns", "seq", "value"]).iter().map(|r| (r[0], r[1], r[2])).collect()
+}
+
+/// The rows of a kind in a table, with so many columns.
+fn rows(outcome: &Outcome, table: &str, kind: &str, columns: &[&str]) -> Vec<Vec<i64>> {
+    let batches = &outcome.tables[table];
+    let kinds = batches[0].columns.iter().find(|c| c.name == "kind").expect("a kind");
+    let ColumnData::Dict { values, .. } = &kinds.data else { panic!("kinds are words") };
+    let wanted = values.iter().position(|value| value == kind).map(|index| index as i64);
+    let columns: Vec<_> = columns.iter().map(|name| column(batches, name)).collect();
+    let mut found = Vec::new();
+    for (row, kind) in column(batches, "kind").into_iter().enumerate() {
+        if kind == wanted {
+            found.push(columns.iter().map(|column| column[row].expect("a value")).collect());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_finished_transfer_is_one() {
+    let mut scenario = dumbbell("freebsd-13", "cubic", 10_000_000, 40 * MS, 50, 5);
+    scenario.flows[0].app = App::Bulk { bytes: Some(1_000_000), write_bytes: 65_536 };
+    let outcome = carry_out(&scenario, false);
+    let samples = rows(&outcome, "samples", "completion", &["t_ns", "value"]);
+    assert_eq!(samples.len(), 1);
+    assert_eq!(milestones(&outcome), [(samples[0][0], 1_000_000, samples[0][1])]);
+}
+
+#[test]
+fn every_answered_request_is_one() {
+    let mut scenario = dumbbell("linux-6.8", "cubic", 10_000_000, 40 * MS, 50, 5);
+    scenario.flows[0].app = App::RequestResponse {
+        requests: Some(3),
+        request_bytes: 100,
+        response_bytes: 50_000,
+        think_ns: 10 * MS,
+    };
+    let outcome = carry_out(&scenario, false);
+    let answers = rows(&outcome, "samples", "response", &["t_ns", "value"]);
+    assert_eq!(answers.len(), 3);
+    let mut expected: Vec<_> =
+        (1..).zip(&answers).map(|(n, answer)| (answer[0], 50_000 * n, answer[1])).collect();
+    // With the last answer the connection has done its work.
+    let completions = rows(&outcome, "samples", "completion", &["t_ns", "value"]);
+    expected.extend(completions.iter().map(|completion| (completion[0], 150_000, completion[1])));
+    let mut found = milestones(&outcome);
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    assert_eq!(found.len(), 4);
+}
