@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::{B, Net, Received, receive, send};
+use common::{A, B, Net, Received, receive, send};
 use live::emulator::Emulator;
 use live::sampler::Sampler;
 use serde_json::{Value, json};
@@ -430,6 +430,64 @@ fn the_sampler_follows_a_connection() {
     assert!(of("cwnd_bytes").iter().all(|&cwnd| cwnd > 0));
     assert!(of("remote_port").iter().all(|&port| port == 5201));
     assert!(of("busy_ns").into_iter().max().is_some_and(|busy| busy >= 20 * MILLISECOND));
+}
+
+#[test]
+fn directions_without_a_link_pass_at_once_and_threads_may_be_several() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator_with(
+        |scenario| scenario["links"][1]["delay_ns"] = json!(30 * MILLISECOND),
+        |config| {
+            config["cables"][0]["forward"] = json!(null);
+            config["threads"] = json!(2);
+        },
+    );
+    let (a, b) = net.datagrams();
+    b.connect(SocketAddrV4::new(A, 5201)).unwrap();
+    send(&a, 0..20, 100, Duration::ZERO);
+    assert_eq!(numbers(&receive(&b)), (0..20).collect::<Vec<_>>());
+    a.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+    send(&b, 20..40, 100, Duration::ZERO);
+    let back = receive(&a);
+    assert_eq!(numbers(&back), (20..40).collect::<Vec<_>>());
+    assert!(back.iter().all(|packet| packet.at - packet.sent >= 30 * MILLISECOND), "{back:?}");
+    let (batches, report) = stop(emulator);
+    assert_eq!(report["health"]["packets"], 40, "of both threads: {report}");
+    assert_eq!(report["links"].as_array().map(Vec::len), Some(1), "one link is carried out: {report}");
+    assert!(column(&batches, "queue", "hop").iter().all(|&hop| hop == 1), "only `back` is there");
+}
+
+#[test]
+fn nothing_is_left_of_a_killed_emulator() {
+    if env::var_os(VICTIM).is_none() && !common::possible() {
+        return;
+    }
+    let Some(config) = env::var_os(VICTIM) else {
+        let _alone = common::alone();
+        let net = Net::new();
+        let sockets = || net.inside("e", || std::fs::read_to_string("/proc/thread-self/net/packet").unwrap());
+        let mut victim = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "nothing_is_left_of_a_killed_emulator", "--nocapture"])
+            .env(VICTIM, net.config(|_| (), |_| ()))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "ready"), "the emulator runs");
+        assert_eq!(sockets().lines().count(), 1 + 4, "two in and two out");
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert_eq!(sockets().lines().count(), 1, "only the heading");
+        return;
+    };
+    let mut emulator = Emulator::new(&config.to_string_lossy()).unwrap();
+    emulator.start().unwrap();
+    println!("\nready");
+    thread::sleep(Duration::from_secs(60));
 }
 
 #[test]

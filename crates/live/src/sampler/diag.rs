@@ -105,7 +105,8 @@ impl Diag {
         self.send(identity, 0)?;
         let mut found = None;
         match self.receive(&mut |socket| found = Some(socket)) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            // None there, or another with its addresses.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESTALE)) => Ok(None),
             Err(error) => Err(error),
             Ok(_) => Ok(found),
         }

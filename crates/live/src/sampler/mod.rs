@@ -1,9 +1,10 @@
 //! The sampler: TCP_INFO of live sockets at an interval, in any number of network namespaces, on one clock.
 //!
 //! It asks the kernel through sock_diag (sock_diag(7)). Finding sockets means a walk through the kernel's whole table of
-//! connections; a socket once found is asked for by its identity, which costs a microsecond. Walks take no more than a
-//! fiftieth of the time, so a new socket is found within one interval where the table is small (see the sysctl
-//! `net.ipv4.tcp_child_ehash_entries`), and within some tens of milliseconds where it is large.
+//! connections; a socket once found is asked for by its identity, which costs a microsecond. While a socket is still to
+//! be found, walks take no more than a fiftieth of the time, so it is found within one interval where the table is small
+//! (see the sysctl `net.ipv4.tcp_child_ehash_entries`), and within some tens of milliseconds where it is large. A walk
+//! keeps a processor from everything else, the emulator too, so there are fewer when all were found.
 
 mod diag;
 mod table;
@@ -22,8 +23,12 @@ use crate::sys::{self, Waker};
 use diag::{Diag, Found, Identity};
 use table::Table;
 
-/// Walks take at most one part in so many of the time.
-const WALK_SHARE: Nanos = 50;
+/// Walks take at most one part in so many of the time, while a socket is to be found.
+const SEARCHING: Nanos = 50;
+/// The same, while there may be more sockets than were found.
+const WATCHING: Nanos = 200;
+/// The same, while all were found that can be.
+const CONTENT: Nanos = 2000;
 
 /// What the sampler needs to know, as JSON. Unknown fields are refused.
 #[derive(Clone, Debug, Deserialize)]
@@ -167,11 +172,35 @@ struct Worker {
 /// A network namespace.
 struct Place {
     diag: Diag,
-    /// Sockets found there, with their flows.
-    known: Vec<(Identity, u32)>,
+    /// Sockets found there: whose, and by which of the keys.
+    known: Vec<Known>,
     /// What a walk takes.
     walk: Nanos,
-    next_walk: Nanos,
+    /// When the last one began.
+    walked: Nanos,
+}
+
+/// A socket that a walk has found.
+#[derive(Clone, Copy)]
+struct Known {
+    identity: Identity,
+    flow: u32,
+    key: usize,
+}
+
+impl Place {
+    /// Walks take one part in so many of the time.
+    fn share(&self, config: &Config) -> Nanos {
+        let keys =
+            config.sockets.iter().enumerate().filter(|(_, key)| key.netns.as_ref() == self.diag.name());
+        let found = |index: usize| self.known.iter().any(|known| known.key == index);
+        let share = |(index, key): (usize, &SocketKey)| match key.local_port.and(key.remote_port) {
+            _ if !found(index) => SEARCHING,
+            None => WATCHING,
+            Some(_) => CONTENT,
+        };
+        keys.map(share).min().unwrap_or(CONTENT)
+    }
 }
 
 impl Worker {
@@ -183,7 +212,7 @@ impl Worker {
             }
         }
         let place = |name: Option<String>| -> io::Result<Place> {
-            Ok(Place { diag: Diag::open(name)?, known: Vec::new(), walk: 0, next_walk: 0 })
+            Ok(Place { diag: Diag::open(name)?, known: Vec::new(), walk: 0, walked: 0 })
         };
         Ok(Worker {
             places: names.into_iter().map(place).collect::<io::Result<_>>()?,
@@ -227,7 +256,7 @@ impl Worker {
         for index in 0..self.places.len() {
             let place = &mut self.places[index];
             let before = sys::monotonic();
-            let walks = before >= place.next_walk;
+            let walks = before >= place.walked + place.walk * place.share(&self.config);
             let result = if walks { walk(place, &self.config) } else { ask(place) };
             let found = match result {
                 Ok(found) => found,
@@ -240,7 +269,7 @@ impl Worker {
             let after = sys::monotonic();
             if walks {
                 place.walk = after - before;
-                place.next_walk = before + place.walk * WALK_SHARE;
+                place.walked = before;
             }
             if let Some(t) = before.checked_sub(self.zero) {
                 found.iter().for_each(|(socket, flow)| self.table.push(t, *flow, socket));
@@ -270,34 +299,36 @@ impl Worker {
 
 /// All sockets of a namespace that are some flow's.
 fn walk(place: &mut Place, config: &Config) -> io::Result<Vec<(Found, u32)>> {
-    let mut found = Vec::new();
+    let (mut found, mut known) = (Vec::new(), Vec::new());
     let name = place.diag.name().cloned();
     place.diag.walk(&mut |socket| {
         let port = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
-        let key = config.sockets.iter().find(|key| {
+        let key = config.sockets.iter().position(|key| {
             key.netns == name
                 && port(key.local_port, socket.identity.local_port())
                 && port(key.remote_port, socket.identity.remote_port())
         });
-        let flow = key.and_then(|key| config.flows.iter().position(|flow| *flow == key.flow));
-        found.extend(flow.map(|flow| (socket, flow as u32)));
+        let Some(key) = key else { return };
+        let flow = config.flows.iter().position(|flow| *flow == config.sockets[key].flow).unwrap_or(0) as u32;
+        known.push(Known { identity: socket.identity, flow, key });
+        found.push((socket, flow));
     })?;
     // The kernel's order is that of its table.
     found.sort_by_key(|(socket, flow)| (*flow, socket.identity.local_port(), socket.identity.remote_port()));
-    place.known = found.iter().map(|(socket, flow)| (socket.identity, *flow)).collect();
+    known.sort_by_key(|known| (known.flow, known.identity.local_port(), known.identity.remote_port()));
+    place.known = known;
     Ok(found)
 }
 
 /// The sockets that the last walk found.
 fn ask(place: &mut Place) -> io::Result<Vec<(Found, u32)>> {
-    let mut found = Vec::new();
-    let mut gone = Vec::new();
-    for &(identity, flow) in &place.known {
-        match place.diag.ask(&identity)? {
-            Some(socket) => found.push((socket, flow)),
-            None => gone.push(identity),
+    let (mut found, mut left) = (Vec::new(), Vec::new());
+    for known in std::mem::take(&mut place.known) {
+        if let Some(socket) = place.diag.ask(&known.identity)? {
+            found.push((socket, known.flow));
+            left.push(known);
         }
     }
-    place.known.retain(|(identity, _)| !gone.contains(identity));
+    place.known = left;
     Ok(found)
 }
