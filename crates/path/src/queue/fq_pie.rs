@@ -35,6 +35,8 @@ pub struct FqPieConfig {
     pub ecn: bool,
     /// Drop small packets less often.
     pub bytemode: bool,
+    /// Reckon the delay from the departure rate of the flow.
+    pub dq_rate_estimator: bool,
 }
 
 /// Defaults of fq_pie_init.
@@ -52,6 +54,7 @@ pub(super) const FQ_PIE: QueueKind = QueueKind {
         Param::new("ecn_prob", "count", Some(10)),
         Param::new("ecn", "bool", Some(0)),
         Param::new("bytemode", "bool", Some(0)),
+        Param::new("dq_rate_estimator", "bool", Some(0)),
     ],
 };
 
@@ -75,6 +78,7 @@ impl<P: Packet> FqPie<P> {
             beta: config.beta,
             ecn: config.ecn,
             bytemode: config.bytemode,
+            dq_rate_estimator: config.dq_rate_estimator,
         };
         FqPie {
             limit: config.limit_packets,
@@ -109,7 +113,7 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
             match self.flows.pop(turn.flow) {
                 Some(item) => {
                     self.flows.sent(turn, item.len);
-                    state.departed(now, item.arrived, self.flows.flows[turn.flow].bytes);
+                    state.departed(&self.params, now, &item, self.flows.flows[turn.flow].bytes);
                     return Some(item);
                 }
                 None => self.flows.empty(turn),

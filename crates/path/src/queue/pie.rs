@@ -1,5 +1,5 @@
-//! PIE (RFC 8033) as Linux carries it out (net/sched/sch_pie.c) without its departure rate estimator: the queueing delay
-//! is the sojourn time of the last packet that left.
+//! PIE (RFC 8033) as Linux carries it out (net/sched/sch_pie.c): the queueing delay is the sojourn time of the last packet
+//! that left, or, where asked for, what waits over an estimate of the departure rate.
 
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub struct PieConfig {
     pub ecn: bool,
     /// Drop small packets less often.
     pub bytemode: bool,
+    /// Reckon the delay from the departure rate (RFC 8033 section 4.3) instead of measuring it (section 5.2).
+    pub dq_rate_estimator: bool,
 }
 
 /// Defaults of pie_params_init; RFC 8033 section 4.2 and 4.3.
@@ -39,6 +41,7 @@ pub(super) const PIE: QueueKind = QueueKind {
         Param::new("beta", "count", Some(20)),
         Param::new("ecn", "bool", Some(0)),
         Param::new("bytemode", "bool", Some(0)),
+        Param::new("dq_rate_estimator", "bool", Some(0)),
     ],
 };
 
@@ -78,7 +81,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
     fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
         self.state.catch_up(&self.params, now, self.queue.bytes);
         let item = self.queue.pop()?;
-        self.state.departed(now, item.arrived, self.queue.bytes);
+        self.state.departed(&self.params, now, &item, self.queue.bytes);
         Some(item)
     }
 
@@ -110,6 +113,7 @@ pub(super) struct Params {
     alpha: u32,
     beta: u32,
     bytemode: bool,
+    estimates: bool,
     mtu: u32,
 }
 
@@ -122,6 +126,7 @@ impl Params {
             alpha: config.alpha,
             beta: config.beta,
             bytemode: config.bytemode,
+            estimates: config.dq_rate_estimator,
             mtu,
         }
     }
@@ -147,11 +152,19 @@ pub(super) struct State {
     delay_old: Nanos,
     /// What is left of the burst allowance.
     burst: Nanos,
-    /// When the last packet left.
+    /// When the last packet left; with the estimator, when the present measurement began.
     departed: Option<Nanos>,
+    /// With the estimator: bytes that have left in the present measurement.
+    counted: Option<u64>,
+    /// Average departure rate, bytes per nanosecond times 2^32; 0: none yet.
+    rate: u64,
     /// Time of the last update.
     updated: Nanos,
 }
+
+/// A measurement of the departure rate takes so many bytes, and needs as many waiting (RFC 8033 section 4.3,
+/// DQ_THRESHOLD, which Linux calls QUEUE_THRESHOLD).
+const MEASURED_BYTES: u64 = 16_384;
 
 impl Default for State {
     fn default() -> Self {
@@ -162,6 +175,8 @@ impl Default for State {
             delay_old: 0,
             burst: MAX_BURST,
             departed: None,
+            counted: None,
+            rate: 0,
             updated: 0,
         }
     }
@@ -172,7 +187,8 @@ impl State {
     pub(super) fn catch_up(&mut self, params: &Params, now: Nanos, backlog: u64) {
         while self.updated + params.tupdate <= now {
             self.updated += params.tupdate;
-            if self.probability == 0 && self.delay == 0 && self.delay_old == 0 {
+            let reckons = self.rate > 0 && backlog > 0;
+            if self.probability == 0 && self.delay == 0 && self.delay_old == 0 && !reckons {
                 // Nothing can change before a packet leaves: the rest of an idle time at once.
                 self.updated = now - now % params.tupdate;
             }
@@ -205,10 +221,33 @@ impl State {
     }
 
     /// Notes that a packet left at `now` and `backlog` bytes behind (section 4.4: the burst allowance shrinks).
-    pub(super) fn departed(&mut self, now: Nanos, arrived: Nanos, backlog: u64) {
-        self.delay = if backlog == 0 { 0 } else { now - arrived };
-        let since = self.departed.replace(now).unwrap_or(now);
-        self.burst = self.burst.saturating_sub(now - since);
+    pub(super) fn departed<P>(&mut self, params: &Params, now: Nanos, item: &Queued<P>, backlog: u64) {
+        let passed = if params.estimates {
+            self.measure(now, item.len, backlog)
+        } else {
+            self.delay = if backlog == 0 { 0 } else { now - item.arrived };
+            now - self.departed.replace(now).unwrap_or(now)
+        };
+        self.burst = self.burst.saturating_sub(passed);
+    }
+
+    /// Estimates the departure rate (section 4.3); returns the length of a measurement that ends here, or 0.
+    fn measure(&mut self, now: Nanos, len: u32, backlog: u64) -> Nanos {
+        if backlog >= MEASURED_BYTES && self.counted.is_none() {
+            self.counted = Some(0);
+            self.departed = Some(now);
+        }
+        let (Some(counted), Some(began)) = (&mut self.counted, self.departed) else { return 0 };
+        *counted += u64::from(len);
+        if *counted < MEASURED_BYTES || now == began {
+            return 0;
+        }
+        let rate = (*counted << 32) / (now - began);
+        // The weight of a new measurement is an eighth.
+        self.rate = if self.rate == 0 { rate } else { self.rate - self.rate / 8 + rate / 8 };
+        self.counted = (backlog >= MEASURED_BYTES).then_some(0);
+        self.departed = Some(now);
+        now - began
     }
 
     fn drops_early(
@@ -243,6 +282,9 @@ impl State {
 
     /// One step of the control loop (RFC 8033 section 4.2).
     fn update(&mut self, params: &Params, backlog: u64) {
+        if params.estimates {
+            self.delay = (backlog << 32).checked_div(self.rate).unwrap_or(0);
+        }
         // A queue so short that its packets do not wait says nothing.
         let measured = !(self.delay == 0 && backlog > 0);
         let mut scale = 0;
@@ -273,10 +315,12 @@ impl State {
             self.probability -= self.probability / 64;
         }
         let quiet = self.delay < params.target / 2 && self.delay_old < params.target / 2;
-        if quiet && self.probability == 0 {
+        if quiet && self.probability == 0 && (!params.estimates || self.rate > 0) {
             self.burst = MAX_BURST;
             self.accumulated = 0;
             self.departed = None;
+            self.counted = None;
+            self.rate = 0;
         }
         self.delay_old = self.delay;
     }

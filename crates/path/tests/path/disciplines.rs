@@ -53,11 +53,13 @@ fn pie() {
     check(include_str!("vectors/pie-bytemode.txt"));
     check(include_str!("vectors/pie-limit.txt"));
     check(include_str!("vectors/pie-slow.txt"));
+    check(include_str!("vectors/pie-rate.txt"));
 }
 
 #[test]
 fn fq_pie() {
     check(include_str!("vectors/fq_pie.txt"));
+    check(include_str!("vectors/fq_pie-rate.txt"));
 }
 
 #[test]

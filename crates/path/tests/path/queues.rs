@@ -302,8 +302,8 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
                 drop_batch: 64,
             })
         });
-    let pie = (limit(), time(), interval(), 0..32_u32, 0..32_u32, any::<[bool; 2]>()).prop_map(
-        |(limit_packets, target_ns, tupdate_ns, alpha, beta, [ecn, bytemode])| PieConfig {
+    let pie = (limit(), time(), interval(), 0..32_u32, 0..32_u32, any::<[bool; 3]>()).prop_map(
+        |(limit_packets, target_ns, tupdate_ns, alpha, beta, [ecn, bytemode, dq_rate_estimator])| PieConfig {
             limit_packets,
             target_ns,
             tupdate_ns,
@@ -311,6 +311,7 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
             beta,
             ecn,
             bytemode,
+            dq_rate_estimator,
         },
     );
     let fq_pie =
@@ -327,6 +328,7 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
                 ecn_prob: 10,
                 ecn: pie.ecn,
                 bytemode: pie.bytemode,
+                dq_rate_estimator: pie.dq_rate_estimator,
             })
         });
     let mode = prop_oneof![

@@ -137,6 +137,7 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
             beta: 20,
             ecn: false,
             bytemode: false,
+            dq_rate_estimator: limit_packets.is_multiple_of(2),
         }),
         5 => QueueConfig::FqPie(FqPieConfig {
             limit_packets,
@@ -150,6 +151,7 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
             ecn_prob: 10,
             ecn: false,
             bytemode: false,
+            dq_rate_estimator: limit_packets.is_multiple_of(2),
         }),
         6 => QueueConfig::Cake(CakeConfig {
             bandwidth_bps: limit_packets.is_multiple_of(2).then_some(rate_bps * 9 / 10),

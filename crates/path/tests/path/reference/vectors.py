@@ -373,8 +373,9 @@ class FqCodel(Drr):
 class Pie(Model):
     """RFC 8033 sections 4 and 5, with the delay of the last departed packet as the current delay.
 
-    Section 5.3 allows a timestamp; the delay is 0 if the packet left nothing behind. `gain` rounds a gain
-    down as Linux's 56-bit integers do.
+    Section 5.3 allows a timestamp; the delay is 0 if the packet left nothing behind. With `dq_rate_estimator`
+    it is that of section 4.3: bytes waiting over the average rate at which 2^14 bytes left, with weight 1/8.
+    `gain` rounds a gain down as Linux's 56-bit integers do.
     """
 
     def __init__(self, config: dict, mtu: int, random: Random) -> None:
@@ -384,6 +385,8 @@ class Pie(Model):
         self.delay = self.old = 0
         self.burst: float = 150 * MS
         self.last: int | None = None
+        self.count: int | None = None
+        self.rate = 0.0
         self.updated = 0
         self.mark_below = 0.1 if config["ecn"] else -1
 
@@ -400,6 +403,9 @@ class Pie(Model):
         while self.updated + self.c["tupdate_ns"] <= now:
             self.updated += self.c["tupdate_ns"]
             target = self.c["target_ns"]
+            if self.c["dq_rate_estimator"]:
+                waiting = sum(packet.size for packet in self.queue)
+                self.delay = int(waiting / self.rate) if self.rate else 0
             p = self.gain(self.c["alpha"]) * (self.delay - target) + self.gain(self.c["beta"]) * (
                 self.delay - self.old
             )
@@ -410,8 +416,10 @@ class Pie(Model):
             self.prob = min(max(self.prob + p, 0.0), 1.0)
             if self.delay == 0 and self.old == 0 and not self.queue:
                 self.prob *= 1 - 1 / 64
-            if self.prob == 0 and self.delay < target // 2 and self.old < target // 2:
+            quiet = self.delay < target // 2 and self.old < target // 2
+            if self.prob == 0 and quiet and (self.rate or not self.c["dq_rate_estimator"]):
                 self.burst, self.accu, self.last = 150 * MS, 0.0, None
+                self.count, self.rate = None, 0.0
             self.old = self.delay
 
     def drop_early(self, packet: Packet) -> bool:
@@ -451,11 +459,28 @@ class Pie(Model):
         if not self.queue:
             return None
         packet = self.queue.pop(0)
+        if self.c["dq_rate_estimator"]:
+            self.measure(now, packet)
+            return packet
         self.delay = now - packet.arrived if self.queue else 0
         if self.last is not None:
             self.burst = max(0, self.burst - (now - self.last))
         self.last = now
         return packet
+
+    def measure(self, now: int, packet: Packet) -> None:
+        """Section 4.3; the burst allowance shrinks with each measurement."""
+        enough = sum(p.size for p in self.queue) >= 2**14
+        if self.count is None and enough:
+            self.count, self.last = 0, now
+        if self.count is None or self.last is None:
+            return
+        self.count += packet.size
+        if self.count >= 2**14 and now > self.last:
+            found = self.count / (now - self.last)
+            self.rate = self.rate * 7 / 8 + found / 8 if self.rate else found
+            self.burst = max(0, self.burst - (now - self.last))
+            self.count, self.last = (0 if enough else None), now
 
 
 class FqPie(Drr):
@@ -874,6 +899,7 @@ def pie() -> None:
         "beta": 20,
         "ecn": False,
         "bytemode": False,
+        "dq_rate_estimator": False,
     }
     groups = [
         (100, 1_600_000, 500, 1500, 1, 0, 1, "ect0"),
@@ -887,6 +913,7 @@ def pie() -> None:
         ("pie-bytemode", {"bytemode": True}),
         ("pie-limit", {"limit_packets": 40}),
         ("pie-slow", slow),
+        ("pie-rate", {"dq_rate_estimator": True}),
     ):
         config = base | change
         sizes = [(*g[:3], 600, *g[4:]) if g[4] == 2 and name == "pie-bytemode" else g for g in groups]
@@ -907,6 +934,7 @@ def fq_pie() -> None:
         "ecn_prob": 10,
         "ecn": True,
         "bytemode": False,
+        "dq_rate_estimator": False,
     }
     groups = [
         (100, 1_200_000, 600, 1500, 1, 0, 1, "not-ect"),
@@ -914,7 +942,8 @@ def fq_pie() -> None:
         (300, 20_000_000, 25, 120, 3, 0, 1, "not-ect"),
         (50 * MS + 7, 1_300_000, 150, 300, 4, 0, 1, "not-ect"),
     ]
-    run("fq_pie", FqPie(config, 1500, aqm()), config, RATE, groups)
+    for name, change in (("fq_pie", {}), ("fq_pie-rate", {"dq_rate_estimator": True})):
+        run(name, FqPie(config | change, 1500, aqm()), config | change, RATE, groups)
 
 
 def dualpi2() -> None:
