@@ -117,3 +117,101 @@ def test_tcptrace_sees_one_whole_connection(results: ResultSet) -> None:
     assert "complete conn: yes" in text
     unique = re.search(r"unique bytes sent:\s+(\d+)", text)
     assert unique and int(unique[1]) == 2_000_000
+
+
+DATAGRAMS = """
+experiment: datagrams
+duration: 5s
+hosts:
+  a: {stack: linux-6.8}
+  b: {stack: freebsd-13}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    access: {rate: 100mbit}
+    bottleneck: {rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 20p}}
+flows:
+  - {name: load, from: a, to: b, app: bulk}
+  - {name: steady, from: a, to: b, app: {kind: udp-cbr, rate: 1mbit, payload: 1000}}
+  - {name: call, from: b, to: a, app: voip}
+  - {name: probe, from: a, to: b, app: {kind: ping, interval: 50ms}}
+record: {pcap: [{at: a, snaplen: 65535}, {at: b, snaplen: 64}]}
+"""
+"""Everything but TCP beside a bulk transfer."""
+
+NOT_TCP_BAD = "_ws.malformed || " + " || ".join(
+    f'{layer}.checksum.status == "Bad"' for layer in ("ip", "udp", "icmp")
+)
+
+
+def checked(capture: Path, *fields: str, keep: str) -> list[list[str]]:
+    """Fields of a capture whose checksums tshark verifies."""
+    command = [tool("tshark"), "-r", str(capture), "-T", "fields", "-Y", keep]
+    for preference in ("ip.check_checksum", "udp.check_checksum"):
+        command += ["-o", f"{preference}:TRUE"]
+    for field in fields:
+        command += ["-e", field]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [line.split("\t") for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def datagrams(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
+    return cwndlab.load(DATAGRAMS).run(out=tmp_path_factory.mktemp("datagrams") / "results")
+
+
+def test_datagrams_are_well_formed(datagrams: ResultSet) -> None:
+    whole = capture(datagrams, "a")
+    assert checked(whole, "frame.number", keep=NOT_TCP_BAD) == []
+    # tshark has looked: none is unverified but those of which only the beginning is there.
+    sound = checked(whole, "udp.checksum.status", keep="udp")
+    assert sound and all(status == ["1"] for status in sound)
+    assert checked(capture(datagrams, "b"), "frame.number", keep="ip.checksum.status == 0") == []
+
+
+def test_every_datagram_of_a_flow_is_in_its_sender_s_capture(datagrams: ResultSet) -> None:
+    rows = checked(
+        capture(datagrams, "a"),
+        "ip.src",
+        "udp.srcport",
+        "udp.dstport",
+        "udp.length",
+        keep="udp.srcport > 9999",
+    )
+    steady = [row for row in rows if row[0] == "10.0.0.1"]
+    assert {tuple(row) for row in steady} == {("10.0.0.1", "10001", "5201", "1008")}
+    events = datagrams.series(0, flow="steady", table="events")
+    known = datagrams.series(0, flow="steady", table="samples")
+    arrived = known.filter(known["kind"] == "one-way-delay").height
+    dropped = events.filter(events["kind"] == "drop").height
+    # 125 a second; those of the last 60 ms are still on their way: 20 ms of delay, and 24 ms of full queue.
+    assert arrived + dropped <= len(steady) <= arrived + dropped + 8
+    assert arrived > 400
+    # Of the other direction, this is the receiver.
+    call = [row for row in rows if row[0] == "10.0.1.1"]
+    known = datagrams.series(0, flow="call", table="samples")
+    assert {tuple(row) for row in call} == {("10.0.1.1", "10002", "5201", "180")}
+    assert len(call) == known.filter(known["kind"] == "one-way-delay").height > 200
+
+
+def test_probes_have_their_answers(datagrams: ResultSet) -> None:
+    rows = checked(
+        capture(datagrams, "a"),
+        "icmp.type",
+        "icmp.ident",
+        "icmp.seq",
+        "icmp.resptime",
+        "frame.len",
+        keep="icmp",
+    )
+    asked = [row for row in rows if row[0] == "8"]
+    answered = [row for row in rows if row[0] == "0"]
+    assert [int(row[2]) for row in asked] == list(range(len(asked)))
+    assert {row[4] for row in rows} == {"84"}
+    samples = datagrams.series(0, flow="probe", table="samples")
+    probes = samples.filter(samples["kind"] == "probe-rtt")
+    measured = [value / 1e6 for value in probes["value"]]
+    assert len(answered) == len(measured) > 0
+    # tshark finds the request of each answer and the time between: what the run measured, in milliseconds.
+    assert [float(row[3]) for row in answered] == pytest.approx(measured, abs=1e-3)

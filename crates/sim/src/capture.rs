@@ -2,7 +2,8 @@
 //!
 //! A host's capture sits at its NIC, below segmentation offload and before receive aggregation: it shows the packets on
 //! the wire in both directions. A link's capture shows the packets that enter it, before loss and queue. Hosts have the
-//! addresses 10.x.y.1 in the experiment's order; flow n uses the ports 10000 + n and 5201.
+//! addresses 10.x.y.1 in the experiment's order; flow n uses the ports 10000 + n and 5201, a probe the former as its
+//! identifier.
 
 use std::net::Ipv4Addr;
 
@@ -10,11 +11,12 @@ use path::Nanos;
 use tcp::profile::Family;
 use wire::capture::LinkType;
 use wire::codec::{self, SynLayout};
+use wire::datagram::Kind;
 use wire::pcap::Writer;
 use wire::{Flags, Segment};
 
 use crate::packet::{Ends, Packet, ports};
-use crate::scenario::Scenario;
+use crate::scenario::{App, Scenario};
 
 /// The captures of a run.
 pub struct Captures {
@@ -27,6 +29,8 @@ pub struct Captures {
     links: Vec<Option<usize>>,
     /// How each host lays out the options of a SYN.
     layouts: Vec<SynLayout>,
+    /// For each flow, whether its datagrams are ICMP echoes.
+    probes: Vec<bool>,
 }
 
 struct Point {
@@ -47,6 +51,7 @@ impl Captures {
             hosts: vec![None; scenario.hosts.len()],
             links: vec![None; scenario.links.len()],
             layouts: families.iter().map(|&family| layout(family)).collect(),
+            probes: scenario.flows.iter().map(|flow| matches!(flow.app, App::Ping { .. })).collect(),
         };
         for capture in &scenario.record.pcap {
             let at = &capture.at;
@@ -123,12 +128,18 @@ impl Captures {
         segment: &Segment,
     ) {
         let Some(point) = point.map(|index| &mut self.points[index]) else { return };
-        if segment.flags == Flags::default() {
-            // A datagram: there is no UDP in captures.
-            return;
-        }
         let (sport, dport) = ports(receiver);
         let ends = codec::Ends { src: address(src), dst: address(dst), sport, dport };
+        if segment.flags == Flags::default() {
+            let (identifier, sequence) = (sport.max(dport), segment.offset as u16);
+            let kind = match (self.probes[receiver as usize / 2], receiver & 1 == 1) {
+                (false, _) => Kind::Udp,
+                (true, true) => Kind::EchoRequest { identifier, sequence },
+                (true, false) => Kind::EchoReply { identifier, sequence },
+            };
+            let _ = point.writer.datagram(now, kind, &ends, segment.len);
+            return;
+        }
         point.packets = point.packets.wrapping_add(1);
         // A Vec takes everything.
         let _ = point.writer.ipv4(now, segment, &ends, self.layouts[src as usize], point.packets);

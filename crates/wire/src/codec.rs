@@ -239,7 +239,7 @@ fn write_tcp(
 }
 
 /// Fills up with zeros, or cuts, to what of the packet is kept.
-fn keep(buf: &mut Vec<u8>, start: usize, ip_length: u32, payload: Payload<'_>) {
+pub(crate) fn keep(buf: &mut Vec<u8>, start: usize, ip_length: u32, payload: Payload<'_>) {
     if let Payload::Zeros { snaplen } = payload {
         buf.resize(start + ip_length.min(snaplen) as usize, 0);
     }
@@ -526,7 +526,7 @@ fn pseudo_tail(tcp_length: u32) -> u64 {
 }
 
 /// The sum of the bytes as 16-bit words, the last one padded with zero (RFC 1071).
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
     let tail = match *words.remainder() {
         [a] => u64::from(a) << 8,
@@ -539,7 +539,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// The Internet checksum of a sum.
-fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod codec;
+pub mod datagram;
 pub mod pcap;
 pub mod pcapng;
 pub mod ranges;

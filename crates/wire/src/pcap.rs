@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use crate::capture::{Error, Input, LinkType, MAX_RECORD, Order, Record};
 use crate::codec::{self, Ends, Payload, SynLayout};
+use crate::datagram;
 use crate::segment::Segment;
 
 /// Writes a pcap file with nanosecond timestamps. Nothing is allocated for a packet once the first one is written.
@@ -45,6 +46,30 @@ impl<W: Write> Writer<W> {
         layout: SynLayout,
         ip_id: u16,
     ) -> io::Result<()> {
+        self.ip(t_ns, ends, |buf, snaplen| {
+            codec::write_ipv4(buf, segment, ends, layout, ip_id, Payload::Zeros { snaplen })
+        })
+    }
+
+    /// Writes a datagram with `length` bytes of payload, all zeros, as an IPv4 packet; otherwise as [`Writer::ipv4`].
+    pub fn datagram(
+        &mut self,
+        t_ns: u64,
+        kind: datagram::Kind,
+        ends: &Ends<Ipv4Addr>,
+        length: u32,
+    ) -> io::Result<()> {
+        self.ip(t_ns, ends, |buf, snaplen| datagram::write_ipv4(buf, kind, ends, length, snaplen))
+    }
+
+    /// Writes the packet that `write` appends, given how much of it is kept, behind its link layer.
+    #[inline]
+    fn ip(
+        &mut self,
+        t_ns: u64,
+        ends: &Ends<Ipv4Addr>,
+        write: impl FnOnce(&mut Vec<u8>, u32) -> u32,
+    ) -> io::Result<()> {
         self.scratch.clear();
         self.scratch.resize(RECORD_HEADER, 0);
         let mut header = 0;
@@ -57,8 +82,7 @@ impl<W: Write> Writer<W> {
             }
             self.scratch.extend_from_slice(&[0x08, 0x00]);
         }
-        let payload = Payload::Zeros { snaplen: self.snaplen.saturating_sub(header) };
-        let length = header + codec::write_ipv4(&mut self.scratch, segment, ends, layout, ip_id, payload);
+        let length = header + write(&mut self.scratch, self.snaplen.saturating_sub(header));
         self.scratch.truncate(RECORD_HEADER + self.snaplen as usize);
         let kept = (self.scratch.len() - RECORD_HEADER) as u32;
         self.scratch[..RECORD_HEADER].copy_from_slice(&record_header(t_ns, kept, length));
