@@ -81,6 +81,28 @@ start_jitter: 0s
 """
 
 
+def test_a_paused_switch_pauses_those_behind_it():
+    text = (Path(__file__).parents[2] / "examples" / "pause-frames.yaml").read_text()
+    text = text[: text.index("sweep:")]
+    dropping, pausing = (
+        short_runs.run(
+            text,
+            duration="1s",
+            measure__from="200ms",
+            network__switch_of__s1__pause=value,
+            network__switch_of__s2__pause=value,
+        )
+        for value in ("false", "true")
+    )
+    assert sum(flow["drops"] for flow in dropping.summary["flows"]) > 20
+    # What the second switch cannot take stays in the first, which passes it on to the hosts: nothing is lost.
+    assert sum(flow["drops"] for flow in pausing.summary["flows"]) == 0
+    # The price: the trunk stands still for the victim, too, whose own way is free.
+    victim = [run.figures["victim"]["goodput_mbps"] for run in (dropping, pausing)]
+    assert 0.45 * 950 < victim[1] < 0.55 * 950
+    assert victim[0] > 1.1 * victim[1]
+
+
 def test_a_general_network_with_a_switch_and_delays_of_its_own_for_each_flow():
     run = short_runs.run(GENERAL)
     rtts = [run.figures[f"f1.{number}"]["rtt_min_ms"] for number in (1, 2)]

@@ -115,6 +115,15 @@ impl<P: Packet + Clone + 'static> Switch<P> {
         }
     }
 
+    /// Lets a port start no transmission until told otherwise, as [`Link::pause`]: a pause frame has come from its far
+    /// end. What cannot leave stays in the buffer, so that this switch's neighbours may have to pause too.
+    pub fn pause(&mut self, port: usize, now: Nanos, paused: bool, out: &mut impl Output<P>) {
+        let Port { link, delay, overhead } = &mut self.ports[port];
+        let tap = &mut Tap { out, buffer: &mut self.buffer, delay: *delay, overhead: *overhead };
+        link.pause(now, paused, tap);
+        self.update(now, out);
+    }
+
     /// The state of a port, as [`Link::counters`].
     pub fn counters(&mut self, port: usize, t: Nanos) -> Counters {
         self.ports[port].link.counters(t)

@@ -404,10 +404,9 @@ impl Network {
             && at <= now
         {
             self.pauses.pop_front();
-            let apply = |hop: &mut Hop<'_>, exit: &mut Exit<'_>| {
-                if let Hop::Link(link) = hop {
-                    link.pause(now, paused, exit);
-                }
+            let apply = |hop: &mut Hop<'_>, exit: &mut Exit<'_>| match hop {
+                Hop::Link(link) => link.pause(now, paused, exit),
+                Hop::Port(switch, port) => switch.pause(*port, now, paused, exit),
             };
             self.with_exit(link as usize, None, apply, agenda);
         }

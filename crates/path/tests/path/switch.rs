@@ -207,3 +207,30 @@ fn pause_frames_move_the_queue_to_the_hosts() {
     // At 2 Gbit/s in 2 us 500 bytes arrive, besides what each host was sending.
     assert!((30_000..=34_000).contains(&most), "{most}");
 }
+
+/// A switch sends to a neighbour that pauses it: what cannot leave fills its memory, until it asks others to pause itself.
+#[test]
+fn a_switch_that_is_paused_pauses_those_behind_it() {
+    let pause = Some(PauseConfig { stop_bytes: 30_000, go_bytes: 20_000 });
+    let mut switch = switch(&SwitchConfig { buffer_bytes: 50_000, pause }, 2);
+    let mut log = Behind::default();
+    switch.pause(0, 0, true, &mut log);
+    // 1000 bytes each 10 us, more than enough time for port 0 to send them if it could.
+    for id in 0..40 {
+        let at = u64::from(id) * 10_000;
+        switch.on_event(0, at, &mut log);
+        switch.arrive(0, at, Pkt::new(id, 1000), &mut log);
+    }
+    assert_eq!((log.forwarded, log.dropped, switch.used(400_000)), (0, 0, 40_000));
+    assert_eq!(log.paused, [(29 * 10_000, true)], "the 30th packet makes it 30,000 bytes");
+    // The other port goes on.
+    switch.arrive(1, 400_000, Pkt::new(40, 1000), &mut log);
+    assert_eq!(log.forwarded, 1);
+    switch.pause(0, 500_000, false, &mut log);
+    while let Some(at) = switch.next_event(0).into_iter().chain(switch.next_release()).min() {
+        switch.on_event(0, at, &mut log);
+    }
+    assert_eq!((log.forwarded, log.dropped), (41, 0));
+    // 20 packets at 8 us each have left when 20,000 bytes are left.
+    assert_eq!(log.paused[1..], [(500_000 + 20 * 8000, false)]);
+}

@@ -221,7 +221,13 @@ fn equip(s: &mut Scenario, machines: u8) {
     }
     if machines == 6 {
         let pause = Some(PauseConfig { stop_bytes: 30_000, go_bytes: 20_000 });
-        s.nodes[1].switch = Some(SwitchConfig { buffer_bytes: 60_000, pause });
+        // Neighbours: one pauses the other.
+        for node in &mut s.nodes[..2] {
+            node.switch = Some(SwitchConfig { buffer_bytes: 60_000, pause });
+            for port in s.links.iter_mut().filter(|link| link.from == node.name) {
+                (port.duplicate_ppb, port.jitter) = (0, None);
+            }
+        }
     }
 }
 
