@@ -115,6 +115,9 @@ def test_a_ping_beside_load_sees_the_queue():
     # 98 bytes with overhead on four links.
     assert set(alone.samples("f", "probe-rtt")) == {20_000_000 + 4 * 7_840}
     assert len(alone.samples("f", "probe-rtt")) == 100
+    # The way there.
+    assert set(alone.samples("f", "one-way-delay")) == {10_000_000 + 2 * 7_840}
+    assert alone.figures["f"]["one_way_p50_ms"] == pytest.approx(10.016, rel=0.001)
     assert max(loaded.samples("f", "probe-rtt")) > 20_000_000 + 100 * 121_000
     assert loaded.figures["f"]["rtt_p95_ms"] > alone.figures["f"]["rtt_p95_ms"]
 

@@ -373,6 +373,9 @@ impl Simulation {
             (sample::PROBE_RTT, packet.echo_delay + delay)
         } else {
             run.datagram_bytes += u64::from(packet.segment.len);
+            if inside {
+                run.tally.one_way.add(delay);
+            }
             if source.is_echoed() {
                 let echo = Packet {
                     sent_at: self.now,
@@ -384,10 +387,6 @@ impl Simulation {
                     ..*packet
                 };
                 self.emit(echo);
-                return true;
-            }
-            if inside {
-                run.tally.one_way.add(delay);
             }
             (sample::ONE_WAY_DELAY, delay)
         };
