@@ -527,7 +527,7 @@ impl Endpoint {
         if self.s.fin || self.failure.is_some() || self.state == State::Closed {
             return 0;
         }
-        let taken = bytes.min(self.s.space());
+        let taken = bytes.min(self.sender.space(&self.s));
         self.s.end += taken;
         self.s.app_blocked = taken < bytes;
         taken

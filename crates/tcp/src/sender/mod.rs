@@ -294,6 +294,11 @@ pub trait Sender: Send {
         false
     }
 
+    /// Payload that the send buffer takes now, bytes.
+    fn space(&self, s: &SendState) -> u64 {
+        s.space()
+    }
+
     /// Whether a blocked writer is woken: enough of the send buffer is free.
     fn writable(&self, s: &SendState) -> bool {
         s.space() >= u64::from(s.payload)

@@ -796,9 +796,12 @@ impl Sender for LinuxSender {
         self.output.throttled
     }
 
+    fn space(&self, s: &SendState) -> u64 {
+        self.buffer_space(s)
+    }
+
     fn writable(&self, s: &SendState) -> bool {
-        // A blocked writer is woken when a third of the buffer is free.
-        3 * s.space() >= s.sndbuf
+        self.wakes_writer(s)
     }
 
     fn cwnd(&self, _s: &SendState) -> u64 {
