@@ -513,6 +513,87 @@ def compare(
             print("".join(f"\n{text}\n" for text in verdict.as_ministat(found)), end="")
 
 
+@app.command("import")
+def import_(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", help="Files or directories of other tools, or one TEACUP configuration."
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="PATH", help="Where results go [results/NAME-DATE]; NAME.yaml of a configuration."
+        ),
+    ] = None,
+    window: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Captures: length of a sliding window.")
+    ] = 1.0,
+    step: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Captures: time from one window to the next.")
+    ] = 0.1,
+    count: Annotated[
+        str, typer.Option(metavar="ip|frame|payload", help="Captures: bytes of a packet that count.")
+    ] = "ip",
+    same_clock: Annotated[
+        bool, typer.Option("--same-clock", help="Captures: all were taken with one clock; correct nothing.")
+    ] = False,
+    stack: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Configuration: the stack of hosts whose system it does not say."),
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option("--test-id", metavar="PREFIX", help="Configuration: what test IDs begin with."),
+    ] = None,
+    test_ids: Annotated[
+        bool, typer.Option("--test-ids", help="Configuration: print the test ID of every run.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+    json: Json = False,
+) -> None:
+    """Turn other tools' files into results, or a TEACUP configuration into an experiment file."""
+    from cwndlab.formats import importing
+    from cwndlab.formats.capture import Options
+
+    if len(paths) == 1 and importing.is_configuration(paths[0]):
+        written, converted = importing.configuration(paths[0], out, stack=stack, prefix=prefix)
+        if not quiet:
+            print("\n".join(converted.test_ids if test_ids else importing.findings(converted, json=json)))
+            _say(f"{len(converted.test_ids)} runs: {written}; run them with: cwndlab run {shlex.quote(str(written))}")
+        return
+    results = importing.results(paths, Options(window, step, count, same_clock), out)
+    if not quiet:
+        _print_summary(results, json=json)
+        _say(f"results: {results.path}")
+
+
+@app.command()
+def export(
+    directory: Directory = LATEST,
+    *,
+    form: Annotated[
+        str, typer.Option("--format", metavar="csv|parquet|flent|xplot|siftr", help="What to write.")
+    ] = "csv",
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where the files go [DIR/export-FORMAT].")
+    ] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option("--run", metavar="ID", help="A run to export; may be given again.")
+    ] = None,
+) -> None:
+    """Write results in the formats of other tools."""
+    import cwndlab
+    from cwndlab.formats import exporting
+
+    results = cwndlab.open(directory)
+    target = out if out is not None else directory / f"export-{form}"
+    for file in exporting.export(results, form, target, runs or ()):
+        print(file)
+
+
 @app.command()
 def schema() -> None:
     """Print the experiment file's JSON Schema, for editors."""

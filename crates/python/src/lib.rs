@@ -1,6 +1,7 @@
 //! The Python module `cwndlab._native`: a thin face over the engine.
 
 mod arrow;
+mod capture;
 
 use std::sync::{Arc, Mutex};
 
@@ -11,6 +12,8 @@ use sim::table::Batch;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::capture::Capture;
     #[pymodule_export]
     use super::{
         Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
@@ -255,8 +258,15 @@ fn record_batches(batches: Vec<(&'static str, Batch)>) -> Vec<(&'static str, Rec
 
 /// Rows of one table; `pyarrow.record_batch()` and `polars.from_arrow()` take it without a copy.
 #[pyclass(module = "cwndlab._native", frozen)]
-struct RecordBatch {
+pub(crate) struct RecordBatch {
     batch: Arc<Batch>,
+}
+
+impl RecordBatch {
+    /// Lends a batch to Python.
+    fn of(batch: Arc<Batch>) -> RecordBatch {
+        RecordBatch { batch }
+    }
 }
 
 #[pymethods]

@@ -123,6 +123,11 @@ pub struct Half {
 }
 
 impl Half {
+    /// The sequence number of the first payload byte, or of the first one seen; None before any.
+    pub fn first_seq(&self) -> Option<u32> {
+        (self.base != 0).then_some(self.base as u32)
+    }
+
     /// Payload bytes of this stream that the other side has acknowledged.
     pub fn acked_bytes(&self) -> u64 {
         // A FIN takes one number that is no byte.

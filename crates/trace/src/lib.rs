@@ -8,12 +8,18 @@
 //! | [`connection`] | connections, their two directions, counters of each |
 //! | [`series`] | one row for each data segment or acknowledgement |
 //! | [`throughput`] | bytes in sliding windows |
-//! | [`pairs`] | round-trip times from two captures, without synchronised clocks |
+//! | [`rounds`] | round-trip samples, segments per acknowledgement, flight per round trip, at one capture point |
+//! | [`pairs`] | packets seen in two captures: losses, round-trip times without synchronised clocks |
+//! | [`clock`] | how the clocks of two captures differ, and one-way delays |
+//! | [`whole`] | a capture in memory, for what needs several passes or captures |
 
+pub mod clock;
 pub mod connection;
 pub mod pairs;
+pub mod rounds;
 pub mod series;
 pub mod throughput;
+pub mod whole;
 
 use std::io::Read;
 

@@ -30,6 +30,17 @@ pub struct Sightings {
 struct Sighting {
     key: Key,
     t_ns: u64,
+    offset: i64,
+}
+
+impl Sighting {
+    fn direction(&self) -> Direction {
+        if self.key.0 >> 24 == 0 { Direction::Forward } else { Direction::Backward }
+    }
+
+    fn alone(&self) -> Alone {
+        Alone { t_ns: self.t_ns, direction: self.direction(), offset: self.offset, bytes: self.key.5 }
+    }
 }
 
 /// What a packet is known again by: direction, flags and identification; numbers; timestamps; length.
@@ -46,7 +57,19 @@ impl Sightings {
     pub fn add(&mut self, seen: &Seen<'_>) {
         let Segment { seq, ack, tsval, tsecr, len, flags, .. } = seen.packet.segment;
         let head = (seen.direction as u32) << 24 | u32::from(flags.0) << 16 | u32::from(seen.packet.ip_id);
-        self.list.push(Sighting { key: (head, seq, ack, tsval, tsecr, len), t_ns: seen.t_ns });
+        let key = (head, seq, ack, tsval, tsecr, len);
+        self.list.push(Sighting { key, t_ns: seen.t_ns, offset: seen.offset });
+    }
+
+    /// The same packets with their directions exchanged, for a capture that took the other side for the one that opened
+    /// the connection.
+    pub fn turned(&self) -> Sightings {
+        let turn = |sighting: &Sighting| {
+            let mut turned = *sighting;
+            turned.key.0 ^= 1 << 24;
+            turned
+        };
+        Sightings { list: self.list.iter().map(turn).collect() }
     }
 
     /// How many packets there are.
@@ -84,6 +107,19 @@ pub struct Matched {
     pub direction: Direction,
 }
 
+/// A packet seen at one point alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alone {
+    /// When it passed that point, by its clock.
+    pub t_ns: u64,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Its first payload byte, from the start of the stream as that capture holds it.
+    pub offset: i64,
+    /// Its payload, bytes.
+    pub bytes: u32,
+}
+
 /// The packets of a connection at two points.
 #[derive(Clone, Debug, Default)]
 pub struct Matching {
@@ -95,6 +131,25 @@ pub struct Matching {
     pub only_monitor: u64,
     /// Left out at either point because another packet looks the same.
     pub ambiguous: u64,
+    /// Those seen at the reference point alone, in order of time.
+    pub at_reference: Vec<Alone>,
+    /// Those seen at the monitor point alone, in order of time.
+    pub at_monitor: Vec<Alone>,
+}
+
+impl Matching {
+    /// Packets of the direction that leads from the reference point to the monitor point that were lost between them: seen
+    /// at the first alone, after the first and before the last packet that arrived. What one capture holds from before the
+    /// other began, or after it ended, is not lost.
+    pub fn lost(&self, out: Direction) -> impl Iterator<Item = &Alone> {
+        let times = || {
+            self.matched.iter().filter(move |packet| packet.direction == out).map(|packet| packet.reference_ns)
+        };
+        let (first, last) = (times().min().unwrap_or(u64::MAX), times().max().unwrap_or(0));
+        self.at_reference
+            .iter()
+            .filter(move |packet| packet.direction == out && (first..=last).contains(&packet.t_ns))
+    }
 }
 
 /// Finds each packet of one capture in the other.
@@ -103,19 +158,23 @@ pub fn matching(reference: &Sightings, monitor: &Sightings) -> Matching {
     let mut found = Matching { ambiguous: doubtful_there + doubtful_here, ..Matching::default() };
     let mut candidates = monitor.iter().peekable();
     for there in &reference {
-        while candidates.next_if(|here| here.key < there.key).is_some() {
-            found.only_monitor += 1;
+        while let Some(here) = candidates.next_if(|here| here.key < there.key) {
+            found.at_monitor.push(here.alone());
         }
         match candidates.next_if(|here| here.key == there.key) {
-            None => found.only_reference += 1,
+            None => found.at_reference.push(there.alone()),
             Some(here) => found.matched.push(Matched {
                 reference_ns: there.t_ns,
                 monitor_ns: here.t_ns,
-                direction: if there.key.0 >> 24 == 0 { Direction::Forward } else { Direction::Backward },
+                direction: there.direction(),
             }),
         }
     }
-    found.only_monitor += candidates.count() as u64;
+    found.at_monitor.extend(candidates.map(Sighting::alone));
+    found.only_reference = found.at_reference.len() as u64;
+    found.only_monitor = found.at_monitor.len() as u64;
+    found.at_reference.sort_by_key(|packet| packet.t_ns);
+    found.at_monitor.sort_by_key(|packet| packet.t_ns);
     found.matched.sort_by_key(|packet| (packet.monitor_ns, packet.reference_ns));
     found
 }

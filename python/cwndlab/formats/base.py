@@ -25,7 +25,17 @@ import pyarrow as pa
 from cwndlab.errors import InputError
 from cwndlab.results import tables
 
-FORMATS: tuple[str, ...] = ("iperf3", "iperf_text")
+FORMATS: tuple[str, ...] = (
+    "capture",
+    "siftr",
+    "siftr2",
+    "iperf3",
+    "web10g",
+    "ttprobe",
+    "tcp_probe",
+    "ss",
+    "iperf_text",
+)
 """Modules of this package that read a format, in the order in which they are asked about a file."""
 
 HEAD_BYTES = 64 << 10
@@ -77,15 +87,24 @@ def read(path: Path) -> list[Recording]:
 
     Raises InputError, one line, when it cannot be read or is of no known format, or holds no run.
     """
-    start = head(path)
-    for name in FORMATS:
-        module = cast(Format, importlib.import_module(f"cwndlab.formats.{name}"))
-        if module.recognises(start):
-            found = module.read(path)
-            if not found:
-                raise InputError(f"{path}: holds no run ({module.NAME})")
-            return found
-    raise InputError(f"{path}: of no known format; known are {', '.join(names())}")
+    module = _format(head(path))
+    if module is None:
+        raise InputError(f"{path}: of no known format; known are {', '.join(names())}")
+    found = module.read(path)
+    if not found:
+        raise InputError(f"{path}: holds no run ({module.NAME})")
+    return found
+
+
+def known(path: Path) -> bool:
+    """Whether a file is of a known format; raises InputError when it cannot be read or is empty."""
+    return _format(head(path)) is not None
+
+
+def _format(start: bytes) -> Format | None:
+    """The format of a file that begins so."""
+    modules = (cast(Format, importlib.import_module(f"cwndlab.formats.{name}")) for name in FORMATS)
+    return next((module for module in modules if module.recognises(start)), None)
 
 
 def names() -> list[str]:
@@ -106,10 +125,18 @@ def text(path: Path) -> str:
 
     Raises InputError when it cannot be read or is larger than `MOST_BYTES`.
     """
+    return data(path).decode("utf-8", errors="replace")
+
+
+def data(path: Path) -> bytes:
+    """A whole file, decompressed where it is gzip.
+
+    Raises InputError when it cannot be read or is larger than `MOST_BYTES`.
+    """
     found = _bytes(path, MOST_BYTES + 1)
     if len(found) > MOST_BYTES:
-        raise InputError(f"{path}: holds more than {MOST_BYTES >> 30} GiB of text")
-    return found.decode("utf-8", errors="replace")
+        raise InputError(f"{path}: holds more than {MOST_BYTES >> 30} GiB")
+    return found
 
 
 def rows(table: str, **columns: Sequence[Any] | np.ndarray[Any, Any]) -> pa.Table:

@@ -60,8 +60,14 @@ def run_id(run: PlannedRun) -> str:
 def build(header: Header, planned: Sequence[Part], records: Mapping[int, RunRecord]) -> pa.Table:
     """The catalogue of a plan whose runs with `records`, by index, are there."""
     pairs = ((part, run) for part in planned for run in part.runs)
-    rows = [row for part, run in pairs for row in _rows(header, part, run, records.get(run.index))]
-    table = pa.Table.from_pylist(rows, schema=_schema(header))
+    return of_rows(
+        header, [row for part, run in pairs for row in _rows(header, part, run, records.get(run.index))]
+    )
+
+
+def of_rows(header: Header, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The catalogue of rows that are known already, with all its columns."""
+    table = pa.Table.from_pylist(list(rows), schema=_schema(header))
     return table.replace_schema_metadata({"cwndlab": json.dumps(asdict(header), ensure_ascii=False)})
 
 

@@ -1,0 +1,200 @@
+//! A whole capture in memory: every connection with its packets as columns, for what needs several passes or captures.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use crate::connection::{Connection, Connections, Direction, Seen};
+use crate::pairs::Sightings;
+use crate::series::{Series, Stream};
+use crate::throughput::{Count, Window, Windows};
+use crate::{Skipped, read};
+
+/// The most TCP packets of one capture: some 6 GB of columns.
+pub const MAX_PACKETS: u64 = 1 << 26;
+
+/// The most connections of one capture.
+pub const MAX_CONNECTIONS: usize = 1 << 20;
+
+/// A capture.
+#[derive(Debug, Default)]
+pub struct Whole {
+    /// Its connections, with counters.
+    pub connections: Connections,
+    /// What was not used.
+    pub skipped: Skipped,
+    /// When its first and last TCP packets were captured, nanoseconds.
+    pub span: Option<(u64, u64)>,
+    held: Vec<Held>,
+}
+
+/// The packets of a connection.
+#[derive(Debug)]
+struct Held {
+    series: [Series; 2],
+    packets: [Packets; 2],
+    sightings: Sightings,
+}
+
+/// All packets of one direction.
+#[derive(Debug, Default)]
+struct Packets {
+    t_ns: Vec<u64>,
+    ip_bytes: Vec<u32>,
+    frame_bytes: Vec<u32>,
+}
+
+impl Whole {
+    /// Reads a pcap or pcapng file, compressed by gzip or not. `pairs` keeps what finding packets in another capture needs.
+    ///
+    /// # Errors
+    ///
+    /// One line, when it cannot be read, is no capture, contradicts itself or is too large to hold.
+    pub fn open(path: &Path, pairs: bool) -> Result<Whole, String> {
+        let mut file = File::open(path).map_err(|error| error.to_string())?;
+        let mut magic = [0; 2];
+        let gzip = match file.read_exact(&mut magic) {
+            Ok(()) => magic == [0x1f, 0x8b],
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+            Err(error) => return Err(error.to_string()),
+        };
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        if gzip { Whole::read(MultiGzDecoder::new(file), pairs) } else { Whole::read(file, pairs) }
+    }
+
+    /// Reads a capture; as [`Whole::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Whole::open`].
+    pub fn read<R: Read>(source: R, pairs: bool) -> Result<Whole, String> {
+        let mut whole = Whole::default();
+        let (mut packets, mut connections) = (0, Connections::new());
+        let result = read(source, &mut connections, |seen, connection| {
+            packets += 1;
+            if packets <= MAX_PACKETS && seen.connection < MAX_CONNECTIONS {
+                whole.add(seen, connection, pairs);
+            }
+        });
+        // A capture cut off while it was written or compressed is good up to there.
+        whole.skipped = match result {
+            Ok(skipped) => skipped,
+            Err(wire::capture::Error::Io(error)) if packets > 0 && cut(&error) => {
+                Skipped { file_ends_at: Some(0), ..Skipped::default() }
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        whole.connections = connections;
+        if packets > MAX_PACKETS || whole.connections.list().len() > MAX_CONNECTIONS {
+            return Err(format!(
+                "{packets} packets of {} connections; at most {MAX_PACKETS} and {MAX_CONNECTIONS} are held",
+                whole.connections.list().len()
+            ));
+        }
+        Ok(whole)
+    }
+
+    fn add(&mut self, seen: &Seen<'_>, connection: &Connection, pairs: bool) {
+        while self.held.len() <= seen.connection {
+            let stream = |direction| Series::new(Stream { connection: self.held.len(), direction });
+            self.held.push(Held {
+                series: [stream(Direction::Forward), stream(Direction::Backward)],
+                packets: Default::default(),
+                sightings: Sightings::new(),
+            });
+        }
+        let (first, last) = self.span.unwrap_or((seen.t_ns, seen.t_ns));
+        self.span = Some((first.min(seen.t_ns), last.max(seen.t_ns)));
+        let held = &mut self.held[seen.connection];
+        for series in &mut held.series {
+            series.add(seen, connection);
+        }
+        let packets = &mut held.packets[seen.direction as usize];
+        packets.t_ns.push(seen.t_ns);
+        packets.ip_bytes.push(seen.packet.ip_bytes);
+        packets.frame_bytes.push(seen.frame_bytes);
+        if pairs {
+            held.sightings.add(seen);
+        }
+    }
+
+    /// The data of a direction of a connection, and the acknowledgements for them; None if there is no such connection.
+    pub fn series(&self, stream: Stream) -> Option<&Series> {
+        self.held.get(stream.connection).map(|held| &held.series[stream.direction as usize])
+    }
+
+    /// The packets of a connection as another capture may know them again.
+    pub fn sightings(&self, connection: usize) -> Option<&Sightings> {
+        self.held.get(connection).map(|held| &held.sightings)
+    }
+
+    /// Bytes that a stream's packets carry, acknowledgements without data included, in windows over the whole capture.
+    ///
+    /// # Errors
+    ///
+    /// One line, as [`Windows::new`].
+    pub fn throughput(
+        &self,
+        stream: Stream,
+        count: Count,
+        width_ns: u64,
+        step_ns: u64,
+    ) -> Result<Vec<Window>, String> {
+        let mut windows = self.windows(width_ns, step_ns)?;
+        if let Some(held) = self.held.get(stream.connection) {
+            let packets = &held.packets[stream.direction as usize];
+            let data = &held.series[stream.direction as usize].data;
+            let (times, bytes) = match count {
+                Count::Payload => (&data.t_ns, &data.bytes),
+                Count::Ip => (&packets.t_ns, &packets.ip_bytes),
+                Count::Frame => (&packets.t_ns, &packets.frame_bytes),
+            };
+            for (&t_ns, &bytes) in times.iter().zip(bytes) {
+                windows.add(t_ns, u64::from(bytes));
+            }
+        }
+        Ok(windows.finish())
+    }
+
+    /// Bytes of a stream that were newly acknowledged, in the same windows.
+    ///
+    /// # Errors
+    ///
+    /// One line, as [`Windows::new`].
+    pub fn acknowledged(&self, stream: Stream, width_ns: u64, step_ns: u64) -> Result<Vec<Window>, String> {
+        let mut windows = self.windows(width_ns, step_ns)?;
+        if let Some(series) = self.series(stream) {
+            // The handshake's acknowledgement is at 0, and so is one that covers nothing new.
+            let mut highest = 0;
+            for (&t_ns, &acked) in series.acks.t_ns.iter().zip(&series.acks.acked) {
+                windows.add(t_ns, acked.saturating_sub(highest).max(0) as u64);
+                highest = highest.max(acked);
+            }
+        }
+        Ok(windows.finish())
+    }
+
+    fn windows(&self, width_ns: u64, step_ns: u64) -> Result<Windows, String> {
+        let (from_ns, last_ns) = self.span.unwrap_or_default();
+        Windows::new(width_ns, step_ns, from_ns, last_ns.saturating_add(1).next_multiple_of_from(from_ns, step_ns))
+    }
+}
+
+trait NextMultiple {
+    /// The first of `from`, `from + step`, … that is not below this; this where that is beyond 64 bits.
+    fn next_multiple_of_from(self, from: u64, step: u64) -> u64;
+}
+
+impl NextMultiple for u64 {
+    fn next_multiple_of_from(self, from: u64, step: u64) -> u64 {
+        let since = self.saturating_sub(from);
+        since.checked_next_multiple_of(step.max(1)).and_then(|whole| from.checked_add(whole)).unwrap_or(self)
+    }
+}
+
+/// Whether a compressed file ends before it is over.
+fn cut(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
+}

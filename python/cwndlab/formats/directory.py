@@ -1,0 +1,179 @@
+"""Recordings of other tools as a directory of results, which plots, summaries and comparisons read as any other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from cwndlab.analysis import summary
+from cwndlab.experiment.plan import PlannedRun, scenario_hash
+from cwndlab.formats.base import Recording
+from cwndlab.results import catalogue, directories, parts, resuming
+from cwndlab.results.catalogue import Header
+from cwndlab.results.parts import Part, PartWriter, RunFiles, RunRecord
+from cwndlab.results.resultset import ResultSet
+
+TESTBED = "import"
+"""What stands for the testbed in the summary."""
+
+ROWS = 1 << 16
+"""Rows handed to the writer at a time."""
+
+KEY = "file"
+"""The key that tells imported runs apart where nothing else does."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recording and its place among the others."""
+
+    recording: Recording
+    cell: Mapping[str, str] = field(default_factory=dict)
+    """What was varied, by key."""
+    repeat: int = 0
+
+
+def write(runs: Sequence[Run], name: str, out: Path | None = None) -> ResultSet:
+    """Write runs as a directory of results: `out`, or `results/NAME-DATE`.
+
+    Raises InputError when the directory cannot be written, or holds something else.
+    """
+    keys = list(dict.fromkeys(key for run in runs for key in run.cell))
+    if not keys and len(runs) > 1:
+        keys = [KEY]
+        runs = [Run(run.recording, {KEY: run.recording.label}, run.repeat) for run in runs]
+    cells = [{key: run.cell.get(key, "") for key in keys} for run in runs]
+    planned = []
+    for index, (run, cell) in enumerate(zip(runs, cells, strict=True)):
+        scenario = _scenario(run, name)
+        planned.append(PlannedRun(index, run.repeat, cell, scenario, scenario_hash(scenario)))
+    versions = {"cwndlab": version("cwndlab")}
+    header = Header(name, TESTBED, keys, versions)
+    cut = parts.cut(planned)
+    directory = directories.choose(name, out, resume=False)
+    sources = {"experiment": name, "imported": [str(run.recording.source) for run in runs]}
+    text = "# Imported from other tools' files: not an experiment to run.\n" + yaml.safe_dump(sources, sort_keys=False)
+    with directories.locked(directory):
+        resuming.prepare(directory, header, cut, text, resume=False)
+        for part in cut:
+            _write_part(directory / "runs", part, runs, versions)
+        rows = [row for part in cut for run in part.runs for row in _rows(part, run, runs[run.index])]
+        table = catalogue.of_rows(header, rows)
+        catalogue.write(directory, table)
+        catalogue.write_summary(directory, table)
+    return ResultSet(directory)
+
+
+def name_of(paths: Sequence[Path]) -> str:
+    """A name for results of these files."""
+    first = paths[0].name if paths[0].name else paths[0].resolve().name
+    stem = re.sub(r"(\.(gz|log|json|txt|pcap|pcapng|dmp))+$", "", first)
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:32] or "imported"
+
+
+def _write_part(directory: Path, part: Part, runs: Sequence[Run], versions: dict[str, str]) -> None:
+    with PartWriter(directory, part.name) as writer:
+        for planned in part.runs:
+            recording = runs[planned.index].recording
+            files = writer.begin(planned.index)
+            for table, rows in recording.tables.items():
+                _hand_over(files, table, rows, planned.index)
+            started = recording.started or datetime.fromtimestamp(0, UTC)
+            record = RunRecord(
+                run_id=planned.index,
+                repeat=planned.repeat,
+                cell=planned.cell,
+                scenario_hash=planned.scenario_hash,
+                status="complete",
+                error=None,
+                warnings=list(recording.warnings),
+                notes=[],
+                testbed=TESTBED,
+                versions=versions,
+                machine={},
+                facts={"format": recording.format, "source": str(recording.source), **recording.facts},
+                started=started.isoformat(timespec="seconds"),
+                wall_s=0.0,
+                tables=files.finish(),
+                captures=files.captures,
+                summary=None,
+                scenario=planned.scenario,
+            )
+            writer.record(record)
+        writer.commit()
+
+
+def _hand_over(files: RunFiles, table: str, rows: pa.Table, index: int) -> None:
+    ids = pa.array([index], pa.uint32())
+    for batch in rows.combine_chunks().to_batches(max_chunksize=ROWS):
+        column = ids.take(pa.array([0] * batch.num_rows, pa.int32()))
+        files.rows(table, batch.set_column(0, "run_id", column))
+
+
+def _rows(part: Part, planned: PlannedRun, run: Run) -> list[dict[str, Any]]:
+    """The rows of the catalogue, one for each flow."""
+    recording = run.recording
+    rates = [recording.figures.get(flow, {}).get("goodput_mbps") for flow in recording.flows]
+    fairness = summary.jain(rates)
+    return [
+        {
+            "run_id": catalogue.run_id(planned),
+            "repeat": planned.repeat,
+            "flow": flow,
+            "testbed": TESTBED,
+            **planned.cell,
+            **_figures(recording.figures.get(flow, {}), fairness),
+            "stack": recording.facts.get("stack"),
+            "cc": recording.facts.get("cc"),
+            "run_index": planned.index,
+            "scenario_hash": planned.scenario_hash,
+            "part": part.name,
+        }
+        for flow in recording.flows
+    ]
+
+
+def _figures(known: Mapping[str, float], fairness: float | None) -> dict[str, summary.Figure]:
+    figures: dict[str, summary.Figure] = dict.fromkeys(summary.FIGURES)
+    for name, value in known.items():
+        if name in figures:
+            figures[name] = round(value) if name in summary.COUNTS else summary.six_digits(value)
+    return {**figures, "jain": summary.six_digits(fairness), "status": "complete"}
+
+
+def _scenario(run: Run, name: str) -> dict[str, Any]:
+    """What stands in place of a Scenario: who sent to whom, and for how long; no path is known."""
+    recording = run.recording
+    columns = [table["t_ns"] for table in recording.tables.values() if table.num_rows]
+    last = max((int(column[-1].as_py()) for column in columns), default=0)
+    flows: list[dict[str, Any]] = []
+    hosts: dict[str, None] = {}
+    for flow in recording.flows:
+        source, _, target = flow.partition("-")
+        ends = (source.rpartition(":")[0], target.rpartition(":")[0]) if target else ("sender", "receiver")
+        ends = (ends[0] or "sender", ends[1] or "receiver")
+        hosts |= dict.fromkeys(ends)
+        flows.append({"name": flow, "from": ends[0], "to": ends[1], "cc": recording.facts.get("cc")})
+    stack = recording.facts.get("stack")
+    return {
+        "version": 1,
+        "experiment": name,
+        "imported": recording.label,
+        "seed": 0,
+        "repeat": run.repeat,
+        "duration_ns": last,
+        "start_jitter_ns": 0,
+        "measure": {"from_ns": 0, "to_ns": last},
+        "hosts": [{"name": host, "stack": stack} for host in hosts],
+        "links": [],
+        "flows": flows,
+        "schedule": [],
+    }

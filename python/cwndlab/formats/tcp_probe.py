@@ -1,0 +1,101 @@
+"""tcp_probe output of Linux: the old module's `/proc/net/tcpprobe`, and the text of the `tcp:tcp_probe` tracepoint.
+
+cwnd and ssthresh are in segments of a size that neither form says; `MSS` is assumed, which the run's warnings repeat. A
+record is written when a segment arrives. srtt is in microseconds since Linux 3.15 and in clock ticks before: values of
+the old module that may be either are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from cwndlab.errors import InputError
+from cwndlab.formats import base, series
+from cwndlab.formats.base import Recording
+from cwndlab.formats.series import Column, Flow
+
+NAME = "tcp_probe"
+
+MSS = 1448
+"""Bytes of a segment that windows are counted in: 1500 less IP, TCP and timestamps."""
+
+INFINITE_SEGMENTS = 0x7FFF_FFFF
+"""TCP_INFINITE_SSTHRESH of Linux."""
+
+MOST_TICKS = 2000
+"""An srtt of the old module up to here may be clock ticks (2 s at 1000 Hz) as well as microseconds."""
+
+_END = r"(?P<{0}>\[[0-9a-fA-F:.]{{2,45}}\]|[0-9.]{{7,15}}):(?P<{0}_port>\d{{1,5}})"
+_OLD = (
+    r"^\s*(?P<time>\d{1,10}\.\d{1,9})\s+" + _END.format("src") + r"\s+" + _END.format("dst")
+    + r"\s+\d+\s+(?P<nxt>(?:0x)?[0-9a-f]{1,8})\s+(?P<una>(?:0x)?[0-9a-f]{1,8})\s+(?P<cwnd>\d{1,10})\s+"
+    r"(?P<ssthresh>\d{1,10})\s+\d{1,10}\s+(?P<srtt>\d{1,10})(?:\s+\d+)*\s*$"
+)  # fmt: skip
+_TRACE = (
+    r"\s(?P<time>\d{1,10}\.\d{1,9}): (?:tcp:)?tcp_probe: (?:family=\w+ )?src=" + _END.format("src") + r" dest="
+    + _END.format("dst") + r" .*?snd_nxt=0x(?P<nxt>[0-9a-f]{1,8}) snd_una=0x(?P<una>[0-9a-f]{1,8}) "
+    r"snd_cwnd=(?P<cwnd>\d{1,10}) ssthresh=(?P<ssthresh>\d{1,10}) snd_wnd=\d+ srtt=(?P<srtt>\d{1,10})"
+)  # fmt: skip
+
+
+def recognises(head: bytes) -> bool:
+    """Whether one of the first lines is a record of either form."""
+    start = head[:16384].decode("utf-8", "replace")
+    if re.search(r"^.{0,200}: (tcp:)?tcp_probe: .{0,80}src=", start, re.MULTILINE):
+        return True
+    return re.match(_OLD, start.split("\n", 1)[0]) is not None
+
+
+def read(path: Path) -> list[Recording]:
+    """The one run of a file; raises InputError for one without records."""
+    text = base.text(path)
+    traced = "tcp_probe:" in text
+    lines = pl.Series("line", text.split("\n"))
+    lines = lines.filter(lines.str.contains("tcp_probe:" if traced else r"\S"))
+    frame = lines.str.extract_groups(_TRACE if traced else _OLD).struct.unnest()
+    whole = frame["time"].is_not_null()
+    other = frame.height - int(whole.sum())
+    frame = frame.filter(whole)
+
+    def flow(name: str, rows: pl.DataFrame) -> Flow:
+        cwnd = series.numbers(rows["cwnd"], MSS)
+        threshold = series.numbers(rows["ssthresh"])
+        ssthresh = np.where(threshold < INFINITE_SEGMENTS, threshold * MSS, np.nan)
+        una, nxt = _sequence(rows["una"]), _sequence(rows["nxt"])
+        flight = (nxt - una) % 2.0**32
+        srtt = series.numbers(rows["srtt"], 1e3)
+        if not traced and np.nanmax(srtt, initial=0) <= MOST_TICKS * 1e3:
+            srtt = np.full(len(srtt), np.nan)
+        columns = {
+            "cwnd_bytes": cwnd,
+            "ssthresh_bytes": ssthresh,
+            "srtt_ns": np.where(srtt > 0, srtt, np.nan),
+            "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
+            "delivered_bytes": series.unwrapped(una),
+            "state": series.states(cwnd, ssthresh),
+        }
+        return Flow(name, series.nanoseconds(rows["time"]), columns)
+
+    for end in ("src", "dst"):
+        frame = frame.with_columns(frame[end].str.strip_chars("[]"))
+    try:
+        flows = series.by_flow(frame, ("src", "src_port", "dst", "dst_port"), flow)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    warnings = [f"windows are counted in segments of {MSS} bytes, which is assumed"]
+    if other:
+        warnings.append(f"{other} lines are no records")
+    found = series.recording(NAME, path, path.name, flows, epoch=False, warnings=warnings)
+    if not traced and not found.tables["tcp"]["srtt_ns"].is_valid().to_numpy().any():
+        found = series.warned(found, "srtt is left out: it may be in clock ticks or in microseconds")
+    return [found]
+
+
+def _sequence(column: pl.Series) -> Column:
+    plain = column.str.strip_prefix("0x")
+    values = plain.str.to_integer(base=16, dtype=pl.Int64, strict=False).cast(pl.Float64)
+    return values.fill_null(np.nan).to_numpy().astype(np.float64)

@@ -1,0 +1,218 @@
+"""A directory that TEACUP left: each test ID is a run, with what was varied read off its name.
+
+Of the files of a test ID, logs of the stacks (`_siftr`, `_web10g`, `_ttprobe`) give the `tcp` table of their flows, the
+hosts' captures (`.dmp`) samples, events and the flows no stack logged. Captures of the control network (`_ctl`) and of the
+router are left out, as TEACUP's own analysis does, and so are logs of traffic generators where there is anything else.
+The hosts' clocks are taken as they are; `one-way-delay` corrects them from the captures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cwndlab.errors import InputError
+from cwndlab.formats import base, capture, siftr, ttprobe, web10g
+from cwndlab.formats.base import Recording
+from cwndlab.formats.capture import Options
+from cwndlab.formats.directory import Run
+
+NAME = "TEACUP results"
+
+MOST_FILES = 200_000
+"""Files of a tree at most."""
+
+_STACK_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_(?:siftr|web10g|ttprobe)\.log(?:\.gz)?")
+_GENERATOR_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_[0-9]+_iperf\.log(?:\.gz)?")
+_CAPTURE = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)\.dmp(?:\.gz)?")
+_LEFT_OUT = re.compile(r".*_(?:ctl|router)\.dmp(?:\.gz)?")
+_VARYING = re.compile(r"(?P<id>.+)_varying_params\.log(?:\.gz)?")
+
+REPEAT = "run"
+"""Short name of TEACUP's V_runs, by convention: the number of a repeat."""
+
+
+@dataclass
+class _Test:
+    """The files of one test ID."""
+
+    directory: Path
+    stacks: list[Path] = field(default_factory=list)
+    captures: list[Path] = field(default_factory=list)
+    generators: list[Path] = field(default_factory=list)
+
+
+def is_tree(directory: Path) -> bool:
+    """Whether a directory holds files named as TEACUP names them."""
+    return any(_STACK_LOG.fullmatch(path.name) or _CAPTURE.fullmatch(path.name) for path in _files(directory))
+
+
+def read(directory: Path, options: Options) -> list[Run]:
+    """The runs of a tree in the order of their test IDs.
+
+    Raises InputError when a file of a run cannot be read, or no run is there.
+    """
+    tests: dict[str, _Test] = {}
+    prefixes: list[str] = []
+    for path in _files(directory):
+        if found := _VARYING.fullmatch(path.name):
+            prefixes.append(found["id"])
+        for kind, pattern in (("stacks", _STACK_LOG), ("generators", _GENERATOR_LOG), ("captures", _CAPTURE)):
+            if (found := pattern.fullmatch(path.name)) and not _LEFT_OUT.fullmatch(path.name):
+                getattr(tests.setdefault(found["id"], _Test(path.parent)), kind).append(path)
+                break
+    runs = []
+    for test_id, test in sorted(tests.items(), key=lambda pair: _natural(pair[0])):
+        recording = _recording(test_id, test, options)
+        if recording is not None:
+            cell = varied(test_id, [*prefixes, test.directory.resolve().name])
+            repeat = cell.pop(REPEAT, "0")
+            runs.append(Run(recording, cell or {}, int(repeat) if re.fullmatch("[0-9]{1,6}", repeat) else 0))
+    if not runs:
+        raise InputError(f"{directory}: {NAME} without a log of any flow")
+    return runs
+
+
+def varied(test_id: str, prefixes: Sequence[str] = ()) -> dict[str, str]:
+    """What a test ID says was varied: `PREFIX_tcp_newreno_del_20` has tcp = newreno and del = 20.
+
+    The prefix is the longest of `prefixes` that fits; without one it ends before the longest run of pairs whose
+    first words are letters alone.
+    """
+    fitting = [prefix for prefix in prefixes if prefix and test_id.startswith(prefix)]
+    if fitting:
+        words = [word for word in test_id[len(max(fitting, key=len)) :].split("_") if word]
+    else:
+        words = test_id.split("_")
+        start = len(words)
+        while start >= 2 and re.fullmatch("[A-Za-z]+", words[start - 2]):
+            start -= 2
+        words = words[start:]
+    return dict(zip(words[::2], words[1::2], strict=False))
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers within a text by their value."""
+    return [(int(part[:18]), "") if part.isdigit() else (-1, part) for part in re.split("([0-9]+)", text)]
+
+
+def _files(directory: Path) -> list[Path]:
+    found = []
+    for path in directory.rglob("*"):
+        if path.is_file():
+            found.append(path)
+            if len(found) > MOST_FILES:
+                raise InputError(f"{directory}: more than {MOST_FILES} files")
+    return sorted(found)
+
+
+def _recording(test_id: str, test: _Test, options: Options) -> Recording | None:
+    """What the files of one test ID show together; None if none of them shows a flow."""
+    stacks = [recording for path in sorted(test.stacks) for recording in _of_stack(path)]
+    captures: list[Recording] = []
+    warnings: list[str] = []
+    if test.captures:
+        captures = capture.read_all(sorted(test.captures), options)
+    if not stacks and not captures:
+        generators = [found for path in sorted(test.generators) for found in base.read(path)]
+        return _merge(test_id, generators[:1], [], warnings) if generators else None
+    return _merge(test_id, stacks, captures, warnings)
+
+
+def _of_stack(path: Path) -> list[Recording]:
+    start = base.head(path)
+    for module in (siftr, web10g, ttprobe):
+        if module.recognises(start):
+            try:
+                return module.read(path)
+            except InputError as error:
+                # A host that opened no connection logs none.
+                if "without a record" in str(error):
+                    return []
+                raise
+    raise InputError(f"{path}: neither SIFTR nor Web10G nor ttprobe")
+
+
+def _merge(
+    test_id: str, stacks: Sequence[Recording], captures: Sequence[Recording], warnings: Sequence[str]
+) -> Recording | None:
+    everything = [*stacks, *captures]
+    if not everything:
+        return None
+    seen = {flow for found in captures for flow in found.flows}
+    logged: dict[str, Recording] = {}
+    for found in stacks:
+        for flow in found.flows:
+            if not seen or flow in seen:
+                logged.setdefault(flow, found)
+    if not seen:
+        logged = _senders(logged)
+    starts = [found.started for found in everything if found.started is not None]
+    zero = min(starts) if starts else None
+    flows = list(dict.fromkeys([*(flow for found in captures for flow in found.flows), *logged]))
+    if not flows:
+        return None
+    figures: dict[str, dict[str, float]] = {}
+    for flow in flows:
+        # What the stack says of itself wins over what packets suggest, and fills less.
+        by_capture = next((found.figures.get(flow, {}) for found in captures if flow in found.flows), {})
+        by_stack = logged[flow].figures.get(flow, {}) if flow in logged else {}
+        figures[flow] = {**by_stack, **by_capture, **{k: v for k, v in by_stack.items() if k.startswith("cwnd")}}
+    tables: dict[str, list[pa.Table]] = {}
+    for found in everything:
+        shift = 0 if zero is None or found.started is None else round((found.started - zero).total_seconds() * 1e9)
+        for name, rows in found.tables.items():
+            wanted = [flow for flow in found.flows if name != "tcp" or logged.get(flow, found) is found]
+            if found in stacks:
+                wanted = [flow for flow in wanted if logged.get(flow) is found]
+            kept = rows.filter(pc.is_in(rows["flow"].cast(pa.utf8()), value_set=pa.array(wanted, pa.utf8())))
+            if kept.num_rows:
+                tables.setdefault(name, []).append(_shifted(kept, shift))
+    facts: dict[str, str] = {"test_id": test_id}
+    for found in everything:
+        facts |= dict(found.facts)
+    return Recording(
+        NAME,
+        everything[0].source,
+        test_id,
+        tuple(flows),
+        figures,
+        {name: _sorted(several) for name, several in tables.items()},
+        zero,
+        facts,
+        tuple(dict.fromkeys([*warnings, *(said for found in everything for said in found.warnings)])),
+    )
+
+
+def _senders(logged: Mapping[str, Recording]) -> dict[str, Recording]:
+    """Of the two directions of a connection that both ends logged, the one that had data in flight."""
+
+    def flight(flow: str) -> int:
+        rows = logged[flow].tables["tcp"]
+        mine = rows.filter(pc.equal(rows["flow"].cast(pa.utf8()), flow))["inflight_bytes"]
+        return int(pc.max(mine).as_py() or 0)
+
+    kept: dict[str, Recording] = {}
+    for flow, found in logged.items():
+        here, _, there = flow.partition("-")
+        turned = f"{there}-{here}"
+        if turned not in logged or (flight(flow), flow) > (flight(turned), turned):
+            kept[flow] = found
+    return kept
+
+
+def _shifted(rows: pa.Table, shift_ns: int) -> pa.Table:
+    moved = pc.add(rows["t_ns"], pa.scalar(shift_ns, pa.uint64()))
+    return rows.set_column(rows.schema.get_field_index("t_ns"), "t_ns", moved)
+
+
+def _sorted(several: list[pa.Table]) -> pa.Table:
+    whole = pa.concat_tables([rows.unify_dictionaries() for rows in several]).unify_dictionaries()
+    return whole.take(pc.sort_indices(whole["t_ns"])) if len(several) > 1 else whole
+
+

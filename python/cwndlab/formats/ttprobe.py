@@ -1,0 +1,130 @@
+"""ttprobe logs (TEACUP's logger for Linux), as text and as binary records.
+
+Text has 17 fields: direction, time, source, port, destination, port, one that is not used here, MSS, srtt (microseconds),
+cwnd, ssthresh, send and receive window (bytes), state of the socket, SND.UNA, SND.NXT, length. A binary record of 96
+bytes holds the same with cwnd in segments. ssthresh is left empty: the two forms do not say in which unit it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from cwndlab.errors import InputError
+from cwndlab.formats import base, series
+from cwndlab.formats.base import Recording
+from cwndlab.formats.series import Flow
+
+NAME = "ttprobe"
+
+SYN_SENT = 2
+"""State of a socket whose windows mean nothing yet (TCP_SYN_SENT of Linux)."""
+
+RECORD = np.dtype(
+    {
+        "names": ["sec", "usec", "src", "dst", "sport", "dport", "length", "snd_nxt", "snd_una", "snd_wnd", "rcv_wnd",
+                  "cwnd", "ssthresh", "srtt", "mss", "state", "direction", "family"],
+        "formats": ["<u8", "<u8", ("u1", 16), ("u1", 16), ">u2", ">u2", "<u2", "<u4", "<u4", "<u4", "<u4", "<u4", "<u4",
+                    "<u4", "<u4", "u1", "u1", "u1"],
+        "offsets": [0, 8, 16, 32, 48, 50, 52, 56, 60, 64, 68, 72, 76, 80, 84, 88, 89, 90],
+        "itemsize": 96,
+    }
+)  # fmt: skip
+"""The C structure with the padding of x86-64; ports are in network order."""
+
+TEXT = ("direction", "time", "src", "sport", "dst", "dport", "unused", "mss", "srtt", "cwnd", "ssthresh", "snd_wnd",
+        "rcv_wnd", "state", "snd_una", "snd_nxt", "length")  # fmt: skip
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the file begins with a record of either form."""
+    line = head.split(b"\n", 1)[0]
+    if line[:2] in (b"i,", b"o,") and line.count(b",") == len(TEXT) - 1:
+        return True
+    if len(head) < RECORD.itemsize:
+        return False
+    first = np.frombuffer(head, RECORD, 1)[0]
+    plausible = 10**8 < int(first["sec"]) < series.LATEST_NS // 10**9 and int(first["usec"]) < 10**6
+    return plausible and int(first["direction"]) in b"io" and int(first["family"]) in (2, 10)
+
+
+def read(path: Path) -> list[Recording]:
+    """The one run of a log; raises InputError for one without records."""
+    data = base.data(path)
+    try:
+        if data[:2] in (b"i,", b"o,"):
+            flows, other = _text(data.decode("utf-8", "replace"))
+        else:
+            flows, other = _binary(data), 0
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    warnings = [f"{other} lines are no records"] if other else []
+    return [series.recording(NAME, path, path.name, flows, warnings=warnings)]
+
+
+def _text(text: str) -> tuple[list[Flow], int]:
+    frame, other = series.fields(text, (len(TEXT),))
+    frame = frame.rename({f"c{place}": name for place, name in enumerate(TEXT)})
+    good = frame["direction"].is_in(["i", "o"]) & (frame["state"] != str(SYN_SENT))
+    frame = frame.filter(good & pl.Series(series.nanoseconds(frame["time"]) >= 0))
+
+    def flow(name: str, rows: pl.DataFrame) -> Flow:
+        return _flow(
+            name, series.nanoseconds(rows["time"]),
+            *(series.numbers(rows[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
+        )  # fmt: skip
+
+    return series.by_flow(frame, ("src", "sport", "dst", "dport"), flow), other
+
+
+def _binary(data: bytes) -> list[Flow]:
+    records = np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
+    good = (records["state"] != SYN_SENT) & np.isin(records["family"], (2, 10)) & (records["usec"] < 10**6)
+    records = records[good & (records["sec"] < series.LATEST_NS // 10**9)]
+    ends = np.concatenate(
+        [records["src"], records["dst"], records[["sport"]]["sport"][:, None].view("u1").reshape(-1, 2),
+         records[["dport"]]["dport"][:, None].view("u1").reshape(-1, 2), records["family"][:, None]],
+        axis=1,
+    )  # fmt: skip
+    _, first, codes = np.unique(ends, axis=0, return_index=True, return_inverse=True)
+    if len(first) > series.MOST_FLOWS:
+        raise ValueError(f"more than {series.MOST_FLOWS} connections")
+    flows = []
+    for number in np.argsort(first):
+        rows = records[codes.ravel() == number]
+        one = rows[0]
+        name = series.name_of(
+            _address(one["src"], int(one["family"])), int(one["sport"]),
+            _address(one["dst"], int(one["family"])), int(one["dport"]),
+        )  # fmt: skip
+        times = rows["sec"].astype(np.int64) * 10**9 + rows["usec"].astype(np.int64) * 1000
+        cwnd = rows["cwnd"].astype(np.float64) * rows["mss"]
+        columns = (rows[column].astype(np.float64) for column in ("srtt", "snd_una", "snd_nxt"))
+        flows.append(_flow(name, times, cwnd, *columns))
+    return flows
+
+
+def _address(octets: np.ndarray, family: int) -> str:  # type: ignore[type-arg]
+    import ipaddress
+
+    raw = bytes(octets)
+    return str(ipaddress.IPv4Address(raw[:4]) if family == 2 else ipaddress.IPv6Address(raw))
+
+
+def _flow(
+    name: str, t_ns: series.Column, cwnd: series.Column, srtt_us: series.Column, una: series.Column, nxt: series.Column
+) -> Flow:
+    flight = np.where(np.isfinite(una) & np.isfinite(nxt), (nxt - una) % 2.0**32, np.nan)
+    return Flow(
+        name,
+        t_ns,
+        {
+            "cwnd_bytes": series.bounded(cwnd),
+            "srtt_ns": np.where(srtt_us > 0, srtt_us * 1e3, np.nan),
+            # A flight of half the sequence space is a number that went back.
+            "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
+            "delivered_bytes": series.unwrapped(una),
+        },
+    )

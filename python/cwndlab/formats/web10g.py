@@ -1,0 +1,109 @@
+"""Web10G logs of Linux and EStats logs of Windows, as TEACUP's loggers write them: CSV with the names of RFC 4898.
+
+The first six columns are time, connection ID, local and remote end; the others are found by their names in the first
+line. A log without that line has TEACUP's columns of web10g-logger, of which those are used whose place is the same in
+all its versions. RTTs are milliseconds, windows bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from cwndlab.errors import InputError
+from cwndlab.formats import base, series
+from cwndlab.formats.base import Recording
+from cwndlab.formats.series import Column, Flow
+
+NAME = "Web10G or EStats"
+
+PLACES = {"datasegsout": 8, "segsretrans": 11, "pipesize": 21, "smoothedrtt": 23, "curcwnd": 26, "curssthresh": 27,
+          "timeouts": 28, "sndlimtimerwin": 38, "sndlimtimecwnd": 39, "sndlimtimesnd": 40}  # fmt: skip
+"""Columns of web10g-logger by their number, counted from 1, where no line of names stands above them."""
+
+MOST_COLUMNS = 512
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the first line names RFC 4898's cwnd, or has as many numbers as web10g-logger writes."""
+    line = head.split(b"\n", 1)[0].strip().lower()
+    if re.search(rb"(^|[,\s])curcwnd([,\s]|$)", line):
+        return True
+    return line.count(b",") in range(117, 135) and re.match(rb"\d+\.\d+,\d+,[0-9a-f.:]+,\d+,", line) is not None
+
+
+def read(path: Path) -> list[Recording]:
+    """The one run of a log.
+
+    Raises InputError for a log without records, or without the columns that name a connection.
+    """
+    text = base.text(path)
+    first = text.split("\n", 1)[0].strip()
+    words = [word.strip().lower() for word in first.split(",")]
+    if len(words) > MOST_COLUMNS:
+        raise InputError(f"{path}:1: more than {MOST_COLUMNS} columns")
+    places = {word: place for place, word in enumerate(words)}
+    if "curcwnd" not in places:
+        places = {word: place - 1 for word, place in PLACES.items()}
+    if len(words) < 7:
+        raise InputError(f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more")
+    frame, other = series.fields(text, (len(words),))
+    frame = frame.filter(pl.Series(series.nanoseconds(frame["c0"]) >= 0), frame["c3"].str.contains(r"^\d{1,5}$"))
+
+    def flow(name: str, rows: pl.DataFrame) -> Flow:
+        def column(wanted: str, scale: float = 1.0) -> Column:
+            place = places.get(wanted)
+            if place is None:
+                return np.full(rows.height, np.nan)
+            return series.numbers(rows[f"c{place}"], scale)
+
+        cwnd, ssthresh = column("curcwnd"), series.finite_window(column("curssthresh"))
+        srtt, rtt = column("smoothedrtt", 1e6), column("samplertt", 1e6)
+        acked = column("hcthruoctetsacked")
+        acked = acked if np.isfinite(acked).any() else column("thruoctetsacked")
+        recovering = np.nan_to_num(column("inrecovery")) == 1
+        columns = {
+            "cwnd_bytes": cwnd,
+            "ssthresh_bytes": ssthresh,
+            "srtt_ns": np.where(srtt > 0, srtt, np.nan),
+            "rtt_ns": np.where(rtt > 0, rtt, np.nan),
+            "inflight_bytes": column("pipesize"),
+            "delivered_bytes": acked,
+            "retransmits": column("segsretrans"),
+            "state": series.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
+        }
+        limits = {limit: _last(column(f"sndlimtime{limit}")) for limit in ("rwin", "cwnd", "snd")}
+        found = _figures(limits, _last(column("timeouts")), _last(column("fastretran")))
+        segments, again = _last(column("datasegsout")), _last(column("segsretrans"))
+        if segments and again is not None:
+            found["retransmit_rate"] = again / segments
+        return Flow(name, series.nanoseconds(rows["c0"]), columns, found)
+
+    try:
+        flows = series.by_flow(frame, ("c2", "c3", "c4", "c5"), flow)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    warnings = [f"{other} lines are no records"] if other else []
+    return [series.recording(NAME, path, path.name, flows, warnings=warnings)]
+
+
+def _last(values: Column) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known[-1]) if len(known) else None
+
+
+def _figures(limits: dict[str, float | None], timeouts: float | None, fast: float | None) -> dict[str, float]:
+    found: dict[str, float] = {}
+    rwin, cwnd, snd = (limits[name] for name in ("rwin", "cwnd", "snd"))
+    if rwin is not None and cwnd is not None and snd is not None and rwin + cwnd + snd > 0:
+        whole = rwin + cwnd + snd
+        # SndLimTimeSnd is the sender's own limit: its buffer and its application together.
+        found |= {"limited_rwnd_pct": 100 * rwin / whole, "limited_cwnd_pct": 100 * cwnd / whole}
+    if timeouts is not None:
+        found["rtos"] = timeouts
+    if fast is not None:
+        found["fast_recoveries"] = fast
+    return found
