@@ -1,6 +1,58 @@
 """The engine, written in Rust (crates/python); docs/architecture.md says what crosses."""
 
-from typing import final
+from typing import Any, final
+
+@final
+class Capture:
+    """A pcap or pcapng file in memory; raises ValueError, with one line, when it cannot be read.
+
+    A stream is a connection's number and a direction: `backward` is towards the side that opened it. Rows
+    have times in ns by the capture's clock. IndexError for a connection that does not exist.
+    """
+
+    def __new__(cls, path: str, pairs: bool) -> Capture:
+        """`pairs` keeps what finding packets in another capture needs."""
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """First and last time in ns, None without a TCP packet."""
+
+    def skipped(self) -> tuple[int, int, int, int, bool]:
+        """Packets not used: other protocols, fragments, cut short, malformed; whether a record is cut."""
+
+    def connections(self) -> list[dict[str, Any]]:
+        """Ends as the side that opened sees them, first_ns, last_ns, counters of both directions."""
+
+    def data(self, connection: int, backward: bool) -> RecordBatch:
+        """Data segments: t_ns, offset, bytes, repeated_bytes, flight_bytes."""
+
+    def acks(self, connection: int, backward: bool) -> RecordBatch:
+        """Acknowledgements for that data: t_ns, acked, window_bytes, duplicate, flight_bytes."""
+
+    def rounds(
+        self, connection: int, backward: bool, mss: int
+    ) -> tuple[RecordBatch, RecordBatch, RecordBatch]:
+        """Round trips (ns), segments per acknowledgement, flight per round trip (bytes): t_ns and value."""
+
+    def throughput(
+        self, connection: int, backward: bool, count: str, width_ns: int, step_ns: int
+    ) -> RecordBatch:
+        """Bytes in sliding windows: t_ns, the centre, and value.
+
+        `count` is `payload`, `ip`, `frame` or `acked`. ValueError, with one line, where the width is not a
+        multiple of the step, or there are too many windows.
+        """
+
+    def pairs(
+        self,
+        connection: int,
+        backward: bool,
+        other: Capture,
+        other_connection: int,
+        turned: bool,
+        same_clock: bool,
+    ) -> dict[str, Any]:
+        """The packets of a connection here, at the sender, and in `other`: docs/formats.md, Captures."""
 
 @final
 class RecordBatch:

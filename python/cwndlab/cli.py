@@ -525,7 +525,10 @@ def import_(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="PATH", help="Where results go [results/NAME-DATE]; NAME.yaml of a configuration."
+            "-o",
+            "--out",
+            metavar="PATH",
+            help="Where results go [results/NAME-DATE]; NAME.yaml of a configuration.",
         ),
     ] = None,
     window: Annotated[
@@ -562,7 +565,8 @@ def import_(
         written, converted = importing.configuration(paths[0], out, stack=stack, prefix=prefix)
         if not quiet:
             print("\n".join(converted.test_ids if test_ids else importing.findings(converted, json=json)))
-            _say(f"{len(converted.test_ids)} runs: {written}; run them with: cwndlab run {shlex.quote(str(written))}")
+            command = f"cwndlab run {shlex.quote(str(written))}"
+            _say(f"{len(converted.test_ids)} runs: {written}; run them with: {command}")
         return
     results = importing.results(paths, Options(window, step, count, same_clock), out)
     if not quiet:
@@ -578,7 +582,8 @@ def export(
         str, typer.Option("--format", metavar="csv|parquet|flent|xplot|siftr", help="What to write.")
     ] = "csv",
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where the files go [DIR/export-FORMAT].")
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where the files go [DIR/export-FORMAT]."),
     ] = None,
     runs: Annotated[
         list[str] | None, typer.Option("--run", metavar="ID", help="A run to export; may be given again.")

@@ -147,7 +147,8 @@ impl Capture {
         let there = other.whole.sightings(other_connection).ok_or_else(unknown)?;
         let out = direction(backward);
         let (matching, trips, clock, delays) = py.detach(|| {
-            let matching = if turned { pairs::matching(here, &there.turned()) } else { pairs::matching(here, there) };
+            let matching =
+                if turned { pairs::matching(here, &there.turned()) } else { pairs::matching(here, there) };
             let trips = pairs::round_trips(&matching.matched, out);
             let clock = if same_clock { Some(Clock::SAME) } else { clock::estimate(&matching.matched, out) };
             let delays = clock.map(|clock| {

@@ -36,7 +36,6 @@ pub struct Captures {
 struct Point {
     name: String,
     writer: Writer<Vec<u8>>,
-    packets: u16,
 }
 
 impl Captures {
@@ -67,7 +66,7 @@ impl Captures {
             }
             let writer = Writer::new(Vec::new(), LinkType::RAW, capture.snaplen)
                 .map_err(|error| format!("record.pcap: {error}"))?;
-            captures.points.push(Point { name: at.clone(), writer, packets: 0 });
+            captures.points.push(Point { name: at.clone(), writer });
         }
         Ok(captures)
     }
@@ -140,9 +139,9 @@ impl Captures {
             let _ = point.writer.datagram(now, kind, &ends, segment.len);
             return;
         }
-        point.packets = point.packets.wrapping_add(1);
-        // A Vec takes everything.
-        let _ = point.writer.ipv4(now, segment, &ends, self.layouts[src as usize], point.packets);
+        // Packets that are not to be fragmented need no identification (RFC 6864), and look the same at every point. A
+        // Vec takes everything.
+        let _ = point.writer.ipv4(now, segment, &ends, self.layouts[src as usize], 0);
     }
 }
 

@@ -12,7 +12,8 @@
 //! is not part of the result. Of several packets that reach the monitor before one comes back, the last is taken, which
 //! keeps M2 - M1, and with it what a drifting clock can spoil, small; no packet is used twice.
 //!
-//! A packet is known again by its sequence numbers, flags, timestamps, length and IP identification. One that looks the
+//! A packet is known again by its sequence numbers, flags, timestamps, length, window, SACK blocks and IP
+//! identification. One that looks the
 //! same as another (a retransmission by a system that neither numbers packets nor sends timestamps) is left out, and so
 //! is one that segmentation or aggregation changed on the way: capture below both.
 
@@ -43,8 +44,8 @@ impl Sighting {
     }
 }
 
-/// What a packet is known again by: direction, flags and identification; numbers; timestamps; length.
-type Key = (u32, u32, u32, u32, u32, u32);
+/// What a packet is known again by: direction, flags and identification; numbers; timestamps; length; window and SACK blocks.
+type Key = (u32, u32, u32, u32, u32, u32, u32);
 
 impl Sightings {
     /// None yet.
@@ -55,9 +56,13 @@ impl Sightings {
     /// Takes a packet of the connection; for [`crate::read`].
     #[inline]
     pub fn add(&mut self, seen: &Seen<'_>) {
-        let Segment { seq, ack, tsval, tsecr, len, flags, .. } = seen.packet.segment;
+        let Segment { seq, ack, tsval, tsecr, len, flags, window, ref sack, .. } = seen.packet.segment;
         let head = (seen.direction as u32) << 24 | u32::from(flags.0) << 16 | u32::from(seen.packet.ip_id);
-        let key = (head, seq, ack, tsval, tsecr, len);
+        let rest = sack.as_slice().iter().fold(u32::from(window), |mix, &(left, right)| {
+            // Any odd multiplier spreads what differs.
+            mix.wrapping_mul(0x9e37_79b1) ^ left.rotate_left(7) ^ right
+        });
+        let key = (head, seq, ack, tsval, tsecr, len, rest);
         self.list.push(Sighting { key, t_ns: seen.t_ns, offset: seen.offset });
     }
 
@@ -143,7 +148,10 @@ impl Matching {
     /// other began, or after it ended, is not lost.
     pub fn lost(&self, out: Direction) -> impl Iterator<Item = &Alone> {
         let times = || {
-            self.matched.iter().filter(move |packet| packet.direction == out).map(|packet| packet.reference_ns)
+            self.matched
+                .iter()
+                .filter(move |packet| packet.direction == out)
+                .map(|packet| packet.reference_ns)
         };
         let (first, last) = (times().min().unwrap_or(u64::MAX), times().max().unwrap_or(0));
         self.at_reference

@@ -166,9 +166,12 @@ impl Whole {
     pub fn acknowledged(&self, stream: Stream, width_ns: u64, step_ns: u64) -> Result<Vec<Window>, String> {
         let mut windows = self.windows(width_ns, step_ns)?;
         if let Some(series) = self.series(stream) {
-            // The handshake's acknowledgement is at 0, and so is one that covers nothing new.
-            let mut highest = 0;
+            // The handshake's acknowledgement is at 0, and so is one that covers nothing new. A FIN is no byte.
+            let (mut highest, data) = (0, &series.data);
+            let ends = data.offset.iter().zip(&data.bytes).map(|(&offset, &bytes)| offset + i64::from(bytes));
+            let end = ends.max().unwrap_or(0);
             for (&t_ns, &acked) in series.acks.t_ns.iter().zip(&series.acks.acked) {
+                let acked = acked.min(end);
                 windows.add(t_ns, acked.saturating_sub(highest).max(0) as u64);
                 highest = highest.max(acked);
             }
@@ -178,7 +181,12 @@ impl Whole {
 
     fn windows(&self, width_ns: u64, step_ns: u64) -> Result<Windows, String> {
         let (from_ns, last_ns) = self.span.unwrap_or_default();
-        Windows::new(width_ns, step_ns, from_ns, last_ns.saturating_add(1).next_multiple_of_from(from_ns, step_ns))
+        Windows::new(
+            width_ns,
+            step_ns,
+            from_ns,
+            last_ns.saturating_add(1).next_multiple_of_from(from_ns, step_ns),
+        )
     }
 }
 

@@ -29,6 +29,7 @@ FORMATS: tuple[str, ...] = (
     "capture",
     "siftr",
     "siftr2",
+    "flent",
     "iperf3",
     "web10g",
     "ttprobe",

@@ -1,20 +1,21 @@
-"""pcap and pcapng captures: a run of what one capture shows, or of what several taken at different points show together.
+"""pcap and pcapng captures: a run of what one capture shows, or of what several taken at different points
+show together.
 
-The packets are read and worked through in Rust (`crates/trace`); here columns are put together. A flow is a direction of a
-connection that carries data. Its `tcp` table has a row for each data segment and each acknowledgement at the capture point
-nearest to the sender: data in flight, bytes acknowledged, retransmitted segments, and the round trip from there; cwnd and
-ssthresh are not in packets, and stay empty.
+The packets are read and worked through in Rust (`crates/trace`); here columns are put together. A flow is a
+direction of a connection that carries data. Its `tcp` table has a row for each data segment and each
+acknowledgement at the capture point nearest to the sender: data in flight, bytes acknowledged, retransmitted
+segments, and the round trip from there; cwnd and ssthresh are not in packets, and stay empty.
 
-Kinds of samples: `throughput` (bytes in a sliding window, at its centre), `acked` (bytes newly acknowledged in it),
-`segments-per-ack`, `flight-per-round` (bytes); with two points also `spp-rtt`, `one-way-delay` and `one-way-delay-back`
-(ns). Kinds of events: `retransmission` and `duplicate-ack`; with two points also `drop`.
+Kinds of samples: `throughput` (bytes in a sliding window, at its centre), `acked` (bytes newly acknowledged
+in it), `segments-per-ack`, `flight-per-round` (bytes); with two points also `spp-rtt`, `one-way-delay` and
+`one-way-delay-back` (ns). Kinds of events: `retransmission` and `duplicate-ack`; with two points also `drop`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,20 @@ import numpy as np
 import pyarrow as pa
 
 from cwndlab import _native
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.series import Column, Flow
 
 NAME = "pcap or pcapng"
 
-MAGICS = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a")
+MAGICS = (
+    b"\xa1\xb2\xc3\xd4",
+    b"\xd4\xc3\xb2\xa1",
+    b"\xa1\xb2\x3c\x4d",
+    b"\x4d\x3c\xb2\xa1",
+    b"\x0a\x0d\x0d\x0a",
+)
 
 ETHERNET_MSS = 1460
 """Segment size of a connection whose handshake the capture does not hold."""
@@ -39,6 +46,13 @@ TIMESTAMPS = 12
 
 LEAST_BYTES = 1
 """Payload of a direction from which on it is a flow."""
+
+
+COUNTS = ("ip", "frame", "payload")
+"""Which bytes of a packet may count."""
+
+SHARED = 0.5
+"""Share of the packets of a stream that two captures must both hold to be of the same run."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,18 @@ class Options:
     """Bytes of a packet that count: `ip` (from the IP header on), `frame`, or `payload`."""
     same_clock: bool = False
     """Whether all captures were taken with one clock, so that delays need no correction."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no capture could be counted by."""
+        if self.count not in COUNTS:
+            hint = nearest(self.count, COUNTS)
+            raise InputError(
+                f"count: {shown(self.count)} is not {one_of(COUNTS)}" + (f"; {hint}" if hint else "")
+            )
+        if not 0 < self.step_s <= self.window_s <= 1e6:
+            raise InputError(
+                f"window: {self.window_s:g} s, a new one every {self.step_s:g} s; expected 0 < step <= window"
+            )
 
 
 @dataclass(frozen=True)
@@ -91,6 +117,20 @@ class _Rows:
         if len(t_ns):
             self.t_ns.append(t_ns.astype(np.int64))
             self.columns.append(columns)
+
+
+@dataclass
+class _Run:
+    """What is found of one run."""
+
+    options: Options
+    zero_ns: int
+    """When the first packet of its captures came, by the clocks of those at the senders."""
+    samples: _Rows = field(default_factory=_Rows)
+    events: _Rows = field(default_factory=_Rows)
+    flows: list[Flow] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 def recognises(head: bytes) -> bool:
@@ -135,14 +175,18 @@ def _streams(capture: _native.Capture, path: Path) -> Iterator[_Stream]:
 
 
 def _same(one: _Stream, other: _Stream) -> bool:
-    """Whether two captures hold the same stream: the same ends, and sequence numbers from about the same place."""
+    """Whether two captures hold the same stream: equal ends, sequence numbers from about the same place."""
     if one.ends != other.ends:
         return False
     if one.first_seq is None or other.first_seq is None:
-        return True
+        return False
     apart = (one.first_seq - other.first_seq) % 2**32
     # One of them may have begun later.
-    return min(apart, 2**32 - apart) <= max(one.sender["payload_bytes"], other.sender["payload_bytes"])
+    if min(apart, 2**32 - apart) > max(one.sender["payload_bytes"], other.sender["payload_bytes"]):
+        return False
+    # Repeated runs of one experiment may use the same ports and numbers again.
+    least = min(one.sender["packets"], other.sender["packets"])
+    return bool(_pairs(one, other, Options(same_clock=True))["matched"] >= SHARED * least)
 
 
 def _together(streams: Sequence[Sequence[_Stream]]) -> list[list[int]]:
@@ -153,7 +197,9 @@ def _together(streams: Sequence[Sequence[_Stream]]) -> list[list[int]]:
             if any(_same(one, other) for one in mine for other in streams[before]):
                 old, new = group[place], group[before]
                 group = [new if member == old else member for member in group]
-    return [[place for place, member in enumerate(group) if member == first] for first in dict.fromkeys(group)]
+    return [
+        [place for place, member in enumerate(group) if member == first] for first in dict.fromkeys(group)
+    ]
 
 
 def _recording(captures: list[list[_Stream]], options: Options) -> Recording:
@@ -166,20 +212,21 @@ def _recording(captures: list[list[_Stream]], options: Options) -> Recording:
         elif all(point.path != stream.path for point in same):
             same.append(stream)
     names = _names([points[0].name for points in chosen])
-    samples, events, flows, warnings, facts = _Rows(), _Rows(), list[Flow](), list[str](), dict[str, str]()
-    for points, name in zip(chosen, names, strict=True):
-        ordered = sorted(points, key=_round_trip, reverse=True)
-        flow = _flow(ordered[0], name, options, samples, events, warnings)
-        for near, far in zip(ordered, ordered[1:], strict=False):
-            _between(near, far, name, flow, options, samples, events, facts, ends=len(ordered) == 2)
+    ordered_points = [sorted(points, key=_round_trip, reverse=True) for points in chosen]
+    run = _Run(options, min(_first(ordered[0]) for ordered in ordered_points))
+    for ordered, name in zip(ordered_points, names, strict=True):
+        flow = _flow(ordered[0], name, run)
+        for near, far in itertools.pairwise(ordered):
+            found = _pairs(near, far, options)
+            _losses(near, far, found, flow, run)
+            if len(ordered) == 2:
+                _delays(far, found, flow, run)
         if len(ordered) > 2:
-            _between(ordered[0], ordered[-1], name, flow, options, samples, None, facts, ends=True)
-        flows.append(flow)
+            _delays(ordered[-1], _pairs(ordered[0], ordered[-1], options), flow, run)
+        run.flows.append(flow)
     for streams in captures:
-        warnings += _skipped(streams[0])
-    paths = [streams[0].path for streams in captures]
-    label = " + ".join(path.name for path in paths)
-    return _assemble(flows, samples, events, paths[0], label, facts, warnings)
+        run.warnings += _skipped(streams[0])
+    return _assemble(run, [streams[0].path for streams in captures])
 
 
 def _names(names: list[str]) -> list[str]:
@@ -192,6 +239,12 @@ def _names(names: list[str]) -> list[str]:
     return unique
 
 
+def _first(stream: _Stream) -> int:
+    """When a capture begins."""
+    span = stream.capture.span
+    return span[0] if span else 0
+
+
 def _round_trip(stream: _Stream) -> float:
     """The median round trip from a point to the receiver: the longer, the nearer it is to the sender."""
     rtt, _, _ = stream.capture.rounds(stream.connection, stream.backward, stream.mss)
@@ -199,50 +252,58 @@ def _round_trip(stream: _Stream) -> float:
     return float(np.median(values)) if len(values) else 0.0
 
 
-def _flow(
-    stream: _Stream, name: str, options: Options, samples: _Rows, events: _Rows, warnings: list[str]
-) -> Flow:
+def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
+    """The flow at the capture point nearest to its sender; samples and events go to the run."""
     capture, connection, backward = stream.capture, stream.connection, stream.backward
-    data, acks = pa.record_batch(capture.data(connection, backward)), pa.record_batch(capture.acks(connection, backward))
-    rtt, segments, flight = (pa.record_batch(rows) for rows in capture.rounds(connection, backward, stream.mss))
+    data, acks = (
+        pa.record_batch(capture.data(connection, backward)),
+        pa.record_batch(capture.acks(connection, backward)),
+    )
+    rtt, segments, flight = (
+        pa.record_batch(rows) for rows in capture.rounds(connection, backward, stream.mss)
+    )
     sent_ns, acked_ns = _times(data), _times(acks)
     again = _values(data, "repeated_bytes")
     times = np.concatenate([sent_ns, acked_ns])
     order = np.argsort(times, kind="stable")
     # Rows of acknowledgements carry what was acknowledged, rows of data hold it.
     acked = np.maximum.accumulate(np.maximum(_values(acks, "acked"), 0)) if len(acked_ns) else np.empty(0)
+    # A FIN takes a number that is no byte.
+    acked = np.minimum(acked, (_values(data, "offset") + _values(data, "bytes")).max(initial=0))
     delivered = np.concatenate([np.full(len(sent_ns), -1.0), acked])[order]
     delivered = np.maximum.accumulate(np.maximum(delivered, 0)) if len(delivered) else delivered
     sample = np.concatenate([np.full(len(sent_ns), np.nan), _at(acked_ns, rtt)])[order]
     retransmits = np.cumsum(np.concatenate([again > 0, np.zeros(len(acked_ns), bool)])[order])
     columns: dict[str, Any] = {
         "rtt_ns": sample,
-        "inflight_bytes": np.concatenate([_values(data, "flight_bytes"), _values(acks, "flight_bytes")])[order],
+        "inflight_bytes": np.concatenate([_values(data, "flight_bytes"), _values(acks, "flight_bytes")])[
+            order
+        ],
         "delivered_bytes": series.bounded(delivered),
         "retransmits": retransmits.astype(np.float64),
     }
     for kind, rows in (("segments-per-ack", segments), ("flight-per-round", flight)):
-        samples.add(_times(rows), flow=name, kind=kind, value=_values(rows, "value"))
-    window_ns, step_ns = round(options.window_s * 1e9), round(options.step_s * 1e9)
-    for kind, count in (("throughput", options.count), ("acked", "acked")):
+        run.samples.add(_times(rows), flow=name, kind=kind, value=_values(rows, "value"))
+    window_ns, step_ns = round(run.options.window_s * 1e9), round(run.options.step_s * 1e9)
+    for kind, count in (("throughput", run.options.count), ("acked", "acked")):
         try:
             windows = pa.record_batch(capture.throughput(connection, backward, count, window_ns, step_ns))
         except ValueError as error:
-            if f"no windows: {error}" not in warnings:
-                warnings.append(f"no windows: {error}")
+            if f"no windows: {error}" not in run.warnings:
+                run.warnings.append(f"no windows: {error}")
             continue
-        samples.add(_times(windows), flow=name, kind=kind, value=_values(windows, "value"))
+        run.samples.add(_times(windows), flow=name, kind=kind, value=_values(windows, "value"))
     resent = again > 0
-    events.add(
+    run.events.add(
         sent_ns[resent], flow=name, hop=None, kind="retransmission", seq=_values(data, "offset")[resent],
         value=_values(data, "bytes")[resent],
     )  # fmt: skip
     duplicate = _values(acks, "duplicate") > 0
-    events.add(
+    run.events.add(
         acked_ns[duplicate], flow=name, hop=None, kind="duplicate-ack", seq=_values(acks, "acked")[duplicate],
         value=np.full(int(duplicate.sum()), np.nan),
     )  # fmt: skip
-    return Flow(name, times[order], columns, _figures(stream, data, acked_ns, sent_ns, options))
+    return Flow(name, times[order], columns, _figures(stream, data, acked_ns, sent_ns, run.options))
 
 
 def _figures(
@@ -260,59 +321,62 @@ def _figures(
     return found
 
 
-def _between(
-    near: _Stream,
-    far: _Stream,
-    name: str,
-    flow: Flow,
-    options: Options,
-    samples: _Rows,
-    events: _Rows | None,
-    facts: dict[str, str],
-    *,
-    ends: bool,
-) -> None:
-    """Losses between two points and, between the ends, round trips and delays."""
-    connection = far.capture.connections()[far.connection]
-    mine = near.capture.connections()[near.connection]
-    turned = (connection["source"], connection["source_port"]) != (mine["source"], mine["source_port"])
-    found = near.capture.pairs(
-        near.connection, near.backward, far.capture, far.connection, turned, options.same_clock
+def _pairs(near: _Stream, far: _Stream, options: Options) -> dict[str, Any]:
+    """The packets of a flow at two points, by `_native.Capture.pairs`."""
+    there = far.capture.connections()[far.connection]
+    here = near.capture.connections()[near.connection]
+    turned = (there["source"], there["source_port"]) != (here["source"], here["source_port"])
+    found: dict[str, Any] = near.capture.pairs(
+        near.connection,
+        near.backward,
+        far.capture,
+        far.connection,
+        turned=turned,
+        same_clock=options.same_clock,
     )
+    return found
+
+
+def _losses(near: _Stream, far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
+    """What was lost between two points; the shares add up over all of them."""
     lost = pa.record_batch(found["lost"])
-    hop = f"{near.path.name} to {far.path.name}"
     payload = _values(lost, "bytes") > 0
-    if events is not None:
-        events.add(
-            _times(lost)[payload], flow=name, hop=hop, kind="drop", seq=_values(lost, "offset")[payload],
-            value=_values(lost, "bytes")[payload],
-        )  # fmt: skip
-    if not ends:
-        return
-    if near.sender["data_packets"]:
-        flow.figures["drop_rate"] = float(payload.sum()) / near.sender["data_packets"]
+    run.events.add(
+        _times(lost)[payload],
+        flow=flow.name,
+        hop=f"{near.path.name} to {far.path.name}",
+        kind="drop",
+        seq=_values(lost, "offset")[payload],
+        value=_values(lost, "bytes")[payload],
+    )
+    share = float(payload.sum()) / max(near.sender["data_packets"], 1)
+    flow.figures["drop_rate"] = flow.figures.get("drop_rate", 0.0) + share
+
+
+def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
+    """Round trips and delays between the ends."""
     trips = pa.record_batch(found["round_trips"])
-    samples.add(_times(trips), flow=name, kind="spp-rtt", value=_values(trips, "value"))
+    run.samples.add(_times(trips), flow=flow.name, kind="spp-rtt", value=_values(trips, "value"))
     positive = _values(trips, "value")
     positive = positive[positive > 0] / 1e6
     if len(positive):
         flow.figures |= series.rtt_figures(positive)
     for kind, key in (("one-way-delay", "delays"), ("one-way-delay-back", "delays_back")):
         delays = pa.record_batch(found[key])
-        samples.add(_times(delays), flow=name, kind=kind, value=_values(delays, "value"))
+        run.samples.add(_times(delays), flow=flow.name, kind=kind, value=_values(delays, "value"))
         values = _values(delays, "value") / 1e6
         if kind == "one-way-delay" and len(values):
-            flow.figures["one_way_p50_ms"], flow.figures["one_way_p95_ms"] = map(
-                float, np.percentile(values, [50, 95])
-            )
-    facts[f"{name}: packets seen at both points"] = str(found["matched"])
-    facts[f"{name}: packets that look alike, left out"] = str(found["ambiguous"])
-    if found["offset_ns"] is not None and not options.same_clock:
-        facts[f"{name}: clock of {far.path.name}"] = f"{found['offset_ns']} ns ahead, {found['skew'] * 1e6:.3f} ppm fast"
+            middle, high = np.percentile(values, [50, 95])
+            flow.figures |= {"one_way_p50_ms": float(middle), "one_way_p95_ms": float(high)}
+    run.facts[f"{flow.name}: packets seen at both points"] = str(found["matched"])
+    run.facts[f"{flow.name}: packets that look alike, left out"] = str(found["ambiguous"])
+    if found["offset_ns"] is not None and not run.options.same_clock:
+        ahead = f"{found['offset_ns']} ns ahead, {found['skew'] * 1e6:.3f} ppm fast"
+        run.facts[f"{flow.name}: clock of {far.path.name}"] = ahead
 
 
 def _skipped(stream: _Stream) -> list[str]:
-    other, fragments, cut, malformed, ends = stream.capture.skipped()
+    _, fragments, cut, malformed, ends = stream.capture.skipped()
     name = stream.path.name
     said = [
         (fragments, f"{name}: {fragments} fragments without a TCP header"),
@@ -323,25 +387,21 @@ def _skipped(stream: _Stream) -> list[str]:
     return [text for count, text in said if count]
 
 
-def _assemble(
-    flows: list[Flow],
-    samples: _Rows,
-    events: _Rows,
-    path: Path,
-    label: str,
-    facts: dict[str, str],
-    warnings: list[str],
-) -> Recording:
-    zero = min(int(flow.t_ns.min()) for flow in flows if len(flow.t_ns))
+def _assemble(run: _Run, paths: Sequence[Path]) -> Recording:
+    zero = run.zero_ns
     epoch = zero > 10**17  # a capture of a simulation counts from 0
-    found = series.recording(NAME, path, label, flows, epoch=epoch, facts=facts, warnings=warnings)
-    more = {"samples": _table("samples", samples, zero), "events": _table("events", events, zero)}
-    started = datetime.fromtimestamp(zero / 1e9, UTC) if epoch else None
-    return replace(found, tables={**found.tables, **{k: v for k, v in more.items() if v.num_rows}}, started=started)
+    label = " + ".join(path.name for path in paths)
+    found = series.recording(
+        NAME, paths[0], label, run.flows, epoch=epoch, zero_ns=zero, facts=run.facts, warnings=run.warnings
+    )
+    more = {"samples": _table("samples", run.samples, zero), "events": _table("events", run.events, zero)}
+    return replace(
+        found, tables={**found.tables, **{name: rows for name, rows in more.items() if rows.num_rows}}
+    )
 
 
 def _table(name: str, rows: _Rows, zero: int) -> pa.Table:
-    """The rows in order of time, counted from the run's beginning; earlier ones (clocks that differ) stand at it."""
+    """The rows in order of time, counted from the run's beginning; what is before it stands at it."""
     if not rows.t_ns:
         return base.rows(name)
     times = np.concatenate(rows.t_ns)

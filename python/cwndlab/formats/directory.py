@@ -1,4 +1,4 @@
-"""Recordings of other tools as a directory of results, which plots, summaries and comparisons read as any other."""
+"""Recordings of other tools as a directory of results, which plots and comparisons read as any other."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None) -> ResultSet:
     cut = parts.cut(planned)
     directory = directories.choose(name, out, resume=False)
     sources = {"experiment": name, "imported": [str(run.recording.source) for run in runs]}
-    text = "# Imported from other tools' files: not an experiment to run.\n" + yaml.safe_dump(sources, sort_keys=False)
+    text = "# Imported from other tools' files: not an experiment to run.\n" + yaml.safe_dump(
+        sources, sort_keys=False
+    )
     with directories.locked(directory):
         resuming.prepare(directory, header, cut, text, resume=False)
         for part in cut:

@@ -27,8 +27,8 @@ def is_configuration(path: Path) -> bool:
 def read(paths: Sequence[Path], options: Options) -> list[Run]:
     """The runs in files and directories.
 
-    Captures of the same connections make one run. In a directory, files of no known format are passed over, but
-    one must be known. Raises InputError, one line, for what cannot be read.
+    Captures of the same connections make one run. In a directory, files of no known format are passed over,
+    but one must be known. Raises InputError, one line, for what cannot be read.
     """
     if len(paths) == 1 and paths[0].is_dir() and teacup_tree.is_tree(paths[0]):
         return teacup_tree.read(paths[0], options)
@@ -59,8 +59,8 @@ def configuration(
 ) -> tuple[Path, Converted]:
     """Write the experiment file of a TEACUP configuration to `out`, or to NAME.yaml in the current directory.
 
-    Nothing is written unless the whole configuration was read. Raises InputError for what is refused, and when
-    the file exists.
+    Nothing is written unless the whole configuration was read. Raises InputError for what is refused, and
+    when the file exists.
     """
     converted = teacup_config.convert(path, stack, prefix)
     target = out if out is not None else Path(f"{converted.name}.yaml")

@@ -23,8 +23,8 @@ MOST_FLOWS = 10_000
 """Flows of one file at most."""
 
 LARGEST = 2.0**53
-"""Numbers of a log from here on are taken for absent: no window, time or counter of one connection is as large,
-and a float holds every whole number below."""
+"""Numbers of a log from here on are taken for absent: no window, time or counter of one connection is as
+large, and a float holds every whole number below."""
 
 LATEST_NS = 2**62
 """Times in ns from here on (the year 2116 since 1970) are taken for damage."""
@@ -41,13 +41,13 @@ class Flow:
     t_ns: Column
     """When, ns since whatever the log counts from, as int64; any order."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """Columns of the `tcp` table: arrays of floats with NaN where nothing was logged, and `state` as a list."""
+    """Columns of the `tcp` table: arrays of floats, NaN where nothing was logged, and `state` as a list."""
     figures: dict[str, float] = field(default_factory=dict)
     """Figures the log itself gives, which win over those that follow from the columns."""
 
 
 def name_of(source: object, source_port: object, target: object, target_port: object) -> str:
-    """The name of the flow that `source` sends: `10.0.0.1:40000-10.0.1.1:5001`, addresses of IPv6 in brackets."""
+    """The name of what `source` sends: `10.0.0.1:40000-10.0.1.1:5001`, addresses of IPv6 in brackets."""
 
     def end(address: object, port: object) -> str:
         text = str(address)
@@ -63,10 +63,11 @@ def recording(
     flows: Sequence[Flow],
     *,
     epoch: bool = True,
+    zero_ns: int | None = None,
     facts: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
 ) -> Recording:
-    """One run of these flows; time 0 is the earliest row.
+    """One run of these flows; time 0 is `zero_ns`, or the earliest row.
 
     With `epoch` times count from 1970, which says when the run began. Raises InputError when there is no row.
     """
@@ -78,6 +79,7 @@ def recording(
     for flow in flows:
         _order(flow)
     zero = min(int(flow.t_ns[0]) for flow in flows)
+    zero = zero if zero_ns is None else min(zero, zero_ns)
     last = max(int(flow.t_ns[-1]) for flow in flows)
     if zero < 0 or last >= LATEST_NS:
         raise InputError(f"{path}: times that are not between 1970 and 2116")
@@ -205,7 +207,7 @@ def unwrapped(values: Column) -> Column:
 
 
 def states(cwnd: Column, ssthresh: Column, recovering: Column | None = None) -> list[str | None]:
-    """The state of each row: recovery where the log says so, else slow start below ssthresh, else avoidance."""
+    """The state of each row: recovery where the log says so, slow start below ssthresh, else avoidance."""
     known = np.isfinite(cwnd)
     # An infinite threshold is NaN, and every window is below it.
     below = ~(cwnd >= ssthresh)
@@ -233,14 +235,17 @@ def by_flow(
 
 
 def fields(text: str, counts: Sequence[int], separator: str = ",") -> tuple[pl.DataFrame, int]:
-    """The lines with one of `counts` fields as columns of text `c0`, `c1`, …, and how many lines have another."""
+    """The lines with one of `counts` fields as columns of text `c0`, `c1`, …, and how many have another."""
     lines = pl.Series("line", text.split("\n")).str.strip_chars("\r")
     lines = lines.filter(lines.str.len_bytes() > 0)
     split = lines.str.split(separator)
     fitting = split.list.len().is_in(list(counts))
     kept = split.filter(fitting)
     names = [f"c{place}" for place in range(max(counts))]
-    columns = [kept.list.get(place, null_on_oob=True).str.strip_chars().alias(name) for place, name in enumerate(names)]
+    columns = [
+        kept.list.get(place, null_on_oob=True).str.strip_chars().alias(name)
+        for place, name in enumerate(names)
+    ]
     return pl.DataFrame(columns), len(lines) - len(kept)
 
 

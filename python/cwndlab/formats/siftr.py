@@ -1,4 +1,5 @@
-"""SIFTR logs of FreeBSD: three layouts, told apart by the header and by whether records carry a packet's hash.
+"""SIFTR logs of FreeBSD: three layouts, told apart by the header and by whether records carry a packet's
+hash.
 
 | FreeBSD | header | records |
 | --- | --- | --- |
@@ -7,9 +8,9 @@
 | 10 to 13 | the same | 28 fields: flow ID and type at the end |
 | 14, 15 | without `hz` | 27 fields, no hash; srtt and RTO in microseconds |
 
-siftr(4) describes the fields. A record is the state of a connection's control block as one of its packets passes, either
-way: the local end is the sender of the flow it is of. The log has no counter of what was delivered or retransmitted, so
-goodput stays empty.
+siftr(4) describes the fields. A record is the state of a connection's control block as one of its packets
+passes, either way: the local end is the sender of the flow it is of. The log has no counter of what was
+delivered or retransmitted, so goodput stays empty.
 """
 
 from __future__ import annotations
@@ -32,12 +33,37 @@ NAME = "SIFTR"
 IN_RECOVERY = 0x0010_0000 | 0x2000_0000
 """TF_FASTRECOVERY and TF_CONGRECOVERY of netinet/tcp_var.h, in `t_flags`."""
 
-HASHED = ("direction", "hash", "time", "laddr", "lport", "faddr", "fport", "ssthresh", "cwnd", "bwnd", "snd_wnd",
-          "rcv_wnd", "snd_scale", "rcv_scale", "state", "mss", "srtt", "sack", "flags", "rto", "snd_hiwat", "snd_cc",
-          "rcv_hiwat", "rcv_cc", "inflight", "reassembly")  # fmt: skip
+HASHED = [
+    "direction",
+    "hash",
+    "time",
+    "laddr",
+    "lport",
+    "faddr",
+    "fport",
+    "ssthresh",
+    "cwnd",
+    "bwnd",
+    "snd_wnd",
+    "rcv_wnd",
+    "snd_scale",
+    "rcv_scale",
+    "state",
+    "mss",
+    "srtt",
+    "sack",
+    "flags",
+    "rto",
+    "snd_hiwat",
+    "snd_cc",
+    "rcv_hiwat",
+    "rcv_cc",
+    "inflight",
+    "reassembly",
+]
 """Fields of a record up to FreeBSD 13, without those at the end that not every version has."""
 
-PLAIN = tuple(name for name in HASHED if name != "hash")
+PLAIN = [name for name in HASHED if name != "hash"]
 """Fields of a record from FreeBSD 14 on, without flow ID and type at the end."""
 
 
@@ -74,7 +100,7 @@ def recognises(head: bytes) -> bool:
 
 
 def is_siftr2(head: bytes) -> bool:
-    """Whether a file with SIFTR's kind of header is of siftr2: by its records, or by what its header says of them."""
+    """Whether a file with SIFTR's kind of header is of siftr2: by its records, or by its header."""
     lines = head.split(b"\n", 2)
     if re.search(rb"\trec_fmt=|siftrver=2", lines[0]):
         return True
@@ -122,7 +148,8 @@ def read(path: Path) -> list[Recording]:
     except ValueError as error:
         raise InputError(f"{path}:1: not a header of SIFTR: {error}") from None
     warnings = [f"{other} lines are no records"] if other else []
-    facts = {key: header.values[key] for key in ("siftrver", "sysname", "sysver") if key in header.values}
+    known = ("siftrver", "sysname", "sysver")
+    facts: dict[str, str] = {str(key): header.values[key] for key in known if key in header.values}
     return [series.recording(NAME, path, path.name, flows, facts=facts, warnings=warnings)]
 
 

@@ -1,13 +1,14 @@
-"""siftr2 logs (FreeBSD, a successor of SIFTR outside the base system): records by flow ID, flows named in the footer.
+"""siftr2 logs (FreeBSD, a successor of SIFTR outside the base system): records by flow ID, flows named in the
+footer.
 
 | version | records |
 | --- | --- |
-| up to 2.4 | 21 fields of text: direction, time, flow ID (hexadecimal), cwnd, ssthresh, …, sequence number, acknowledgement, payload |
-| 2.5, `rec_fmt=txt` | 18 fields of hexadecimal text: flow ID, direction, milliseconds since the header, cwnd, ssthresh, srtt, payload, … |
+| up to 2.4 | 21 fields of text: direction, time, flow ID, cwnd, ssthresh, …, sequence, ACK, payload |
+| 2.5, `rec_fmt=txt` | 18 hexadecimal fields: flow ID, direction, ms since the header, cwnd, … |
 | 2.5, `rec_fmt=binary` | the same 18 fields as little-endian 32-bit numbers, 72 bytes a record |
 
-srtt is in microseconds. Sequence numbers, where there are any, give what was delivered and retransmitted. A log whose
-footer is missing, as when the machine stopped, names its flows by their IDs.
+srtt is in microseconds. Sequence numbers, where there are any, give what was delivered and retransmitted. A
+log whose footer is missing, as when the machine stopped, names its flows by their IDs.
 """
 
 from __future__ import annotations
@@ -27,13 +28,51 @@ from cwndlab.formats.siftr import IN_RECOVERY, is_siftr2
 
 NAME = "siftr2"
 
-TEXT = ("direction", "time", "flow", "cwnd", "ssthresh", "snd_wnd", "rcv_wnd", "flags", "flags2", "state", "srtt",
-        "rto", "snd_hiwat", "snd_cc", "rcv_hiwat", "rcv_cc", "inflight", "reassembly", "seq", "ack",
-        "payload")  # fmt: skip
+TEXT = [
+    "direction",
+    "time",
+    "flow",
+    "cwnd",
+    "ssthresh",
+    "snd_wnd",
+    "rcv_wnd",
+    "flags",
+    "flags2",
+    "state",
+    "srtt",
+    "rto",
+    "snd_hiwat",
+    "snd_cc",
+    "rcv_hiwat",
+    "rcv_cc",
+    "inflight",
+    "reassembly",
+    "seq",
+    "ack",
+    "payload",
+]
 """Fields of a record up to 2.4."""
 
-HEX = ("flow", "direction", "time", "cwnd", "ssthresh", "srtt", "payload", "snd_wnd", "rcv_wnd", "flags", "flags2",
-       "rto", "snd_hiwat", "snd_cc", "rcv_hiwat", "rcv_cc", "inflight", "reassembly")  # fmt: skip
+HEX = [
+    "flow",
+    "direction",
+    "time",
+    "cwnd",
+    "ssthresh",
+    "srtt",
+    "payload",
+    "snd_wnd",
+    "rcv_wnd",
+    "flags",
+    "flags2",
+    "rto",
+    "snd_hiwat",
+    "snd_cc",
+    "rcv_hiwat",
+    "rcv_cc",
+    "inflight",
+    "reassembly",
+]
 """Fields of a record of 2.5; in the binary form direction 0 is in, 1 out."""
 
 RECORD = np.dtype([(name, "<i4" if name == "reassembly" else "<u4") for name in HEX])
@@ -66,7 +105,9 @@ def read(path: Path) -> list[Recording]:
     """
     data = base.data(path)
     line, _, body = data.partition(b"\n")
-    pairs = (pair.split("=", 1) for pair in line.decode("utf-8", "replace").strip().split("\t") if "=" in pair)
+    pairs = (
+        pair.split("=", 1) for pair in line.decode("utf-8", "replace").strip().split("\t") if "=" in pair
+    )
     log = _Log(dict(pairs))
     at = body.rfind(FOOTER)
     if at >= 0:
@@ -91,7 +132,8 @@ def read(path: Path) -> list[Recording]:
         _flow(names[group["flow"][0]], group, start_ns)
         for group in frame.partition_by("flow", maintain_order=True)
     ]
-    facts = {key: log.header[key] for key in ("siftrver", "sysname", "sysver") if key in log.header}
+    known = ("siftrver", "sysname", "sysver")
+    facts: dict[str, str] = {str(key): log.header[key] for key in known if key in log.header}
     algorithms = {found[5] for found in log.flows.values() if len(found) > 5 and not found[5].isdigit()}
     if len(algorithms) == 1:
         facts["cc"] = algorithms.pop()
@@ -125,7 +167,8 @@ def _text(text: str, *, hexadecimal: bool, start: int) -> tuple[pl.DataFrame, in
     if hexadecimal:
         numbers = [name for name in names if name not in ("flow", "direction")]
         frame = frame.with_columns(
-            pl.col(name).str.to_integer(base=16, dtype=pl.Int64, strict=False).cast(pl.Float64) for name in numbers
+            pl.col(name).str.to_integer(base=16, dtype=pl.Int64, strict=False).cast(pl.Float64)
+            for name in numbers
         )
         return frame.filter(good & frame["time"].is_not_null()), other, start
     times = pl.Series("t_ns", series.nanoseconds(frame["time"]))

@@ -1,7 +1,7 @@
 """Transcripts of `ss -tin`: what it printed again and again, with the time printed before each.
 
-A time is a line of its own before what it belongs to: seconds since 1970 (`date +%s.%N`), or as ISO 8601 (`date -Ins`).
-Where none stands, samples are taken to be one second apart, which the run's warnings say.
+A time is a line of its own before what it belongs to: seconds since 1970 (`date +%s.%N`), or as ISO 8601
+(`date -Ins`). Where none stands, samples are taken to be one second apart, which the run's warnings say.
 """
 
 from __future__ import annotations
@@ -95,7 +95,11 @@ def _samples(text: str) -> Iterator[tuple[int | None, str, str]]:
             continue
         until = marks[place + 1][0] if place + 1 < len(marks) else len(text)
         ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]
-        yield now, series.name_of(ends[0], found[2], ends[1], found[4]), text[found.end() : min(until, found.end() + 4096)]
+        yield (
+            now,
+            series.name_of(ends[0], found[2], ends[1], found[4]),
+            text[found.end() : min(until, found.end() + 4096)],
+        )
 
 
 def _time(found: re.Match[str]) -> int | None:
@@ -152,7 +156,8 @@ def _add(samples: _Samples, values: dict[str, float]) -> None:
 
 def _flow(name: str, samples: _Samples) -> Flow:
     columns: dict[str, Any] = {
-        column: series.bounded(np.array(values, dtype=np.float64)) for column, values in samples.columns.items()
+        column: series.bounded(np.array(values, dtype=np.float64))
+        for column, values in samples.columns.items()
     }
     columns["state"] = series.states(columns["cwnd_bytes"], columns["ssthresh_bytes"])
     last, found = samples.last, dict[str, float]()
@@ -161,5 +166,8 @@ def _flow(name: str, samples: _Samples) -> Flow:
     if busy := last.get("busy_ms"):
         # RFC 4898's limits as Linux counts them: of the time in which there was something to send.
         rwnd, sndbuf = last.get("rwnd_limited_ms", 0), last.get("sndbuf_limited_ms", 0)
-        found |= {"limited_rwnd_pct": min(100 * rwnd / busy, 100), "limited_sndbuf_pct": min(100 * sndbuf / busy, 100)}
+        found |= {
+            "limited_rwnd_pct": min(100 * rwnd / busy, 100),
+            "limited_sndbuf_pct": min(100 * sndbuf / busy, 100),
+        }
     return Flow(name, np.array(samples.times, dtype=np.int64), columns, found)

@@ -1,8 +1,9 @@
-"""tcp_probe output of Linux: the old module's `/proc/net/tcpprobe`, and the text of the `tcp:tcp_probe` tracepoint.
+"""tcp_probe output of Linux: the old module's `/proc/net/tcpprobe`, and the text of the `tcp:tcp_probe`
+tracepoint.
 
-cwnd and ssthresh are in segments of a size that neither form says; `MSS` is assumed, which the run's warnings repeat. A
-record is written when a segment arrives. srtt is in microseconds since Linux 3.15 and in clock ticks before: values of
-the old module that may be either are left out.
+cwnd and ssthresh are in segments of a size that neither form says; `MSS` is assumed, which the run's warnings
+repeat. A record is written when a segment arrives. srtt is in microseconds since Linux 3.15 and in clock
+ticks before: values of the old module that may be either are left out.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ MOST_TICKS = 2000
 _END = r"(?P<{0}>\[[0-9a-fA-F:.]{{2,45}}\]|[0-9.]{{7,15}}):(?P<{0}_port>\d{{1,5}})"
 _OLD = (
     r"^\s*(?P<time>\d{1,10}\.\d{1,9})\s+" + _END.format("src") + r"\s+" + _END.format("dst")
-    + r"\s+\d+\s+(?P<nxt>(?:0x)?[0-9a-f]{1,8})\s+(?P<una>(?:0x)?[0-9a-f]{1,8})\s+(?P<cwnd>\d{1,10})\s+"
+    + r"\s+\d+\s+(?P<nxt>(?:0x)?[0-9a-f]{1,8})\s+(?P<una>(?:0x)?[0-9a-f]{1,8})\s+"
+    r"(?P<cwnd>\d{1,10})\s+"
     r"(?P<ssthresh>\d{1,10})\s+\d{1,10}\s+(?P<srtt>\d{1,10})(?:\s+\d+)*\s*$"
 )  # fmt: skip
 _TRACE = (
-    r"\s(?P<time>\d{1,10}\.\d{1,9}): (?:tcp:)?tcp_probe: (?:family=\w+ )?src=" + _END.format("src") + r" dest="
-    + _END.format("dst") + r" .*?snd_nxt=0x(?P<nxt>[0-9a-f]{1,8}) snd_una=0x(?P<una>[0-9a-f]{1,8}) "
+    r"\s(?P<time>\d{1,10}\.\d{1,9}): (?:tcp:)?tcp_probe: (?:family=\w+ )?src="
+    + _END.format("src") + r" dest=" + _END.format("dst")
+    + r" .*?snd_nxt=0x(?P<nxt>[0-9a-f]{1,8}) snd_una=0x(?P<una>[0-9a-f]{1,8}) "
     r"snd_cwnd=(?P<cwnd>\d{1,10}) ssthresh=(?P<ssthresh>\d{1,10}) snd_wnd=\d+ srtt=(?P<srtt>\d{1,10})"
 )  # fmt: skip
 

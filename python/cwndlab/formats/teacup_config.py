@@ -1,11 +1,12 @@
-"""TEACUP configurations to experiment files: every run TEACUP would carry out, under the names it would give them.
+"""TEACUP configurations to experiment files: every run TEACUP would carry out, under the names it would give
+them.
 
-What each setting became is said with its line: mapped (means the same here), approximated (does not quite), dropped
-(has no counterpart). The configuration is read by `teacup_source`; nothing of it is executed.
+What each setting became is said with its line: mapped (means the same here), approximated (does not quite),
+dropped (has no counterpart). The configuration is read by `teacup_source`; nothing of it is executed.
 
-Facts on TEACUP are those of versions 0.4 to 1.1 (CAIA technical reports 140314A and 150414A): a test ID is the prefix
-and, for each parameter varied, in the order of TPCONF_vary_parameters, `_SHORTNAME_VALUE` with underscores in the
-value made hyphens; values not varied come from TPCONF_variable_defaults.
+Facts on TEACUP are those of versions 0.4 to 1.1 (CAIA technical reports 140314A and 150414A): a test ID is
+the prefix and, for each parameter varied, in the order of TPCONF_vary_parameters, `_SHORTNAME_VALUE` with
+underscores in the value made hyphens; values not varied come from TPCONF_variable_defaults.
 """
 
 from __future__ import annotations
@@ -41,6 +42,39 @@ AVERAGE_PACKET = 600
 LEAST_BDP = 2048
 """Bytes of a queue that is to hold a `bdp`, at least."""
 
+PIPE = frozenset(
+    [
+        "source",
+        "dest",
+        "rate",
+        "delay",
+        "loss",
+        "rtt",
+        "queue_size",
+        "queue_size_mult",
+        "queue_disc",
+        "queue_disc_params",
+        "bidir",
+        "number",
+    ]
+)
+"""Parameters of a pipe that mean something here."""
+
+RATES = {"": 1, "bit": 1, "bits/s": 1, "bps": 8} | {
+    f"{prefix}{unit}": scale * size
+    for prefix, scale in (("k", 10**3), ("m", 10**6), ("g", 10**9))
+    for unit, size in (("", 1), ("bit", 1), ("bits/s", 1), ("bps", 8))
+}
+"""Units of rates in bit/s, as tc, ipfw and iperf write them: tc's `bps` are bytes."""
+
+SIZES = {"": 1, "b": 1, "bytes": 1, "kbytes": 1000, "mbytes": 10**6, "kbit": 125, "mbit": 125_000} | {
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+}
+"""Units of sizes in bytes: tc's kilobytes have 1024, ipfw's Kbytes 1000."""
+
 KINDS = ("mapped", "approximated", "dropped")
 
 
@@ -69,8 +103,8 @@ class Converted:
 def convert(path: Path, stack: str | None = None, prefix: str | None = None) -> Converted:
     """Make an experiment file of a TEACUP configuration.
 
-    `stack` is what hosts run whose system the configuration does not say; `prefix` begins the test IDs in place
-    of TPCONF_test_id. Raises InputError for a file that is no such configuration.
+    `stack` is what hosts run whose system the configuration does not say; `prefix` begins the test IDs in
+    place of TPCONF_test_id. Raises InputError for a file that is no such configuration.
     """
     return _Converter(teacup_source.read(path), stack, prefix).convert()
 
@@ -121,7 +155,9 @@ class _Converter:
         parameters = list(self._parameters())
         sizes = [len(parameter.rows) for parameter in parameters]
         if prod(sizes) > MOST_RUNS:
-            refuse(self.source.place("TPCONF_vary_parameters"), f"{prod(sizes)} runs are more than {MOST_RUNS}")
+            refuse(
+                self.source.place("TPCONF_vary_parameters"), f"{prod(sizes)} runs are more than {MOST_RUNS}"
+            )
         cells = list(itertools.product(*map(range, sizes)))
         leaves = [self._leaves(self._variables(parameters, cell)) for cell in cells]
         name = self._name()
@@ -132,7 +168,8 @@ class _Converter:
         ids = [prefix + "".join(map(_Parameter.label, parameters, cell)) for cell in cells]
         findings = sorted(self.found.values(), key=lambda finding: (finding.place.file, finding.place.line))
         header = [
-            f"# {len(ids)} runs from the TEACUP configuration {self.source.file.name}; what became of its settings:",
+            f"# {len(ids)} runs from the TEACUP configuration {self.source.file.name}.",
+            "# What became of its settings:",
             *(f"#   {line}" for line in as_text_list(findings)),
         ]
         safe = "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in header)
@@ -156,7 +193,9 @@ class _Converter:
             place = self.source.place("TPCONF_test_id")
             self._say("mapped", place, f"TPCONF_test_id: experiment {name}, the beginning of test IDs")
             if dated and self.prefix is None:
-                self._say("approximated", place, "TPCONF_test_id: test IDs are given without the date and time")
+                self._say(
+                    "approximated", place, "TPCONF_test_id: test IDs are given without the date and time"
+                )
         return name
 
     def _parameters(self) -> Iterator[_Parameter]:
@@ -169,9 +208,14 @@ class _Converter:
             entry = entries.get(str(name))
             if entry is None:
                 hint = nearest(str(name), map(str, entries))
-                refuse(place, f"{shown(str(name))} is not in TPCONF_parameter_list" + (f"; {hint}" if hint else ""))
+                refuse(
+                    place,
+                    f"{shown(str(name))} is not in TPCONF_parameter_list" + (f"; {hint}" if hint else ""),
+                )
             yield self._parameter(str(name), entry, self.source.place("TPCONF_parameter_list"))
-        self._say("mapped", place, f"TPCONF_vary_parameters: sweep over {', '.join(map(str, names)) or 'nothing'}")
+        self._say(
+            "mapped", place, f"TPCONF_vary_parameters: sweep over {', '.join(map(str, names)) or 'nothing'}"
+        )
 
     def _parameter(self, name: str, entry: Any, place: Place) -> _Parameter:
         if not isinstance(entry, tuple | list) or len(entry) not in (3, 4):
@@ -180,14 +224,19 @@ class _Converter:
         extra = entry[3] if len(entry) == 4 else {}
         lists = all(isinstance(part, list | tuple) for part in (variables, shorts, values))
         if not lists or not isinstance(extra, dict) or len(variables) != len(shorts) or not variables:
-            refuse(place, f"{name}: expected as many short names as variables, a list of values, a dictionary")
+            refuse(
+                place, f"{name}: expected as many short names as variables, a list of values, a dictionary"
+            )
         if not values:
             refuse(place, f"{name}: has no values, so there are no runs")
         rows = []
         for value in values:
             row = (value,) if len(variables) == 1 else value
             if not isinstance(row, tuple | list) or len(row) < len(variables):
-                refuse(place, f"{name}: {shown(str(value))} has no value for each of {', '.join(map(str, variables))}")
+                refuse(
+                    place,
+                    f"{name}: {shown(str(value))} has no value for each of {', '.join(map(str, variables))}",
+                )
             rows.append(tuple(row[: len(variables)]))
         return _Parameter(
             name,
@@ -211,7 +260,9 @@ class _Converter:
             values.setdefault(str(key), value)
         return values
 
-    def _arguments(self, text: Any, variables: Mapping[str, Any], place: Place) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(
+        self, text: Any, variables: Mapping[str, Any], place: Place
+    ) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a parameter string in one run."""
         if not isinstance(text, str):
             refuse(place, "expected a text with parameters")
@@ -234,9 +285,14 @@ class _Converter:
         for flow in traffic:
             if flow not in flows:
                 ends_text = f"{flow['from']} to {flow['to']}"
-                self._say("dropped", flow["place"], f"flow {flow['name']}: {ends_text} does not cross the router")
+                self._say(
+                    "dropped", flow["place"], f"flow {flow['name']}: {ends_text} does not cross the router"
+                )
         if not flows:
-            refuse(self.source.place("TPCONF_traffic_gens"), "no flow that has a counterpart here crosses the router")
+            refuse(
+                self.source.place("TPCONF_traffic_gens"),
+                "no flow that has a counterpart here crosses the router",
+            )
         for flow in flows:
             stops.append(flow["stop"])
         leaves["duration"] = units.format_time(max(stops))
@@ -255,7 +311,9 @@ class _Converter:
             leaves[f"flows.{flow['name']}.app"] = flow["app"]
             leaves[f"flows.{flow['name']}.start"] = units.format_time(flow["start"])
             leaves[f"flows.{flow['name']}.stop"] = units.format_time(flow["stop"])
-            leaves |= {f"flows.{flow['name']}.{key}": flow[key] for key in ("cc", "sndbuf", "rcvbuf") if key in flow}
+            leaves |= {
+                f"flows.{flow['name']}.{key}": flow[key] for key in ("cc", "sndbuf", "rcvbuf") if key in flow
+            }
         return leaves
 
     def _traffic(self, variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -367,7 +425,7 @@ class _Converter:
         wanted = params.get(host, {}) if isinstance(params, dict) else {}
         settings = {}
         place = self.source.place("TPCONF_host_TCP_algo_params")
-        for entry in (wanted.get(algorithm) or wanted.get(as_text(variables.get("V_tcp_cc_algo", ""))) or []):
+        for entry in wanted.get(algorithm) or wanted.get(as_text(variables.get("V_tcp_cc_algo", ""))) or []:
             key, equals, value = str(entry).partition("=")
             if not equals:
                 refuse(place, f"{shown(str(entry))}: expected SYSCTL = VALUE")
@@ -389,14 +447,20 @@ class _Converter:
         if system is None:
             stack = self.stack or "freebsd-9.2"
             where = self.source.place("TPCONF_hosts")
-            self._say("approximated", where, f"host {host}: the configuration does not say its system; {stack} (--stack)")
+            self._say(
+                "approximated",
+                where,
+                f"host {host}: the configuration does not say its system; {stack} (--stack)",
+            )
             return stack
         if system == "Linux":
             kernel = str(self.source.get("TPCONF_linux_kern_hosts", ""))
             version = re.match(r"(\d+)\.(\d+)", kernel)
             stack = "linux-3.9" if not version or int(version[1]) < 5 else "linux-6.8"
             if not kernel.startswith(stack.removeprefix("linux-")):
-                self._say("approximated", place, f"host {host}: Linux {kernel or 'of any version'} as {stack}")
+                self._say(
+                    "approximated", place, f"host {host}: Linux {kernel or 'of any version'} as {stack}"
+                )
             else:
                 self._say("mapped", place, f"host {host}: {stack}")
             return stack
@@ -420,7 +484,11 @@ class _Converter:
         if name == "default":
             return known.default_cc
         if name not in known.cc and name not in known.cc_alias:
-            self._say("dropped", place, f"{name} on {stack}: no model here; the file has it, and running it is refused")
+            self._say(
+                "dropped",
+                place,
+                f"{name} on {stack}: no model here; the file has it, and running it is refused",
+            )
         return name
 
     # ---- the path
@@ -456,7 +524,11 @@ class _Converter:
             refuse(self.source.place("TPCONF_router_queues"), "TPCONF_router_queues has no pipe")
         first = pipes[0]
         right = [host for host in hosts if self._within(host, first["dest"], first["place"])]
-        left = [host for host in hosts if host not in right and self._within(host, first["source"], first["place"])]
+        left = [
+            host
+            for host in hosts
+            if host not in right and self._within(host, first["source"], first["place"])
+        ]
         if not left or not right:
             # The first pipe may be of hosts that carry no traffic here.
             for pipe in pipes[1:]:
@@ -471,7 +543,9 @@ class _Converter:
             self._say("dropped", first["place"], f"host {host}: not behind the router")
         return left, right
 
-    def _between(self, pipes: list[dict[str, Any]], sources: list[str], dests: list[str]) -> dict[str, Any] | None:
+    def _between(
+        self, pipes: list[dict[str, Any]], sources: list[str], dests: list[str]
+    ) -> dict[str, Any] | None:
         """The pipe that packets pass on that way."""
         fitting = [
             pipe
@@ -480,12 +554,21 @@ class _Converter:
             and any(self._within(host, pipe["dest"], pipe["place"]) for host in dests)
         ]
         for pipe in fitting[1:]:
-            self._say("dropped", pipe["place"], f"pipe {pipe['number']}: a second one in a direction; the first is for all")
+            self._say(
+                "dropped",
+                pipe["place"],
+                f"pipe {pipe['number']}: a second one in a direction; the first is for all",
+            )
         return fitting[0] if fitting else None
 
     def _link(self, pipe: dict[str, Any] | None, variables: Mapping[str, Any]) -> Leaves:
         if pipe is None:
-            return {"rate": ACCESS_RATE, "delay": "0ms", "overhead": 14, "queue": {"kind": "pfifo", "limit": "1000p"}}
+            return {
+                "rate": ACCESS_RATE,
+                "delay": "0ms",
+                "overhead": 14,
+                "queue": {"kind": "pfifo", "limit": "1000p"},
+            }
         at = pipe["place"]
         text = {key: as_text(value) for key, value in pipe.items() if key != "place"}
         dummynet = self._router_is_freebsd()
@@ -506,11 +589,7 @@ class _Converter:
         link["loss"] = {"random": units.format_share(round(loss * 10**9))}
         if loss and not dummynet:
             self._say("approximated", at, "loss: before the queue here, behind it with TEACUP's netem")
-        known = {
-            "source", "dest", "rate", "delay", "loss", "queue_size", "queue_size_mult", "queue_disc", "number",
-            "queue_disc_params", "bidir", "rtt",
-        }  # fmt: skip
-        for key in text.keys() - known:
+        for key in sorted(text.keys() - PIPE):
             self._say("dropped", at, f"pipe {text['number']}: {key}={text[key]}")
         self._say("mapped", at, f"pipe {text['number']}: a direction of network.dumbbell.bottleneck")
         return link
@@ -524,12 +603,16 @@ class _Converter:
             self._say("approximated", place, "TPCONF_router: taken for Linux, as its system is not said")
         return "FreeBSD" in known
 
-    def _queue(self, text: Mapping[str, str], rate: str, delay: Fraction, dummynet: bool, at: Place) -> dict[str, Any]:
+    def _queue(
+        self, text: Mapping[str, str], rate: str, delay: Fraction, dummynet: bool, at: Place
+    ) -> dict[str, Any]:
         kind = {"fifo": "pfifo", "": "pfifo"}.get(text.get("queue_disc", ""), text.get("queue_disc", ""))
         size = text.get("queue_size", "")
         known = catalogue().queues
         if kind not in known:
-            self._say("dropped", at, f"queue_disc {kind}: no model here; the file has it, and running it is refused")
+            self._say(
+                "dropped", at, f"queue_disc {kind}: no model here; the file has it, and running it is refused"
+            )
         params = {param.name: param.unit for param in known[kind]} if kind in known else {}
         in_bytes = params.get("limit") == "bytes"
         queue: dict[str, Any] = {"kind": kind}
@@ -560,7 +643,9 @@ class _Converter:
         self._queue_params(queue, words, params, at)
         return queue
 
-    def _queue_params(self, queue: dict[str, Any], words: list[str], params: Mapping[str, str], at: Place) -> None:
+    def _queue_params(
+        self, queue: dict[str, Any], words: list[str], params: Mapping[str, str], at: Place
+    ) -> None:
         while words:
             word = words.pop(0)
             unit = params.get(word)
@@ -639,12 +724,9 @@ class _Converter:
     def _rate(self, text: str, at: Place) -> str:
         """A rate as tc, ipfw and iperf write it."""
         match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([A-Za-z/]*)", text)
-        scales = {"": 1, "bit": 1, "bits/s": 1, "k": 10**3, "kbit": 10**3, "kbits/s": 10**3, "m": 10**6, "mbit": 10**6,
-                  "mbits/s": 10**6, "g": 10**9, "gbit": 10**9, "gbits/s": 10**9, "bps": 8, "kbps": 8000,
-                  "mbps": 8 * 10**6}  # fmt: skip
-        if match is None or match[2].lower() not in scales:
+        if match is None or match[2].lower() not in RATES:
             refuse(at, f"{shown(text)} is no rate such as 10mbit")
-        bits = round(Fraction(match[1]) * scales[match[2].lower()])
+        bits = round(Fraction(match[1]) * RATES[match[2].lower()])
         if not 1 <= bits <= 10**13:
             refuse(at, f"a rate of {text} is out of range")
         return units.format_rate(bits)
@@ -652,11 +734,9 @@ class _Converter:
     def _size(self, text: str, at: Place) -> str:
         """A size as tc, ipfw and iperf write it: their kilobytes have 1024 bytes, ipfw's Kbytes 1000."""
         match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) *([A-Za-z]*)", text)
-        scales = {"": 1, "b": 1, "bytes": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "kbytes": 1000,
-                  "mbytes": 10**6, "kbit": 125, "mbit": 125_000}  # fmt: skip
-        if match is None or match[2].lower() not in scales:
+        if match is None or match[2].lower() not in SIZES:
             refuse(at, f"{shown(text)} is no size such as 100k")
-        return units.format_size(round(Fraction(match[1]) * scales[match[2].lower()]))
+        return units.format_size(round(Fraction(match[1]) * SIZES[match[2].lower()]))
 
     # ---- from runs to a sweep
 
@@ -695,7 +775,11 @@ class _Converter:
                 rows.append(leaves[at[tuple(cell)]])
             columns = {key: [row[key] for row in rows] for key in varying}
             sweep.append(columns if len(columns) == 1 else {"zip": columns})
-            self._say("mapped", parameters[group[0]].place, f"{names}: an axis of the sweep over {', '.join(varying)}")
+            self._say(
+                "mapped",
+                parameters[group[0]].place,
+                f"{names}: an axis of the sweep over {', '.join(varying)}",
+            )
         base = {key: leaves[0][key] for key in keys if not depends[key]}
         return base, sweep, repeat
 
@@ -713,9 +797,11 @@ class _Converter:
                 here = here.setdefault(word, {})
             here[words[-1]] = value
         ordered = {"experiment", "description", "duration", "hosts", "network"}
-        tree = {key: tree[key] for key in ("experiment", "description", "duration", "hosts", "network") if key in tree} | {
-            key: value for key, value in tree.items() if key not in ordered
-        }
+        tree = {
+            key: tree[key]
+            for key in ("experiment", "description", "duration", "hosts", "network")
+            if key in tree
+        } | {key: value for key, value in tree.items() if key not in ordered}
         tree["flows"] = list(flows.values())
         if sweep:
             tree["sweep"] = sweep
@@ -732,7 +818,9 @@ class _Converter:
         try:
             load(text)
         except CwndlabError as error:
-            self._say("dropped", place, f"the simulator refuses the file: {str(error).removeprefix('<text>:')}")
+            self._say(
+                "dropped", place, f"the simulator refuses the file: {str(error).removeprefix('<text>:')}"
+            )
 
     def _rest(self) -> None:
         """Name what nothing was made of."""
@@ -838,4 +926,6 @@ def _groups(sizes: Sequence[int], linked: Iterator[set[int]] | Any) -> list[list
         if targets:
             least = min(targets)
             group = [least if member in targets else member for member in group]
-    return [[axis for axis, member in enumerate(group) if member == leader] for leader in dict.fromkeys(group)]
+    return [
+        [axis for axis, member in enumerate(group) if member == leader] for leader in dict.fromkeys(group)
+    ]

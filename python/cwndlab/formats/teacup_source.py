@@ -1,18 +1,20 @@
 """Reads the Python of a TEACUP configuration as data: assignments of values, nothing of it is executed.
 
-TEACUP's configurations are Python 2 programs, by convention lists of assignments. This reads the syntax tree and
-computes the values of what a configuration needs: literals, names, arithmetic, subscripts, `range`, `str` and the
-like, `execfile` of a file beside it, and the few lines of preamble every configuration begins with. Everything
-else (any other call, `if`, loops, comprehensions, definitions, attributes) is refused with its line and column.
+TEACUP's configurations are Python 2 programs, by convention lists of assignments. This reads the syntax tree
+and computes the values of what a configuration needs: literals, names, arithmetic, subscripts, `range`, `str`
+and the like, `execfile` of a file beside it, and the few lines of preamble every configuration begins with.
+Everything else (any other call, `if`, loops, comprehensions, definitions, attributes) is refused with its
+line and column.
 
-Parameter strings, which TEACUP evaluates for every run after it has put the values of V_ variables into them, are
-read by the same rules.
+Parameter strings, which TEACUP evaluates for every run after it has put the values of V_ variables into them,
+are read by the same rules.
 """
 
 from __future__ import annotations
 
 import ast
 import io
+import operator
 import re
 import tokenize
 import warnings
@@ -62,7 +64,9 @@ class Text(str):
 
     def place(self, index: int) -> Place:
         """Where the character at `index` stands."""
-        start, line, column = max((piece for piece in self.pieces if piece[0] <= index), default=self.pieces[0])
+        start, line, column = max(
+            (piece for piece in self.pieces if piece[0] <= index), default=self.pieces[0]
+        )
         return Place(self.file, line, column + index - start)
 
 
@@ -116,7 +120,8 @@ def undated(text: str) -> str:
 
 
 def arguments(text: str, variables: Mapping[str, Any], place: Place) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments in a parameter string of TEACUP: positional ones (a bare name stands for itself), and named.
+    """The arguments in a parameter string of TEACUP: positional ones (a bare name stands for itself), and
+    named.
 
     `variables` are the V_ variables of the run. Raises InputError with the place of what is refused.
     """
@@ -133,9 +138,13 @@ def arguments(text: str, variables: Mapping[str, Any], place: Place) -> tuple[li
     if "\n" in call or "\r" in call:
         refuse(where(0), "a line break in a parameter string")
     tree = _parse(call, lambda _, column: where(max(column - 2, 0)), "a parameter string")
-    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr) or not isinstance(
-        made := tree.body[0].value, ast.Call
-    ) or not isinstance(made.func, ast.Name) or made.func.id != "f":
+    if (
+        len(tree.body) != 1
+        or not isinstance(tree.body[0], ast.Expr)
+        or not isinstance(made := tree.body[0].value, ast.Call)
+        or not isinstance(made.func, ast.Name)
+        or made.func.id != "f"
+    ):
         refuse(where(0), f"not a list of parameters: {shown(text)}")
 
     def at(node: ast.AST) -> Place:
@@ -289,24 +298,37 @@ class _Values:
                 return self._bounded(node, value)
             case ast.Name():
                 return self._name(node)
+            case ast.List() | ast.Tuple() | ast.Dict():
+                return self._container(node)
+            case ast.UnaryOp() | ast.BinOp() | ast.Subscript() | ast.Call():
+                return self._computed(node)
+        self._refuse(node)
+
+    def _container(self, node: ast.List | ast.Tuple | ast.Dict) -> Any:
+        match node:
             case ast.List(elts=elements):
                 return [self.of(element) for element in elements]
             case ast.Tuple(elts=elements):
                 return tuple(self.of(element) for element in elements)
-            case ast.Dict(keys=keys, values=values):
-                if any(key is None for key in keys):
-                    refuse(self._at(node), "** in a dictionary is not read")
-                pairs = zip(keys, values, strict=True)
-                return {self.key(key): self.of(value) for key, value in pairs if key is not None}
+        if any(key is None for key in node.keys):
+            refuse(self._at(node), "** in a dictionary is not read")
+        pairs = zip(node.keys, node.values, strict=True)
+        return {self.key(key): self.of(value) for key, value in pairs if key is not None}
+
+    def _computed(self, node: ast.UnaryOp | ast.BinOp | ast.Subscript | ast.Call) -> Any:
+        match node:
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
                 value = self._number(operand)
                 return -value if isinstance(sign, ast.USub) else value
-            case ast.BinOp(left=left, op=operator, right=right):
-                return self._arithmetic(node, self.of(left), operator, self.of(right))
+            case ast.BinOp(left=left, op=kind, right=right):
+                return self._arithmetic(node, self.of(left), kind, self.of(right))
             case ast.Subscript(value=whole, slice=key):
                 return self._member(node, self.of(whole), key)
             case ast.Call():
                 return self._call(node)
+        self._refuse(node)
+
+    def _refuse(self, node: ast.expr) -> NoReturn:
         refuse(self._at(node), f"{_what(node)}: code is not executed; a value is expected here")
 
     def key(self, node: ast.expr) -> str | int | float | tuple[Any, ...]:
@@ -345,36 +367,27 @@ class _Values:
             refuse(self._at(node), f"a number is expected, not {shown(str(value))}")
         return value
 
-    def _arithmetic(self, node: ast.BinOp, left: Any, operator: ast.operator, right: Any) -> Any:
+    def _arithmetic(self, node: ast.BinOp, left: Any, kind: ast.operator, right: Any) -> Any:
         numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
+        joined = _JOINED.get(type(left)) is not None and _JOINED.get(type(left)) == _JOINED.get(type(right))
         try:
-            match operator:
-                case ast.Add() if numbers or type(left) in _JOINED and _JOINED[type(left)] == _JOINED.get(
-                    type(right)
-                ):
-                    return self._bounded(node, left + right)
-                case ast.Sub() if numbers:
-                    return self._bounded(node, left - right)
-                case ast.Mult() if numbers:
-                    return self._bounded(node, left * right)
-                case ast.Mult() if isinstance(right, int) and isinstance(left, list | str | tuple):
+            match kind:
+                case ast.Add() if numbers or joined:
+                    value = left + right
+                case ast.Mult() if not numbers and isinstance(right, int) and type(left) in _JOINED:
                     if len(left) * max(right, 0) > MOST_VALUES:
                         refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
-                    return left * right
-                case ast.Div() if numbers:
-                    # Python 2: whole numbers divide to whole numbers.
-                    whole = isinstance(left, int) and isinstance(right, int)
-                    return self._bounded(node, left // right if whole else left / right)
-                case ast.FloorDiv() if numbers:
-                    return self._bounded(node, left // right)
-                case ast.Mod() if numbers:
-                    return self._bounded(node, left % right)
+                    value = left * right
                 case ast.Mod() if isinstance(left, str):
-                    return self._format(node, left, right)
+                    value = self._format(node, left, right)
+                case _ if numbers and type(kind) in _OPERATORS:
+                    value = _OPERATORS[type(kind)](left, right)
+                case _:
+                    kinds = f"{type(left).__name__} and {type(right).__name__}"
+                    refuse(self._at(node), f"cannot compute this of {kinds.replace('Text', 'str')}")
         except (ZeroDivisionError, OverflowError) as error:
             refuse(self._at(node), str(error))
-        kinds = f"{type(left).__name__} and {type(right).__name__}"
-        refuse(self._at(node), f"cannot compute this of {kinds.replace('Text', 'str')}")
+        return self._bounded(node, value)
 
     def _format(self, node: ast.BinOp, pattern: str, right: Any) -> str:
         given = list(right) if isinstance(right, tuple) else [right]
@@ -390,7 +403,9 @@ class _Values:
     def _member(self, node: ast.Subscript, whole: Any, key: ast.expr) -> Any:
         if not isinstance(whole, list | tuple | dict | str):
             refuse(self._at(node), "a subscript of what is neither a list nor a dictionary")
-        wanted = self.of(key) if not isinstance(key, ast.Slice) else refuse(self._at(node), "a slice is not read")
+        wanted = (
+            self.of(key) if not isinstance(key, ast.Slice) else refuse(self._at(node), "a slice is not read")
+        )
         try:
             return whole[wanted]
         except (LookupError, TypeError):
@@ -398,9 +413,13 @@ class _Values:
 
     def _call(self, node: ast.Call) -> Any:
         match node:
-            case ast.Call(func=ast.Name(id="range" | "xrange"), args=args, keywords=[]) if 1 <= len(args) <= 3:
+            case ast.Call(func=ast.Name(id="range" | "xrange"), args=args, keywords=[]) if (
+                1 <= len(args) <= 3
+            ):
                 return self._range(node, [self._number(argument) for argument in args])
-            case ast.Call(func=ast.Name(id="str" | "int" | "float" | "len" as word), args=[only], keywords=[]):
+            case ast.Call(
+                func=ast.Name(id="str" | "int" | "float" | "len" as word), args=[only], keywords=[]
+            ):
                 return self._convert(node, word, self.of(only))
             case ast.Call(
                 func=ast.Attribute(
@@ -410,11 +429,13 @@ class _Values:
                 keywords=[],
             ):
                 return STAMP
-            case ast.Call(func=ast.Attribute(value=ast.Name() as clock, attr="strftime"), args=[ast.Constant()]):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() as clock, attr="strftime"), args=[ast.Constant()]
+            ):
                 if self._name(clock) != STAMP:
                     refuse(self._at(node), "strftime of what is not the time of day")
                 return STAMP
-        refuse(self._at(node), f"{_what(node)}: code is not executed; a value is expected here")
+        self._refuse(node)
 
     def _range(self, node: ast.Call, bounds: list[int | float]) -> list[int]:
         whole = [bound for bound in bounds if isinstance(bound, int)]
@@ -439,6 +460,19 @@ class _Values:
             pass
         refuse(self._at(node), f"{word} of {shown(str(value))}")
 
+
+def _divide(left: int | float, right: int | float) -> int | float:
+    """As Python 2: whole numbers divide to whole numbers."""
+    return left // right if isinstance(left, int) and isinstance(right, int) else left / right
+
+
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _divide,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 
 _JOINED: Mapping[type, str] = {str: "text", Text: "text", list: "list", tuple: "tuple"}
 

@@ -1,9 +1,10 @@
 """A directory that TEACUP left: each test ID is a run, with what was varied read off its name.
 
-Of the files of a test ID, logs of the stacks (`_siftr`, `_web10g`, `_ttprobe`) give the `tcp` table of their flows, the
-hosts' captures (`.dmp`) samples, events and the flows no stack logged. Captures of the control network (`_ctl`) and of the
-router are left out, as TEACUP's own analysis does, and so are logs of traffic generators where there is anything else.
-The hosts' clocks are taken as they are; `one-way-delay` corrects them from the captures.
+Of the files of a test ID, logs of the stacks (`_siftr`, `_web10g`, `_ttprobe`) give the `tcp` table of their
+flows, the hosts' captures (`.dmp`) samples, events and the flows no stack logged. Captures of the control
+network (`_ctl`) and of the router are left out, as TEACUP's own analysis does, and so are logs of traffic
+generators where there is anything else. The hosts' clocks are taken as they are; `one-way-delay` corrects
+them from the captures.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def read(directory: Path, options: Options) -> list[Run]:
 def varied(test_id: str, prefixes: Sequence[str] = ()) -> dict[str, str]:
     """What a test ID says was varied: `PREFIX_tcp_newreno_del_20` has tcp = newreno and del = 20.
 
-    The prefix is the longest of `prefixes` that fits; without one it ends before the longest run of pairs whose
-    first words are letters alone.
+    The prefix is the longest of `prefixes` that fits; without one it ends before the longest run of pairs
+    whose first words are letters alone.
     """
     fitting = [prefix for prefix in prefixes if prefix and test_id.startswith(prefix)]
     if fitting:
@@ -129,7 +130,8 @@ def _of_stack(path: Path) -> list[Recording]:
     for module in (siftr, web10g, ttprobe):
         if module.recognises(start):
             try:
-                return module.read(path)
+                found: list[Recording] = module.read(path)
+                return found
             except InputError as error:
                 # A host that opened no connection logs none.
                 if "without a record" in str(error):
@@ -162,10 +164,18 @@ def _merge(
         # What the stack says of itself wins over what packets suggest, and fills less.
         by_capture = next((found.figures.get(flow, {}) for found in captures if flow in found.flows), {})
         by_stack = logged[flow].figures.get(flow, {}) if flow in logged else {}
-        figures[flow] = {**by_stack, **by_capture, **{k: v for k, v in by_stack.items() if k.startswith("cwnd")}}
+        figures[flow] = {
+            **by_stack,
+            **by_capture,
+            **{k: v for k, v in by_stack.items() if k.startswith("cwnd")},
+        }
     tables: dict[str, list[pa.Table]] = {}
     for found in everything:
-        shift = 0 if zero is None or found.started is None else round((found.started - zero).total_seconds() * 1e9)
+        shift = (
+            0
+            if zero is None or found.started is None
+            else round((found.started - zero).total_seconds() * 1e9)
+        )
         for name, rows in found.tables.items():
             wanted = [flow for flow in found.flows if name != "tcp" or logged.get(flow, found) is found]
             if found in stacks:
@@ -194,7 +204,9 @@ def _senders(logged: Mapping[str, Recording]) -> dict[str, Recording]:
 
     def flight(flow: str) -> int:
         rows = logged[flow].tables["tcp"]
-        mine = rows.filter(pc.equal(rows["flow"].cast(pa.utf8()), flow))["inflight_bytes"]
+        mine = rows.filter(pc.is_in(rows["flow"].cast(pa.utf8()), value_set=pa.array([flow], pa.utf8())))[
+            "inflight_bytes"
+        ]
         return int(pc.max(mine).as_py() or 0)
 
     kept: dict[str, Recording] = {}
@@ -214,5 +226,3 @@ def _shifted(rows: pa.Table, shift_ns: int) -> pa.Table:
 def _sorted(several: list[pa.Table]) -> pa.Table:
     whole = pa.concat_tables([rows.unify_dictionaries() for rows in several]).unify_dictionaries()
     return whole.take(pc.sort_indices(whole["t_ns"])) if len(several) > 1 else whole
-
-

@@ -1,13 +1,16 @@
 """ttprobe logs (TEACUP's logger for Linux), as text and as binary records.
 
-Text has 17 fields: direction, time, source, port, destination, port, one that is not used here, MSS, srtt (microseconds),
-cwnd, ssthresh, send and receive window (bytes), state of the socket, SND.UNA, SND.NXT, length. A binary record of 96
-bytes holds the same with cwnd in segments. ssthresh is left empty: the two forms do not say in which unit it is.
+Text has 17 fields: direction, time, source, port, destination, port, one that is not used here, MSS, srtt
+(microseconds), cwnd, ssthresh, send and receive window (bytes), state of the socket, SND.UNA, SND.NXT,
+length. A binary record of 96 bytes holds the same with cwnd in segments. ssthresh is left empty: the two
+forms do not say in which unit it is.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,20 +25,51 @@ NAME = "ttprobe"
 SYN_SENT = 2
 """State of a socket whose windows mean nothing yet (TCP_SYN_SENT of Linux)."""
 
+_FIELDS: tuple[tuple[str, Any, int], ...] = (
+    ("sec", "<u8", 0),
+    ("usec", "<u8", 8),
+    ("src", ("u1", 16), 16),
+    ("dst", ("u1", 16), 32),
+    ("sport", ">u2", 48),
+    ("dport", ">u2", 50),
+    ("snd_nxt", "<u4", 56),
+    ("snd_una", "<u4", 60),
+    ("cwnd", "<u4", 72),
+    ("srtt", "<u4", 80),
+    ("mss", "<u4", 84),
+    ("state", "u1", 88),
+    ("direction", "u1", 89),
+    ("family", "u1", 90),
+)
 RECORD = np.dtype(
     {
-        "names": ["sec", "usec", "src", "dst", "sport", "dport", "length", "snd_nxt", "snd_una", "snd_wnd", "rcv_wnd",
-                  "cwnd", "ssthresh", "srtt", "mss", "state", "direction", "family"],
-        "formats": ["<u8", "<u8", ("u1", 16), ("u1", 16), ">u2", ">u2", "<u2", "<u4", "<u4", "<u4", "<u4", "<u4", "<u4",
-                    "<u4", "<u4", "u1", "u1", "u1"],
-        "offsets": [0, 8, 16, 32, 48, 50, 52, 56, 60, 64, 68, 72, 76, 80, 84, 88, 89, 90],
+        "names": [name for name, _, _ in _FIELDS],
+        "formats": [kind for _, kind, _ in _FIELDS],
+        "offsets": [offset for _, _, offset in _FIELDS],
         "itemsize": 96,
     }
-)  # fmt: skip
-"""The C structure with the padding of x86-64; ports are in network order."""
+)
+"""What is used of the C structure, with the padding of x86-64; ports are in network order."""
 
-TEXT = ("direction", "time", "src", "sport", "dst", "dport", "unused", "mss", "srtt", "cwnd", "ssthresh", "snd_wnd",
-        "rcv_wnd", "state", "snd_una", "snd_nxt", "length")  # fmt: skip
+TEXT = [
+    "direction",
+    "time",
+    "src",
+    "sport",
+    "dst",
+    "dport",
+    "unused",
+    "mss",
+    "srtt",
+    "cwnd",
+    "ssthresh",
+    "snd_wnd",
+    "rcv_wnd",
+    "state",
+    "snd_una",
+    "snd_nxt",
+    "length",
+]
 
 
 def recognises(head: bytes) -> bool:
@@ -88,6 +122,9 @@ def _binary(data: bytes) -> list[Flow]:
          records[["dport"]]["dport"][:, None].view("u1").reshape(-1, 2), records["family"][:, None]],
         axis=1,
     )  # fmt: skip
+    # Bytes of an IPv4 address beyond its four mean nothing.
+    for start in (0, 16):
+        ends[records["family"] == 2, start + 4 : start + 16] = 0
     _, first, codes = np.unique(ends, axis=0, return_index=True, return_inverse=True)
     if len(first) > series.MOST_FLOWS:
         raise ValueError(f"more than {series.MOST_FLOWS} connections")
@@ -106,16 +143,16 @@ def _binary(data: bytes) -> list[Flow]:
     return flows
 
 
-def _address(octets: np.ndarray, family: int) -> str:  # type: ignore[type-arg]
-    import ipaddress
-
+def _address(octets: series.Column, family: int) -> str:
     raw = bytes(octets)
     return str(ipaddress.IPv4Address(raw[:4]) if family == 2 else ipaddress.IPv6Address(raw))
 
 
 def _flow(
-    name: str, t_ns: series.Column, cwnd: series.Column, srtt_us: series.Column, una: series.Column, nxt: series.Column
+    name: str, t_ns: series.Column, cwnd: series.Column, srtt_us: series.Column, *sent: series.Column
 ) -> Flow:
+    """`sent` is SND.UNA and SND.NXT."""
+    una, nxt = sent
     flight = np.where(np.isfinite(una) & np.isfinite(nxt), (nxt - una) % 2.0**32, np.nan)
     return Flow(
         name,

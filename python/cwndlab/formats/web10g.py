@@ -1,8 +1,9 @@
-"""Web10G logs of Linux and EStats logs of Windows, as TEACUP's loggers write them: CSV with the names of RFC 4898.
+"""Web10G logs of Linux and EStats logs of Windows, as TEACUP's loggers write them: CSV with the names of RFC
+4898.
 
-The first six columns are time, connection ID, local and remote end; the others are found by their names in the first
-line. A log without that line has TEACUP's columns of web10g-logger, of which those are used whose place is the same in
-all its versions. RTTs are milliseconds, windows bytes.
+The first six columns are time, connection ID, local and remote end; the others are found by their names in
+the first line. A log without that line has TEACUP's columns of web10g-logger, of which those are used whose
+place is the same in all its versions. RTTs are milliseconds, windows bytes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,18 @@ from cwndlab.formats.series import Column, Flow
 
 NAME = "Web10G or EStats"
 
-PLACES = {"datasegsout": 8, "segsretrans": 11, "pipesize": 21, "smoothedrtt": 23, "curcwnd": 26, "curssthresh": 27,
-          "timeouts": 28, "sndlimtimerwin": 38, "sndlimtimecwnd": 39, "sndlimtimesnd": 40}  # fmt: skip
+PLACES = {
+    "datasegsout": 8,
+    "segsretrans": 11,
+    "pipesize": 21,
+    "smoothedrtt": 23,
+    "curcwnd": 26,
+    "curssthresh": 27,
+    "timeouts": 28,
+    "sndlimtimerwin": 38,
+    "sndlimtimecwnd": 39,
+    "sndlimtimesnd": 40,
+}
 """Columns of web10g-logger by their number, counted from 1, where no line of names stands above them."""
 
 MOST_COLUMNS = 512
@@ -32,7 +43,9 @@ def recognises(head: bytes) -> bool:
     line = head.split(b"\n", 1)[0].strip().lower()
     if re.search(rb"(^|[,\s])curcwnd([,\s]|$)", line):
         return True
-    return line.count(b",") in range(117, 135) and re.match(rb"\d+\.\d+,\d+,[0-9a-f.:]+,\d+,", line) is not None
+    return (
+        line.count(b",") in range(117, 135) and re.match(rb"\d+\.\d+,\d+,[0-9a-f.:]+,\d+,", line) is not None
+    )
 
 
 def read(path: Path) -> list[Recording]:
@@ -49,14 +62,18 @@ def read(path: Path) -> list[Recording]:
     if "curcwnd" not in places:
         places = {word: place - 1 for word, place in PLACES.items()}
     if len(words) < 7:
-        raise InputError(f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more")
+        raise InputError(
+            f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more"
+        )
     frame, other = series.fields(text, (len(words),))
-    frame = frame.filter(pl.Series(series.nanoseconds(frame["c0"]) >= 0), frame["c3"].str.contains(r"^\d{1,5}$"))
+    frame = frame.filter(
+        pl.Series(series.nanoseconds(frame["c0"]) >= 0), frame["c3"].str.contains(r"^\d{1,5}$")
+    )
 
     def flow(name: str, rows: pl.DataFrame) -> Flow:
         def column(wanted: str, scale: float = 1.0) -> Column:
             place = places.get(wanted)
-            if place is None:
+            if place is None or place >= len(words):
                 return np.full(rows.height, np.nan)
             return series.numbers(rows[f"c{place}"], scale)
 

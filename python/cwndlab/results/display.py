@@ -131,7 +131,8 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
     for name in ("flow", "stack", "cc"):
         swept = any(key.endswith(f".{name}") for key in keys)
         if rows[name].n_unique() == 1:
-            once += [] if name == "flow" else [f"{name} {rows[name][0]}"]
+            known = name != "flow" and rows[name][0] is not None
+            once += [f"{name} {rows[name][0]}"] if known else []
         elif not swept or name in _telling([*before, name], rows):
             labels.append(name)
         before.append(name)

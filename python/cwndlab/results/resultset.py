@@ -89,6 +89,12 @@ class ResultSet:
         frame = _polars(_floats(self._rows(index, table)))
         return frame if flow is None or "flow" not in frame.columns else frame.filter(pl.col("flow") == flow)
 
+    def rows(self, run_id: object, table: str = "tcp") -> pa.Table:
+        """One table of one run as it is stored, integers in ns and bytes; raises InputError as `series`."""
+        if table not in tables.SCHEMAS:
+            raise InputError(_unknown("table", table, list(tables.SCHEMAS)))
+        return self._rows(self._index(run_id), table)
+
     def record(self, run_id: object) -> RunRecord:
         """How a run was carried out: its Scenario, versions, machine, times, warnings, hashes.
 

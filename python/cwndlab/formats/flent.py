@@ -1,0 +1,217 @@
+"""Flent's data files (`.flent.gz`, format version 4): written from results as its test `tcp_nup`, and read.
+
+The layout is that of Flent's `resultset.py`: `metadata`, `x_values` (seconds), `results` (a list for each
+series, as long, null where there is no value) and `raw_values` (a list of points with their own time). A run
+becomes the test with as many uploads as it has flows: `TCP upload::N` in Mbit/s, their sum and average, and
+the round-trip time as `Ping (ms) ICMP`; cwnd and RTT of each flow are in the raw values under Flent's own
+keys.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from cwndlab.errors import InputError
+from cwndlab.formats import base, series
+from cwndlab.formats.base import Recording
+from cwndlab.formats.series import Column, Flow
+from cwndlab.results.resultset import ResultSet
+
+NAME = "Flent"
+
+STEP_S = 0.2
+"""Time between points: Flent's own default."""
+
+MOST_POINTS = 5_000_000
+"""Points of a series at most."""
+
+
+def write(results: ResultSet, run: str, out: Path) -> Iterator[Path]:
+    """Write a run that has a counter of what was delivered."""
+    frame = results.series(run)
+    flows = frame["flow"].cast(pl.String).unique(maintain_order=True).to_list() if frame.height else []
+    record = results.record(run)
+    length = record.scenario["duration_ns"] / 1e9
+    grid = np.arange(0, max(length, STEP_S) + STEP_S / 2, STEP_S)
+    started = datetime.fromisoformat(record.started)
+    rates: list[Column] = []
+    raw: dict[str, list[dict[str, float]]] = {}
+    rtts: list[Column] = []
+    for number, flow in enumerate(flows, 1):
+        rows = frame.filter(pl.col("flow").cast(pl.String) == flow)
+        t_s = rows["t_s"].to_numpy()
+        delivered = rows["delivered_bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        rates.append(_rates(t_s, delivered, grid))
+        rtt = rows["rtt_ms"].fill_null(rows["srtt_ms"]).cast(pl.Float64).fill_null(np.nan).to_numpy()
+        rtts.append(_means(t_s, rtt, grid))
+        cwnd = rows["cwnd_bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        raw[f"TCP upload::{number}"] = _raw(started.timestamp(), grid, rates[-1], t_s=t_s, rtt=rtt, cwnd=cwnd)
+    if not flows:
+        return
+    total, many = np.nansum(rates, axis=0), len(flows)
+    ping = _mean_of(rtts)
+    columns = {
+        **{f"TCP upload::{number}": values for number, values in enumerate(rates, 1)},
+        "TCP upload sum": total,
+        "TCP upload avg": total / many,
+        "Ping (ms) ICMP": ping,
+    }
+    raw["Ping (ms) ICMP"] = [
+        {"t": started.timestamp() + float(t), "val": float(value)}
+        for t, value in zip(grid, ping, strict=True)
+        if np.isfinite(value)
+    ]
+    stem = re.sub(r"[^A-Za-z0-9-]", "_", run)
+    stamp = started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    content = {
+        "version": 4,
+        "metadata": {
+            "NAME": "tcp_nup",
+            "TITLE": f"{results.header.experiment} {run}",
+            "TIME": stamp,
+            "T0": stamp,
+            "DATA_FILENAME": f"tcp_nup-{stem}.flent.gz",
+            "HOST": "receiver",
+            "HOSTS": ["receiver"],
+            "LOCAL_HOST": "sender",
+            "LENGTH": round(length),
+            "TOTAL_LENGTH": float(grid[-1]),
+            "STEP_SIZE": STEP_S,
+            "IP_VERSION": 4,
+            "NOTE": f"exported by cwndlab from {record.testbed}",
+            "TEST_PARAMETERS": {"upload_streams": str(many)},
+            "SERIES_META": {name: {"UNITS": "ms" if "ms" in name else "Mbits/s"} for name in columns},
+            "FLENT_VERSION": "2.1.1",
+            "FAILED_RUNNERS": 0,
+        },
+        "x_values": [round(float(x), 6) for x in grid],
+        "results": {name: _nulls(values) for name, values in columns.items()},
+        "raw_values": raw,
+    }
+    file = out / f"tcp_nup-{stem}.flent.gz"
+    # No time in the file's header: equal results are equal bytes.
+    file.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
+    yield file
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the file is JSON that begins as Flent's, in any order of its keys."""
+    start = head.lstrip()
+    begins = rb'\{\s*("version":\s*\d+,\s*)?"(metadata|raw_values|x_values|results)":'
+    return re.match(begins, start) is not None
+
+
+def read(path: Path) -> list[Recording]:
+    """The one run of a file: a flow for each `TCP upload` and `TCP download`, with its rate and what was
+    sampled of it.
+
+    Raises InputError for a file that is damaged, or holds no TCP stream.
+    """
+    try:
+        content = json.loads(base.data(path))
+        return [_recording(path, content)]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: not a whole file of Flent ({type(error).__name__} {reason})") from None
+
+
+def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
+    x = np.array(content["x_values"], dtype=np.float64)
+    if len(x) > MOST_POINTS or x.ndim != 1 or not np.all((x >= 0) & (x < 1e9)):
+        raise ValueError("x_values are no times")
+    flows = []
+    for name, values in content["results"].items():
+        if not re.match(r"TCP (up|down)load(?!.*(avg|sum|fairness))", name):
+            continue
+        rates = np.array([np.nan if value is None else float(value) for value in values])
+        if len(rates) != len(x):
+            raise ValueError(f"{name[:40]} has another length than x_values")
+        steps = np.diff(x, prepend=0)
+        with np.errstate(invalid="ignore"):
+            delivered = np.cumsum(np.nan_to_num(rates * 1e6 / 8 * steps, posinf=0, neginf=0))
+        columns: dict[str, Any] = {"delivered_bytes": series.bounded(delivered)}
+        points = content.get("raw_values", {}).get(name, [])
+        columns |= _sampled(points, x)
+        whole = rates[np.isfinite(rates)]
+        figures = {"goodput_mbps": float(whole.mean())} if len(whole) else {}
+        flows.append(Flow(str(name)[:64], (x * 1e9).astype(np.int64), columns, figures))
+    facts = {
+        key: str(content["metadata"][key])[:100]
+        for key in ("NAME", "TITLE", "HOST")
+        if key in content["metadata"]
+    }
+    return series.recording(NAME, path, path.name, flows, epoch=False, facts=facts)
+
+
+def _sampled(points: list[Mapping[str, Any]], x: Column) -> dict[str, Column]:
+    """cwnd and RTT among the raw values, held until the next point of the grid."""
+    found = {}
+    times = [float(point["t"]) for point in points if "t" in point]
+    zero = min(times, default=0.0)
+    for key, column, scale in (("tcp_rtt", "srtt_ns", 1e6), ("tcp_cwnd", "cwnd_bytes", 1448.0)):
+        known = [
+            (float(point["t"]) - zero, float(point[key])) for point in points if point.get(key) is not None
+        ]
+        if known:
+            t_s, values = np.array(known).T
+            places = np.searchsorted(t_s, x, side="right") - 1
+            held = np.where(places >= 0, values[np.maximum(places, 0)] * scale, np.nan)
+            found[column] = series.bounded(held)
+    return found
+
+
+def _rates(t_s: Column, delivered: Column, grid: Column) -> Column:
+    """Mbit/s of each step that ends at a point of the grid; 0 before the first row and where nothing came."""
+    known = np.isfinite(delivered)
+    if not known.any():
+        return np.full(len(grid), np.nan)
+    places = np.searchsorted(t_s[known], grid, side="right") - 1
+    counted = np.where(places >= 0, delivered[known][np.maximum(places, 0)], 0.0)
+    return np.diff(counted, prepend=0.0) * 8e-6 / STEP_S
+
+
+def _means(t_s: Column, values: Column, grid: Column) -> Column:
+    """The mean of the samples in each step; NaN in one without any."""
+    known = np.isfinite(values)
+    places = np.clip(np.ceil(t_s[known] / STEP_S - 1e-9).astype(int), 0, len(grid) - 1)
+    sums = np.bincount(places, values[known], len(grid))
+    counts = np.bincount(places, minlength=len(grid))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(counts > 0, sums / counts, np.nan)
+
+
+def _mean_of(columns: list[Column]) -> Column:
+    stacked = np.array(columns)
+    counts = np.isfinite(stacked).sum(axis=0)
+    return np.where(counts > 0, np.nansum(stacked, axis=0) / np.maximum(counts, 1), np.nan)
+
+
+def _raw(
+    start: float, grid: Column, rates: Column, *, t_s: Column, rtt: Column, cwnd: Column
+) -> list[dict[str, float]]:
+    """Points with Flent's keys: rate in bit/s, RTT in ms, cwnd in segments as `ss` counts them."""
+    places = np.clip(np.searchsorted(t_s, grid, side="right") - 1, 0, max(len(t_s) - 1, 0))
+    points = []
+    for place, t, rate in zip(places, grid, rates, strict=True):
+        point = {"t": start + float(t), "dur": STEP_S}
+        if np.isfinite(rate):
+            point["val"] = float(rate)
+        if len(t_s) and np.isfinite(rtt[place]):
+            point["tcp_rtt"] = float(rtt[place])
+        if len(t_s) and np.isfinite(cwnd[place]):
+            point["tcp_cwnd"] = float(cwnd[place]) / 1448
+        points.append(point)
+    return points
+
+
+def _nulls(values: Column) -> list[float | None]:
+    return [round(float(value), 6) if np.isfinite(value) else None for value in values]

@@ -1,0 +1,216 @@
+"""Feeds damaged files of every format to its parser: by hand for as long as asked, in the tests for a moment.
+
+    python tests/formats/fuzz.py FORMAT --seconds 600 [--seed 1]
+
+A file is one of the samples with a few random changes: bytes and numbers replaced, pieces cut out, doubled,
+moved or taken from another sample. A parser may refuse it with one line (InputError) or read it into tables
+that hold together; anything else is a failure, and the file is left in the directory `fuzz-failures` with the
+seed in its name.
+"""
+
+import argparse
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import logs
+
+from cwndlab.errors import InputError
+from cwndlab.formats import base, capture, flent, siftr, siftr2, ss, tcp_probe, teacup_config, ttprobe, web10g
+from cwndlab.results.tables import SCHEMAS, conform
+
+NUMBERS = (
+    b"0",
+    b"-1",
+    b"1e400",
+    b"nan",
+    b"4294967296",
+    b"18446744073709551616",
+    b"9" * 40,
+    b"0x",
+    b"",
+    b"3.5",
+    b"1e18",
+)
+"""What takes the place of a number."""
+
+FLENT = b"""{"version": 4, "metadata": {"NAME": "tcp_nup", "TITLE": "x", "HOST": "h"},
+"x_values": [0, 0.2, 0.4, 0.6], "results": {"TCP upload::1": [1.5, null, 9.5, 8],
+"TCP upload sum": [1, 2, 3, 4],
+"Ping (ms) ICMP": [40, 41, 42, 43]}, "raw_values": {"TCP upload::1": [
+{"t": 1.0, "val": 3, "tcp_rtt": 40.5, "tcp_cwnd": 10}, {"t": 1.3, "tcp_rtt": 41}]}}"""
+
+SLOWEST_S = 20.0
+"""A file that takes longer than this on a machine at rest is a failure of its own."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser and samples of what it reads."""
+
+    read: Callable[[Path], list[base.Recording]]
+    samples: Callable[[Path], list[bytes]]
+    suffix: str = ".log"
+
+
+def text(*makers: Callable[[], str | bytes]) -> Callable[[Path], list[bytes]]:
+    """Samples that are made of nothing."""
+    contents = [maker() for maker in makers]
+    return lambda _: [content.encode() if isinstance(content, str) else content for content in contents]
+
+
+def packets(directory: Path) -> list[bytes]:
+    """Captures of both ends of a short simulated run, as pcap and pcapng."""
+    import cwndlab
+
+    experiment = """
+experiment: fuzz
+duration: 300ms
+hosts: {a: {stack: freebsd-13}, b: {stack: linux-6.8}}
+network:
+  dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, delay: 5ms, loss: {random: 2%}}}
+flows: [{from: a, to: b}]
+record: {pcap: [{at: a, snaplen: 80}, {at: b, snaplen: 80}]}
+"""
+    results = cwndlab.load(experiment).run(out=directory / "results")
+    found = []
+    for path in results.captures(0):
+        ng = directory / f"{path.name}ng"
+        subprocess.run(["editcap", "-F", "pcapng", path, ng], check=True, timeout=60)
+        found += [path.read_bytes()[:20_000], ng.read_bytes()[:20_000]]
+    return found
+
+
+def pair(path: Path) -> list[base.Recording]:
+    """The damaged capture, alone and beside a whole one of the same connection."""
+    recordings = capture.read_all([path], capture.Options())
+    whole = path.with_name("whole.pcap")
+    return recordings + capture.read_all([path, whole], capture.Options()) if whole.exists() else recordings
+
+
+def configuration(path: Path) -> list[base.Recording]:
+    """A configuration has no recording; what it says must fit its runs."""
+    converted = teacup_config.convert(path)
+    assert converted.test_ids and all(finding.kind in teacup_config.KINDS for finding in converted.findings)
+    return []
+
+
+BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
+
+TARGETS = {
+    "siftr": Target(siftr.read, text(logs.siftr9, logs.siftr_ertt, logs.siftr13, logs.siftr15)),
+    "siftr2": Target(siftr2.read, text(logs.siftr2_text, logs.siftr25_text, logs.siftr25_binary)),
+    "web10g": Target(web10g.read, text(logs.web10g, logs.estats, logs.web10g_bare)),
+    "ttprobe": Target(ttprobe.read, text(logs.ttprobe_text, logs.ttprobe_binary)),
+    "tcp_probe": Target(tcp_probe.read, text(logs.tcp_probe_old, logs.tcp_probe_trace)),
+    "ss": Target(ss.read, text(logs.ss)),
+    "flent": Target(flent.read, text(lambda: FLENT)),
+    "capture": Target(pair, packets, ".pcap"),
+    "teacup": Target(configuration, text(BASELINE.read_bytes), ".py"),
+}
+
+
+def damaged(sample: bytes, others: list[bytes], rng: random.Random) -> bytes:
+    """The sample with one to eight changes."""
+    data = bytearray(sample)
+    for _ in range(rng.randint(1, 8)):
+        if not data:
+            break
+        start = rng.randrange(len(data))
+        end = min(len(data), start + rng.choice((1, 2, 4, 8, 40, 200, 2000)))
+        match rng.randrange(9):
+            case 0:
+                data[start] = rng.randrange(256)
+            case 1:
+                data[start] ^= 1 << rng.randrange(8)
+            case 2:
+                del data[start:end]
+            case 3:
+                data[start:start] = data[start:end]
+            case 4:
+                other = rng.choice(others)
+                at = rng.randrange(len(other))
+                data[start:end] = other[at : at + rng.choice((1, 8, 100, 1000))]
+            case 5:
+                del data[start:]
+            case 6:
+                data[start:end] = bytes(rng.randrange(256) for _ in range(end - start))
+            case 7:
+                data[start:start] = rng.choice(
+                    (b"\n", b",", b"\t", b"\0", b"\xff", b"\r\n", b"'", b"(", b"]")
+                )
+            case _:
+                found = list(re.finditer(rb"[0-9]+", bytes(data[start : start + 300])))
+                if found:
+                    number = rng.choice(found)
+                    data[start + number.start() : start + number.end()] = rng.choice(NUMBERS)
+    return bytes(data)
+
+
+def check(recordings: list[base.Recording]) -> None:
+    """Fail unless the tables hold together: columns, order, names of flows."""
+    for recording in recordings:
+        assert recording.flows and len(set(recording.flows)) == len(recording.flows)
+        for table, rows in recording.tables.items():
+            assert rows.schema.names == SCHEMAS[table].names
+            for batch in rows.to_batches():
+                conform(table, batch)
+            times = rows["t_ns"].to_numpy()
+            assert (times[1:] >= times[:-1]).all(), "in order of time"
+            assert set(rows["flow"].cast("string").drop_null().to_pylist()) <= set(recording.flows)
+        for figures in recording.figures.values():
+            assert all(isinstance(value, float | int) for value in figures.values())
+
+
+def fuzz(name: str, seconds: float, seed: int, most: int = 10**12) -> tuple[int, int]:
+    """Files tried, and how many of them were read; raises what a parser raised."""
+    target = TARGETS[name]
+    rng = random.Random(f"{name} {seed}")
+    tried = read = 0
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        samples = target.samples(directory)
+        if name == "capture":
+            (directory / "whole.pcap").write_bytes(samples[2])
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and tried < most:
+            content = damaged(rng.choice(samples), samples, rng)
+            file = directory / f"damaged{target.suffix}"
+            file.write_bytes(content)
+            tried += 1
+            began = time.monotonic()
+            try:
+                check(target.read(file))
+                read += 1
+            except InputError as error:
+                assert "\n" not in str(error) and str(error).strip()
+            except BaseException:
+                kept = Path("fuzz-failures")
+                kept.mkdir(exist_ok=True)
+                (kept / f"{name}-{seed}-{tried}{target.suffix}").write_bytes(content)
+                raise
+            if time.monotonic() - began > SLOWEST_S:
+                print(f"slow: {time.monotonic() - began:.1f} s, {name} seed {seed} file {tried}", flush=True)
+    return tried, read
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("format", choices=TARGETS)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    tried, read = fuzz(arguments.format, arguments.seconds, arguments.seed)
+    print(
+        f"{arguments.format}: {tried} files in {arguments.seconds:g} s, {read} read, no failure", flush=True
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

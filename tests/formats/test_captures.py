@@ -1,0 +1,288 @@
+"""Captures of simulated runs: what is read of them is what the simulator says happened."""
+
+import gzip
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import cwndlab
+from cwndlab.errors import InputError
+from cwndlab.formats import base, importing
+from cwndlab.formats.capture import Options
+from cwndlab.results.resultset import ResultSet
+
+EXPERIMENT = """
+experiment: captures
+duration: 12s
+hosts:
+  a: {stack: STACK, cc: cubic}
+  b: {stack: STACK}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    access: {rate: 100mbit, delay: 1ms}
+    bottleneck: {rate: 10mbit, delay: THERE, queue: {kind: pfifo, limit: 40p}, loss: {random: 0.3%}}
+    reverse: {rate: 10mbit, delay: BACK, queue: {kind: pfifo, limit: 1000p}}
+flows:
+  - {name: f1, from: a, to: b, app: bulk, bytes: 6MB}
+  - {name: f2, from: a, to: b, app: bulk, start: 2s, bytes: 3MB}
+record: {pcap: [a, b, {at: bottleneck, snaplen: 60}], tcp: per-ack}
+"""
+
+SYN_MS, ACK_MS = (bytes_ * 8 * (0.01 + 0.1 + 0.01) / 1e3 for bytes_ in (74, 66))
+"""A SYN and an acknowledgement, 60 and 52 bytes and 14 of Ethernet, at 100, 10 and 100 Mbit/s."""
+
+FLOWS = {"10.0.0.1:10000-10.0.1.1:5201": "f1", "10.0.0.1:10001-10.0.1.1:5201": "f2"}
+
+
+def simulated(directory: Path, stack: str, there: str, back: str) -> ResultSet:
+    text = EXPERIMENT.replace("STACK", stack).replace("THERE", there).replace("BACK", back)
+    return cwndlab.load(text).run(out=directory)
+
+
+@pytest.fixture(scope="module", params=["freebsd-13", "linux-6.8"])
+def truth(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
+    return simulated(tmp_path_factory.mktemp("captures") / "truth", request.param, "20ms", "20ms")
+
+
+def points(results: ResultSet, *names: str) -> list[Path]:
+    return [
+        next(path for path in results.captures(0) if path.name.endswith(f"-{name}.pcap")) for name in names
+    ]
+
+
+def imported(paths: list[Path], out: Path, options: Options | None = None) -> ResultSet:
+    return importing.results(paths, options or Options(), out)
+
+
+def samples(results: ResultSet, flow: str, kind: str) -> pl.DataFrame:
+    rows = results.series(0, flow=flow, table="samples")
+    return rows.filter(pl.col("kind").cast(pl.String) == kind)
+
+
+def events(results: ResultSet, flow: str, kind: str) -> pl.DataFrame:
+    rows = results.series(0, flow=flow, table="events")
+    return rows.filter(pl.col("kind").cast(pl.String) == kind)
+
+
+def test_counters_are_the_simulators(truth: ResultSet, tmp_path: Path) -> None:
+    found = imported(points(truth, "a"), tmp_path / "found")
+    counted = {flow["flow"]: flow for flow in truth.record(0).summary["flows"]}
+    assert found.summary["flow"].to_list() == list(FLOWS)
+    for row in found.summary.iter_rows(named=True):
+        flow = counted[FLOWS[row["flow"]]]
+        series = found.series(0, flow=row["flow"])
+        assert (
+            series["retransmits"][-1]
+            == flow["retransmits"]
+            == events(found, row["flow"], "retransmission").height
+        )
+        assert (
+            series["delivered_bytes"][-1]
+            == flow["goodput_bytes"]
+            == {"f1": 6_000_000, "f2": 3_000_000}[flow["flow"]]
+        )
+        assert row["retransmit_rate"] == pytest.approx(flow["retransmits"] / flow["segments_sent"], rel=1e-5)
+        # cwnd is not in packets.
+        assert row["cwnd_mean_bytes"] is None and series["cwnd_bytes"].null_count() == series.height
+        # Goodput counts from the first data to the last acknowledgement, completion from the SYN on.
+        assert row["goodput_mbps"] == pytest.approx(
+            flow["goodput_bytes"] * 8e3 / flow["completion_ns"], rel=0.03
+        )
+
+
+def test_flight_and_delivery_follow_the_sender(truth: ResultSet, tmp_path: Path) -> None:
+    found = imported(points(truth, "a"), tmp_path / "found")
+    for flow, name in FLOWS.items():
+        ours, theirs = found.series(0, flow=flow), truth.series(0, flow=name)
+        # Times of both count from different beginnings: the capture from its first packet.
+        shift = (
+            theirs.filter(pl.col("delivered_bytes") > 10**6)["t_s"][0]
+            - ours.filter(pl.col("delivered_bytes") > 10**6)["t_s"][0]
+        )
+        at = ours["t_s"].to_numpy() + shift
+        wanted = np.interp(at, theirs["t_s"], theirs["delivered_bytes"])
+        off = np.abs(wanted - ours["delivered_bytes"].to_numpy())
+        # What was acknowledged lags what was delivered by holes that SACK reports.
+        assert np.median(off) < 0.005 * wanted.max() and ours["delivered_bytes"].is_sorted()
+
+
+def test_both_points_give_round_trips_delays_and_losses(truth: ResultSet, tmp_path: Path) -> None:
+    found = imported(points(truth, "b", "a"), tmp_path / "found")
+    counted = {flow["flow"]: flow for flow in truth.record(0).summary["flows"]}
+    for row in found.summary.iter_rows(named=True):
+        flow = counted[FLOWS[row["flow"]]]
+        drops = events(found, row["flow"], "drop")
+        assert drops.height == flow["drops"] > 0
+        assert row["drop_rate"] == pytest.approx(flow["drops"] / flow["segments_sent"], rel=1e-5)
+        lost = truth.series(0, flow=FLOWS[row["flow"]], table="events").filter(
+            pl.col("kind").cast(pl.String) == "drop"
+        )
+        assert drops["seq"].to_list() == lost["seq"].to_list(), "the same packets, in the same order"
+        rtt = samples(found, row["flow"], "spp-rtt")["value"] / 1e6
+        # 44 ms of cable; the handshake's packets take 71 us a way, data 1.45 ms behind up to 41 packets.
+        least = 44 + 2 * SYN_MS
+        assert least - 0.001 < rtt.min() < least + 2 and rtt.max() < 44 + 2 + 41 * 1.23
+        assert flow["flow"] != "f1" or rtt.min() == pytest.approx(least, abs=0.001), "into an empty path"
+        assert rtt[5:].min() >= flow["rtt"]["min_ns"] / 1e6 - 0.1
+        assert row["rtt_p50_ms"] == pytest.approx(flow["rtt"]["p50_ns"] / 1e6, rel=0.08)
+        there = samples(found, row["flow"], "one-way-delay")["value"] / 1e6
+        back = samples(found, row["flow"], "one-way-delay-back")["value"] / 1e6
+        # The clocks are the same and the path as long both ways: the correction finds that out.
+        assert there.min() == pytest.approx(22 + ACK_MS, abs=0.3)
+        assert back.min() == pytest.approx(22 + ACK_MS, abs=0.3)
+    assert found.record(0).facts[f"{next(iter(FLOWS))}: packets seen at both points"] != "0"
+
+
+def test_one_clock_gives_the_delays_as_they_are(tmp_path: Path) -> None:
+    truth = simulated(tmp_path / "truth", "freebsd-13", "30ms", "5ms")
+    found = imported(points(truth, "a", "b"), tmp_path / "found", Options(same_clock=True))
+    flow = next(iter(FLOWS))
+    there = samples(found, flow, "one-way-delay")["value"] / 1e6
+    back = samples(found, flow, "one-way-delay-back")["value"] / 1e6
+    assert there.min() == pytest.approx(32 + ACK_MS, abs=0.001)
+    assert back.min() == pytest.approx(7 + ACK_MS, abs=0.001)
+    # Synthetic packet pairs need no clock, so they are the sum.
+    rtt = samples(imported(points(truth, "a", "b"), tmp_path / "again"), flow, "spp-rtt")["value"] / 1e6
+    assert rtt.min() == pytest.approx(39 + 2 * SYN_MS, abs=0.001)
+
+
+def shifted(path: Path, out: Path, offset_ns: int, skew: float) -> Path:
+    """The capture as a clock shows it that is ahead and runs fast."""
+    data = path.read_bytes()
+    magic, *_ = struct.unpack("<IHHiIII", data[:24])
+    assert magic == 0xA1B23C4D, "nanoseconds"
+    parts, at = [data[:24]], 24
+    while at < len(data):
+        seconds, ns, kept, length = struct.unpack("<IIII", data[at : at + 16])
+        true = seconds * 10**9 + ns
+        t = 10**18 + true + offset_ns + round(true * skew)
+        parts.append(
+            struct.pack("<IIII", t // 10**9, t % 10**9, kept, length) + data[at + 16 : at + 16 + kept]
+        )
+        at += 16 + kept
+    out.write_bytes(b"".join(parts))
+    return out
+
+
+@pytest.mark.parametrize(("offset_ns", "skew"), [(0, 0.0), (3 * 10**9, 40e-6), (-7 * 10**8, -120e-6)])
+def test_clocks_that_differ_are_corrected(
+    truth: ResultSet, tmp_path: Path, offset_ns: int, skew: float
+) -> None:
+    near, far = points(truth, "a", "b")
+    near = shifted(near, tmp_path / "near.pcap", 0, 0.0)
+    far = shifted(far, tmp_path / "far.pcap", offset_ns, skew)
+    found = imported([near, far], tmp_path / "found")
+    plain = imported(points(truth, "a", "b"), tmp_path / "plain", Options(same_clock=True))
+    for flow in FLOWS:
+        for kind, most_ms in (("one-way-delay", 0.1), ("one-way-delay-back", 0.1), ("spp-rtt", 0.05)):
+            ours, theirs = samples(found, flow, kind), samples(plain, flow, kind)
+            assert ours.height == theirs.height
+            off = (ours["value"] - theirs["value"]).abs() / 1e6
+            # A skew that was not corrected would be 1.4 ms at the end.
+            assert off.max() < most_ms, (flow, kind)
+            assert (off.max() - off.min()) < 0.1, "what remains is constant: the skew is gone"
+    assert found.record(0).started.startswith("2001-09-09")
+
+
+def test_windows_are_those_asked_for(truth: ResultSet, tmp_path: Path) -> None:
+    flow = next(iter(FLOWS))
+    totals = {}
+    for count in ("ip", "frame", "payload"):
+        found = imported(points(truth, "a"), tmp_path / count, Options(window_s=0.5, step_s=0.5, count=count))
+        rows = samples(found, flow, "throughput")
+        assert np.allclose(np.diff(rows["t_s"]), 0.5) and rows["t_s"][0] == pytest.approx(0.25, abs=0.001)
+        totals[count] = rows["value"].sum()
+    counted = next(flow for flow in truth.record(0).summary["flows"] if flow["flow"] == "f1")
+    # 40 bytes of IP and TCP and 12 of timestamps for each segment; the capture has no link layer.
+    assert totals["frame"] == totals["ip"]
+    assert totals["ip"] - totals["payload"] == pytest.approx(52 * counted["segments_sent"], rel=0.01)
+    found = imported(points(truth, "a"), tmp_path / "slide", Options(window_s=1.0, step_s=0.25))
+    rows, acked = samples(found, flow, "throughput"), samples(found, flow, "acked")
+    assert np.allclose(np.diff(rows["t_s"]), 0.25)
+    # The second flow begins after 2 s: windows without a packet are there, and zero.
+    later = samples(found, list(FLOWS)[1], "throughput")
+    assert later["t_s"][0] == rows["t_s"][0] and later.height == rows.height == acked.height
+    assert later.filter(pl.col("t_s") < 1.4)["value"].to_list() == [0] * 4
+    whole = imported(points(truth, "a"), tmp_path / "whole", Options(window_s=0.25, step_s=0.25))
+    assert samples(whole, flow, "acked")["value"].sum() == 6_000_000
+
+
+RECEIVER = {2: "hz: 1000", 16: "ack_every: {segments: 16}, nic: {coalesce: {time: 30ms, frames: 64}}"}
+"""A receiver that acknowledges every second segment, and one that aggregates."""
+
+
+def test_stretch_acknowledgements_show(tmp_path: Path) -> None:
+    means = {}
+    for segments in (2, 16):
+        text = EXPERIMENT.replace("STACK", "freebsd-13").replace("THERE", "20ms").replace("BACK", "20ms")
+        text = text.replace("b: {stack: freebsd-13}", f"b: {{stack: freebsd-13, {RECEIVER[segments]}}}")
+        truth = cwndlab.load(text).run(out=tmp_path / f"truth{segments}")
+        found = imported(points(truth, "a"), tmp_path / f"found{segments}")
+        flow = next(iter(FLOWS))
+        means[segments] = samples(found, flow, "segments-per-ack")["value"].mean()
+        flights = samples(found, flow, "flight-per-round")
+        inflight = found.series(0, flow=flow)["inflight_bytes"].max()
+        assert 0 < flights["value"].max() <= inflight
+        # About a round trip each: 42 to 92 ms.
+        assert 0.03 < np.median(np.diff(flights["t_s"])) < 0.15
+    assert means[16] > 2 * means[2] > 2
+
+
+def test_captures_that_share_no_connection_are_runs_of_their_own(truth: ResultSet, tmp_path: Path) -> None:
+    other = simulated(tmp_path / "other", "freebsd-9.2", "10ms", "10ms")
+    found = imported([*points(truth, "a", "b"), *points(other, "a")], tmp_path / "found")
+    assert found.runs.height == 2 and found.keys == ["file"]
+    assert sorted(found.summary["file"].unique()) == ["0-a.pcap", "0-a.pcap + 0-b.pcap"]
+
+
+def test_three_points_name_where_packets_were_lost(truth: ResultSet, tmp_path: Path) -> None:
+    found = imported(points(truth, "a", "bottleneck", "b"), tmp_path / "found")
+    drops = found.series(0, table="events").filter(pl.col("kind").cast(pl.String) == "drop")
+    assert drops["hop"].cast(pl.String).unique().to_list() == ["0-bottleneck.pcap to 0-b.pcap"]
+    counted = sum(flow["drops"] for flow in truth.record(0).summary["flows"])
+    assert drops.height == counted
+
+
+def test_compressed_and_pcapng_files_are_the_same(truth: ResultSet, tmp_path: Path) -> None:
+    near = points(truth, "a")[0]
+    packed = tmp_path / "near.dmp.gz"
+    packed.write_bytes(gzip.compress(near.read_bytes()))
+    ng = tmp_path / "near.pcapng"
+    subprocess.run(["editcap", "-F", "pcapng", near, ng], check=True, timeout=60)
+    plain = base.read(near)[0]
+    for other in (packed, ng):
+        assert base.read(other)[0].tables["tcp"] == plain.tables["tcp"]
+
+
+def test_a_capture_cut_short_is_read_up_to_there(truth: ResultSet, tmp_path: Path) -> None:
+    data = points(truth, "a")[0].read_bytes()
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(data[: len(data) // 2])
+    recording = base.read(cut)[0]
+    assert recording.tables["tcp"].num_rows > 1000
+    assert recording.warnings == ("cut.pcap: ends in the middle of a record",)
+    packed = tmp_path / "cut.pcap.gz"
+    packed.write_bytes(gzip.compress(data)[:-2000])
+    assert "ends in the middle" in base.read(packed)[0].warnings[0]
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xd4\xc3\xb2\xa1", b"\xd4\xc3\xb2\xa1" + bytes(20), b"\x0a\x0d\x0d\x0a" + bytes(40)]
+)
+def test_what_is_no_capture_is_one_line(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "bad.pcap"
+    file.write_bytes(data)
+    with pytest.raises(InputError) as refused:
+        base.read(file)
+    assert str(refused.value).startswith(f"{file}: ") and "\n" not in str(refused.value)
+
+
+def test_steps_that_do_not_fit_are_said(truth: ResultSet, tmp_path: Path) -> None:
+    found = imported(points(truth, "a"), tmp_path / "found", Options(window_s=1.0, step_s=0.3))
+    assert "not a multiple" in found.record(0).warnings[0]

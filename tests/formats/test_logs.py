@@ -1,0 +1,222 @@
+"""Logs of other tools, and what is read of them."""
+
+import gzip
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+
+import logs
+import numpy as np
+import pytest
+
+import cwndlab
+from cwndlab.errors import InputError
+from cwndlab.figures import KINDS
+from cwndlab.formats import base, importing
+from cwndlab.formats.base import Recording
+from cwndlab.formats.capture import Options
+from cwndlab.results.resultset import ResultSet
+
+LOGS: dict[str, tuple[Callable[[], str | bytes], str]] = {
+    "siftr9": (logs.siftr9, "SIFTR"),
+    "siftr-ertt": (logs.siftr_ertt, "SIFTR"),
+    "siftr13": (logs.siftr13, "SIFTR"),
+    "siftr15": (logs.siftr15, "SIFTR"),
+    "siftr2": (logs.siftr2_text, "siftr2"),
+    "siftr25-text": (logs.siftr25_text, "siftr2"),
+    "siftr25-binary": (logs.siftr25_binary, "siftr2"),
+    "web10g": (logs.web10g, "Web10G or EStats"),
+    "estats": (logs.estats, "Web10G or EStats"),
+    "web10g-bare": (logs.web10g_bare, "Web10G or EStats"),
+    "ttprobe": (logs.ttprobe_text, "ttprobe"),
+    "ttprobe-binary": (logs.ttprobe_binary, "ttprobe"),
+    "tcp-probe-old": (logs.tcp_probe_old, "tcp_probe"),
+    "tcp-probe-trace": (logs.tcp_probe_trace, "tcp_probe"),
+    "ss": (logs.ss, "ss -tin"),
+}
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(tmp_path: Path, name: str) -> Recording:
+    (recording,) = base.read(write(tmp_path / name, LOGS[name][0]()))
+    return recording
+
+
+def column(recording: Recording, name: str) -> np.ndarray:
+    return recording.tables["tcp"][name].to_numpy()
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_windows_times_and_flows(tmp_path: Path, name: str) -> None:
+    recording = read(tmp_path, name)
+    assert recording.format == LOGS[name][1] and recording.flows == (logs.FLOW,)
+    assert column(recording, "cwnd_bytes").tolist() == [logs.cwnd(n) for n in range(logs.ROWS)]
+    assert column(recording, "t_ns").tolist() == [n * 10**8 for n in range(logs.ROWS)]
+    assert set(column(recording, "srtt_ns")) == {40_000_000}
+    if not name.startswith("tcp-probe"):
+        assert recording.started is not None and recording.started.timestamp() == logs.START
+    figures = recording.figures[logs.FLOW]
+    assert figures["cwnd_max_bytes"] == logs.cwnd(logs.ROWS - 1)
+    # Each window but the last held for 0.1 s.
+    assert figures["cwnd_mean_bytes"] == pytest.approx(np.mean([logs.cwnd(n) for n in range(logs.ROWS - 1)]))
+    flight = [n * logs.MSS for n in range(logs.ROWS)]
+    assert column(recording, "inflight_bytes").tolist() == flight
+
+
+@pytest.mark.parametrize("name", [name for name in LOGS if not name.startswith(("ttprobe", "web10g-bare"))])
+def test_infinite_thresholds_are_null_and_states_follow(tmp_path: Path, name: str) -> None:
+    recording = read(tmp_path, name)
+    threshold = recording.tables["tcp"]["ssthresh_bytes"].to_pylist()
+    assert threshold == [None] * 10 + [15 * logs.MSS] * 10
+    states = recording.tables["tcp"]["state"].to_pylist()
+    assert states[:10] == ["slow-start"] * 10
+    if "siftr" in name:
+        assert [n for n, state in enumerate(states) if state == "recovery"] == [10, 11, 15]
+        assert recording.figures[logs.FLOW]["fast_recoveries"] == 2
+        assert recording.figures[logs.FLOW]["cycle_s"] == pytest.approx(0.5)
+    else:
+        assert states[10:] == ["avoidance"] * 10
+
+
+@pytest.mark.parametrize(
+    "name", ["web10g", "estats", "ttprobe", "ttprobe-binary", "tcp-probe-old", "tcp-probe-trace", "ss"]
+)
+def test_what_was_delivered_counts_across_the_wrap(tmp_path: Path, name: str) -> None:
+    recording = read(tmp_path, name)
+    assert column(recording, "delivered_bytes").tolist() == [10 * n * logs.MSS for n in range(logs.ROWS)]
+    assert recording.figures[logs.FLOW]["goodput_mbps"] == pytest.approx(10 * logs.MSS * 8e-6 / 0.1)
+
+
+@pytest.mark.parametrize("name", ["siftr9", "siftr15", "siftr25-text"])
+def test_what_a_log_does_not_say_is_absent(tmp_path: Path, name: str) -> None:
+    recording = read(tmp_path, name)
+    assert recording.tables["tcp"]["delivered_bytes"].null_count == logs.ROWS
+    assert not {"goodput_mbps", "retransmit_rate", "rtos"} & set(recording.figures[logs.FLOW])
+
+
+def test_layouts_of_siftr(tmp_path: Path) -> None:
+    assert read(tmp_path, "siftr9").tables["tcp"]["rtt_ns"].null_count == logs.ROWS
+    assert set(column(read(tmp_path, "siftr-ertt"), "rtt_ns")) == {42_000_000}
+    assert read(tmp_path, "siftr15").facts == {"siftrver": "1.3.0", "sysname": "FreeBSD", "sysver": "1500029"}
+    # The units are those of the header, whatever its clock.
+    (slow,) = base.read(write(tmp_path / "slow", logs.siftr9(hz=250)))
+    assert set(column(slow, "srtt_ns")) == {40_000_000}
+
+
+def test_siftr2_counts_data_across_the_wrap(tmp_path: Path) -> None:
+    recording = read(tmp_path, "siftr2")
+    assert column(recording, "delivered_bytes").tolist() == [
+        max(n - 1, 0) // 2 * logs.MSS for n in range(logs.ROWS)
+    ]
+    assert column(recording, "retransmits").tolist() == [0] * 16 + [1] * 4
+    twice = read(tmp_path, "siftr25-binary")
+    assert twice.facts["cc"] == "cubic" and twice.warnings == ("siftr2 dropped 3 records",)
+    assert twice.tables["tcp"] == read(tmp_path, "siftr25-text").tables["tcp"]
+    cut = logs.siftr25_text().split("disable")[0]
+    (recording,) = base.read(write(tmp_path / "cut", cut))
+    assert recording.flows == ("flow-0a1b2c3d",) and "no footer" in recording.warnings[0]
+
+
+def test_figures_that_a_log_gives(tmp_path: Path) -> None:
+    figures = read(tmp_path, "web10g").figures[logs.FLOW]
+    assert (figures["limited_rwnd_pct"], figures["limited_cwnd_pct"]) == (10, 30)
+    assert (figures["rtos"], figures["fast_recoveries"]) == (1, 2)
+    assert figures["retransmit_rate"] == pytest.approx(1 / 19) and figures["rtt_p50_ms"] == 42
+    figures = read(tmp_path, "ss").figures[logs.FLOW]
+    assert figures["retransmit_rate"] == pytest.approx(1 / (12 * 19)) and figures["limited_rwnd_pct"] == 20
+    recording = read(tmp_path, "ss")
+    assert recording.facts == {"cc": "cubic"} and set(column(recording, "pacing_bps")) == {4_200_000}
+
+
+def test_transcripts_without_times_say_so(tmp_path: Path) -> None:
+    (recording,) = base.read(write(tmp_path / "ss.txt", logs.ss(stamps=False)))
+    assert column(recording, "t_ns").tolist() == [n * 10**9 for n in range(logs.ROWS)]
+    assert "one second apart" in recording.warnings[0] and recording.started is None
+    iso = logs.ss().replace("1400000000.000000000", "2014-05-13T16:53:20,000000000+00:00")
+    (dated,) = base.read(write(tmp_path / "iso.txt", iso))
+    assert dated.started is not None and dated.started.timestamp() == logs.START
+
+
+def test_assumptions_of_tcp_probe_are_said(tmp_path: Path) -> None:
+    assert "1448 bytes, which is assumed" in read(tmp_path, "tcp-probe-old").warnings[0]
+    ticks = logs.tcp_probe_old().replace(" 40000 ", " 40 ").replace(":40 ", ":40000 ")
+    (recording,) = base.read(write(tmp_path / "ticks", ticks))
+    assert recording.tables["tcp"]["srtt_ns"].null_count == logs.ROWS
+    assert "clock ticks" in recording.warnings[-1]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_every_log_becomes_results(tmp_path: Path, name: str) -> None:
+    content = LOGS[name][0]()
+    file = tmp_path / f"{name}.log.gz"
+    file.write_bytes(gzip.compress(content.encode() if isinstance(content, str) else content))
+    results = importing.results([file], Options(), tmp_path / "results")
+    again = cwndlab.open(tmp_path / "results")
+    again.verify()
+    assert again.complete and again.summary.height == 1
+    assert again.series(0, flow=logs.FLOW)["cwnd_bytes"].to_list() == [logs.cwnd(n) for n in range(logs.ROWS)]
+    row = again.summary.row(0, named=True)
+    assert row["status"] == "complete" and row["queue_delay_p95_ms"] is None and row["utilisation"] is None
+    assert results.record(0).facts["format"] == LOGS[name][1]
+
+
+def two_runs(tmp_path: Path) -> ResultSet:
+    files = [write(tmp_path / f"{name}.log", LOGS[name][0]()) for name in ("ss", "web10g")]
+    return importing.results(files, Options(), tmp_path / "two")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_figure_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str) -> None:
+    options = {"phase": {"runs": ["0"]}, "sequence": {"runs": ["1"]}}
+    try:
+        two_runs(tmp_path).plot(kind, tmp_path / "figure.png", **options.get(kind, {}))
+    except InputError as error:
+        assert kind in ("queue", "sojourn", "heat"), error
+        assert "\n" not in str(error)
+    else:
+        assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_the_report_is_written(tmp_path: Path) -> None:
+    from cwndlab.figures.report import write as write_report
+
+    page = write_report(two_runs(tmp_path), tmp_path / "report.html")
+    assert logs.FLOW in Path(page).read_text()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x1f\x8b\x08\x00broken",
+        b"hello\n" * 1000,
+        bytes(range(256)) * 100,
+        logs.siftr9().split("\n")[0].encode(),
+        logs.siftr9().replace("hz=1000", "hz=0").encode(),
+        logs.siftr9().replace("hz=1000", "hz=99999999999999999999").encode(),
+        logs.siftr2_text().replace(str(logs.START), "9" * 30).encode(),
+        logs.web10g().split("\n")[0].encode(),
+        b"i," * 16 + b"\n",
+        b'{"x_values": [1e400], "results": {"TCP upload": [1]}, "raw_values": {}, "metadata": {}}',
+        b'{"x_values": ' + b"[" * 100_000,
+    ],
+)
+def test_unreadable_files_are_one_clear_line(tmp_path: Path, content: bytes) -> None:
+    file = write(tmp_path / "bad", content)
+    with pytest.raises(InputError) as refused:
+        base.read(file)
+    message = str(refused.value)
+    assert message.startswith(str(file)) and "\n" not in message and refused.value.exit_code == 2
+
+
+def test_the_order_of_formats_does_not_matter(tmp_path: Path) -> None:
+    """Each sample is recognised by its own format alone."""
+    modules = [importlib.import_module(f"cwndlab.formats.{name}") for name in base.FORMATS]
+    for make, kind in LOGS.values():
+        content = make()
+        head = (content.encode() if isinstance(content, str) else content)[: base.HEAD_BYTES]
+        assert [module.NAME for module in modules if module.recognises(head)] == [kind]

@@ -1,0 +1,334 @@
+"""TEACUP configurations: what they become, that their runs are TEACUP's, that nothing in them is executed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import cwndlab
+from cwndlab.errors import InputError
+from cwndlab.formats import teacup_config, teacup_source
+from cwndlab.formats.teacup_config import convert
+
+BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
+
+
+def changed(tmp_path: Path, *changes: tuple[str, str], name: str = "config.py") -> Path:
+    """The baseline with some text replaced, each of which must be there."""
+    text = BASELINE.read_text()
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    file = tmp_path / name
+    file.write_text(text)
+    return file
+
+
+def kinds(converted: teacup_config.Converted) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {kind: [] for kind in teacup_config.KINDS}
+    for finding in converted.findings:
+        found[finding.kind].append(f"{finding.place.line}: {finding.text}")
+    return found
+
+
+def test_the_runs_are_teacups_under_its_names() -> None:
+    converted = convert(BASELINE)
+    plan = cwndlab.load(converted.experiment).plan()
+    assert len(plan.runs) == len(converted.test_ids) == 2 * 3 * 7 * 3
+    assert converted.test_ids[0] == "baseline_tcp_newreno_down_2mbit_up_2mbit_del_0_aqm_pfifo_bs_50_run_0"
+    assert converted.test_ids[-1] == "baseline_tcp_cubic_down_10mbit_up_10mbit_del_100_aqm_pfifo_bs_180_run_0"
+    assert len(set(converted.test_ids)) == len(converted.test_ids)
+    # The order of the plan is TEACUP's too: the last parameter changes fastest.
+    for run, test_id in zip(plan.runs, converted.test_ids, strict=True):
+        tcp, rate, delay, limit = re.findall("_(?:tcp|down|del|bs)_([^_]+)", test_id)
+        assert run.cell["hosts.newtcp20.cc"] == run.cell["hosts.newtcp27.cc"] == tcp
+        assert run.cell["network.dumbbell.bottleneck.rate"] == rate
+        assert run.cell["network.dumbbell.bottleneck.delay"] == f"{delay}ms"
+        assert run.cell["network.dumbbell.bottleneck.queue.limit"] == f"{limit}p"
+    first = plan.runs[0].scenario
+    assert first["duration_ns"] == 90 * 10**9
+    bottleneck = next(link for link in first["links"] if link["name"] == "bottleneck")
+    assert (bottleneck["rate_bps"], bottleneck["delay_ns"]) == (2_000_000, 0)
+
+
+def test_everything_is_said_with_its_line() -> None:
+    found = kinds(convert(BASELINE))
+    lines = BASELINE.read_text().splitlines()
+    assert "TPCONF_test_id" in lines[33]
+    assert any(line.startswith("34: TPCONF_test_id") for line in found["mapped"])
+    assert any(
+        line.startswith("34: TPCONF_test_id: test IDs are given without") for line in found["approximated"]
+    )
+    assert any(line.startswith("25: host newtcp20: FreeBSD") for line in found["approximated"])
+    assert any("TPCONF_debug_level" in line for line in found["dropped"])
+    named = set(re.findall(r"^(TPCONF_\w+) =", BASELINE.read_text(), re.MULTILINE))
+    said = " ".join(text for texts in found.values() for text in texts)
+    assert {name for name in named if name not in said} == set()
+    # The experiment file carries the list.
+    assert "#   dropped      baseline.py:14  TPCONF_debug_level" in convert(BASELINE).experiment
+
+
+def test_a_prefix_takes_the_place_of_the_date() -> None:
+    converted = convert(BASELINE, prefix="20140502-153000_baseline")
+    assert converted.test_ids[0].startswith("20140502-153000_baseline_tcp_newreno_down_")
+
+
+def test_values_in_names_are_written_as_python_2_does(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path,
+        ("TPCONF_loss_rates = [0]", "TPCONF_loss_rates = [0, 0.001, 1.0 / 3]"),
+        ("TPCONF_aqms = ['pfifo', ]", "TPCONF_aqms = ['pfifo', 'fq_codel']"),
+        ("['tcpalgos', 'bandwidths', 'delays', 'aqms', 'bsizes', 'runs', ]", "['loss', 'aqms']"),
+    )
+    converted = convert(file)
+    assert converted.test_ids == [
+        f"baseline_loss_{loss}_aqm_{aqm}"
+        for loss in ("0", "0.001", "0.333333333333")
+        for aqm in ("pfifo", "fq-codel")
+    ]
+    assert len(cwndlab.load(converted.experiment).plan().runs) == 6
+
+
+def test_variables_are_evaluated_for_each_run(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path,
+        (
+            'delay=V_delay, "\n     " loss=V_loss, rate=V_up_rate',
+            'delay=V_delay * 2 + 1, "\n     " loss=V_loss, rate=V_up_rate',
+        ),
+        ("['tcpalgos', 'bandwidths', 'delays', 'aqms', 'bsizes', 'runs', ]", "['delays']"),
+    )
+    converted = convert(file)
+    plan = cwndlab.load(converted.experiment).plan()
+    assert [run.cell["network.dumbbell.bottleneck.delay"] for run in plan.runs] == [
+        f"{2 * delay + 1}ms" for delay in (0, 5, 10, 20, 40, 80, 100)
+    ]
+    assert plan.runs[3].cell["network.dumbbell.reverse.delay"] == "20ms"
+
+
+def test_a_value_that_depends_on_two_parameters_is_swept_with_both(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path,
+        ("TPCONF_buffer_sizes = [50, 90, 180]", "TPCONF_buffer_sizes = ['bdp']"),
+        ("TPCONF_delays = [0, 5, 10, 20, 40, 80, 100]", "TPCONF_delays = [20, 40]"),
+    )
+    converted = convert(file)
+    plan = cwndlab.load(converted.experiment).plan()
+    assert len(plan.runs) == len(converted.test_ids) == 2 * 3 * 2
+    limits = {
+        (
+            run.cell["network.dumbbell.bottleneck.rate"],
+            run.cell["network.dumbbell.bottleneck.delay"],
+        ): run.cell["network.dumbbell.bottleneck.queue.limit"]
+        for run in plan.runs
+    }
+    # TEACUP's own sum: rate * RTT in packets of 600 bytes, whole ones.
+    assert limits["2mbit", "20ms"] == "16p"
+    assert limits["10mbit", "40ms"] == "166p"
+
+
+def test_parameters_without_an_effect_are_repeats(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path, ("TPCONF_runs = 1", "TPCONF_runs = 4"), ("'aqms', 'bsizes', 'runs', ]", "'runs']")
+    )
+    converted = convert(file)
+    plan = cwndlab.load(converted.experiment).plan()
+    assert plan.repeat == 4 and len(plan.runs) == len(converted.test_ids) == 2 * 3 * 7 * 4
+    assert converted.test_ids[1].endswith("_del_0_run_1")
+
+
+def test_hosts_settings_and_generators(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path,
+        ("'newtcp27': 'FreeBSD'", "'newtcp27': 'Linux'"),
+        (
+            "TPCONF_host_TCP_algos = {}",
+            "TPCONF_host_TCP_algos = {'newtcp20': ['newreno', 'cubic'], 'newtcp27': ['cubic']}",
+        ),
+        ("TPCONF_TCP_algos = ['newreno', 'cubic', ]", "TPCONF_TCP_algos = ['host1', 'default']"),
+        (
+            "TPCONF_host_TCP_algo_params = {}",
+            "TPCONF_host_TCP_algo_params = {'newtcp20': {'cubic': ["
+            "'net.inet.tcp.abc_l_var = V_delay + 2', 'no.such=1']}}",
+        ),
+        ("['tcpalgos', 'bandwidths', 'delays', 'aqms', 'bsizes', 'runs', ]", "['tcpalgos']"),
+        (
+            "traffic_iperf = [",
+            "traffic_iperf = [\n"
+            "    (2.5, 7, \"start_ping, client='172.16.10.3', dest='newtcp27', rate=10\"),\n"
+            "    ('1', '8', \"start_nttcp, client='newtcp20', server='newtcp27', port=9,\"\n"
+            '     " interval=20, psize=200"),\n'
+            "    ('0', '9', \" create_http_dash_content, server='newtcp20' \"),",
+        ),
+        ("[\n    ('1', \" source", "{'newtcprt3': [\n    ('1', \" source"),
+        ('queue_size=V_bsize "),\n]', "queue_size=V_bsize, queue_disc_params='' \"),\n]}"),
+    )
+    converted = convert(file)
+    plan = cwndlab.load(converted.experiment).plan()
+    first, second = (run.scenario for run in plan.runs)
+    hosts = {host["name"]: host for host in first["hosts"]}
+    assert (hosts["newtcp20"]["stack"], hosts["newtcp27"]["stack"]) == ("freebsd-9.2", "linux-3.9")
+    assert plan.runs[0].cell["hosts.newtcp20.cc"] == "cubic"
+    assert plan.runs[1].cell["hosts.newtcp20.cc"] == "newreno"
+    assert "hosts.newtcp27.cc" not in plan.keys, "cubic in both: what it has only one of, and its default"
+    assert {flow["name"] for flow in first["flows"]} == {"f1", "f7", "f8"}
+    assert hosts["newtcp20"]["sysctl"]["net.inet.tcp.abc_l_var"] == 2
+    assert {host["name"]: host for host in second["hosts"]}["newtcp20"]["sysctl"] != hosts["newtcp20"][
+        "sysctl"
+    ]
+    said = kinds(converted)
+    assert any("no.such" in line for line in said["dropped"])
+    assert any("create_http_dash_content" in line for line in said["dropped"])
+
+
+def test_files_beside_it_are_read_in_place(tmp_path: Path) -> None:
+    text = BASELINE.read_text()
+    start, end = text.index("TPCONF_router = "), text.index("TPCONF_max_time_diff")
+    (tmp_path / "nodes.py").write_text(text[start:end])
+    file = tmp_path / "config.py"
+    file.write_text(text[:start] + "execfile('nodes.py')\n" + text[end:])
+    converted = convert(file)
+    assert converted.test_ids == convert(BASELINE).test_ids
+    assert any(finding.place.file.endswith("nodes.py") for finding in converted.findings)
+
+
+LEFT = "touched"
+CODE = f"__import__('os').system('touch {LEFT}')"
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "told"),
+    [
+        (f"x = {CODE}", 5, "a call"),
+        (CODE, 1, "a call"),
+        (f"x = [1, 2, {CODE}]", 12, "a call"),
+        (f"x = {{'a': {{'b': ({CODE},)}}}}", 18, "a call"),
+        ("x = open('f').read()", 5, "a call"),
+        ("import os.path", 1, "import"),
+        ("from os import system", 1, "import"),
+        ("import os as datetime", 1, "import"),
+        (f"if 1: x = {CODE}", 1, "if"),
+        ("for x in range(3): pass", 1, "for"),
+        ("def f(): pass", 1, "a function"),
+        ("x = lambda: 1", 5, "lambda"),
+        ("x = [y for y in range(3)]", 5, "a comprehension"),
+        ("x = f'{1}'", 5, "an f-string"),
+        ("x = 'a'.join(['b'])", 5, "a call"),
+        ("x = env.user", 5, "an attribute"),
+        (f"sys.path.append({CODE})", 1, "a call"),
+        (f"TPCONF_hosts[{CODE}] = 1", 1, "no dictionary"),
+        ("execfile('../other.py')", 1, "only a file in the same directory"),
+        ("execfile('/etc/passwd')", 1, "only a file in the same directory"),
+        ("execfile('missing.py')", 1, "there is no such file"),
+        ("execfile('config.py')", 1, "the file reads itself"),
+        ("x = 10 ** 1000000", 5, "cannot compute"),
+        ("x = 'a' * 1000000000", 5, "more than 65536"),
+        ("x = [[0] * 1000] * 100000000", 5, "more than 65536"),
+        ("x = range(10 ** 9)", 11, "cannot compute"),
+        ("x = range(1000000000)", 5, "more than 65536"),
+        ("x = 1 / 0", 5, "zero"),
+        ("print 'x'", 1, "not a TEACUP configuration"),
+        ("x = unknown", 5, "has no value"),
+        ("x += 1", 1, "an assignment in place"),
+        ("x = y = 1", 1, "a Assign"),
+        ("x = (y := 1)", 6, "a NamedExpr"),
+        ("del TPCONF_hosts", 1, "del"),
+        ("@property\nclass A: pass", 1, "a class"),
+    ],
+)
+def test_code_is_refused_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, column: int, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = changed(tmp_path, ("TPCONF_duration = 90\n", f"TPCONF_duration = 90\n{line}\n"))
+    number = file.read_text().splitlines().index(line.splitlines()[0]) + 1
+    with pytest.raises(InputError) as refused:
+        convert(Path("config.py"))
+    message = str(refused.value)
+    place = message.split(": ", maxsplit=1)[0].split(":")
+    assert place[0] == "config.py" and told in message
+    # The statement begins there; Python itself says where a line that is none goes wrong.
+    assert abs(int(place[1]) - number) <= 1
+    if "not a TEACUP" not in message and "class" not in message:
+        assert (int(place[1]), int(place[2])) == (number, column)
+    assert not (tmp_path / LEFT).exists()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "told"),
+    [
+        (f"duration={CODE}", "code is not executed"),
+        ("duration=(lambda: 9)()", "code is not executed"),
+        ("duration=[x for x in (1,)][0]", "code is not executed"),
+        ("**{'duration': 9}", "only NAME=VALUE"),
+        ("duration=V_unknown", "has no value"),
+        ("duration=1) or __import__('os').system('touch touched'", "not a list of parameters"),
+        ("duration='90'.join('a')", "code is not executed"),
+        ("duration=9 ** 99", "cannot compute"),
+    ],
+)
+def test_code_in_parameter_strings_is_refused_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parameter: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = changed(tmp_path, ("duration=V_duration", parameter))
+    with pytest.raises(InputError) as refused:
+        convert(Path("config.py"))
+    message = str(refused.value)
+    assert told in message
+    _, line, column = message.split(": ", maxsplit=1)[0].split(":")
+    text = file.read_text().splitlines()[int(line) - 1]
+    if "not a list" not in message:
+        assert parameter in text, "the line of the string is named, not that of the list"
+        assert text.index(parameter) < int(column) <= text.index(parameter) + len(parameter) + 1
+    assert not (tmp_path / LEFT).exists()
+
+
+def test_a_refused_configuration_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cwndlab.formats import importing
+
+    monkeypatch.chdir(tmp_path)
+    changed(tmp_path, ("TPCONF_duration = 90", f"TPCONF_duration = {CODE}"))
+    with pytest.raises(InputError):
+        importing.configuration(Path("config.py"), Path("out.yaml"))
+    assert [path.name for path in tmp_path.iterdir()] == ["config.py"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("client='newtcp20'", "client='newtcp2'", "is none of TPCONF_hosts; did you mean"),
+        ("rate=V_up_rate", "rate='fast'", "is no rate"),
+        ("delay=V_delay", "delay='long'", "is no number"),
+        ("TPCONF_loss_rates = [0]", "TPCONF_loss_rates = [2]", "from 0 to 1"),
+        ("'bsizes', 'runs', ]", "'buffers', ]", "is not in TPCONF_parameter_list"),
+        ("TPCONF_delays = [0, 5, 10, 20, 40, 80, 100]", "TPCONF_delays = []", "has no element"),
+        ("TPCONF_runs = 1", "TPCONF_runs = 60000", "runs are more than"),
+        ("TPCONF_hosts = ", "TPCONF_guests = ", "TPCONF_hosts is not set"),
+        (
+            "source='172.16.10.0/24', dest='172.16.11.0/24'",
+            "source='10.0.0.0/8', dest='10.0.0.0/8'",
+            "no pipe leads",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(tmp_path: Path, old: str, new: str, told: str) -> None:
+    file = changed(tmp_path, (old, new))
+    if "10.0.0.0/8" in new:
+        file.write_text(
+            file.read_text().replace(
+                "source='172.16.11.0/24', dest='172.16.10.0/24'", "source='10.0.0.0/8', dest='10.0.0.0/8'"
+            )
+        )
+    with pytest.raises(InputError, match=re.escape(told)) as refused:
+        convert(file)
+    assert "\n" not in str(refused.value)
+
+
+def test_texts_of_variables_are_not_spliced(tmp_path: Path) -> None:
+    """A value that looks like code stays a value."""
+    text = "1) or __import__('os').system('x') or (1"
+    positional, named = teacup_source.arguments(
+        "start_iperf, a=V_x, b=V_a-b + 1, c='V_x'", {"V_x": text, "V_a-b": 2}, teacup_source.Place("f", 1, 1)
+    )
+    assert (positional, named) == (["start_iperf"], {"a": text, "b": 3, "c": "V_x"})
