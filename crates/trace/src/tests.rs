@@ -7,10 +7,13 @@ use wire::capture::LinkType;
 use wire::codec::{Ends, SynLayout};
 use wire::{Flags, Options, Segment, pcap};
 
+use crate::clock::{self, Clock};
 use crate::connection::Direction::{Backward, Forward};
-use crate::pairs::{self, Sightings};
+use crate::pairs::{self, Alone, Matched, Sightings};
+use crate::rounds::rounds;
 use crate::series::{Series, Stream};
 use crate::throughput::{Count, Window, Windows};
+use crate::whole::Whole;
 use crate::{Connections, Skipped, read};
 
 const ENDS: Ends<Ipv4Addr> =
@@ -308,6 +311,122 @@ fn packets_that_look_the_same_are_left_out() {
     read(tape.file(), &mut Connections::new(), |seen, _| sightings.add(seen)).unwrap();
     let matching = pairs::matching(&sightings, &sightings);
     assert_eq!((matching.matched.len(), matching.ambiguous), (1, 6));
+}
+
+#[test]
+fn what_one_point_saw_alone_is_named() {
+    let [near, far] = both_ends(1000, [20 * MS, 10 * MS, 100_000, 0], 50, true);
+    let matching = pairs::matching(&near, &far);
+    let lost: Vec<&Alone> = matching.lost(Forward).collect();
+    // The last packet of all was lost as well, but nothing that came after it arrived.
+    assert_eq!(lost.iter().map(|alone| alone.offset).collect::<Vec<_>>()[..3], [49_000, 99_000, 149_000]);
+    assert_eq!((lost.len(), matching.at_reference.len()), (19, 20));
+    assert!(lost.iter().all(|alone| alone.direction == Forward && alone.bytes == 1000));
+    assert_eq!(pairs::matching(&near, &far.turned()).matched, []);
+}
+
+/// Packets of both directions, every 10 ms and every 20 ms, through queues that are empty now and then, seen by a clock
+/// that is `offset_ns` ahead at the beginning and runs `ppm` fast.
+fn clouds(offset_ns: i64, ppm: f64, [out_ns, back_ns]: [i64; 2]) -> Vec<Matched> {
+    let mut matched = Vec::new();
+    for n in 0..6000_i64 {
+        let t = 1_700_000_000_000_000_000 + n * 10_000_000;
+        let ahead =
+            |at: i64| offset_ns + ((at - 1_700_000_000_000_000_000) as f64 * ppm * 1e-6).round() as i64;
+        // A sawtooth of 30 ms of queue towards the monitor that is empty once in 6 s.
+        let queue = (n % 600) * 50_000;
+        let arrives = t + out_ns + queue;
+        let at = |reference: i64, monitor: i64, direction| Matched {
+            reference_ns: reference as u64,
+            monitor_ns: (monitor + ahead(reference)) as u64,
+            direction,
+        };
+        matched.push(at(t, arrives, Forward));
+        if n % 2 == 0 {
+            matched.push(at(arrives + back_ns + (n % 7) * 1000, arrives, Backward));
+        }
+    }
+    matched
+}
+
+#[test]
+fn clocks_are_found_and_taken_out() {
+    for (offset_ns, ppm) in [(0, 0.0), (3_600_000_000_000, 80.0), (-5_000_000_000, -120.0), (7, 0.001)] {
+        let matched = clouds(offset_ns, ppm, [20_000_000, 20_000_000]);
+        let clock = clock::estimate(&matched, Forward).expect("packets both ways");
+        assert!((clock.skew * 1e6 - ppm).abs() < 0.01, "{} ppm of {ppm}", clock.skew * 1e6);
+        for packet in &matched {
+            let delay = clock.delay_ns(packet, Forward);
+            let queue =
+                if packet.direction == Forward { 20_000_000..50_030_000 } else { 20_000_000..20_030_000 };
+            assert!(
+                queue.contains(&(delay + 20_000)),
+                "{delay} with a clock {offset_ns} ns and {ppm} ppm off"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_known_is_halved() {
+    let matched = clouds(1_000_000_000, 50.0, [30_000_000, 10_000_000]);
+    let clock = clock::estimate(&matched, Forward).expect("packets both ways");
+    let least = |way| {
+        let delays = matched.iter().filter(|packet| packet.direction == way);
+        delays.map(|packet| clock.delay_ns(packet, Forward)).min().expect("some")
+    };
+    assert!((least(Forward) - 20_000_000).abs() < 20_000 && (least(Backward) - 20_000_000).abs() < 20_000);
+    let known = Clock { origin_ns: 1_700_000_000_000_000_000, offset_ns: 1_000_000_000, skew: 50e-6 };
+    let exact = matched.iter().filter(|packet| packet.direction == Forward);
+    assert_eq!(exact.map(|packet| known.delay_ns(packet, Forward)).min(), Some(30_000_000));
+    assert_eq!(clock::estimate(&matched[..1], Forward), None);
+    assert_eq!(clock::estimate(&[], Forward), None);
+}
+
+#[test]
+fn rounds_say_what_acknowledgements_do() {
+    let mut tape = Tape::new([7, 9]);
+    tape.handshake(0);
+    // A round of four segments, acknowledged two and two; a round of four, acknowledged at once, the first sent twice.
+    for n in 0..4 {
+        tape.put(20 + u64::from(n), true, tape.data(n * 1000, 1000));
+    }
+    tape.put(42, false, tape.ack(2000));
+    tape.put(44, false, tape.ack(4000));
+    for n in 4..8 {
+        tape.put(44 + u64::from(n), true, tape.data(n * 1000, 1000));
+    }
+    tape.put(60, true, tape.data(4000, 1000));
+    tape.put(80, false, tape.ack(8000));
+    tape.put(81, true, tape.data(8000, 3000));
+    tape.put(101, false, tape.ack(11_000));
+    let mut series = Series::new(Stream { connection: 0, direction: Forward });
+    read(tape.file(), &mut Connections::new(), |seen, connection| series.add(seen, connection)).unwrap();
+    let found = rounds(&series, 1000);
+    let ms = |rows: &[(u64, u64)]| rows.iter().map(|&(t, value)| (t / MS, value / MS)).collect::<Vec<_>>();
+    // None from the acknowledgement that covers what was sent again.
+    assert_eq!(ms(&found.rtt), [(42, 21), (44, 21), (101, 20)]);
+    // A packet of three segments, as captured above segmentation, counts as three.
+    assert_eq!(found.segments, [(42 * MS, 2), (44 * MS, 2), (80 * MS, 4), (101 * MS, 3)]);
+    assert_eq!(found.flight, [(42 * MS, 4000), (80 * MS, 4000), (101 * MS, 3000)]);
+}
+
+#[test]
+fn a_whole_capture_counts_in_windows() {
+    let mut tape = one_loss([1, 2]);
+    let whole = Whole::read(tape.file(), true).expect("a capture");
+    let stream = Stream { connection: 0, direction: Forward };
+    assert_eq!(whole.span, Some((0, 64 * MS)));
+    let bytes = |windows: Vec<Window>| windows.iter().map(|window| window.bytes).collect::<Vec<_>>();
+    assert_eq!(
+        bytes(whole.throughput(stream, Count::Payload, 10 * MS, 10 * MS).unwrap()),
+        [0, 0, 4000, 0, 1000, 0, 0]
+    );
+    assert_eq!(bytes(whole.acknowledged(stream, 10 * MS, 10 * MS).unwrap()), [0, 0, 0, 0, 1000, 0, 3000]);
+    assert_eq!(whole.sightings(0).map(Sightings::len), Some(11));
+    assert!(whole.series(Stream { connection: 1, ..stream }).is_none());
+    assert!(whole.acknowledged(stream, 10 * MS, 3 * MS).is_err());
+    assert_eq!(Whole::read(&[0; 40][..], false).unwrap_err(), "neither a pcap nor a pcapng file");
 }
 
 proptest! {

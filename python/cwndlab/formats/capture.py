@@ -48,6 +48,9 @@ LEAST_BYTES = 1
 """Payload of a direction from which on it is a flow."""
 
 
+MOST_WINDOWS = 5_000_000
+"""Windows of all flows of a run at most: 139 hours of one flow at the default step."""
+
 COUNTS = ("ip", "frame", "payload")
 """Which bytes of a packet may count."""
 
@@ -89,6 +92,8 @@ class _Stream:
     path: Path
     connection: int
     backward: bool
+    opener: tuple[str, int]
+    """The side that opened the connection, as far as this capture knows."""
     ends: tuple[str, int, str, int]
     first_seq: int | None
     sender: dict[str, Any]
@@ -126,6 +131,8 @@ class _Run:
     options: Options
     zero_ns: int
     """When the first packet of its captures came, by the clocks of those at the senders."""
+    streams: int
+    """How many flows it has."""
     samples: _Rows = field(default_factory=_Rows)
     events: _Rows = field(default_factory=_Rows)
     flows: list[Flow] = field(default_factory=list)
@@ -171,7 +178,9 @@ def _streams(capture: _native.Capture, path: Path) -> Iterator[_Stream]:
             mine, other = (halves[backward], halves[not backward])
             if mine["payload_bytes"] >= LEAST_BYTES:
                 turned = (ends[2], ends[3], ends[0], ends[1]) if backward else ends
-                yield _Stream(capture, path, number, backward, turned, mine["first_seq"], mine, other)
+                yield _Stream(
+                    capture, path, number, backward, ends[:2], turned, mine["first_seq"], mine, other
+                )
 
 
 def _same(one: _Stream, other: _Stream) -> bool:
@@ -192,11 +201,14 @@ def _same(one: _Stream, other: _Stream) -> bool:
 def _together(streams: Sequence[Sequence[_Stream]]) -> list[list[int]]:
     """Captures that share a stream, as lists of their places."""
     group = list(range(len(streams)))
+    seen: dict[tuple[str, int, str, int], list[tuple[int, _Stream]]] = {}
     for place, mine in enumerate(streams):
-        for before in range(place):
-            if any(_same(one, other) for one in mine for other in streams[before]):
-                old, new = group[place], group[before]
-                group = [new if member == old else member for member in group]
+        for stream in mine:
+            for before, other in seen.setdefault(stream.ends, []):
+                if group[place] != group[before] and before != place and _same(stream, other):
+                    old, new = group[place], group[before]
+                    group = [new if member == old else member for member in group]
+            seen[stream.ends].append((place, stream))
     return [
         [place for place, member in enumerate(group) if member == first] for first in dict.fromkeys(group)
     ]
@@ -205,15 +217,19 @@ def _together(streams: Sequence[Sequence[_Stream]]) -> list[list[int]]:
 def _recording(captures: list[list[_Stream]], options: Options) -> Recording:
     """The run of captures that belong together."""
     chosen: list[list[_Stream]] = []
+    known: dict[tuple[str, int, str, int], list[list[_Stream]]] = {}
     for stream in (stream for streams in captures for stream in streams):
-        same = next((points for points in chosen if _same(points[0], stream)), None)
-        if same is None:
-            chosen.append([stream])
-        elif all(point.path != stream.path for point in same):
-            same.append(stream)
+        candidates = known.setdefault(stream.ends, [])
+        for points in candidates:
+            if all(point.path != stream.path for point in points) and _same(points[0], stream):
+                points.append(stream)
+                break
+        else:
+            candidates.append([stream])
+            chosen.append(candidates[-1])
     names = _names([points[0].name for points in chosen])
     ordered_points = [sorted(points, key=_round_trip, reverse=True) for points in chosen]
-    run = _Run(options, min(_first(ordered[0]) for ordered in ordered_points))
+    run = _Run(options, min(_first(ordered[0]) for ordered in ordered_points), len(ordered_points))
     for ordered, name in zip(ordered_points, names, strict=True):
         flow = _flow(ordered[0], name, run)
         for near, far in itertools.pairwise(ordered):
@@ -284,15 +300,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
     }
     for kind, rows in (("segments-per-ack", segments), ("flight-per-round", flight)):
         run.samples.add(_times(rows), flow=name, kind=kind, value=_values(rows, "value"))
-    window_ns, step_ns = round(run.options.window_s * 1e9), round(run.options.step_s * 1e9)
-    for kind, count in (("throughput", run.options.count), ("acked", "acked")):
-        try:
-            windows = pa.record_batch(capture.throughput(connection, backward, count, window_ns, step_ns))
-        except ValueError as error:
-            if f"no windows: {error}" not in run.warnings:
-                run.warnings.append(f"no windows: {error}")
-            continue
-        run.samples.add(_times(windows), flow=name, kind=kind, value=_values(windows, "value"))
+    _windows(stream, name, run)
     resent = again > 0
     run.events.add(
         sent_ns[resent], flow=name, hop=None, kind="retransmission", seq=_values(data, "offset")[resent],
@@ -304,6 +312,24 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
         value=np.full(int(duplicate.sum()), np.nan),
     )  # fmt: skip
     return Flow(name, times[order], columns, _figures(stream, data, acked_ns, sent_ns, run.options))
+
+
+def _windows(stream: _Stream, name: str, run: _Run) -> None:
+    """What passed and what was acknowledged in sliding windows over the whole capture."""
+    window_ns, step_ns = round(run.options.window_s * 1e9), round(run.options.step_s * 1e9)
+    first, last = stream.capture.span or (0, 0)
+    try:
+        # Times of a damaged capture may be centuries apart.
+        if (last - first) // step_ns * run.streams > MOST_WINDOWS:
+            raise ValueError(f"there would be more than {MOST_WINDOWS}; choose a longer step")
+        for kind, count in (("throughput", run.options.count), ("acked", "acked")):
+            windows = pa.record_batch(
+                stream.capture.throughput(stream.connection, stream.backward, count, window_ns, step_ns)
+            )
+            run.samples.add(_times(windows), flow=name, kind=kind, value=_values(windows, "value"))
+    except ValueError as error:
+        if f"no windows: {error}" not in run.warnings:
+            run.warnings.append(f"no windows: {error}")
 
 
 def _figures(
@@ -323,15 +349,12 @@ def _figures(
 
 def _pairs(near: _Stream, far: _Stream, options: Options) -> dict[str, Any]:
     """The packets of a flow at two points, by `_native.Capture.pairs`."""
-    there = far.capture.connections()[far.connection]
-    here = near.capture.connections()[near.connection]
-    turned = (there["source"], there["source_port"]) != (here["source"], here["source_port"])
     found: dict[str, Any] = near.capture.pairs(
         near.connection,
         near.backward,
         far.capture,
         far.connection,
-        turned=turned,
+        turned=near.opener != far.opener,
         same_clock=options.same_clock,
     )
     return found
