@@ -423,7 +423,7 @@ fn a_whole_capture_counts_in_windows() {
         [0, 0, 4000, 0, 1000, 0, 0]
     );
     assert_eq!(bytes(whole.acknowledged(stream, 10 * MS, 10 * MS).unwrap()), [0, 0, 0, 0, 1000, 0, 3000]);
-    assert_eq!(whole.sightings(0).map(Sightings::len), Some(11));
+    assert_eq!(whole.sightings(0).map(Sightings::len), Some(12));
     assert!(whole.series(Stream { connection: 1, ..stream }).is_none());
     assert!(whole.acknowledged(stream, 10 * MS, 3 * MS).is_err());
     assert_eq!(Whole::read(&[0; 40][..], false).unwrap_err(), "neither a pcap nor a pcapng file");
