@@ -135,16 +135,15 @@ impl Capture {
     #[pyo3(signature = (connection, backward, other, other_connection, turned, same_clock))]
     fn pairs<'py>(
         &self,
-        py: Python<'py>,
         connection: usize,
         backward: bool,
-        other: &Capture,
+        other: &Bound<'py, Capture>,
         other_connection: usize,
         turned: bool,
         same_clock: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let here = self.whole.sightings(connection).ok_or_else(unknown)?;
-        let there = other.whole.sightings(other_connection).ok_or_else(unknown)?;
+        let (py, there) = (other.py(), other.get().whole.sightings(other_connection).ok_or_else(unknown)?);
         let out = direction(backward);
         let (matching, trips, clock, delays) = py.detach(|| {
             let matching =

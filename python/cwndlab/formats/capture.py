@@ -48,8 +48,8 @@ LEAST_BYTES = 1
 """Payload of a direction from which on it is a flow."""
 
 
-MOST_WINDOWS = 5_000_000
-"""Windows of all flows of a run at most: 139 hours of one flow at the default step."""
+MOST_WINDOWS = 1_000_000
+"""Windows of all flows of a run at most: 27 hours of one flow at the default step."""
 
 COUNTS = ("ip", "frame", "payload")
 """Which bytes of a packet may count."""

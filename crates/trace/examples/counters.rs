@@ -1,0 +1,39 @@
+//! Reads a capture and prints counters of each direction: `counters counters FILE`, or with all series in memory:
+//! `counters series FILE`. What `benches/captures.py` measures.
+
+use std::env;
+use std::fs::File;
+use std::path::Path;
+
+use trace::connection::{Connections, Direction};
+use trace::series::Stream;
+use trace::whole::Whole;
+
+fn main() -> Result<(), String> {
+    let mut arguments = env::args().skip(1);
+    let usage = || "usage: counters counters|series FILE".to_owned();
+    let (what, path) = (arguments.next().ok_or_else(usage)?, arguments.next().ok_or_else(usage)?);
+    if what == "series" {
+        let whole = Whole::open(Path::new(&path), false)?;
+        for connection in 0..whole.connections.list().len() {
+            let series = whole.series(Stream { connection, direction: Direction::Forward });
+            println!("{connection}: {} segments", series.map_or(0, |series| series.data.t_ns.len()));
+        }
+        return Ok(());
+    }
+    let file = File::open(&path).map_err(|error| error.to_string())?;
+    let mut connections = Connections::new();
+    trace::read(file, &mut connections, |_, _| {}).map_err(|error| error.to_string())?;
+    for connection in connections.list() {
+        let half = connection.half(Direction::Forward);
+        println!(
+            "{}:{} packets {} payload {} repeated {}",
+            connection.ends.src,
+            connection.ends.sport,
+            half.packets,
+            half.payload_bytes,
+            half.repeated_packets
+        );
+    }
+    Ok(())
+}
