@@ -132,6 +132,8 @@ mod planted {
         RackNeverWaits,
         /// FreeBSD's RACK sends a window of any size at once.
         RackBurstsFreely,
+        /// HyStart++ of FreeBSD slows nothing down.
+        NoHyStartPlusPlus,
     }
 
     thread_local! {

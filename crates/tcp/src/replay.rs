@@ -151,7 +151,7 @@ impl Shim {
         let tuning = release.sender_tuning();
         let scenario = word(event, "scn")?;
         let cc: Box<dyn CongestionControl> = match cc {
-            "newreno" => Box::new(NewReno),
+            "newreno" => Box::new(NewReno::default()),
             "cubic" => Box::new(Cubic::new(tuning.cubic)),
             _ => Box::new(Cdg::with_random(tuning.cdg, random(scenario))),
         };

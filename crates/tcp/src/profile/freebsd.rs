@@ -1,7 +1,7 @@
 //! FreeBSD's stacks as profiles: one table of sysctls, and how values become senders and receivers.
 
 use super::{EcnMode, Facts, Family, Profile, SocketOptions, Sysctl};
-use crate::cc::freebsd::{CcTuning, CdgTuning, CubicEra, InitialWindow};
+use crate::cc::freebsd::{CcTuning, CdgTuning, CubicEra, HyStartTuning, InitialWindow};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::receiver::Receiver;
 use crate::receiver::freebsd::{
@@ -77,6 +77,13 @@ pub(super) struct Values {
     pub abe_frlossreduce: i64,
     pub newreno_beta: i64,
     pub newreno_beta_ecn: i64,
+    /// What RACK allows of HyStart++: 0 nothing, 1 all, 2 the window shrinks, 3 less so.
+    pub hystart: i64,
+    pub hystart_minrtt_thresh: i64,
+    pub hystart_maxrtt_thresh: i64,
+    pub hystart_n_rttsamples: i64,
+    pub hystart_css_growth_div: i64,
+    pub hystart_css_rounds: i64,
     pub cdg: CdgTuning,
 }
 
@@ -115,6 +122,12 @@ impl Values {
             abe_frlossreduce: 0,
             newreno_beta: 50,
             newreno_beta_ecn: 80,
+            hystart: 0,
+            hystart_minrtt_thresh: 4000,
+            hystart_maxrtt_thresh: 16_000,
+            hystart_n_rttsamples: 8,
+            hystart_css_growth_div: 4,
+            hystart_css_rounds: 5,
             cdg: CdgTuning {
                 alpha_inc: 0,
                 beta_delay: 70,
@@ -324,6 +337,48 @@ const KNOBS: &[Knob] = &[
         100,
         "window kept on an ECN echo with ABE, percent"
     ),
+    value!(
+        "net.inet.tcp.rack.features.hystartplusplus",
+        hystart,
+        0,
+        3,
+        "HyStart++ (RFC 9406): 0 off, 1 on, 2 shrinking the window at its end, 3 to the mean"
+    ),
+    value!(
+        "net.inet.tcp.cc.hystartplusplus.minrtt_thresh",
+        hystart_minrtt_thresh,
+        1,
+        10_000_000,
+        "smallest rise of the RTT that HyStart++ sees, us"
+    ),
+    value!(
+        "net.inet.tcp.cc.hystartplusplus.maxrtt_thresh",
+        hystart_maxrtt_thresh,
+        1,
+        10_000_000,
+        "largest rise that it asks for, us"
+    ),
+    value!(
+        "net.inet.tcp.cc.hystartplusplus.n_rttsamples",
+        hystart_n_rttsamples,
+        1,
+        10_000,
+        "RTT samples of a round before it is judged"
+    ),
+    value!(
+        "net.inet.tcp.cc.hystartplusplus.css_growth_div",
+        hystart_css_growth_div,
+        1,
+        10_000,
+        "divisor of growth in conservative slow start"
+    ),
+    value!(
+        "net.inet.tcp.cc.hystartplusplus.css_rounds",
+        hystart_css_rounds,
+        1,
+        10_000,
+        "rounds of conservative slow start"
+    ),
     cdg!(
         "net.inet.tcp.cc.cdg.alpha_inc",
         alpha_inc,
@@ -510,6 +565,16 @@ impl FreeBsd {
             newreno_beta_ecn: v.newreno_beta_ecn as u64,
             abe: v.abe != 0,
             abe_loss_reduces: v.abe_frlossreduce != 0,
+            hystart: HyStartTuning {
+                allowed: v.hystart > 0,
+                shrinks: v.hystart > 1,
+                conservative: v.hystart > 2,
+                min_threshold_us: v.hystart_minrtt_thresh as u32,
+                max_threshold_us: v.hystart_maxrtt_thresh as u32,
+                samples: v.hystart_n_rttsamples as u32,
+                growth_divisor: v.hystart_css_growth_div as u64,
+                rounds: v.hystart_css_rounds as u32,
+            },
         }
     }
 

@@ -14,24 +14,53 @@ const ERA: Era = Era {
     ..freebsd_13::ERA
 };
 
+/// Sysctls of the default stack.
+const NAMES: &[&str] = freebsd::common_names![
+    "net.inet.tcp.initcwnd_segments",
+    "net.inet.tcp.do_prr",
+    "net.inet.tcp.do_prr_conservative",
+    "net.inet.tcp.sack.revised",
+    "net.inet.tcp.sack.lrd",
+    "net.inet.tcp.sack.tso",
+    "net.inet.tcp.newcwv",
+    "net.inet.tcp.cc.abe",
+    "net.inet.tcp.cc.abe_frlossreduce",
+    "net.inet.tcp.cc.newreno.beta",
+    "net.inet.tcp.cc.newreno.beta_ecn",
+    "net.inet.tcp.cc.hystartplusplus.minrtt_thresh",
+    "net.inet.tcp.cc.hystartplusplus.maxrtt_thresh",
+    "net.inet.tcp.cc.hystartplusplus.n_rttsamples",
+    "net.inet.tcp.cc.hystartplusplus.css_growth_div",
+    "net.inet.tcp.cc.hystartplusplus.css_rounds",
+];
+
+/// Sysctls of the RACK stack.
+const RACK_NAMES: &[&str] = freebsd::common_names![
+    "net.inet.tcp.initcwnd_segments",
+    "net.inet.tcp.do_prr",
+    "net.inet.tcp.do_prr_conservative",
+    "net.inet.tcp.sack.revised",
+    "net.inet.tcp.sack.lrd",
+    "net.inet.tcp.sack.tso",
+    "net.inet.tcp.newcwv",
+    "net.inet.tcp.cc.abe",
+    "net.inet.tcp.cc.abe_frlossreduce",
+    "net.inet.tcp.cc.newreno.beta",
+    "net.inet.tcp.cc.newreno.beta_ecn",
+    "net.inet.tcp.cc.hystartplusplus.minrtt_thresh",
+    "net.inet.tcp.cc.hystartplusplus.maxrtt_thresh",
+    "net.inet.tcp.cc.hystartplusplus.n_rttsamples",
+    "net.inet.tcp.cc.hystartplusplus.css_growth_div",
+    "net.inet.tcp.cc.hystartplusplus.css_rounds",
+    "net.inet.tcp.rack.features.hystartplusplus",
+];
+
 fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     FreeBsd {
         facts: Facts { cc: freebsd::CUBIC_FIRST, ..freebsd_13::facts(name, inferred) },
         era,
         values: Values { rfc6675_pipe: 1, lrd: 1, sack_tso: 1, ..freebsd_13::VALUES },
-        names: freebsd::common_names![
-            "net.inet.tcp.initcwnd_segments",
-            "net.inet.tcp.do_prr",
-            "net.inet.tcp.do_prr_conservative",
-            "net.inet.tcp.sack.revised",
-            "net.inet.tcp.sack.lrd",
-            "net.inet.tcp.sack.tso",
-            "net.inet.tcp.newcwv",
-            "net.inet.tcp.cc.abe",
-            "net.inet.tcp.cc.abe_frlossreduce",
-            "net.inet.tcp.cc.newreno.beta",
-            "net.inet.tcp.cc.newreno.beta_ecn",
-        ],
+        names: NAMES,
         maxsockbuf_fixed: false,
         rack: None,
     }
@@ -60,6 +89,7 @@ pub(super) fn d49540_rack() -> FreeBsd {
 fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
     FreeBsd {
         facts: Facts { name, family: Family::FreeBsdRack, ..base.facts },
+        names: RACK_NAMES,
         rack: Some(RackTuning {
             milliseconds: false,
             wheel_on_ticks: false,

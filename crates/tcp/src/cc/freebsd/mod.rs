@@ -3,10 +3,12 @@
 mod cdg;
 mod cubic;
 pub mod cubic_math;
+mod hystart;
 mod newreno;
 
 pub use cdg::{Cdg, CdgTuning};
 pub use cubic::{Cubic, CubicEra};
+pub use hystart::{HyStart, HyStartTuning};
 pub use newreno::NewReno;
 
 /// Initial slow-start threshold: the largest window a connection could have, 65535 << 14 (tcp(4)).
@@ -46,6 +48,8 @@ pub struct CcTuning {
     pub abe: bool,
     /// With ABE, a loss during the reaction to an ECN echo reduces further (net.inet.tcp.cc.abe_frlossreduce).
     pub abe_loss_reduces: bool,
+    /// HyStart++, where the stack allows it (15's RACK).
+    pub hystart: HyStartTuning,
 }
 
 /// How an initial (or restart) window is computed.
@@ -255,6 +259,12 @@ pub trait CongestionControl: Send {
         newreno::after_idle(v);
     }
 
+    /// A round trip has ended: what was sent last when it began is acknowledged. Only stacks that allow HyStart++ tell.
+    fn new_round(&mut self, _v: &mut CcVar, _round: u32) {}
+
+    /// The RTT in microseconds of a segment that was sent once, with `flight` bytes in flight. Likewise.
+    fn rtt_sample(&mut self, _v: &mut CcVar, _rtt_us: u64, _flight: u64) {}
+
     /// Whether the sender must measure the RTT of single packets ([`CcVar::delay_rtt`]), which rules out
     /// segmentation offload.
     fn wants_packet_rtt(&self) -> bool {
@@ -270,7 +280,7 @@ pub fn by_name(
     random: u64,
 ) -> Option<Box<dyn CongestionControl>> {
     Some(match name {
-        "newreno" => Box::new(NewReno),
+        "newreno" => Box::new(NewReno::default()),
         "cubic" => Box::new(Cubic::new(era)),
         "cdg" => Box::new(Cdg::new(*cdg, random)),
         _ => return None,

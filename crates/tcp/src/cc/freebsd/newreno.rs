@@ -1,25 +1,59 @@
 //! NewReno (RFC 5681, 6582) as FreeBSD's cc_newreno(4) does it, with appropriate byte counting (RFC 3465).
 
-use super::{AckKind, CcVar, CongestionControl, Signal};
+use super::{AckKind, CcVar, CongestionControl, HyStart, Signal};
 use crate::mutants::mutant;
 
-/// NewReno. Keeps no state of its own.
+/// NewReno. Keeps no state but that of HyStart++.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NewReno;
+pub struct NewReno {
+    hystart: HyStart,
+}
 
 impl CongestionControl for NewReno {
     fn ack_received(&mut self, v: &mut CcVar, kind: AckKind) {
-        if kind == AckKind::New && !v.in_recovery() && v.cwnd_limited {
+        if kind != AckKind::New || v.in_recovery() || !v.cwnd_limited {
+            return;
+        }
+        if !v.tuning.hystart.allowed {
             grow(v);
+        } else if v.cwnd > v.ssthresh {
+            self.hystart.stop();
+            grow(v);
+        } else {
+            let increment = slow_start_increment(v);
+            let increment = if v.tuning.abc && !mutant!(NoHyStartPlusPlus) {
+                self.hystart.slowed(&v.tuning.hystart, increment)
+            } else {
+                increment
+            };
+            v.cwnd = (v.cwnd + increment).min(v.largest_window());
         }
     }
 
     fn cong_signal(&mut self, v: &mut CcVar, signal: Signal) {
+        if matches!(signal, Signal::DuplicateAcks | Signal::Ecn) {
+            self.hystart.stop();
+        }
         cong_signal(v, signal);
     }
 
     fn post_recovery(&mut self, v: &mut CcVar) {
         post_recovery(v);
+    }
+
+    fn after_idle(&mut self, v: &mut CcVar) {
+        after_idle(v);
+        if v.cwnd <= v.ssthresh {
+            self.hystart.restart();
+        }
+    }
+
+    fn new_round(&mut self, v: &mut CcVar, round: u32) {
+        self.hystart.new_round(v, round);
+    }
+
+    fn rtt_sample(&mut self, v: &mut CcVar, rtt_us: u64, flight: u64) {
+        self.hystart.rtt_sample(&v.tuning.hystart, rtt_us as u32, flight);
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Entry {
     pub first_stamp: u32,
     /// Bytes sent again.
     pub again: u32,
+    /// Bytes in flight when it was first sent, itself among them.
+    pub flight: u32,
     /// Times it was sent.
     pub count: u32,
     /// Duplicate ACKs while its last transmission was the oldest out.
@@ -78,7 +80,7 @@ impl SendMap {
     }
 
     /// A new transmission.
-    pub fn push(&mut self, start: u64, end: u64, at: u64, stamp: u32) {
+    pub fn push(&mut self, start: u64, end: u64, at: u64, stamp: u32, flight: u32) {
         self.orders += 1;
         self.sent.push_back((self.gone + self.entries.len() as u64, self.orders));
         self.entries.push_back(Entry {
@@ -88,6 +90,7 @@ impl SendMap {
             order: self.orders,
             first_stamp: stamp,
             again: 0,
+            flight,
             count: 1,
             dupacks: 0,
             sacked: false,

@@ -118,6 +118,9 @@ pub struct RackSender {
     /// cwnd at the last call of output, by which growth is counted.
     cwnd_used: u64,
     largest_cwnd: u64,
+    /// Round trips so far, and what ends the one at hand when it is acknowledged.
+    round: u32,
+    round_ends: u64,
     prr_delivered: u64,
     prr_out: u64,
     prr_credit: u64,
@@ -184,6 +187,8 @@ struct Sample {
     /// In microseconds whatever the stack's clock, and whether it can be trusted to show no delayed ACK.
     exact: u64,
     trusted: bool,
+    /// Bytes in flight when what it measures was sent; None: that was sent more than once.
+    flight: Option<u32>,
 }
 
 /// The RTTs by which a deeply buffered path is recognised, us.
@@ -234,6 +239,8 @@ impl RackSender {
             path: PathDelay::default(),
             cwnd_used: 0,
             largest_cwnd: 0,
+            round: 0,
+            round_ends: 0,
             prr_delivered: 0,
             prr_out: 0,
             prr_credit: 0,
@@ -369,7 +376,7 @@ impl RackSender {
             self.min_rtt = if self.min_rtt == 0 { rtt } else { self.min_rtt.min(rtt) };
             let exact = self.now_us.saturating_sub(entry.at).max(1);
             let trusted = sacked || !entry.last_of_flight;
-            self.sample = Some(Sample { rtt, exact, trusted });
+            self.sample = Some(Sample { rtt, exact, trusted, flight: Some(entry.flight) });
             true
         } else {
             self.rtt.shift = 0;
@@ -380,7 +387,7 @@ impl RackSender {
                 false
             } else {
                 if echo.is_some() {
-                    self.sample = Some(Sample { rtt, exact: rtt, trusted: false });
+                    self.sample = Some(Sample { rtt, exact: rtt, trusted: false, flight: None });
                 }
                 self.min_rtt > 0
             }
@@ -420,6 +427,11 @@ impl RackSender {
         self.v.srtt = self.rtt.srtt as u32;
         self.v.rtt_updates = self.rtt.updates;
         self.v.rxtshift = 0;
+        if let Some(flight) = sample.flight
+            && self.v.tuning.hystart.allowed
+        {
+            self.cc.rtt_sample(&mut self.v, sample.exact, u64::from(flight));
+        }
         let path = &mut self.path;
         if path.smoothed == 0 {
             path.smoothed = sample.exact;
@@ -810,7 +822,8 @@ impl RackSender {
         let mut start = seq;
         while start < end {
             let stop = (start + self.v.mss).min(end);
-            self.map.push(start, stop, self.now_us, stamp);
+            let flight = (stop - s.una).saturating_sub(self.map.sacked.covered());
+            self.map.push(start, stop, self.now_us, stamp, flight as u32);
             start = stop;
         }
         s.nxt = end;
@@ -1025,7 +1038,7 @@ impl Sender for RackSender {
         if let Some(rtt) = rtt {
             // From the echoed timestamp: it shows nothing of the path in microseconds.
             let rtt = self.since(self.now_us.saturating_sub(rtt / MICROSECOND)).max(1);
-            self.sample = Some(Sample { rtt, exact: rtt, trusted: false });
+            self.sample = Some(Sample { rtt, exact: rtt, trusted: false, flight: None });
             self.commit_sample();
             self.path = PathDelay::default();
         }
@@ -1080,6 +1093,11 @@ impl Sender for RackSender {
             let ends = self.v.in_recovery() && (ack.ack >= self.v.recover || ack.ack >= s.max);
             if ends && self.rack.exits_before_growth {
                 self.leave_recovery(s, ack.ack, cx);
+            }
+            if ack.ack >= self.round_ends && self.v.tuning.hystart.allowed {
+                self.round += 1;
+                self.round_ends = s.max;
+                self.cc.new_round(&mut self.v, self.round);
             }
             self.ack_received();
             if ends && !self.rack.exits_before_growth {
