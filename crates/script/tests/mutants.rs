@@ -61,6 +61,19 @@ const PLANTED: &[(Mutant, &str, &str)] = &[
     (Mutant::ResetIgnored, "reset-established", "freebsd-9.2"),
     (Mutant::ResetIgnored, "challenge-ack-syn", "linux-6.18"),
     (Mutant::AnyResetCounts, "challenge-ack-reset", "freebsd-13"),
+    (Mutant::RackReducesAtOnce, "freebsd13rack-detection", "freebsd-13/rack"),
+    (Mutant::RackWithoutWindow, "freebsd13rack-reordering-seen", "freebsd-13/rack"),
+    (Mutant::RackWithoutWindow, "freebsd15rack-reordering-window", "freebsd-15-current/rack"),
+    (Mutant::RackForgetsRetransmissions, "freebsd13rack-lost-retransmission", "freebsd-13/rack"),
+    (Mutant::RackNeverProbes, "freebsd13rack-tlp", "freebsd-13/rack"),
+    (Mutant::RackNeverProbes, "freebsd13rack-tlp-new-data", "freebsd-13/rack"),
+    (Mutant::NoSlop, "freebsd13rack-rto", "freebsd-13/rack"),
+    (Mutant::RackNeverUndoes, "freebsd13rack-undo", "freebsd-13/rack"),
+    (Mutant::RackCreditLost, "freebsd13rack-recovery-exit", "freebsd-13/rack"),
+    (Mutant::RackCreditLost, "freebsd13rack-recovery-exit-pipe", "freebsd-13/rack"),
+    (Mutant::RackNeverWaits, "freebsd13rack-wait-after-burst", "freebsd-13/rack"),
+    (Mutant::RackBurstsFreely, "freebsd13rack-burst", "freebsd-13/rack"),
+    (Mutant::NoHyStartPlusPlus, "freebsd15rack-hystart", "freebsd-15-current/rack"),
 ];
 
 #[test]

@@ -126,6 +126,8 @@ mod planted {
         RackNeverUndoes,
         /// FreeBSD's RACK reduces its window when recovery begins.
         RackReducesAtOnce,
+        /// FreeBSD's RACK forgets what proportional rate reduction has left when recovery ends.
+        RackCreditLost,
         /// FreeBSD's RACK probes no tail.
         RackNeverProbes,
         /// FreeBSD's RACK sends on at once whatever it has sent.

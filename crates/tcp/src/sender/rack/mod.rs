@@ -511,7 +511,7 @@ impl RackSender {
             };
         }
         let most = self.rack.credit_segments.map_or(u64::MAX, |segments| segments * self.v.maxseg);
-        if was_loss || self.rack.exits_before_growth {
+        if (was_loss || self.rack.exits_before_growth) && !mutant!(RackCreditLost) {
             self.v.cwnd += self.prr_credit.min(most);
             self.prr_credit = 0;
         }
@@ -795,11 +795,11 @@ impl RackSender {
     /// A retransmission is all that this call of output sends.
     fn close_call(&mut self) {
         self.call = Call::Closed;
-        let wait = self.output_wait().max(if self.rack.retransmission_slot && !mutant!(RackNeverWaits) {
-            SHORTEST_TIMER_US
-        } else {
-            0
-        });
+        let wait = match self.rack.retransmission_slot {
+            true if mutant!(RackNeverWaits) => 0,
+            true => SHORTEST_TIMER_US,
+            false => self.output_wait(),
+        };
         self.held_until = (wait > 0).then_some(self.now_us + wait);
     }
 
@@ -889,6 +889,11 @@ impl RackSender {
         let len = self.room(s, buffered.saturating_sub(offset), probe == Probe::New);
         self.autosize(s, buffered);
         if self.worth_sending(s, len, offset, buffered) || (probing && len > 0) {
+            if probe == Probe::New {
+                self.probes += 1;
+            } else {
+                self.probes = 0;
+            }
             return Some(self.send_new(s, self.length(s, len), cx));
         }
         if s.fin && s.nxt == s.end && s.una == s.end {
@@ -923,10 +928,8 @@ impl RackSender {
             return self.prr_credit.min(by_window).min(left);
         }
         if probe {
-            self.probes += 1;
             return self.v.mss.min(left).min(by_window);
         }
-        self.probes = 0;
         let window = s.wnd.min(self.v.cwnd);
         window.saturating_sub(self.flight(s)).min(by_window).min(left)
     }
