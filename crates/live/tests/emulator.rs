@@ -342,6 +342,15 @@ fn transfer(net: &Net, bytes: usize, meanwhile: impl FnOnce()) {
 
 #[test]
 fn super_packets_are_cut_before_the_link() {
+    super_packets_are_cut(false);
+}
+
+#[test]
+fn super_packets_are_cut_behind_the_hosts_netem() {
+    super_packets_are_cut(true);
+}
+
+fn super_packets_are_cut(egress: bool) {
     if !common::possible() {
         return;
     }
@@ -353,6 +362,12 @@ fn super_packets_are_cut_before_the_link() {
         |scenario| {
             scenario["links"][0]["delay_ns"] = json!(5 * MILLISECOND);
             scenario["links"][0]["corrupt_ppb"] = json!(1_000_000);
+            if egress {
+                scenario["hosts"][0]["egress"] = json!({
+                    "limit_packets": 1000, "delay_ns": 5 * MILLISECOND, "jitter": null, "loss": null,
+                    "duplicate_ppb": 0, "corrupt_ppb": 0, "rate_bps": null,
+                });
+            }
         },
         |config| config["captures"] = json!([{"at": "there", "snaplen": 65_535, "file": file}]),
     );

@@ -177,7 +177,7 @@ fn direction(config: &Config, files: &[Sender<Piece>], way: &Way<'_>) -> io::Res
         link: None,
         observe: false,
         bottleneck: None,
-        mtu: 0,
+        mtu: u32::MAX,
         least_delay: 0,
         ever_least_delay: 0,
         window: [None, None],

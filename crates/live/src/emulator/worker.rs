@@ -4,6 +4,7 @@
 //! samples and changes of the schedule that were due meanwhile. Times are CLOCK_MONOTONIC less the start of the
 //! emulator.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub(super) struct Direction {
     pub(super) observe: bool,
     /// Overhead, of a bottleneck.
     pub(super) bottleneck: Option<u32>,
-    /// Larger super-packets are cut. 0: none.
+    /// Larger super-packets are cut.
     pub(super) mtu: u32,
     /// No packet takes less time to the far end.
     pub(super) least_delay: Nanos,
@@ -536,6 +537,8 @@ impl Worker {
     fn receive(&mut self, index: usize, at: Nanos) {
         let direction = &mut self.directions[index];
         direction.last_arrival = at;
+        // netem sees what the host's stack sends, before segmentation.
+        let cuts = direction.egress.is_none();
         let mtu = direction.mtu;
         let (common, watch, scratch) = (&mut self.common, &mut self.watch, &mut self.scratch);
         let mut arrived = Arrived::None;
@@ -546,40 +549,13 @@ impl Worker {
                 return;
             };
             let headers = Headers::read(bytes);
-            let store = |common: &mut Common, bytes: &[u8], headers: Headers| {
-                let slot = common.pool.take(bytes.len())?;
-                let stored = &mut common.pool.bytes(slot)[..bytes.len()];
-                stored.copy_from_slice(bytes);
-                frame::complete_checksum(stored);
-                let (owner, offset) = common.flows.find(&headers, bytes);
-                Some(Frame {
-                    slot,
-                    length: bytes.len() as u32,
-                    flow: owner.map(|owner| owner.flow),
-                    forward: owner.is_some_and(|owner| owner.forward),
-                    offset,
-                    marked: false,
-                    corrupt: false,
-                    shared: std::cell::Cell::new(false),
-                    queue_delay: 0,
-                    headers,
-                })
-            };
             let Some(headers) = headers else {
                 watch.other_frames += 1;
                 arrived = store(common, bytes, Headers::NONE).map_or(Arrived::None, Arrived::Other);
                 return;
             };
-            if headers.bytes > mtu && mtu > 0 {
-                let cut = frame::segment(bytes, &headers, scratch, &mut |piece| match Headers::read(piece)
-                    .and_then(|headers| store(common, piece, headers))
-                {
-                    Some(frame) => more.push(frame),
-                    None => watch.unintended_drops += 1,
-                });
-                if cut {
-                    return;
-                }
+            if cuts && headers.bytes > mtu && cut(bytes, &headers, scratch, common, watch, &mut more) {
+                return;
             }
             match store(common, bytes, headers) {
                 Some(frame) => arrived = Arrived::Packet(frame),
@@ -613,9 +589,24 @@ impl Worker {
     fn leave_egress(&mut self, index: usize, at: Nanos) {
         let Some((_, _, line)) = &mut self.directions[index].egress else { return };
         let Some((_, mut frame)) = line.take(at) else { return };
-        if self.separate(&mut frame) {
-            self.enter_link(index, at, frame);
+        if !self.separate(&mut frame) {
+            return;
         }
+        if frame.headers.bytes > self.directions[index].mtu {
+            let bytes = self.common.pool.bytes(frame.slot)[..frame.length as usize].to_vec();
+            let (common, watch, mut more) = (&mut self.common, &mut self.watch, Vec::new());
+            if cut(&bytes, &frame.headers, &mut self.scratch, common, watch, &mut more) {
+                self.common.release(&frame);
+                for (number, mut piece) in more.into_iter().enumerate() {
+                    piece.queue_delay = frame.queue_delay;
+                    // Damage is one bit of the whole.
+                    piece.corrupt = frame.corrupt && number == 0;
+                    self.enter_link(index, at, piece);
+                }
+                return;
+            }
+        }
+        self.enter_link(index, at, frame);
     }
 
     #[inline]
@@ -842,6 +833,46 @@ pub(super) fn polled(waker: &Waker, directions: &[Direction]) -> Vec<libc::pollf
     let inputs = directions.iter().map(|direction| direction.input.as_raw_fd());
     let descriptors = std::iter::once(waker.as_raw_fd()).chain(inputs);
     descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
+}
+
+/// Takes a packet into the pool; None if there is no memory.
+#[inline]
+fn store(common: &mut Common, bytes: &[u8], headers: Headers) -> Option<Frame> {
+    let slot = common.pool.take(bytes.len())?;
+    let stored = &mut common.pool.bytes(slot)[..bytes.len()];
+    stored.copy_from_slice(bytes);
+    frame::complete_checksum(stored);
+    let (owner, offset) = common.flows.find(&headers, bytes);
+    Some(Frame {
+        slot,
+        length: bytes.len() as u32,
+        flow: owner.map(|owner| owner.flow),
+        forward: owner.is_some_and(|owner| owner.forward),
+        offset,
+        marked: false,
+        corrupt: false,
+        shared: Cell::new(false),
+        queue_delay: 0,
+        headers,
+    })
+}
+
+/// Takes the packets into the pool that a super-packet is cut into; false if it is none.
+#[cold]
+fn cut(
+    bytes: &[u8],
+    headers: &Headers,
+    scratch: &mut [u8],
+    common: &mut Common,
+    watch: &mut Watch,
+    packets: &mut Vec<Frame>,
+) -> bool {
+    frame::segment(bytes, headers, scratch, &mut |piece| match Headers::read(piece)
+        .and_then(|headers| store(common, piece, headers))
+    {
+        Some(frame) => packets.push(frame),
+        None => watch.unintended_drops += 1,
+    })
 }
 
 /// Where a packet comes from.
