@@ -5,6 +5,9 @@ import pytest
 
 from cwndlab.analysis import summary
 
+OVER_SECONDS = {"time_to_90_s", "jain_1s_mean", "jain_1s_min", "convergence_s"}
+"""Figures of goodput in single seconds."""
+
 APPLICATION = (
     "completion_s",
     "completion_p50_ms",
@@ -50,6 +53,11 @@ def test_each_figure_by_hand():
         "limited_rwnd_pct": 0.0,
         "limited_sndbuf_pct": 12.5,
         "limited_app_pct": 0.0,
+        "queue_delay_p50_ms": 20,
+        "queue_delay_max_ms": 45,
+        "power": 133.06,  # 8 Mbit/s over 60.123456 ms
+        "slow_start_exit_s": None,
+        **dict.fromkeys(OVER_SECONDS),
         **dict.fromkeys(APPLICATION),  # a bulk flow without an end has nothing of these
         "jain": None,  # of one flow there is no fairness
         "status": "complete",
@@ -79,14 +87,76 @@ def test_what_was_not_counted_is_missing_not_zero():
         "rtt_p50_ms",
         "rtt_p95_ms",
         "rtt_max_ms",
+        "queue_delay_p50_ms",
         "queue_delay_p95_ms",
+        "queue_delay_max_ms",
+        "power",
+        "slow_start_exit_s",
         "limited_cwnd_pct",
         "limited_rwnd_pct",
         "limited_sndbuf_pct",
         "limited_app_pct",
         *APPLICATION,
         "jain",
+        *OVER_SECONDS,
     }
+
+
+def seconds(megabytes, *, start_s=0, name="f1", **changed):
+    """Counters of a flow that read so many megabytes in each second from its start on."""
+    begun = -(-int(start_s * 1e9) // 10**9) * 10**9
+    return lab.flow_counters(
+        name,
+        start_ns=int(start_s * 1e9),
+        goodput_seconds={"from_ns": begun, "bytes": [int(amount * 1e6) for amount in megabytes]},
+        goodput_bytes=9_000_000,
+        wire_bytes=10_000_000,
+        **changed,
+    )
+
+
+def test_fairness_over_seconds_counts_those_with_two_flows_in_the_window():
+    # The window is 2 to 10 s; the second flow begins in the fourth second.
+    first = seconds([1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    second = seconds([0, 0.5, 1, 1, 1, 1], start_s=3.5, name="f2")
+    row = figures(first, second)["f1"]
+    assert row["jain_1s_min"] == 0.5
+    assert row["jain_1s_mean"] == pytest.approx((0.5 + 1.5**2 / (2 * 1.25) + 4) / 6, abs=1e-6)
+
+
+def test_convergence_is_the_first_five_seconds_of_fair_shares():
+    first = seconds([1] * 10)
+    # Means over five seconds: 0.5 (index 0.9), then 0.7 (0.97).
+    second = seconds([0, 0, 0.5, 1, 1, 1, 1], start_s=2.5, name="f2")
+    assert figures(first, second)["f2"]["convergence_s"] == 5.5 + 1
+    assert figures(first, seconds([0.1] * 7, start_s=3, name="f2"))["f2"]["convergence_s"] is None
+    assert figures(first)["f1"]["convergence_s"] is None
+
+
+def test_the_bottleneck_is_filled_when_all_flows_together_fill_it():
+    # 10 Mbit/s are 1.25 MB a second, of which 9/10 are payload: 90 % of that is 1.0125 MB.
+    assert figures(seconds([0.5, 1.0, 1.02, 1.1], start_s=0.25))["f1"]["time_to_90_s"] == 3.75
+    assert figures(seconds([0.5, 1.0, 1.0]))["f1"]["time_to_90_s"] is None
+    both = figures(seconds([0.5, 0.6, 0.6]), seconds([0.5], start_s=2, name="f2"))
+    assert both["f1"]["time_to_90_s"] == both["f2"]["time_to_90_s"] == 3
+    scheduled = summary.flow_figures(
+        lab.scenario(schedule=[change(4, rate_bps=1)]), {"flows": [seconds([2, 2])]}
+    )
+    assert scheduled["f1"]["time_to_90_s"] is None
+
+
+def test_a_second_that_is_not_whole_does_not_count():
+    ended = seconds([1, 1, 1, 0, 0], completion_ns=int(2.5e9))
+    other = seconds([1, 1, 1, 1, 1], name="f2")
+    # Of the window from 2 s on, the third second of f1 is cut short.
+    assert figures(ended, other)["f1"]["jain_1s_mean"] is None
+
+
+def test_power_delay_and_the_end_of_slow_start():
+    row = figures(lab.flow_counters(start_ns=10**9, slow_start_exit_ns=int(1.25e9)))["f1"]
+    assert row["power"] == pytest.approx(8 / 0.060123456, rel=1e-5)
+    assert row["slow_start_exit_s"] == 0.25
+    assert (row["queue_delay_p50_ms"], row["queue_delay_max_ms"]) == (20, 45)
 
 
 def test_a_late_flow_is_measured_over_its_own_time():

@@ -36,7 +36,12 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
         "rtt_p50_ms",
         "rtt_p95_ms",
         "rtt_max_ms",
+        "queue_delay_p50_ms",
         "queue_delay_p95_ms",
+        "queue_delay_max_ms",
+        "power",
+        "slow_start_exit_s",
+        "time_to_90_s",
         "cwnd_mean_bytes",
         "cwnd_max_bytes",
         "limited_cwnd_pct",
@@ -54,6 +59,9 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
         "one_way_p95_ms",
         "stalled_s",
         "jain",
+        "jain_1s_mean",
+        "jain_1s_min",
+        "convergence_s",
         "status",
     ]
     assert results.summary["hosts.a.cc"].to_list() == ["newreno", "newreno", "cubic", "cubic"]
@@ -70,7 +78,7 @@ def test_summary_csv_says_the_same_and_leaves_missing_figures_empty(tmp_path):
     assert read["rtt_mean_ms"].to_list() == results.summary["rtt_mean_ms"].to_list()
     line = (directory / "summary.csv").read_text().splitlines()[1]
     assert line.endswith(
-        ",75,0,12.5,0,,,,,,,,,,,,complete"
+        ",75,0,12.5,0,,,,,,,,,,,,,,,complete"
     )  # a bulk flow answers nothing; jain of one is empty
 
 
@@ -193,7 +201,7 @@ def outside(directory):
         (cut_records, "the results are damaged"),
         (lose_a_record, "lacks run 0-"),
         (no_text, "the results are damaged"),
-        (other_format, "has format 99; this cwndlab reads format 1"),
+        (other_format, "has format 99; this cwndlab reads format 2"),
         (other_columns, "has other columns than a catalogue"),
         (outside, "'../../elsewhere' is no name of a part"),
     ],

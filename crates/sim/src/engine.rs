@@ -830,6 +830,10 @@ impl Simulation {
             let run = &mut self.flows[flow];
             let value = (read - run.read_at_second) as i64;
             run.read_at_second = read;
+            if run.seconds.is_empty() {
+                run.seconds_from = self.now - SECOND;
+            }
+            run.seconds.push(value as u64);
             let kind = sample::GOODPUT;
             self.recorder.sample(&SampleRow { t: self.now, flow: flow as u32, kind, value });
         }
@@ -891,6 +895,9 @@ impl Simulation {
         for event in endpoint.events().drain() {
             if connection & 1 == 1 {
                 continue;
+            }
+            if event.kind == EventKind::SlowStartExit {
+                tally.slow_start_exit.get_or_insert(self.now);
             }
             if self.window == Window::Inside {
                 match event.kind {

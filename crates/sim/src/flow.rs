@@ -56,6 +56,10 @@ pub struct FlowRun {
     pub rtt: Option<Nanos>,
     /// Payload read by the receiver at the last whole second.
     pub read_at_second: u64,
+    /// Beginning of the first whole second whose goodput was sampled.
+    pub seconds_from: Nanos,
+    /// Payload read in each second from then on, as long as it is connected.
+    pub seconds: Vec<u64>,
     /// Figures.
     pub tally: Tally,
 }
@@ -127,6 +131,8 @@ pub struct Tally {
     pub rtos: u64,
     /// Entries into fast recovery.
     pub recoveries: Vec<Nanos>,
+    /// When slow start first ended, whether inside the window or not.
+    pub slow_start_exit: Option<Nanos>,
     /// Integral of cwnd over time, byte nanoseconds.
     cwnd_area: u128,
     cwnd_since: Nanos,
@@ -214,6 +220,8 @@ impl FlowRun {
             overhead: 0,
             rtt: None,
             read_at_second: 0,
+            seconds_from: 0,
+            seconds: Vec::new(),
             tally: Tally {
                 completion: Histogram::new(mantissa_bits),
                 response: Histogram::new(mantissa_bits),
@@ -228,6 +236,7 @@ impl FlowRun {
                 ce_marks: 0,
                 rtos: 0,
                 recoveries: Vec::new(),
+                slow_start_exit: None,
                 cwnd_area: 0,
                 cwnd_since: 0,
                 cwnd: 0,

@@ -66,6 +66,8 @@ fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, scenario: &Scena
         "rtos": tally.rtos,
         "fast_recoveries": tally.recoveries.len(),
         "recovery_entries_ns": tally.recoveries,
+        "slow_start_exit_ns": tally.slow_start_exit,
+        "goodput_seconds": {"from_ns": run.seconds_from, "bytes": run.seconds},
         "rtt": tally.rtt.figures(),
         "queue_delay": tally.queue_delay.figures(),
         "cwnd_mean_bytes": tally.cwnd_mean(),

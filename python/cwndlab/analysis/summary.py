@@ -6,6 +6,8 @@ The counters are the summary of docs/architecture.md: they cover the measurement
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cwndlab.analysis import dynamics
+
 Figure = int | float | str | None
 """A cell of the summary; None is a figure that does not exist, written as an empty field."""
 
@@ -26,7 +28,12 @@ FIGURES: tuple[str, ...] = (
     "rtt_p50_ms",
     "rtt_p95_ms",
     "rtt_max_ms",
+    "queue_delay_p50_ms",
     "queue_delay_p95_ms",
+    "queue_delay_max_ms",
+    "power",
+    "slow_start_exit_s",
+    "time_to_90_s",
     "cwnd_mean_bytes",
     "cwnd_max_bytes",
     "limited_cwnd_pct",
@@ -44,6 +51,9 @@ FIGURES: tuple[str, ...] = (
     "one_way_p95_ms",
     "stalled_s",
     "jain",
+    "jain_1s_mean",
+    "jain_1s_min",
+    "convergence_s",
     "status",
 )
 """Columns of the summary after those that name the row, in order."""
@@ -73,9 +83,11 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
     entries. `completion_s` is from opening to the last byte read; `completion_*_ms`, `response_*_ms`,
     `round_*_ms` and `one_way_*_ms` are percentiles of what the application saw (each transfer of background
     traffic completes), `stalled_s` is how long a player had nothing to show. Of datagrams, `drop_rate` is the
-    loss. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `jain` is
-    Jain's index over the goodputs of the run's flows (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
-    are several.
+    loss. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `power` is
+    Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979). `slow_start_exit_s` is from the
+    flow's start to the first end of slow start, wherever the window lies. `jain` is Jain's index over the
+    goodputs of the run's flows (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there are several;
+    `analysis.dynamics` has the figures over single seconds.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {
@@ -84,8 +96,10 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
         if flow["name"] in counted
     }
     fairness = jain([row["goodput_mbps"] for row in rows.values()])
-    for row in rows.values():
+    shared = dynamics.of_run(scenario, summary, {name: narrowest(scenario, name) for name in rows})
+    for name, row in rows.items():
         row["jain"] = six_digits(fairness)
+        row.update({figure: six_digits(value) for figure, value in shared[name].items()})
     return rows
 
 
@@ -156,7 +170,11 @@ def _figures(
         "rtt_p50_ms": _ratio(rtt.get("p50_ns"), 1e6),
         "rtt_p95_ms": _ratio(rtt.get("p95_ns"), 1e6),
         "rtt_max_ms": _ratio(rtt.get("max_ns"), 1e6),
+        "queue_delay_p50_ms": _ratio(queueing.get("p50_ns"), 1e6),
         "queue_delay_p95_ms": _ratio(queueing.get("p95_ns"), 1e6),
+        "queue_delay_max_ms": _ratio(queueing.get("max_ns"), 1e6),
+        "power": _power(counted),
+        "slow_start_exit_s": _since_start(counted, counted.get("slow_start_exit_ns")),
         "limited_cwnd_pct": _ratio(_times(limited["cwnd"], 100), active),
         "limited_rwnd_pct": _ratio(_times(limited["rwnd"], 100), active),
         "limited_sndbuf_pct": _ratio(_times(limited["sndbuf"], 100), active),
@@ -171,6 +189,17 @@ def _figures(
     known.update({name: counted[name] for name in COUNTS})
     known.update(stack=_stack(scenario, flow), cc=flow["cc"], status=counted["status"])
     return {name: known.get(name) for name in FIGURES}
+
+
+def _power(counted: Mapping[str, Any]) -> float | None:
+    """Goodput over mean RTT, Mbit/s per s; None without an RTT."""
+    goodput_mbps = _ratio(counted["goodput_bytes"] * 8e3, counted["active_ns"])
+    mean_ns = counted["rtt"].get("mean_ns")
+    return goodput_mbps / (mean_ns / 1e9) if goodput_mbps is not None and mean_ns else None
+
+
+def _since_start(counted: Mapping[str, Any], at_ns: int | None) -> float | None:
+    return None if at_ns is None else (at_ns - counted["start_ns"]) / 1e9
 
 
 def _is_video(flow: Mapping[str, Any]) -> bool:
@@ -190,14 +219,25 @@ def _stack(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> str:
     return next(str(host["stack"]) for host in scenario["hosts"] if host["name"] == flow["from"])
 
 
-def _utilisation(
-    scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int | None
-) -> float | None:
-    if wire_bytes is None:
+def narrowest(scenario: Mapping[str, Any], flow: str) -> tuple[str, float] | None:
+    """The bottleneck on a flow's way that can carry least in the measurement window, and how many bits.
+
+    None where no link on its way is a bottleneck with a rate.
+    """
+    ends = next(each for each in scenario["flows"] if each["name"] == flow)
+    links = [link for link in _route(scenario, ends["from"], ends["to"]) if link["bottleneck"]]
+    known = [
+        (bits, str(link["name"])) for link in links if (bits := capacity_bits(scenario, link)) is not None
+    ]
+    if not known or min(known)[0] <= 0:
         return None
-    narrow = [link for link in _route(scenario, flow["from"], flow["to"]) if link["bottleneck"]]
-    allowed = [bits for bits in (capacity_bits(scenario, link) for link in narrow) if bits is not None]
-    return wire_bytes * 8 / min(allowed) if allowed and min(allowed) > 0 else None
+    bits, name = min(known, key=lambda pair: pair[0])
+    return name, bits
+
+
+def _utilisation(scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int) -> float | None:
+    found = narrowest(scenario, flow["name"])
+    return None if found is None else wire_bytes * 8 / found[1]
 
 
 def _route(scenario: Mapping[str, Any], source: str, target: str) -> list[Mapping[str, Any]]:

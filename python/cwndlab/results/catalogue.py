@@ -25,7 +25,7 @@ from cwndlab.results.parts import Part, RunRecord
 FILE = "catalogue.parquet"
 SUMMARY = "summary.csv"
 
-FORMAT = 1
+FORMAT = 2
 """Version of the layout of a results directory."""
 
 MISSING = "missing"
