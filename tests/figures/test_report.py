@@ -285,6 +285,24 @@ def test_a_few_flows_get_a_sentence_each():
     assert f"<li>delay 20ms, f1: {limits}</li>" in html
 
 
+def test_every_swept_key_gets_its_verdict():
+    text = page.render(sweep(ccs=("newreno", "cubic"), delays=("0ms", "100ms"), repeats=8))
+    section = text[text.index('id="verdicts"') : text.index('id="time"')]
+    # 9.5 Mbit/s less 0.03 or 0.015 for each of 100 ms: 6.5 and 8.
+    assert "Goodput (delay 100ms): cubic is 2" in section
+    assert "% higher than newreno, 95 % sure (between +" in section
+    assert "Goodput (delay 0ms): no difference proven at 95 %; with 8 pairs of runs only" in section
+    assert "Goodput (cc newreno): 100ms is 3" in section
+    assert "cwndlab compare results/latest --by network.dumbbell.bottleneck.delay" in section
+
+
+def test_single_runs_are_counted_not_judged():
+    text = page.render(sweep(delays=("0ms", "1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms"), repeats=1))
+    section = text[text.index('id="verdicts"') : text.index('id="time"')]
+    assert "Goodput, cubic against newreno in 8 combinations: one run a side, which proves none," in section
+    assert "% sure" not in section
+
+
 def test_runs_that_are_missing_or_failed_are_told():
     rows = [summary_row(0), summary_row(1, status="missing"), summary_row(2, status="failed")]
     results = MemoryResults(

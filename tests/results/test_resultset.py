@@ -257,3 +257,18 @@ def test_a_long_table_is_cut_and_says_so(tmp_path):
     assert lines[-1] == f"and 10 more rows: --all shows them, and {tmp_path / 'r' / 'summary.csv'} holds them"
     assert max(map(len, lines[:-1])) <= 80
     assert len(display.table(results, every=True).splitlines()) == 1 + 2 + 50
+
+
+def test_compare_by_a_key_or_with_other_results(tmp_path):
+    ours = cwndlab.open(lab.results(tmp_path / "a", lab.plan(repeats=6)))
+    found = ours.compare(by="cc", figures=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
+    assert [(each.figure, each.a.label, each.b.label, each.confidence) for each in found.each] == [
+        ("rtt_mean_ms", "newreno", "cubic", 0.9),
+        ("goodput_mbps", "newreno", "cubic", 0.9),
+    ]
+    # Run 6 + n of cubic counted 600 kB more than run n of newreno, in 8 s.
+    assert found.each[1].difference == pytest.approx(0.6)
+    other = cwndlab.open(lab.results(tmp_path / "b", lab.plan(repeats=6)))
+    assert {each.kind for each in ours.compare(other).each} == {"identical"}
+    with pytest.raises(InputError, match="either other results or a key"):
+        ours.compare()

@@ -52,6 +52,9 @@ class Options:
     seed: int = 1
     """Of the resamples and of the random arrangements."""
 
+    within: bool = True
+    """Whether to read the samples of single runs, which takes long for many."""
+
     @property
     def alpha(self) -> float:
         """The chance of a false alarm allowed, over all comparisons together."""
@@ -367,6 +370,8 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
 
 def _single(known: Comparison, options: Options) -> Comparison:
     """One run on each side: what their own samples say."""
+    if not options.within:
+        return replace(known, kind=Kind.SINGLE)
     series = [
         next(run.series(known.figure) for run in side.runs if known.figure in run.figures)
         for side in (known.contrast.a, known.contrast.b)

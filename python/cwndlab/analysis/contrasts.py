@@ -68,7 +68,8 @@ def by_key(
     nothing is left to compare.
     """
     chosen = selection or Selection()
-    key = _resolved(key, results.keys)
+    keys = columns.swept_keys(results.summary)
+    key = _resolved(key, keys)
     found, notes = runs.of_results(results, chosen.flow, chosen.where)
     values = list(dict.fromkeys(run.cell[key] for run in found))
     if baseline is not None and baseline not in values:
@@ -81,7 +82,7 @@ def by_key(
         if every_pair
         else [(first, other) for other in values if other != first]
     )
-    others = [name for name in results.keys if name != key and not _follows(found, key, name)]
+    others = [name for name in keys if name != key and not _follows(found, key, name)]
     sides = {value: [run for run in found if run.cell[key] == value] for value in values}
     return _compared(
         [(RunSet(one, sides[one]), RunSet(other, sides[other])) for one, other in pairs],
@@ -136,11 +137,6 @@ def of_files(
         names = of_a[0].label, of_b[0].label
     pair = RunSet(names[0], of_a), RunSet(names[1], of_b)
     return _compared([pair], [], figures, options or Options(), [*notes_a, *notes_b])
-
-
-def resolved_key(key: str, results: "ResultSet") -> str:
-    """The swept key that `key` names, whole or by its end; raises InputError for one that there is not."""
-    return _resolved(key, results.keys)
 
 
 def _compared(
@@ -249,8 +245,3 @@ def _labels(a: Path, b: Path) -> tuple[str, str]:
         if names[0] != names[1]:
             return names
     return str(one), str(other)
-
-
-def words(figure: str) -> str:
-    """A figure in words."""
-    return columns.describe(figure).words

@@ -26,10 +26,11 @@ def of_run(
 
     `jain_1s_mean` and `jain_1s_min`: Jain's index in each whole second of the measurement window in which at
     least two flows are active. `convergence_s`: from the start of the last flow to the end of the first
-    `FAIR_WINDOW_S` seconds over which the index of the goodputs is at least `FAIR`. `time_to_90_s`: from the
-    start of the first flow over a bottleneck to the end of the first second in which all over it together
-    fill `FULL` of its rate (their goodputs, scaled by what their packets occupied there per byte of payload
-    in the window). Both are multiples of a second, plus what is left of the second a flow started in.
+    `FAIR_WINDOW_S` seconds over which the index of the goodputs of those active is at least `FAIR`.
+    `time_to_90_s`: from the start of the first flow over a bottleneck to the end of the first second in which
+    all over it together fill `FULL` of its rate (their goodputs, scaled by what their packets occupied there
+    per byte of payload in the window). Both are multiples of a second, plus what is left of the second a flow
+    started in.
     `bottlenecks` names each flow's narrowest link and the bits it can carry in the measurement window.
     """
     flows = {flow["flow"]: _Seconds(flow) for flow in summary["flows"] if flow["flow"] in bottlenecks}
@@ -87,8 +88,9 @@ def _convergence(flows: Sequence[_Seconds]) -> float | None:
     first, last = -(-start_ns // NS_PER_S), max(max(flow.bytes) for flow in active)
     for second in range(first, last - FAIR_WINDOW_S + 2):
         means = [flow.mean(range(second, second + FAIR_WINDOW_S)) for flow in active]
+        # A flow that has ended has no share any more.
         index = _jain([mean for mean in means if mean is not None])
-        if index is not None and index >= FAIR and None not in means:
+        if index is not None and index >= FAIR:
             return ((second + FAIR_WINDOW_S) * NS_PER_S - start_ns) / NS_PER_S
     return None
 

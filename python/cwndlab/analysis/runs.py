@@ -81,8 +81,12 @@ def of_results(
         rows = rows.filter(pl.col("flow") == flow)
     for key, wanted in (where or {}).items():
         rows = filtered(rows, key, list(wanted))
+    keys = columns.swept_keys(rows)
     bad = rows.filter(pl.col("status").is_in([FAILED, MISSING]))["run_id"].n_unique()
     notes = [f"{results.path}: {bad} runs failed or are missing, and do not count"] if bad else []
+    doubtful = rows.filter(pl.col("status") == "unreliable")["run_id"].n_unique()
+    if doubtful:
+        notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
     records = {record.run_id: record for record in results.records()}
     figures = columns.numeric_columns(rows)
@@ -97,9 +101,9 @@ def of_results(
             Run(
                 label=str(first["run_id"]),
                 figures=_all_flows({name: of_run[name].to_list() for name in figures}),
-                cell={key: str(first[key]) for key in results.keys},
+                cell={key: str(first[key]) for key in keys},
                 repeat=int(first["repeat"]),
-                draws=(int(record.scenario["seed"]), record.repeat) if simulated else None,
+                draws=(int(record.scenario["seed"]), int(first["repeat"])) if simulated else None,
                 identity=_identity(record),
                 started=None if simulated else _time(record.started),
                 real=not simulated,

@@ -31,6 +31,9 @@ MOST_DRAWS = 1_999_999
 RESAMPLES = 9_999
 """Resamples of a bootstrap."""
 
+MOST_VALUES = 2_000_000
+"""Values of resamples or arrangements that are held at a time."""
+
 POWER = 0.8
 """How often a difference of the size stated shows: the field's custom (Cohen 1988, section 2.4)."""
 
@@ -316,10 +319,19 @@ def _resampled(sets: Sequence[Floats], random: np.random.Generator) -> tuple[lis
     """Means of resamples of each set, and their standard errors."""
     means, errors = [], []
     for values in sets:
-        chosen = values[random.integers(0, len(values), (RESAMPLES, len(values)))]
-        means.append(chosen.mean(axis=1))
-        errors.append(chosen.std(axis=1, ddof=1) / math.sqrt(len(values)))
+        n = len(values)
+        drawn = (values[random.integers(0, n, (rows, n))] for rows in _chunks(RESAMPLES, n))
+        parts = [(chosen.mean(axis=1), chosen.std(axis=1, ddof=1)) for chosen in drawn]
+        means.append(np.concatenate([mean for mean, _ in parts]))
+        errors.append(np.concatenate([sd for _, sd in parts]) / math.sqrt(n))
     return means, errors
+
+
+def _chunks(rows: int, width: int) -> Iterator[int]:
+    """Numbers of rows of that width that make up all of them, and fit into some megabytes each."""
+    most = max(1, MOST_VALUES // width)
+    for start in range(0, rows, most):
+        yield min(most, rows - start)
 
 
 def _studentised(centre: float, error: float, found: Floats, errors: Floats, confidence: float) -> Interval:
@@ -373,8 +385,8 @@ def _subsets(of: int, size: int) -> NDArray[np.int64]:
 def _random_subsets(
     of: int, size: int, draws: int, random: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, draws, 20_000):
-        keys = random.random((min(20_000, draws - start), of), dtype=np.float32)
+    for rows in _chunks(draws, of):
+        keys = random.random((rows, of), dtype=np.float32)
         yield np.argsort(keys, axis=1)[:, :size]
 
 

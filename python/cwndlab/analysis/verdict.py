@@ -88,8 +88,7 @@ def table(found: Sequence[Comparison]) -> str:
         means = [_amount(getattr(comparison, side).mean, comparison) for comparison in found]
         heads.append((name if len(pairs) == 1 else f"mean {name}", means, True))
     heads.append(("difference", [_brief(comparison) for comparison in found], True))
-    spans = ["" if each.interval is None else _span(each.interval, each) for each in found]
-    heads.append(("interval", spans, False))
+    heads.append(("interval", [interval(each) for each in found], False))
     ps = ["" if each.corrected_p is None else f"{each.corrected_p:.2g}" for each in found]
     heads.append(("p", ps, True))
     heads.append(("verdict", [_word(comparison) for comparison in found], False))
@@ -97,6 +96,11 @@ def table(found: Sequence[Comparison]) -> str:
     units = {name: unit if name in (*names, "mean a", "mean b") else "" for name, _, _ in heads}
     grid = [texttable.aligned([name, units[name], *cells], right=right) for name, cells, right in heads]
     return "\n".join(texttable.lines(grid))
+
+
+def interval(found: Comparison) -> str:
+    """The interval of the difference in words; empty where there is none."""
+    return "" if found.interval is None else _span(found.interval, found)
 
 
 def tally(found: Sequence[Comparison]) -> list[str]:

@@ -17,6 +17,8 @@ from cwndlab.results.parts import RunRecord
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cwndlab.analysis.contrasts import Comparisons
+
 
 class ResultSet:
     """The results of an experiment, opened from their directory.
@@ -122,6 +124,31 @@ class ResultSet:
         from cwndlab import figures  # matplotlib takes long to import
 
         return figures.plot(self, kind, out, **options)
+
+    def compare(
+        self, other: "ResultSet | None" = None, by: str | None = None, **chosen: Any
+    ) -> "Comparisons":
+        """Compare these results with `other` ones, or the values of the swept key `by` within them.
+
+        `chosen`: `figures`, `flow` and `where` of `cwndlab.analysis.contrasts.Selection`, `confidence`,
+        `equivalent` and `seed` of `cwndlab.analysis.comparison.Options`, and for `by` also `baseline` and
+        `every_pair`. What comes back has `each`, `overall` and `notes`; `cwndlab.analysis.verdict.text` puts
+        it into words. Raises InputError for what does not exist, or unless one of `other` and `by` is given.
+        """
+        from cwndlab.analysis import contrasts
+        from cwndlab.analysis.comparison import Options
+
+        if (other is None) == (by is None):
+            raise InputError("compare: give either other results or a key")
+        selection = contrasts.Selection(
+            **{name: chosen.pop(name) for name in ("figures", "flow", "where") if name in chosen}
+        )
+        options = Options(
+            **{name: chosen.pop(name) for name in ("confidence", "equivalent", "seed") if name in chosen}
+        )
+        if other is not None:
+            return contrasts.of_two(self, other, selection, options, **chosen)
+        return contrasts.by_key(self, str(by), selection, options, **chosen)
 
     def __repr__(self) -> str:
         """The directory and how much is in it."""

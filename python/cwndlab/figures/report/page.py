@@ -16,6 +16,8 @@ import numpy as np
 import polars as pl
 import yaml
 
+from cwndlab.analysis import contrasts, verdict
+from cwndlab.analysis.comparison import Comparison, Options
 from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.errors import InputError
 from cwndlab.figures import columns
@@ -25,6 +27,9 @@ from cwndlab.figures.report.html import Markup, details, element, join, raw, tab
 from cwndlab.figures.request import distinguishing, floats, run_labels, short_names
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
+
+MOST_SENTENCES = 6
+"""Comparisons by a key that get a sentence each; more get a count, and a table."""
 
 MOST_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
@@ -58,6 +63,7 @@ def render(results: ResultSet) -> str:
     facts = _Facts(results)
     sections = [
         ("results", "Results", _results(facts)),
+        ("verdicts", "Is there a difference?", _verdicts(facts)),
         ("published", "Beside the published figures", _published(facts)),
         ("time", "Over time", _viewer(facts)),
         ("by-parameter", "By parameter", _boxes(facts)),
@@ -261,6 +267,61 @@ def _run_cell(run_id: str, *, pick: bool) -> object:
         return number, order
     hint = "Show over time"
     return element("button", number, class_="pick", data_run=run_id, aria_pressed="false", title=hint), order
+
+
+def _verdicts(facts: _Facts) -> Markup:
+    """What each swept key changes, with how sure that is."""
+    parts = []
+    for key in facts.telling:
+        try:
+            found = contrasts.by_key(facts.results, key, options=Options(within=False))
+        except InputError:
+            # Nothing is left to compare by this key: the runs of all its values but one failed.
+            continue
+        said = [verdict.sentence(each) for each in found.overall]
+        few = len(found.each) <= MOST_SENTENCES
+        said += [verdict.sentence(each) for each in found.each] if few else verdict.tally(found.each)
+        parts.append(element("h3", f"By {facts.short.get(key, key)}"))
+        parts.append(element("ul", *(element("li", _capital(text)) for text in said), class_="verdicts"))
+        if found.notes:
+            parts.append(element("p", "; ".join(found.notes) + ".", class_="hint"))
+        if not few:
+            rows = [_verdict_row(each) for each in found.each]
+            names = list(dict.fromkeys(name for each in found.each for name in each.contrast.where))
+            heads = [*names, "of", "against", "difference [%]", "95 % interval", "p, corrected", "verdict"]
+            body = table(
+                heads, rows, caption=f"{len(rows)} comparisons.", sortable=True, row_heads=len(names)
+            )
+            parts.append(details("Each combination", body))
+        command = f"cwndlab compare {facts.directory} --by {shlex.quote(key)}"
+        parts.append(element("p", "Make it again: ", element("code", command), class_="again"))
+    if not parts:
+        return raw("")
+    note = (
+        "Runs are the unit. A verdict rests on a permutation test, corrected for the number of comparisons; "
+        "docs/statistics.md says how."
+    )
+    return join(element("p", note, class_="hint"), *parts)
+
+
+def _verdict_row(found: Comparison) -> list[object]:
+    """A row of the table of comparisons."""
+    share = found.share(found.difference)
+    difference: object = ("", math.nan) if share is None else (f"{100 * share:+.2f}", 100 * share)
+    p = found.corrected_p
+    return [
+        *found.contrast.where.values(),
+        found.b.label,
+        found.a.label,
+        difference,
+        verdict.interval(found),
+        ("", math.nan) if p is None else (f"{p:.2g}", p),
+        found.kind.value,
+    ]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 _HEADLINE = (
