@@ -25,6 +25,7 @@ fn every_script_passes_on_the_stacks_it_names() {
     for stack in ["freebsd-9.2", "freebsd-13", "linux-3.9", "linux-6.8", "linux-6.18"] {
         assert!(runs[stack] >= 25, "only {} scripts name {stack}", runs[stack]);
     }
+    assert!(runs["windows-7"] >= 6, "only {} scripts name windows-7", runs["windows-7"]);
 }
 
 #[test]
@@ -35,7 +36,8 @@ fn every_script_says_what_it_shows_and_where_that_is_written() {
         let comments: Vec<&str> = text.lines().take_while(|line| line.starts_with("//")).collect();
         let source = comments.iter().find(|line| line.starts_with("// Source: "));
         let source = source.unwrap_or_else(|| panic!("{name} has no source"));
-        let cited = ["RFC ", "linux-tcp ", "freebsd-tcp"].iter().any(|word| source.contains(word));
+        let cited =
+            ["RFC ", "linux-tcp ", "freebsd-tcp", "windows-tcp"].iter().any(|word| source.contains(word));
         assert!(cited && !comments[0].starts_with("// Source"), "{name}: {source}");
     }
 }

@@ -42,7 +42,7 @@ mod planted {
         SlowStartCountsAcks,
         /// cwnd of modern Linux grows although it is not used.
         GrowsUnused,
-        /// Linux keeps its window over an idle time.
+        /// Linux and Windows keep their window over an idle time.
         NoIdleRestart,
         /// Linux sends short segments at once.
         NoNagle,
@@ -58,7 +58,7 @@ mod planted {
         LostRetransmissionStays,
         /// Nothing probes a tail.
         NoTailLossProbe,
-        /// The timeout of Linux does not double.
+        /// The timeout of Linux and Windows does not double.
         NoBackoff,
         /// A timeout is never found spurious by what is acknowledged next.
         NoFrto,
@@ -106,13 +106,13 @@ mod planted {
         SynSentOnce,
         /// A SYN-ACK offers SACK to a peer that did not.
         OffersAll,
-        /// Slow start of FreeBSD has no limit per ACK.
+        /// Slow start of FreeBSD and Windows has no limit per ACK.
         StretchAcksCount,
         /// cwnd of 9.x does not fall to one segment in recovery.
         NoDip,
         /// The backed-off timeout of FreeBSD has nothing added.
         NoSlop,
-        /// The first duplicate ACKs of FreeBSD release nothing.
+        /// The first duplicate ACKs of FreeBSD and Windows release nothing.
         NoLimitedTransmit,
         /// FreeBSD never undoes a timeout.
         NoTimeoutUndo,

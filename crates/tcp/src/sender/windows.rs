@@ -11,6 +11,7 @@ use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transm
 use crate::cc::windows::Compound;
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::event::EventKind;
+use crate::mutants::mutant;
 
 /// Duplicate ACKs that mean loss (RFC 5681 section 3.2).
 const DUP_THRESH: u32 = 3;
@@ -160,7 +161,8 @@ impl WindowsSender {
     }
 
     fn arm(&mut self, cx: &Context<'_>) {
-        let wait = self.rtt.rto(&self.t) << self.shift.min(16);
+        let shift = if mutant!(NoBackoff) { 0 } else { self.shift.min(16) };
+        let wait = self.rtt.rto(&self.t) << shift;
         self.rexmt = Some(Self::tick_after(cx.now + wait.min(MAX_RTO), cx));
     }
 
@@ -232,7 +234,7 @@ impl WindowsSender {
     /// The window grows by an ACK of `acked` bytes that found the window full.
     fn grow(&mut self, acked: u64, mss: u64) {
         if self.cwnd < self.ssthresh {
-            self.cwnd += acked.min(ABC_LIMIT * mss);
+            self.cwnd += if mutant!(StretchAcksCount) { acked } else { acked.min(ABC_LIMIT * mss) };
         } else {
             self.cwnd += (mss * acked / self.window()).max(1);
         }
@@ -352,7 +354,7 @@ impl WindowsSender {
         let lost = self.duplicates >= DUP_THRESH || (s.sack && self.lost_below(s) > s.una);
         if lost && s.una >= self.recover && !self.after_timeout {
             self.enter_recovery(s, cx);
-        } else if self.duplicates < DUP_THRESH {
+        } else if self.duplicates < DUP_THRESH && !mutant!(NoLimitedTransmit) {
             self.limited_transmit += u64::from(s.payload);
         }
     }
@@ -549,7 +551,7 @@ impl WindowsSender {
 
     fn restart_after_idle(&mut self, s: &SendState, cx: &Context<'_>) {
         let idle = s.outstanding() == 0 && s.last_sent > 0;
-        if self.t.restart && idle && cx.now - s.last_sent > self.rtt.rto(&self.t) {
+        if self.t.restart && !mutant!(NoIdleRestart) && idle && cx.now - s.last_sent > self.rtt.rto(&self.t) {
             self.cwnd = self.cwnd.min(self.t.initial_window * u64::from(s.payload));
         }
     }
