@@ -286,3 +286,20 @@ def test_what_is_no_capture_is_one_line(tmp_path: Path, data: bytes) -> None:
 def test_steps_that_do_not_fit_are_said(truth: ResultSet, tmp_path: Path) -> None:
     found = imported(points(truth, "a"), tmp_path / "found", Options(window_s=1.0, step_s=0.3))
     assert "not a multiple" in found.record(0).warnings[0]
+
+
+def test_samples_are_drawn_by_their_kind(truth: ResultSet, tmp_path: Path) -> None:
+    found = imported(points(truth, "a", "b"), tmp_path / "found")
+    for kind, value in (
+        ("rtt", "samples.spp-rtt"),
+        ("cdf", "samples.one-way-delay"),
+        ("box", "samples.segments-per-ack"),
+    ):
+        figure = found.plot(kind, tmp_path / f"{kind}.svg", value=value)
+        assert (tmp_path / f"{kind}.svg").stat().st_size > 5000
+        if kind == "rtt":
+            lines = {len(line.get_xdata()) for line in figure.axes[0].lines}
+            assert max(lines) > 500
+            assert figure.axes[0].get_ylabel() == "round trip between the ends [ms]"
+    with pytest.raises(InputError, match=r"did you mean samples\.spp-rtt"):
+        found.plot("rtt", tmp_path / "rtt.svg", value="samples.sp-rtt")

@@ -181,6 +181,7 @@ class Request:
         factor = columns.describe(column).factor
         if table is None:
             return floats(rows[column]) * factor
+        kind = column if table == "samples" and column != "value" else None
         parts: list[Floats] = []
         pairs = (
             rows.select("run_id", "flow")
@@ -188,14 +189,24 @@ class Request:
             else rows.select("run_id").unique(maintain_order=True)
         )
         for pair in pairs.iter_rows(named=True):
-            frame = self.series(Run(pair["run_id"], "", ()), pair.get("flow"), table, column)
+            frame = self.series(
+                Run(pair["run_id"], "", ()), pair.get("flow"), table, "value" if kind else column
+            )
             if self.options.hop is not None and "hop" in frame.columns:
                 frame = frame.filter(pl.col("hop") == self.options.hop)
-            parts.append(floats(frame[column]) * factor)
+            if kind is not None:
+                frame = frame.filter(
+                    pl.col("kind").cast(pl.String) == kind,
+                    pl.col("flow").cast(pl.String).is_in(rows["flow"].to_list()),
+                )
+            parts.append(floats(frame["value" if kind else column]) * factor)
         return np.concatenate(parts) if parts else np.empty(0)
 
     def locate(self, name: str) -> tuple[str | None, str]:
-        """Return (table, column) of a column name; the table is None for a column of the summary."""
+        """Return (table, column) of a column name; the table is None for a column of the summary.
+
+        `samples.KIND` is the samples of one kind; then the column is that kind.
+        """
         numeric = columns.numeric_columns(self.results.summary)
         if name in numeric:
             return None, name
@@ -203,8 +214,17 @@ class Request:
         for candidate in [table] if table else list(columns.SERIES):
             if column in columns.SERIES.get(candidate, ()):
                 return candidate, column
+        kinds = self.sample_kinds() if table == "samples" else []
+        if column in kinds:
+            return table, column
         series = [f"{table}.{column}" for table, names in columns.SERIES.items() for column in names]
-        raise unknown("column", name, [*numeric, *series])
+        raise unknown("column", name, [*numeric, *series, *(f"samples.{kind}" for kind in kinds)])
+
+    def sample_kinds(self) -> list[str]:
+        """Return the kinds of samples that the first run chosen holds."""
+        ids = self.rows.filter(pl.col("status") == "complete")["run_id"].unique(maintain_order=True)
+        frame = self.results.series(ids[0], table="samples") if len(ids) else None
+        return [] if frame is None or not frame.height else sorted(frame["kind"].cast(pl.String).unique())
 
 
 def bind(results: ResultSet, options: Options) -> Request:

@@ -1,4 +1,4 @@
-"""The figure kind `rtt`: round-trip time over time, sampled or smoothed."""
+"""The figure kind `rtt`: round-trip time over time, sampled or smoothed, or another kind of sample."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ VALUES = ("rtt_ms", "srtt_ms")
 
 
 def draw(request: Request) -> Figure:
-    """Return the figure, in ms: `value` is `rtt_ms` (newest sample, the default) or `srtt_ms` (smoothed)."""
+    """Return the figure, in ms: `value` is `rtt_ms` (newest sample, the default) or `srtt_ms` (smoothed).
+
+    Or `samples.KIND`, such as `samples.spp-rtt`, for what the samples of a run hold of that kind.
+    """
     column = request.options.value or "rtt_ms"
-    if column not in VALUES:
-        raise unknown("value", column, VALUES)
-    shown = describe(column)
-    lines = [
-        timelines.tcp_line(request, run, flow, column, shown.factor)
-        for run, flow in timelines.flows_of(request)
-    ]
+    table, _, kind = column.rpartition(".")
+    shown = describe(kind)
+    flows = list(timelines.flows_of(request))
+    if table == "samples":
+        request.locate(column)
+        lines = [timelines.sample_line(request, run, flow, kind, shown.factor) for run, flow in flows]
+    elif column in VALUES:
+        lines = [timelines.tcp_line(request, run, flow, kind, shown.factor) for run, flow in flows]
+    else:
+        raise unknown("value", column, (*VALUES, "samples.KIND"))
     return timelines.draw(request, lines, title=shown.words, ylabel=shown.label, steps=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -47,6 +48,12 @@ def tcp_line(
     t_s = shift(request, floats(frame["t_s"]))
     beside = floats(frame[companion]) * factor if companion else None
     return Line(run, flow, t_s, floats(frame[column]) * factor, beside)
+
+
+def sample_line(request: Request, run: Run, flow: str, kind: str, factor: float) -> Line:
+    """Return the samples of one kind as a line, shifted as `tcp_line` does."""
+    frame = request.series(run, flow, "samples", "value").filter(pl.col("kind").cast(pl.String) == kind)
+    return Line(run, flow, shift(request, floats(frame["t_s"])), floats(frame["value"]) * factor)
 
 
 def shift(request: Request, t_s: Floats) -> Floats:
