@@ -409,7 +409,47 @@ impl LinuxSender {
     }
 
     /// The books of a first transmission.
+    #[inline(always)]
     fn record_new(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) {
+        let plain = len == u64::from(self.core.mss)
+            && s.max + len <= s.end
+            && self.core.in_flight() > 0
+            && self.probes_tail()
+            && !self.core.in_cwnd_reduction();
+        if plain {
+            self.record_plain(len, s);
+        } else {
+            self.record_any(len, s, cx);
+        }
+    }
+
+    /// [`LinuxSender::record_any`] of one full packet among others, in a modern system that will probe the tail.
+    #[inline(always)]
+    fn record_plain(&mut self, len: u64, s: &mut SendState) {
+        let departure = self.depart(len);
+        self.board.push_listed(Packet {
+            seq: s.max,
+            len: len as u32,
+            sent: departure,
+            delivered: self.core.delivered,
+            delivered_mstamp: self.core.delivered_mstamp,
+            first_tx_mstamp: self.core.first_tx_mstamp,
+            app_limited: self.core.app_limited != 0,
+            ..Packet::default()
+        });
+        let end = s.max + len;
+        s.max = end;
+        s.nxt = end;
+        self.core.nxt = end;
+        self.core.packets_out += 1;
+        self.core.last_sent_jiffies = self.core.jiffies;
+        self.output.in_host += len;
+        self.output.sent += 1;
+        self.output.packets += 1;
+    }
+
+    #[inline(never)]
+    fn record_any(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) {
         if self.core.in_flight() == 0 {
             self.cc.cwnd_event(&mut self.core, CwndEvent::TxStart);
         }

@@ -163,7 +163,22 @@ impl Scoreboard {
         id
     }
 
+    /// [`Scoreboard::push`] and [`Scoreboard::list`].
+    #[inline(always)]
+    pub fn push_listed(&mut self, packet: Packet) {
+        let last = self.last_sent;
+        let tags = packet.tags | LISTED;
+        let id = self.push(Packet { earlier: last, later: NONE, tags, ..packet });
+        if last == NONE {
+            self.first_sent = id;
+        } else {
+            self.get_mut(last).later = id;
+        }
+        self.last_sent = id;
+    }
+
     #[cold]
+    #[inline(never)]
     fn grow(&mut self) {
         let new_len = (self.ring.len() * 2).max(32);
         let mut ring = vec![Packet::default(); new_len];
