@@ -131,9 +131,10 @@ def run(
     loaded = cwndlab.load(experiment, overrides or (), testbed)
     workers = jobs if jobs is not None else 1 if bed.real_time else _processors()
     if dry_run:
-        from cwndlab import estimate
+        from cwndlab import estimate, order
 
-        print(estimate.as_json(loaded.plan()) if json else estimate.as_text(loaded.plan(), workers))
+        pause = order.pause_ns(loaded.spec) if bed.real_time else None
+        print(estimate.as_json(loaded.plan()) if json else estimate.as_text(loaded.plan(), workers, pause))
         return
     with _progress(quiet) as observer:
         results = runner.run(loaded, testbed=testbed, out=out, jobs=workers, resume=resume, observer=observer)
@@ -241,6 +242,50 @@ def claims(
     if document is not None:
         report.write(judgements, document)
         _say(f"written: {document}")
+
+
+@app.command()
+def validate(
+    experiment: Annotated[
+        str, typer.Argument(metavar="FILE|SUITE", help="Experiment whose hosts run Linux.")
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-validate-DATE]."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
+    ] = None,
+    document: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also put the table into this document, such as docs/fidelity.md."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Complete results that are there.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Run an experiment on the model and on this machine's kernel, and compare the two.
+
+    Differences are shown, not judged: the exit code is 0 if every run completed.
+    """
+    from cwndlab import validation
+    from cwndlab.validation import report
+
+    with _progress(quiet) as observer:
+        directory, model, kernel = validation.run(
+            experiment, overrides or (), out, jobs=_processors(), resume=resume, observer=observer
+        )
+    rows = validation.compare(model, kernel)
+    report.write(directory, rows, model, kernel)
+    if document is not None:
+        report.write_section(document, report.markdown(rows, kernel))
+    print(report.text(rows), end="")
+    if not quiet:
+        _say(f"results: {directory}")
+        _say(f"report:  {directory / 'validate.html'}")
+    _failures(model)
+    _failures(kernel)
 
 
 @app.command()

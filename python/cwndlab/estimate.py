@@ -19,8 +19,18 @@ MOST_RUNS = 40
 """Runs listed in text."""
 
 
-def seconds(plan: Plan, jobs: int) -> float:
-    """About how long the simulator takes for the plan on that many workers, in s by the clock on the wall."""
+SET_UP_S = 3.0
+"""What a run in real time takes besides its length and the pause after it: namespaces, programs, idle
+ping."""
+
+
+def seconds(plan: Plan, jobs: int, pause_ns: int | None = None) -> float:
+    """About how long the plan takes on that many workers, in s by the clock on the wall.
+
+    `pause_ns`: the settle time between runs that take real time; None for the simulator.
+    """
+    if pause_ns is not None:
+        return (plan.simulated_ns + pause_ns * len(plan.runs)) / 1e9 / jobs + SET_UP_S * len(plan.runs) / jobs
     cut = [
         sum(parts.expected_packets(run.scenario) / PACKETS_PER_S + RUN_S for run in part.runs)
         for part in parts.cut(plan.runs)
@@ -28,7 +38,7 @@ def seconds(plan: Plan, jobs: int) -> float:
     return START_S + max(*cut, sum(cut) / min(jobs, len(cut)))
 
 
-def as_text(plan: Plan, jobs: int) -> str:
+def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
     """The plan for people: a line per run, the first ones of a long plan, and the totals."""
     runs = plan.runs[:MOST_RUNS]
     keys = texttable.telling(plan.keys, [run.cell for run in plan.runs])
@@ -46,7 +56,7 @@ def as_text(plan: Plan, jobs: int) -> str:
     lines += [
         "",
         f"{plan.experiment}: {runs_in_all} of {clock(plan.simulated_ns / 1e9)} in all, "
-        f"about {clock(seconds(plan, jobs))} on {_many(jobs, 'worker')}",
+        f"about {clock(seconds(plan, jobs, pause_ns))} on {_many(jobs, 'worker')}",
     ]
     notes = dict.fromkeys(note for run in plan.runs for note in run.notes)
     lines += [f"note: {note}" for note in list(notes)[:MOST_RUNS]]

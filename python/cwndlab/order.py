@@ -35,4 +35,9 @@ def arrange(spec: Spec, plan: Plan) -> Order:
             draw.shuffle(block)
         indices = [index for block in blocks for index in block]
     positions = {index: position for position, index in enumerate(indices)}
-    return Order(positions, PAUSE_NS if spec.pause is None else spec.pause)
+    return Order(positions, pause_ns(spec))
+
+
+def pause_ns(spec: Spec) -> int:
+    """The settle time between two runs."""
+    return PAUSE_NS if spec.pause is None else spec.pause

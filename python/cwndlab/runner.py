@@ -6,7 +6,7 @@ from pathlib import Path
 from cwndlab import order, testbeds, workers
 from cwndlab.errors import InputError
 from cwndlab.experiment.experiment import Experiment
-from cwndlab.experiment.plan import PlannedRun
+from cwndlab.experiment.plan import Plan, PlannedRun
 from cwndlab.results import catalogue, directories, parts, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.resultset import ResultSet
@@ -39,10 +39,7 @@ def run(
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
     bed = testbeds.find(testbed)
-    bed.ready()
-    plan = experiment.plan()
-    for planned in plan.runs:
-        _preflight(bed, planned)
+    plan = check(experiment, testbed)
     versions = {"cwndlab": version("cwndlab"), **bed.versions()}
     header = Header(plan.experiment, bed.name, list(plan.keys), versions)
     cut = parts.cut(plan.runs, alone=bed.real_time)
@@ -71,6 +68,17 @@ def run(
         kept_runs = f"{len(done)} of {len(plan.runs)} runs are kept in {directory}"
         raise StoppedError(f"interrupted; {kept_runs}, and --resume with -o does the others")
     return ResultSet(directory)
+
+
+def check(experiment: Experiment, testbed: str) -> Plan:
+    """The plan of an experiment that a testbed can carry out here; raises InputError, one line, if it
+    cannot."""
+    bed = testbeds.find(testbed)
+    bed.ready()
+    plan = experiment.plan()
+    for planned in plan.runs:
+        _preflight(bed, planned)
+    return plan
 
 
 def _preflight(bed: Testbed, planned: PlannedRun) -> None:

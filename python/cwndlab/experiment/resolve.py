@@ -687,8 +687,8 @@ class _Resolver:
     def refuse_others(self, section: Section, params: Sequence[Param], path: Path, what: str) -> None:
         """Refuse a parameter that the schema knows and the engine does not."""
         known = {"kind", *(param.name for param in params)}
-        if self.support.real and isinstance(section, Bulk):
-            known |= {"tool", "report"}
+        if isinstance(section, Bulk):
+            known |= {"tool", "report"}  # of real testbeds, and nothing to a model
         for key, _ in section.written():
             if key not in known:
                 problem = f"{key} of {what} is not supported by testbed {self.support.testbed} yet"

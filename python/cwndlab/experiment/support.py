@@ -62,6 +62,7 @@ SIM = Support(
     {
         "experiment": _keys(
             "experiment description duration hosts network flows repeat seed start_jitter measure record"
+            " pause order emulator"
         ),
         "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"),
         "link": _keys("rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"),
@@ -73,12 +74,15 @@ SIM = Support(
     },
     only_off={},
 )
-"""The simulator. Queue disciplines, losses and apps are those of the engine's catalogue."""
+"""The simulator. Queue disciplines, losses and apps are those of the engine's catalogue.
+
+Keys that say how real testbeds go about it (pause, order, emulator, an app's tool) change nothing of what is
+modelled, and are taken so that one file serves all testbeds."""
 
 NETNS = Support(
     "netns",
     {
-        "experiment": SIM.keys["experiment"] | _keys("loggers pause order emulator"),
+        "experiment": SIM.keys["experiment"] | {"loggers"},
         "host": _keys("stack cc sndbuf rcvbuf mss ecn sysctl nic egress ingress count"),
         "nic": _keys("rate tx_queue tso gro"),
         "link": SIM.keys["link"],

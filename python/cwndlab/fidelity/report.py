@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cwndlab.fidelity.compare import BOUNDS, DRAWS, PROXY_FACTOR, UNITS, Check, Row
 from cwndlab.fidelity.recordings import Kind
+from cwndlab.validation.report import section_of, with_section
 
 TITLES: dict[Kind, str] = {
     "module": "Congestion-control modules, event by event",
@@ -151,5 +152,8 @@ def _number(value: float) -> str:
 
 
 def write(rows: Sequence[Row], path: Path, recordings: str) -> None:
-    """Rewrite the document at `path`."""
-    path.write_text(markdown(rows, recordings), encoding="utf-8")
+    """Rewrite the document at `path`; the section that `cwndlab validate` wrote there stays."""
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    kept = section_of(before)
+    made = markdown(rows, recordings)
+    path.write_text(with_section(made, kept) if kept else made, encoding="utf-8")

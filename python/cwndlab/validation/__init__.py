@@ -1,0 +1,63 @@
+"""The model against the live kernel: one experiment on both testbeds, and how far apart they are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import cwndlab
+from cwndlab import runner
+from cwndlab.errors import InputError
+from cwndlab.experiment.experiment import Experiment
+from cwndlab.results import directories
+from cwndlab.results.resultset import ResultSet
+from cwndlab.validation.compare import Row, compare
+from cwndlab.workers import Observer
+
+__all__ = ["KERNEL", "MODEL", "Row", "compare", "run"]
+
+MODEL, KERNEL = "model", "kernel"
+"""Directories below that of a validation: results of testbed sim, and of netns."""
+
+
+def run(
+    experiment: str | Path,
+    overrides: Sequence[str] = (),
+    out: Path | None = None,
+    *,
+    jobs: int = 1,
+    resume: bool = False,
+    observer: Observer | None = None,
+) -> tuple[Path, ResultSet, ResultSet]:
+    """Carry an experiment out on the model, with so many workers, and then on this machine's kernel.
+
+    Returns their directory and both results. Raises InputError before anything is carried out where either
+    testbed refuses it, or where the two would not do the same.
+    """
+    modelled = cwndlab.load(experiment, overrides, "sim")
+    live = cwndlab.load(experiment, overrides, "netns")
+    _same(modelled, live)
+    runner.check(live, "netns")
+    directory = directories.choose(f"{modelled.name}-validate", out, resume)
+
+    def carry_out(loaded: Experiment, testbed: str, name: str, workers: int) -> ResultSet:
+        place = directory / name
+        going_on = resume and (place / "catalogue.parquet").exists()
+        return runner.run(
+            loaded, testbed=testbed, out=place, jobs=workers, resume=going_on, observer=observer
+        )
+
+    model = carry_out(modelled, "sim", MODEL, jobs)
+    return directory, model, carry_out(live, "netns", KERNEL, 1)
+
+
+def _same(modelled: Experiment, live: Experiment) -> None:
+    """Refuse what would compare different things: defaults that the kernel has otherwise, and series at
+    ACKs."""
+    for ours, theirs in zip(modelled.plan().runs, live.plan().runs, strict=True):
+        if ours.scenario["record"]["tcp"]["kind"] != "interval":
+            raise InputError("record.tcp: validate compares series at an interval; give one such as 10ms")
+        for flow, other in zip(ours.scenario["flows"], theirs.scenario["flows"], strict=True):
+            if flow["cc"] != other["cc"]:
+                defaults = (
+                    f"the model's default congestion control is {flow['cc']}, this kernel's {other['cc']}"
+                )
+                raise InputError(f"flow {flow['name']}: {defaults}; say which with hosts.{flow['from']}.cc")

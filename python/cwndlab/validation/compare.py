@@ -1,0 +1,194 @@
+"""Holds each flow on the model against the same flow on the kernel: figures, differences, intervals over
+repeats.
+
+Everything but goodput and retransmissions is measured from the `tcp` tables of both, recorded at the same
+interval, in the same way: what differs is then not how it was measured.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from cwndlab.analysis.summary import CARRIED_OUT
+from cwndlab.results.resultset import ResultSet
+
+FIGURES: dict[str, str] = {
+    "goodput_mbps": "goodput, Mbit/s",
+    "retransmits": "retransmits",
+    "period_s": "period, s",
+    "peak_kb": "peak, kB",
+    "trough_kb": "trough, kB",
+    "rtt_p50_ms": "RTT p50, ms",
+    "rtt_p95_ms": "RTT p95, ms",
+}
+"""What is compared, and how it is called in a table."""
+
+WANTED: dict[str, float] = {"goodput_mbps": 0.03, "retransmits": 0.10, "period_s": 0.10}
+"""Largest median error wanted, as a share of the kernel's figure."""
+
+EPOCHS = 3
+"""Entries of recovery from which a run has a period."""
+
+ALL = "all flows"
+"""The row of a run with several flows: goodputs and retransmissions added up."""
+
+CONFIDENCE = 0.95
+"""Of the intervals over repeats."""
+
+Figures = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a flow in one cell, on both sides; means over the repeats in which it exists."""
+
+    name: str
+    model: float | None
+    kernel: float | None
+    interval: tuple[float, float] | None
+    """Of the difference of means, model less kernel (Welch 1947); None without repeats on both sides."""
+
+    @property
+    def error(self) -> float | None:
+        """The difference as a share of the kernel's figure; None where there is none."""
+        if self.model is None or self.kernel is None:
+            return None
+        if self.kernel == 0:
+            return 0.0 if self.model == 0 else math.inf
+        return self.model / self.kernel - 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One flow of one cell."""
+
+    cell: Mapping[str, str]
+    flow: str
+    cc: str
+    figures: Mapping[str, Figure]
+    doubtful: int
+    """Repeats whose path fell behind on the kernel's side, of those there are."""
+
+
+def compare(model: ResultSet, kernel: ResultSet) -> list[Row]:
+    """A row per flow of each cell, and one of their sum where there are several; runs that failed are left
+    out."""
+    sides = [_by_flow(model), _by_flow(kernel)]
+    rows = []
+    for key in sides[0]:
+        cell, flow, cc = key
+        repeats = [[figures for figures, _ in side.get(key, [])] for side in sides]
+        doubtful = sum(status == "unreliable" for _, status in sides[1].get(key, []))
+        rows.append(Row(dict(cell), flow, cc, {name: _figure(name, *repeats) for name in FIGURES}, doubtful))
+    return rows
+
+
+def median_errors(rows: Sequence[Row]) -> dict[str, tuple[float, int]]:
+    """By figure, the median size of the error over single flows, and over how many; periods count from three
+    epochs."""
+    found = {}
+    for name in FIGURES:
+        errors = [row.figures[name].error for row in rows if row.flow != ALL]
+        known = [abs(error) for error in errors if error is not None]
+        if known:
+            found[name] = (statistics.median(known), len(known))
+    return found
+
+
+_Key = tuple[tuple[tuple[str, str], ...], str, str]
+
+
+def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Figures, str]]]:
+    """The figures of each flow, in the order of the plan, over its repeats, with their statuses."""
+    found: dict[_Key, list[tuple[Figures, str]]] = {}
+    for run in results.summary["run_id"].unique(maintain_order=True):
+        rows = results.summary.filter(pl.col("run_id") == run).to_dicts()
+        cell = tuple((key, rows[0][key]) for key in results.keys)
+        measured = []
+        for row in rows:
+            if row["status"] in CARRIED_OUT or row["status"] == "unfinished":
+                figures = _measure(results, run, row)
+                measured.append((figures, row["status"]))
+                found.setdefault((cell, row["flow"], row["cc"]), []).append((figures, row["status"]))
+        if len(rows) > 1 and len(measured) == len(rows):
+            ccs = "+".join(dict.fromkeys(row["cc"] for row in rows))
+            total: Figures = {
+                name: sum(figures[name] or 0 for figures, _ in measured)
+                for name in ("goodput_mbps", "retransmits")
+            }
+            found.setdefault((cell, ALL, ccs), []).append((total, measured[0][1]))
+    return found
+
+
+def _measure(results: ResultSet, run: str, row: Mapping[str, object]) -> Figures:
+    record = results.record(run)
+    counted = next(flow for flow in (record.summary or {})["flows"] if flow["flow"] == row["flow"])
+    window = record.scenario["measure"]
+    series = results.series(run, flow=str(row["flow"])).filter(
+        pl.col("t_s").is_between(window["from_ns"] / 1e9, window["to_ns"] / 1e9, closed="left")
+    )
+    goodput = row["goodput_mbps"]
+    return {
+        "goodput_mbps": goodput if isinstance(goodput, float) else None,
+        "retransmits": counted["retransmits"],
+        **_epochs(series),
+        **_round_trips(series),
+    }
+
+
+def _epochs(series: pl.DataFrame) -> Figures:
+    """Period, peak and trough of the congestion epochs; none below `EPOCHS` entries of recovery.
+
+    An entry is the first row that finds the sender in recovery; the peak is the window of the row before, the
+    trough that of the first row after.
+    """
+    recovering = series["state"].cast(pl.String).is_in(["recovery"]).to_numpy()
+    times, cwnd = series["t_s"].to_numpy(), series["cwnd_bytes"].to_numpy()
+    entries = np.flatnonzero(~recovering[:-1] & recovering[1:])
+    exits = np.flatnonzero(recovering[:-1] & ~recovering[1:])
+    if len(entries) < EPOCHS:
+        return dict.fromkeys(("period_s", "peak_kb", "trough_kb"))
+    return {
+        "period_s": float(np.diff(times[entries + 1]).mean()),
+        "peak_kb": float(np.median(cwnd[entries])) / 1e3,
+        "trough_kb": float(np.median(cwnd[exits + 1])) / 1e3 if len(exits) else None,
+    }
+
+
+def _round_trips(series: pl.DataFrame) -> Figures:
+    """Percentiles of the sender's smoothed round-trip time, over time."""
+    values = series["srtt_ms"].drop_nulls().to_numpy()
+    if not len(values):
+        return dict.fromkeys(("rtt_p50_ms", "rtt_p95_ms"))
+    middle, high = np.percentile(values, [50, 95])
+    return {"rtt_p50_ms": float(middle), "rtt_p95_ms": float(high)}
+
+
+def _figure(name: str, model: Sequence[Figures], kernel: Sequence[Figures]) -> Figure:
+    ours, theirs = list(_known(model, name)), list(_known(kernel, name))
+    return Figure(
+        name,
+        statistics.fmean(ours) if ours else None,
+        statistics.fmean(theirs) if theirs else None,
+        _interval(ours, theirs),
+    )
+
+
+def _known(repeats: Sequence[Figures], name: str) -> Iterator[float]:
+    for figures in repeats:
+        value = figures.get(name)
+        if value is not None:
+            yield value
+
+
+def _interval(ours: list[float], theirs: list[float]) -> tuple[float, float] | None:
+    """Welch's confidence interval of the difference of two means; None where nothing varies."""
+    if min(len(ours), len(theirs)) < 2 or (len(set(ours)) == 1 and len(set(theirs)) == 1):
+        return None
+    found = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(CONFIDENCE)
+    return float(found.low), float(found.high)

@@ -1,0 +1,223 @@
+"""Writes a validation down: a table for a terminal, CSV, an overlay, an HTML page, a section of
+docs/fidelity.md."""
+
+import base64
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Canvas
+
+from cwndlab.errors import InputError
+from cwndlab.figures import paint
+from cwndlab.figures.report.html import element, join, raw, table
+from cwndlab.figures.request import Options
+from cwndlab.results import texttable
+from cwndlab.results.resultset import ResultSet
+from cwndlab.validation.compare import ALL, FIGURES, WANTED, Figure, Row, median_errors
+
+BEGIN, END = "<!-- validate: begin -->", "<!-- validate: end -->"
+"""Marks around our section of docs/fidelity.md."""
+
+PANELS = 36
+"""Cells drawn at most."""
+
+
+def text(rows: Sequence[Row]) -> str:
+    """The table: model, kernel and the difference of each figure, a line per flow; medians below."""
+    keys = texttable.telling(list(rows[0].cell), [row.cell for row in rows]) if rows else []
+    short = texttable.short_names(keys)
+    columns = [[short[key], *(row.cell[key] for row in rows)] for key in keys]
+    columns += [["flow", *(row.flow for row in rows)]]
+    if "hosts.a.cc" not in keys:
+        columns += [["cc", *(row.cc for row in rows)]]
+    aligned = [texttable.aligned(column, right=False) for column in columns]
+    for name, title in FIGURES.items():
+        cells = [title, *(_cell(row.figures[name]) for row in rows)]
+        aligned.append(texttable.aligned(cells, right=True))
+    lines = texttable.lines(aligned)
+    lines += ["", "each figure: model / kernel (difference)", *verdicts(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """The median error of each figure in words, and whether it is as small as wanted."""
+    lines = []
+    for name, (error, count) in median_errors(rows).items():
+        wanted = WANTED.get(name)
+        line = f"{FIGURES[name].partition(',')[0]}: median error {error:.1%} over {count} flows"
+        if wanted is not None:
+            line += f", {'within' if error <= wanted else 'outside'} the {wanted:.0%} wanted"
+        lines.append(line)
+    doubtful = sum(row.doubtful for row in rows if row.flow != ALL)
+    if doubtful:
+        lines.append(f"{doubtful} flows ran over a path that fell behind its schedule (unreliable)")
+    return lines
+
+
+def write(directory: Path, rows: Sequence[Row], model: ResultSet, kernel: ResultSet) -> None:
+    """Write validate.csv, overlay.png and validate.html into the directory of a validation."""
+    (directory / "validate.csv").write_text(csv_text(rows), encoding="utf-8")
+    overlay(model, kernel, directory / "overlay.png")
+    page = html(rows, kernel, directory / "overlay.png")
+    (directory / "validate.html").write_text(page, encoding="utf-8")
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """A line per figure of each flow: both values, the error, the interval of the difference."""
+    out = io.StringIO(newline="")
+    lines = csv.writer(out, lineterminator="\n")
+    keys = list(rows[0].cell) if rows else []
+    lines.writerow([*keys, "flow", "cc", "figure", "model", "kernel", "error", "low", "high", "unreliable"])
+    for row in rows:
+        for figure in row.figures.values():
+            low, high = figure.interval or (None, None)
+            values = (figure.model, figure.kernel, figure.error, low, high)
+            numbers = ["" if value is None else f"{value:.6g}" for value in values]
+            lines.writerow([*row.cell.values(), row.flow, row.cc, figure.name, *numbers, row.doubtful])
+    return out.getvalue()
+
+
+def overlay(model: ResultSet, kernel: ResultSet, out: Path) -> None:
+    """Draw the congestion windows of both over each other, a panel for the first repeat of each cell."""
+    options = Options()
+    first = kernel.runs.filter(pl.col("repeat") == 0)["run_index"].to_list()[:PANELS]
+    across = min(3, max(len(first), 1))
+    down = -(-len(first) // across) or 1
+    with paint.style(options):
+        figure = Canvas(figsize=(4.2 * across, 2.2 * down), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(down, across, squeeze=False)
+        for place, run in enumerate(first):
+            axis = axes[place // across][place % across]
+            for number, flow in enumerate(kernel.record(run).scenario["flows"]):
+                for results, name, dash in ((kernel, "kernel", "-"), (model, "model", (0, (4, 2)))):
+                    series = results.series(run, flow=flow["name"])
+                    colour = paint.PALETTE[number % len(paint.PALETTE)]
+                    label = f"{flow['name']}, {name}" if place == 0 else None
+                    axis.plot(
+                        series["t_s"],
+                        series["cwnd_bytes"] / 1e3,
+                        color=colour,
+                        linestyle=dash,
+                        lw=0.8,
+                        label=label,
+                    )
+            axis.set_title(", ".join(kernel.record(run).cell.values()), fontsize="small", fontweight="normal")
+        for axis in axes[-1]:
+            axis.set_xlabel("t, s")
+        for row in axes:
+            row[0].set_ylabel("cwnd, kB")
+        for place in range(len(first), down * across):
+            axes[place // across][place % across].set_visible(False)
+        figure.legend(loc="outside lower center", ncols=4)
+        figure.savefig(out, dpi=110, metadata={"Software": "cwndlab"})
+
+
+def html(rows: Sequence[Row], kernel: ResultSet, picture: Path) -> str:
+    """A page of its own: what was found, the table, the overlay, and what the kernel's runs warned of."""
+    heads = [*_heads(rows), *FIGURES.values()]
+    body = [[*_labels(row), *(_cell(row.figures[name]) for name in FIGURES)] for row in rows]
+    image = base64.b64encode(picture.read_bytes()).decode()
+    warnings = [[str(record.run_id), line] for record in kernel.records() for line in record.warnings]
+    parts = [
+        element("h1", f"{kernel.header.experiment}: model against kernel"),
+        element("ul", *(element("li", line) for line in verdicts(rows))),
+        table(heads, body, caption="Model / kernel (difference); in brackets the interval over repeats."),
+        element("h2", "Congestion windows"),
+        element("img", src=f"data:image/png;base64,{image}", alt="Congestion windows of model and kernel"),
+    ]
+    if warnings:
+        caption = "Of the kernel's runs."
+        parts += [element("h2", "Warnings"), table(["run", "warning"], warnings, caption=caption)]
+    head = join(
+        element("meta", charset="utf-8"),
+        element("title", f"{kernel.header.experiment}: model against kernel"),
+        element("style", raw(_STYLE)),
+    )
+    page = element("html", element("head", head), element("body", join(*parts)), lang="en")
+    return f"<!doctype html>\n{page.text}\n"
+
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+td, th { padding: .15rem .6rem; border-bottom: 1px solid #8888; text-align: right; white-space: nowrap }
+img { max-width: 100%; background: white }
+"""
+
+
+def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
+    """Our section of docs/fidelity.md."""
+    command = f"cwndlab validate {kernel.header.experiment} --document docs/fidelity.md"
+    lines = [
+        BEGIN,
+        "## The live kernel",
+        "",
+        f"Written by `{command}`: the models beside",
+        f"Linux {kernel.header.versions['kernel']} over the same path, emulated in real time. A cell says",
+        "model / kernel, and how far apart they are.",
+        "",
+        *(f"- {line}" for line in verdicts(rows)),
+        "",
+        "| " + " | ".join([*_heads(rows), *FIGURES.values()]) + " |",
+        "| " + " | ".join("---" for _ in (*_heads(rows), *FIGURES)) + " |",
+    ]
+    for row in rows:
+        cells = [*_labels(row), *(_cell(row.figures[name]) for name in FIGURES)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, END]) + "\n"
+
+
+def write_section(document: Path, section: str) -> None:
+    """Put our section into a document, in place of the one that is there, or at its end."""
+    try:
+        before = document.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{document}: {error.strerror}") from None
+    document.write_text(with_section(before, section), encoding="utf-8")
+
+
+def with_section(text: str, section: str) -> str:
+    """A document's text with our section; an empty one takes nothing away."""
+    start, end = text.find(BEGIN), text.find(END)
+    if start >= 0 and end > start:
+        return text[:start] + section + text[end + len(END) :].lstrip("\n")
+    return text.rstrip("\n") + "\n\n" + section
+
+
+def section_of(text: str) -> str:
+    """Our section of a document's text, empty if it has none."""
+    start, end = text.find(BEGIN), text.find(END)
+    return text[start : end + len(END)] + "\n" if start >= 0 and end > start else ""
+
+
+def _heads(rows: Sequence[Row]) -> list[str]:
+    keys = list(rows[0].cell) if rows else []
+    short = texttable.short_names(keys)
+    return [*(short[key] for key in keys), "flow", "cc"]
+
+
+def _labels(row: Row) -> list[str]:
+    return [*row.cell.values(), row.flow, row.cc]
+
+
+def _cell(figure: Figure) -> str:
+    if figure.model is None and figure.kernel is None:
+        return ""
+    cell = f"{_number(figure.model)} / {_number(figure.kernel)}"
+    if figure.error is not None and math.isfinite(figure.error):
+        cell += f" ({figure.error:+.1%})"
+    if figure.interval is not None:
+        cell += f" [{_number(figure.interval[0])}, {_number(figure.interval[1])}]"
+    return cell
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
