@@ -33,7 +33,8 @@ def masked(text):
 
 
 @pytest.mark.parametrize(
-    "command", ["", "init", "run", "script", "suites", "show", "plot", "report", "schema", "doctor"]
+    "command",
+    ["", "init", "run", "script", "suites", "validate", "show", "plot", "report", "schema", "doctor"],
 )
 def test_help(cwndlab, command):
     ran = cwndlab(*[word for word in [command, "--help"] if word])

@@ -160,6 +160,33 @@ def test_every_app_does_on_real_sockets_what_it_says(dumbbell: Path, cwndlab: Co
     assert {"0-old-iperf2-from.txt", "0-old-iperf2-to.txt"} == set(results.record(0).attachments)
 
 
+def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Command) -> None:
+    out, document = dumbbell.parent / "out", dumbbell.parent / "fidelity.md"
+    document.write_text("# Fidelity\n", encoding="utf-8")
+    ran = cwndlab("validate", dumbbell, "-o", out, "--document", document, "--set", "duration=2s")
+    assert ran.returncode == 0, ran.stderr
+    figures = {line.split("  ")[1] for line in ran.stdout.splitlines() if line.startswith("  ")}
+    assert {"goodput, Mbit/s", "retransmits", "RTT p50, ms"} <= figures
+    assert "goodput: median error" in ran.stdout
+    assert {path.name for path in out.iterdir()} >= {
+        "model",
+        "kernel",
+        "validate.csv",
+        "overlay.png",
+        "validate.html",
+    }
+    assert "## The live kernel" in document.read_text(encoding="utf-8")
+    model, kernel = api.open(out / "model").summary, api.open(out / "kernel").summary
+    assert (model["testbed"][0], kernel["testbed"][0]) == ("sim", "netns")
+    assert 0.4 < kernel["goodput_mbps"][0] / model["goodput_mbps"][0] < 1.2
+
+
+def test_validate_refuses_to_compare_different_things(dumbbell: Path, cwndlab: Command) -> None:
+    ran = cwndlab("validate", dumbbell, "--set", "record.tcp=per-ack")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "validate compares series at an interval" in ran.stderr
+
+
 def test_the_kernels_own_queues_carry_a_path_without_delay(dumbbell: Path, cwndlab: Command) -> None:
     text = DUMBBELL.replace("delay: 5ms, ", "") + "emulator: kernel\n"
     dumbbell.write_text(text, encoding="utf-8")

@@ -117,12 +117,17 @@ def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Figures, str]]]:
                 found.setdefault((cell, row["flow"], row["cc"]), []).append((figures, row["status"]))
         if len(rows) > 1 and len(measured) == len(rows):
             ccs = "+".join(dict.fromkeys(row["cc"] for row in rows))
-            total: Figures = {
-                name: sum(figures[name] or 0 for figures, _ in measured)
-                for name in ("goodput_mbps", "retransmits")
-            }
+            total: Figures = _total(results, run)
             found.setdefault((cell, ALL, ccs), []).append((total, measured[0][1]))
     return found
+
+
+def _total(results: ResultSet, run: str) -> Figures:
+    """Goodput over the whole window and retransmissions of all flows of a run together."""
+    record = results.record(run)
+    flows, window = (record.summary or {})["flows"], record.scenario["measure"]
+    goodput = sum(flow["goodput_bytes"] for flow in flows) * 8e3 / (window["to_ns"] - window["from_ns"])
+    return {"goodput_mbps": goodput, "retransmits": sum(flow["retransmits"] for flow in flows)}
 
 
 def _measure(results: ResultSet, run: str, row: Mapping[str, object]) -> Figures:
@@ -188,7 +193,14 @@ def _known(repeats: Sequence[Figures], name: str) -> Iterator[float]:
 
 def _interval(ours: list[float], theirs: list[float]) -> tuple[float, float] | None:
     """Welch's confidence interval of the difference of two means; None where nothing varies."""
-    if min(len(ours), len(theirs)) < 2 or (len(set(ours)) == 1 and len(set(theirs)) == 1):
+    if min(len(ours), len(theirs)) < 2:
         return None
-    found = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(CONFIDENCE)
-    return float(found.low), float(found.high)
+    errors = [statistics.variance(side) / len(side) for side in (ours, theirs)]
+    if not any(errors):
+        return None
+    freedom = sum(errors) ** 2 / sum(
+        error**2 / (len(side) - 1) for error, side in zip(errors, (ours, theirs), strict=True)
+    )
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(sum(errors))
+    difference = statistics.fmean(ours) - statistics.fmean(theirs)
+    return difference - half, difference + half

@@ -5,7 +5,7 @@ import base64
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -23,25 +23,51 @@ from cwndlab.validation.compare import ALL, FIGURES, WANTED, Figure, Row, median
 BEGIN, END = "<!-- validate: begin -->", "<!-- validate: end -->"
 """Marks around our section of docs/fidelity.md."""
 
+IN_FULL = 8
+"""Flows up to which a terminal gets every figure."""
+
 PANELS = 36
 """Cells drawn at most."""
 
 
 def text(rows: Sequence[Row]) -> str:
-    """The table: model, kernel and the difference of each figure, a line per flow; medians below."""
-    keys = texttable.telling(list(rows[0].cell), [row.cell for row in rows]) if rows else []
+    """The comparison for a terminal: few flows with every figure, many with how far apart they are; medians
+    below."""
+    told = _in_full(rows) if len(rows) <= IN_FULL else _errors(rows)
+    return "\n".join([*told, "", *verdicts(rows)]) + "\n"
+
+
+def _in_full(rows: Sequence[Row]) -> Iterator[str]:
+    """A block for each flow: a line per figure."""
+    for row in rows:
+        yield ", ".join([*(f"{key} {value}" for key, value in row.cell.items()), row.flow, row.cc])
+        figures = [figure for figure in row.figures.values() if (figure.model, figure.kernel) != (None, None)]
+        spans = [
+            "" if one.interval is None else f"[{_number(one.interval[0])}, {_number(one.interval[1])}]"
+            for one in figures
+        ]
+        columns = [
+            ["", *(FIGURES[one.name] for one in figures)],
+            ["model", *(_number(one.model) for one in figures)],
+            ["kernel", *(_number(one.kernel) for one in figures)],
+            ["apart", *(_share(one.error) for one in figures)],
+            ["95 % of the difference" if any(spans) else "", *spans],
+        ]
+        aligned = [texttable.aligned(column, right=place > 0) for place, column in enumerate(columns)]
+        yield from (f"  {line}" for line in texttable.lines(aligned))
+
+
+def _errors(rows: Sequence[Row]) -> Iterator[str]:
+    """A line for each flow: how far the model is from the kernel in each figure."""
+    keys = texttable.telling(list(rows[0].cell), [row.cell for row in rows])
     short = texttable.short_names(keys)
     columns = [[short[key], *(row.cell[key] for row in rows)] for key in keys]
     columns += [["flow", *(row.flow for row in rows)]]
-    if "hosts.a.cc" not in keys:
-        columns += [["cc", *(row.cc for row in rows)]]
     aligned = [texttable.aligned(column, right=False) for column in columns]
     for name, title in FIGURES.items():
-        cells = [title, *(_cell(row.figures[name]) for row in rows)]
+        cells = [title.partition(",")[0], *(_share(row.figures[name].error) for row in rows)]
         aligned.append(texttable.aligned(cells, right=True))
-    lines = texttable.lines(aligned)
-    lines += ["", "each figure: model / kernel (difference)", *verdicts(rows)]
-    return "\n".join(lines) + "\n"
+    yield from texttable.lines(aligned)
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
@@ -210,11 +236,15 @@ def _cell(figure: Figure) -> str:
     if figure.model is None and figure.kernel is None:
         return ""
     cell = f"{_number(figure.model)} / {_number(figure.kernel)}"
-    if figure.error is not None and math.isfinite(figure.error):
-        cell += f" ({figure.error:+.1%})"
+    if _share(figure.error):
+        cell += f" ({_share(figure.error)})"
     if figure.interval is not None:
         cell += f" [{_number(figure.interval[0])}, {_number(figure.interval[1])}]"
     return cell
+
+
+def _share(error: float | None) -> str:
+    return "" if error is None or not math.isfinite(error) else f"{error:+.1%}"
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,124 @@
+"""The comparison of a validation, with the model on both sides: what is equal is 0 apart."""
+
+from pathlib import Path
+
+import pytest
+
+import cwndlab
+from cwndlab import validation
+from cwndlab.fidelity import report as fidelity
+from cwndlab.results.resultset import ResultSet
+from cwndlab.suites import suite
+from cwndlab.validation import report
+from cwndlab.validation.compare import ALL, FIGURES, median_errors
+
+TEXT = """\
+experiment: both
+duration: 8s
+hosts: {a: {stack: linux-6.18, cc: reno}, b: {stack: linux-6.18}}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    bottleneck: {rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 20p}}
+flows:
+  - {name: first, from: a, to: b}
+  - {name: second, from: a, to: b, start: 1s}
+repeat: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[ResultSet, ResultSet, ResultSet]:
+    """An experiment twice, and over a link of 9 instead of 10 Mbit/s."""
+    base = tmp_path_factory.mktemp("sides")
+    slower = ["network.dumbbell.bottleneck.rate=9mbit"]
+    return (
+        cwndlab.load(TEXT).run(out=base / "one"),
+        cwndlab.load(TEXT).run(out=base / "same"),
+        cwndlab.load(TEXT, slower).run(out=base / "slower"),
+    )
+
+
+def test_what_is_equal_is_not_apart(sides: tuple[ResultSet, ResultSet, ResultSet]) -> None:
+    rows = validation.compare(sides[0], sides[1])
+    assert [row.flow for row in rows] == ["first", "second", ALL]
+    for row in rows[:2]:
+        assert {name: figure.error for name, figure in row.figures.items()} == dict.fromkeys(FIGURES, 0.0)
+    assert set(median_errors(rows)) == set(FIGURES)
+    assert all(error == 0 and count == 2 for error, count in median_errors(rows).values())
+
+
+def test_differences_have_the_size_and_the_sign_they_should(
+    sides: tuple[ResultSet, ResultSet, ResultSet],
+) -> None:
+    everything = validation.compare(sides[0], sides[2])[2]
+    goodput = everything.figures["goodput_mbps"]
+    assert goodput.error == pytest.approx(10 / 9 - 1, abs=0.01)
+    assert goodput.model is not None
+    assert goodput.kernel is not None
+    assert goodput.interval is not None
+    low, high = goodput.interval
+    assert low < goodput.model - goodput.kernel < high
+
+
+def test_epochs_agree_with_the_simulators_own_count(sides: tuple[ResultSet, ResultSet, ResultSet]) -> None:
+    measured = validation.compare(sides[0], sides[1])[0].figures
+    period, peak, trough = (measured[name].model for name in ("period_s", "peak_kb", "trough_kb"))
+    assert period is not None
+    assert peak is not None
+    assert trough is not None
+    counted = sides[0].summary.filter(sides[0].summary["flow"] == "first")["cycle_s"].mean()
+    assert period == pytest.approx(counted, rel=0.05)
+    assert 0.4 * peak < trough < 0.7 * peak, "Reno halves"
+
+
+def test_everything_is_written_down(sides: tuple[ResultSet, ResultSet, ResultSet], tmp_path: Path) -> None:
+    rows = validation.compare(sides[0], sides[2])
+    report.write(tmp_path, rows, sides[0], sides[2])
+    lines = (tmp_path / "validate.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(rows) * len(FIGURES)
+    assert (tmp_path / "overlay.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "validate.html").read_text()
+    assert page.count("<tr>") == 1 + len(rows)
+    assert "<script" not in page
+    few, many = report.text(rows), report.text(rows * 4)
+    assert "goodput, Mbit/s" in few
+    assert "95 % of the difference" in few
+    assert max(map(len, few.splitlines())) <= 80
+    assert max(map(len, many.splitlines())) <= 80
+    assert "goodput: median error" in many
+
+
+def test_our_section_of_a_document_is_replaced_and_survives_the_others(tmp_path: Path) -> None:
+    document = tmp_path / "fidelity.md"
+    document.write_text("# Fidelity\n\nOld.\n")
+    report.write_section(document, f"{report.BEGIN}\n## One\n{report.END}\n")
+    report.write_section(document, f"{report.BEGIN}\n## Two\n{report.END}\n")
+    assert document.read_text() == f"# Fidelity\n\nOld.\n\n{report.BEGIN}\n## Two\n{report.END}\n"
+    fidelity.write([], document, "recordings")
+    assert "Old." not in document.read_text()
+    assert document.read_text().endswith(f"\n\n{report.BEGIN}\n## Two\n{report.END}\n")
+
+
+def test_the_suite_is_a_graeco_latin_square_of_36_runs_under_an_hour() -> None:
+    plan = suite("validate-linux").load().plan()
+    bottlenecks = [run.scenario["links"][0] for run in plan.runs]
+    cells = []
+    for run, link in zip(plan.runs, bottlenecks, strict=True):
+        product = link["rate_bps"] * link["delay_ns"] * 2 / 8e9 / 1514
+        limit = link["queue"]["limit_packets"]
+        buffer = min((0.5, 1, 2), key=lambda share: abs(max(8, round(product * share)) - limit))
+        fitting = [share for share in (0.5, 1, 2) if max(8, round(product * share)) == limit]
+        assert fitting, (product, limit)
+        kind = link["queue"]["kind"]
+        cells.append((link["rate_bps"], link["delay_ns"], run.scenario["flows"][0]["cc"], kind, buffer))
+    assert len({cell[:3] for cell in cells}) == len(cells) == 36
+    for rate in (2, 10, 50, 100):
+        square = [cell[1:] for cell in cells if cell[0] == rate * 10**6]
+        # Queues meet each round-trip time, and each congestion control, once.
+        assert len({(cell[0], cell[2]) for cell in square}) == len({cell[1:3] for cell in square}) == 9
+        if rate >= 10 * 5:  # below that, the least buffer stands for several multiples
+            assert len({(cell[0], cell[3]) for cell in square}) == len({cell[2:] for cell in square}) == 9
+    assert {run.scenario["flows"][1]["start_ns"] for run in plan.runs} == {5 * 10**9}
+    assert plan.simulated_ns + len(plan.runs) * 4 * 10**9 < 3600 * 10**9
