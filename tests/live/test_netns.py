@@ -151,6 +151,10 @@ def test_every_app_does_on_real_sockets_what_it_says(dumbbell: Path, cwndlab: Co
     assert flows["cross"]["completion"]["count"] > 0
     assert flows["call"]["segments_sent"] == pytest.approx(150, abs=3)
     assert flows["beat"]["goodput_bytes"] == 200 * flows["beat"]["one_way"]["count"]
+    assert rows["probe"]["rtt_min_ms"] >= 10
+    finished = results.series(0, table="events").filter(pl.col("kind") == "app")
+    assert finished.filter(pl.col("flow") == "asked").height >= flows["asked"]["response"]["count"]
+    assert finished.filter(pl.col("flow") == "bulk")["seq"].to_list() == [300_000]
     probes = results.series(0, flow="probe", table="samples").filter(pl.col("kind") == "probe-rtt")
     assert 20 < probes.height <= 30
     for row in rows.values():

@@ -66,7 +66,8 @@ class Figures:
     read_in_window: int = 0
     sent_in_window: int = 0
     """Datagrams."""
-    samples: list[tuple[int, str, int]] = field(default_factory=list)
+    samples: list[tuple[int, str, int, int]] = field(default_factory=list)
+    """When, what, its value, and the payload read by then."""
     seconds: dict[int, int] = field(default_factory=dict)
     """Payload bytes read in each second."""
 
@@ -81,7 +82,7 @@ class Figures:
 
     def sample(self, kind: str, value: int, at: int | None = None) -> None:
         """Note a row for the `samples` table."""
-        self.samples.append((self.clock.now() if at is None else at, kind, value))
+        self.samples.append((self.clock.now() if at is None else at, kind, value, self.read))
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the clock."""
@@ -121,7 +122,7 @@ def ping(target: str, count: int, interval_ns: int) -> list[int]:
     out."""
     figures = Figures("", "", Clock((0, 0), 0, time.monotonic_ns()))
     _echoes(target, 56, interval_ns, count * interval_ns, figures, linger_ns=SECOND)
-    return [value for _, _, value in figures.samples]
+    return [value for _, _, value, _ in figures.samples]
 
 
 def _guarded(work: End, *figures: Figures) -> End:

@@ -61,13 +61,9 @@ def sample_rows(observed: Observed, run_id: int) -> pa.RecordBatch:
 
 
 def event_rows(observed: Observed, run_id: int) -> pa.RecordBatch:
-    """The `events` that TCP_INFO tells of: entries of recovery and of loss, as exact as its interval."""
+    """The `events` of connections and applications; TCP_INFO tells the former, as exactly as its interval."""
     rows = sorted(
-        (
-            (at, flow["name"], None, kind, None, None)
-            for flow in observed.scenario["flows"]
-            for at, kind in _Flow(observed, flow).transitions()
-        ),
+        (row for flow in observed.scenario["flows"] for row in _Flow(observed, flow).events()),
         key=lambda row: row[0],
     )
     return _batch("events", run_id, ([row[place] for row in rows] for place in range(6)))
@@ -127,7 +123,9 @@ class _Flow:
             "rtos": 0 if own else len(rtos),
             "fast_recoveries": 0 if own else len(entries),
             "recovery_entries_ns": [] if own else entries,
-            "rtt": {"count": 0} if own else _distribution(_values(self._in_window(sender), "srtt_ns")),
+            "rtt": distribution("probe-rtt")
+            if own
+            else _distribution(_values(self._in_window(sender), "srtt_ns")),
             "queue_delay": known.get("queue_delay", {"count": 0}),
             "cwnd_mean_bytes": _rounded_mean(_values(self._in_window(sender), "cwnd_bytes")),
             "cwnd_max_bytes": max(_values(self._in_window(sender), "cwnd_bytes"), default=None),
@@ -146,7 +144,7 @@ class _Flow:
     def samples(self) -> Iterator[tuple[int, str, str, int]]:
         """Rows of the `samples` table."""
         for report in (self._own, self._read):
-            for at, kind, value in report.get("samples", ()):
+            for at, kind, value, _ in report.get("samples", ()):
                 if 0 <= at < self._end:
                     yield at, self._name, kind, value
         for second, count in self._seconds():
@@ -171,6 +169,18 @@ class _Flow:
                 if state == "loss":
                     yield at, "rto"
                 before = state
+
+    def events(self) -> Iterator[tuple[int, str, None, str, int | None, int | None]]:
+        """Rows of the `events` table: recovery, timeouts, and what the application finished."""
+        for at, kind in self.transitions():
+            yield at, self._name, None, kind, None, None
+        for at, kind, value, read in self._read.get("samples", ()):
+            if kind in ("response", "completion") and 0 <= at < self._end:
+                yield at, self._name, None, "app", read, value
+        completion, opened = self._completion_ns(), self.opened_ns()
+        if completion is not None and opened is not None:
+            read = self._read["read"] if self._read else self._flow["app"].get("bytes")
+            yield opened + completion, self._name, None, "app", read, completion
 
     def opened_ns(self) -> int | None:
         """When the connection was asked for, as nearly as is known."""
