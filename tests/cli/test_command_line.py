@@ -34,7 +34,21 @@ def masked(text):
 
 @pytest.mark.parametrize(
     "command",
-    ["", "init", "run", "script", "suites", "validate", "show", "plot", "report", "schema", "doctor"],
+    [
+        "",
+        "init",
+        "run",
+        "script",
+        "suites",
+        "validate",
+        "show",
+        "plot",
+        "report",
+        "import",
+        "export",
+        "schema",
+        "doctor",
+    ],
 )
 def test_help(cwndlab, command):
     ran = cwndlab(*[word for word in [command, "--help"] if word])

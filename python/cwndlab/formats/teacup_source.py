@@ -160,12 +160,15 @@ def arguments(text: str, variables: Mapping[str, Any], place: Place) -> tuple[li
         return variables[known]
 
     values = _Values(at, name)
-    positional = [values.of(node) for node in made.args]
-    named: dict[str, Any] = {}
-    for keyword in made.keywords:
-        if keyword.arg is None:
-            refuse(at(keyword.value), "code is not executed: only NAME=VALUE is read here")
-        named[keyword.arg] = values.of(keyword.value)
+    try:
+        positional = [values.of(node) for node in made.args]
+        named: dict[str, Any] = {}
+        for keyword in made.keywords:
+            if keyword.arg is None:
+                refuse(at(keyword.value), "code is not executed: only NAME=VALUE is read here")
+            named[keyword.arg] = values.of(keyword.value)
+    except RecursionError:
+        refuse(where(0), "nested too deeply")
     return positional, named
 
 
@@ -199,7 +202,10 @@ class _Reader:
         self._open.append(path.resolve())
         strings = _strings(text)
         for statement in tree.body:
-            self._statement(statement, at, _Values(at, self._name(at), strings, file))
+            try:
+                self._statement(statement, at, _Values(at, self._name(at), strings, file))
+            except RecursionError:
+                refuse(at(statement), "nested too deeply")
         self._open.pop()
 
     def _name(self, at: Callable[[ast.AST], Place]) -> Callable[[ast.Name], Any]:
