@@ -477,6 +477,30 @@ fn directions_without_a_link_pass_at_once_and_threads_may_be_several() {
 }
 
 #[test]
+fn an_interface_that_goes_away_is_told_of() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|_| ());
+    net.remove("a", "eth0");
+    let cpu = || {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the kernel writes one timespec.
+        unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+        time.tv_sec as u64 * 1000 * MILLISECOND + time.tv_nsec as u64
+    };
+    let before = cpu();
+    thread::sleep(Duration::from_millis(500));
+    // A wait that the error ends would burn a processor.
+    assert!(cpu() - before < 250 * MILLISECOND, "it rests");
+    let (_, report) = stop(emulator);
+    assert_eq!(report["health"]["unreliable"], true, "{report}");
+    assert!(report["health"]["reason"].as_str().unwrap().contains("went down or away"), "{report}");
+}
+
+#[test]
 fn nothing_is_left_of_a_killed_emulator() {
     if env::var_os(VICTIM).is_none() && !common::possible() {
         return;

@@ -157,6 +157,23 @@ impl Input {
         result
     }
 
+    /// Whether something happened to the interface since the last call: it went down, or away.
+    pub(super) fn failed(&self) -> bool {
+        let mut error: libc::c_int = 0;
+        let mut length = mem::size_of_val(&error) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes into the number, which has that length.
+        unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut error).cast(),
+                &raw mut length,
+            );
+        }
+        error != 0
+    }
+
     /// Packets that found no place since the last call.
     pub(super) fn drops(&self) -> u64 {
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };

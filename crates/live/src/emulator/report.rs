@@ -132,6 +132,7 @@ fn health(watch: &Watch, machine: Machine, real_time: bool) -> Value {
     for (count, what) in [
         (watch.socket_drops, "packets found the emulator's sockets full"),
         (watch.unintended_drops, "packets were lost for want of memory or by an interface"),
+        (watch.failures, "times an interface went down or away"),
         (machine.backlog_drops, "packets were dropped by this machine's receive backlog"),
     ] {
         if count > 0 {

@@ -181,6 +181,8 @@ pub(super) struct Watch {
     pub(super) too_late: u64,
     pub(super) socket_drops: u64,
     pub(super) unintended_drops: u64,
+    /// Times that an interface went down or away.
+    pub(super) failures: u64,
 }
 
 impl Watch {
@@ -193,6 +195,7 @@ impl Watch {
         self.too_late += other.too_late;
         self.socket_drops += other.socket_drops;
         self.unintended_drops += other.unintended_drops;
+        self.failures += other.failures;
     }
 
     pub(super) fn new() -> Watch {
@@ -204,6 +207,7 @@ impl Watch {
             too_late: 0,
             socket_drops: 0,
             unintended_drops: 0,
+            failures: 0,
         }
     }
 }
@@ -824,6 +828,12 @@ impl Worker {
         unsafe { libc::ppoll(self.polled.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
         if self.polled[0].revents != 0 {
             self.waker.clear();
+        }
+        for (entry, direction) in self.polled[1..].iter().zip(&self.directions) {
+            // Asking takes the error away; it would end every wait at once.
+            if entry.revents & libc::POLLERR != 0 && direction.input.failed() {
+                self.watch.failures += 1;
+            }
         }
     }
 }

@@ -86,6 +86,11 @@ impl Net {
         format!("{}-{place}", self.name)
     }
 
+    /// Removes an interface, and its other end with it.
+    pub fn remove(&self, place: &str, interface: &str) {
+        ip(&format!("-n {} link del {interface}", self.place(place)));
+    }
+
     /// Switches the offloads of all interfaces.
     pub fn offloads(&self, on: bool) {
         for (place, interface) in [("a", "eth0"), ("b", "eth0"), ("e", "a0"), ("e", "b0")] {
