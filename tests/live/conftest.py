@@ -3,31 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dumbbell import DUMBBELL, Command
 
 from cwndlab.testbeds.netns import machine, namespaces
-
-DUMBBELL = """\
-experiment: live
-duration: 3s
-hosts:
-  a: {stack: linux, cc: cubic}
-  b: {stack: linux, cc: cubic}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 100mbit}
-    bottleneck: {rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 30p}}
-flows:
-  - {name: f1, from: a, to: b, app: bulk}
-seed: 1
-"""
-
-Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import DUMBBELL, Command
+from dumbbell import DUMBBELL, Command
 
 import cwndlab as api
 from cwndlab.errors import InputError
@@ -162,6 +162,71 @@ def test_every_app_does_on_real_sockets_what_it_says(dumbbell: Path, cwndlab: Co
             assert row[delay] is None or row[delay] >= (5 if delay.startswith("one") else 10)
     assert rows["old"]["goodput_mbps"] > 0
     assert {"0-old-iperf2-from.txt", "0-old-iperf2-to.txt"} == set(results.record(0).attachments)
+
+
+NETWORKS = {
+    "star with a shared buffer": """
+network:
+  star:
+    switch: {buffer: 60KB}
+    link: {rate: 20mbit, delay: 2ms}
+""",
+    "chain of two bottlenecks, one with a schedule": """
+network:
+  chain:
+    bottlenecks:
+      - {rate: 20mbit, delay: 1ms, schedule: [{at: 500ms, set: {rate: 10mbit}}]}
+      - {rate: 10mbit, delay: 1ms}
+    hosts: [[a], [], [b, c]]
+""",
+    "one way there and another back, with loss": """
+network:
+  nodes: [x, y]
+  links:
+    - {from: a, to: x, rate: 20mbit}
+    - {name: there, from: x, to: y, one_way: true, delay: 3ms, rate: 10mbit, loss: {random: 0.5%}}
+    - {name: back, from: y, to: x, one_way: true, delay: 1ms}
+    - {from: y, to: b}
+    - {from: y, to: c}
+""",
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_form_of_network_carries_flows_both_ways(tmp_path: Path, network: str) -> None:
+    hosts_and_flows = """
+experiment: net
+duration: 2s
+hosts:
+  a: {stack: linux, egress: {delay: 1ms}}
+  b: {stack: linux, nic: {tso: true, gro: true}}
+  c: {stack: linux}
+flows:
+  - {name: one, from: a, to: b, bytes: 200KB, cc: cubic}
+  - {name: other, from: c, to: a, bytes: 200KB, cc: reno, app: {kind: bulk, tool: own}, sndbuf: 100KB}
+record: {pcap: [a]}
+"""
+    experiment = api.load(f"{hosts_and_flows}{NETWORKS[network]}", (), "netns")
+    results = experiment.run("netns", tmp_path / "out")
+    rows = {row["flow"]: row for row in results.summary.to_dicts()}
+    assert {row["status"] for row in rows.values()} <= {"complete", "unreliable"}, rows
+    counted = {flow["flow"]: flow for flow in results.record(0).summary["flows"]}
+    # iperf3 sends a cookie of 37 bytes first.
+    assert counted["one"]["goodput_bytes"] == pytest.approx(200_000, abs=40)
+    assert counted["other"]["goodput_bytes"] == 200_000
+    assert all(row["rtt_min_ms"] >= 5.0 for row in rows.values()), "4 ms of links and 1 ms of egress"
+    assert len(results.captures(0)) == 2
+
+
+def test_buffers_of_a_flow_are_those_of_its_sockets(dumbbell: Path, cwndlab: Command) -> None:
+    out = dumbbell.parent / "out"
+    small = ("--set", "flows.f1.sndbuf=20KB", "--set", "flows.f1.rcvbuf=20KB", "--set", "duration=1s")
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", *small)
+    assert ran.returncode == 0, ran.stderr
+    results = api.open(out)
+    assert results.record(0).attachments, "iperf3 does it"
+    # The kernel doubles what is asked for, and counts its own overhead in it.
+    assert 0 < results.series(0)["inflight_bytes"].max() <= 40_000
 
 
 def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Command) -> None:

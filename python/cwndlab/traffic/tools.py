@@ -32,6 +32,8 @@ def refusal(tool: str, flow: Mapping[str, Any]) -> str | None:
         return f"{tool} carries out bulk transfers; app {app['kind']} needs our own sender"
     if tool == "iperf3" and flow["sndbuf"] != flow["rcvbuf"]:
         return "iperf3 sets the buffers of both ends alike (-w); give both the same size, or use tool: own"
+    if _block(app) is None:
+        return f"{tool} sends whole writes, of which {app['bytes']} bytes is no multiple; use tool: own"
     if tool == "iperf3" and app["write_bytes"] > IPERF3_WRITE:
         return f"iperf3 writes at most {IPERF3_WRITE} bytes at a time"
     return None
@@ -42,11 +44,21 @@ def lead_ns(tool: str, base_rtt_ns: int) -> int:
     return 0 if tool == "own" else START_NS + ROUND_TRIPS[tool] * base_rtt_ns
 
 
+def _block(app: Mapping[str, Any]) -> int | None:
+    """The size of one write: the app's, or smaller so that its bytes are whole writes; None if tiny."""
+    write: int = app["write_bytes"]
+    if app["bytes"] is None:
+        return write
+    fewest = -(-app["bytes"] // write)
+    sizes = (app["bytes"] // count for count in range(fewest, 4 * fewest + 16) if app["bytes"] % count == 0)
+    return next(sizes, None)
+
+
 def client(task: Mapping[str, Any]) -> list[str]:
     """The command of a flow's sender."""
     app, seconds = task["app"], str(-(-(task["stop_ns"] - task["start_ns"]) // 10**9) + AFTER_S)
     amount = ["-t", seconds] if app["bytes"] is None else ["-n", str(app["bytes"])]
-    port, write = str(task["target_port"]), str(app["write_bytes"])
+    port, write = str(task["target_port"]), str(_block(app))
     report = f"{task['report_ns'] / 1e9:.3f}"
     if task["tool"] == "iperf3":
         window = ["-w", str(task["sndbuf"])] if task["sndbuf"] is not None else []

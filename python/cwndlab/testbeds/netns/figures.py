@@ -22,6 +22,9 @@ HEADERS = 52
 """Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323)."""
 SECOND = 10**9
 
+GONE_INTERVALS = 5
+"""Intervals without a row after which a connection is taken to be closed."""
+
 LIMITED = ("bytes", "requests", "rounds", "size_bytes")
 """Parameters that make an app end by itself."""
 
@@ -209,7 +212,15 @@ class _Flow:
 
     def _goodput_bytes(self) -> int:
         reader = self._reader
-        return int(reader["read_in_window"]) if reader else self._grown(self._received, "received_bytes")
+        if reader:
+            return int(reader["read_in_window"])
+        return self._received_by(self._to) - self._received_by(self._from)
+
+    def _received_by(self, at: int) -> int:
+        """What a tool's receiver had received by then; its last bytes may come and go between two rows."""
+        counted = self._total(self._received, "received_bytes", at)
+        ended = self._tool_ended_ns()
+        return counted if ended is None or at < ended else max(counted, int(self._flow["app"]["bytes"]))
 
     @property
     def _reader(self) -> Mapping[str, Any]:
@@ -225,7 +236,7 @@ class _Flow:
             counts = dict(self._reader["seconds"])
             return [(second, counts.get(second, 0)) for second in range(opened // SECOND, whole)]
         marks = [second * SECOND for second in range(whole + 1)]
-        totals = [self._total(self._received, "received_bytes", mark) for mark in marks]
+        totals = [self._received_by(mark) for mark in marks]
         return [(second, totals[second + 1] - totals[second]) for second in range(opened // SECOND, whole)]
 
     def _completion_ns(self) -> int | None:
@@ -235,11 +246,21 @@ class _Flow:
         if self._read:
             ended = self._read["ended_ns"]
             return None if ended is None or ended >= self._end else max(0, ended - opened)
+        ended = self._tool_ended_ns()
+        return None if ended is None else max(0, ended - opened)
+
+    def _tool_ended_ns(self) -> int | None:
+        """When a tool was done with its bytes: the receiver's last row, if the connection is gone."""
         wanted = self._flow["app"].get("bytes")
         if wanted is None or not self._received.height:
             return None
+        times = self._received["t_ns"]
+        interval = int(times[1] - times[0]) if len(times) > 1 else 0
         whole = self._received.filter(pl.col("received_bytes") >= wanted)
-        return int(whole["t_ns"][0]) - opened if whole.height else None
+        if whole.height:
+            return int(whole["t_ns"][0])
+        gone = int(times[-1]) + GONE_INTERVALS * interval < self._end
+        return int(times[-1]) + interval if gone else None
 
     def _completions(self, own: int | None, samples: list[tuple[int, str, str, int]]) -> dict[str, Any]:
         if self._flow["app"]["kind"] == "background":
