@@ -213,6 +213,35 @@ fn releases_agree_with_their_proxies() {
     assert!(failures.is_empty(), "{failures:?} differ\n{table}");
 }
 
+/// What 15 loses beyond its proxy it loses by taking lost bytes out of the pipe (`net.inet.tcp.sack.revised`), which lets
+/// the recovery from slow start's overshoot send faster into a queue that is still full: without it, it loses as many.
+#[test]
+fn without_the_revised_pipe_15_loses_what_its_proxy_loses() {
+    let mut host = release("freebsd-15-current").expect("a release");
+    let drops = |row: &Row, host: &FreeBsd| {
+        let mut path = setup(row, host, 1);
+        path.cc = hosts::module(path.cc);
+        lab::run(&path).drops.len() as f64
+    };
+    for name in [
+        "f13_newreno_10m_40ms_b90_pipe6675",
+        "f13_newreno_2m_40ms_b50_pipe6675",
+        "f13cubic15_10m_40ms_b90_pipe6675",
+        "f13cubic15_2m_40ms_b50_pipe6675",
+        "f13cubic15_10m_100ms_b90_pipe6675",
+    ] {
+        let row = rows().into_iter().find(|row| row.text("name") == name).expect("a recording");
+        host.set("net.inet.tcp.sack.revised", 1);
+        let with = drops(&row, &host);
+        host.set("net.inet.tcp.sack.revised", 0);
+        let without = drops(&row, &host);
+        let recorded = row.number("drops");
+        println!("{name}: {with} dropped, {without} without the revised pipe, {recorded} recorded");
+        assert!((without - recorded).abs() <= (0.1 * recorded).max(3.0), "{name}: {without} of {recorded}");
+        assert!(with > 1.2 * recorded, "{name}: {with} of {recorded}");
+    }
+}
+
 /// One flow, the default stack, a module of the same release, and nothing left to chance.
 fn comparable(row: &Row) -> bool {
     let name = row.text("name");

@@ -58,7 +58,7 @@ impl FreeBsdSender {
         let recover_fs = (s.nxt - s.una).max(1);
         self.prr = Prr { delivered, out: 0, recover_fs };
         self.board.resend_all();
-        self.board.judge_lost(mss);
+        self.judge_lost();
         s.nxt = s.max;
         self.new_data_from = s.nxt;
         self.v.cwnd = self.pipe(s) + mss;
@@ -83,12 +83,19 @@ impl FreeBsdSender {
     /// Flight as recovery judges it: what is above the highest SACKed byte, and what was sent again; or the pipe.
     fn flight_in_recovery(&mut self, s: &SendState) -> u64 {
         if self.t.recovery == Recovery::Prr15 {
-            self.board.judge_lost(self.v.mss);
+            self.judge_lost();
             self.pipe(s)
         } else if self.t.rfc6675_pipe {
             self.pipe(s)
         } else {
             s.nxt.saturating_sub(self.board.fack) + self.board.rexmit
+        }
+    }
+
+    /// Takes what is lost out of the pipe, where the release does so (net.inet.tcp.sack.revised).
+    fn judge_lost(&mut self) {
+        if self.t.rfc6675_pipe {
+            self.board.judge_lost(self.v.mss);
         }
     }
 
