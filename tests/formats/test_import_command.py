@@ -56,6 +56,10 @@ def test_logs_become_results_and_back(tmp_path: Path) -> None:
     exported = command(tmp_path, "export", "results", "--format", "siftr")
     assert exported.returncode == 0 and (tmp_path / exported.stdout.strip()).exists()
     assert command(tmp_path, "import", exported.stdout.strip(), "-o", "back", "-q").stdout == ""
+    # SIFTR does not say what was delivered, and neither does a graph or a file of Flent made of it.
+    nothing = command(tmp_path, "export", "results", "--format", "flent")
+    assert nothing.returncode == 2 and nothing.stderr.count("\n") == 1
+    assert "these runs hold nothing that flent has a place for" in nothing.stderr
     assert cwndlab.open(tmp_path / "back").series(0)["cwnd_bytes"].to_list() == [
         logs.cwnd(n) for n in range(20)
     ]

@@ -37,8 +37,13 @@ def export(results: ResultSet, form: str, out: Path, runs: Sequence[str] = ()) -
             raise InputError(f"{out}: not empty; give another directory with -o")
         if form in ("csv", "parquet"):
             yield Path(shutil.copy(results.path / SUMMARY, out / SUMMARY))
+        written = 0
         for run in chosen:
-            yield from writer(results, run, out)
+            for file in writer(results, run, out):
+                written += 1
+                yield file
+        if not written:
+            raise InputError(f"{results.path}: these runs hold nothing that {form} has a place for")
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
 

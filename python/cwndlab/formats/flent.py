@@ -55,14 +55,15 @@ def write(results: ResultSet, run: str, out: Path) -> Iterator[Path]:
         rtts.append(_means(t_s, rtt, grid))
         cwnd = rows["cwnd_bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()
         raw[f"TCP upload::{number}"] = _raw(started.timestamp(), grid, rates[-1], t_s=t_s, rtt=rtt, cwnd=cwnd)
-    if not flows:
+    known = [values for values in rates if np.isfinite(values).any()]
+    if not known:
         return
-    total, many = np.nansum(rates, axis=0), len(flows)
+    total, many = np.sum(known, axis=0), len(flows)
     ping = _mean_of(rtts)
     columns = {
         **{f"TCP upload::{number}": values for number, values in enumerate(rates, 1)},
         "TCP upload sum": total,
-        "TCP upload avg": total / many,
+        "TCP upload avg": total / len(known),
         "Ping (ms) ICMP": ping,
     }
     raw["Ping (ms) ICMP"] = [
@@ -138,6 +139,8 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
         steps = np.diff(x, prepend=0)
         with np.errstate(invalid="ignore"):
             delivered = np.cumsum(np.nan_to_num(rates * 1e6 / 8 * steps, posinf=0, neginf=0))
+        if not np.isfinite(rates).any():
+            delivered = np.full(len(x), np.nan)
         columns: dict[str, Any] = {"delivered_bytes": series.bounded(delivered)}
         points = content.get("raw_values", {}).get(name, [])
         columns |= _sampled(points, x)
