@@ -50,7 +50,7 @@ class _Seconds:
         sampled = counted.get("goodput_seconds") or {"from_ns": 0, "bytes": []}
         self.start_ns: int = counted["start_ns"]
         self.goodput_bytes: int = counted["goodput_bytes"]
-        self.wire_bytes: int = counted["wire_bytes"]
+        self.wire_bytes: int | None = counted["wire_bytes"]
         first = sampled["from_ns"] // NS_PER_S
         took = counted.get("completion_ns")
         # The second in which it ended is not whole any more.
@@ -111,7 +111,10 @@ def _filled(
         payload = sum(flow.goodput_bytes for flow in over.values())
         if link in changed or not payload:
             continue
-        per_byte = sum(flow.wire_bytes for flow in over.values()) / payload
+        occupied = [flow.wire_bytes for flow in over.values() if flow.wire_bytes is not None]
+        if len(occupied) < len(over):
+            continue  # nobody counted what some of them put on the wire
+        per_byte = sum(occupied) / payload
         wanted = FULL * bits / 8 / measured_s / per_byte
         start_ns = min(flow.start_ns for flow in over.values())
         seconds = sorted({second for flow in over.values() for second in flow.bytes})

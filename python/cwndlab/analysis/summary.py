@@ -235,9 +235,11 @@ def narrowest(scenario: Mapping[str, Any], flow: str) -> tuple[str, float] | Non
     return name, bits
 
 
-def _utilisation(scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int) -> float | None:
+def _utilisation(
+    scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int | None
+) -> float | None:
     found = narrowest(scenario, flow["name"])
-    return None if found is None else wire_bytes * 8 / found[1]
+    return None if found is None or wire_bytes is None else wire_bytes * 8 / found[1]
 
 
 def _route(scenario: Mapping[str, Any], source: str, target: str) -> list[Mapping[str, Any]]:

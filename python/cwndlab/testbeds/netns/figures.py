@@ -142,7 +142,16 @@ class _Flow:
             "active_ns": self._active_ns(),
             "completion_ns": completion,
             "start_ns": self.opened_ns(),
+            "slow_start_exit_ns": next(
+                (at for at, kind in self.transitions() if kind == "slow-start-exit"), None
+            ),
+            "goodput_seconds": self._goodput_seconds(),
         }
+
+    def _goodput_seconds(self) -> dict[str, Any]:
+        """Payload read in each whole second, from the first on."""
+        seconds = self._seconds()
+        return {"from_ns": seconds[0][0] * SECOND if seconds else 0, "bytes": [count for _, count in seconds]}
 
     def samples(self) -> Iterator[tuple[int, str, str, int]]:
         """Rows of the `samples` table."""
@@ -157,13 +166,15 @@ class _Flow:
             yield opened + completion, self._name, "completion", completion
 
     def transitions(self) -> Iterator[tuple[int, str]]:
-        """When the sender was first seen in and out of recovery, and in the loss state that a timeout
-        begins."""
+        """When the sender was first seen beyond slow start, in and out of recovery, and in the loss state."""
         if not self._sent.height or self._flow["app"]["kind"] == "background":
             return
         times, states = self._sent["t_ns"].to_list(), self._sent["state"].cast(pl.String).to_list()
-        before = None
+        before, started = None, True
         for at, state in zip(times, states, strict=True):
+            if started and state != "slow-start":
+                yield at, "slow-start-exit"
+                started = False
             if state != before:
                 if before == "recovery":
                     yield at, "recovery-out"
@@ -220,7 +231,8 @@ class _Flow:
         """What a tool's receiver had received by then; its last bytes may come and go between two rows."""
         counted = self._total(self._received, "received_bytes", at)
         ended = self._tool_ended_ns()
-        return counted if ended is None or at < ended else max(counted, int(self._flow["app"]["bytes"]))
+        wanted = self._flow["app"].get("bytes")
+        return counted if wanted is None or ended is None or at < ended else max(counted, int(wanted))
 
     @property
     def _reader(self) -> Mapping[str, Any]:
@@ -250,15 +262,16 @@ class _Flow:
         return None if ended is None else max(0, ended - opened)
 
     def _tool_ended_ns(self) -> int | None:
-        """When a tool was done with its bytes: the receiver's last row, if the connection is gone."""
+        """When a tool was done or had stopped: the receiver's last row, if the connection is gone."""
         wanted = self._flow["app"].get("bytes")
-        if wanted is None or not self._received.height:
+        if (wanted is None and self._flow["stop_ns"] is None) or not self._received.height:
             return None
         times = self._received["t_ns"]
         interval = int(times[1] - times[0]) if len(times) > 1 else 0
-        whole = self._received.filter(pl.col("received_bytes") >= wanted)
-        if whole.height:
-            return int(whole["t_ns"][0])
+        if wanted is not None:
+            whole = self._received.filter(pl.col("received_bytes") >= wanted)
+            if whole.height:
+                return int(whole["t_ns"][0])
         gone = int(times[-1]) + GONE_INTERVALS * interval < self._end
         return int(times[-1]) + interval if gone else None
 
