@@ -147,6 +147,28 @@ fn a_full_queue_drops_and_says_so() {
 }
 
 #[test]
+fn every_change_of_a_queue_can_be_recorded() {
+    if !common::possible() {
+        return;
+    }
+    let _alone = common::alone();
+    let net = Net::new();
+    let emulator = net.emulator(|scenario| {
+        scenario["record"]["queue"] = json!({"kind": "per-ack"});
+        scenario["links"][0]["rate_bps"] = json!(1_000_000);
+    });
+    let (a, b) = net.datagrams();
+    send(&a, 0..20, 1000, Duration::ZERO);
+    assert_eq!(receive(&b).len(), 20);
+    let (batches, report) = stop(emulator);
+    let backlog = column(&batches, "queue", "backlog_packets");
+    // One packet in, or one out.
+    assert!(backlog.windows(2).all(|pair| pair[0].abs_diff(pair[1]) == 1), "{backlog:?}");
+    assert!(backlog.iter().max() > Some(&5) && backlog.last() == Some(&0), "{backlog:?} {report}");
+    assert!(column(&batches, "queue", "t_ns").is_sorted());
+}
+
+#[test]
 fn codel_marks_packets_that_can_be_marked() {
     if !common::possible() {
         return;

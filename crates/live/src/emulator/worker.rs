@@ -794,7 +794,8 @@ impl Worker {
                 delays.enumerate().filter_map(|(port, delay)| Some(run.switch.next_event(port)? + delay));
             due = next.chain(run.switch.next_release()).fold(due, Nanos::min);
         }
-        due = self.pauses.front().map_or(due, |&(at, ..)| due.min(at));
+        // A change may bring packets forward.
+        due = self.next_special().map_or(due, |at| due.min(at));
         if patient && active {
             due = due.min(now + PATIENCE);
         }
