@@ -163,3 +163,25 @@ record: {pcap: [a, b]}
     assert row["cwnd_max_bytes"] == logs.cwnd(logs.ROWS - 1), "from the stack's log"
     kinds = found.series(0, table="samples")["kind"].cast(str).unique().to_list()
     assert {"spp-rtt", "one-way-delay", "throughput", "segments-per-ack"} <= set(kinds)
+
+
+def test_another_stack_and_several_files_of_a_folder(tmp_path: Path) -> None:
+    text = BASELINE.read_text().replace("TPCONF_host_os", "TPCONF_host_systems")
+    (tmp_path / "config.py").write_text(text)
+    ran = command(tmp_path, "import", "config.py", "--stack", "linux-3.9")
+    assert ran.returncode == 0 and "does not say its system; linux-3.9 (--stack)" in ran.stdout
+    assert "stack: linux-3.9" in (tmp_path / "baseline.yaml").read_text()
+    refused = command(tmp_path, "import", "config.py", "--stack", "linux-3.8", "-o", "other.yaml")
+    assert (
+        refused.returncode == 2 and "linux-3.8" in refused.stderr and not (tmp_path / "other.yaml").exists()
+    )
+    (tmp_path / "folder").mkdir()
+    for name, content in (
+        ("a.log", logs.siftr13()),
+        ("b.txt", logs.ss()),
+        ("notes", "nothing\n"),
+        ("empty", ""),
+    ):
+        (tmp_path / "folder" / name).write_text(content)
+    assert command(tmp_path, "import", "folder", "-o", "out", "-q").returncode == 0
+    assert cwndlab.open(tmp_path / "out").summary["file"].to_list() == ["a.log", "b.txt"]
