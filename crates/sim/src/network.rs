@@ -55,8 +55,10 @@ pub struct Network {
     delays: Vec<Nanos>,
     /// For a link that a host feeds: that host.
     fed_by_host: Vec<Option<u16>>,
-    /// For each pair of hosts, `source * hosts + sink`: the links on the way, if all are plain; else none.
+    /// For each pair of hosts, `source * hosts + sink`: the plain links that the way begins with.
     plain_routes: Vec<Box<[u32]>>,
+    /// The link behind them, or [`NO_LINK`].
+    onward: Vec<u32>,
     hosts: usize,
     /// Packets on their way to the far end of each link, to a host or to a link that waits for events.
     pipes: Vec<Pipe>,
@@ -71,6 +73,9 @@ pub struct Network {
     /// Packets that entered them since they were last taken: (time, link, packet).
     pub tapped: Vec<(Nanos, u32, Packet)>,
 }
+
+/// There is no link behind.
+const NO_LINK: u32 = u32::MAX;
 
 /// A switch whose ports share its memory.
 struct SwitchRun {
@@ -322,15 +327,18 @@ impl Network {
             .collect();
         let plain: Vec<bool> = links.iter().map(Link::is_plain).collect();
         let hosts = scenario.hosts.len();
-        let mut plain_routes = vec![Box::default(); hosts * hosts];
+        let mut plain_routes: Vec<Box<[u32]>> = vec![Box::default(); hosts * hosts];
+        let mut onward = vec![NO_LINK; hosts * hosts];
         for flow in &scenario.flows {
             let host = |name: &str| scenario.hosts.iter().position(|h| h.name == name);
             if let (Some(a), Some(b)) = (host(&flow.from), host(&flow.to)) {
                 for (source, sink) in [(a, b), (b, a)] {
                     let route: Box<[u32]> = topology.path(source, sink).iter().map(|&l| l as u32).collect();
-                    if route.iter().all(|&l| plain[l as usize]) {
-                        plain_routes[source * hosts + sink] = route;
+                    let plain = route.iter().take_while(|&&l| plain[l as usize]).count();
+                    if let Some(&next) = route.get(plain) {
+                        onward[source * hosts + sink] = next;
                     }
+                    plain_routes[source * hosts + sink] = route[..plain].into();
                 }
             }
         }
@@ -348,6 +356,7 @@ impl Network {
             early,
             plain,
             plain_routes,
+            onward,
             hosts,
             reorders,
             fed_by_host,
@@ -363,7 +372,8 @@ impl Network {
     pub fn send(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
         let bytes = segment.ip_bytes();
         // The usual case: there is no packet until its time has gone from link to link.
-        let route = &self.plain_routes[ends.src as usize * self.hosts + ends.dst as usize];
+        let pair = ends.src as usize * self.hosts + ends.dst as usize;
+        let route = &self.plain_routes[pair];
         let Some((&first, rest)) = route.split_first() else {
             self.send_stepwise(now, ends, segment, agenda);
             return;
@@ -384,6 +394,11 @@ impl Network {
             };
             queue_delay += waited;
             at = arrival;
+        }
+        let next = self.onward[pair] as usize;
+        if next < self.early.len() && self.early[next] {
+            self.enter(next, at, ends.packet(now, segment, bytes, queue_delay), agenda);
+            return;
         }
         let pipe = &mut self.pipes[last];
         if pipe.is_empty() {
