@@ -42,7 +42,7 @@ mod planted {
         SlowStartCountsAcks,
         /// cwnd of modern Linux grows although it is not used.
         GrowsUnused,
-        /// Linux and Windows keep their window over an idle time.
+        /// The window is kept over an idle time.
         NoIdleRestart,
         /// Linux sends short segments at once.
         NoNagle,

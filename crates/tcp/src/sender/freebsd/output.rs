@@ -2,6 +2,7 @@
 
 use super::tuning::Recovery;
 use super::{Context, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
+use crate::mutants::mutant;
 
 impl FreeBsdSender {
     /// Decides on transmissions until there is none and queues them: for windows that hold only for this call.
@@ -264,7 +265,8 @@ impl FreeBsdSender {
     fn restart_after_idle(&mut self, s: &SendState, cx: &Context<'_>) {
         let since = |then| self.tick.number.saturating_sub(cx.clock.ticks(then));
         let rto = u64::from(self.rtt.rto);
-        if since(s.last_received) >= rto && (!self.t.idle_counts_sending || since(s.last_sent) >= rto) {
+        let idle = !mutant!(NoIdleRestart) && since(s.last_received) >= rto;
+        if idle && (!self.t.idle_counts_sending || since(s.last_sent) >= rto) {
             self.see_state(s);
             self.cc.after_idle(&mut self.v);
         }
