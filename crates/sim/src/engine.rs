@@ -896,7 +896,11 @@ impl Simulation {
             if connection & 1 == 1 {
                 continue;
             }
-            if event.kind == EventKind::SlowStartExit {
+            // The first slow start ends by itself, or with the first congestion.
+            if matches!(
+                event.kind,
+                EventKind::SlowStartExit | EventKind::RecoveryIn | EventKind::Rto | EventKind::Reduction
+            ) {
                 tally.slow_start_exit.get_or_insert(self.now);
             }
             if self.window == Window::Inside {

@@ -182,14 +182,16 @@ def _limits(facts: _Facts) -> Markup:
         mains.append(shares[0][1])
         name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
         sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing that was counted") + ".")
-    if len(sentences) > 16:
-        counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
-        sentences = [
-            f"{count} of {len(mains)} flows were mostly limited by {words}." for count, words in counts
-        ]
-    return join(
-        element("h3", "What limited the flows"), element("ul", *(element("li", text) for text in sentences))
+    every = element("ul", *(element("li", text) for text in sentences))
+    heading = element("h3", "What limited the flows")
+    if len(sentences) <= 16:
+        return join(heading, every)
+    counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
+    said = (
+        element("li", f"{count} of {len(mains)} flows were mostly limited by {words}.")
+        for count, words in counts
     )
+    return join(heading, element("ul", *said), details("Each flow", every))
 
 
 def _cells(facts: _Facts) -> Markup:
