@@ -187,11 +187,11 @@ def _limits(facts: _Facts) -> Markup:
     if len(sentences) <= 16:
         return join(heading, every)
     counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
-    said = (
+    summed = (
         element("li", f"{count} of {len(mains)} flows were mostly limited by {words}.")
         for count, words in counts
     )
-    return join(heading, element("ul", *said), details("Each flow", every))
+    return join(heading, element("ul", *summed), details("Each flow", every))
 
 
 def _cells(facts: _Facts) -> Markup:
