@@ -15,7 +15,7 @@ from cwndlab.experiment import load
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One dumbbell: `flows` CUBIC flows from one host to another for `seconds`."""
+    """One dumbbell: `flows` flows from one host to another for `seconds`."""
 
     name: str
     file: str
@@ -30,6 +30,11 @@ class Scenario:
     """Another discipline, as the experiment file writes it."""
     flows: int
     seconds: int
+    stack: str = ""
+    """Of both hosts, whatever stack is asked for."""
+    cc: str = "cubic"
+    drop_every: int = 0
+    """The first of every so many packets is lost; 0: none."""
     start_spread_s: float = 0.0
     """Flows start evenly over so many seconds."""
     buffer_bytes: int = 64 << 20
@@ -101,14 +106,58 @@ SCENARIOS = (
     ),
 )
 
+TIMERS = (
+    Scenario(
+        name="BBR's pacing",
+        file="timers-bbr",
+        stack="linux-6.8",
+        cc="bbr",
+        rate_mbit=1000,
+        access_mbit=10_000,
+        delay_ms=20.5,
+        queue_packets=83,
+        flows=1,
+        seconds=20,
+    ),
+    Scenario(
+        name="RACK of 13 under loss",
+        file="timers-rack-13",
+        stack="freebsd-13/rack",
+        cc="newreno",
+        rate_mbit=1000,
+        access_mbit=10_000,
+        delay_ms=0.3,
+        queue_packets=1000,
+        drop_every=100,
+        flows=1,
+        seconds=20,
+    ),
+    Scenario(
+        name="RACK of 15 under loss",
+        file="timers-rack-15",
+        stack="freebsd-15-current/rack",
+        cc="newreno",
+        rate_mbit=1000,
+        access_mbit=10_000,
+        delay_ms=0.3,
+        queue_packets=1000,
+        drop_every=100,
+        flows=1,
+        seconds=20,
+    ),
+)
+"""Where timers do the work: BBR's pacing, RACK's reordering timer and held output. ns-3 has none of them."""
+
 
 def resolve(scenario: Scenario, stack: str) -> dict[str, Any]:
-    """The Scenario as the engine takes it; both hosts run `stack`."""
+    """The Scenario as the engine takes it; both hosts run `stack`, or the scenario's own."""
+    stack = scenario.stack or stack
+    loss = f"loss: {{nth: {{every: {scenario.drop_every}, packet: 0}}}}" if scenario.drop_every else ""
     text = f"""\
 experiment: compare
 duration: {scenario.seconds}s
 hosts:
-  a: {{stack: {stack}, cc: cubic, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
+  a: {{stack: {stack}, cc: {scenario.cc}, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
   b: {{stack: {stack}, sndbuf: {scenario.buffer_bytes}B, rcvbuf: {scenario.buffer_bytes}B}}
 network:
   dumbbell:
@@ -119,6 +168,7 @@ network:
       rate: {scenario.rate_mbit}mbit
       delay: {scenario.delay_ms}ms
       queue: {scenario.queue or f"{{kind: pfifo, limit: {scenario.queue_packets}p}}"}
+      {loss}
 flows:
   - {{name: f, from: a, to: b, app: bulk, count: {scenario.flows}}}
 record: {{tcp: {scenario.record}, queue: {scenario.record}}}
@@ -137,7 +187,7 @@ record: {{tcp: {scenario.record}, queue: {scenario.record}}}
 def main(folder: Path, stack: str = "freebsd-13") -> None:
     """Write every scenario as `folder/FILE.json`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for scenario in SCENARIOS:
+    for scenario in (*SCENARIOS, *TIMERS):
         text = json.dumps(resolve(scenario, stack))
         Path(folder, f"{scenario.file}.json").write_text(text, encoding="utf-8")
 
