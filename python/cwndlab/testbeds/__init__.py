@@ -1,5 +1,6 @@
 """The machines that carry an experiment's packets, behind one protocol."""
 
+import sys
 from typing import TYPE_CHECKING
 
 from cwndlab.errors import InputError, nearest, shown
@@ -20,6 +21,8 @@ def find(name: str) -> "Testbed":
         from cwndlab.testbeds.sim import Sim  # the native engine, which `cwndlab --help` need not load
 
         return Sim()
+    if name == "netns" and sys.platform != "linux":
+        raise InputError(f"testbed netns needs Linux; this is {sys.platform}")
     if name == "netns":
         from cwndlab.testbeds.netns.testbed import Netns
 
