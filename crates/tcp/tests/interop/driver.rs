@@ -172,6 +172,9 @@ struct Host {
     state: State,
     /// Right edge of the peer's window as this side has been told, as a stream offset plus one for the SYN.
     edge: u64,
+    /// The peer's last window, and the sequence number of the segment that told of it.
+    window: u64,
+    window_from: Option<u32>,
     peer_scale: u8,
     /// Largest data packet index seen to arrive from the peer, and those above an index still missing.
     newest: u64,
@@ -194,6 +197,8 @@ impl Host {
             closed: false,
             state: State::Closed,
             edge: 0,
+            window: 0,
+            window_from: None,
             peer_scale: 0,
             newest: 0,
             overtakers: HashMap::new(),
@@ -399,7 +404,13 @@ impl World<'_> {
             let una = seq::FIRST_LAP + u64::from(host.side.iss) + 1 + host.written;
             let ack = seq::extend(una, segment.ack) - (seq::FIRST_LAP + u64::from(host.side.iss));
             let scale = if segment.flags.has(Flags::SYN) { 0 } else { host.peer_scale };
-            host.edge = host.edge.max(ack + (u64::from(segment.window) << scale));
+            // A segment sent again, older than the one that last told of the window, moves only what that is counted from
+            // (RFC 9293 section 3.10.7.4).
+            if host.window_from.is_none_or(|from| !seq::before(segment.seq, from)) {
+                host.window_from = Some(segment.seq);
+                host.window = u64::from(segment.window) << scale;
+            }
+            host.edge = host.edge.max(ack + host.window);
         }
         Ok(())
     }

@@ -212,6 +212,18 @@ fn what_was_mended_stays_mended() {
                 ..STILL
             },
         },
+        // A probe sent again told of a smaller window than the ACKs before it, which a sender need not heed.
+        Case {
+            a: Side { stack: stack("freebsd-15-d49540"), mss: 870, bytes: 4740, ..IDLE },
+            b: Side {
+                stack: stack("freebsd-15-d49540/rack"),
+                bytes: 859,
+                rcvbuf: Some(3000),
+                pause: 11_000_000,
+                ..IDLE
+            },
+            path: Path { jittered: 35, cut: 145, join: 11, seed: 4_663_424_383_617_096_902, ..STILL },
+        },
     ];
     for case in cases {
         driver::run(&case).unwrap_or_else(|error| panic!("{error}\n{case:?}"));
