@@ -1,8 +1,8 @@
-"""What the published figures of the window sweep can prove: spread from ranges, and how far correlation eats the samples.
+"""What the published figures of the window sweep can prove, from their ranges, for several correlations.
 
-The article prints average, median, smallest and largest of 155 values a cell: 150 one-second values of five runs, and
-the five runs' own averages, which are no samples of their own. How strongly the seconds of one run resemble each other
-it does not say, so everything is computed for several correlations.
+The article prints average, median, smallest and largest of 155 values a cell: 150 one-second values of five
+runs, and the five runs' own averages, which are no samples of their own. How strongly the seconds of one run
+resemble each other it does not say, so everything is computed for several correlations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RUNS, SECONDS = 5, 30
 """Runs of a cell, and one-second values of a run."""
 
 CORRELATIONS = (0.0, 0.1, 0.3, 0.5, 1.0)
-"""Correlations between the seconds of one run (intraclass): none, to all of a run's seconds telling the same."""
+"""Correlations between the seconds of one run (intraclass): none, to all telling the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class Cell:
     def deviation(self) -> float:
         """Standard deviation of the one-second values, estimated from their range.
 
-        Range over d2(n), the expected range of n standard normal values (L. H. C. Tippett, Biometrika 17, 1925),
-        for the n = 150 values that are samples. A normal distribution is assumed; heavier tails would make the
-        estimate too large.
+        Range over d2(n), the expected range of n standard normal values (L. H. C. Tippett, Biometrika 17,
+        1925), for the n = 150 values that are samples. A normal distribution is assumed; heavier tails would
+        make the estimate too large.
         """
         return (self.high - self.low) / expected_range(RUNS * SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two cells of one window: how far apart they are, and whether that could be noise, for each correlation."""
+    """Two cells of one window: how far apart they are, and whether that could be noise."""
 
     window: str
     tests: tuple[int, int]
@@ -121,7 +121,7 @@ def corrected(values: np.ndarray) -> np.ndarray:
 
 
 def markdown() -> str:
-    """The sensitivity table: which differences exceed noise at 95 %, all 15 comparisons corrected, by correlation."""
+    """The sensitivity table: which of 15 differences exceed noise at 95 %, corrected, by correlation."""
     found = list(differences())
     p = np.array([one.p for one in found])
     holm = np.column_stack([corrected(p[:, column]) for column in range(p.shape[1])])
