@@ -106,13 +106,21 @@ fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> &'static
     }
 }
 
-/// How much of the measurement window the flow was active: while its connection was open, or between start and stop.
+/// How much of the measurement window the flow was active: while its connection was open and its transfer not complete, or
+/// between start and stop.
 fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
     match run.app {
         Work::Datagrams(_) | Work::Background(_) => {
             let end = run.stop.unwrap_or(scenario.duration_ns).min(scenario.measure.to_ns);
             end.saturating_sub(run.start.max(scenario.measure.from_ns))
         }
-        _ => run.tally.active,
+        // A connection stays open for a while after its transfer is complete (TIME-WAIT).
+        _ => match run.completed {
+            None => run.tally.active,
+            Some(at) => {
+                let (from, to) = (scenario.measure.from_ns, scenario.measure.to_ns);
+                run.tally.active.min(at.clamp(from, to) - run.start.clamp(from, at.clamp(from, to)))
+            }
+        },
     }
 }
