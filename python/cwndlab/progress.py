@@ -40,7 +40,11 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
             self._bar.stop()
 
     def start(self, runs: int, work: int) -> None:
-        """So many runs and so much work are ahead."""
+        """So many runs and so much work are ahead. A second call begins anew: a command may run two sweeps."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = self._task = None
+        self._runs = self._work = 0
         self._all_runs, self._all_work = runs, work
         self._begun = self._last_line = time.monotonic()
 
