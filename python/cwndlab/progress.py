@@ -40,7 +40,7 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
             self._bar.stop()
 
     def start(self, runs: int, work: int) -> None:
-        """So many runs and so much work are ahead. A second call begins anew: a command may run two sweeps."""
+        """So many runs and so much work are ahead. A second call begins anew."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = self._task = None
