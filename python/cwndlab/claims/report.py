@@ -45,8 +45,8 @@ def markdown(judgements: Sequence[Judgement]) -> str:
         "",
         "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not",
         "edit. Each claim, with its figure, cells and tolerance, stands in",
-        "[claims.yaml](../python/cwndlab/claims/claims.yaml), which says when they were written down. What each",
-        "suite models, and why a figure differs, is on the suite's page in [suites/](suites).",
+        "[claims.yaml](../python/cwndlab/claims/claims.yaml), which says when they were written down. What",
+        "each suite models, and why a figure differs, is on the suite's page in [suites/](suites).",
         "",
         f"{count(judgements)}.",
     ]
