@@ -266,8 +266,8 @@ def _rtt(run: Run, column: str, unit: str) -> float | None:
 
 def _rtt_difference(run: Run, high: str, low: str) -> float | None:
     """One RTT column less another, in ms."""
-    values = _column(run, high), _column(run, low)
-    return None if None in values else float(values[0]) - float(values[1])  # type: ignore[arg-type] # both known
+    above, below = _column(run, high), _column(run, low)
+    return None if above is None or below is None else above - below
 
 
 def _rtt_step(run: Run, rank: int = 1) -> float:
@@ -290,8 +290,8 @@ def _trough(run: Run, unit: str) -> float:
     lost = frame.filter(pl.col("state").is_in(["recovery", "loss"]))
     if not lost.height:
         raise UndecidedError("nothing was lost")
-    later = frame.filter(pl.col("t_s") >= lost["t_s"][0])["cwnd_bytes"]
-    low, high = float(later.min()), float(later.max())  # type: ignore[arg-type] # not empty
+    later = frame.filter(pl.col("t_s") >= lost["t_s"][0])["cwnd_bytes"].to_numpy()
+    low, high = float(later.min()), float(later.max())
     return low / run.mss if unit == "segments" else low / high
 
 
