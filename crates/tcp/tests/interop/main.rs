@@ -224,6 +224,37 @@ fn what_was_mended_stays_mended() {
             },
             path: Path { jittered: 35, cut: 145, join: 11, seed: 4_663_424_383_617_096_902, ..STILL },
         },
+        // Probes of a closed window backed RACK's timer off, and the first timeout after it opened was one too many.
+        Case {
+            a: Side {
+                stack: stack("freebsd-13/rack"),
+                cc: 10_049_613_684_557_653_557,
+                mss: 536,
+                bytes: 16_769,
+                sndbuf: Some(2097),
+                rcvbuf: Some(4717),
+                read: 2000,
+                tso: true,
+                ..IDLE
+            },
+            b: Side {
+                stack: stack("freebsd-13"),
+                cc: 1_918_293_652_340_829_251,
+                bytes: 108_245,
+                rcvbuf: Some(3000),
+                read: 2212,
+                pause: 162_000_000,
+                ..IDLE
+            },
+            path: Path {
+                delay: 5_000_000,
+                loss: 175,
+                cut: 9,
+                join: 56,
+                seed: 12_244_576_493_158_443_695,
+                ..STILL
+            },
+        },
     ];
     for case in cases {
         driver::run(&case).unwrap_or_else(|error| panic!("{error}\n{case:?}"));

@@ -835,9 +835,7 @@ impl RackSender {
             self.prr_credit = self.prr_credit.saturating_sub(len);
         }
         self.call_sent += len;
-        if self.persist.take().is_some() {
-            self.rtt.shift = 0;
-        }
+        self.leave_persist();
         Transmit {
             seq,
             len: len as u32,
@@ -1000,6 +998,13 @@ impl RackSender {
         }
     }
 
+    /// The window is open again: what probing it backed off counts against no retransmission (rack_exit_persist).
+    fn leave_persist(&mut self) {
+        if self.persist.take().is_some() {
+            self.rtt.shift = 0;
+        }
+    }
+
     fn start_persist(&mut self, cx: &Context<'_>) {
         let wait = self.rtt.persist();
         self.persist = Some(cx.now + u64::from(wait) * cx.clock.tick_ns());
@@ -1088,7 +1093,7 @@ impl Sender for RackSender {
         let una = s.una.max(ack.ack);
         self.judge(s, una, delivered, cx);
         if s.wnd > 0 {
-            self.persist = None;
+            self.leave_persist();
         }
         if advances {
             self.probes = 0;
