@@ -201,6 +201,12 @@ def run_script(
     is wrong.
     """
 
+def loadlatency_document(observed: str, conditions: str) -> str:
+    """The JSON document of a loadlatency run from what was observed and under which conditions, both JSON.
+
+    docs/loadlatency.md describes all three. Raises ValueError, with one line, if one cannot be read.
+    """
+
 def loadlatency_overall(text: str) -> tuple[float, float, float | None, float]:
     """The figures under the scenario lines of a loadlatency run in its classic form, rounded down.
 

@@ -4,10 +4,24 @@ use std::fmt::Write as _;
 
 use crate::measure::{Flows, Measured, Overall};
 
+/// The line above the scenarios, with its end: the smallest round trip of the idle link, in ms rounded down to a tenth.
+pub fn min_rtt(ns: u64) -> String {
+    format!("MinRTT: {}.{}ms\n", ns / 1_000_000, ns / 100_000 % 10)
+}
+
 /// The line of scenario `number`, counted from 1.
 pub fn line(number: usize, scenario: &Measured) -> String {
-    let Flows { uploads, downloads } = scenario.flows;
-    let mut text = format!("Scenario {number}: {uploads} uploads, {downloads} downloads...");
+    line_head(number, scenario.flows) + &line_tail(scenario)
+}
+
+/// What is printed while a scenario runs.
+pub fn line_head(number: usize, Flows { uploads, downloads }: Flows) -> String {
+    format!("Scenario {number}: {uploads} uploads, {downloads} downloads...")
+}
+
+/// What follows when it has ended.
+pub fn line_tail(scenario: &Measured) -> String {
+    let mut text = String::new();
     for (rate, direction) in [(scenario.up, "up"), (scenario.down, "down")] {
         if let Some(rate) = rate {
             let _ = write!(text, " {} KiB/s {direction},", rate.floor());

@@ -1,7 +1,24 @@
-//! The mixes of flows and the figures made of them.
+//! The mixes of flows, what is observed of them, and the figures made of that: no socket, no clock, so that the tool, the
+//! simulator and the namespace testbed share it.
+
+mod document;
+mod figures;
+mod observed;
+mod stability;
+
+pub use document::{Class, Conditions, Document, SCHEMA, Staircase, Step, document};
+pub use figures::{
+    Bufferbloat, Figures, GoodputOf, Latency, OneWayChange, Rpm, Summary, bufferbloat_grade, figures, jain,
+    latency, measured, summary,
+};
+pub use observed::{BIN_NS, Direction, End, Observed, Ping, Probe, Scenario, Transfer};
+pub use stability::{MOST_NS, Stability};
+
+use serde::{Deserialize, Serialize};
 
 /// How many flows run at once in each direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Flows {
     /// From the client to the server.
     pub uploads: u32,

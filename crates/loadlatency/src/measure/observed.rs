@@ -1,0 +1,158 @@
+//! What either end saw of a run, before any figure is made of it.
+//!
+//! Times are nanoseconds. Within a scenario they count from its start on the client's clock; those of the server are moved
+//! to that clock with the offset of the idle pings.
+
+use serde::{Deserialize, Serialize};
+
+use super::Flows;
+
+/// Length of the intervals in which arrivals are counted, ns.
+pub const BIN_NS: u64 = 100_000_000;
+
+/// A whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observed {
+    /// Round trips of the idle link, before the first scenario; `t_ns` counts from the first of them.
+    pub idle_pings: Vec<Ping>,
+    /// In the order in which they ran; the last may be cut short.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// One mix of flows, carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its place among the nineteen, from 1; 0 for any other mix.
+    pub number: u32,
+    /// How many flows were to run.
+    #[serde(flatten)]
+    pub flows: Flows,
+    /// When it began, ns after the first idle ping.
+    pub start_ns: u64,
+    /// How long it ran.
+    pub duration_ns: u64,
+    /// Whether it had to be ended, after `MOST_NS`, without having become stable.
+    #[serde(default)]
+    pub forced: bool,
+    /// A row per flow.
+    pub transfers: Vec<Transfer>,
+    /// Round trips just before the flows began; empty where there were none.
+    #[serde(default)]
+    pub idle_pings: Vec<Ping>,
+    /// Round trips of the pinger while the flows ran, in order of their sending.
+    pub pings: Vec<Ping>,
+    /// How long it took to open a new connection while the flows ran (`tcp_f` of the responsiveness draft).
+    #[serde(default)]
+    pub connects: Vec<Probe>,
+    /// Round trips within the flows' own connections (`http_l` of the responsiveness draft).
+    #[serde(default)]
+    pub in_band: Vec<Probe>,
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// Its name in tables and plots, such as `up1`.
+    pub name: String,
+    /// Which way the data went.
+    pub direction: Direction,
+    /// The differentiated services code point it was sent with.
+    #[serde(default)]
+    pub dscp: u8,
+    /// When it was asked to begin: the first gap counts from here.
+    pub start_ns: u64,
+    /// When it was told to stop, or died.
+    pub end_ns: u64,
+    /// Payload bytes the receiver read in between.
+    pub bytes: u64,
+    /// The longest time without data, that before the first and that after the last byte included.
+    pub longest_gap_ns: u64,
+    /// Why the stack ended it before it was told to stop; None if it did not.
+    #[serde(default)]
+    pub killed: Option<String>,
+    /// Payload bytes in each `BIN_NS` from `start_ns`.
+    #[serde(default)]
+    pub bins: Vec<u64>,
+    /// The sending system.
+    #[serde(default)]
+    pub sender: End,
+    /// The receiving system.
+    #[serde(default)]
+    pub receiver: End,
+}
+
+/// From where to where data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the client to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
+/// What a system says of its end of a connection; None where it does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// Its congestion control, by the system's own name (TCP_CONGESTION).
+    pub cc: Option<String>,
+    /// Whether ECN was negotiated (TCP_INFO, tcpi_options).
+    pub ecn: Option<bool>,
+}
+
+/// A round trip of the pinger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "PingRow", into = "PingRow")]
+pub struct Ping {
+    /// When it was sent.
+    pub t_ns: u64,
+    /// Until the answer; of one without, until it was given up.
+    pub rtt_ns: u64,
+    /// The server's clock at its arrival less the client's at its sending: its changes are those of the way there.
+    pub up_ns: Option<i64>,
+    /// The client's clock at the answer's arrival less the server's at its sending.
+    pub down_ns: Option<i64>,
+    /// False if the scenario ended before the answer came.
+    pub answered: bool,
+}
+
+/// A row `[t_ns, rtt_ns, up_ns, down_ns, answered]`: a run has thousands of them.
+type PingRow = (u64, u64, Option<i64>, Option<i64>, bool);
+
+impl From<PingRow> for Ping {
+    fn from((t_ns, rtt_ns, up_ns, down_ns, answered): PingRow) -> Ping {
+        Ping { t_ns, rtt_ns, up_ns, down_ns, answered }
+    }
+}
+
+impl From<Ping> for PingRow {
+    fn from(ping: Ping) -> PingRow {
+        (ping.t_ns, ping.rtt_ns, ping.up_ns, ping.down_ns, ping.answered)
+    }
+}
+
+/// A probe that knows only how long it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u64)", into = "(u64, u64)")]
+pub struct Probe {
+    /// When it began.
+    pub t_ns: u64,
+    /// How long it took.
+    pub took_ns: u64,
+}
+
+impl From<(u64, u64)> for Probe {
+    fn from((t_ns, took_ns): (u64, u64)) -> Probe {
+        Probe { t_ns, took_ns }
+    }
+}
+
+impl From<Probe> for (u64, u64) {
+    fn from(probe: Probe) -> (u64, u64) {
+        (probe.t_ns, probe.took_ns)
+    }
+}
