@@ -7,7 +7,7 @@ import pytest
 
 from cwndlab import load, order
 from cwndlab.experiment.support import TESTBEDS
-from cwndlab.testbeds.netns import carrier, rules
+from cwndlab.testbeds.netns import carrier, machine, network, rules
 from cwndlab.testbeds.netns.layout import Layout, lay_out
 from cwndlab.testbeds.netns.testbed import base_rtt_ns, start_times
 
@@ -150,3 +150,24 @@ def test_a_block_is_one_repeat_of_every_cell_in_an_order_of_its_own() -> None:
     assert arranged.positions == order.arrange(experiment.spec, plan).positions
     listed = load(experiment.source, ["order=listed"])
     assert order.arrange(listed.spec, plan).positions == {run.index: run.index for run in plan.runs}
+
+
+@pytest.mark.parametrize(
+    ("ccs", "allowed", "opens_with"),
+    [
+        (["bbr", "bbr"], ("reno", "bbr"), "bbr"),
+        (["cubic", "cubic"], ("reno", "bbr", "cubic"), "cubic"),
+        # A namespace may not choose every congestion control that its sockets may.
+        (["cubic", "cubic"], ("reno", "bbr"), "reno"),
+        # BBR would leave its pacing to the other flow.
+        (["cubic", "bbr"], ("reno", "bbr", "cubic"), "reno"),
+    ],
+)
+def test_connections_open_with_what_leaves_nothing_to_the_flows_own_congestion_control(
+    monkeypatch: pytest.MonkeyPatch, ccs: list[str], allowed: tuple[str, ...], opens_with: str
+) -> None:
+    kernel = machine.Kernel("6.18.0", ("reno", "bbr", "cubic"), allowed, {})
+    monkeypatch.setattr(machine, "kernel", lambda: kernel)
+    flows = [{"from": "a", "cc": cc} for cc in ccs] + [{"from": "b", "cc": "vegas"}]
+    host = {"name": "a", "ecn": "accept", "sysctl": {}}
+    assert network.sysctls_of(host, flows)["net.ipv4.tcp_congestion_control"] == opens_with

@@ -35,6 +35,8 @@ class Kernel:
     release: str
     """As `uname -r` says."""
     congestion_controls: tuple[str, ...]
+    allowed_congestion_controls: tuple[str, ...]
+    """Those that a namespace may make its default."""
     sysctls: Mapping[str, str]
     """Those that belong to a namespace and can be written there, with their values; dotted names."""
 
@@ -132,6 +134,9 @@ def _kernel() -> Kernel:
     return Kernel(
         release=platform.release(),
         congestion_controls=tuple(path("net.ipv4.tcp_available_congestion_control").read_text().split()),
+        allowed_congestion_controls=tuple(
+            path("net.ipv4.tcp_allowed_congestion_control").read_text().split()
+        ),
         sysctls=dict(sorted(found.items())),
     )
 

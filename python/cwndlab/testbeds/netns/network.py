@@ -1,6 +1,6 @@
 """Makes the namespaces, interfaces, addresses, routes, sysctls and rules of a run, as its layout says."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -31,6 +31,10 @@ NODE = {"net.ipv4.ip_forward": "1"}
 HOST = {"net.ipv4.tcp_no_metrics_save": "1"}
 """Of hosts, where the experiment does not set it: no connection learns from those before it."""
 
+PLAIN_CC = "reno"
+"""A congestion control that every Linux has, that every namespace may choose, and that leaves nothing behind
+(Documentation/networking/ip-sysctl.rst, tcp_congestion_control)."""
+
 _ECN = {"off": "0", "on": "1", "accept": "2"}
 """net.ipv4.tcp_ecn (Documentation/networking/ip-sysctl.rst)."""
 
@@ -60,7 +64,7 @@ def build(owner: Owner, layout: Layout, scenario: Mapping[str, Any], *, own_emul
     network = Network(names, middle)
     hosts = {host["name"]: host for host in scenario["hosts"]}
     for node, name in names.items():
-        own = sysctls_of(hosts[node]) if node in hosts else NODE
+        own = sysctls_of(hosts[node], scenario["flows"]) if node in hosts else NODE
         inside(name, partial(machine.write_sysctls, {**EVERYWHERE, **own}))
     if middle is not None:
         inside(middle, lambda: machine.write_sysctls(EVERYWHERE))
@@ -76,9 +80,13 @@ def build(owner: Owner, layout: Layout, scenario: Mapping[str, Any], *, own_emul
     return network
 
 
-def sysctls_of(host: Mapping[str, Any]) -> dict[str, str]:
+def sysctls_of(host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """A host's sysctls as text, in the order they are set; three parts become one value again."""
-    values: dict[str, str] = {**HOST, "net.ipv4.tcp_ecn": _ECN[host["ecn"]]}
+    values: dict[str, str] = {
+        **HOST,
+        "net.ipv4.tcp_ecn": _ECN[host["ecn"]],
+        "net.ipv4.tcp_congestion_control": first_cc(host, flows),
+    }
     triples: dict[str, dict[str, int]] = {}
     for name, value in host["sysctl"].items():
         base, _, part = name.rpartition(".")
@@ -90,6 +98,19 @@ def sysctls_of(host: Mapping[str, Any]) -> dict[str, str]:
         present = dict(zip(("min", "default", "max"), machine.kernel().sysctls[base].split(), strict=True))
         values[base] = " ".join(str(parts.get(part, present[part])) for part in present)
     return values
+
+
+def first_cc(host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> str:
+    """The congestion control with which connections of a host open, until their own is set.
+
+    iperf3 sets a connection's own (`-C`) once it is open. What BBR has switched on by then, pacing, stays on
+    for whatever follows (tcp_bbr.c and Linux's tcp_set_congestion_control), and many kernels begin with BBR.
+    So it is that of all flows that the host sends, or Reno, where they differ or a namespace may not choose
+    theirs (net.ipv4.tcp_allowed_congestion_control): it switches nothing on, and every Linux has it.
+    """
+    used = {flow["cc"] for flow in flows if flow["from"] == host["name"]}
+    common = used.pop() if len(used) == 1 else PLAIN_CC
+    return common if common in machine.kernel().allowed_congestion_controls else PLAIN_CC
 
 
 def offloads(network: Network, layout: Layout, hosts: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """What testbed netns refuses before anything starts, with what this machine has instead."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cwndlab.loggers import LOGGERS
@@ -17,7 +17,7 @@ def check(scenario: Mapping[str, Any]) -> None:
     _loggers(scenario)
     for host in scenario["hosts"]:
         rules.check(host)
-        _sysctls(host)
+        _sysctls(host, scenario["flows"])
     for flow in scenario["flows"]:
         _flow(flow, scenario["live"]["flows"][flow["name"]]["tool"])
     if scenario["live"]["emulator"] == "kernel":
@@ -37,10 +37,10 @@ def _loggers(scenario: Mapping[str, Any]) -> None:
             raise ValueError(f"loggers: {logger} is not one of this testbed's: {', '.join(LOGGERS)}")
 
 
-def _sysctls(host: Mapping[str, Any]) -> None:
+def _sysctls(host: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]) -> None:
     """Set a host's sysctls in a namespace that is thrown away."""
     try:
-        namespaces.in_scratch(lambda: machine.write_sysctls(network.sysctls_of(host)))
+        namespaces.in_scratch(lambda: machine.write_sysctls(network.sysctls_of(host, flows)))
     except ValueError as error:
         raise ValueError(f"host {host['name']}: {error}") from None
 

@@ -243,7 +243,10 @@ class _Run:
             "path": observed.carried.health,
             "idle_ping_ns": dict(idle),
             "start_skew_ns": figures.opening_skew_ns(observed),
-            "sysctls": {host["name"]: network.sysctls_of(host) for host in self._scenario["hosts"]},
+            "sysctls": {
+                host["name"]: network.sysctls_of(host, self._scenario["flows"])
+                for host in self._scenario["hosts"]
+            },
             "namespaces": sorted(built.namespaces.values()),
         }
 
