@@ -20,6 +20,8 @@ const TIMESTAMP_BYTES: u64 = 12;
 pub(super) struct Era {
     /// The control block's MSS is less options (9.x).
     pub maxseg_without_options: bool,
+    /// Data before a closed window starts its probes whatever is next, as the retransmission after a timeout (10.3 and later).
+    pub persists_when_closed: bool,
     /// A full segment is one of the MSS with its options, to silly-window avoidance and where buffers are rounded (11).
     pub full_segment_with_options: bool,
     /// Byte counting in congestion avoidance is capped at L segments an ACK.
@@ -587,6 +589,7 @@ impl FreeBsd {
             cdg: v.cdg,
             initial_window: self.initial_window(),
             maxseg_without_options: era.maxseg_without_options,
+            persists_when_closed: era.persists_when_closed,
             silly_window_counts_options: era.full_segment_with_options,
             abc_capped_in_avoidance: era.abc_capped_in_avoidance,
             rfc3042: v.rfc3042 != 0,

@@ -9,6 +9,7 @@ pub(super) fn profile() -> FreeBsd {
         facts: Facts { ecn: EcnMode::Accept, ..freebsd::facts("freebsd-11", false) },
         era: Era {
             maxseg_without_options: false,
+            persists_when_closed: true,
             full_segment_with_options: true,
             duplicates: DuplicateRule::NewSack,
             restart_at_initial_window: false,

@@ -9,6 +9,7 @@ use crate::sender::rack::RackTuning;
 
 pub(super) const ERA: Era = Era {
     maxseg_without_options: false,
+    persists_when_closed: true,
     full_segment_with_options: false,
     abc_capped_in_avoidance: false,
     duplicates: DuplicateRule::NewSack,

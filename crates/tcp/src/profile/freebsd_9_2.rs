@@ -6,6 +6,7 @@ use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 
 pub(super) const ERA: Era = Era {
     maxseg_without_options: true,
+    persists_when_closed: false,
     full_segment_with_options: false,
     abc_capped_in_avoidance: true,
     duplicates: DuplicateRule::SameWindow,

@@ -255,6 +255,29 @@ fn what_was_mended_stays_mended() {
                 ..STILL
             },
         },
+        // A window that closed after everything, FIN included, had been sent: each timeout found no window and sent nothing.
+        Case {
+            a: Side {
+                stack: stack("freebsd-15-d49540"),
+                cc: 3_307_914_577_172_882_822,
+                mss: 1375,
+                bytes: 152_657,
+                rcvbuf: Some(8179),
+                read: 6938,
+                pause: 260_000_000,
+                ecn: true,
+                ..IDLE
+            },
+            b: Side { stack: stack("freebsd-11"), bytes: 10_995, ..IDLE },
+            path: Path {
+                delay: 500_000,
+                jittered: 119,
+                loss: 64,
+                mark: 12,
+                seed: 12_099_378_099_978_623_306,
+                ..STILL
+            },
+        },
     ];
     for case in cases {
         driver::run(&case).unwrap_or_else(|error| panic!("{error}\n{case:?}"));

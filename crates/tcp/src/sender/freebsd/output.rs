@@ -110,7 +110,9 @@ impl FreeBsdSender {
         let buffered = s.end.saturating_sub(s.una);
         let offset = s.nxt - s.una;
         let room = self.room_for_new_data(s, window, buffered, offset);
-        if room < 0 && window == 0 && offset < buffered {
+        let closed = window == 0
+            && if self.t.persists_when_closed { room <= 0 && offset < buffered } else { room < 0 };
+        if closed {
             // The window closed: nothing is outstanding as far as the timer is concerned, probes take over.
             self.rexmt = None;
             self.rtt.shift = 0;

@@ -38,6 +38,9 @@ pub struct Tuning {
     pub initial_window: InitialWindow,
     /// The control block holds the MSS less options (9.x); later it holds the MSS itself.
     pub maxseg_without_options: bool,
+    /// A closed window starts its probes whenever data waits behind it, also data to be sent again (10.3 and later); before,
+    /// only when it closed below what had been sent.
+    pub persists_when_closed: bool,
     /// A segment is full for silly-window avoidance only with the MSS's own length, which options leave no room for:
     /// up to a segment of window stays unused (11).
     pub silly_window_counts_options: bool,
