@@ -29,6 +29,9 @@ class Capture:
     def acks(self, connection: int, backward: bool) -> RecordBatch:
         """Acknowledgements for that data: t_ns, acked, window_bytes, duplicate, flight_bytes."""
 
+    def sacks(self, connection: int, backward: bool) -> RecordBatch:
+        """SACK blocks for that data: t_ns, offset, bytes, duplicate (D-SACK)."""
+
     def rounds(
         self, connection: int, backward: bool, mss: int
     ) -> tuple[RecordBatch, RecordBatch, RecordBatch]:

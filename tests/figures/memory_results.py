@@ -36,6 +36,10 @@ class MemoryResults:
     def records(self) -> Iterator[RunRecord]:
         yield from self.lines if self.lines is not None else map(record, range(self.runs.height))
 
+    def captures(self, run_id: object) -> list[Path]:
+        assert run_id in self.runs["run_id"]
+        return []
+
     def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
         frame = self.tables[table].filter(pl.col("run_id") == run_id)
         return frame if flow is None else frame.filter(pl.col("flow") == flow)

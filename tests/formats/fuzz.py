@@ -106,7 +106,8 @@ BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
 TARGETS = {
     "siftr": Target(siftr.read, text(logs.siftr9, logs.siftr_ertt, logs.siftr13, logs.siftr15)),
     "siftr2": Target(siftr2.read, text(logs.siftr2_text, logs.siftr25_text, logs.siftr25_binary)),
-    "web10g": Target(web10g.read, text(logs.web10g, logs.estats, logs.web10g_bare)),
+    "web10g": Target(web10g.read, text(logs.web10g, logs.web10g_bare)),
+    "estats": Target(web10g.read, text(logs.estats)),
     "ttprobe": Target(ttprobe.read, text(logs.ttprobe_text, logs.ttprobe_binary)),
     "tcp_probe": Target(tcp_probe.read, text(logs.tcp_probe_old, logs.tcp_probe_trace)),
     "ss": Target(ss.read, text(logs.ss)),

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.collections import LineCollection
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.formats import base, importing
+from cwndlab.formats import base, exporting, importing, packets
 from cwndlab.formats.capture import Options
 from cwndlab.results.resultset import ResultSet
 
@@ -303,3 +304,59 @@ def test_samples_are_drawn_by_their_kind(truth: ResultSet, tmp_path: Path) -> No
             assert figure.axes[0].get_ylabel() == "round trip between the ends [ms]"
     with pytest.raises(InputError, match=r"did you mean samples\.spp-rtt"):
         found.plot("rtt", tmp_path / "rtt.svg", value="samples.sp-rtt")
+
+
+def test_sack_blocks_are_those_tshark_shows(truth: ResultSet, tmp_path: Path) -> None:
+    (capture,) = points(truth, "a")
+    found = imported([capture], tmp_path / "found")
+    fields = ["ip.dst", "tcp.dstport", "tcp.options.sack_le", "tcp.options.sack_re"]
+    told = subprocess.run(
+        ["tshark", "-r", capture, "-o", "tcp.relative_sequence_numbers:TRUE", "-Y", "tcp.options.sack_le",
+         "-T", "fields", *(word for field in fields for word in ("-e", field))],
+        check=True, capture_output=True, text=True, timeout=60,
+    ).stdout  # fmt: skip
+    blocks: dict[str, list[tuple[int, int]]] = {flow: [] for flow in FLOWS}
+    for line in told.splitlines():
+        target, port, lefts, rights = line.split("\t")
+        (flow,) = (flow for flow in FLOWS if flow.startswith(f"{target}:{port}-"))
+        edges = zip(map(int, lefts.split(",")), map(int, rights.split(",")), strict=True)
+        # The first byte has the number 1 there.
+        blocks[flow] += [(left - 1, right - left) for left, right in edges]
+    assert all(blocks.values())
+    for flow, expected in blocks.items():
+        rows = pl.concat([events(found, flow, "sack"), events(found, flow, "duplicate-sack")])
+        assert sorted(rows.select("seq", "value").rows()) == sorted(expected)
+
+
+def test_a_runs_own_capture_marks_what_an_import_of_it_does(truth: ResultSet, tmp_path: Path) -> None:
+    found = imported(points(truth, "a"), tmp_path / "found")
+    ours, theirs = packets.marks(truth, 0), packets.marks(found, 0)
+    assert set(ours["kind"]) >= {"sack", "retransmission"}
+    # An import counts from its first packet.
+    late = ours["t_s"][0] - theirs["t_s"][0]
+    for flow, name in FLOWS.items():
+        mine, other = ours.filter(pl.col("flow") == name), theirs.filter(pl.col("flow") == flow)
+        for kind in packets.KINDS:
+            here, there = mine.filter(pl.col("kind") == kind), other.filter(pl.col("kind") == kind)
+            assert here.select("seq", "value").equals(there.select("seq", "value"))
+            assert np.allclose(here["t_s"].to_numpy(), there["t_s"].to_numpy() + late, atol=1e-9)
+
+
+def test_sack_blocks_and_retransmissions_are_drawn(truth: ResultSet, tmp_path: Path) -> None:
+    marks = packets.marks(truth, 0).filter(pl.col("flow") == "f1")
+    blocks, resent = (marks.filter(pl.col("kind") == kind) for kind in ("sack", "retransmission"))
+    figure = truth.plot("sequence", runs=[0], flows=["f1"])
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"SACK block", "retransmitted"} <= set(names)
+    bars = [bar for bar in figure.axes[0].collections if isinstance(bar, LineCollection)]
+    drawn = np.array([[segment[0], segment[1]] for segment in bars[0].get_segments()])
+    assert len(drawn) == blocks.height <= 1600
+    assert np.allclose(drawn[:, 0, 0], blocks["t_s"]) and np.allclose(drawn[:, 0, 1], blocks["seq"] / 1e6)
+    assert np.allclose(drawn[:, 1, 1], (blocks["seq"] + blocks["value"]) / 1e6)
+    graph = next(iter(exporting.export(truth, "xplot", tmp_path / "out"))).read_text().splitlines()
+    assert sum(line.startswith("rtext") for line in graph) == resent.height > 0
+    purple = graph[graph.index("purple") + 1 :][: blocks.height + 1]
+    assert all(line.startswith("line") for line in purple[:-1]) and not purple[-1].startswith("line")
+    _, t_s, low, _, high = purple[0].split()
+    assert float(t_s) == pytest.approx(blocks["t_s"][0], abs=1e-6)
+    assert (int(low), int(high)) == (blocks["seq"][0], blocks["seq"][0] + blocks["value"][0])

@@ -220,3 +220,11 @@ def test_the_order_of_formats_does_not_matter(tmp_path: Path) -> None:
         content = make()
         head = (content.encode() if isinstance(content, str) else content)[: base.HEAD_BYTES]
         assert [module.NAME for module in modules if module.recognises(head)] == [kind]
+
+
+def test_a_damaged_name_of_a_flow_is_the_same_in_the_table(tmp_path: Path) -> None:
+    damaged = logs.ttprobe_text().replace(",5001,", ",5001\0,", 1)
+    (recording,) = base.read(write(tmp_path / "damaged.log", damaged))
+    named = recording.tables["tcp"]["flow"].cast("string").unique().to_pylist()
+    assert sorted(named) == sorted(recording.flows)
+    assert any(name.endswith("\0") for name in named)

@@ -93,6 +93,17 @@ impl Capture {
         ]))
     }
 
+    /// The SACK blocks for the data of a direction: t_ns, offset, bytes, duplicate (D-SACK).
+    fn sacks(&self, connection: usize, backward: bool) -> PyResult<RecordBatch> {
+        let sacks = &self.series(connection, backward)?.sacks;
+        Ok(batch(vec![
+            ("t_ns", ColumnData::U64(sacks.t_ns.clone())),
+            ("offset", ColumnData::I64(sacks.offset.clone())),
+            ("bytes", ColumnData::U32(sacks.bytes.clone())),
+            ("duplicate", ColumnData::U32(sacks.duplicate.iter().map(|&is| u32::from(is)).collect())),
+        ]))
+    }
+
     /// Round-trip samples (ns), segments per acknowledgement, and flight per round trip (bytes), each with t_ns and value.
     fn rounds(
         &self,

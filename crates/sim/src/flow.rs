@@ -152,7 +152,7 @@ pub struct Tally {
 pub struct Snapshot {
     /// Payload read by the receiving application.
     pub read: u64,
-    /// Data segments sent.
+    /// Data segments sent, as the wire has them.
     pub segments: u64,
     /// Of those, sent again.
     pub retransmits: u64,

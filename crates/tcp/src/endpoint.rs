@@ -106,9 +106,10 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Payload read by our application so far, bytes.
     pub bytes_read: u64,
-    /// Segments with payload sent so far, again or not.
+    /// Segments with payload sent so far, again or not, counted as the wire has them: a super-packet for segmentation
+    /// offload is as many as it is cut into (Linux's tcpi_data_segs_out).
     pub data_segments_out: u64,
-    /// Segments sent again so far.
+    /// Segments sent again so far, counted likewise (Linux's tcpi_total_retrans).
     pub retransmits: u64,
     /// Time under each limit up to the last transmission opportunity.
     pub limited: LimitedTimes,
@@ -738,7 +739,12 @@ impl Endpoint {
             }
         }
         self.s.last_sent = now;
-        self.data_segments_out += u64::from(t.len > 0);
+        // As on the wire, where segmentation offload has cut it.
+        self.data_segments_out += if t.len <= self.s.payload {
+            u64::from(t.len > 0)
+        } else {
+            u64::from(t.len.div_ceil(self.s.payload))
+        };
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 //! | module | what it makes of the packets |
 //! | --- | --- |
 //! | [`connection`] | connections, their two directions, counters of each |
-//! | [`series`] | one row for each data segment or acknowledgement |
+//! | [`series`] | one row for each data segment, acknowledgement or SACK block |
 //! | [`throughput`] | bytes in sliding windows |
 //! | [`rounds`] | round-trip samples, segments per acknowledgement, flight per round trip, at one capture point |
 //! | [`pairs`] | packets seen in two captures: losses, round-trip times without synchronised clocks |

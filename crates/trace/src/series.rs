@@ -1,4 +1,5 @@
-//! Series of one direction of a connection, column by column: its data segments, and the acknowledgements for them.
+//! Series of one direction of a connection, column by column: its data segments, the acknowledgements for them, and the
+//! SACK blocks these carry.
 
 use crate::connection::{Connection, Direction, Seen};
 
@@ -41,7 +42,44 @@ pub struct Acks {
     pub flight_bytes: Vec<u64>,
 }
 
-/// Both series of a stream.
+/// The SACK blocks of a stream's acknowledgements (RFC 2018), a row for each block in the order of the packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sacks {
+    /// When the acknowledgement was seen, nanoseconds, as the capture counts.
+    pub t_ns: Vec<u64>,
+    /// First byte of the block, from the start of the stream.
+    pub offset: Vec<i64>,
+    /// Length, bytes; a FIN counts as one.
+    pub bytes: Vec<u32>,
+    /// Whether the block says that data arrived twice (D-SACK, RFC 2883 section 4).
+    pub duplicate: Vec<bool>,
+}
+
+impl Sacks {
+    /// Adds the blocks of an acknowledgement of `ack` on the wire, which is `acked` from the start of the stream.
+    fn add(&mut self, t_ns: u64, ack: u32, acked: i64, blocks: &[(u32, u32)]) {
+        let place = |(left, right): (u32, u32)| {
+            let offset = acked + i64::from(left.wrapping_sub(ack) as i32);
+            (offset, offset + i64::from(right.wrapping_sub(left)))
+        };
+        for (index, &block) in blocks.iter().enumerate() {
+            let (start, end) = place(block);
+            let bytes = end - start;
+            if bytes == 0 || bytes > i64::from(i32::MAX) {
+                continue; // no block of any window
+            }
+            let inside = |other: (i64, i64)| other.0 <= start && end <= other.1;
+            self.t_ns.push(t_ns);
+            self.offset.push(start);
+            self.bytes.push(bytes as u32);
+            self.duplicate.push(
+                index == 0 && (end <= acked || blocks.get(1).is_some_and(|&second| inside(place(second)))),
+            );
+        }
+    }
+}
+
+/// All series of a stream.
 #[derive(Clone, Debug)]
 pub struct Series {
     stream: Stream,
@@ -49,12 +87,14 @@ pub struct Series {
     pub data: Data,
     /// The acknowledgements for it.
     pub acks: Acks,
+    /// Their SACK blocks.
+    pub sacks: Sacks,
 }
 
 impl Series {
     /// Of a stream; empty.
     pub fn new(stream: Stream) -> Series {
-        Series { stream, data: Data::default(), acks: Acks::default() }
+        Series { stream, data: Data::default(), acks: Acks::default(), sacks: Sacks::default() }
     }
 
     /// Takes a packet if it belongs to the stream; for [`crate::read`].
@@ -79,6 +119,10 @@ impl Series {
             self.acks.window_bytes.push(seen.window_bytes);
             self.acks.duplicate.push(seen.duplicate_ack);
             self.acks.flight_bytes.push(flight);
+            let segment = &seen.packet.segment;
+            if !segment.sack.is_empty() {
+                self.sacks.add(seen.t_ns, segment.ack, acked, segment.sack.as_slice());
+            }
         }
     }
 }

@@ -144,6 +144,31 @@ fn series_hold_offsets_windows_and_flight() {
 }
 
 #[test]
+fn sack_blocks_stand_where_their_bytes_do_and_tell_what_arrived_twice() {
+    for isn in [[1000, 2000], [u32::MAX - 2500, 5], [u32::MAX, u32::MAX]] {
+        let mut tape = one_loss(isn);
+        let at = |offset: u32| isn[0].wrapping_add(1).wrapping_add(offset);
+        for blocks in [
+            // Below the acknowledgement: twice. Inside the next block: twice. Without end or turned round: no block.
+            &[(3000, 4000)][..],
+            &[(6000, 7000), (5000, 8000), (9000, 10_000)],
+            &[(6000, 6000), (8000, 7000)],
+        ] {
+            let mut ack = tape.ack(4000);
+            blocks.iter().for_each(|&(left, right)| ack.sack.push(at(left), at(right)));
+            tape.put(70, false, ack);
+        }
+        let mut series = Series::new(Stream { connection: 0, direction: Forward });
+        read(tape.file(), &mut Connections::new(), |seen, connection| series.add(seen, connection)).unwrap();
+        let sacks = &series.sacks;
+        assert_eq!(sacks.t_ns, [42, 43, 70, 70, 70, 70].map(|t| t * MS), "{isn:?}");
+        assert_eq!(sacks.offset, [2000, 2000, 3000, 6000, 5000, 9000]);
+        assert_eq!(sacks.bytes, [2000, 2000, 1000, 1000, 3000, 1000]);
+        assert_eq!(sacks.duplicate, [false, false, true, true, false, false]);
+    }
+}
+
+#[test]
 fn a_capture_that_starts_in_the_middle_counts_from_there() {
     let mut tape = Tape::new([500, 900]);
     tape.put(0, true, tape.data(5000, 1000));

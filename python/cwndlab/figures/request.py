@@ -153,6 +153,10 @@ class Request:
         for name in names:
             if name not in frame.columns:
                 raise unknown("column", name, [column for column in frame.columns if column != "t_s"])
+        return self.cut(frame)
+
+    def cut(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of a series that lie in the time window."""
         if self.options.window is not None:
             start, stop = self.options.window
             if start is not None:

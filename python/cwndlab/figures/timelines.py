@@ -92,7 +92,7 @@ def draw(
             axis.set_title(heading, loc="left")
         if "y" not in options.log and options.ylim is None:
             axis.set_ylim(bottom=0)
-    axes[-1].set_xlabel("time [s]" if options.zero == "run" else "time since the flow's first sample [s]")
+    axes[-1].set_xlabel(time_label(request))
     entries = {place: (handle, text) for handle, (_, place, text) in zip(handles, _flat(panels), strict=True)}
     shown = [entries[place] for place in sorted(entries)]
     if len(shown) == 1 and not options.labels:
@@ -103,6 +103,11 @@ def draw(
     note = request.runs()[1]
     paint.finish(figure, axes, options, title, note)
     return figure
+
+
+def time_label(request: Request) -> str:
+    """Return the label of an axis of time."""
+    return "time [s]" if request.options.zero == "run" else "time since the flow's first sample [s]"
 
 
 def line_names(lines: Sequence[Line], labels: Sequence[str] | None) -> list[str]:

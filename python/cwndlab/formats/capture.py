@@ -8,7 +8,8 @@ segments, and the round trip from there; cwnd and ssthresh are not in packets, a
 
 Kinds of samples: `throughput` (bytes in a sliding window, at its centre), `acked` (bytes newly acknowledged
 in it), `segments-per-ack`, `flight-per-round` (bytes); with two points also `spp-rtt`, `one-way-delay` and
-`one-way-delay-back` (ns). Kinds of events: `retransmission` and `duplicate-ack`; with two points also `drop`.
+`one-way-delay-back` (ns). Kinds of events: `retransmission`, `duplicate-ack`, `sack` and `duplicate-sack`
+(of each SACK block the first byte and the length); with two points also `drop`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.errors import InputError, nearest, one_of, shown
-from cwndlab.formats import base, series
+from cwndlab.formats import base, packets, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.series import Column, Flow
 
@@ -311,6 +312,9 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
         acked_ns[duplicate], flow=name, hop=None, kind="duplicate-ack", seq=_values(acks, "acked")[duplicate],
         value=np.full(int(duplicate.sum()), np.nan),
     )  # fmt: skip
+    blocks = pa.record_batch(capture.sacks(connection, backward))
+    for kind, t_ns, seq, count in packets.rows(_times(blocks), blocks):
+        run.events.add(t_ns, flow=name, hop=None, kind=kind, seq=seq, value=count)
     return Flow(name, times[order], columns, _figures(stream, data, acked_ns, sent_ns, run.options))
 
 

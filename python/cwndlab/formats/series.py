@@ -108,7 +108,8 @@ def table(flows: Sequence[Flow]) -> pa.Table:
     times = np.concatenate([flow.t_ns for flow in flows])
     order = np.argsort(times, kind="stable")
     columns: dict[str, Any] = {"t_ns": times[order].astype(np.uint64)}
-    names = np.repeat([flow.name for flow in flows], [len(flow.t_ns) for flow in flows])
+    # Objects: numpy's own strings lose NULs at their end, which a damaged name may have.
+    names = np.repeat(np.array([flow.name for flow in flows], object), [len(flow.t_ns) for flow in flows])
     columns["flow"] = names[order].tolist()
     wanted = {name for flow in flows for name in flow.columns}
     for name in tables.SCHEMAS["tcp"].names:

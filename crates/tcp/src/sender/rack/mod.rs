@@ -776,7 +776,7 @@ impl RackSender {
         if self.v.in_recovery() {
             self.prr_out += length;
         }
-        s.retransmits += 1;
+        s.retransmits += length.div_ceil(u64::from(s.payload));
         self.call_sent += length;
         let data_end = entry.end.min(s.end);
         if let Some(packets) = &mut self.packets {
