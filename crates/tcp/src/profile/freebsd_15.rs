@@ -14,46 +14,36 @@ const ERA: Era = Era {
     ..freebsd_13::ERA
 };
 
+/// The common sysctls, those of 15 and some more.
+macro_rules! names {
+    ($($more:literal),* $(,)?) => {
+        freebsd::common_names![
+            "net.inet.tcp.initcwnd_segments",
+            "net.inet.tcp.do_prr",
+            "net.inet.tcp.do_prr_conservative",
+            "net.inet.tcp.sack.revised",
+            "net.inet.tcp.sack.lrd",
+            "net.inet.tcp.sack.tso",
+            "net.inet.tcp.newcwv",
+            "net.inet.tcp.cc.abe",
+            "net.inet.tcp.cc.abe_frlossreduce",
+            "net.inet.tcp.cc.newreno.beta",
+            "net.inet.tcp.cc.newreno.beta_ecn",
+            "net.inet.tcp.cc.hystartplusplus.minrtt_thresh",
+            "net.inet.tcp.cc.hystartplusplus.maxrtt_thresh",
+            "net.inet.tcp.cc.hystartplusplus.n_rttsamples",
+            "net.inet.tcp.cc.hystartplusplus.css_growth_div",
+            "net.inet.tcp.cc.hystartplusplus.css_rounds",
+            $($more),*
+        ]
+    };
+}
+
 /// Sysctls of the default stack.
-const NAMES: &[&str] = freebsd::common_names![
-    "net.inet.tcp.initcwnd_segments",
-    "net.inet.tcp.do_prr",
-    "net.inet.tcp.do_prr_conservative",
-    "net.inet.tcp.sack.revised",
-    "net.inet.tcp.sack.lrd",
-    "net.inet.tcp.sack.tso",
-    "net.inet.tcp.newcwv",
-    "net.inet.tcp.cc.abe",
-    "net.inet.tcp.cc.abe_frlossreduce",
-    "net.inet.tcp.cc.newreno.beta",
-    "net.inet.tcp.cc.newreno.beta_ecn",
-    "net.inet.tcp.cc.hystartplusplus.minrtt_thresh",
-    "net.inet.tcp.cc.hystartplusplus.maxrtt_thresh",
-    "net.inet.tcp.cc.hystartplusplus.n_rttsamples",
-    "net.inet.tcp.cc.hystartplusplus.css_growth_div",
-    "net.inet.tcp.cc.hystartplusplus.css_rounds",
-];
+const NAMES: &[&str] = names![];
 
 /// Sysctls of the RACK stack.
-const RACK_NAMES: &[&str] = freebsd::common_names![
-    "net.inet.tcp.initcwnd_segments",
-    "net.inet.tcp.do_prr",
-    "net.inet.tcp.do_prr_conservative",
-    "net.inet.tcp.sack.revised",
-    "net.inet.tcp.sack.lrd",
-    "net.inet.tcp.sack.tso",
-    "net.inet.tcp.newcwv",
-    "net.inet.tcp.cc.abe",
-    "net.inet.tcp.cc.abe_frlossreduce",
-    "net.inet.tcp.cc.newreno.beta",
-    "net.inet.tcp.cc.newreno.beta_ecn",
-    "net.inet.tcp.cc.hystartplusplus.minrtt_thresh",
-    "net.inet.tcp.cc.hystartplusplus.maxrtt_thresh",
-    "net.inet.tcp.cc.hystartplusplus.n_rttsamples",
-    "net.inet.tcp.cc.hystartplusplus.css_growth_div",
-    "net.inet.tcp.cc.hystartplusplus.css_rounds",
-    "net.inet.tcp.rack.features.hystartplusplus",
-];
+const RACK_NAMES: &[&str] = names!["net.inet.tcp.rack.features.hystartplusplus"];
 
 fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     FreeBsd {

@@ -11,6 +11,8 @@ pub use cubic::{Cubic, CubicEra};
 pub use hystart::{HyStart, HyStartTuning};
 pub use newreno::NewReno;
 
+use crate::sender::Phase;
+
 /// Initial slow-start threshold: the largest window a connection could have, 65535 << 14 (tcp(4)).
 pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
 
@@ -180,6 +182,26 @@ impl CcVar {
     #[inline]
     pub fn in_recovery(&self) -> bool {
         self.fast_recovery || self.cong_recovery
+    }
+
+    /// The coarse state; `repairing`: what a timeout gave up is not all acknowledged yet.
+    pub fn phase(&self, repairing: bool) -> Phase {
+        if self.fast_recovery {
+            Phase::Recovery
+        } else if repairing {
+            Phase::Loss
+        } else if self.cong_recovery {
+            Phase::Cwr
+        } else if self.cwnd <= self.ssthresh {
+            Phase::SlowStart
+        } else {
+            Phase::Avoidance
+        }
+    }
+
+    /// ssthresh in bytes, once it has been set.
+    pub fn known_ssthresh(&self) -> Option<u64> {
+        (self.ssthresh != SSTHRESH_INFINITE).then_some(self.ssthresh)
     }
 
     /// Loss recovery begins.

@@ -16,8 +16,8 @@ use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
-use super::{Ack, Context, Limit, Metrics, Phase, Poll, Run, SendState, Sender, Transmit};
-use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, SSTHRESH_INFINITE, Signal};
+use super::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos};
 use crate::event::EventKind;
 use crate::mutants::mutant;
@@ -586,26 +586,15 @@ impl Sender for FreeBsdSender {
     }
 
     fn metrics(&self, s: &SendState) -> Metrics {
-        let phase = if self.v.fast_recovery {
-            Phase::Recovery
-        } else if s.una < self.lost_until {
-            Phase::Loss
-        } else if self.v.cong_recovery {
-            Phase::Cwr
-        } else if self.v.cwnd <= self.v.ssthresh {
-            Phase::SlowStart
-        } else {
-            Phase::Avoidance
-        };
         Metrics {
             cwnd: self.v.cwnd,
-            ssthresh: (self.v.ssthresh != SSTHRESH_INFINITE).then_some(self.v.ssthresh),
+            ssthresh: self.v.known_ssthresh(),
             srtt: self.rtt.srtt_ns(),
             rttvar: self.rtt.rttvar_ns(),
             rto: self.rtt.rto_ns(),
             inflight: s.outstanding(),
             pacing_bps: None,
-            phase,
+            phase: self.v.phase(s.una < self.lost_until),
             timeouts: self.timeouts,
             recoveries: self.recoveries,
         }

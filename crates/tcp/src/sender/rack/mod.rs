@@ -14,8 +14,8 @@ use super::freebsd::FreeBsdSender;
 use super::freebsd::packet_rtt::PacketRtt;
 use super::freebsd::rtt::{MAX_SHIFT, Rtt};
 use super::freebsd::tuning::Tuning;
-use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transmit};
-use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, SSTHRESH_INFINITE, Signal};
+use super::{Ack, Context, Limit, Metrics, Poll, SendState, Sender, Transmit};
+use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, MICROSECOND, Nanos};
 use crate::event::EventKind;
 use crate::mutants::mutant;
@@ -1220,26 +1220,15 @@ impl Sender for RackSender {
         if let Some(default) = &self.default {
             return default.metrics(s);
         }
-        let phase = if self.v.fast_recovery {
-            Phase::Recovery
-        } else if s.una < self.lost_until {
-            Phase::Loss
-        } else if self.v.cong_recovery {
-            Phase::Cwr
-        } else if self.v.cwnd <= self.v.ssthresh {
-            Phase::SlowStart
-        } else {
-            Phase::Avoidance
-        };
         Metrics {
             cwnd: self.v.cwnd,
-            ssthresh: (self.v.ssthresh != SSTHRESH_INFINITE).then_some(self.v.ssthresh),
+            ssthresh: self.v.known_ssthresh(),
             srtt: self.rtt.srtt_ns(),
             rttvar: self.rtt.rttvar_ns(),
             rto: self.rto_us() * MICROSECOND,
             inflight: (s.max - s.una + self.map.again).saturating_sub(self.map.sacked.covered()),
             pacing_bps: None,
-            phase,
+            phase: self.v.phase(s.una < self.lost_until),
             timeouts: self.timeouts,
             recoveries: self.recoveries,
         }
