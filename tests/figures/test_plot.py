@@ -13,7 +13,7 @@ from memory_results import MemoryResults, queue, record, sawtooth, scenario, sum
 
 from cwndlab import figures
 from cwndlab.errors import InputError
-from cwndlab.figures import columns, paint
+from cwndlab.figures import box, columns, heat, paint
 from cwndlab.figures.request import distinguishing, short_names
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -283,6 +283,23 @@ def test_sequence_marks_drops_at_the_sequence_that_was_lost(results: MemoryResul
     ]
     drops = next(line for line in figure.axes[0].get_lines() if line.get_marker() == "x")
     assert drops.get_xdata().tolist() == drops.get_ydata().tolist() == list(range(2, 20, 2))
+
+
+def test_outliers_that_cannot_be_told_apart_are_drawn_once():
+    values = np.concatenate([np.linspace(0, 1, 100_000), np.linspace(5, 6, 1000)])
+    frame = pl.DataFrame({"run_id": 0, "t_s": np.arange(len(values)), "flow": "f1", "rtt_ms": values})
+    results = MemoryResults(pl.DataFrame([summary_row(0)]), {"tcp": frame})
+    figure = figures.plot(results, "box", value="tcp.rtt_ms")
+    (dots,) = [line for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
+    drawn = dots.get_ydata()
+    assert 290 < len(drawn) <= box.MOST_POINTS + 1
+    assert drawn[0] == 5 and np.diff(drawn).max() < 2 / box.MOST_POINTS
+
+
+def test_the_fields_of_a_heat_map_have_three_digits():
+    assert [heat.written(value) for value in (9.4, 9.151, 120.4, 0.05, 12345.0)] == [
+        "9.40", "9.15", "120", "0.0500", "1.23e+04",
+    ]  # fmt: skip
 
 
 def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):

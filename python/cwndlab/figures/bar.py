@@ -27,12 +27,13 @@ def draw(request: Request) -> Figure:
     found = grouped.groups(request, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)
+    bracket = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
     for group in found:
         x, width, place = layout.slot(group)
         mean, half = mean_interval(group.values, options.confidence)
         axis.bar(x, mean, width, edgecolor="white", **paint.fill(place))
         if not np.isnan(half):
-            axis.errorbar(x, mean, yerr=half, color="#202020", capsize=3, linewidth=1.2)
+            axis.errorbar(x, mean, yerr=half, color="#202020", **bracket)
     shown = columns.describe(column)
     axis.set_ylabel(shown.label)
     grouped.label_axis(axis, layout, keys)

@@ -37,7 +37,9 @@ def draw(request: Request) -> Figure:
     axis.set_ylabel(shown.label)
     grouped.label_axis(axis, layout, keys)
     handles = [Patch(alpha=0.45, **paint.fill(place)) for place in range(len(layout.series))]
-    mean = Line2D([], [], linestyle="", marker="D", markersize=4, color="white", markeredgecolor="black")
+    mean = Line2D(
+        [], [], linestyle="", marker="D", markersize=4 * paint.scale(), color="white", markeredgecolor="black"
+    )
     paint.legend(figure, [*handles, mean], [*grouped.series_names(layout, options.labels), "mean"], options)
     over = f" over {grouped.axis_label(keys)}" if keys else ""
     paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(request, column))
@@ -67,12 +69,12 @@ def _box(axis: Axes, values: Floats, x: float, width: float, fill: dict[str, Any
         showfliers=False,
         patch_artist=True,
         boxprops={"alpha": 0.35, "edgecolor": colour, **fill},
-        medianprops={"color": colour, "linewidth": 1.8},
+        medianprops={"color": colour, "linewidth": 1.8 * paint.scale()},
         whiskerprops={"color": colour},
         capprops={"color": colour},
         meanprops={
             "marker": "D",
-            "markersize": 4,
+            "markersize": 4 * paint.scale(),
             "markerfacecolor": "white",
             "markeredgecolor": "black",
             "zorder": 4,
@@ -80,12 +82,20 @@ def _box(axis: Axes, values: Floats, x: float, width: float, fill: dict[str, Any
     )
     style: dict[str, Any]
     if dots and len(values) <= MOST_POINTS:
-        shown, style = values, {"markersize": 2.6, "alpha": 0.65}
+        shown, style = values, {"markersize": 2.6 * paint.scale(), "alpha": 0.65}
+        place = x + _spread(len(shown), width)
     else:
-        shown, style = np.array(statistics.outliers), {"markersize": 2.2, "fillstyle": "none"}
-    axis.plot(
-        x + _spread(len(shown), width), shown, linestyle="", marker="o", color=colour, zorder=3, **style
-    )
+        shown, style = distinct(np.array(statistics.outliers)), {"markersize": 1.6 * paint.scale()}
+        place = np.full(len(shown), x)
+    axis.plot(place, shown, linestyle="", marker="o", color=colour, zorder=3, markeredgewidth=0, **style)
+
+
+def distinct(values: Floats) -> Floats:
+    """Return one of the ascending values for each small part of their range: what can be told apart."""
+    if len(values) <= MOST_POINTS:
+        return values
+    part = np.floor((values - values[0]) / max(values[-1] - values[0], 1e-300) * MOST_POINTS)
+    return np.asarray(values[np.append(True, part[1:] != part[:-1])])
 
 
 def _spread(count: int, width: float) -> Floats:

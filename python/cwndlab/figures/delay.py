@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
@@ -31,18 +34,22 @@ def draw(request: Request) -> Figure:
     )
     figure, (axis,) = paint.canvas(options)
     handles = []
+    style: dict[str, Any] = {"markersize": 4 * paint.scale(), "alpha": 0.8}
     for place, group in enumerate(found):
         y = floats(group.rows[up]) * columns.describe(up).factor
         x = floats(group.rows[left]) * columns.describe(left).factor
         colour = paint.PALETTE[place % len(paint.PALETTE)]
         marker = paint.MARKERS[place % len(paint.MARKERS)]
-        handles += axis.plot(x, y, linestyle="", marker=marker, markersize=4, color=colour, alpha=0.8)
+        handles += axis.plot(x, y, linestyle="", marker=marker, color=colour, **style)
         found_ellipse = ellipse(x, y)
         if found_ellipse is not None:
             *centre, width, height, angle = found_ellipse
-            style = {"facecolor": colour, "edgecolor": colour}
-            axis.add_patch(Ellipse((centre[0], centre[1]), width, height, angle=angle, alpha=0.2, **style))
-            axis.plot(np.nanmean(x), np.nanmean(y), marker="+", markersize=9, color=colour, zorder=4)
+            # More areas than colours would be one grey one.
+            inside = to_rgba(colour, 0.2 if len(found) <= len(paint.PALETTE) else 0.0)
+            area = {"facecolor": inside, "edgecolor": to_rgba(colour, 0.5)}
+            axis.add_patch(Ellipse((centre[0], centre[1]), width, height, angle=angle, **area))
+            size = 9 * paint.scale()
+            axis.plot(np.nanmean(x), np.nanmean(y), marker="+", markersize=size, color=colour, zorder=4)
     axis.set_xlabel(f"{columns.describe(left).label}   (less is right)")
     axis.set_ylabel(columns.describe(up).label)
     paint.legend(figure, handles, names if keys else [""], options)

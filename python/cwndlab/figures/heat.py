@@ -45,7 +45,7 @@ def draw(request: Request) -> Figure:
         value = mean[row, column_number]
         ink = "black" if norm(value) > 0.55 else "white"
         points = size * float(figure.get_figwidth()) * (1.25 if options.size == "paper" else 1.15)
-        axis.text(column_number, row, f"{value:.3g}", ha="center", va="center", color=ink, fontsize=points)
+        axis.text(column_number, row, written(value), ha="center", va="center", color=ink, fontsize=points)
     axis.set_xticks(range(len(across)), across)
     axis.set_yticks(range(len(upwards)), upwards)
     axis.set_xlabel(columns.describe(keys[0]).label)
@@ -58,3 +58,9 @@ def draw(request: Request) -> Figure:
     title = f"{shown.words} over {grouped.axis_label(keys)}"
     paint.title(figure, [axis], options, title, f"mean, {grouped.counted(request, column)}")
     return figure
+
+
+def written(value: float) -> str:
+    """Return a value with three digits that tell, zeros too: 9.40 beside 9.15."""
+    text = f"{value:#.3g}".removesuffix(".")
+    return text if "e" not in text else f"{value:.3g}"

@@ -79,6 +79,11 @@ def style(options: Options) -> Iterator[None]:
         yield
 
 
+def scale() -> float:
+    """Return how much larger marks are than on paper, inside `style`: as lines are."""
+    return float(mpl.rcParams["lines.linewidth"]) / _SIZES["paper"][3]
+
+
 def canvas(options: Options, panels: int = 1, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
     """Return a figure of `panels` stacked panels; `shared` gives them one x axis."""
     width, height, *_ = _SIZES[options.size]
@@ -116,6 +121,7 @@ def finish(figure: Figure, axes: Sequence[Axes], options: Options, heading: str,
             axis.set_xlim(*options.xlim)
         if options.ylim is not None:
             axis.set_ylim(*options.ylim)
+    figure.align_ylabels(axes)
     title(figure, axes, options, heading, note)
 
 

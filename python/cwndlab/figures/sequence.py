@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from matplotlib.artist import Artist
@@ -92,7 +94,7 @@ def _panel(axis: Axes, request: Request, run: Run, flow: str, told: pl.DataFrame
         again = np.flatnonzero(np.diff(counted, prepend=counted[0]) > 0)
         at, y = t_s[again], acked[again]
     if len(at):
-        drawn[name] = axis.plot(at, y, "|", markersize=7, color=colour, zorder=3)[0]
+        drawn[name] = axis.plot(at, y, "|", markersize=7 * paint.scale(), color=colour, zorder=3)[0]
     return drawn | _events(axis, request.series(run, flow, "events"), first_s, t_s, acked)
 
 
@@ -109,7 +111,9 @@ def _bars(axis: Axes, rows: pl.DataFrame, first_s: float, colour: str, name: str
         kept = np.unique(places, axis=1, return_index=True)[1]
         t_s, low, high = t_s[kept], low[kept], high[kept]
     axis.vlines(t_s, low, high, color=colour, linewidth=0.8, zorder=2.8)
-    return {name: Line2D([], [], color=colour, marker="|", markersize=9, linestyle="", markeredgewidth=1.5)}
+    size = paint.scale()
+    looks: dict[str, Any] = {"marker": "|", "markersize": 9 * size, "markeredgewidth": 1.5 * size}
+    return {name: Line2D([], [], color=colour, linestyle="", **looks)}
 
 
 def _places(values: Floats, over: Floats | tuple[Floats, Floats], count: int) -> Floats:
@@ -130,5 +134,5 @@ def _events(
         edge = acked[np.maximum(np.searchsorted(t_s, at, side="right") - 1, 0)]
         seq = floats(rows["seq"]) / 1e6
         y = np.where(np.isnan(seq), edge, seq)
-        drawn[name] = axis.plot(at, y, marker, markersize=4.5, color=colour, zorder=3.5)[0]
+        drawn[name] = axis.plot(at, y, marker, markersize=4.5 * paint.scale(), color=colour, zorder=3.5)[0]
     return drawn
