@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -27,7 +29,7 @@ def draw(request: Request) -> Figure:
     found = grouped.groups(request, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)
-    bracket = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
+    bracket: dict[str, Any] = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
     for group in found:
         x, width, place = layout.slot(group)
         mean, half = mean_interval(group.values, options.confidence)
