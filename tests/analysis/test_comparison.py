@@ -76,7 +76,8 @@ def test_no_difference_says_what_would_have_shown_and_what_is_needed() -> None:
     # As for Cohen's d = 1/4.4: n = 2 (1.96 + 0.84)^2 / d^2.
     assert found.needed == pytest.approx(2 * (1.96 + 0.8416) ** 2 * 4.4**2, rel=0.02)
     assert verdict.sentence(found) == (
-        "goodput: no difference proven at 95 %; with 5 runs a side only differences above "
+        "goodput, after against before: no difference proven at 95 %; "
+        "with 5 runs a side only differences above "
         f"{found.detectable:.2f} % would show; "
         f"one of 1.00 %, as seen, would need about {found.needed} runs a side."
     )
@@ -119,7 +120,8 @@ def test_too_few_runs_are_not_no_difference() -> None:
     assert found.kind is Kind.TOO_SMALL
     assert found.reach == 4
     assert verdict.sentence(found).startswith(
-        "goodput: too few runs: with 3 runs a side no difference, however large, could reach 95 % "
+        "goodput, after against before: too few runs: "
+        "with 3 runs a side no difference, however large, could reach 95 % "
         "(the smallest p is 0.1); 4 runs a side could; Welch's test, for normal values, gives p = "
     )
     # 5 a side are enough for one comparison, and for six; not for seven.
@@ -203,7 +205,9 @@ def test_equivalence() -> None:
     a, b = measured(values(100, 1, 8)), measured(values(100.5, 1, 8, seed=2))
     found = compared(a, b, equivalent=0.03)
     assert found.equivalent
-    assert verdict.sentence(found) == "goodput: differs by less than 3 %, 95 % sure; no difference proven."
+    assert verdict.sentence(found) == (
+        "goodput, after against before: differs by less than 3 %, 95 % sure; no difference proven."
+    )
     assert not compared(a, b, equivalent=0.01).equivalent
     assert verdict.sentence(compared(a, b, equivalent=0.01)).endswith(
         "; not shown to differ by less than 1 %."

@@ -293,7 +293,10 @@ def test_every_swept_key_gets_its_verdict():
     # 9.5 Mbit/s less 0.03 or 0.015 for each of 100 ms: 6.5 and 8.
     assert "Goodput (delay 100ms): cubic is 2" in section
     assert "% higher than newreno, 95 % sure (between +" in section
-    assert "Goodput (delay 0ms): no difference proven at 95 %; with 8 pairs of runs only" in section
+    assert (
+        "Goodput, cubic against newreno (delay 0ms): no difference proven at 95 %; with 8 pairs of runs only"
+        in section
+    )
     assert "Goodput (cc newreno): 100ms is 3" in section
     assert "cwndlab compare results/latest --by network.dumbbell.bottleneck.delay" in section
 

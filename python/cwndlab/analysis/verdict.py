@@ -32,8 +32,9 @@ def text(found: Comparisons) -> str:
 
 
 def sentence(found: Comparison) -> str:
-    """The verdict on one comparison."""
-    return f"{_subject(found)}: {_verdict(found)}."
+    """The verdict on one comparison, which always says what was held against what."""
+    sides = f", {found.b.label} against {found.a.label}" if found.kind in (Kind.NONE, Kind.TOO_SMALL) else ""
+    return f"{_subject(found, sides)}: {_verdict(found)}."
 
 
 def block(found: Comparison) -> str:
@@ -170,11 +171,11 @@ def as_ministat(found: Comparisons) -> list[str]:
     return texts
 
 
-def _subject(found: Comparison) -> str:
+def _subject(found: Comparison, sides: str = "") -> str:
     where = ", ".join(f"{key} {value}" for key, value in found.contrast.where.items())
     if found.contrast.combinations:
         where = f"over {found.contrast.combinations} combinations"
-    what = columns.describe(found.figure).words
+    what = columns.describe(found.figure).words + sides
     return f"{what} ({where})" if where else what
 
 
