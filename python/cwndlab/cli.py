@@ -681,6 +681,16 @@ def _print_summary(
         print(display.json_lines(results, names), end="")
     else:
         print(display.table(results, width=_width(), every=every, columns=names))
+        _print_classic(results)
+
+
+def _print_classic(results: "ResultSet") -> None:
+    """The lines of the loadlatency tool, where there are scenarios of it."""
+    from cwndlab.results import loadlatency
+
+    lines = loadlatency.classic(results)
+    if lines:
+        print(f"\n{lines}", end="")
 
 
 def _report(results: "ResultSet", wanted: bool | None) -> str | None:

@@ -7,7 +7,7 @@ from cwndlab import order, testbeds, workers
 from cwndlab.errors import InputError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.plan import Plan, PlannedRun
-from cwndlab.results import catalogue, directories, parts, resuming
+from cwndlab.results import catalogue, directories, loadlatency, parts, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds.base import Testbed
@@ -64,6 +64,7 @@ def run(
             table = catalogue.build(header, cut, done)
             catalogue.write(directory, table)
             catalogue.write_summary(directory, table)
+            loadlatency.write(ResultSet(directory))
     if stopped:
         kept_runs = f"{len(done)} of {len(plan.runs)} runs are kept in {directory}"
         raise StoppedError(f"interrupted; {kept_runs}, and --resume with -o does the others")

@@ -67,7 +67,7 @@ EDITS = [
     ("queue without what it needs", "kind: pfifo, limit: 90p", "kind: red"),
     ("queue parameter that is still to come", "kind: pfifo, limit: 90p", "kind: cake, ack_filter: true"),
     ("unknown app", "app: bulk", "app: bulky"),
-    ("app that is still to come", "app: bulk", "app: {kind: loadlatency, scenario: web}"),
+    ("scenario that the tool lacks", "app: bulk", "app: {kind: loadlatency, scenario: 20}"),
     ("unknown sysctl", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_vax: 2}"),
     ("sysctl out of bounds", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: -1}"),
     ("sysctl in words", "sndbuf: 600KB", "sysctl: {net.inet.tcp.abc_l_var: two}"),

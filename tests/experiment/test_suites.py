@@ -19,8 +19,9 @@ EVERY = "hosts.b.ingress.after_gro.loss.nth.every"
 
 def test_suites_have_titles_and_sources() -> None:
     assert [entry.name for entry in suites()] == [
-        "cubic-patch", "cubic-patch-bursts", "loss-resilience", "lro-slow-start", "teacup-140502A",
-        "teacup-next", "tri-point", "tri-point-more", "validate-linux", "window-sweep",
+        "cubic-patch", "cubic-patch-bursts", "loadlatency", "loadlatency-linux", "loss-resilience",
+        "lro-slow-start", "teacup-140502A", "teacup-next", "tri-point", "tri-point-more", "validate-linux",
+        "window-sweep",
     ]  # fmt: skip
     for entry in suites():
         assert entry.title and entry.source, entry.name
@@ -188,8 +189,32 @@ def test_published_figures_are_those_of_the_recordings_beside_the_repository() -
     assert [figure.value for figure in suite("window-sweep").published()] == averages
     classic = ours.with_name("loadlatency-2011.txt").read_text()
     assert classic == (SHARED / "groundtruth/loadlatency-2011.txt").read_text()
+    printed: dict[int, dict[str, float]] = {}
+    for number, rates, hertz in re.findall(
+        r"^Scenario (\d+): .*?\.\.\. (.*), ([\d.]+) Hz", classic, re.MULTILINE
+    ):
+        found = re.findall(r"(\d+) KiB/s (up|down)", rates)
+        figures = {f"{way}load_kib_s": float(rate) for rate, way in found}
+        printed[int(number)] = {**figures, "smoothness_hz": float(hertz)}
+    stated: dict[int, dict[str, float]] = {}
+    for figure in suite("loadlatency").published():
+        if figure.column and figure.value is not None:
+            stated.setdefault(int(figure.cell["flows.ll.app.scenario"]), {})[figure.column] = figure.value
+    assert stated == printed and len(stated) == 19
 
 
 def test_the_template_loads_and_plans() -> None:
     plan = load(TEMPLATE).plan()
     assert (plan.cells, plan.repeat, len(plan.runs)) == (6, 2, 12)
+
+
+def test_loadlatency_is_the_tools_nineteen_scenarios_over_four_paths() -> None:
+    for name in ("loadlatency", "loadlatency-linux"):
+        plan = suite(name).load().plan()
+        assert len(plan.runs) == 4 * 19
+        flows = [len(run.scenario["flows"]) - 1 for run in plan.runs]
+        assert flows == 4 * [1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 32, 32, 32, 32, 32]
+    ours, todays = (
+        suite(name).path.read_text().partition("network:")[2] for name in ("loadlatency", "loadlatency-linux")
+    )
+    assert ours == todays

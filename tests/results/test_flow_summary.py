@@ -19,6 +19,12 @@ APPLICATION = (
     "one_way_p50_ms",
     "one_way_p95_ms",
     "stalled_s",
+    "load_scenario",
+    "upload_kib_s",
+    "download_kib_s",
+    "responsiveness_hz",
+    "smoothness_hz",
+    "rpm",
 )
 
 

@@ -58,6 +58,12 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
         "one_way_p50_ms",
         "one_way_p95_ms",
         "stalled_s",
+        "load_scenario",
+        "upload_kib_s",
+        "download_kib_s",
+        "responsiveness_hz",
+        "smoothness_hz",
+        "rpm",
         "jain",
         "jain_1s_mean",
         "jain_1s_min",
@@ -78,7 +84,7 @@ def test_summary_csv_says_the_same_and_leaves_missing_figures_empty(tmp_path):
     assert read["rtt_mean_ms"].to_list() == results.summary["rtt_mean_ms"].to_list()
     line = (directory / "summary.csv").read_text().splitlines()[1]
     assert line.endswith(
-        ",75,0,12.5,0,,,,,,,,,,,,,,,complete"
+        ",75,0,12.5,0,,,,,,,,,,,,,,,,,,,,,complete"
     )  # a bulk flow answers nothing; jain of one is empty
 
 

@@ -27,6 +27,7 @@ pub fn catalogue() -> String {
         "queues": queues,
         "losses": ["random", "nth", "gilbert", "list"],
         "apps": apps(),
+        "load_scenarios": loadlatency::SCENARIOS.map(|mix| [mix.uploads, mix.downloads]).to_vec(),
     })
     .to_string()
 }
@@ -60,6 +61,10 @@ fn apps() -> Value {
         {"kind": "background", "params": [
             param("load", "bps"), default("size", "bytes", 100_000), default("shape", "milli", 1500),
             default("connections", "count", 64),
+        ]},
+        {"kind": "loadlatency", "params": [
+            param("scenario", "count"), write, default("ping", "bytes", 16), default("interval", "ns", 100_000_000),
+            default("idle", "ns", 2_000_000_000),
         ]},
     ])
 }

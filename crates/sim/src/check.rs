@@ -164,6 +164,13 @@ fn check_app(app: &App) -> Result<(), String> {
             }
             (&[*load_bps, *size_bytes], 0)
         }
+        App::Loadlatency { scenario, write_bytes, ping_bytes, interval_ns, .. } => {
+            let scenarios = loadlatency::SCENARIOS.len();
+            if *scenario as usize > scenarios {
+                return Err(format!("scenario must be at most {scenarios}"));
+            }
+            (&[u64::from(*scenario), *write_bytes, *ping_bytes, *interval_ns], 0)
+        }
     };
     if positive.contains(&0) {
         return Err("a size, rate, number or length of its app is zero".into());

@@ -384,7 +384,8 @@ impl Simulation {
             Listener::new(profile).on_segment(now, segment, config)
         });
         match answer {
-            Answer::Connection(endpoint) => {
+            Answer::Connection(mut endpoint) => {
+                endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
                 self.connections[connection] = Some(*endpoint);
                 self.service(connection);
             }
@@ -728,6 +729,7 @@ impl Simulation {
         if let Some(most) = self.hosts[host as usize].tso_max {
             endpoint.limit_tso(most);
         }
+        endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
         self.connections[2 * flow] = Some(endpoint);
     }
 
@@ -1136,7 +1138,7 @@ fn flows(scenario: &Scenario, parents: &[Option<u32>], groups: &[Group]) -> Resu
                 0 => 0,
                 jitter => draw(&mut random) % jitter,
             };
-            let app = work::build(scenario, number, parents, groups);
+            let app = work::build(scenario, number, flow.start_ns + offset, parents, groups);
             let mut run = FlowRun::new(
                 number as u32,
                 flow,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use host::app::{Application, Bulk, Datagrams, Figure, Incast};
+use host::app::{Application, Bulk, Datagrams, Figure, Incast, Load, Pinger};
 use path::Nanos;
 use path::Xoshiro256PlusPlus;
 use tcp::TcpInfo;
@@ -42,6 +42,8 @@ pub struct FlowRun {
     pub attention: bool,
     /// What its application has reported since it was last asked.
     pub figures: Vec<Figure>,
+    /// Of a pinger, the round trips that were reported.
+    pub pings_told: usize,
     /// The flow in the experiment that this one is a transfer of.
     pub parent: Option<u32>,
     /// Transfers it has carried out before.
@@ -72,10 +74,27 @@ pub enum Work {
     Modelled(Box<dyn Application>),
     /// One server of an incast, and the group it belongs to.
     Incast(Incast, u32),
+    /// A flow of data of a loadlatency scenario.
+    Load(Load),
+    /// The pinger of one.
+    Pinger(Box<Pinger>),
     /// Datagrams.
     Datagrams(Datagrams),
     /// Transfers over connections of their own.
     Background(Box<Background>),
+}
+
+impl Work {
+    /// The application over the flow's one connection, if it is not bulk transfer, which is called directly.
+    pub fn modelled(&mut self) -> Option<&mut dyn Application> {
+        match self {
+            Work::Modelled(app) => Some(&mut **app),
+            Work::Incast(incast, _) => Some(incast),
+            Work::Load(load) => Some(load),
+            Work::Pinger(pinger) => Some(&mut **pinger),
+            Work::Bulk(_) | Work::Datagrams(_) | Work::Background(_) => None,
+        }
+    }
 }
 
 /// Poisson arrivals of transfers.
@@ -210,6 +229,7 @@ impl FlowRun {
             opened: false,
             attention: false,
             figures: Vec::new(),
+            pings_told: 0,
             parent: None,
             uses: 0,
             completed: None,

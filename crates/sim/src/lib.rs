@@ -7,6 +7,7 @@ mod check;
 mod engine;
 mod flow;
 pub mod histogram;
+mod load;
 mod machine;
 mod network;
 mod packet;

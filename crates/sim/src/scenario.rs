@@ -428,6 +428,33 @@ pub enum App {
         /// Transfers at a time at most; one that finds so many waits for its turn.
         connections: u32,
     },
+    /// One connection of a scenario of the loadlatency tool.
+    Loadlatency {
+        /// The flow of the experiment it belongs to, which is the name of its pinger.
+        group: String,
+        /// Which of the tool's scenarios, counted from 1.
+        scenario: u32,
+        /// What it does there.
+        part: LoadPart,
+        /// Size of one write.
+        write_bytes: u64,
+        /// Payload of a ping, and of its answer.
+        ping_bytes: u64,
+        /// From one ping to the next at least; one at a time.
+        interval_ns: u64,
+    },
+}
+
+/// A connection's part in a scenario of the loadlatency tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadPart {
+    /// Short requests with NODELAY, which its sender asks and times.
+    Pinger,
+    /// Data from the client.
+    Upload,
+    /// Data to the client.
+    Download,
 }
 
 /// Distribution of lengths of time.

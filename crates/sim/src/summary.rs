@@ -18,7 +18,12 @@ impl Simulation {
             .filter(|(_, run)| run.parent.is_none())
             .map(|(index, run)| {
                 let endpoint = self.connection(2 * index);
-                flow(&scenario.flows[index].name, run, endpoint, scenario, &self.tally(run))
+                let mut figures =
+                    flow(&scenario.flows[index].name, run, endpoint, scenario, &self.tally(run));
+                if let Some(load) = self.load_summary(index) {
+                    figures["load"] = load;
+                }
+                figures
             })
             .collect();
         let links: Vec<Value> = self

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use host::app::{
-    Application, Bulk, Datagrams, Figure, HEADERS, Incast, OnOff, Paced, RequestResponse, Rounds, Video,
+    Application, Bulk, Datagrams, Figure, HEADERS, Incast, Load, OnOff, Paced, Pinger, RequestResponse,
+    Rounds, Video,
 };
 use host::noise::{exponential, pareto};
 use path::Nanos;
@@ -16,7 +17,7 @@ use crate::engine::Simulation;
 use crate::flow::{Background, Snapshot, Work};
 use crate::packet::Packet;
 use crate::record::{EVENT_APP, EventRow, SampleRow, sample};
-use crate::scenario::{App, Distribution, Flow, Scenario};
+use crate::scenario::{App, Distribution, Flow, LoadPart, Scenario};
 
 /// Size of one write of a background transfer.
 const WRITE: u64 = 131_072;
@@ -71,8 +72,14 @@ pub fn groups(scenario: &Scenario) -> Vec<Group> {
     groups
 }
 
-/// What flow `number` does, and whether it ends by itself.
-pub fn build(scenario: &Scenario, number: usize, parents: &[Option<u32>], groups: &[Group]) -> (Work, bool) {
+/// What flow `number`, which is opened at `start`, does, and whether it ends by itself.
+pub fn build(
+    scenario: &Scenario,
+    number: usize,
+    start: Nanos,
+    parents: &[Option<u32>],
+    groups: &[Group],
+) -> (Work, bool) {
     let flow = &scenario.flows[number];
     let stream = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &flow.name);
     let modelled = |app: Box<dyn Application>| {
@@ -108,6 +115,10 @@ pub fn build(scenario: &Scenario, number: usize, parents: &[Option<u32>], groups
         App::Ping { interval_ns, payload_bytes } => {
             (Work::Datagrams(Datagrams::every(interval_ns, payload_bytes, true)), false)
         }
+        App::Loadlatency { part: LoadPart::Pinger, ping_bytes, interval_ns, .. } => {
+            (Work::Pinger(Box::new(Pinger::new(ping_bytes, interval_ns))), false)
+        }
+        App::Loadlatency { write_bytes, .. } => (Work::Load(Load::new(write_bytes, start)), false),
         App::Background { load_bps, size_bytes, shape_milli, .. } => {
             let interval = u128::from(size_bytes) * 8_000_000_000 / u128::from(load_bps);
             let mut free: Vec<u32> =
@@ -171,9 +182,11 @@ impl Simulation {
                         bulk.stop(endpoint, self.now);
                     }
                 }
-                Work::Modelled(app) => app.stop(),
-                Work::Incast(incast, _) => incast.stop(),
-                Work::Datagrams(_) | Work::Background(_) => {}
+                work => {
+                    if let Some(app) = work.modelled() {
+                        app.stop();
+                    }
+                }
             }
         }
         self.service(2 * flow);
@@ -188,13 +201,10 @@ impl Simulation {
         let flow = connection / 2;
         let Some(endpoint) = &mut self.connections[connection] else { return false };
         let run = &mut self.flows[flow];
-        run.attention = true;
-        let app: &mut dyn Application = match &mut run.app {
-            Work::Modelled(app) => &mut **app,
-            Work::Incast(incast, _) => incast,
-            _ => return false,
-        };
         let state = endpoint.state();
+        // A flow of data has nothing to report until it ends, and is asked for every segment.
+        run.attention |= !matches!(run.app, Work::Load(_));
+        let Some(app) = run.app.modelled() else { return false };
         if connection & 1 == 0 {
             return matches!(state, State::Established | State::CloseWait) && app.sender(endpoint, self.now);
         }
@@ -205,6 +215,7 @@ impl Simulation {
         }
         if state == State::CloseWait {
             run.completed = Some(self.now);
+            run.attention = true;
             endpoint.shutdown(self.now);
             return true;
         }
@@ -236,6 +247,7 @@ impl Simulation {
             });
             self.report_milestone(flow, took);
         }
+        self.hear_pings(flow);
         for figure in std::mem::take(&mut self.flows[flow].figures) {
             self.report_figure(flow, figure, inside);
         }
@@ -245,10 +257,20 @@ impl Simulation {
         let run = &self.flows[flow];
         if run.parent.is_some() {
             self.recycle(flow);
-        } else if let Work::Modelled(app) = &run.app {
+        } else if let Some(app) = timed(&run.app) {
             let stop = run.stop.filter(|_| !run.stopped);
             let due = app.due().into_iter().chain(stop).min().unwrap_or(NEVER);
             self.agenda.set_rare(Source::App(flow as u32), due.max(now));
+        }
+    }
+
+    /// Round trips that a pinger has completed since it was last asked.
+    fn hear_pings(&mut self, flow: usize) {
+        let run = &mut self.flows[flow];
+        if let Work::Pinger(pinger) = &run.app {
+            let known = run.pings_told;
+            run.pings_told = pinger.pings().len();
+            run.figures.extend(pinger.pings()[known..].iter().map(|ping| Figure::Response(ping.took)));
         }
     }
 
@@ -290,6 +312,15 @@ impl Simulation {
             let group = *group as usize;
             self.answered(flow, group, inside);
         }
+    }
+}
+
+/// An application that may want turns of its own accord.
+fn timed(work: &Work) -> Option<&dyn Application> {
+    match work {
+        Work::Modelled(app) => Some(&**app),
+        Work::Pinger(pinger) => Some(&**pinger),
+        _ => None,
     }
 }
 

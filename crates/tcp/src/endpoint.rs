@@ -582,6 +582,11 @@ impl Endpoint {
         self.s.una > self.s.iss
     }
 
+    /// ECN was negotiated (RFC 3168 section 6.1.1).
+    pub fn uses_ecn(&self) -> bool {
+        self.s.ecn
+    }
+
     /// Payload written and not cumulatively acknowledged, bytes.
     pub fn unacknowledged(&self) -> u64 {
         self.s.end.saturating_sub(self.s.una.max(self.s.iss + 1))

@@ -50,6 +50,12 @@ FIGURES: tuple[str, ...] = (
     "one_way_p50_ms",
     "one_way_p95_ms",
     "stalled_s",
+    "load_scenario",
+    "upload_kib_s",
+    "download_kib_s",
+    "responsiveness_hz",
+    "smoothness_hz",
+    "rpm",
     "jain",
     "jain_1s_mean",
     "jain_1s_min",
@@ -58,7 +64,7 @@ FIGURES: tuple[str, ...] = (
 )
 """Columns of the summary after those that name the row, in order."""
 
-COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes")
+COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes", "load_scenario")
 """The figures that are whole numbers."""
 
 CARRIED_OUT = ("complete", "unreliable")
@@ -87,7 +93,8 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
     Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979). `slow_start_exit_s` is from the
     flow's start to the first end of slow start, wherever the window lies. `jain` is Jain's index over the
     goodputs of the run's flows (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there are several;
-    `analysis.dynamics` has the figures over single seconds.
+    `analysis.dynamics` has the figures over single seconds. Pingers of loadlatency scenarios, in whose rows
+    the figures of the scenario are (docs/loadlatency.md), take no part in either.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {
@@ -95,11 +102,13 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
         for flow in scenario["flows"]
         if flow["name"] in counted
     }
-    fairness = jain([row["goodput_mbps"] for row in rows.values()])
-    shared = dynamics.of_run(scenario, summary, {name: narrowest(scenario, name) for name in rows})
-    for name, row in rows.items():
-        row["jain"] = six_digits(fairness)
-        row.update({figure: six_digits(value) for figure, value in shared[name].items()})
+    pingers = {flow["name"] for flow in scenario["flows"] if _app(flow).get("part") == "pinger"}
+    sharing = [name for name in rows if name not in pingers]
+    fairness = jain([rows[name]["goodput_mbps"] for name in sharing])
+    shared = dynamics.of_run(scenario, summary, {name: narrowest(scenario, name) for name in sharing})
+    for name in sharing:
+        rows[name]["jain"] = six_digits(fairness)
+        rows[name].update({figure: six_digits(value) for figure, value in shared[name].items()})
     return rows
 
 
@@ -180,15 +189,35 @@ def _figures(
         "limited_sndbuf_pct": _ratio(_times(limited["sndbuf"], 100), active),
         "limited_app_pct": _ratio(_times(limited["app"], 100), active),
         "completion_s": _ratio(counted["completion_ns"], 1e9),
-        "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if _is_video(flow) else None,
+        "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if _app(flow).get("kind") == "video" else None,
     }
     for kind in ("completion", "response", "round", "one_way"):
         for share in ("p50", "p95"):
             floats[f"{kind}_{share}_ms"] = _ratio(counted.get(kind, {}).get(f"{share}_ns"), 1e6)
+    floats |= _load(counted.get("load"))
     known: dict[str, Figure] = {name: six_digits(value) for name, value in floats.items()}
-    known.update({name: counted[name] for name in COUNTS})
+    known.update({name: counted[name] for name in COUNTS if name in counted})
+    observed = (counted.get("load") or {}).get("observed")
+    known["load_scenario"] = observed["number"] if observed else None
     known.update(stack=_stack(scenario, flow), cc=flow["cc"], status=counted["status"])
     return {name: known.get(name) for name in FIGURES}
+
+
+def _load(load: Mapping[str, Any] | None) -> dict[str, float | None]:
+    """Figures of a loadlatency scenario in its pinger's row; of a flow of data its own smoothness."""
+    if load is None:
+        return {}
+    if "figures" not in load:
+        gap_ns = load["longest_gap_ns"]
+        return {"smoothness_hz": 0.0 if load["killed"] else 1e9 / max(gap_ns, 1)}
+    figures = load["figures"]
+    return {
+        "upload_kib_s": figures["up_kib_s"],
+        "download_kib_s": figures["down_kib_s"],
+        "responsiveness_hz": figures["responsiveness_hz"],
+        "smoothness_hz": figures["smoothness_hz"],
+        "rpm": figures["rpm"]["rpm"] if figures["rpm"] else None,
+    }
 
 
 def _power(counted: Mapping[str, Any]) -> float | None:
@@ -202,9 +231,10 @@ def _since_start(counted: Mapping[str, Any], at_ns: int | None) -> float | None:
     return None if at_ns is None else (at_ns - counted["start_ns"]) / 1e9
 
 
-def _is_video(flow: Mapping[str, Any]) -> bool:
+def _app(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A flow's application; nothing of one that another tool carried out."""
     app = flow.get("app")
-    return isinstance(app, Mapping) and app.get("kind") == "video"
+    return app if isinstance(app, Mapping) else {}
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

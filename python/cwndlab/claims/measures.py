@@ -25,6 +25,7 @@ import numpy as np
 import polars as pl
 
 from cwndlab.claims.claim import Claim
+from cwndlab.experiment.schema import LOAD_SCENARIOS
 from cwndlab.results.resultset import ResultSet
 
 
@@ -437,7 +438,20 @@ def _beyond_spread(cells: _Cells, before: Mapping[str, Any], after: Mapping[str,
     return change / float(pooled)
 
 
+def _load_overall(cells: _Cells, what: str, where: Mapping[str, Any]) -> float:
+    """A figure of the nineteen loadlatency scenarios together, in the first session that `where` chooses."""
+    from cwndlab.results import loadlatency
+
+    for one in loadlatency.series(cells.results):
+        if all(_matches(one.cell.get(key), want) for key, want in where.items()):
+            if len(one.scenarios) < LOAD_SCENARIOS:
+                raise UndecidedError(f"only {len(one.scenarios)} of {LOAD_SCENARIOS} scenarios were run")
+            return float(one.document({})["overall"][what])
+    raise UndecidedError("no run of these results is what the claim speaks of")
+
+
 TABLE_FIGURES: dict[str, Callable[..., float]] = {
+    "load_overall": _load_overall,
     "rank_order": _rank_order,
     "median_factor": _median_factor,
     "change_pct": _change_pct,

@@ -76,6 +76,8 @@ class Catalogue:
     queues: Mapping[str, tuple[Param, ...]]
     losses: tuple[str, ...]
     apps: Mapping[str, tuple[Param, ...]]
+    load_scenarios: tuple[tuple[int, int], ...]
+    """Uploads and downloads of each scenario of the loadlatency tool, in its order, which counts from 1."""
 
     def stack_names(self) -> list[str]:
         """Return every name that ``stack`` accepts: systems by version, families for their newest."""
@@ -103,6 +105,7 @@ def parse(text: str) -> Catalogue:
         queues={entry["kind"]: _params(entry) for entry in data["queues"]},
         losses=tuple(data["losses"]),
         apps={entry["kind"]: _params(entry) for entry in data["apps"]},
+        load_scenarios=tuple((uploads, downloads) for uploads, downloads in data["load_scenarios"]),
     )
 
 

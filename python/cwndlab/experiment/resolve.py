@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingType
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from cwndlab.experiment.schema import (
     IngressStage,
     Jitter,
     Link,
+    LoadLatency,
     Loss,
     Match,
     Nic,
@@ -112,6 +113,8 @@ class _Flow:
     start_ns: int
     forward: tuple[Wire, ...]
     back: tuple[Wire, ...]
+    load: tuple[str, str] | None = None
+    """Of a connection of a loadlatency scenario: the name of its pinger, and its part."""
 
     @property
     def base_rtt_ns(self) -> int:
@@ -557,9 +560,45 @@ class _Resolver:
                     name if len(pairs) == 1 else f"{name}.{number + 1}",
                     model, path, from_, to, start, ways.way(from_, to, path), ways.way(to, from_, path),
                 )  # fmt: skip
-                self.check_packet_size(flow, everyone)
-                flows.append(flow)
+                parts = self.load(flow) if isinstance(model.app, LoadLatency) else [flow]
+                for part in parts:
+                    self.check_packet_size(part, everyone)
+                flows += parts
         return flows
+
+    def load(self, flow: _Flow) -> list[_Flow]:
+        """Return the connections of a loadlatency scenario: the pinger, and after ``idle`` the data.
+
+        Uploads are sent by the flow's ``from``, the client; downloads by its ``to``.
+        """
+        app = flow.model.app
+        assert isinstance(app, LoadLatency)  # or nobody asks
+        params = {param.name: param for param in self.catalogue.apps[app.kind]}
+        idle = _in_unit(app.idle, params["idle"])
+        assert isinstance(idle, int)  # ns
+        begins = flow.start_ns + idle
+        if begins >= (self.spec.duration if flow.model.stop is None else flow.model.stop):
+            bad = BadValue(
+                shown(units.format_time(idle)),
+                "a time that leaves some for the load before the flow ends",
+                key="idle",
+            )
+            raise Misplaced((*flow.path, "app"), bad)
+        uploads, downloads = self.catalogue.load_scenarios[app.scenario - 1]
+        up = replace(flow, start_ns=begins, load=(flow.name, "upload"))
+        down = replace(
+            up,
+            from_=flow.to,
+            to=flow.from_,
+            forward=flow.back,
+            back=flow.forward,
+            load=(flow.name, "download"),
+        )
+        return [
+            replace(flow, load=(flow.name, "pinger")),
+            *(replace(up, name=f"{flow.name}.up{number + 1}") for number in range(uploads)),
+            *(replace(down, name=f"{flow.name}.down{number + 1}") for number in range(downloads)),
+        ]
 
     def check_flow(self, flow: Flow, path: Path) -> None:
         if flow.stop is not None and flow.stop > self.spec.duration:
@@ -658,6 +697,9 @@ class _Resolver:
             resolved[param.field] = _in_unit(getattr(app, param.name, None), param)
         if isinstance(app, Bulk):
             resolved["bytes"] = flow.model.bytes
+        if flow.load is not None:
+            resolved["group"], resolved["part"] = flow.load
+            del resolved["idle_ns"]  # what is to begin later does
         if isinstance(app, Incast):
             resolved["group"] = flow.model.name or f"f{int(flow.path[-1]) + 1}"
         if isinstance(app, Background) and resolved["shape_milli"] <= 1000:

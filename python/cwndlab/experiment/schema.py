@@ -910,12 +910,22 @@ class Video(Section):
     request: SomeBytes | None = _about("size of the request for a chunk")
 
 
+LOAD_SCENARIOS = 19
+"""How many scenarios the loadlatency tool has."""
+
+
 class LoadLatency(Section):
-    """A scenario of the loadlatency tool."""
+    """A scenario of the loadlatency tool: uploads and downloads at once, and a pinger beside them."""
 
     section: ClassVar[str] = "app"
     kind: Literal["loadlatency"]
-    scenario: Word = _required("the scenario's name")
+    scenario: Annotated[int, *_integer(1, LOAD_SCENARIOS)] = _required(
+        "which of the tool's scenarios, counted from 1"
+    )
+    write: SomeBytes | None = _about("size of one write of a flow of data")
+    ping: SomeBytes | None = _about("payload of a ping, and of its answer")
+    interval: Interval | None = _about("time from one ping to the next at least; one at a time")
+    idle: Interval | None = _about("how long the pinger is alone, before the load")
 
 
 class Background(Section):

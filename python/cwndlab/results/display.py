@@ -26,6 +26,11 @@ class _Head:
 
 
 _FIGURES: dict[str, _Head] = {
+    "upload_kib_s": _Head("up", "KiB/s"),
+    "download_kib_s": _Head("down", "KiB/s"),
+    "smoothness_hz": _Head("smooth", "Hz"),
+    "responsiveness_hz": _Head("respons", "Hz"),
+    "rpm": _Head("RPM"),
     "goodput_mbps": _Head("goodput", "Mbit/s"),
     "utilisation": _Head("util", "%", 100),
     "retransmit_rate": _Head("retrans", "%", 100),
@@ -75,7 +80,8 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
 
     Repeats of a cell are averaged over those there (`n` says how many). What is the same in all rows
     is said once above them. Without `every`, a long table shows its first rows, and below them the smallest,
-    the median and the largest of each figure over all rows. `columns` names columns of the summary to show,
+    the median and the largest of each figure over all rows, and of a loadlatency scenario only the row of its
+    pinger, which has the scenario's figures. `columns` names columns of the summary to show,
     a row per flow of each run, instead of as many as fit in `width` characters; an unknown one raises
     InputError.
     """
@@ -83,7 +89,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
         _check(columns, results.summary.columns)
         rows, once, labels, figures = results.summary, list[str](), list(columns), list[str]()
     else:
-        rows = _cells(results)
+        rows = _cells(results, every=every)
         once, labels = _labels(results, rows)
         # What is zero everywhere gets room last.
         known = [name for name in _FIGURES if rows[name].count()]
@@ -113,12 +119,14 @@ def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _cells(results: ResultSet) -> pl.DataFrame:
+def _cells(results: ResultSet, *, every: bool) -> pl.DataFrame:
     """A row per cell and flow, the figures averaged over the repeats that are there."""
     index = pl.col("run_id").str.split("-").list.first().alias("run")
     there = pl.col("status") != MISSING
+    part = pl.col("smoothness_hz").is_not_null() & pl.col("load_scenario").is_null()
     return (
-        results.summary.with_columns(index)
+        results.summary.filter(pl.lit(every) | ~part)
+        .with_columns(index)
         .group_by([*results.keys, "flow", "stack", "cc"], maintain_order=True)
         .agg(
             pl.col("run").first(),

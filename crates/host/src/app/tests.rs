@@ -245,3 +245,37 @@ fn a_server_of_an_incast_answers_when_released() {
     assert!(lab.run(&mut app, SECOND));
     assert_eq!(lab.figures, [(120 * MS, Figure::Response(20 * MS))]);
 }
+
+#[test]
+fn pings_come_at_their_interval_and_one_at_a_time() {
+    let mut app = Pinger::new(16, 50 * MS);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 180 * MS);
+    // Connected at 20 ms at the client; there and back 20 ms.
+    let expected = [20, 70, 120].map(|ms| Ping { sent: ms * MS, there: 10 * MS, took: 20 * MS });
+    assert_eq!(app.pings(), expected);
+    assert_eq!(app.waiting_since(), Some(170 * MS));
+    let mut eager = Pinger::new(16, MS);
+    let mut lab = Lab::new();
+    lab.run(&mut eager, 100 * MS);
+    assert_eq!(eager.pings().iter().map(|ping| ping.sent / MS).collect::<Vec<_>>(), [20, 40, 60, 80]);
+    eager.stop();
+    assert!(lab.run(&mut eager, SECOND), "it closes when the last one is answered");
+    assert_eq!(eager.waiting_since(), None);
+}
+
+#[test]
+fn a_flow_of_load_knows_its_longest_gap() {
+    let mut app = Load::new(131_072, 0);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 300 * MS);
+    let before = app.arrivals().longest_gap(0, 300 * MS);
+    // Data comes 30 ms after the opening; in slow start a round trip passes between flights.
+    assert_eq!(before, 30 * MS);
+    app.stop();
+    assert!(lab.run(&mut app, 5 * SECOND));
+    let ended = app.arrivals().longest_gap(0, 5 * SECOND);
+    assert!(ended > 3 * SECOND, "the time after the last byte counts: {ended}");
+    assert_eq!(app.arrivals().bins().iter().sum::<u64>(), lab.read_by(5 * SECOND));
+    assert_eq!(Load::new(1, 0).arrivals().longest_gap(MS, 3 * MS), 2 * MS, "nothing ever came");
+}

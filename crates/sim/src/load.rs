@@ -1,0 +1,148 @@
+//! What both ends of a loadlatency scenario saw, and the tool's figures made of it.
+
+use host::app::Ping;
+use loadlatency::measure::{self, BIN_NS, Direction, End};
+use loadlatency::{Flows, SCENARIOS};
+use path::Nanos;
+use serde_json::{Value, json};
+use tcp::endpoint::Failure;
+
+use crate::engine::Simulation;
+use crate::flow::Work;
+use crate::scenario::{App, LoadPart};
+
+const _: () = assert!(BIN_NS == host::app::LOAD_BIN, "arrivals are counted as the figures want them");
+
+impl Simulation {
+    /// For the summary: of a pinger what was observed of its scenario and its figures (docs/loadlatency.md), of a flow of
+    /// data its longest gap. None of other flows.
+    pub(crate) fn load_summary(&self, flow: usize) -> Option<Value> {
+        match &self.scenario().flows[flow].app {
+            App::Loadlatency { group, scenario, part: LoadPart::Pinger, .. } => {
+                let (observed, idle) = self.observe(flow, group, *scenario)?;
+                let figures = measure::figures(&observed, &idle);
+                Some(json!({"observed": observed, "figures": figures}))
+            }
+            App::Loadlatency { part, .. } => {
+                let transfer = self.transfer(flow, direction(*part), self.flow_runs()[flow].start);
+                Some(json!({"longest_gap_ns": transfer.longest_gap_ns, "killed": transfer.killed}))
+            }
+            _ => None,
+        }
+    }
+
+    /// A scenario as the tool would have observed it, and the idle pings. None before its flows were to begin.
+    fn observe(
+        &self,
+        pinger: usize,
+        group: &str,
+        number: u32,
+    ) -> Option<(measure::Scenario, Vec<measure::Ping>)> {
+        let flows: Vec<(usize, Direction)> = (0..self.flow_runs().len())
+            .filter_map(|flow| match &self.scenario().flows.get(flow)?.app {
+                App::Loadlatency { group: of, part, .. } if of == group && *part != LoadPart::Pinger => {
+                    Some((flow, direction(*part)))
+                }
+                _ => None,
+            })
+            .collect();
+        let begin = flows.iter().map(|&(flow, _)| self.flow_runs()[flow].start).min()?;
+        let Work::Pinger(app) = &self.flow_runs()[pinger].app else { return None };
+        let end = self.end_of(pinger);
+        let first = app.pings().first().map_or(begin, |ping| ping.sent);
+        // One that was under way when the flows began is neither.
+        let before = app.pings().iter().filter(|ping| ping.sent + ping.took <= begin);
+        let idle_pings: Vec<measure::Ping> = before.map(|ping| round_trip(ping, first)).collect();
+        let mut pings: Vec<measure::Ping> = app
+            .pings()
+            .iter()
+            .filter(|ping| ping.sent >= begin)
+            .map(|ping| round_trip(ping, begin))
+            .collect();
+        if let Some(sent) = app.waiting_since().filter(|&sent| sent >= begin) {
+            let waited = end.saturating_sub(sent);
+            pings.push(measure::Ping {
+                t_ns: sent - begin,
+                rtt_ns: waited,
+                up_ns: None,
+                down_ns: None,
+                answered: false,
+            });
+        }
+        let scenario = measure::Scenario {
+            number,
+            flows: number
+                .checked_sub(1)
+                .and_then(|place| SCENARIOS.get(place as usize))
+                .copied()
+                .unwrap_or(Flows { uploads: 0, downloads: 0 }),
+            start_ns: begin.saturating_sub(first),
+            duration_ns: end.saturating_sub(begin),
+            forced: false,
+            transfers: flows.iter().map(|&(flow, way)| self.transfer(flow, way, begin)).collect(),
+            idle_pings: idle_pings.clone(),
+            pings,
+            connects: Vec::new(),
+            in_band: Vec::new(),
+        };
+        Some((scenario, idle_pings))
+    }
+
+    /// A flow of data; times from `begin` on.
+    fn transfer(&self, flow: usize, direction: Direction, begin: Nanos) -> measure::Transfer {
+        let (run, spec) = (&self.flow_runs()[flow], &self.scenario().flows[flow]);
+        let (start, end) = (run.start, self.end_of(flow).max(run.start));
+        let (mut gap, mut bins) = (end - start, Vec::new());
+        if let Work::Load(load) = &run.app {
+            gap = load.arrivals().longest_gap(start, end);
+            bins = load.arrivals().bins().to_vec();
+        }
+        let sides = [2 * flow, 2 * flow + 1].map(|side| self.connection(side));
+        let failure = sides.iter().flatten().find_map(|endpoint| endpoint.failure());
+        let ecn =
+            |side: usize| sides[side].filter(|endpoint| endpoint.established()).map(tcp::Endpoint::uses_ecn);
+        let name = spec.name.rsplit_once('.').map_or(spec.name.as_str(), |(_, own)| own);
+        measure::Transfer {
+            name: name.to_owned(),
+            direction,
+            dscp: 0,
+            start_ns: start.saturating_sub(begin),
+            end_ns: end.saturating_sub(begin),
+            bytes: self.read_by(flow),
+            longest_gap_ns: gap,
+            killed: failure.map(|why| reason(why).to_owned()),
+            bins,
+            sender: End { cc: Some(spec.cc.clone()), ecn: ecn(0) },
+            receiver: End { cc: None, ecn: ecn(1) },
+        }
+    }
+
+    /// When a flow stops, or the run.
+    fn end_of(&self, flow: usize) -> Nanos {
+        self.flow_runs()[flow].stop.unwrap_or(Nanos::MAX).min(self.scenario().duration_ns)
+    }
+}
+
+fn reason(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Reset => "reset by the other end",
+        Failure::HandshakeTimeout => "no answer to its opening",
+        Failure::Timeout => "no answer to retransmissions",
+        Failure::Aborted => "aborted",
+    }
+}
+
+fn direction(part: LoadPart) -> Direction {
+    if part == LoadPart::Download { Direction::Down } else { Direction::Up }
+}
+
+fn round_trip(ping: &Ping, begin: Nanos) -> measure::Ping {
+    let back = ping.took.saturating_sub(ping.there);
+    measure::Ping {
+        t_ns: ping.sent - begin,
+        rtt_ns: ping.took,
+        up_ns: i64::try_from(ping.there).ok(),
+        down_ns: i64::try_from(back).ok(),
+        answered: true,
+    }
+}
