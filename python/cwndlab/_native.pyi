@@ -1,5 +1,6 @@
 """The engine, written in Rust (crates/python); docs/architecture.md says what crosses."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 @final
@@ -208,6 +209,34 @@ def loadlatency_document(observed: str, conditions: str) -> str:
     """The JSON document of a loadlatency run from what was observed and under which conditions, both JSON.
 
     docs/loadlatency.md describes all three. Raises ValueError, with one line, if one cannot be read.
+    """
+
+def loadlatency_read(document: str) -> str:
+    """The JSON document of a loadlatency run with every figure made anew of what was observed.
+
+    Raises ValueError, with one line, if it is none.
+    """
+
+def loadlatency_check(options: str) -> None:
+    """Raise ValueError, with one line, if the options of a loadlatency run (JSON) make no sense."""
+
+def loadlatency_scenarios(text: str) -> list[int]:
+    """Scenarios by number from a list such as `1,3-5`; raises ValueError with one line."""
+
+def loadlatency_run(options: str, print: Callable[[str], object]) -> tuple[str, str, str | None]:
+    """Measure against a loadlatency server, with the GIL released.
+
+    `options` is JSON, its keys those of the Rust struct `client::Options`. `print` gets pieces of the classic
+    output as they come to be. Returns the JSON document, today's figures as text, and why the run was cut
+    short, or None. An interrupt ends the run early; what was measured until then is returned. Raises
+    ValueError for wrong options and OSError if the server cannot be reached or refuses, both with one line.
+    """
+
+def loadlatency_serve(options: str, say: Callable[[str], object]) -> None:
+    """Serve loadlatency clients until interrupted, or until the first one is done if asked so.
+
+    `options` is JSON, its keys those of the Rust struct `server::Options`; `say` gets a line for whatever
+    happens. Raises ValueError for wrong options and OSError if an address cannot be listened on.
     """
 
 def loadlatency_overall(text: str) -> tuple[float, float, float | None, float]:

@@ -28,6 +28,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+loadlatency = typer.Typer(
+    name="loadlatency",
+    help="Measure capacity, responsiveness and smoothness of a link under load, between two machines.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(loadlatency)
+
 LATEST = Path("results/latest")
 
 REPORT_ROWS = 4 << 20
@@ -642,6 +651,105 @@ def export(
     target = out if out is not None else directory / f"export-{form}"
     for file in exporting.export(results, form, target, runs or ()):
         print(file)
+
+
+LOADLATENCY_PORT = 55011
+"""Port of loadlatency unless another is given (crates/loadlatency/src/wire.rs)."""
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="TCP port.")]
+Secret = Annotated[
+    str,
+    typer.Option(envvar="LOADLATENCY_SECRET", show_envvar=True, help="What both ends have to know."),
+]
+IdleTimeout = Annotated[
+    int, typer.Option(min=1, metavar="S", help="Give up an end that is silent for so long.")
+]
+
+
+@loadlatency.command("serve")
+def loadlatency_serve(
+    *,
+    bind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Listen there only [all addresses]; may be given again."),
+    ] = None,
+    port: Port = LOADLATENCY_PORT,
+    secret: Secret = "",
+    cc: Annotated[str | None, typer.Option(metavar="NAME", help="Congestion control of downloads.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="End after one client.")] = False,
+    idle_timeout: IdleTimeout = 60,
+    session_timeout: Annotated[
+        int, typer.Option(min=1, metavar="S", help="Give up a client after so long.")
+    ] = 4 * 3600,
+) -> None:
+    """Serve one client at a time, until interrupted."""
+    from cwndlab import loadlatency as tool
+
+    tool.serve(tool.Server(tuple(bind or ()), port, secret, cc, once, idle_timeout, session_timeout))
+
+
+@loadlatency.command("run")
+def loadlatency_run(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Name or address of the server.")],
+    *,
+    port: Port = LOADLATENCY_PORT,
+    secret: Secret = "",
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N-M,...", help="Which of the nineteen scenarios [all; with --staircase none]."
+        ),
+    ] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", help="Length of each scenario [until stable], or of a step of the staircase [5]."
+        ),
+    ] = None,
+    staircase: Annotated[
+        bool, typer.Option("--staircase", help="An upload and a download more at every step.")
+    ] = False,
+    cc: Annotated[str | None, typer.Option(metavar="NAME", help="Congestion control of uploads.")] = None,
+    ipv4: Annotated[bool, typer.Option("-4", help="Only IPv4.")] = False,
+    ipv6: Annotated[bool, typer.Option("-6", help="Only IPv6.")] = False,
+    idle_timeout: IdleTimeout = 60,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the measurements as JSON; - for stdout."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="Where results go [results/loadlatency-DATE; with --json nowhere].",
+        ),
+    ] = None,
+    classic: Annotated[bool, typer.Option("--classic", help="Print nothing but the classic output.")] = False,
+) -> None:
+    """Measure the link to a server, in the nineteen scenarios of 2011 and by today's figures."""
+    from cwndlab import loadlatency as tool
+
+    if ipv4 and ipv6:
+        raise InputError("-4 and -6: found both; expected one of them")
+    version = 4 if ipv4 else 6 if ipv6 else None
+    chosen = tool.scenarios(scenario)
+    outcome = tool.measure(
+        tool.Measurement(host, port, secret, chosen, duration, staircase, cc, version, idle_timeout)
+    )
+    if not classic:
+        print(f"\n{outcome.text}", end="")
+    if str(json_file) == "-":
+        print(outcome.document)
+    elif json_file is not None:
+        json_file.write_text(outcome.document + "\n", encoding="utf-8")
+    if outcome.scenarios and (out is not None or json_file is None):
+        _say(f"results: {tool.keep(outcome, out).path}")
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    if outcome.error is not None:
+        raise CwndlabError(outcome.error)
 
 
 @app.command()

@@ -1,9 +1,44 @@
 //! Capacity, responsiveness and smoothness of a link under load, as Jonathan Morton's loadlatency defined them in 2011
-//! (bloat-devel, 21 March 2011): the mixes of flows, the figures of each, and what they come to.
+//! (bloat-devel, 21 March 2011), and the tool that measures them.
 //!
-//! The two ends that carry out the flows are not here yet; see docs/limitations.md.
+//! - `measure`: the mixes of flows, what is observed of them and every figure made of it; no socket, no clock.
+//! - `classic`: the classic output, written and read.
+//! - `client` and `server`: the two ends; `flow` is what both do at a flow's connection, `link` at the pinger's.
+//! - `wire`, `auth`: what crosses the network, and proofs of a shared secret.
+//! - `sys`, `payload`: what the systems give beyond std; random bytes.
+//!
+//! docs/loadlatency.md describes all of it for users.
 
+pub mod auth;
 pub mod classic;
+pub mod client;
+pub mod flow;
+pub mod link;
 pub mod measure;
+pub mod payload;
+pub mod report;
+pub mod server;
+pub mod sys;
+pub mod wire;
 
 pub use measure::{Flows, Measured, Overall, SCENARIOS};
+
+/// What an end says of itself: the tool's version and the system.
+pub fn about() -> String {
+    format!(
+        "loadlatency {} on {} {}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )
+}
+
+/// Whether this system knows a congestion control.
+///
+/// # Errors
+/// One line if not.
+pub fn check_congestion_control(name: &str) -> Result<(), String> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let asked = socket.and_then(|socket| sys::set_congestion_control(socket2::SockRef::from(&socket), name));
+    asked.map_err(|error| format!("--cc: {}", flow::in_words(&error)))
+}

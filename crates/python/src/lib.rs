@@ -2,6 +2,7 @@
 
 mod arrow;
 mod capture;
+mod tool;
 
 use std::sync::{Arc, Mutex};
 
@@ -15,9 +16,14 @@ mod _native {
     #[pymodule_export]
     use super::capture::Capture;
     #[pymodule_export]
+    use super::tool::{
+        loadlatency_check, loadlatency_document, loadlatency_read, loadlatency_run, loadlatency_scenarios,
+        loadlatency_serve,
+    };
+    #[pymodule_export]
     use super::{
-        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_document,
-        loadlatency_overall, replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
+        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
+        replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
     };
 }
 
@@ -98,17 +104,6 @@ fn loadlatency_overall(text: &str) -> PyResult<(f64, f64, Option<f64>, f64)> {
         overall.responsiveness.map(f64::floor),
         overall.smoothness.floor(),
     ))
-}
-
-/// The JSON document of a loadlatency run (docs/loadlatency.md) from what was observed and under which conditions, both
-/// JSON; raises ValueError with one line if either cannot be read.
-#[pyfunction]
-fn loadlatency_document(observed: &str, conditions: &str) -> PyResult<String> {
-    use loadlatency::measure;
-    let unreadable = |error: serde_json::Error| PyValueError::new_err(error.to_string());
-    let observed = serde_json::from_str(observed).map_err(unreadable)?;
-    let conditions = serde_json::from_str(conditions).map_err(unreadable)?;
-    serde_json::to_string(&measure::document(observed, conditions)).map_err(unreadable)
 }
 
 /// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.

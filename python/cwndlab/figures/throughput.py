@@ -24,7 +24,7 @@ def draw(request: Request) -> Figure:
         # Not cut to the time window: what a window delivered is a difference to what was delivered before it.
         frame = request.results.series(run.run_id, flow=flow, table="tcp")
         t_s = floats(frame["t_s"])
-        if len(t_s):
+        if frame["delivered_bytes"].count():
             counters.append((run, flow, t_s, floats(frame["delivered_bytes"])))
             ends[run.run_id] = max(ends.get(run.run_id, 0.0), float(t_s[-1]))
     lines = []

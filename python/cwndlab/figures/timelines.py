@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -71,7 +72,9 @@ def draw(
     options = request.options
     if not any(len(line.t_s) for line in lines):
         raise InputError(f"{title}: nothing was recorded for these runs, flows and times")
-    lines = [line for line in lines if len(line.t_s)]
+    # A flow of which this was not recorded, beside others of which it was, gets no place in the legend.
+    known = [line for line in lines if len(line.t_s) and not np.isnan(line.y).all()]
+    lines = known or [line for line in lines if len(line.t_s)]
     names = line_names(lines, options.labels)
     panels = _panels(request, lines, names)
     figure, axes = paint.canvas(options, len(panels))

@@ -27,6 +27,7 @@ from cwndlab.results import tables
 
 FORMATS: tuple[str, ...] = (
     "capture",
+    "loadlatency",
     "siftr",
     "siftr2",
     "flent",

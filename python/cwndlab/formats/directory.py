@@ -41,8 +41,8 @@ class Run:
     repeat: int = 0
 
 
-def write(runs: Sequence[Run], name: str, out: Path | None = None) -> ResultSet:
-    """Write runs as a directory of results: `out`, or `results/NAME-DATE`.
+def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str = TESTBED) -> ResultSet:
+    """Write runs as a directory of results: `out`, or `results/NAME-DATE`; `testbed` stands in the summary.
 
     Raises InputError when the directory cannot be written, or holds something else.
     """
@@ -56,7 +56,7 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None) -> ResultSet:
         scenario = _scenario(run, name)
         planned.append(PlannedRun(index, run.repeat, cell, scenario, scenario_hash(scenario)))
     versions = {"cwndlab": version("cwndlab")}
-    header = Header(name, TESTBED, keys, versions)
+    header = Header(name, testbed, keys, versions)
     cut = parts.cut(planned)
     directory = directories.choose(name, out, resume=False)
     sources = {"experiment": name, "imported": [str(run.recording.source) for run in runs]}
@@ -66,8 +66,10 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None) -> ResultSet:
     with directories.locked(directory):
         resuming.prepare(directory, header, cut, text, resume=False)
         for part in cut:
-            _write_part(directory / "runs", part, runs, versions)
-        rows = [row for part in cut for run in part.runs for row in _rows(part, run, runs[run.index])]
+            _write_part(directory / "runs", part, runs, header)
+        rows = [
+            row for part in cut for run in part.runs for row in _rows(part, run, runs[run.index], testbed)
+        ]
         table = catalogue.of_rows(header, rows)
         catalogue.write(directory, table)
         catalogue.write_summary(directory, table)
@@ -81,7 +83,7 @@ def name_of(paths: Sequence[Path]) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:32] or "imported"
 
 
-def _write_part(directory: Path, part: Part, runs: Sequence[Run], versions: dict[str, str]) -> None:
+def _write_part(directory: Path, part: Part, runs: Sequence[Run], header: Header) -> None:
     with PartWriter(directory, part.name) as writer:
         for planned in part.runs:
             recording = runs[planned.index].recording
@@ -98,8 +100,8 @@ def _write_part(directory: Path, part: Part, runs: Sequence[Run], versions: dict
                 error=None,
                 warnings=list(recording.warnings),
                 notes=[],
-                testbed=TESTBED,
-                versions=versions,
+                testbed=header.testbed,
+                versions=header.versions,
                 machine={},
                 facts={"format": recording.format, "source": str(recording.source), **recording.facts},
                 started=started.isoformat(timespec="seconds"),
@@ -120,7 +122,7 @@ def _hand_over(files: RunFiles, table: str, rows: pa.Table, index: int) -> None:
         files.rows(table, batch.set_column(0, "run_id", column))
 
 
-def _rows(part: Part, planned: PlannedRun, run: Run) -> list[dict[str, Any]]:
+def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[str, Any]]:
     """The rows of the catalogue, one for each flow."""
     recording = run.recording
     rates = [recording.figures.get(flow, {}).get("goodput_mbps") for flow in recording.flows]
@@ -130,7 +132,7 @@ def _rows(part: Part, planned: PlannedRun, run: Run) -> list[dict[str, Any]]:
             "run_id": catalogue.run_id(planned),
             "repeat": planned.repeat,
             "flow": flow,
-            "testbed": TESTBED,
+            "testbed": testbed,
             **planned.cell,
             **_figures(recording.figures.get(flow, {}), fairness),
             "stack": recording.facts.get("stack"),

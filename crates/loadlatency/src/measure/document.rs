@@ -210,6 +210,7 @@ mod tests {
             start_ns: 0,
             duration_ns: 4 * SECOND,
             forced: false,
+            interrupted: false,
             pings: (0..40)
                 .map(|k| Ping {
                     t_ns: k * SECOND / 10,

@@ -345,6 +345,7 @@ mod tests {
             start_ns: 0,
             duration_ns: 10_000 * MS,
             forced: false,
+            interrupted: false,
             transfers: vec![transfer(Direction::Up, 10 << 20, 50), transfer(Direction::Down, 20 << 20, 125)],
             idle_pings: vec![ping(0, 20), ping(20, 22)],
             pings: (0..100).map(|k| ping(k * 100, 40 + k)).collect(),

@@ -36,9 +36,12 @@ pub struct Scenario {
     /// Whether it had to be ended, after `MOST_NS`, without having become stable.
     #[serde(default)]
     pub forced: bool,
+    /// Whether it was cut short, by its user or because an end was lost.
+    #[serde(default)]
+    pub interrupted: bool,
     /// A row per flow.
     pub transfers: Vec<Transfer>,
-    /// Round trips just before the flows began; empty where there were none.
+    /// Round trips just before the flows began, `t_ns` from the first of them; empty where there were none.
     #[serde(default)]
     pub idle_pings: Vec<Ping>,
     /// Round trips of the pinger while the flows ran, in order of their sending.

@@ -1,0 +1,436 @@
+//! The measuring end: one scenario after the other, with what was observed of each.
+
+mod pinger;
+mod running;
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Deserialize;
+
+use crate::classic;
+use crate::flow::in_words;
+use crate::link::{Link, PATIENCE, read_before};
+use crate::measure::{
+    Conditions, Direction, Document, MOST_NS, Observed, SCENARIOS, Scenario, Stability, document, measured,
+};
+use crate::wire::{self, GREETING, MOST_REPLY, NONCE, PORT, PROOF, Role, SESSION, Status};
+use crate::{auth, sys};
+use pinger::{Lost, Pinger};
+use running::{Plan, Running};
+
+/// Code points of the staircase, in the order in which they join: best effort, background (CS1), video (CS5), voice (EF):
+/// the four classes of Flent's test "rrul".
+const CLASSES: [u8; 4] = [0, 8, 40, 46];
+
+/// Steps of the staircase; each adds an upload and a download.
+const STEPS: u32 = 8;
+
+/// How long a step of the staircase takes unless `duration_s` says it, s.
+const STEP_S: f64 = 5.0;
+
+/// Pings before the first scenario, and before each.
+const IDLE_PINGS: (usize, usize) = (25, 10);
+
+/// How long a link may take to become idle again after a scenario, ns.
+const SETTLE_NS: u64 = 5_000_000_000;
+
+/// The longest that flows may take to be connected, and the server to say that they have ended, ns. Commands wait in the
+/// same queues as pings do.
+const COMMAND_NS: u64 = 30_000_000_000;
+
+/// What to measure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Name or address of the server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What the server asks clients to know; empty for nothing.
+    pub secret: String,
+    /// Scenarios by number, from 1, in this order; None for all nineteen, or for none with `staircase`.
+    pub scenarios: Option<Vec<u32>>,
+    /// Length of each scenario, s; None until the figures are stable.
+    pub duration_s: Option<f64>,
+    /// Measure a rising staircase of flows too.
+    pub staircase: bool,
+    /// Congestion control of uploads; None for the system's.
+    pub cc: Option<String>,
+    /// 4 or 6: only addresses of this version of IP.
+    pub ip: Option<u8>,
+    /// Give the server up when it has not answered for so long, s.
+    pub idle_timeout_s: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            host: String::new(),
+            port: PORT,
+            secret: String::new(),
+            scenarios: None,
+            duration_s: None,
+            staircase: false,
+            cc: None,
+            ip: None,
+            idle_timeout_s: 60,
+        }
+    }
+}
+
+impl Options {
+    /// Whether they make sense.
+    ///
+    /// # Errors
+    /// One line: option, what was found, what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        let most = SCENARIOS.len() as u32;
+        if let Some(wrong) = self.scenarios.iter().flatten().find(|number| !(1..=most).contains(*number)) {
+            return Err(format!("--scenario: found {wrong}; expected numbers from 1 to {most}"));
+        }
+        let longest_s = MOST_NS as f64 / 1e9 / if self.staircase { f64::from(STEPS) } else { 1.0 };
+        if let Some(wrong) = self.duration_s.filter(|s| !(0.5..=longest_s).contains(s)) {
+            return Err(format!("--duration: found {wrong}; expected seconds from 0.5 to {longest_s}"));
+        }
+        if let Some(wrong) = self.ip.filter(|ip| ![4, 6].contains(ip)) {
+            return Err(format!("ip: found {wrong}; expected 4 or 6"));
+        }
+        self.cc.as_deref().map_or(Ok(()), crate::check_congestion_control)
+    }
+}
+
+/// Scenarios by number, such as `1,3-5`.
+///
+/// # Errors
+/// One line saying what was found. Whether the numbers exist is not looked at.
+pub fn scenario_list(text: &str) -> Result<Vec<u32>, String> {
+    let wrong = || format!("--scenario: found {text:?}; expected numbers and ranges, such as 1,3-5");
+    let number =
+        |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number <= 99).ok_or_else(wrong);
+    let mut found = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(wrong());
+        }
+        found.extend(first..=last);
+    }
+    Ok(found)
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Everything that was measured; of a run that was cut short, so far.
+    pub document: Document,
+    /// Why it was cut short, in one line; None if it was not.
+    pub error: Option<String>,
+}
+
+/// Measures. `print` gets the classic output piece by piece as it comes to be; `cancel` ends the run early.
+///
+/// # Errors
+/// One line: the server cannot be reached, or refuses, or the options make no sense.
+pub fn run(options: &Options, cancel: &AtomicBool, print: &mut dyn FnMut(&str)) -> Result<Outcome, String> {
+    options.check()?;
+    let mut run = Run::connect(options)?;
+    let mut observed = Observed::default();
+    let ended = run.measure(&mut observed, cancel, print);
+    let error = match ended {
+        Ok(()) if cancel.load(Ordering::Relaxed) => Some("interrupted".to_owned()),
+        Ok(()) => None,
+        Err(Lost(why)) => Some(why),
+    };
+    let interrupted = cancel.load(Ordering::Relaxed);
+    let status = if interrupted {
+        "interrupted"
+    } else if error.is_some() {
+        "failed"
+    } else {
+        "complete"
+    };
+    let conditions = Conditions {
+        status: status.to_owned(),
+        message: error.clone(),
+        started_unix_s: Some(run.started_unix_s),
+        facts: run.facts,
+    };
+    let document = document(observed, conditions);
+    if !document.figures.is_empty() && document.classic.contains("OVERALL") {
+        print("\n");
+        print(&document.classic[document.classic.find("OVERALL").unwrap_or(0)..]);
+    }
+    Ok(Outcome { document, error })
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    pinger: Pinger,
+    server: Server,
+    started_unix_s: u64,
+    facts: std::collections::BTreeMap<String, String>,
+    /// When the first ping was sent.
+    began_ns: u64,
+    min_rtt_ns: u64,
+    next_flow: u32,
+}
+
+/// What flows need to know of the server.
+#[derive(Clone, Debug)]
+struct Server {
+    address: SocketAddr,
+    session: [u8; SESSION],
+    secret: String,
+    cc: Option<String>,
+}
+
+/// When a scenario ends.
+enum Limit {
+    /// When its figures are stable.
+    Stable,
+    /// After so long, ns.
+    After(u64),
+}
+
+impl<'a> Run<'a> {
+    fn connect(options: &'a Options) -> Result<Run<'a>, String> {
+        let (stream, address) = reach(options)?;
+        let trouble = |error: std::io::Error| format!("{address}: {}", in_words(&error));
+        let (session, about) = greet(&stream, &options.secret).map_err(|why| format!("{address}: {why}"))?;
+        let client = stream.local_addr().map_err(trouble)?;
+        let facts = [
+            ("server", address.to_string()),
+            ("client", client.to_string()),
+            ("server_is", about),
+            ("client_is", crate::about()),
+        ];
+        let link = Link::new(stream, MOST_REPLY).map_err(trouble)?;
+        Ok(Run {
+            options,
+            pinger: Pinger::new(link, options.idle_timeout_s),
+            server: Server { address, session, secret: options.secret.clone(), cc: options.cc.clone() },
+            started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            facts: facts.map(|(key, value)| (key.to_owned(), value)).into(),
+            began_ns: sys::now_ns(),
+            min_rtt_ns: 0,
+            next_flow: 0,
+        })
+    }
+
+    fn measure(
+        &mut self,
+        observed: &mut Observed,
+        cancel: &AtomicBool,
+        print: &mut dyn FnMut(&str),
+    ) -> Result<(), Lost> {
+        self.began_ns = sys::now_ns();
+        let all: Vec<u32> = (1..=SCENARIOS.len() as u32).collect();
+        let scenarios = match &self.options.scenarios {
+            Some(chosen) => chosen.clone(),
+            None => {
+                if self.options.staircase {
+                    Vec::new()
+                } else {
+                    all
+                }
+            }
+        };
+        observed.idle_pings = self.pinger.idle(IDLE_PINGS.0, u64::MAX, 0, cancel)?;
+        self.min_rtt_ns = observed.idle_pings.iter().map(|p| p.rtt_ns).min().unwrap_or(0);
+        print(&classic::min_rtt(self.min_rtt_ns));
+        for number in scenarios {
+            if cancel.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let flows = SCENARIOS[number as usize - 1];
+            print(&classic::line_head(number as usize, flows));
+            let plan =
+                |direction, number, count| Plan::new(direction, number, 0, 0).filter(|_| number <= count);
+            let plans: Vec<Plan> = (1..=flows.uploads.max(flows.downloads))
+                .flat_map(|k| {
+                    [plan(Direction::Up, k, flows.uploads), plan(Direction::Down, k, flows.downloads)]
+                })
+                .flatten()
+                .collect();
+            let limit = self.options.duration_s.map_or(Limit::Stable, |s| Limit::After(seconds(s)));
+            let (scenario, lost) =
+                self.carry_out(number, &plans, &limit, cancel).inspect_err(|_| print("\n"))?;
+            print(&classic::line_tail(&measured(&scenario)));
+            print("\n");
+            observed.scenarios.push(scenario);
+            lost.map_or(Ok(()), Err)?;
+        }
+        if self.options.staircase && !cancel.load(Ordering::Relaxed) {
+            let step = seconds(self.options.duration_s.unwrap_or(STEP_S));
+            print(&format!("Staircase: {STEPS} steps of an upload and a download each..."));
+            let (scenario, lost) = self.climb(step, cancel).inspect_err(|_| print("\n"))?;
+            print(" done\n");
+            observed.scenarios.push(scenario);
+            lost.map_or(Ok(()), Err)?;
+        }
+        self.pinger.bye();
+        Ok(())
+    }
+
+    fn climb(&mut self, step: u64, cancel: &AtomicBool) -> Result<(Scenario, Option<Lost>), Lost> {
+        let plan = |k: u32, direction| {
+            let dscp = CLASSES[k as usize % CLASSES.len()];
+            Plan::new(direction, k + 1, dscp, u64::from(k) * step)
+        };
+        let plans: Vec<Plan> =
+            (0..STEPS).flat_map(|k| [plan(k, Direction::Up), plan(k, Direction::Down)]).flatten().collect();
+        self.carry_out(0, &plans, &Limit::After(u64::from(STEPS) * step), cancel)
+    }
+
+    /// One mix of flows. Err if the server was lost before it began; if later, what was observed until then.
+    fn carry_out(
+        &mut self,
+        number: u32,
+        plans: &[Plan],
+        limit: &Limit,
+        cancel: &AtomicBool,
+    ) -> Result<(Scenario, Option<Lost>), Lost> {
+        let idle = self.pinger.idle(IDLE_PINGS.1, SETTLE_NS, self.min_rtt_ns, cancel)?;
+        let mut running = Running::open(&self.server, plans, &mut self.next_flow, &idle);
+        let deadline = sys::now_ns() + COMMAND_NS;
+        while !running.is_connected() && !cancel.load(Ordering::Relaxed) && sys::now_ns() < deadline {
+            self.pinger.turn(Duration::from_millis(5), true)?;
+        }
+        self.pinger.forget();
+        let go = running.go();
+        let mut forced = false;
+        let lost = self.watch(&mut running, go, limit, cancel, &mut forced).err();
+        let stopped = sys::now_ns();
+        let lost = match lost {
+            Some(lost) => {
+                running.close(stopped);
+                running.pardon(stopped);
+                Some(lost)
+            }
+            None => self.stop(&mut running, stopped, cancel).err(),
+        };
+        let pings = self.pinger.take(go, stopped);
+        let scenario = running.finish(number, go, stopped, self.began_ns, idle, pings);
+        let interrupted = lost.is_some() || cancel.load(Ordering::Relaxed);
+        Ok((Scenario { forced, interrupted, ..scenario }, lost))
+    }
+
+    /// Lets the flows run until it is time to stop them.
+    fn watch(
+        &mut self,
+        running: &mut Running,
+        go: u64,
+        limit: &Limit,
+        cancel: &AtomicBool,
+        forced: &mut bool,
+    ) -> Result<(), Lost> {
+        let mut stability = Stability::default();
+        let mut next_report = go + 1_000_000_000;
+        loop {
+            let now = sys::now_ns();
+            let after = match limit {
+                Limit::Stable => MOST_NS,
+                Limit::After(ns) => *ns,
+            };
+            if now >= go + after {
+                *forced = matches!(limit, Limit::Stable);
+                return Ok(());
+            }
+            if cancel.load(Ordering::Relaxed) || running.are_all_dead() {
+                return Ok(());
+            }
+            if now >= next_report {
+                self.pinger.ask_report()?;
+                next_report += 1_000_000_000;
+            }
+            let wait = Duration::from_nanos((go + after).min(next_report) - now);
+            if let Some(report) = self.pinger.turn(wait, true)? {
+                running.take(report);
+                let so_far = running.so_far(go, self.pinger.peek(go));
+                if matches!(limit, Limit::Stable) && stability.push(measured(&so_far)) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Stops the flows. Downloads count until `stopped`, uploads until the server is told; both go on until it answers.
+    fn stop(&mut self, running: &mut Running, stopped: u64, cancel: &AtomicBool) -> Result<(), Lost> {
+        running.close(stopped);
+        let patience = if cancel.load(Ordering::Relaxed) { COMMAND_NS / 10 } else { COMMAND_NS };
+        self.pinger.stop(patience)?.into_iter().for_each(|report| running.take(report));
+        running.end();
+        self.pinger.report(patience)?.into_iter().for_each(|report| running.take(report));
+        Ok(())
+    }
+}
+
+fn seconds(s: f64) -> u64 {
+    (s * 1e9) as u64
+}
+
+/// Connects to the first address of the server that answers.
+fn reach(options: &Options) -> Result<(TcpStream, SocketAddr), String> {
+    let Options { host, port, ip, .. } = options;
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let wanted = |address: &SocketAddr| match ip {
+        Some(4) => address.is_ipv4(),
+        Some(_) => address.is_ipv6(),
+        None => true,
+    };
+    let found: Vec<SocketAddr> = match bare.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::new(address, *port)],
+        Err(_) => {
+            let resolved = (bare, *port).to_socket_addrs();
+            resolved.map_err(|error| format!("{host}: {}", in_words(&error)))?.collect()
+        }
+    };
+    let mut why = format!("{host}: has no address of the wanted version of IP");
+    for address in found.into_iter().filter(wanted) {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok((stream, address)),
+            Err(error) => why = format!("cannot reach {address}: {}", in_words(&error)),
+        }
+    }
+    Err(why)
+}
+
+/// Exchanges greetings and proofs; the session's name, and what the server says of itself.
+fn greet(stream: &TcpStream, secret: &str) -> Result<([u8; SESSION], String), String> {
+    let words = |error: std::io::Error| format!("no greeting: {}", in_words(&error));
+    stream.set_nodelay(true).map_err(words)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(words)?;
+    let deadline = sys::now_ns() + PATIENCE.as_nanos() as u64;
+    let ours = auth::unguessable::<NONCE>().map_err(words)?;
+    (&mut &*stream).write_all(&[&wire::greeting(Role::Pinger)[..], &ours].concat()).map_err(words)?;
+    expect_fine(stream, deadline)?;
+    let theirs = read_before::<NONCE>(stream, deadline).map_err(words)?;
+    (&mut &*stream).write_all(&auth::proof(secret, "client", &[&ours, &theirs])).map_err(words)?;
+    expect_fine(stream, deadline)?;
+    let name = read_before::<SESSION>(stream, deadline).map_err(words)?;
+    let proof = read_before::<PROOF>(stream, deadline).map_err(words)?;
+    if !secret.is_empty() && !auth::proves(secret, "server", &[&ours, &theirs, &name], &proof) {
+        return Err("the server does not know the secret (--secret)".to_owned());
+    }
+    let [length] = read_before::<1>(stream, deadline).map_err(words)?;
+    let mut about = Vec::new();
+    for _ in 0..length {
+        about.extend(read_before::<1>(stream, deadline).map_err(words)?);
+    }
+    Ok((name, wire::printable(&about)))
+}
+
+/// Reads a server's answer; one that is not `Fine` is an error in words.
+fn expect_fine(stream: &TcpStream, deadline_ns: u64) -> Result<(), String> {
+    let bytes = read_before::<GREETING>(stream, deadline_ns)
+        .map_err(|error| format!("no greeting: {}", in_words(&error)))?;
+    match wire::read_answer(&bytes) {
+        Some(Status::Fine) => Ok(()),
+        Some(status) => Err(status.in_words().to_owned()),
+        None => Err("this is no loadlatency server".to_owned()),
+    }
+}

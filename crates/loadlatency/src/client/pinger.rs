@@ -1,0 +1,225 @@
+//! The pinger: one round trip at a time over a connection of its own, which also carries the commands.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::flow::in_words;
+use crate::link::Link;
+use crate::measure::Ping;
+use crate::sys;
+use crate::wire::{FlowReport, Reply, Request};
+
+/// Time from one ping to the next, ns, if the first is answered by then: 4 to 6 KB/s of small packets each way.
+const EVERY_NS: u64 = 20_000_000;
+
+/// Why there is no server any more, in one line.
+#[derive(Debug)]
+pub struct Lost(pub String);
+
+/// A report: the server's time, and its flows.
+pub type Report = (u64, Vec<FlowReport>);
+
+/// The client's end of the pinger's connection. Times are absolute until `take` and `peek` make them relative.
+pub struct Pinger {
+    link: Link,
+    idle_timeout_ns: u64,
+    number: u32,
+    /// Number and time of the ping that is not answered.
+    under_way: Option<(u32, u64)>,
+    due_ns: u64,
+    /// When something was last asked while nothing was unanswered, or answered.
+    heard_ns: u64,
+    /// Whether anything is unanswered.
+    asked: u32,
+    pings: Vec<Ping>,
+    stopped: bool,
+    reports: VecDeque<Report>,
+}
+
+impl Pinger {
+    /// Over a connection whose greetings are exchanged.
+    pub fn new(link: Link, idle_timeout_s: u64) -> Pinger {
+        Pinger {
+            link,
+            idle_timeout_ns: idle_timeout_s * 1_000_000_000,
+            number: 0,
+            under_way: None,
+            due_ns: 0,
+            heard_ns: sys::now_ns(),
+            asked: 0,
+            pings: Vec::new(),
+            stopped: false,
+            reports: VecDeque::new(),
+        }
+    }
+
+    /// Pings, if it is time to and `pinging`, and takes what comes within `wait`; a report is handed out.
+    pub fn turn(&mut self, wait: Duration, pinging: bool) -> Result<Option<Report>, Lost> {
+        let now = sys::now_ns();
+        let mut wait = wait.min(Duration::from_millis(100));
+        if pinging && self.under_way.is_none() {
+            if now >= self.due_ns {
+                self.number = self.number.wrapping_add(1);
+                self.under_way = Some((self.number, now));
+                self.due_ns = now + EVERY_NS;
+                self.ask(Request::Ping(self.number))?;
+            } else {
+                wait = wait.min(Duration::from_nanos(self.due_ns - now));
+            }
+        }
+        if let Some((kind, body)) = self.link.next(wait).map_err(lost)? {
+            let reply = Reply::read(kind, &body)
+                .ok_or_else(|| Lost("the server sent what is no reply".to_owned()))?;
+            self.take_reply(reply)?;
+        } else if self.asked > 0 && sys::now_ns() - self.heard_ns > self.idle_timeout_ns {
+            return Err(Lost(format!(
+                "the server has not answered for {} s",
+                self.idle_timeout_ns / 1_000_000_000
+            )));
+        }
+        Ok(self.reports.pop_front())
+    }
+
+    fn take_reply(&mut self, reply: Reply) -> Result<(), Lost> {
+        let now = sys::now_ns();
+        self.heard_ns = now;
+        self.asked = self.asked.saturating_sub(1);
+        match reply {
+            Reply::Pong(number, came, sent) => {
+                if let Some((_, t_ns)) = self.under_way.take_if(|(awaited, _)| *awaited == number) {
+                    self.pings.push(Ping {
+                        t_ns,
+                        rtt_ns: now - t_ns,
+                        up_ns: Some(difference(came, t_ns)),
+                        down_ns: Some(difference(now, sent)),
+                        answered: true,
+                    });
+                }
+            }
+            Reply::Report(server_ns, flows) => self.reports.push_back((server_ns, flows)),
+            Reply::Stopped => self.stopped = true,
+            Reply::Ending(why) => return Err(Lost(format!("the server ended the run: {why}"))),
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: Request) -> Result<(), Lost> {
+        if self.asked == 0 {
+            self.heard_ns = sys::now_ns();
+        }
+        self.asked += 1;
+        self.link.send(&request.to_bytes()).map_err(lost)
+    }
+
+    /// Asks for a report, which a `turn` will hand out.
+    pub fn ask_report(&mut self) -> Result<(), Lost> {
+        self.ask(Request::Report)
+    }
+
+    /// Asks for a report and waits for it; one that was still under way comes with it.
+    pub fn report(&mut self, patience_ns: u64) -> Result<Vec<Report>, Lost> {
+        self.ask(Request::Report)?;
+        let deadline = sys::now_ns() + patience_ns;
+        let mut reports = Vec::new();
+        while self.asked > 0 {
+            reports.extend(self.turn(Duration::from_millis(100), false)?);
+            too_late(deadline)?;
+        }
+        reports.extend(self.reports.drain(..));
+        Ok(reports)
+    }
+
+    /// Has all flows ended and waits until they are; a ping that is under way is answered before that, and so is a report,
+    /// which is handed out.
+    pub fn stop(&mut self, patience_ns: u64) -> Result<Vec<Report>, Lost> {
+        self.stopped = false;
+        self.ask(Request::Stop)?;
+        let deadline = sys::now_ns() + patience_ns;
+        let mut reports = Vec::new();
+        while !self.stopped {
+            reports.extend(self.turn(Duration::from_millis(100), false)?);
+            too_late(deadline)?;
+        }
+        Ok(reports)
+    }
+
+    /// Says goodbye; that the server hears it is not needed.
+    pub fn bye(&mut self) {
+        let _ = self.link.send(&Request::Bye.to_bytes());
+    }
+
+    /// At least so many pings of the idle link, and until it is idle: the last three took no longer than twice `min_rtt_ns`
+    /// and 10 ms, or `most_ns` have passed. The last of them, times counted from the first.
+    pub fn idle(
+        &mut self,
+        count: usize,
+        most_ns: u64,
+        min_rtt_ns: u64,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<Ping>, Lost> {
+        self.pings.clear();
+        let began = sys::now_ns();
+        loop {
+            self.turn(Duration::from_millis(100), true)?;
+            let settled = |p: &Ping| p.rtt_ns <= 2 * min_rtt_ns + 10_000_000;
+            let last = &self.pings[self.pings.len().saturating_sub(count)..];
+            let quiet = min_rtt_ns == 0 || last.iter().rev().take(3).all(settled);
+            let late = sys::now_ns() - began > most_ns;
+            if (last.len() >= count && (quiet || late))
+                || (cancel.load(Ordering::Relaxed) && !last.is_empty())
+            {
+                let zero = last[0].t_ns;
+                return Ok(last.iter().map(|p| Ping { t_ns: p.t_ns - zero, ..*p }).collect());
+            }
+        }
+    }
+
+    /// Forgets the pings so far.
+    pub fn forget(&mut self) {
+        self.pings.clear();
+    }
+
+    /// The pings so far, times counted from `go`, those before it left out; one without an answer at its age `now`.
+    fn since(&self, go: u64, now: u64) -> Vec<Ping> {
+        let waiting = self.under_way.map(|(_, t_ns)| Ping {
+            t_ns,
+            rtt_ns: now.saturating_sub(t_ns),
+            up_ns: None,
+            down_ns: None,
+            answered: false,
+        });
+        let all = self.pings.iter().copied().chain(waiting);
+        all.filter(|p| p.t_ns >= go).map(|p| Ping { t_ns: p.t_ns - go, ..p }).collect()
+    }
+
+    /// What `take` would give now.
+    pub fn peek(&self, go: u64) -> Vec<Ping> {
+        self.since(go, sys::now_ns())
+    }
+
+    /// The pings since `go`, and forgets them.
+    pub fn take(&mut self, go: u64, now: u64) -> Vec<Ping> {
+        let pings = self.since(go, now);
+        self.pings.clear();
+        pings
+    }
+}
+
+fn difference(later: u64, earlier: u64) -> i64 {
+    later.wrapping_sub(earlier).cast_signed()
+}
+
+fn too_late(deadline_ns: u64) -> Result<(), Lost> {
+    if sys::now_ns() < deadline_ns {
+        Ok(())
+    } else {
+        Err(Lost("the server does not answer commands".to_owned()))
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what map_err calls")]
+fn lost(error: io::Error) -> Lost {
+    Lost(format!("the connection to the server was lost: {}", in_words(&error)))
+}

@@ -1,0 +1,94 @@
+//! Today's figures as text, printed under the classic output.
+
+use std::fmt::Write as _;
+
+use crate::measure::{Document, Figures, Latency, OneWayChange, Scenario, Transfer};
+
+/// A table with a line per scenario, what the run comes to, and what both ends said of themselves.
+pub fn text(document: &Document) -> String {
+    let mut text = String::new();
+    if document.figures.is_empty() {
+        return text;
+    }
+    text += "            round trip, ms                  one way, ms more  round trips  Jain         bufferbloat\n";
+    text += "scenario    idle    p50    p95    p99    max   up p95  down p95  per minute     up   down      ms  grade\n";
+    for (scenario, figures) in document.observed.scenarios.iter().zip(&document.figures) {
+        text += &line(scenario, figures);
+    }
+    let overall = &document.overall;
+    if let (Some(idle), Some(loaded)) = (overall.idle, overall.loaded) {
+        let _ = writeln!(text, "\nidle    {}", latencies(&idle));
+        let _ = writeln!(text, "loaded  {}", latencies(&loaded));
+    }
+    if let Some(rpm) = overall.rpm {
+        let _ = writeln!(
+            text,
+            "round trips per minute (draft-ietf-ippm-responsiveness-08, TCP only): {rpm:.0}, the lowest"
+        );
+    }
+    if let Some(bloat) = &overall.bufferbloat {
+        let _ =
+            writeln!(text, "bufferbloat: {:.1} ms more under load, grade {}", bloat.increase_ms, bloat.grade);
+    }
+    if let Some(stairs) = &document.staircase {
+        text += "\nstaircase, KiB/s and ms\nuploads  downloads        up      down   RTT p50   RTT p95\n";
+        for step in &stairs.steps {
+            let rtt = |of: fn(&Latency) -> f64| number(step.loaded.as_ref().map(of), 1, 10);
+            let (p50, p95) = (rtt(|l| l.p50_ms), rtt(|l| l.p95_ms));
+            let counts = format!("{:>7}  {:>9}", step.uploads, step.downloads);
+            let _ = writeln!(text, "{counts}{:>10.0}{:>10.0}{p50}{p95}", step.up_kib_s, step.down_kib_s);
+        }
+        text += "by code point\n";
+        for class in &stairs.classes {
+            let _ = writeln!(text, "{:>7}{:>21.0}{:>10.0}", class.dscp, class.up_kib_s, class.down_kib_s);
+        }
+    }
+    text + &ends(document)
+}
+
+fn line(scenario: &Scenario, figures: &Figures) -> String {
+    let rtt = |of: fn(&Latency) -> f64| number(figures.loaded.as_ref().map(of), 1, 7);
+    let way = |of: fn(&OneWayChange) -> f64| figures.one_way.as_ref().map(of);
+    let mix = format!("{},{}", scenario.flows.uploads, scenario.flows.downloads);
+    let mut text = format!("{mix:<8}{}", number(figures.idle.as_ref().map(|l| l.p50_ms), 1, 8));
+    text += &[rtt(|l| l.p50_ms), rtt(|l| l.p95_ms), rtt(|l| l.p99_ms), rtt(|l| l.max_ms)].concat();
+    text += &number(way(|w| w.up.p95_ms), 1, 9);
+    text += &number(way(|w| w.down.p95_ms), 1, 10);
+    text += &number(figures.rpm.map(|r| r.rpm), 0, 12);
+    text += &number(figures.jain_up, 3, 7);
+    text += &number(figures.jain_down, 3, 7);
+    let bloat = figures.bufferbloat.as_ref();
+    text += &number(bloat.map(|b| b.increase_ms), 1, 8);
+    text + "  " + bloat.map_or("", |b| &b.grade) + "\n"
+}
+
+fn latencies(of: &Latency) -> String {
+    format!(
+        "min {:.1}  mean {:.1}  p50 {:.1}  p90 {:.1}  p95 {:.1}  p99 {:.1}  max {:.1} ms of {}",
+        of.min_ms, of.mean_ms, of.p50_ms, of.p90_ms, of.p95_ms, of.p99_ms, of.max_ms, of.count
+    )
+}
+
+/// A missing figure is blank.
+fn number(value: Option<f64>, decimals: usize, width: usize) -> String {
+    value.map_or_else(|| " ".repeat(width), |value| format!("{value:>width$.decimals$}"))
+}
+
+/// Congestion controls and ECN, if flows differ all that occur.
+fn ends(document: &Document) -> String {
+    let transfers = || document.observed.scenarios.iter().flat_map(|s| &s.transfers);
+    let all = |of: &dyn Fn(&Transfer) -> Option<String>| {
+        let mut found: Vec<String> = transfers().filter_map(of).collect();
+        found.sort_unstable();
+        found.dedup();
+        if found.is_empty() { "unknown".to_owned() } else { found.join(", ") }
+    };
+    let up = |t: &Transfer| t.name.starts_with("up");
+    let ecn = |t: &Transfer| t.sender.ecn.map(|on| if on { "yes" } else { "no" }.to_owned());
+    format!(
+        "\ncongestion control: client {}, server {}; ECN negotiated: {}\n",
+        all(&|t| if up(t) { t.sender.cc.clone() } else { t.receiver.cc.clone() }),
+        all(&|t| if up(t) { t.receiver.cc.clone() } else { t.sender.cc.clone() }),
+        all(&ecn),
+    )
+}

@@ -1,0 +1,474 @@
+//! The serving end: accepts connections, proves and checks secrets, serves one client's session at a time.
+//!
+//! Whatever comes from the network only ever chooses among things that are there: no length or number of a client sets memory
+//! aside, and bytes go nowhere but back over the connection that asked. Threads are bounded: `MOST_PENDING` connections that
+//! have not shown who they are, each for `GREETING_NS` at most, and `MOST_FLOWS` flows.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde::Deserialize;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::auth;
+use crate::flow::{self, Flow, in_words};
+use crate::link::{Link, PATIENCE, read_before};
+use crate::measure::{Direction, End};
+use crate::sys;
+use crate::wire::{
+    self, FLOW, FlowReport, GREETING, MOST_REQUEST, NONCE, Opening, PORT, PROOF, Reply, Request, Role,
+    SESSION, Status,
+};
+
+/// Connections that have not yet shown who they are, at most; a further one takes the place of the oldest.
+const MOST_PENDING: usize = 64;
+
+/// The longest a connection may take to show who it is, ns.
+const GREETING_NS: u64 = 5_000_000_000;
+
+/// Flows of a session at a time, at most: the largest scenario has 32.
+const MOST_FLOWS: usize = 64;
+
+/// Flows of a session altogether, at most; their numbers are kept, so that none is used twice.
+const MOST_OPENED: usize = 65_536;
+
+/// How to serve.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Addresses to listen on; none for all of IPv4 and IPv6.
+    pub bind: Vec<IpAddr>,
+    /// Port; 0 for any that is free.
+    pub port: u16,
+    /// What a client must know; empty for nothing.
+    pub secret: String,
+    /// Congestion control of downloads; None for the system's.
+    pub cc: Option<String>,
+    /// End after the first session.
+    pub once: bool,
+    /// End a session of which nothing was heard for so long, s.
+    pub idle_timeout_s: u64,
+    /// End a session after so long, s.
+    pub session_timeout_s: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        // Nineteen scenarios of ten minutes are a little over three hours.
+        Options {
+            bind: Vec::new(),
+            port: PORT,
+            secret: String::new(),
+            cc: None,
+            once: false,
+            idle_timeout_s: 60,
+            session_timeout_s: 4 * 3600,
+        }
+    }
+}
+
+impl Options {
+    /// Whether they make sense here.
+    ///
+    /// # Errors
+    /// One line: option, what was found.
+    pub fn check(&self) -> Result<(), String> {
+        self.cc.as_deref().map_or(Ok(()), crate::check_congestion_control)
+    }
+}
+
+/// Serves until `cancel` is set, or the first session is over if only `once`; `say` is told what happens, a line each.
+///
+/// # Errors
+/// One line: an address cannot be listened on, or the congestion control is not known.
+pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<(), String> {
+    options.check()?;
+    let listeners = listen(options)?;
+    let (lines, said) = mpsc::channel();
+    let server = Arc::new(Server {
+        options: options.clone(),
+        session: Mutex::new(None),
+        pending: Mutex::new(VecDeque::new()),
+        over: AtomicBool::new(false),
+        counter: AtomicU64::new(0),
+        lines,
+    });
+    for listener in &listeners {
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        say(&format!("listening on {} port {}", address.ip(), address.port()));
+    }
+    for listener in listeners {
+        let server = Arc::clone(&server);
+        thread::spawn(move || server.accept(&listener));
+    }
+    while !cancel.load(Ordering::Relaxed) && !server.over.load(Ordering::Relaxed) {
+        if let Ok(line) = said.recv_timeout(Duration::from_millis(100)) {
+            say(&line);
+        }
+    }
+    server.end();
+    // What the session's last words are.
+    while let Ok(line) = said.recv_timeout(Duration::from_millis(300)) {
+        say(&line);
+    }
+    Ok(())
+}
+
+/// Opens the sockets of `options`.
+fn listen(options: &Options) -> Result<Vec<TcpListener>, String> {
+    let any = || vec![IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+    let (addresses, all) =
+        if options.bind.is_empty() { (any(), true) } else { (options.bind.clone(), false) };
+    let mut listeners: Vec<TcpListener> = Vec::new();
+    let mut port = options.port;
+    for ip in addresses {
+        let address = SocketAddr::new(ip, port);
+        match open(address) {
+            Ok(listener) => {
+                port = listener.local_addr().map_or(port, |bound| bound.port());
+                listeners.push(listener);
+            }
+            // A system may be without IPv6, or without IPv4.
+            Err(error) if all && error.raw_os_error().is_some_and(is_without) => {}
+            Err(error) => return Err(format!("cannot listen on {ip} port {port}: {}", in_words(&error))),
+        }
+    }
+    if listeners.is_empty() {
+        return Err(format!("cannot listen on port {port}: the system has neither IPv4 nor IPv6"));
+    }
+    Ok(listeners)
+}
+
+/// Whether an error says that the system lacks a version of IP.
+fn is_without(errno: i32) -> bool {
+    [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EPROTONOSUPPORT].contains(&errno)
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(128)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+struct Server {
+    options: Options,
+    session: Mutex<Option<Arc<Session>>>,
+    /// Connections that have not shown who they are, oldest first.
+    pending: Mutex<VecDeque<(u64, TcpStream)>>,
+    over: AtomicBool,
+    counter: AtomicU64,
+    lines: Sender<String>,
+}
+
+/// One client's run.
+struct Session {
+    name: [u8; SESSION],
+    flows: Mutex<BTreeMap<u32, Arc<Served>>>,
+    opened: Mutex<HashSet<u32>>,
+    over: AtomicBool,
+}
+
+/// A flow of a session.
+struct Served {
+    flow: Flow,
+    direction: Direction,
+    end: End,
+}
+
+impl Server {
+    fn accept(self: Arc<Self>, listener: &TcpListener) {
+        while !self.over.load(Ordering::Relaxed) {
+            match listener.accept() {
+                Ok((stream, peer)) => self.take(stream, peer),
+                Err(error) if flow::would_block(&error) => {
+                    // An error here shows at the next accept.
+                    let _ = sys::wait(listener, false, Duration::from_millis(100));
+                }
+                // The other end was gone already, or descriptors ran out: others may do better.
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let Ok(clone) = stream.try_clone() else { return };
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        let mut pending = locked(&self.pending);
+        if pending.len() >= MOST_PENDING
+            && let Some((_, oldest)) = pending.pop_front()
+        {
+            // Its thread finds it closed. Nothing to do if it is so already.
+            let _ = oldest.shutdown(std::net::Shutdown::Both);
+        }
+        pending.push_back((number, clone));
+        drop(pending);
+        let server = Arc::clone(self);
+        thread::spawn(move || server.greet(stream, peer, number));
+    }
+
+    /// Finds out who is at the other end.
+    fn greet(&self, stream: TcpStream, peer: SocketAddr, number: u64) {
+        let deadline = sys::now_ns() + GREETING_NS;
+        let shown = || -> io::Result<Shown> {
+            // On some systems an accepted socket inherits this.
+            stream.set_nonblocking(false)?;
+            stream.set_nodelay(true)?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            match wire::read_greeting(&read_before::<GREETING>(&stream, deadline)?) {
+                Ok(Role::Pinger) => self.greet_pinger(&stream, deadline),
+                Ok(Role::Flow) => self.greet_flow(&stream, deadline),
+                Err(status) => Ok(Shown::Refused(status)),
+            }
+        }();
+        locked(&self.pending).retain(|(other, _)| *other != number);
+        match shown {
+            // A connection that says nothing is nobody's concern: the client opens such ones to time them.
+            Err(_) => {}
+            Ok(Shown::Refused(status)) => {
+                // It may be gone.
+                let _ = (&stream).write_all(&wire::answer(status));
+                self.say(format!("refused {peer}: {}", refusal(status)));
+            }
+            Ok(Shown::Pinger(session)) => self.run(stream, peer, &session),
+            Ok(Shown::Flow(session, id, served)) => serve_flow(&stream, &session, id, &served),
+        }
+    }
+
+    fn greet_pinger(&self, stream: &TcpStream, deadline: u64) -> io::Result<Shown> {
+        let theirs = read_before::<NONCE>(stream, deadline)?;
+        if self.current().is_some() {
+            return Ok(Shown::Refused(Status::Busy));
+        }
+        let ours = auth::unguessable::<NONCE>()?;
+        (&mut &*stream).write_all(&[&wire::answer(Status::Fine)[..], &ours].concat())?;
+        let proof = read_before::<PROOF>(stream, deadline)?;
+        let secret = &self.options.secret;
+        if !secret.is_empty() && !auth::proves(secret, "client", &[&theirs, &ours], &proof) {
+            return Ok(Shown::Refused(Status::Secret));
+        }
+        let name = auth::unguessable::<SESSION>()?;
+        let session = Session {
+            name,
+            flows: Mutex::new(BTreeMap::new()),
+            opened: Mutex::new(HashSet::new()),
+            over: AtomicBool::new(false),
+        };
+        let session = Arc::new(session);
+        let mut current = locked(&self.session);
+        if current.is_some() {
+            return Ok(Shown::Refused(Status::Busy));
+        }
+        *current = Some(Arc::clone(&session));
+        drop(current);
+        let mut welcome = wire::answer(Status::Fine).to_vec();
+        welcome.extend(name);
+        welcome.extend(auth::proof(secret, "server", &[&theirs, &ours, &name]));
+        wire::write_text(&mut welcome, &crate::about());
+        // If it does not arrive, `run` finds the connection closed and ends the session.
+        let _ = (&mut &*stream).write_all(&welcome);
+        Ok(Shown::Pinger(session))
+    }
+
+    fn greet_flow(&self, stream: &TcpStream, deadline: u64) -> io::Result<Shown> {
+        let bytes = read_before::<FLOW>(stream, deadline)?;
+        let Some((opening, proof)) = bytes.split_first_chunk::<{ SESSION + 6 }>() else {
+            return Ok(Shown::Refused(Status::Malformed));
+        };
+        let proof: [u8; PROOF] = proof.try_into().map_err(io::Error::other)?;
+        let Some(opened) = Opening::read(opening) else { return Ok(Shown::Refused(Status::Malformed)) };
+        let Some(session) = self.current().filter(|session| session.name == opened.session) else {
+            return Ok(Shown::Refused(Status::NoSession));
+        };
+        if !auth::proves(&self.options.secret, "flow", &[opening], &proof) && !self.options.secret.is_empty()
+        {
+            return Ok(Shown::Refused(Status::Secret));
+        }
+        let cc = (opened.direction == Direction::Down).then_some(self.options.cc.as_deref()).flatten();
+        flow::prepare(stream, opened.dscp, cc)?;
+        let served = Served { flow: Flow::default(), direction: opened.direction, end: sys::end_of(stream) };
+        let Some(served) = session.add(opened.id, served) else {
+            return Ok(Shown::Refused(Status::NoSession));
+        };
+        if let Err(error) = (&mut &*stream).write_all(&wire::answer(Status::Fine)) {
+            served.flow.kill(in_words(&error));
+        }
+        Ok(Shown::Flow(session, opened.id, served))
+    }
+
+    /// A session from its beginning to its end.
+    fn run(&self, stream: TcpStream, peer: SocketAddr, session: &Arc<Session>) {
+        self.say(format!("session of {peer} begins"));
+        let ended = match Link::new(stream, MOST_REQUEST) {
+            Ok(mut link) => {
+                let why = self.answer(&mut link, session);
+                if let Err(why) = &why {
+                    // Perhaps it still listens.
+                    let _ = link.send(&Reply::Ending(why.clone()).to_bytes());
+                }
+                why
+            }
+            Err(error) => Err(in_words(&error)),
+        };
+        session.end();
+        *locked(&self.session) = None;
+        self.say(match ended {
+            Ok(()) => format!("session of {peer} is complete"),
+            Err(why) => format!("session of {peer} ended: {why}"),
+        });
+        if self.options.once {
+            self.over.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Answers requests until the client says that it is done, or why the session has to end.
+    fn answer(&self, link: &mut Link, session: &Session) -> Result<(), String> {
+        let began = sys::now_ns();
+        let mut heard = began;
+        let second = 1_000_000_000;
+        loop {
+            let next = link.next(Duration::from_millis(100)).map_err(|error| in_words(&error))?;
+            let now = sys::now_ns();
+            if session.over.load(Ordering::Relaxed) {
+                return Err("the server is stopping".to_owned());
+            }
+            if now - began > self.options.session_timeout_s * second {
+                return Err(format!("it took longer than {} s", self.options.session_timeout_s));
+            }
+            if now - heard > self.options.idle_timeout_s * second {
+                return Err(format!("nothing was heard for {} s", self.options.idle_timeout_s));
+            }
+            let Some((kind, body)) = next else { continue };
+            heard = now;
+            let reply = match Request::read(kind, &body).ok_or("the client sent what is no request")? {
+                Request::Ping(number) => Reply::Pong(number, now, sys::now_ns()),
+                Request::Report => Reply::Report(now, session.report()),
+                Request::Stop => {
+                    session.stop(now);
+                    Reply::Stopped
+                }
+                Request::Bye => return Ok(()),
+            };
+            link.send(&reply.to_bytes()).map_err(|error| in_words(&error))?;
+        }
+    }
+
+    fn current(&self) -> Option<Arc<Session>> {
+        locked(&self.session).clone()
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(session) = self.current() {
+            session.end();
+        }
+    }
+
+    fn say(&self, line: String) {
+        // Nobody listens any more once the server ends.
+        let _ = self.lines.send(line);
+    }
+}
+
+enum Shown {
+    Pinger(Arc<Session>),
+    Flow(Arc<Session>, u32, Arc<Served>),
+    Refused(Status),
+}
+
+impl Session {
+    /// None if there are too many, or the number was used, or the session is over.
+    fn add(&self, id: u32, served: Served) -> Option<Arc<Served>> {
+        let mut flows = locked(&self.flows);
+        let mut opened = locked(&self.opened);
+        let room =
+            flows.len() < MOST_FLOWS && opened.len() < MOST_OPENED && !self.over.load(Ordering::Relaxed);
+        if !room || !opened.insert(id) {
+            return None;
+        }
+        let served = Arc::new(served);
+        flows.insert(id, Arc::clone(&served));
+        Some(served)
+    }
+
+    /// All flows; those whose end is told are forgotten.
+    fn report(&self) -> Vec<FlowReport> {
+        let mut flows = locked(&self.flows);
+        let told = flows.iter().map(|(&id, served)| served.report(id)).collect();
+        flows.retain(|_, served| served.flow.tally().end_ns == 0);
+        told
+    }
+
+    fn stop(&self, now: u64) {
+        for served in locked(&self.flows).values() {
+            served.flow.close(now);
+            served.flow.end();
+        }
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.stop(sys::now_ns());
+    }
+}
+
+impl Served {
+    fn report(&self, id: u32) -> FlowReport {
+        let mut tally = self.flow.tally();
+        let (bins_from, bins) = tally.take_bins();
+        FlowReport {
+            id,
+            cc: self.end.cc.clone(),
+            ecn: self.end.ecn,
+            killed: tally.killed.clone(),
+            bytes: tally.bytes,
+            first_ns: tally.first_ns,
+            last_ns: tally.last_ns,
+            end_ns: tally.end_ns,
+            gap_ns: tally.gap_ns,
+            bins_from,
+            bins,
+        }
+    }
+}
+
+fn serve_flow(stream: &TcpStream, session: &Session, id: u32, served: &Served) {
+    match served.direction {
+        Direction::Up => flow::receive(stream, &served.flow, false),
+        Direction::Down => {
+            if flow::await_start(stream, &served.flow) {
+                flow::send(stream, &served.flow, false);
+            }
+        }
+    }
+    if session.over.load(Ordering::Relaxed) {
+        locked(&session.flows).remove(&id);
+    }
+}
+
+fn refusal(status: Status) -> &'static str {
+    match status {
+        Status::Fine => "accepted",
+        Status::Busy => "another client is being served",
+        Status::Version => "speaks another version of the protocol",
+        Status::Secret => "does not know the secret",
+        Status::Malformed => "does not speak the protocol",
+        Status::NoSession => "a flow of no session, or one too many",
+    }
+}
+
+/// What a thread that panicked left is still good: maps whose entries are whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,190 @@
+//! Both ends over the loopback: what is measured, who is refused, and how a run ends early.
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fs, thread};
+
+use common::TestServer;
+use loadlatency::measure::{Direction, Document, Scenario};
+use loadlatency::{classic, client, server, wire};
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+fn measured(options: &client::Options) -> (Document, String) {
+    let mut printed = String::new();
+    let outcome = client::run(options, &NEVER, &mut |piece| printed.push_str(piece)).expect("a run");
+    assert_eq!(outcome.error, None);
+    (outcome.document, printed)
+}
+
+fn bytes_of_bins(scenario: &Scenario) -> Vec<(u64, u64)> {
+    scenario.transfers.iter().map(|t| (t.bytes, t.bins.iter().sum())).collect()
+}
+
+#[test]
+fn scenarios_are_carried_out_and_every_figure_is_there() {
+    let server = TestServer::start("127.0.0.1", server::Options::default());
+    let (document, printed) = measured(&server.client("127.0.0.1", &[1, 2, 12], 1.2));
+    assert_eq!(printed, document.classic, "what is printed on the way is what is kept");
+    assert_eq!(document.conditions.status, "complete");
+    let read: Vec<_> = printed.lines().filter_map(|line| classic::parse(line).ok()).collect();
+    assert_eq!(read.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 12]);
+
+    let scenarios = &document.observed.scenarios;
+    let names = |s: &Scenario| s.transfers.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(" ");
+    assert_eq!(scenarios.iter().map(names).collect::<Vec<_>>(), ["down1", "up1", "up1 down1 up2 down2"]);
+    for (scenario, figures) in scenarios.iter().zip(&document.figures) {
+        assert!((1_200_000_000..5_000_000_000).contains(&scenario.duration_ns));
+        assert!(!scenario.forced && !scenario.interrupted);
+        for (bytes, in_bins) in bytes_of_bins(scenario) {
+            assert!(bytes > 0);
+            assert_eq!(bytes, in_bins, "every byte lies in an interval");
+        }
+        for transfer in &scenario.transfers {
+            assert_eq!(transfer.killed, None);
+            assert!(transfer.start_ns < transfer.end_ns);
+            assert!(transfer.longest_gap_ns < transfer.end_ns - transfer.start_ns);
+            let known = cfg!(not(target_vendor = "apple"));
+            assert_eq!((transfer.sender.cc.is_some(), transfer.receiver.ecn.is_some()), (known, known));
+        }
+        assert!(scenario.pings.iter().any(|p| p.answered));
+        assert!(figures.smoothness_hz > 0.0 && figures.responsiveness_hz.is_some());
+        assert!(figures.rpm.is_some(), "probes of all three kinds: {figures:?}");
+        assert!(figures.one_way.is_some() && figures.bufferbloat.is_some());
+    }
+    assert!(document.overall.upload_capacity_kib_s > Some(0.0));
+    assert!(document.overall.download_capacity_kib_s > Some(0.0));
+    assert!(document.figures[2].jain_up.is_some());
+}
+
+#[test]
+fn ipv6_a_secret_and_a_staircase() {
+    let secret = "correct horse".to_owned();
+    let server =
+        TestServer::start("::1", server::Options { secret: secret.clone(), ..server::Options::default() });
+    let options =
+        client::Options { secret, staircase: true, scenarios: None, ..server.client("[::1]", &[], 0.5) };
+    let (document, _) = measured(&options);
+    let stairs = document.staircase.expect("a staircase");
+    let counts: Vec<_> = stairs.steps.iter().map(|s| (s.uploads, s.downloads)).collect();
+    assert_eq!(counts, (1..=8).map(|k| (k, k)).collect::<Vec<_>>());
+    assert_eq!(stairs.classes.iter().map(|c| c.dscp).collect::<Vec<_>>(), [0, 8, 40, 46]);
+    assert!(
+        document.classic.lines().count() == 1,
+        "it has no part in the classic output: {}",
+        document.classic
+    );
+}
+
+#[test]
+fn those_who_do_not_know_the_secret_are_refused() {
+    let options = server::Options { secret: "open sesame".into(), ..server::Options::default() };
+    let server = TestServer::start("127.0.0.1", options);
+    for secret in ["", "open sesam"] {
+        let options = client::Options { secret: secret.into(), ..server.client("127.0.0.1", &[1], 0.5) };
+        let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("refused");
+        assert!(why.contains("refused the secret"), "{why}");
+    }
+    let open = TestServer::start("127.0.0.1", server::Options::default());
+    let options = client::Options { secret: "open sesame".into(), ..open.client("127.0.0.1", &[1], 0.5) };
+    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("a server that knows no secret");
+    assert!(why.contains("does not know the secret"), "{why}");
+}
+
+#[test]
+fn one_client_at_a_time() {
+    let server = TestServer::start("127.0.0.1", server::Options::default());
+    let options = server.client("127.0.0.1", &[1], 1.5);
+    let first = {
+        let options = options.clone();
+        thread::spawn(move || measured(&options))
+    };
+    let begun = server.said.recv_timeout(Duration::from_secs(20)).expect("says so");
+    assert!(begun.contains("begins"), "{begun}");
+    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("the server is busy");
+    assert!(why.contains("another client"), "{why}");
+    let (document, _) = first.join().expect("is not disturbed");
+    assert_eq!(document.conditions.status, "complete");
+    assert_eq!(measured(&options).0.conditions.status, "complete", "and the next is served");
+}
+
+#[test]
+fn another_version_is_told_so() {
+    let server = TestServer::start("127.0.0.1", server::Options::default());
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
+    stream.write_all(b"LDLT\x00\x63\x01\x000123456789abcdef").expect("sent");
+    let mut answer = [0; wire::GREETING];
+    stream.read_exact(&mut answer).expect("answered");
+    assert_eq!(wire::read_answer(&answer), Some(wire::Status::Version));
+}
+
+#[test]
+fn an_interrupt_ends_a_run_with_the_results_so_far() {
+    let server = TestServer::start("127.0.0.1", server::Options::default());
+    let options = server.client("127.0.0.1", &[1, 2, 3], 60.0);
+    let cancel = AtomicBool::new(false);
+    let mut pieces = 0;
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(2_500));
+            cancel.store(true, Ordering::Relaxed);
+        });
+        client::run(&options, &cancel, &mut |_| pieces += 1).expect("what there is")
+    });
+    assert_eq!(outcome.error.as_deref(), Some("interrupted"));
+    assert_eq!(outcome.document.conditions.status, "interrupted");
+    let [scenario] = outcome.document.observed.scenarios.as_slice() else { panic!("one was begun") };
+    assert!(scenario.interrupted);
+    assert_eq!(
+        (scenario.transfers[0].direction, scenario.transfers[0].killed.clone()),
+        (Direction::Down, None)
+    );
+    assert!(outcome.document.overall.download_capacity_kib_s > Some(0.0));
+}
+
+#[test]
+fn a_silent_client_is_given_up() {
+    let server =
+        TestServer::start("127.0.0.1", server::Options { idle_timeout_s: 1, ..server::Options::default() });
+    let mut silent = TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
+    silent
+        .write_all(&[&wire::greeting(wire::Role::Pinger)[..], &[0; wire::NONCE + wire::PROOF]].concat())
+        .expect("sent");
+    let lines: Vec<String> =
+        (0..2).map(|_| server.said.recv_timeout(Duration::from_secs(20)).expect("says so")).collect();
+    assert!(lines[1].contains("nothing was heard for 1 s"), "{lines:?}");
+    let (document, _) = measured(&server.client("127.0.0.1", &[1], 0.5));
+    assert_eq!(document.conditions.status, "complete");
+}
+
+#[test]
+fn a_server_that_is_none_is_told_apart() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("sent");
+        let mut rest = Vec::new();
+        // Until the client is gone.
+        let _ = stream.read_to_end(&mut rest);
+    });
+    let options = client::Options { host: "127.0.0.1".into(), port, ..client::Options::default() };
+    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("no server");
+    assert!(why.ends_with("this is no loadlatency server"), "{why}");
+    let closed = client::Options { port: 1, ..options };
+    let why = client::run(&closed, &NEVER, &mut |_| ()).expect_err("nobody listens");
+    assert!(why.starts_with("cannot reach 127.0.0.1:1"), "{why}");
+}
+
+#[test]
+fn the_document_describes_the_bytes() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/loadlatency.md"))
+        .expect("the page");
+    for number in [wire::VERSION.into(), u64::from(wire::PORT), u64::from(wire::MOST_BLOCK)] {
+        assert!(text.contains(&number.to_string()), "{number} is not in docs/loadlatency.md");
+    }
+}

@@ -1,0 +1,135 @@
+//! Either end killed while both run as real processes: the other ends within seconds and says why.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a hang is told by; far beyond the seconds that an end takes.
+const HANG: Duration = Duration::from_secs(40);
+
+struct Process(Child);
+
+impl Process {
+    fn start(arguments: &[&str]) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadlatency"));
+        let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Process(child.expect("starts"))
+    }
+
+    fn stdout(&mut self) -> BufReader<ChildStdout> {
+        BufReader::new(self.0.stdout.take().expect("once"))
+    }
+
+    /// Its end, which must come by itself.
+    fn ended(mut self) -> Output {
+        let limit = Instant::now() + HANG;
+        while self.0.try_wait().expect("waited for").is_none() {
+            assert!(Instant::now() < limit, "still there");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let mut output =
+            Output { status: self.0.wait().expect("ended"), stdout: Vec::new(), stderr: Vec::new() };
+        if let Some(mut stdout) = self.0.stdout.take() {
+            stdout.read_to_end(&mut output.stdout).expect("read");
+        }
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr.read_to_end(&mut output.stderr).expect("read");
+        }
+        output
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Gone already, mostly.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn server() -> (Process, BufReader<ChildStdout>, String) {
+    let mut server = Process::start(&["serve", "--bind", "127.0.0.1", "--port", "0", "--once"]);
+    let mut said = server.stdout();
+    let mut line = String::new();
+    said.read_line(&mut line).expect("says its port");
+    let port = line.trim().rsplit(' ').next().expect("a port").to_owned();
+    (server, said, port)
+}
+
+fn run(port: &str, scenarios: &str) -> Process {
+    Process::start(&[
+        "run",
+        "127.0.0.1",
+        "--port",
+        port,
+        "--scenario",
+        scenarios,
+        "--duration",
+        "30",
+        "--classic",
+    ])
+}
+
+#[test]
+fn a_client_whose_server_is_killed_prints_what_it_has() {
+    // In the flows of a scenario, and before: between the greeting and the flows.
+    for wait_ms in [2_500, 100] {
+        let (mut server, _said, port) = server();
+        let client = run(&port, "4");
+        thread::sleep(Duration::from_millis(wait_ms));
+        server.0.kill().expect("killed");
+        let output = client.ended();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{out}{err}");
+        assert!(err.starts_with("error: ") && err.lines().count() == 1, "{err}");
+        if wait_ms > 1000 {
+            assert!(err.contains("connection to the server was lost"), "{err}");
+            assert!(out.contains("Scenario 4: 1 uploads, 1 downloads... "), "{out}");
+            assert!(out.contains("OVERALL:") && !out.contains("Capacity: 0 KiB/s"), "{out}");
+        }
+    }
+}
+
+#[test]
+fn a_server_whose_client_is_killed_says_so_and_goes_on() {
+    let (server, mut said, port) = server();
+    let mut client = run(&port, "17");
+    thread::sleep(Duration::from_millis(2_000));
+    client.0.kill().expect("killed");
+    let output = server.ended();
+    assert!(output.status.success(), "one client was asked for and came");
+    let mut lines = String::new();
+    said.read_to_string(&mut lines).expect("read");
+    assert!(lines.contains("begins") && lines.contains("ended: "), "{lines}");
+}
+
+#[test]
+fn an_interrupt_of_the_server_tells_the_client_why() {
+    let (server, _said, port) = server();
+    let client = run(&port, "1");
+    thread::sleep(Duration::from_millis(1_500));
+    let id = i32::try_from(server.0.id()).expect("an id");
+    // SAFETY: a signal to a process of this test.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    let output = client.ended();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("the server is stopping") || err.contains("was lost"), "{err}");
+    assert!(server.ended().status.success());
+}
+
+#[test]
+fn an_interrupt_of_the_client_ends_with_its_own_code() {
+    let (server, _said, port) = server();
+    let client = run(&port, "1,2");
+    thread::sleep(Duration::from_millis(2_500));
+    let id = i32::try_from(client.0.id()).expect("an id");
+    // SAFETY: a signal to a process of this test.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    let output = client.ended();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{out}");
+    assert!(out.contains("Download Capacity") && !out.contains("Scenario 2"), "{out}");
+    assert!(server.ended().status.success());
+}

@@ -1,0 +1,129 @@
+"""The loadlatency tool: the engine's two ends, and a run's document as a directory of results."""
+
+import ipaddress
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cwndlab import _native
+from cwndlab.errors import CwndlabError, InputError, shown
+from cwndlab.formats import directory
+from cwndlab.formats import loadlatency as document_format
+from cwndlab.results.resultset import ResultSet
+
+DOCUMENT = "loadlatency.json"
+"""Name of the document in a directory of results."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """How to serve: the keys of the engine's `server::Options`."""
+
+    bind: tuple[str, ...]
+    port: int
+    secret: str
+    cc: str | None
+    once: bool
+    idle_timeout_s: int
+    session_timeout_s: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What to measure: the keys of the engine's `client::Options`."""
+
+    host: str
+    port: int
+    secret: str
+    scenarios: tuple[int, ...] | None
+    duration_s: float | None
+    staircase: bool
+    cc: str | None
+    ip: int | None
+    idle_timeout_s: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    document: str
+    """The JSON document (docs/loadlatency.md)."""
+    text: str
+    """Today's figures as text."""
+    error: str | None
+    """Why it was cut short, None if it was not."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether its user ended it."""
+        return bool(json.loads(self.document)["conditions"]["status"] == "interrupted")
+
+    @property
+    def scenarios(self) -> int:
+        """How many scenarios were measured, the staircase among them."""
+        return len(json.loads(self.document)["figures"])
+
+
+def scenarios(text: str | None) -> tuple[int, ...] | None:
+    """Numbers from a list such as `1,3-5`; raises InputError."""
+    try:
+        return None if text is None else tuple(_native.loadlatency_scenarios(text))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def serve(server: Server) -> None:
+    """Serve until interrupted, or after one client if `once`, with a line on stdout for whatever happens.
+
+    Raises InputError for wrong options, CwndlabError if an address cannot be listened on.
+    """
+    for address in server.bind:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise InputError(
+                f"--bind: found {shown(address)}; expected an address, such as 192.0.2.1 or ::1"
+            ) from None
+    try:
+        _native.loadlatency_serve(json.dumps(asdict(server)), lambda line: _print(f"{line}\n"))
+    except ValueError as error:
+        raise InputError(_reason(error)) from None
+    except OSError as error:
+        raise CwndlabError(str(error)) from None
+
+
+def measure(measurement: Measurement) -> Outcome:
+    """Run against a server, printing the classic output as it comes to be.
+
+    Raises InputError for wrong options, CwndlabError if the server cannot be reached or refuses.
+    """
+    options = json.dumps(asdict(measurement))
+    try:
+        _native.loadlatency_check(options)
+        return Outcome(*_native.loadlatency_run(options, _print))
+    except ValueError as error:
+        raise InputError(_reason(error)) from None
+    except OSError as error:
+        raise CwndlabError(str(error)) from None
+
+
+def keep(outcome: Outcome, out: Path | None) -> ResultSet:
+    """Write a run as a directory of results, each scenario a run of it, with the document beside them."""
+    source = Path(DOCUMENT)
+    results = directory.write(
+        document_format.runs(outcome.document, source), "loadlatency", out, testbed="loadlatency"
+    )
+    (results.path / DOCUMENT).write_text(outcome.document + "\n", encoding="utf-8")
+    return results
+
+
+def _print(piece: str) -> None:
+    sys.stdout.write(piece)
+    sys.stdout.flush()
+
+
+def _reason(error: ValueError) -> str:
+    """The engine's words without the place in the JSON it was handed."""
+    return str(error).partition(" at line ")[0]
