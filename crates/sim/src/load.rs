@@ -79,6 +79,7 @@ impl Simulation {
             start_ns: begin.saturating_sub(first),
             duration_ns: end.saturating_sub(begin),
             forced: false,
+            interrupted: false,
             transfers: flows.iter().map(|&(flow, way)| self.transfer(flow, way, begin)).collect(),
             idle_pings: idle_pings.clone(),
             pings,
