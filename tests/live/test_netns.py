@@ -108,7 +108,7 @@ def test_what_ran_beside_the_traffic_is_kept(bulk: ResultSet) -> None:
     assert set(record.facts["start_skew_ns"]) == {"f1"}
     sysctls = record.facts["sysctls"]["a"]
     assert sysctls["net.ipv4.tcp_no_metrics_save"] == "1"
-    # iperf3 sets a connection's congestion control once it is open: what comes before must leave nothing behind.
+    # iperf3 sets a connection's own once it is open: what comes before must leave nothing behind.
     assert sysctls["net.ipv4.tcp_congestion_control"] in (bulk.summary["cc"][0], "reno")
     assert record.attachments == ["0-f1-iperf3-from.json", "0-f1-iperf3-to.json"]
     reports = [bulk.path / "runs" / "0-0" / name for name in record.attachments]

@@ -766,6 +766,7 @@ impl Endpoint {
             let room = if self.r.timestamps { 3 } else { 4 };
             self.r.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));
             self.r.dsack = None;
+            self.r.withheld = None;
         }
         true
     }

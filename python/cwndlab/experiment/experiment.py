@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from cwndlab.errors import InputError, nearest, one_of, shown
-from cwndlab.experiment import locate, plan, sweep, yaml_nodes
+from cwndlab.experiment import locate, plan, sweep, taking_part, yaml_nodes
 from cwndlab.experiment.resolve import resolve
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import TESTBEDS, Support
@@ -37,11 +37,8 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
     tree = yaml_nodes.parse(source, file)
     axes = sweep.override(tree, sweep.read_axes(tree), overrides)
     base = next(sweep.cells(tree, ()))
-    spec = locate.check_partly(Spec, base.tree)
-    if spec is None:
-        base = next(sweep.cells(tree, axes))
-        spec = locate.check(Spec, base.tree)
-    resolve(spec, base.tree, support.catalogue(), support)
+    spec = locate.check_partly(Spec, base.tree) or locate.check(Spec, next(sweep.cells(tree, axes)).tree)
+    _check(tree, axes, support)
     return Experiment(spec.experiment, file, source, tree, axes, spec, support)
 
 
@@ -80,6 +77,19 @@ class Experiment:
         if self.axes:
             content["sweep"] = [_axis(axis) for axis in self.axes]
         return yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _check(tree: Mapping, axes: tuple[sweep.Axis, ...], support: Support) -> None:
+    """Refuse what is wrong without the sweep, or with its first cell where only that makes it complete."""
+    catalogue = support.catalogue()
+    part = taking_part.part_of(tree, axes, support, catalogue)
+    base = next(sweep.cells(part.tree, ()))
+    # Where this kernel takes part in some rows only, what stands outside the sweep may be another system.
+    spec = None if part.notes else locate.check_partly(Spec, base.tree)
+    if spec is None:
+        base = next(part.cells())
+        spec = locate.check(Spec, base.tree)
+    resolve(spec, base.tree, catalogue, support)
 
 
 def _support(testbed: str) -> Support:

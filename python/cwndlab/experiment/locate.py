@@ -25,6 +25,18 @@ def check(model: type[Model], tree: Mapping) -> Model:
         raise _first(tree, error.errors(include_url=False)) from None
 
 
+def check_at(model: type[Model], tree: Mapping, path: Path) -> Model:
+    """Return the model of the node at a path; raises `ExperimentError` for its first fault."""
+    node = node_at(tree, path)
+    try:
+        return model.model_validate(None if node is None else plain(node))
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        for details in faults:
+            details["loc"] = (*path, *details["loc"])
+        raise _first(tree, faults) from None
+
+
 def check_partly(model: type[Model], tree: Mapping) -> Model | None:
     """Return the model of the tree, or None if keys are missing, as a sweep may bring them.
 

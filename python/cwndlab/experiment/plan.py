@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from cwndlab.errors import ExperimentError
-from cwndlab.experiment import locate, sweep
+from cwndlab.experiment import locate, taking_part
 from cwndlab.experiment.resolve import resolve
 from cwndlab.experiment.schema import Spec
 
@@ -64,19 +64,20 @@ class Plan:
 def make(experiment: Experiment) -> Plan:
     """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused."""
     repeat = experiment.spec.repeat
-    count = repeat * prod(len(axis.rows) for axis in experiment.axes)
+    catalogue = experiment.support.catalogue()
+    part = taking_part.part_of(experiment.tree, experiment.axes, experiment.support, catalogue)
+    count = repeat * prod(len(axis.rows) for axis in part.axes)
     if count > MAX_RUNS:
         raise ExperimentError(experiment.file, None, "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
-    for cell in sweep.cells(experiment.tree, experiment.axes):
-        resolved = resolve(
-            locate.check(Spec, cell.tree), cell.tree, experiment.support.catalogue(), experiment.support
-        )
+    for cell in part.cells():
+        resolved = resolve(locate.check(Spec, cell.tree), cell.tree, catalogue, experiment.support)
+        notes = (*part.notes, *resolved.notes)
         for number in range(repeat):
             scenario = {**resolved.scenario, "repeat": number}
             digest = scenario_hash(scenario)
-            runs.append(PlannedRun(len(runs), number, cell.values, scenario, digest, resolved.notes))
-    keys = tuple(key for axis in experiment.axes for key in axis.keys)
+            runs.append(PlannedRun(len(runs), number, cell.values, scenario, digest, notes))
+    keys = tuple(key for axis in part.axes for key in axis.keys)
     return Plan(experiment.name, keys, repeat, runs)
 
 

@@ -1041,6 +1041,20 @@ Logger = Annotated[
 ]
 
 
+class KernelPart(Section):
+    """How testbed netns takes part in an experiment whose hosts are not all Linux."""
+
+    section: ClassVar[str] = "netns"
+    stacks: dict[str, Word] = _about(
+        "stacks that this machine's kernel stands for, with its name (linux); rows with others are left out",
+        {},
+    )
+    analogues: dict[str, list[Word]] = _about(
+        "sysctls that Linux does not have, with those of Linux that get their values instead", {}
+    )
+    without: list[Word] = _about("keys that only a model has, left out", [])
+
+
 class Spec(Section):
     """An experiment file without its sweep."""
 
@@ -1064,6 +1078,7 @@ class Spec(Section):
     emulator: Annotated[str, *_word("own", "kernel")] | None = _about(
         "what emulates the path on testbed netns"
     )
+    netns: KernelPart | None = _about("how testbed netns takes part; nothing to other testbeds")
 
     @classmethod
     def known_keys(cls) -> list[str]:

@@ -62,7 +62,7 @@ SIM = Support(
     {
         "experiment": _keys(
             "experiment description duration hosts network flows repeat seed start_jitter measure record"
-            " pause order emulator"
+            " pause order emulator netns"
         ),
         "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"),
         "link": _keys("rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"),
@@ -76,8 +76,8 @@ SIM = Support(
 )
 """The simulator. Queue disciplines, losses and apps are those of the engine's catalogue.
 
-Keys that say how real testbeds go about it (pause, order, emulator, an app's tool) change nothing of what is
-modelled, and are taken so that one file serves all testbeds."""
+Keys that say how real testbeds go about it (pause, order, emulator, netns, an app's tool) change nothing of
+what is modelled, and are taken so that one file serves all testbeds."""
 
 NETNS = Support(
     "netns",

@@ -107,6 +107,18 @@ def put(tree: Mapping, key: str, node: Node, place: Place) -> None:
         )
 
 
+def remove(tree: Mapping, key: str) -> bool:
+    """Take what stands at a dotted key out of the tree; whether there was something."""
+    *words, last = _words(key)
+    here: Node | None = tree
+    for word in words:
+        here = here.items.get(word) if isinstance(here, Mapping) else None
+    if not isinstance(here, Mapping) or last not in here.items:
+        return False
+    del here.items[last], here.key_places[last]
+    return True
+
+
 def compact(node: Node) -> str:
     """Return a value as one line of text: a scalar as it stands, lists and mappings in flow style."""
     if isinstance(node, Scalar):

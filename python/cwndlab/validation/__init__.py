@@ -50,8 +50,10 @@ def run(
 
 
 def _same(modelled: Experiment, live: Experiment) -> None:
-    """Refuse what would compare different things: defaults that the kernel has otherwise, and series at
-    ACKs."""
+    """Refuse what would compare different things: defaults that the kernel has otherwise, series at ACKs,
+    and other systems than the kernel's."""
+    if live.spec.netns is not None:
+        raise InputError(f"{live.name}: validate compares Linux with Linux; this file has a section netns")
     for ours, theirs in zip(modelled.plan().runs, live.plan().runs, strict=True):
         if ours.scenario["record"]["tcp"]["kind"] != "interval":
             raise InputError("record.tcp: validate compares series at an interval; give one such as 10ms")

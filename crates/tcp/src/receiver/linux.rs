@@ -9,6 +9,8 @@ use crate::sender::linux::config::{Config, Drs};
 const MAX_QUICKACKS: u32 = 16;
 /// Duplicate ACKs sent at once before compression begins (TCP_FASTRETRANS_THRESH).
 const UNCOMPRESSED: u32 = 3;
+/// SACK blocks of which every ACK tells, whatever else it has to tell (TCP_SACK_BLOCKS_EXPECTED).
+const BLOCKS_EXPECTED: usize = 2;
 /// Memory of a received full packet, bytes: payload and headers in 2 KiB, and the metadata.
 const TRUESIZE: u64 = 2304;
 /// Memory of a received small packet, bytes.
@@ -98,6 +100,8 @@ struct Compression {
     sent: u32,
     held: u32,
     until: Option<Nanos>,
+    /// The ACK that leaves next is of those held back; the newest packet's is held back then.
+    renewed: bool,
 }
 
 /// Memory of full packets merged into one, bytes.
@@ -404,7 +408,14 @@ impl LinuxReceiver {
     }
 
     /// Now, later, or with the compressed ones: how the data at hand is acknowledged.
-    fn check_ack(&mut self, r: &mut ReceiveState, out_of_order: bool, now_please: bool, cx: &Context<'_>) {
+    fn check_ack(
+        &mut self,
+        r: &mut ReceiveState,
+        arrival: &Arrival,
+        out_of_order: bool,
+        now_please: bool,
+        cx: &Context<'_>,
+    ) {
         let unacked = r.nxt - r.last_ack;
         let two_packets = unacked > self.rcv_mss && self.select_window(r) >= r.offered().max(1);
         let quick = self.quick > 0 && !mutant!(NoQuickAck);
@@ -430,12 +441,24 @@ impl LinuxReceiver {
             r.ack_now = true;
             return;
         }
-        c.held += 1;
-        if c.until.is_none() {
+        // What an ACK has no room for must not wait for the next one (tcp_sack_compress_send_ack).
+        if c.held > 0 && r.rank_of_newest(arrival.seq, arrival.end) >= BLOCKS_EXPECTED {
+            c.renewed = true;
+            r.withheld = Some((arrival.seq, arrival.end));
+            r.ack_now = true;
+            return;
+        }
+        self.hold_back(cx);
+    }
+
+    /// One more ACK waits for the end of compression.
+    fn hold_back(&mut self, cx: &Context<'_>) {
+        self.compression.held += 1;
+        if self.compression.until.is_none() {
             let twentieth = (self.rtt.rtt8 >> 3) * 1000 / 20;
             let delay = self.config.comp_sack_delay_ns.min(twentieth);
             // The kernel may fire anywhere in the slack; an otherwise idle timer fires at its end.
-            c.until = Some(cx.now + delay + self.config.comp_sack_slack_ns);
+            self.compression.until = Some(cx.now + delay + self.config.comp_sack_slack_ns);
         }
     }
 
@@ -545,7 +568,7 @@ impl Receiver for LinuxReceiver {
                 self.grow_buffer(r, window);
             }
         }
-        self.check_ack(r, out_of_order, now_please, cx);
+        self.check_ack(r, arrival, out_of_order, now_please, cx);
     }
 
     fn on_read(&mut self, r: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>) {
@@ -625,6 +648,10 @@ impl Receiver for LinuxReceiver {
         self.delayed = None;
         self.compression.held = 0;
         self.compression.until = None;
+        if std::mem::take(&mut self.compression.renewed) {
+            self.scheduled = true;
+            self.hold_back(cx);
+        }
     }
 
     fn sends_dsack(&self) -> bool {

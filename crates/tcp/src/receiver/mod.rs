@@ -50,6 +50,8 @@ pub struct ReceiveState {
     pub tsecr: u32,
     /// A duplicate arrival to report first (RFC 2883), until an ACK carries it.
     pub dsack: Option<(u64, u64)>,
+    /// Out-of-order data that the next ACK does not report: it answers what came before.
+    pub withheld: Option<(u64, u64)>,
     /// Starts of the blocks that newest out-of-order data belongs to, newest first (RFC 2018 section 4).
     recent: [u64; RECENT],
     recent_len: u8,
@@ -77,6 +79,7 @@ impl ReceiveState {
             ts_recent: 0,
             tsecr: 0,
             dsack: None,
+            withheld: None,
             recent: [0; RECENT],
             recent_len: 0,
             ack_now: false,
@@ -113,10 +116,11 @@ impl ReceiveState {
             given[0] = (left, right);
             count = 1;
         }
-        let recent = self.recent[..self.recent_len as usize]
+        let newest = usize::from(self.withheld.is_some());
+        let recent = self.recent[newest..self.recent_len as usize]
             .iter()
             .filter_map(|&seq| self.out_of_order.containing(seq));
-        for range in recent.chain(self.out_of_order.iter().rev()) {
+        for range in recent.chain(self.out_of_order.iter().rev()).filter_map(|range| self.reported(range)) {
             if count >= max {
                 break;
             }
@@ -127,6 +131,38 @@ impl ReceiveState {
             }
         }
         debug_assert!(count <= wire::SackBlocks::MAX);
+    }
+
+    /// What of a range is reported.
+    fn reported(&self, range: (u64, u64)) -> Option<(u64, u64)> {
+        match self.withheld {
+            Some(withheld) if withheld == range => None,
+            Some((from, to)) if to == range.1 && range.0 < from => Some((range.0, from)),
+            Some((from, to)) if from == range.0 && to < range.1 => Some((to, range.1)),
+            _ => Some(range),
+        }
+    }
+
+    /// How many blocks were newer than the one that this data has joined, before it came; of data that joined none, how
+    /// many there were. 0 if it is not the newest that waits.
+    pub(crate) fn rank_of_newest(&self, seq: u64, end: u64) -> usize {
+        if self.recent_len == 0 || self.recent[0] != seq {
+            return 0;
+        }
+        let own = self.out_of_order.containing(seq);
+        let mut newer = [(0, 0); RECENT];
+        let mut count = 0;
+        for &earlier in &self.recent[1..self.recent_len as usize] {
+            let Some(range) = self.out_of_order.containing(earlier) else { continue };
+            if Some(range) == own {
+                return count;
+            }
+            if !newer[..count].contains(&range) {
+                newer[count] = range;
+                count += 1;
+            }
+        }
+        if own == Some((seq, end)) { count.max(self.out_of_order.len() - 1) } else { count }
     }
 }
 

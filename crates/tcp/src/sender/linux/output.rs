@@ -30,6 +30,8 @@ pub(super) struct State {
     pub(super) throttled: bool,
     /// Pacing holds the sender back until then, true time.
     pub(super) paced_until: Option<Nanos>,
+    /// What is left of a burst that pacing lets leave as one.
+    burst: Burst,
     pub(super) forced: Option<Forced>,
     /// An ACK moved the queue's head: the timer starts anew once everything that follows is sent.
     pub(super) timer_due: bool,
@@ -45,6 +47,18 @@ pub(super) struct State {
     deferred_since: Option<u64>,
     /// Next packet that forward retransmission looks at (3.9).
     forward: Id,
+}
+
+/// A burst of a paced sender without segmentation offload: since 4.17 Linux builds super-packets all the same and cuts them
+/// itself, so that pacing waits between bursts only.
+#[derive(Debug, Default)]
+struct Burst {
+    /// Packets still to leave.
+    packets: u64,
+    /// When all of it leaves, local time.
+    departure: Nanos,
+    /// Time lost to late timers that its packets may still catch up.
+    credit: Nanos,
 }
 
 impl State {
@@ -63,7 +77,7 @@ impl LinuxSender {
         {
             return Poll::Send(transmit);
         }
-        if self.core.pacing && self.core.departure > self.core.now {
+        if self.core.pacing && self.core.departure > self.core.now && self.output.burst.packets == 0 {
             self.output.paced_until = Some(cx.now + (self.core.departure - self.core.now));
             self.output.cwnd_limited |= self.core.in_flight() >= self.core.cwnd;
             return self.wait(Limit::Cwnd, s, cx);
@@ -101,6 +115,7 @@ impl LinuxSender {
     /// Nothing more to send now: window validation, probe timers, the send buffer.
     fn wait(&mut self, limit: Limit, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
         let sent = std::mem::take(&mut self.output.sent);
+        self.output.burst.packets = 0;
         let limited =
             std::mem::take(&mut self.output.cwnd_limited) || self.core.in_flight() >= self.core.cwnd;
         if sent > 0 || limited {
@@ -371,6 +386,17 @@ impl LinuxSender {
         }
         let len = if s.tso {
             self.tso_length(s, payload, window, in_flight)?
+        } else if self.output.burst.packets > 0 {
+            return Ok(self.transmit_new(unsent.min(mss), s, cx));
+        } else if self.core.pacing && self.is_modern() {
+            let burst = self.tso_length(s, payload, window, in_flight)?;
+            if self.held_by_tsq(s, 0) {
+                return Err(Limit::Cwnd);
+            }
+            let len = burst.min(mss + u64::from(s.fin && payload <= mss));
+            let transmit = self.transmit_new(len, s, cx);
+            self.output.burst.packets = (burst - len).div_ceil(mss);
+            return Ok(transmit);
         } else {
             if payload < mss && self.nagle_holds(s, payload) {
                 return Err(Limit::App);
@@ -516,14 +542,22 @@ impl LinuxSender {
     /// Moves the departure time on; returns that of this packet (local time).
     #[inline]
     fn depart(&mut self, bytes: u64) -> Nanos {
-        let previous = self.core.departure;
-        let departure = previous.max(self.core.now);
-        self.core.departure = departure;
+        let burst = &mut self.output.burst;
+        if burst.packets > 0 {
+            burst.packets -= 1;
+        } else {
+            let previous = self.core.departure;
+            burst.departure = previous.max(self.core.now);
+            burst.credit = burst.departure - previous;
+            self.core.departure = burst.departure;
+        }
+        let departure = burst.departure;
         if self.core.pacing && self.core.pacing_rate > 0 && self.output.packets >= u64::from(INIT_CWND) {
-            let mut gap = time_at(bytes, self.core.pacing_rate);
-            // Time lost to late timers is caught up, at most half a packet each.
-            gap -= (gap / 2).min(departure - previous);
-            self.core.departure = departure + gap;
+            let gap = time_at(bytes, self.core.pacing_rate);
+            // Time lost to late timers is caught up, at most half of each.
+            let caught_up = (gap / 2).min(burst.credit);
+            burst.credit -= caught_up;
+            self.core.departure += gap - caught_up;
         }
         departure
     }
