@@ -155,6 +155,55 @@ fn duplicate_acks_are_compressed() {
     assert!(all > 400 && compressed * 8 < all);
 }
 
+/// With every other packet lost each one that arrives is a block of its own; compression holds none of them back for
+/// good, so that nothing is sent again that arrived. Without compression it is the same.
+#[test]
+fn compression_hides_no_block() {
+    for (name, nr) in [("linux-6.8", 44), ("linux-6.18", 44), ("linux-6.18", 0)] {
+        let mut profile = stack(name);
+        profile::set_checked(profile.as_mut(), "net.ipv4.tcp_comp_sack_nr", nr).expect("a sysctl");
+        let path = Path {
+            cc: "reno",
+            rate: Some(50_000_000),
+            duration: 2 * SECOND,
+            lose: |index, _| (300..500).contains(&index) && index % 2 == 0,
+            ..Path::new(profile.as_ref())
+        };
+        let run = run(&path);
+        let again = run.moments.last().expect("a sender").retransmits;
+        assert_eq!((run.drops, again), (100, 100), "{name}, tcp_comp_sack_nr {nr}");
+    }
+}
+
+/// A paced sender lets a millisecond of its rate leave at once, but at least two packets, whether or not the interface
+/// segments: pairs at 10 Mbit/s, four packets at 50, eight at 100 (captures of 6.18: 2, 4 and 8).
+#[test]
+fn pacing_waits_between_bursts() {
+    for (mbps, burst) in [(10, 2), (50, 3), (100, 7)] {
+        let profile = stack("linux-6.18");
+        let path = Path {
+            cc: "bbr",
+            rate: Some(mbps * 1_000_000),
+            delay: 5_000_000,
+            duration: 4 * SECOND,
+            ..Path::new(profile.as_ref())
+        };
+        let run = run(&path);
+        let late = run.sent.iter().filter(|(t, s)| *t > 2 * SECOND && s.len > 0);
+        let mut bursts: Vec<(tcp::Nanos, usize)> = Vec::new();
+        for &(t, _) in late {
+            match bursts.last_mut() {
+                Some((at, count)) if *at == t => *count += 1,
+                _ => bursts.push((t, 1)),
+            }
+        }
+        let mut sizes: Vec<usize> = bursts.iter().map(|&(_, count)| count).collect();
+        sizes.sort_unstable();
+        let usual = sizes[sizes.len() / 2];
+        assert!((burst..=burst + 1).contains(&usual), "{mbps} Mbit/s: bursts of {usual}");
+    }
+}
+
 /// Each sysctl changes what it says (those of congestion control and buffers are tested above and elsewhere).
 #[test]
 fn sysctls_do_what_they_say() {
