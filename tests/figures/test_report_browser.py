@@ -249,6 +249,25 @@ def test_prints_dark_pages_as_light_ones_and_whole_tables(page: Browser, tmp_pat
     assert page.complaints() == []
 
 
+def test_no_column_is_cut_off_on_paper_and_heads_are_repeated_in_words(page: Browser, tmp_path: Path):
+    widths = "Array.from(document.querySelectorAll('.scroll > table'), e => e.getBoundingClientRect().width)"
+    shown = page.evaluate(widths)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    turned = page.evaluate("Array.from(document.styleSheets[0].cssRules).at(-1) instanceof CSSPageRule")
+    sheet = 960 if turned else 700
+    assert max(shown) > sheet >= max(page.evaluate(widths)) - 1
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(widths) == shown
+    page.media(kind="print", scheme="light")
+    buttons = "Array.from(document.querySelectorAll('thead button'), e => getComputedStyle(e).display)"
+    assert set(page.evaluate(buttons)) == {"contents"}
+    page.media(kind="", scheme="light")
+    page.printed(tmp_path / "report.pdf")
+    box = re.search(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", (tmp_path / "report.pdf").read_bytes())
+    assert box is not None and (float(box[1]) > float(box[2])) == turned
+    assert page.complaints() == []
+
+
 def test_headings_tables_and_pictures_have_names(page: Browser):
     assert page.evaluate("document.querySelectorAll('h1').length") == 1
     assert page.evaluate("document.querySelectorAll('thead th:not([scope])').length") == 0

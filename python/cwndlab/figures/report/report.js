@@ -101,6 +101,7 @@
     // Paper gets the light colours.
     const print = (on) => () => {
       document.documentElement.classList.toggle("printing", on);
+      fit(on);
       redraw();
     };
     const unlessPrinting = () => document.documentElement.classList.contains("printing") || redraw();
@@ -405,6 +406,23 @@
           `cwndlab plot ${data.directory} --kind ${self.kind} ${shown.map((id) => `--run ${number(id)}`).join(" ")}${window_} -o ${self.kind}.png`;
       }
     }
+  }
+
+  // Columns that a sheet of paper would cut off are made smaller; the sheets are turned round if that takes much.
+  function fit(printing) {
+    const [upright, turned] = [700, 960]; // CSS pixels between the margins of A4 or Letter
+    const tables = [...document.querySelectorAll(".scroll > table")];
+    for (const table of tables) table.style.zoom = "";
+    const sheet = document.styleSheets[0];
+    const last = sheet.cssRules.length - 1;
+    if (sheet.cssRules[last] instanceof CSSPageRule) sheet.deleteRule(last);
+    if (!printing) return;
+    const widths = tables.map((table) => table.offsetWidth);
+    const turn = Math.max(0, ...widths) > 1.25 * upright;
+    if (turn) sheet.insertRule("@page { size: landscape; }", sheet.cssRules.length);
+    tables.forEach((table, i) => {
+      table.style.zoom = Math.min(1, (turn ? turned : upright) / widths[i]);
+    });
   }
 
   function prepare(canvas) {
