@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from cwndlab.experiment import load
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.json_schema import json_schema
+from cwndlab.experiment.support import LIVE_KEYS
 from cwndlab.experiment.template import TEMPLATE
 from cwndlab.suites import suites
 
@@ -68,6 +69,7 @@ def test_apps_and_their_parameters_are_the_engines() -> None:
     app = definition("Flow")["properties"]["app"]
     assert set(app["oneOf"][0]["enum"]) == set(catalogue().apps)
     known = {kind: {param.name for param in params} - {"bytes"} for kind, params in catalogue().apps.items()}
+    known["bulk"] |= set(LIVE_KEYS)
     assert kinds(app) == known
 
 

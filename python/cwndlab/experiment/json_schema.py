@@ -11,7 +11,7 @@ from typing import Any
 
 from cwndlab.experiment.catalogue import Catalogue, Param, catalogue
 from cwndlab.experiment.schema import Section, Spec
-from cwndlab.experiment.support import TESTBEDS
+from cwndlab.experiment.support import LIVE_KEYS, TESTBEDS
 from cwndlab.experiment.sweep import SWEPT
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -119,7 +119,7 @@ def _keep_kinds(definitions: Schema, key: str, known: Any) -> None:
     for name, kind in kinds.items():
         if kind in known:
             definition = definitions[name]
-            allowed = {"kind", *_names(known[kind])}
+            allowed = {"kind", *_names(known[kind]), *(LIVE_KEYS if kind == "bulk" else ())}
             definition["properties"] = {
                 param: entry for param, entry in definition["properties"].items() if param in allowed
             }

@@ -40,7 +40,7 @@ from cwndlab.experiment.schema import (
     Switch,
     Voip,
 )
-from cwndlab.experiment.support import Support
+from cwndlab.experiment.support import LIVE_KEYS, Support
 from cwndlab.experiment.topology import Misplaced, Topology, Wire
 from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.experiment.yaml_nodes import Mapping
@@ -730,7 +730,7 @@ class _Resolver:
         """Refuse a parameter that the schema knows and the engine does not."""
         known = {"kind", *(param.name for param in params)}
         if isinstance(section, Bulk):
-            known |= {"tool", "report"}  # of real testbeds, and nothing to a model
+            known |= set(LIVE_KEYS)
         for key, _ in section.written():
             if key not in known:
                 problem = f"{key} of {what} is not supported by testbed {self.support.testbed} yet"

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from cwndlab.experiment.catalogue import Catalogue, catalogue
 from cwndlab.experiment.schema import Section
 
+LIVE_KEYS = ("tool", "report")
+"""Keys of app `bulk` that say how real testbeds send, and nothing to a model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Support:

@@ -107,9 +107,13 @@ class _Taker:
             if self._takes(axis.keys, row)
         ]
         if not rows:
-            there = ", ".join(dict.fromkeys(_text(node) for row in axis.rows for node in row))
+            key, there = next(
+                (key, ", ".join(dict.fromkeys(_text(row[place]) for row in axis.rows)))
+                for place, key in enumerate(axis.keys)
+                if _names_stack(key)
+            )
             stacks = ", ".join(self._given.stacks) or "none"
-            problem = f"leaves no row of the sweep: it has {there}, and this kernel stands for {stacks}"
+            problem = f"leaves no row of the sweep: {key} has {there}, and this kernel stands for {stacks}"
             raise self._fault(("stacks",), BadValue(problem=problem))
         return Axis(axis.keys, axis.places, tuple(rows))
 
