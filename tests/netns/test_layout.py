@@ -87,6 +87,24 @@ def test_addresses_and_ports_are_those_of_the_simulators_captures() -> None:
     assert ports == {"one": (10000, 5201), "two": (10001, 5202), "back": (10002, 5201)}
 
 
+def test_connections_of_a_loadlatency_scenario_go_from_the_client_to_one_port() -> None:
+    flows = (
+        "flows:\n"
+        "  - {name: ll, from: a, to: c, app: {kind: loadlatency, scenario: 7, idle: 500ms}}\n"
+        "  - {from: a, to: c}\n"
+    )
+    text = f"experiment: x\nduration: 2s\n{HOSTS}{NETWORKS['dumbbell']}{flows}"
+    ends = lay_out(load(text).plan().runs[0].scenario).flows
+    ports = {name: (end.from_, end.source_port, end.to, end.target_port) for name, end in ends.items()}
+    assert ports == {
+        "ll": ("a", 10000, "c", 5201),
+        "ll.up1": ("a", 10001, "c", 5201),
+        "ll.down1": ("c", 5201, "a", 10002),
+        "ll.down2": ("c", 5201, "a", 10003),
+        "f2": ("a", 10004, "c", 5202),
+    }
+
+
 def test_base_round_trips_add_up_both_ways() -> None:
     assert base_rtt_ns(scenario(), "a", "c") == 10_000_000
     assert base_rtt_ns(scenario("triangle"), "a", "c") == 10_000_000

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cwndlab.traffic import load as tools_of_load
 from cwndlab.traffic import tools
 
 
@@ -82,3 +83,40 @@ def test_what_a_tool_cannot_do_has_a_reason(changed: dict[str, Any], reason: str
 def test_only_iperf3_is_started_early() -> None:
     assert tools.lead_ns("iperf3", 40_000_000) == 3 * 40_000_000 + tools.START_NS
     assert tools.lead_ns("own", 40_000_000) == 0
+
+
+def session(**app: Any) -> dict[str, Any]:
+    """A Scenario of one loadlatency session, as far as the tool is concerned."""
+    whole = {"kind": "loadlatency", "group": "ll", "scenario": 4, "write_bytes": 131_072, "ping_bytes": 16}
+    app = {**whole, "interval_ns": 20_000_000, **app}
+    pinger = {"name": "ll", "start_ns": 0, "stop_ns": None, "cc": "cubic", "app": {**app, "part": "pinger"}}
+    up = {**pinger, "name": "ll.up1", "start_ns": 2 * 10**9, "app": {**app, "part": "upload"}}
+    down = {**up, "name": "ll.down1", "cc": "reno", "app": {**app, "part": "download"}}
+    other = {**up, "name": "f2", "app": {"kind": "bulk"}}
+    return {"duration_ns": 8 * 10**9, "flows": [pinger, up, down, other]}
+
+
+def test_the_load_begins_when_the_experiment_says() -> None:
+    made = session()
+    told = tools_of_load.orders(made, made["flows"][0], 10_000_000)
+    # 35 pings of 20 ms and 5 round trips before.
+    assert told == {"start_ns": 1_250_000_000, "load_ns": 6 * 10**9, "cc": "cubic", "cc_back": "reno"}
+    # Over a path on which pings take longer than the idle time, as soon as it may.
+    assert tools_of_load.orders(made, made["flows"][0], 200_000_000)["start_ns"] == 0
+
+
+@pytest.mark.parametrize(
+    ("app", "sndbuf", "load_ns", "reason"),
+    [
+        ({"interval_ns": 10_000_000}, None, 10**9, "interval_ns: the tool has 20000000, not 10000000"),
+        ({"write_bytes": 1}, None, 10**9, "write_bytes: the tool has 131072, not 1"),
+        ({}, 65_536, 10**9, "the tool leaves the buffers to the system: no sndbuf or rcvbuf"),
+        ({}, None, 10**8, "a load of 0.1 s; the tool takes at least 0.5 s"),
+    ],
+)
+def test_what_the_loadlatency_tool_cannot_do_has_a_reason(
+    app: dict[str, Any], sndbuf: int | None, load_ns: int, reason: str
+) -> None:
+    given = session(**app)["flows"][0]["app"]
+    assert tools_of_load.refusal(given, sndbuf, None, load_ns) == reason
+    assert tools_of_load.refusal(session()["flows"][0]["app"], None, None, 10**9) is None

@@ -63,6 +63,9 @@ pub struct Options {
     pub ip: Option<u8>,
     /// Give the server up when it has not answered for so long, s.
     pub idle_timeout_s: u64,
+    /// The client's port of the pinger's connection, and the one before those of the flows, in their order; None for any
+    /// that are free. Who watches the connections from outside has to know them.
+    pub local_port: Option<u16>,
 }
 
 impl Default for Options {
@@ -77,6 +80,7 @@ impl Default for Options {
             cc: None,
             ip: None,
             idle_timeout_s: 60,
+            local_port: None,
         }
     }
 }
@@ -186,6 +190,7 @@ struct Server {
     session: [u8; SESSION],
     secret: String,
     cc: Option<String>,
+    local_port: Option<u16>,
 }
 
 /// When a scenario ends.
@@ -212,7 +217,13 @@ impl<'a> Run<'a> {
         Ok(Run {
             options,
             pinger: Pinger::new(link, options.idle_timeout_s),
-            server: Server { address, session, secret: options.secret.clone(), cc: options.cc.clone() },
+            server: Server {
+                address,
+                session,
+                secret: options.secret.clone(),
+                cc: options.cc.clone(),
+                local_port: options.local_port,
+            },
             started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             facts: facts.map(|(key, value)| (key.to_owned(), value)).into(),
             began_ns: sys::now_ns(),
@@ -228,6 +239,7 @@ impl<'a> Run<'a> {
         print: &mut dyn FnMut(&str),
     ) -> Result<(), Lost> {
         self.began_ns = sys::now_ns();
+        self.facts.insert("began_monotonic_ns".to_owned(), sys::monotonic_ns().to_string());
         let all: Vec<u32> = (1..=SCENARIOS.len() as u32).collect();
         let scenarios = match &self.options.scenarios {
             Some(chosen) => chosen.clone(),
@@ -391,7 +403,7 @@ fn reach(options: &Options) -> Result<(TcpStream, SocketAddr), String> {
     };
     let mut why = format!("{host}: has no address of the wanted version of IP");
     for address in found.into_iter().filter(wanted) {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match sys::connect(address, options.local_port, PATIENCE) {
             Ok(stream) => return Ok((stream, address)),
             Err(error) => why = format!("cannot reach {address}: {}", in_words(&error)),
         }

@@ -1,12 +1,13 @@
 //! What the systems give beyond std: readiness of a socket, what the kernel says of a connection, signals, a clock.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::measure::End;
 
@@ -15,6 +16,28 @@ pub fn now_ns() -> u64 {
     static ZERO: OnceLock<Instant> = OnceLock::new();
     // Never 0, which stands for "not yet" on the wire.
     u64::try_from(ZERO.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
+/// ns of CLOCK_MONOTONIC, by which processes of one machine can tell when something was.
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a timespec that outlives the call. It cannot fail: the clock is one that every system has (POSIX.1-2001).
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// Connects within `timeout`, from a certain port unless it is None.
+///
+/// # Errors
+/// As the system says.
+pub fn connect(to: SocketAddr, from_port: Option<u16>, timeout: Duration) -> io::Result<TcpStream> {
+    let Some(port) = from_port else { return TcpStream::connect_timeout(&to, timeout) };
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    socket.bind(&SocketAddr::new(any, port).into())?;
+    socket.connect_timeout(&to.into(), timeout)?;
+    Ok(socket.into())
 }
 
 /// What a socket is ready for.

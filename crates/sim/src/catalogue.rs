@@ -63,7 +63,7 @@ fn apps() -> Value {
             default("connections", "count", 64),
         ]},
         {"kind": "loadlatency", "params": [
-            param("scenario", "count"), write, default("ping", "bytes", 16), default("interval", "ns", 100_000_000),
+            param("scenario", "count"), write, default("ping", "bytes", 16), default("interval", "ns", 20_000_000),
             default("idle", "ns", 2_000_000_000),
         ]},
     ])

@@ -46,6 +46,7 @@ from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.experiment.yaml_nodes import Mapping
 from cwndlab.loggers import LOGGERS
 from cwndlab.traffic import tools
+from cwndlab.traffic.tools import LOAD_TOOL
 
 _T = TypeVar("_T")
 
@@ -594,11 +595,13 @@ class _Resolver:
             back=flow.forward,
             load=(flow.name, "download"),
         )
-        return [
-            replace(flow, load=(flow.name, "pinger")),
-            *(replace(up, name=f"{flow.name}.up{number + 1}") for number in range(uploads)),
-            *(replace(down, name=f"{flow.name}.down{number + 1}") for number in range(downloads)),
+        data = [
+            replace(part, name=f"{flow.name}.{way}{number}")
+            for number in range(1, max(uploads, downloads) + 1)
+            for part, way, count in ((up, "up", uploads), (down, "down", downloads))
+            if number <= count
         ]
+        return [replace(flow, load=(flow.name, "pinger")), *data]  # in the tool's own order
 
     def check_flow(self, flow: Flow, path: Path) -> None:
         if flow.stop is not None and flow.stop > self.spec.duration:
@@ -720,6 +723,8 @@ class _Resolver:
     def tool(self, flow: _Flow) -> dict[str, Any]:
         """Return what carries a flow out: a common tool where one can, unless the file names one."""
         app = flow.model.app
+        if isinstance(app, LoadLatency):
+            return {"tool": LOAD_TOOL, "report_ns": tools.REPORT_NS}
         if not isinstance(app, Bulk):
             return {"tool": "own", "report_ns": tools.REPORT_NS}
         resolved = self.flow(flow)

@@ -13,13 +13,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from cwndlab.testbeds.netns import namespaces
-from cwndlab.traffic import apps, tools
+from cwndlab.traffic import apps, load, tools
 from cwndlab.traffic.apps import Clock, Figures
 
 LISTEN_S = 10.0
@@ -38,13 +38,20 @@ class Agent:
         self._clock = Clock((0, 0), 0)
         self._figures: list[Figures] = []
         self._tools: list[_Tool] = []
+        self._sessions: list[load.Session] = []
 
     def prepare(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Get ready for the flows that this host sends and receives; receivers listen when this returns."""
         self._clock.measure = (order["measure"][0], order["measure"][1])
         self._clock.duration_ns = order["duration_ns"]
+        self._begin_sessions(order)
+        # The tool carries out all of a scenario's flows: their tasks are the pinger's.
+        receives, sends = (
+            [task for task in order[side] if task["tool"] != tools.LOAD_TOOL]
+            for side in ("receives", "sends")
+        )
         incasts: dict[str, list[Mapping[str, Any]]] = {}
-        for task in order["receives"]:
+        for task in receives:
             if task["tool"] != "own":
                 self._tools.append(_Tool(task, "to", tools.server(task)))
             elif task["app"]["kind"] == "incast":
@@ -59,7 +66,7 @@ class Agent:
             server.start()
         for server in self._tools:
             server.wait_until_it_listens()
-        for task in order["sends"]:
+        for task in sends:
             if task["tool"] == "own":
                 figures, work = apps.send(task, self._clock)
                 self._begin([figures], work)
@@ -89,13 +96,28 @@ class Agent:
             for tool in self._tools:
                 if tool.role == side:
                     tool.wait(deadline)
+        for session in self._sessions:
+            if session.role == "from":
+                session.wait(load.AFTER_S)
         reports = [report for tool in self._tools for report in tool.report()]
+        reports += [session.report() for session in self._sessions]
         return {"flows": [figures.as_json() for figures in self._figures], "reports": reports}
 
     def kill(self) -> None:
         """End all programs at once."""
         for tool in self._tools:
             tool.kill()
+
+    def _begin_sessions(self, order: Mapping[str, Any]) -> None:
+        """Both ends of loadlatency scenarios: servers listen when this returns, clients wait their time."""
+        for role, side in (("to", "receives"), ("from", "sends")):
+            for task in order[side]:
+                if task["tool"] == tools.LOAD_TOOL and task["app"]["part"] == "pinger":
+                    session = load.Session(task, role, self._clock)
+                    self._sessions.append(session)
+                    session.start()
+                    if role == "to":
+                        _wait_until_it_listens(tools.LOAD_TOOL, task["target_port"], session.failed)
 
     def _begin(self, figures: list[Figures], work: apps.End) -> None:
         self._figures += figures
@@ -133,13 +155,11 @@ class _Tool:
             self._process.wait()  # the kernel takes the end of this thread for the end of its parent
 
     def wait_until_it_listens(self) -> None:
-        deadline = time.monotonic() + LISTEN_S
-        while not _is_listening(self.task["target_port"]):
-            if self._process is not None and self._process.poll() is not None:
-                raise RuntimeError(f"{self._command[0]} ended: {self._text()[:300]}")
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{self._command[0]} does not listen on port {self.task['target_port']}")
-            time.sleep(0.005)
+        _wait_until_it_listens(self._command[0], self.task["target_port"], self._ended)
+
+    def _ended(self) -> str | None:
+        over = self._process is not None and self._process.poll() is not None
+        return self._text()[:300] if over else None
 
     def interrupt(self) -> None:
         """As a person who stops it from the terminal: it reports what it has."""
@@ -172,6 +192,18 @@ class _Tool:
     def _text(self) -> str:
         self._out.seek(0)
         return self._out.read().decode(errors="replace").strip()
+
+
+def _wait_until_it_listens(name: str, port: int, ended: Callable[[], str | None]) -> None:
+    """Wait for a server; `ended` says why it has ended, or None. Raises RuntimeError, one line."""
+    deadline = time.monotonic() + LISTEN_S
+    while not _is_listening(port):
+        why = ended()
+        if why is not None:
+            raise RuntimeError(f"{name} ended: {why}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{name} does not listen on port {port}")
+        time.sleep(0.005)
 
 
 def _is_listening(port: int) -> bool:

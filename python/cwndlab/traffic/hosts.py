@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from cwndlab.traffic import tools
+from cwndlab.traffic import load, tools
 
 ANSWER_S = 20.0
 """Seconds that an agent has to answer, beyond what its order takes."""
@@ -33,6 +33,7 @@ def tasks(
     for flow in scenario["flows"]:
         own, sockets = live["flows"][flow["name"]], ends[flow["name"]]
         stop = scenario["duration_ns"] if flow["stop_ns"] is None else flow["stop_ns"]
+        tool_of_load = own["tool"] == tools.LOAD_TOOL
         given.append(
             {
                 "flow": flow["name"],
@@ -50,6 +51,7 @@ def tasks(
                 "source_port": sockets.source_port,
                 "target_port": sockets.target_port,
                 "seed": f"{scenario['seed']}/{scenario['repeat']}/app/{flow['name']}",
+                **({"load": load.orders(scenario, flow, base_rtt[flow["name"]])} if tool_of_load else {}),
             }
         )
     return given

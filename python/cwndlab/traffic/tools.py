@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+LOAD_TOOL = "loadlatency"
+"""What carries out loadlatency scenarios: the engine of our own tool (`cwndlab.traffic.load`)."""
 PROGRAMS = {"iperf3": "iperf3", "iperf2": "iperf"}
-"""The program of each tool but our own."""
+"""The program of each tool that is not part of this project."""
 
 SUFFIX = {"iperf3": "json", "iperf2": "txt"}
 """What kind of file their reports are."""
 
 IPERF3_WRITE = 1 << 20
 """Largest `-l` of iperf3 (iperf3(1))."""
-ROUND_TRIPS = {"iperf3": 3, "iperf2": 0, "own": 0}
+ROUND_TRIPS = {"iperf3": 3, "iperf2": 0}
 """Round trips between starting a tool and its first data connection.
 
 iperf3 opens a control connection, sends a cookie, is asked for its parameters, sends these, and is told to
@@ -41,7 +43,7 @@ def refusal(tool: str, flow: Mapping[str, Any]) -> str | None:
 
 def lead_ns(tool: str, base_rtt_ns: int) -> int:
     """How long before the connection is to open the tool's client has to be started."""
-    return 0 if tool == "own" else START_NS + ROUND_TRIPS[tool] * base_rtt_ns
+    return START_NS + ROUND_TRIPS[tool] * base_rtt_ns if tool in PROGRAMS else 0
 
 
 def _block(app: Mapping[str, Any]) -> int | None:

@@ -353,7 +353,8 @@ impl Work {
     fn open(&self) -> Result<TcpStream, String> {
         let Work { server, plan, id } = self;
         let words = |error: io::Error| in_words(&error);
-        let stream = TcpStream::connect_timeout(&server.address, PATIENCE).map_err(words)?;
+        let port = server.local_port.map(|first| first.wrapping_add(*id as u16));
+        let stream = sys::connect(server.address, port, PATIENCE).map_err(words)?;
         let cc = (plan.direction == Direction::Up).then_some(server.cc.as_deref()).flatten();
         flow::prepare(&stream, plan.dscp, cc).map_err(words)?;
         let opening =

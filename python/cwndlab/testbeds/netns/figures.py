@@ -29,6 +29,41 @@ LIMITED = ("bytes", "requests", "rounds", "size_bytes")
 """Parameters that make an app end by itself."""
 
 
+@dataclass(frozen=True)
+class Session:
+    """What the loadlatency tool saw of a scenario."""
+
+    document: Mapping[str, Any] | None
+    """Its JSON document (docs/loadlatency.md); None where it saw nothing."""
+    error: str | None
+    """Why it did not see all."""
+
+    @property
+    def scenario(self) -> dict[str, Any] | None:
+        """The scenario as it observed it, with the idle round trips."""
+        if self.document is None or not self.document["observed"]["scenarios"]:
+            return None
+        scenario = dict(self.document["observed"]["scenarios"][0])
+        scenario["idle_pings"] = scenario.get("idle_pings") or self.document["observed"]["idle_pings"]
+        return scenario
+
+    def transfer(self, name: str) -> Mapping[str, Any] | None:
+        """One of its flows of data, by the tool's name."""
+        transfers = self.scenario["transfers"] if self.scenario else []
+        return next((transfer for transfer in transfers if transfer["name"] == name), None)
+
+    def round_trips(self, zero_ns: int) -> Iterator[tuple[int, int]]:
+        """When an answer came, ns since CLOCK_MONOTONIC was `zero_ns`, and the round trip."""
+        if self.document is None or self.scenario is None:
+            return
+        began = int(self.document["conditions"]["facts"]["began_monotonic_ns"]) - zero_ns
+        before = [(began, ping) for ping in self.document["observed"]["idle_pings"]]
+        during = [(began + self.scenario["start_ns"], ping) for ping in self.scenario["pings"]]
+        for since, (sent, took, _, _, answered) in [*before, *during]:
+            if answered:
+                yield since + sent + took, took
+
+
 @dataclass
 class Observed:
     """Everything that was seen of a run."""
@@ -42,6 +77,10 @@ class Observed:
     """What our own applications saw, by flow and role."""
     starts: dict[str, int] = field(default_factory=dict)
     """When each flow was to open, ns of the run."""
+    zero_ns: int = 0
+    """CLOCK_MONOTONIC at the start of the run."""
+    sessions: dict[str, Session] = field(default_factory=dict)
+    """By the flow of its pinger, what the loadlatency tool saw."""
 
 
 def summary(observed: Observed) -> dict[str, Any]:
@@ -97,6 +136,8 @@ class _Flow:
         self._own: Mapping[str, Any] = observed.reports.get((self._name, "from"), {})
         self._read: Mapping[str, Any] = observed.reports.get((self._name, "to"), {})
         self._is_stream = flow["app"]["kind"] in STREAMS
+        self._part: str | None = flow["app"].get("part")
+        self._session = observed.sessions.get(flow["app"].get("group", ""))
 
     def figures(self) -> dict[str, Any]:
         sender, known = self._sent, self._observed.carried.flows.get(self._name, {})
@@ -146,7 +187,18 @@ class _Flow:
                 (at for at, kind in self.transitions() if kind == "slow-start-exit"), None
             ),
             "goodput_seconds": self._goodput_seconds(),
+            **self._load(),
         }
+
+    def _load(self) -> dict[str, Any]:
+        """Of a loadlatency scenario, what the tool makes of it: as the simulator has it."""
+        if self._session is None or self._session.document is None or self._session.scenario is None:
+            return {}
+        if self._part == "pinger":
+            figures = self._session.document["figures"][0]
+            return {"load": {"observed": self._session.scenario, "figures": figures}}
+        transfer = self._session.transfer(self._name.rpartition(".")[2])
+        return {"load": {key: transfer[key] for key in ("longest_gap_ns", "killed")}} if transfer else {}
 
     def _goodput_seconds(self) -> dict[str, Any]:
         """Payload read in each whole second, from the first on."""
@@ -159,6 +211,10 @@ class _Flow:
             for at, kind, value, _ in report.get("samples", ()):
                 if 0 <= at < self._end:
                     yield at, self._name, kind, value
+        if self._part == "pinger" and self._session is not None:
+            for at, took in self._session.round_trips(self._observed.zero_ns):
+                if 0 <= at < self._end:
+                    yield at, self._name, "response", took
         for second, count in self._seconds():
             yield (second + 1) * SECOND, self._name, "goodput", count
         completion, opened = self._completion_ns(), self.opened_ns()
@@ -210,7 +266,7 @@ class _Flow:
     def _status(self) -> str:
         """As the simulator says it, and `unreliable` where the path was not the one described."""
         errors = [report["error"] for report in (self._own, self._read) if report.get("error")]
-        if errors:
+        if errors or self._is_lost():
             return "failed"
         if self._observed.starts[self._name] >= self._end or self.opened_ns() is None:
             return "not-started"
@@ -220,6 +276,15 @@ class _Flow:
         limited = any(app.get(key) is not None for key in LIMITED) and app["kind"] != "background"
         over = self._is_stream or app["kind"] == "background" or self._completion_ns() is not None
         return "complete" if over or (not limited and (stop is None or stop >= self._end)) else "unfinished"
+
+    def _is_lost(self) -> bool:
+        """Whether the loadlatency tool did not carry this connection out, or its stack gave it up."""
+        if self._part is None:
+            return False
+        if self._session is None or self._session.error or self._session.scenario is None:
+            return True
+        transfer = self._session.transfer(self._name.rpartition(".")[2])
+        return self._part != "pinger" and (transfer is None or transfer.get("killed") is not None)
 
     def _goodput_bytes(self) -> int:
         reader = self._reader
@@ -306,8 +371,13 @@ class _Flow:
             "app": max(0, active - busy),
         }
 
-    def _segments(self) -> int:
-        """Data segments sent: bytes by the segment size, as offloads that hide segments are off."""
+    def _segments(self) -> int | None:
+        """Data segments sent: bytes by the segment size, as offloads that hide segments are off.
+
+        A pinger's messages are no full segments, and nobody counts them.
+        """
+        if self._part == "pinger":
+            return None
         sizes = _values(self._sent, "mss_bytes")
         return -(-self._grown(self._sent, "sent_bytes") // max(sizes)) if sizes else 0
 

@@ -10,7 +10,8 @@ from cwndlab.experiment.topology import Routes
 SERVER_PORT = 5201
 """Port of the first flow that a host accepts; the next ones follow (iperf3's own default)."""
 CLIENT_PORT = 10_000
-"""Port of flow 0 at its sender; flow n has this + n, as in the simulator's captures."""
+"""Port of flow 0 at its sender; flow n has this + n, as in the simulator's captures. Of a loadlatency
+scenario, whose connections the client opens, at the client."""
 GATEWAY = "169.254.0.1"
 """How every node calls whoever is at the other end of any of its interfaces (RFC 3927: of this link only)."""
 
@@ -129,11 +130,17 @@ def _routes(
 
 def _flows(scenario: Mapping[str, Any], hosts: Mapping[str, str]) -> dict[str, Ends]:
     accepted: dict[str, int] = {}
+    servers: dict[str, int] = {}
     flows = {}
     for number, flow in enumerate(scenario["flows"]):
-        from_, to = flow["from"], flow["to"]
-        port = accepted[to] = accepted.get(to, SERVER_PORT - 1) + 1
-        flows[flow["name"]] = Ends(
-            flow["name"], from_, to, hosts[from_], hosts[to], CLIENT_PORT + number, port
-        )
+        from_, to, name = flow["from"], flow["to"], flow["name"]
+        client, part = CLIENT_PORT + number, flow["app"].get("part")
+        if part in ("upload", "download"):
+            # All connections of a loadlatency scenario go to the one port of its server, downloads as well.
+            port = servers[flow["app"]["group"]]
+        else:
+            port = accepted[to] = accepted.get(to, SERVER_PORT - 1) + 1
+            servers[name] = port
+        ports = (port, client) if part == "download" else (client, port)
+        flows[name] = Ends(name, from_, to, hosts[from_], hosts[to], *ports)
     return flows

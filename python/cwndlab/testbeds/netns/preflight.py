@@ -6,7 +6,7 @@ from typing import Any
 from cwndlab.loggers import LOGGERS
 from cwndlab.testbeds.netns import kernel_path, machine, namespaces, network, rules
 from cwndlab.testbeds.netns.layout import lay_out
-from cwndlab.traffic import tools
+from cwndlab.traffic import load, tools
 from cwndlab.traffic.apps import STAMP
 
 
@@ -19,7 +19,11 @@ def check(scenario: Mapping[str, Any]) -> None:
         rules.check(host)
         _sysctls(host, scenario["flows"])
     for flow in scenario["flows"]:
-        _flow(flow, scenario["live"]["flows"][flow["name"]]["tool"])
+        tool = scenario["live"]["flows"][flow["name"]]["tool"]
+        if tool == tools.LOAD_TOOL:
+            _load(scenario, flow)
+        else:
+            _flow(flow, tool)
     if scenario["live"]["emulator"] == "kernel":
         kernel_path.check(scenario)
 
@@ -43,6 +47,14 @@ def _sysctls(host: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]) -> Non
         namespaces.in_scratch(lambda: machine.write_sysctls(network.sysctls_of(host, flows)))
     except ValueError as error:
         raise ValueError(f"host {host['name']}: {error}") from None
+
+
+def _load(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> None:
+    stop = scenario["duration_ns"] if flow["stop_ns"] is None else flow["stop_ns"]
+    begins = min((part["start_ns"] for part in load.parts(scenario, flow)), default=0)
+    reason = load.refusal(flow["app"], flow["sndbuf"], flow["rcvbuf"], stop - begins)
+    if reason is not None:
+        raise ValueError(f"flow {flow['name']}: {reason}")
 
 
 def _flow(flow: Mapping[str, Any], tool: str) -> None:

@@ -1,6 +1,7 @@
 """The testbed `netns`: this machine's own kernel, a network namespace for every host, switch and router."""
 
 import errno
+import json
 import platform
 import random
 import time
@@ -19,11 +20,11 @@ from cwndlab.loggers.tcp_info import TcpInfoLogger
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.netns import figures, machine, namespaces, network, preflight, reaper
 from cwndlab.testbeds.netns.carrier import Carrier, OwnEmulator
-from cwndlab.testbeds.netns.figures import Observed
+from cwndlab.testbeds.netns.figures import Observed, Session
 from cwndlab.testbeds.netns.kernel_path import KernelPath
 from cwndlab.testbeds.netns.layout import lay_out
 from cwndlab.testbeds.netns.network import Network
-from cwndlab.traffic import hosts, tools
+from cwndlab.traffic import hosts, load, tools
 from cwndlab.traffic.hosts import Agents
 
 LEAD_NS = 100_000_000
@@ -103,7 +104,7 @@ class _Run:
             zero = self._begin(agents, carrier, logger)
             self._wait(zero)
             senders, receivers = logger.stop()
-            answers = agents.ask({host: {"do": "end"} for host in at_hosts})
+            answers = agents.ask({host: {"do": "end"} for host in at_hosts}, takes_s=self._patience_s())
             time.sleep(SETTLE_S)
             carried = carrier.stop()
             stopped = True
@@ -119,6 +120,8 @@ class _Run:
                 (flow["flow"], flow["role"]): flow for answer in answers.values() for flow in answer["flows"]
             },
             starts=self._starts,
+            zero_ns=zero,
+            sessions=_sessions(answers),
         )
         self._write(writer, observed, _until(senders, self._scenario["duration_ns"]), answers)
         return Outcome(
@@ -126,6 +129,11 @@ class _Run:
             facts=self._facts(observed, idle, built),
             warnings=self._warnings(observed, logger, idle),
         )
+
+    def _patience_s(self) -> float:
+        """How long ends may take to end."""
+        tools_used = {flow["tool"] for flow in self._scenario["live"]["flows"].values()}
+        return load.AFTER_S if tools.LOAD_TOOL in tools_used else 0.0
 
     def _carrier(self, built: Network) -> Carrier:
         if self._scenario["live"]["emulator"] == "kernel":
@@ -212,7 +220,12 @@ class _Run:
         self._write_carried(writer, observed)
         writer.rows("samples", figures.sample_rows(observed, self._run_id))
         if "iperf3" in self._wanted:
-            reports = [report for answer in answers.values() for report in answer["reports"]]
+            reports = [
+                report
+                for answer in answers.values()
+                for report in answer["reports"]
+                if report["tool"] in tools.SUFFIX
+            ]
             for report in sorted(reports, key=lambda report: (report["flow"], report["role"])):
                 suffix = tools.SUFFIX[report["tool"]]
                 name = f"{report['flow']}-{report['tool']}-{report['role']}.{suffix}"
@@ -261,7 +274,20 @@ class _Run:
         for (flow, role), report in observed.reports.items():
             if report["error"]:
                 found.append(f"flow {flow}, {'sender' if role == 'from' else 'receiver'}: {report['error']}")
+        found += [
+            f"flow {flow}: {session.error}" for flow, session in observed.sessions.items() if session.error
+        ]
         return found
+
+
+def _sessions(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Session]:
+    """What the loadlatency tool saw, by the name of the pinger."""
+    reports = [report for answer in answers.values() for report in answer["reports"]]
+    return {
+        report["flow"]: Session(json.loads(report["text"]) if report["text"] else None, report["error"])
+        for report in reports
+        if report["tool"] == tools.LOAD_TOOL and report["role"] == "from"
+    }
 
 
 def start_times(scenario: Mapping[str, Any]) -> dict[str, int]:
