@@ -30,14 +30,15 @@ flows:
   - {name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 1, idle: 2s}}
 sweep:
   - zip:
-      network.dumbbell.bottleneck.queue: [{kind: pfifo, limit: 825p}, {kind: fq_codel}, {kind: fq_codel}]
+      network.dumbbell.bottleneck.queue:
+        [{kind: pfifo, limit: 825p}, {kind: pfifo, limit: 60p}, {kind: fq_codel}]
       flows.ll.app.scenario: [2, 1, 4]
       duration: [12s, 7s, 7s]
 pause: 0s
 seed: 1
 """
-FULL_NS = 1_100_000_000
-"""More than the full queue and the way take: a ping that took longer was sent again."""
+FULL_NS = {"2": 1_100_000_000, "1": 100_000_000, "4": 100_000_000}
+"""By scenario, more than the full queue and the way take: a ping that took longer was sent again."""
 RATE_KIB_S = 10e6 / 8 * 1448 / 1514 / 1024
 """What full segments of 1448 bytes in packets of 1514 make of 10 Mbit/s."""
 
@@ -68,8 +69,9 @@ def longest_trips(results: ResultSet, late: bool) -> dict[str, int]:
     for record in results.records():
         assert record.summary is not None
         (load,) = (flow["load"] for flow in record.summary["flows"] if flow["flow"] == "ll")
-        trips = sorted(ping[1] for ping in load["observed"]["pings"] if ping[1] < FULL_NS)
-        found[record.cell["flows.ll.app.scenario"]] = trips[-1 - (len(trips) // 10 if late else 0)]
+        number = record.cell["flows.ll.app.scenario"]
+        trips = sorted(ping[1] for ping in load["observed"]["pings"] if ping[1] < FULL_NS[number])
+        found[number] = trips[-1 - (len(trips) // 10 if late else 0)]
     return found
 
 
@@ -83,11 +85,12 @@ def test_a_deep_queue_shows_and_fq_codel_cures_it(on_kernel: ResultSet) -> None:
     assert found["1"]["download_kib_s"] == pytest.approx(RATE_KIB_S, rel=0.05)
     assert found["2"]["upload_kib_s"] == pytest.approx(RATE_KIB_S, rel=0.05)
     assert found["2"]["responsiveness_hz"] < 1
-    trips = longest_trips(on_kernel, fell_behind(on_kernel))
-    assert max(trips["1"], trips["4"]) < 100_000_000  # 10 Hz
+    if not fell_behind(on_kernel):
+        assert found["4"]["responsiveness_hz"] > 10
+    assert found["4"]["responsiveness_hz"] > 5 * found["2"]["responsiveness_hz"]
     assert found["4"]["rpm"] > found["2"]["rpm"] > 0
     text = (on_kernel.path / loadlatency.CLASSIC).read_text()
-    assert text.count("OVERALL:") == 2 and "Link Responsiveness: 0 Hz" in text
+    assert text.count("OVERALL:") == 3 and "Link Responsiveness: 0 Hz" in text
 
 
 def test_model_and_kernel_agree(on_kernel: ResultSet, on_model: ResultSet) -> None:
@@ -116,7 +119,7 @@ def test_tables_know_every_connection(on_kernel: ResultSet) -> None:
     summary = on_kernel.summary.filter(pl.col("run_id").str.starts_with(f"{index}-"))
     assert summary["flow"].to_list() == ["ll", "ll.up1", "ll.down1"]
     pings = on_kernel.series(index, flow="ll", table="samples").filter(pl.col("kind") == "response")
-    observed = json.loads((on_kernel.path / loadlatency.DOCUMENTS).read_text())[1]["observed"]
+    observed = json.loads((on_kernel.path / loadlatency.DOCUMENTS).read_text())[2]["observed"]
     trips = [ping[1] for ping in observed["scenarios"][-1]["pings"] if ping[4]]
     assert len(set(trips) - set(pings["value"].to_list())) <= 3  # the load may begin, and end, a little late
     # Idle for two seconds, then the load: the tool is started so that it begins about then.

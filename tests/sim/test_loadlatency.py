@@ -59,7 +59,7 @@ def test_figures_are_those_of_both_ends() -> None:
     trip = 2 * (5_000_000 + 65_600 + 2 * 656)
     assert {ping[1] for ping in observed["idle_pings"][1:]} == {trip}
     assert all(ping[2] + ping[3] == ping[1] for ping in observed["idle_pings"])
-    # Every 20 ms from when the connection is open, 10 ms after the start; one is under way when the load begins.
+    # Every 20 ms from when the connection is open, at 10 ms; one is under way when the load begins.
     assert len(observed["idle_pings"]) == 49
     assert max(result.samples("ll", "response")) == max(ping[1] for ping in observed["pings"])
     for flow, key in ((up, "up_kib_s"), (down, "down_kib_s")):
