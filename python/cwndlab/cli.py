@@ -375,6 +375,15 @@ def plot(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help=".png, .svg or .pdf [DIR/KIND.png].")
     ] = None,
+    published: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--figure",
+            metavar="NUMBER|all",
+            help="A figure of the suite's publication, by its number there; may be given again. "
+            "Files go to the directory FILE [DIR/figures].",
+        ),
+    ] = None,
     runs: Annotated[
         list[str] | None, typer.Option("--run", metavar="ID", help="A run to show; may be given again.")
     ] = None,
@@ -455,8 +464,18 @@ def plot(
     options: dict[str, Any] = {
         name: option for name, option in chosen.items() if option not in (None, {}, [])
     }
-    results.plot(kind, target, command=_command(), points=points, **options)
-    print(target)
+    if published is None:
+        results.plot(kind, target, command=_command(), points=points, **options)
+        print(target)
+        return
+    if options.keys() - {"size", "footnote"}:
+        raise InputError(
+            "--figure: the publication says what is shown; only --size and --footnote go with it"
+        )
+    from cwndlab.figures import published as plots
+
+    for file in plots.draw(results, published, out or directory / "figures", options, _command()):
+        print(file)
 
 
 @app.command()

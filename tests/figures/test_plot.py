@@ -285,6 +285,17 @@ def test_sequence_marks_drops_at_the_sequence_that_was_lost(results: MemoryResul
     assert drops.get_xdata().tolist() == drops.get_ydata().tolist() == list(range(2, 20, 2))
 
 
+def test_the_last_of_several_keys_is_colours_and_the_others_stand_along_the_axis(results: MemoryResults):
+    keys = ["network.dumbbell.bottleneck.delay", "repeat", "hosts.a.cc"]
+    figure = figures.plot(results, "bar", by=keys, value="goodput_mbps")
+    (axis,) = figure.axes
+    places = [f"{delay}\n{repeat}" for delay in ("0ms", "20ms", "100ms") for repeat in range(3)]
+    assert [text.get_text() for text in axis.get_xticklabels()] == places
+    assert texts(figure) == ["cubic", "newreno"]
+    assert axis.get_xlabel() == "delay and repeat"
+    assert len(axis.patches) == 2 * len(places)
+
+
 def test_outliers_that_cannot_be_told_apart_are_drawn_once():
     values = np.concatenate([np.linspace(0, 1, 100_000), np.linspace(5, 6, 1000)])
     frame = pl.DataFrame({"run_id": 0, "t_s": np.arange(len(values)), "flow": "f1", "rtt_ms": values})
@@ -318,7 +329,7 @@ def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
         ("box", {"value": "goodput"}, "column: 'goodput' does not exist; did you mean goodput_mbps?"),
         ("box", {"value": "queue.cwnd_bytes"}, "column: 'queue.cwnd_bytes' does not exist"),
         ("box", {"by": ["hosts.a.ccc"]}, "key: 'hosts.a.ccc' does not exist; did you mean hosts.a.cc?"),
-        ("box", {"by": ["flow", "cc", "repeat"]}, "by: this kind groups by 2 key(s) at most, not 3"),
+        ("heat", {"by": ["flow", "cc", "repeat"]}, "by: this kind groups by 2 key(s) at most, not 3"),
         ("cwnd", {"runs": ["x"]}, "run: 'x' does not exist; there is 0, 1, 2"),
         ("cwnd", {"runs": []}, "runs: none named"),
         ("cwnd", {"flows": ["g1"]}, "flow: 'g1' does not exist; there is f1"),

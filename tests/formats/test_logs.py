@@ -228,3 +228,11 @@ def test_a_damaged_name_of_a_flow_is_the_same_in_the_table(tmp_path: Path) -> No
     named = recording.tables["tcp"]["flow"].cast("string").unique().to_pylist()
     assert sorted(named) == sorted(recording.flows)
     assert any(name.endswith("\0") for name in named)
+
+
+@pytest.mark.parametrize("year", ["9999", "0001"])
+def test_a_transcript_of_a_year_that_no_clock_shows_has_no_times(tmp_path: Path, year: str) -> None:
+    _, _, connections = logs.ss().partition("ESTAB")
+    damaged = f"{year}-01-01T00:00:00+00:00\nESTAB{connections.partition('ESTAB')[0]}"
+    (recording,) = base.read(write(tmp_path / "damaged.txt", damaged))
+    assert any("no times" in warning for warning in recording.warnings)

@@ -1,4 +1,4 @@
-"""The figure kind `bar`: the mean of a column for each value of one or two keys, with its interval."""
+"""The figure kind `bar`: the mean of a column for each value of one to four keys, with its interval."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cwndlab.figures.request import Request
 
 
 def draw(request: Request) -> Figure:
-    """Return the figure: mean of `value` (`goodput_mbps`) over the first key of `by`, coloured by the second.
+    """Return the figure: mean of `value` (`goodput_mbps`) over the keys of `by`, the last as colours.
 
     The bracket is Student's t interval of the mean at `confidence`, over runs; a group that does not vary, or
     is a single run, has none. `value` must be a column of the summary: samples inside a run depend on each
@@ -25,7 +25,7 @@ def draw(request: Request) -> Figure:
     column = options.value or "goodput_mbps"
     if request.locate(column)[0] is not None:
         raise InputError(f"value: {column} is a series; bars need a column of the summary, one value per run")
-    keys = request.group_keys(most=2)
+    keys = request.group_keys(most=4)
     found = grouped.groups(request, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)

@@ -1,4 +1,4 @@
-"""The figure kind `box`: the distribution of a column for each value of one or two keys, with its mean."""
+"""The figure kind `box`: the distribution of a column for each value of one to four keys, with its mean."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MOST_POINTS = 300
 
 
 def draw(request: Request) -> Figure:
-    """Return the figure: `value` (default `goodput_mbps`) over the first key of `by`, coloured by the second.
+    """Return the figure: `value` (default `goodput_mbps`) over the keys of `by`, the last as colours.
 
     Boxes are quartiles with the median, whiskers as in `numeric.box`, a diamond is the mean, dots are the
     values.
     """
     options = request.options
     column = options.value or "goodput_mbps"
-    keys = request.group_keys(most=2)
+    keys = request.group_keys(most=4)
     found = grouped.groups(request, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)

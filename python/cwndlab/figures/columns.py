@@ -102,7 +102,7 @@ _WORDS = {
     "response": Column("response time", "ms", 1e-6),
     "round": Column("round of an incast", "ms", 1e-6),
     "stall": Column("stall", "ms", 1e-6),
-    "goodput": Column("read in a second", "kB", 1e-3),
+    "goodput": Column("goodput of seconds", "Mbit/s", 8e-6),
     "throughput": Column("carried in a window", "kB", 1e-3),
     "acked": Column("acknowledged in a window", "kB", 1e-3),
     "segments-per-ack": Column("segments per ACK", "segments"),

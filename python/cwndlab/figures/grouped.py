@@ -46,40 +46,50 @@ def groups(request: Request, column: str, keys: Sequence[str]) -> list[Group]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where groups stand side by side: the first key along the axis, the second as colours within a place."""
+    """Where groups stand side by side: the last key as colours within a place, the others along the axis.
+
+    A single key is along the axis.
+    """
 
     places: list[str]
+    """Values of the keys along the axis, a line for each."""
     series: list[str]
-    """Values of the second key; empty without one."""
+    """Values of the last key; empty where there is one only."""
 
     def slot(self, group: Group) -> tuple[float, float, int]:
         """Return (position on the axis, width, number of the colour) of a group."""
         count = max(1, len(self.series))
         width = 0.7 / count
-        colour = self.series.index(group.names[1]) if self.series else 0
-        centre = self.places.index(group.names[0] if group.names else "all runs")
+        colour = self.series.index(group.names[-1]) if self.series else 0
+        centre = self.places.index(_place(group))
         return centre + (colour - (count - 1) / 2) * width, 0.84 * width, colour
 
 
 def layout(found: Sequence[Group]) -> Layout:
-    """Return the layout of groups of at most two keys."""
-    places = dict.fromkeys(group.names[0] if group.names else "all runs" for group in found)
-    series = columns.ordered(group.names[1] for group in found if len(group.names) > 1)
+    """Return the layout of groups of any number of keys."""
+    places = dict.fromkeys(_place(group) for group in found)
+    series = columns.ordered(group.names[-1] for group in found if len(group.names) > 1)
     return Layout(list(places), [str(name) for name in series])
 
 
+def _place(group: Group) -> str:
+    return "\n".join(group.names[:-1] or group.names) or "all runs"
+
+
 def label_axis(axis: Axes, layout: Layout, keys: Sequence[str]) -> None:
-    """Write the first key's values below the axis, slanted if they would run into each other."""
+    """Write the values of the keys along the axis below it, slanted if they would run into each other."""
     axis.set_xticks(range(len(layout.places)), layout.places)
-    if max(map(len, layout.places)) * len(layout.places) > 90:
+    longest = max(len(line) for place in layout.places for line in place.splitlines() or [""])
+    if longest * len(layout.places) > 90:
         axis.tick_params(axis="x", labelrotation=35)
     axis.grid(visible=False, axis="x")
     axis.set_xlim(-0.6, len(layout.places) - 0.4)
-    axis.set_xlabel(columns.describe(keys[0]).label if keys else "")
+    along = keys[:-1] or keys
+    axis.set_xlabel(columns.describe(along[0]).label if len(along) == 1 else axis_label(along))
 
 
 def series_names(layout: Layout, labels: Sequence[str] | None) -> list[str]:
-    """Return the legend names of the second key's values: those given, or the values."""
+    """Return the legend names of the last key's values: those given, or the values."""
     if labels is None:
         return layout.series
     return checked(labels, len(layout.series))
@@ -95,7 +105,8 @@ def checked(labels: Sequence[str], count: int) -> list[str]:
 def axis_label(keys: Sequence[str]) -> str:
     """Return the keys in words, under their shortest clear names."""
     short = short_names(keys)
-    return " and ".join(columns.describe(short[key]).label for key in keys)
+    *first, last = [columns.describe(short[key]).label for key in keys] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def counted(request: Request, column: str) -> str:

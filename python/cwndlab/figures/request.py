@@ -34,6 +34,8 @@ class Options:
     """Run IDs, in the order they are drawn; the number in front of a run ID's `-` is enough."""
     where: Mapping[str, object] = field(default_factory=dict)
     """Swept key (or `repeat`, `stack`, `cc`): the value, or a list of values, that runs must have."""
+    either: Sequence[Mapping[str, object]] = ()
+    """Alternatives, each as in `where`: runs must have what one of them says."""
     flows: Sequence[str] | None = None
     """Names of flows, in the order they are drawn."""
     window: Span | None = None
@@ -238,6 +240,8 @@ def bind(results: ResultSet, options: Options) -> Request:
         raise InputError("there is nothing to draw: these results hold no run")
     for key, wanted in options.where.items():
         rows = filtered(rows, key, wanted)
+    if options.either:
+        rows = rows.filter(pl.col("run_id").is_in(_either(rows, options.either)))
     if options.runs is not None:
         rows = _pick(rows, [_find_run(rows, run) for run in options.runs])
     if options.flows is not None:
@@ -257,6 +261,17 @@ def bind(results: ResultSet, options: Options) -> Request:
         )
         rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
     return Request(results, options, rows)
+
+
+def _either(rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]) -> list[object]:
+    """Return the IDs of the runs that have what one of the alternatives says."""
+    found: list[object] = []
+    for alternative in alternatives:
+        chosen = rows
+        for key, wanted in alternative.items():
+            chosen = filtered(chosen, key, wanted)
+        found += chosen["run_id"].unique(maintain_order=True).to_list()
+    return found
 
 
 def filtered(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:

@@ -91,7 +91,9 @@ def _samples(text: str) -> Iterator[tuple[int | None, str, str]]:
     now: int | None = None
     for place, (_, kind, found) in enumerate(marks):
         if kind == 0:
-            now = _time(found)
+            time_ns = _time(found)
+            # A year that no clock shows is damage, and no time.
+            now = time_ns if time_ns is not None and 0 <= time_ns < series.LATEST_NS else None
             continue
         until = marks[place + 1][0] if place + 1 < len(marks) else len(text)
         ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]

@@ -1,12 +1,16 @@
-"""The built-in experiments: published set-ups as files, with the published figures beside them."""
+"""The built-in experiments: published set-ups as files, with the published figures beside them.
+
+`NAME.csv` holds published values, `figures/NAME.yaml` the plots of the publication that are drawn again.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -34,6 +38,26 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot of the publication that is drawn again from results."""
+
+    number: int
+    """The figure's number in the publication."""
+    part: str
+    """`a`, `b`, ... of a figure of several plots; empty of one."""
+    caption: str
+    kind: str
+    """A kind of `cwndlab.figures.KINDS`."""
+    options: Mapping[str, Any]
+    """Fields of `cwndlab.figures.request.Options`."""
+
+    @property
+    def file(self) -> str:
+        """The name of its file, without an ending: `figure-02a`."""
+        return f"figure-{self.number:02}{self.part}"
+
+
+@dataclass(frozen=True, slots=True)
 class Suite:
     """A built-in experiment: its name, a line of title, and the publication it is from."""
 
@@ -53,6 +77,36 @@ class Suite:
             return []
         with path.open(newline="", encoding="utf-8") as stream:
             return [_figure(row) for row in csv.DictReader(stream)]
+
+    def plots(self) -> list[Plot]:
+        """Return the publication's plots in their order, none for a suite without any."""
+        path = _FOLDER / "figures" / self.path.name
+        if not path.exists():
+            return []
+        return [
+            plot for entry in yaml.safe_load(path.read_text(encoding="utf-8")) for plot in _plots(**entry)
+        ]
+
+
+def plots_of(experiment: str, wanted: Sequence[str]) -> list[Plot]:
+    """Return the plots of a suite's publication that `wanted` names, as `20`, `2a` or `all`.
+
+    Raises InputError for an experiment that is no suite with plots, and for a figure that there is not.
+    """
+    plots = next((entry.plots() for entry in suites() if entry.name == experiment), [])
+    if not plots:
+        known = ", ".join(entry.name for entry in suites() if entry.plots())
+        raise InputError(f"figure: {experiment!r} is no suite with published plots; there are {known}")
+    found: list[Plot] = []
+    for name in wanted:
+        chosen = [plot for plot in plots if name in ("all", str(plot.number), f"{plot.number}{plot.part}")]
+        if not chosen:
+            numbers = list(dict.fromkeys(plot.number for plot in plots))
+            raise InputError(
+                f"figure: {name!r} does not exist; there are {numbers[0]} to {numbers[-1]}, or all"
+            )
+        found += [plot for plot in chosen if plot not in found]
+    return found
 
 
 def suites() -> list[Suite]:
@@ -87,3 +141,12 @@ def _figure(row: dict[str, str]) -> Figure:
         unit=row["unit"],
         note=row["note"],
     )
+
+
+def _plots(
+    number: int, caption: str, kinds: Sequence[str], options: Mapping[str, Any] | None = None, **where: str
+) -> Iterator[Plot]:
+    """A figure's plots: one of each of `kinds`, all of the runs that have the values `where` says."""
+    for place, kind in enumerate(kinds):
+        part = "abcdefgh"[place] if len(kinds) > 1 else ""
+        yield Plot(number, part, caption, kind, {"where": where, **(options or {})})
