@@ -725,6 +725,9 @@ def loadlatency_run(
             metavar="S", help="Length of each scenario [until stable], or of a step of the staircase [5]."
         ),
     ] = None,
+    at_most: Annotated[
+        float, typer.Option(metavar="S", help="Force a scenario that does not become stable to end then.")
+    ] = 600.0,
     staircase: Annotated[
         bool, typer.Option("--staircase", help="An upload and a download more at every step.")
     ] = False,
@@ -755,7 +758,7 @@ def loadlatency_run(
     version = 4 if ipv4 else 6 if ipv6 else None
     chosen = tool.scenarios(scenario)
     outcome = tool.measure(
-        tool.Measurement(host, port, secret, chosen, duration, staircase, cc, version, idle_timeout)
+        tool.Measurement(host, port, secret, chosen, duration, at_most, staircase, cc, version, idle_timeout)
     )
     if not classic:
         print(f"\n{outcome.text}", end="")

@@ -38,6 +38,7 @@ class Measurement:
     secret: str
     scenarios: tuple[int, ...] | None
     duration_s: float | None
+    at_most_s: float
     staircase: bool
     cc: str | None
     ip: int | None

@@ -11,8 +11,8 @@ Capacity, responsiveness and smoothness of a link under load.
 
 loadlatency serve [--bind ADDRESS]... [--port PORT] [--secret SECRET] [--cc NAME] [--once]
                   [--idle-timeout S] [--session-timeout S]
-loadlatency run HOST [--port PORT] [--secret SECRET] [--scenario N,N-M,...] [--duration S] [--staircase]
-                  [--cc NAME] [--json FILE] [--classic] [-4|-6] [--idle-timeout S]
+loadlatency run HOST [--port PORT] [--secret SECRET] [--scenario N,N-M,...] [--duration S] [--at-most S]
+                  [--staircase] [--cc NAME] [--json FILE] [--classic] [-4|-6] [--idle-timeout S]
 
 serve
   --bind ADDRESS      listen there only [all addresses]; may be given again
@@ -26,6 +26,7 @@ serve
 run
   --scenario LIST     of the nineteen, by number [all; with --staircase none]
   --duration S        length of each scenario [until its figures are stable]; of a step of the staircase [5]
+  --at-most S         force a scenario that does not become stable to end then [600]
   --staircase         an upload and a download more at every step, in four classes of service
   --cc NAME           congestion control of uploads
   --json FILE         write everything that was measured; - for the standard output
@@ -101,6 +102,7 @@ fn run(mut words: Words) -> Result<Command, String> {
                 options.scenarios = Some(client::scenario_list(&words.text(&word)?)?)
             }
             "--duration" => options.duration_s = Some(words.value(&word, "seconds")?),
+            "--at-most" => options.at_most_s = words.value(&word, "seconds")?,
             "--staircase" => options.staircase = true,
             "--cc" => options.cc = Some(words.text(&word)?),
             "--json" => json = Some(PathBuf::from(words.text(&word)?)),

@@ -55,6 +55,8 @@ pub struct Options {
     pub scenarios: Option<Vec<u32>>,
     /// Length of each scenario, s; None until the figures are stable.
     pub duration_s: Option<f64>,
+    /// Force a scenario that does not become stable to end after so long, s.
+    pub at_most_s: f64,
     /// Measure a rising staircase of flows too.
     pub staircase: bool,
     /// Congestion control of uploads; None for the system's.
@@ -76,6 +78,7 @@ impl Default for Options {
             secret: String::new(),
             scenarios: None,
             duration_s: None,
+            at_most_s: MOST_NS as f64 / 1e9,
             staircase: false,
             cc: None,
             ip: None,
@@ -98,6 +101,13 @@ impl Options {
         let longest_s = MOST_NS as f64 / 1e9 / if self.staircase { f64::from(STEPS) } else { 1.0 };
         if let Some(wrong) = self.duration_s.filter(|s| !(0.5..=longest_s).contains(s)) {
             return Err(format!("--duration: found {wrong}; expected seconds from 0.5 to {longest_s}"));
+        }
+        if !(1.0..=MOST_NS as f64 / 1e9).contains(&self.at_most_s) {
+            return Err(format!(
+                "--at-most: found {}; expected seconds from 1 to {}",
+                self.at_most_s,
+                MOST_NS as f64 / 1e9
+            ));
         }
         if let Some(wrong) = self.ip.filter(|ip| ![4, 6].contains(ip)) {
             return Err(format!("ip: found {wrong}; expected 4 or 6"));
@@ -195,8 +205,8 @@ struct Server {
 
 /// When a scenario ends.
 enum Limit {
-    /// When its figures are stable.
-    Stable,
+    /// When its figures are stable, at the latest after so long, ns.
+    Stable(u64),
     /// After so long, ns.
     After(u64),
 }
@@ -268,7 +278,8 @@ impl<'a> Run<'a> {
                 })
                 .flatten()
                 .collect();
-            let limit = self.options.duration_s.map_or(Limit::Stable, |s| Limit::After(seconds(s)));
+            let forced = Limit::Stable(seconds(self.options.at_most_s));
+            let limit = self.options.duration_s.map_or(forced, |s| Limit::After(seconds(s)));
             let (scenario, lost) =
                 self.carry_out(number, &plans, &limit, cancel).inspect_err(|_| print("\n"))?;
             print(&classic::line_tail(&measured(&scenario)));
@@ -344,12 +355,9 @@ impl<'a> Run<'a> {
         let mut next_report = go + 1_000_000_000;
         loop {
             let now = sys::now_ns();
-            let after = match limit {
-                Limit::Stable => MOST_NS,
-                Limit::After(ns) => *ns,
-            };
+            let (Limit::Stable(after) | Limit::After(after)) = *limit;
             if now >= go + after {
-                *forced = matches!(limit, Limit::Stable);
+                *forced = matches!(limit, Limit::Stable(_));
                 return Ok(());
             }
             if cancel.load(Ordering::Relaxed) || running.are_all_dead() {
@@ -363,7 +371,7 @@ impl<'a> Run<'a> {
             if let Some(report) = self.pinger.turn(wait, true)? {
                 running.take(report);
                 let so_far = running.so_far(go, self.pinger.peek(go));
-                if matches!(limit, Limit::Stable) && stability.push(measured(&so_far)) {
+                if matches!(limit, Limit::Stable(_)) && stability.push(measured(&so_far)) {
                     return Ok(());
                 }
             }

@@ -38,6 +38,9 @@ const MOST_FLOWS: usize = 64;
 /// Flows of a session altogether, at most; their numbers are kept, so that none is used twice.
 const MOST_OPENED: usize = 65_536;
 
+/// Time from one line about a refusal to the next, ns.
+const QUIET_NS: u64 = 1_000_000_000;
+
 /// How to serve.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -97,6 +100,7 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
         pending: Mutex::new(VecDeque::new()),
         over: AtomicBool::new(false),
         counter: AtomicU64::new(0),
+        quiet: Mutex::default(),
         lines,
     });
     for listener in &listeners {
@@ -169,6 +173,7 @@ struct Server {
     pending: Mutex<VecDeque<(u64, TcpStream)>>,
     over: AtomicBool,
     counter: AtomicU64,
+    quiet: Mutex<Quiet>,
     lines: Sender<String>,
 }
 
@@ -239,7 +244,7 @@ impl Server {
             Ok(Shown::Refused(status)) => {
                 // It may be gone.
                 let _ = (&stream).write_all(&wire::answer(status));
-                self.say(format!("refused {peer}: {}", refusal(status)));
+                self.say_refused(peer, status);
             }
             Ok(Shown::Pinger(session)) => self.run(stream, peer, &session),
             Ok(Shown::Flow(session, id, served)) => serve_flow(&stream, &session, id, &served),
@@ -375,10 +380,31 @@ impl Server {
         }
     }
 
+    /// At most a line a second: whoever floods the server does not fill the disk its lines may go to.
+    fn say_refused(&self, peer: SocketAddr, status: Status) {
+        let now = sys::now_ns();
+        let mut quiet = locked(&self.quiet);
+        if now < quiet.until_ns {
+            quiet.unsaid += 1;
+            return;
+        }
+        let more =
+            if quiet.unsaid > 0 { format!(" (and {} others before)", quiet.unsaid) } else { String::new() };
+        *quiet = Quiet { until_ns: now + QUIET_NS, unsaid: 0 };
+        self.say(format!("refused {peer}: {}{more}", refusal(status)));
+    }
+
     fn say(&self, line: String) {
         // Nobody listens any more once the server ends.
         let _ = self.lines.send(line);
     }
+}
+
+/// Refusals about which nothing is said.
+#[derive(Default)]
+struct Quiet {
+    until_ns: u64,
+    unsaid: u64,
 }
 
 enum Shown {

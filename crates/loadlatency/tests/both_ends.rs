@@ -147,6 +147,36 @@ fn an_interrupt_ends_a_run_with_the_results_so_far() {
 }
 
 #[test]
+fn a_scenario_ends_when_it_is_stable_or_is_forced_to() {
+    let server = TestServer::start("127.0.0.1", server::Options::default());
+    let options =
+        client::Options { duration_s: None, at_most_s: 1.5, ..server.client("127.0.0.1", &[1], 1.0) };
+    let (document, _) = measured(&options);
+    let forced = &document.observed.scenarios[0];
+    assert!(forced.forced, "1.5 s are too short to tell");
+    assert!((1_500_000_000..4_000_000_000).contains(&forced.duration_ns));
+    let options = client::Options { at_most_s: 8.0, ..options };
+    let (document, _) = measured(&options);
+    let ended = &document.observed.scenarios[0];
+    // On a machine that others use it may never be.
+    assert_eq!(ended.forced, ended.duration_ns >= 8_000_000_000);
+    assert!(ended.duration_ns >= 6_000_000_000, "six whole seconds are looked at");
+}
+
+#[test]
+fn a_session_has_an_end() {
+    let options = server::Options { session_timeout_s: 2, ..server::Options::default() };
+    let server = TestServer::start("127.0.0.1", options);
+    let outcome =
+        client::run(&server.client("127.0.0.1", &[4], 60.0), &NEVER, &mut |_| ()).expect("what there is");
+    assert_eq!(outcome.error.as_deref(), Some("the server ended the run: it took longer than 2 s"));
+    assert_eq!(outcome.document.conditions.status, "failed");
+    let [scenario] = outcome.document.observed.scenarios.as_slice() else { panic!("one was begun") };
+    assert!(scenario.interrupted);
+    assert!(scenario.transfers.iter().all(|t| t.killed.is_none()), "the end of the run killed nobody");
+}
+
+#[test]
 fn a_silent_client_is_given_up() {
     let server =
         TestServer::start("127.0.0.1", server::Options { idle_timeout_s: 1, ..server::Options::default() });

@@ -14,7 +14,7 @@ use super::pinger::Report;
 use super::{Server, expect_fine};
 use crate::flow::{self, Flow, in_words};
 use crate::link::PATIENCE;
-use crate::measure::{BIN_NS, Direction, End, Flows, Ping, Probe, Scenario, Transfer};
+use crate::measure::{BIN_NS, Direction, End, Flows, MOST_NS, Ping, Probe, Scenario, Transfer};
 use crate::wire::{self, FlowReport, Note, Opening, Role};
 use crate::{auth, sys};
 
@@ -23,6 +23,9 @@ const CONNECT_EVERY: Duration = Duration::from_millis(250);
 
 /// How long before the server was lost a flow may have died of the same, ns.
 const SAME_DEATH_NS: u64 = 2_000_000_000;
+
+/// Intervals of a flow at most: those of eleven minutes.
+const MOST_BINS: usize = (MOST_NS / BIN_NS) as usize + 600;
 
 /// A flow to be run.
 #[derive(Clone, Debug)]
@@ -137,8 +140,8 @@ impl Running {
             }
             let told = self.told.entry(report.id).or_default();
             let bins = std::mem::take(&mut report.bins);
-            // Reports come in order; a place is only checked, not followed.
-            if report.bins_from as usize == told.bins.len() {
+            // Reports come in order; a place is only checked, not followed. No scenario has more intervals.
+            if report.bins_from as usize == told.bins.len() && told.bins.len() + bins.len() <= MOST_BINS {
                 told.bins.extend(bins);
             }
             told.at_ns = at_ns;
@@ -161,7 +164,7 @@ impl Running {
         }
         for told in self.told.values_mut() {
             let ended = plus(told.report.end_ns, -self.ahead_ns);
-            if ended + SAME_DEATH_NS >= now {
+            if ended.saturating_add(SAME_DEATH_NS) >= now {
                 told.report.killed = None;
             }
         }
@@ -254,7 +257,7 @@ impl Running {
             0 => end - start,
             first => counted.gap.max(first.saturating_sub(start)).max(end.saturating_sub(counted.last)),
         };
-        let before = (counted.first.saturating_sub(start) / BIN_NS) as usize;
+        let before = (counted.first.saturating_sub(start) / BIN_NS).min(MOST_BINS as u64) as usize;
         let bins =
             std::iter::repeat_n(0, if counted.bins.is_empty() { 0 } else { before }).chain(counted.bins);
         Transfer {

@@ -130,7 +130,7 @@ fn climb(place: usize, scenario: &Scenario) -> Staircase {
     let mut edges: Vec<u64> = scenario.transfers.iter().flat_map(|t| [t.start_ns, t.end_ns]).collect();
     edges.sort_unstable();
     // Flows of one step do not begin in the same nanosecond.
-    edges.dedup_by(|next, first| *next < *first + super::BIN_NS);
+    edges.dedup_by(|next, first| *next < first.saturating_add(super::BIN_NS));
     let steps = edges.windows(2).map(|edge| step(scenario, edge[0], edge[1])).collect();
     let mut dscps: Vec<u8> = scenario.transfers.iter().map(|t| t.dscp).collect();
     dscps.sort_unstable();
@@ -157,15 +157,15 @@ fn step(scenario: &Scenario, from_ns: u64, to_ns: u64) -> Step {
         of.filter(|t| (t.start_ns..t.end_ns).contains(&middle)).count() as u32
     };
     let rate = |direction: Direction| {
-        let mut bytes = 0;
+        let mut bytes = 0.0;
         for transfer in scenario.transfers.iter().filter(|t| t.direction == direction) {
             for (bin, count) in (0_u64..).zip(&transfer.bins) {
                 // An interval belongs to the step in which its middle lies.
-                let middle = transfer.start_ns + bin * super::BIN_NS + super::BIN_NS / 2;
-                bytes += if (from_ns..to_ns).contains(&middle) { *count } else { 0 };
+                let middle = transfer.start_ns.saturating_add(bin * super::BIN_NS + super::BIN_NS / 2);
+                bytes += if (from_ns..to_ns).contains(&middle) { *count as f64 } else { 0.0 };
             }
         }
-        bytes as f64 / 1024.0 / ((to_ns - from_ns).max(1) as f64 / 1e9)
+        bytes / 1024.0 / ((to_ns - from_ns).max(1) as f64 / 1e9)
     };
     let pings = scenario.pings.iter().filter(|p| (from_ns..to_ns).contains(&p.t_ns));
     Step {
