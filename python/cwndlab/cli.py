@@ -769,7 +769,8 @@ def loadlatency_run(
     if outcome.scenarios and (out is not None or json_file is None):
         _say(f"results: {tool.keep(outcome, out).path}")
     if outcome.interrupted:
-        raise KeyboardInterrupt
+        _complain("interrupted")
+        raise typer.Exit(130)
     if outcome.error is not None:
         raise CwndlabError(outcome.error)
 

@@ -9,6 +9,7 @@ seed in its name.
 """
 
 import argparse
+import json
 import random
 import re
 import subprocess
@@ -21,8 +22,21 @@ from pathlib import Path
 
 import logs
 
+from cwndlab import _native
 from cwndlab.errors import InputError
-from cwndlab.formats import base, capture, flent, siftr, siftr2, ss, tcp_probe, teacup_config, ttprobe, web10g
+from cwndlab.formats import (
+    base,
+    capture,
+    flent,
+    loadlatency,
+    siftr,
+    siftr2,
+    ss,
+    tcp_probe,
+    teacup_config,
+    ttprobe,
+    web10g,
+)
 from cwndlab.results.tables import SCHEMAS, conform
 
 NUMBERS = (
@@ -87,6 +101,37 @@ record: {pcap: [{at: a, snaplen: 80}, {at: b, snaplen: 80}]}
     return found
 
 
+def load_document() -> str:
+    """A document of loadlatency with a scenario and a staircase."""
+    pings = [[k * 20_000_000, 10_000_000 + k, 5_000_000 + k, 5_000_000 - k, True] for k in range(30)]
+
+    def scenario(number: int, starts: list[int]) -> dict[str, object]:
+        transfers = [
+            {
+                "name": f"{way}{place}",
+                "direction": way,
+                "dscp": 8 * place,
+                "start_ns": start,
+                "end_ns": 4 * 10**9,
+                "bytes": 4000,
+                "longest_gap_ns": 10**8,
+                "bins": [100] * 30,
+                "sender": {"cc": "cubic", "ecn": False},
+                "receiver": {"cc": None, "ecn": None},
+            }
+            for place, start in enumerate(starts)
+            for way in ("up", "down")
+        ]
+        mix = {"number": number, "uploads": len(starts), "downloads": len(starts)}
+        times = {"start_ns": 10**9, "duration_ns": 4 * 10**9}
+        probes = {"pings": pings, "idle_pings": pings[:3], "connects": [[5, 7]], "in_band": [[5, 7]]}
+        return {**mix, **times, "transfers": transfers, **probes}
+
+    observed = {"idle_pings": pings, "scenarios": [scenario(4, [0]), scenario(0, [0, 2 * 10**9])]}
+    conditions = {"status": "complete", "message": None, "started_unix_s": 1_790_000_000, "facts": {"a": "b"}}
+    return _native.loadlatency_document(json.dumps(observed), json.dumps(conditions))
+
+
 def pair(path: Path) -> list[base.Recording]:
     """The damaged capture, alone and beside a whole one of the same connection."""
     recordings = capture.read_all([path], capture.Options())
@@ -112,6 +157,7 @@ TARGETS = {
     "tcp_probe": Target(tcp_probe.read, text(logs.tcp_probe_old, logs.tcp_probe_trace)),
     "ss": Target(ss.read, text(logs.ss)),
     "flent": Target(flent.read, text(lambda: FLENT)),
+    "loadlatency": Target(loadlatency.read, text(load_document), ".json"),
     "capture": Target(pair, packets, ".pcap"),
     "teacup": Target(configuration, text(BASELINE.read_bytes), ".py"),
 }

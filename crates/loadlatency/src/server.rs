@@ -220,7 +220,14 @@ impl Server {
         pending.push_back((number, clone));
         drop(pending);
         let server = Arc::clone(self);
-        thread::spawn(move || server.greet(stream, peer, number));
+        if thread::Builder::new().spawn(move || server.greet(stream, peer, number)).is_err() {
+            // No more threads are to be had: this connection is dropped, and those that have one go on.
+            self.forget(number);
+        }
+    }
+
+    fn forget(&self, number: u64) {
+        locked(&self.pending).retain(|(other, _)| *other != number);
     }
 
     /// Finds out who is at the other end.
@@ -237,7 +244,7 @@ impl Server {
                 Err(status) => Ok(Shown::Refused(status)),
             }
         }();
-        locked(&self.pending).retain(|(other, _)| *other != number);
+        self.forget(number);
         match shown {
             // A connection that says nothing is nobody's concern: the client opens such ones to time them.
             Err(_) => {}

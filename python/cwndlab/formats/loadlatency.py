@@ -54,7 +54,7 @@ def runs(text: str, path: Path) -> list[Run]:
             Run(_recording(path, document, place), {"scenario": _label(scenarios, place)})
             for place in range(len(figures))
         ]
-    except (ValueError, RecursionError, OverflowError) as error:
+    except (ValueError, OSError, RecursionError, OverflowError) as error:
         raise InputError(
             f"{path}: not a document of loadlatency: {' '.join(str(error).split())[:200]}"
         ) from None
