@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::{Document, Figures, Latency, OneWayChange, Scenario, Transfer};
+use crate::measure::{Direction, Document, Figures, Latency, OneWayChange, Scenario, Transfer};
 
 /// A table with a line per scenario, what the run comes to, and what both ends said of themselves.
 pub fn text(document: &Document) -> String {
@@ -74,21 +74,78 @@ fn number(value: Option<f64>, decimals: usize, width: usize) -> String {
     value.map_or_else(|| " ".repeat(width), |value| format!("{value:>width$.decimals$}"))
 }
 
-/// Congestion controls and ECN, if flows differ all that occur.
+/// Congestion controls of what each end sent (of one that only received, what it would have sent with) and ECN; all that
+/// occur, if flows differ.
 fn ends(document: &Document) -> String {
     let transfers = || document.observed.scenarios.iter().flat_map(|s| &s.transfers);
     let all = |of: &dyn Fn(&Transfer) -> Option<String>| {
         let mut found: Vec<String> = transfers().filter_map(of).collect();
         found.sort_unstable();
         found.dedup();
-        if found.is_empty() { "unknown".to_owned() } else { found.join(", ") }
+        found.join(", ")
     };
-    let up = |t: &Transfer| t.name.starts_with("up");
-    let ecn = |t: &Transfer| t.sender.ecn.map(|on| if on { "yes" } else { "no" }.to_owned());
+    let control = |sends: Direction| {
+        let sent = all(&|t| t.sender.cc.clone().filter(|_| t.direction == sends));
+        if sent.is_empty() { all(&|t| t.receiver.cc.clone().filter(|_| t.direction != sends)) } else { sent }
+    };
+    let known = |text: String| if text.is_empty() { "unknown".to_owned() } else { text };
     format!(
         "\ncongestion control: client {}, server {}; ECN negotiated: {}\n",
-        all(&|t| if up(t) { t.sender.cc.clone() } else { t.receiver.cc.clone() }),
-        all(&|t| if up(t) { t.receiver.cc.clone() } else { t.sender.cc.clone() }),
-        all(&ecn),
+        known(control(Direction::Up)),
+        known(control(Direction::Down)),
+        known(all(&|t| t.sender.ecn.map(|on| if on { "yes" } else { "no" }.to_owned()))),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Conditions, End, Flows, Observed, Ping, document};
+
+    #[test]
+    fn a_scenario_is_a_line_and_missing_figures_are_blank() {
+        let end = |cc: &str| End { cc: Some(cc.into()), ecn: Some(false) };
+        let transfer = Transfer {
+            name: "down1".into(),
+            direction: Direction::Down,
+            dscp: 0,
+            start_ns: 0,
+            end_ns: 1_000_000_000,
+            bytes: 1 << 20,
+            longest_gap_ns: 1,
+            killed: None,
+            bins: Vec::new(),
+            sender: end("cubic"),
+            receiver: end("reno"),
+        };
+        let ping = |t_ns, rtt_ms: u64| Ping {
+            t_ns,
+            rtt_ns: rtt_ms * 1_000_000,
+            up_ns: None,
+            down_ns: None,
+            answered: true,
+        };
+        let scenario = Scenario {
+            number: 1,
+            flows: Flows { uploads: 0, downloads: 1 },
+            start_ns: 0,
+            duration_ns: 1_000_000_000,
+            forced: false,
+            interrupted: false,
+            transfers: vec![transfer],
+            idle_pings: vec![ping(0, 10)],
+            pings: vec![ping(0, 50), ping(1, 70)],
+            connects: Vec::new(),
+            in_band: Vec::new(),
+        };
+        let observed = Observed { idle_pings: vec![ping(0, 10)], scenarios: vec![scenario] };
+        let text = text(&document(observed, Conditions::default()));
+        let line = text.lines().find(|line| line.starts_with("0,1 ")).expect("the scenario");
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>(),
+            ["0,1", "10.0", "50.0", "70.0", "70.0", "70.0", "50.0", "B"]
+        );
+        assert!(text.contains("congestion control: client reno, server cubic; ECN negotiated: no"), "{text}");
+        assert!(!text.contains("per minute (draft"), "not measured");
+    }
 }
