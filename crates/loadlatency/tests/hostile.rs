@@ -1,9 +1,9 @@
-//! A server among enemies: random and mutated bytes, half-open and slow connections; a good client is served all the same.
+//! Either end among enemies: random and mutated bytes, half-open and slow connections, lies; a good client is served all the same.
 
 mod common;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use loadlatency::auth;
 use loadlatency::client;
 use loadlatency::measure::Direction;
 use loadlatency::server;
-use loadlatency::wire::{self, Block, NONCE, Note, Opening, PROOF, Request, Role};
+use loadlatency::wire::{self, Block, FlowReport, NONCE, Note, Opening, PROOF, Reply, Request, Role};
 
 /// Connections with damage of each kind.
 const ROUNDS: u64 = 60;
@@ -204,4 +204,96 @@ fn half_open_connections_keep_nobody_out() {
         .collect();
     a_good_client_is_served(&server);
     drop(silent);
+}
+
+/// A server that speaks the protocol and lies in every number.
+fn lie(listener: &TcpListener, seed: u64) {
+    for (count, stream) in (1..).zip(listener.incoming()) {
+        let Ok(mut stream) = stream else { return };
+        let mut dice = Dice(seed.wrapping_mul(count) | 1);
+        std::thread::spawn(move || -> std::io::Result<()> {
+            let mut greeting = [0; wire::GREETING];
+            stream.read_exact(&mut greeting)?;
+            match wire::read_greeting(&greeting) {
+                Ok(Role::Flow) => {
+                    stream.read_exact(&mut [0; wire::FLOW])?;
+                    stream.write_all(&wire::answer(wire::Status::Fine))?;
+                    // Echoes of probes that nobody sent, among them; then bytes that are no blocks.
+                    for _ in 0..dice.below(200) {
+                        let block = Block { length: 16, probe: dice.roll(), echo: dice.roll() };
+                        stream.write_all(&[&block.to_bytes()[..], &[0; 16]].concat())?;
+                    }
+                    stream.write_all(&dice.bytes(100))?;
+                    std::thread::sleep(Duration::from_secs(2));
+                    Ok(())
+                }
+                _ => lie_to_the_pinger(&mut stream, &mut dice),
+            }
+        });
+    }
+}
+
+fn lie_to_the_pinger(stream: &mut TcpStream, dice: &mut Dice) -> std::io::Result<()> {
+    stream.read_exact(&mut [0; NONCE])?;
+    stream.write_all(&[&wire::answer(wire::Status::Fine)[..], &[1; NONCE]].concat())?;
+    stream.read_exact(&mut [0; PROOF])?;
+    let welcome = [&wire::answer(wire::Status::Fine)[..], &[2; wire::SESSION], &[3; PROOF], &[0]].concat();
+    stream.write_all(&welcome)?;
+    loop {
+        let mut header = [0; wire::HEADER];
+        stream.read_exact(&mut header)?;
+        let (kind, length) = wire::read_header(header);
+        let mut body = vec![0; length as usize];
+        stream.read_exact(&mut body)?;
+        let mut number = || if dice.below(3) == 0 { u64::MAX } else { dice.roll() };
+        let reply = match Request::read(kind, &body) {
+            Some(Request::Ping(ping)) => Reply::Pong(ping, number(), number()),
+            Some(Request::Report) => {
+                let mut flow = |id| FlowReport {
+                    id,
+                    bytes: number(),
+                    first_ns: number(),
+                    last_ns: number(),
+                    end_ns: number(),
+                    gap_ns: number(),
+                    bins_from: 0,
+                    bins: vec![number(); 3],
+                    ..FlowReport::default()
+                };
+                let flows = (0..6).map(&mut flow).collect();
+                Reply::Report(u64::MAX, flows)
+            }
+            Some(Request::Stop) => Reply::Stopped,
+            _ => return Ok(()),
+        };
+        let bytes = reply.to_bytes();
+        stream.write_all(&if dice.below(400) == 0 { dice.damage(bytes) } else { bytes })?;
+    }
+}
+
+#[test]
+fn a_client_survives_a_server_that_lies() {
+    let never = AtomicBool::new(false);
+    let mut believed = 0;
+    for seed in 1..=4 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        std::thread::spawn(move || lie(&listener, seed));
+        let options = client::Options {
+            host: "127.0.0.1".into(),
+            port,
+            scenarios: Some(vec![4, 4]),
+            duration_s: Some(1.2),
+            idle_timeout_s: 2,
+            ..client::Options::default()
+        };
+        // Whether it believes all of that or gives up: it says so, and its document can be written and read.
+        if let Ok(outcome) = client::run(&options, &never, &mut |_| ()) {
+            believed += outcome.document.figures.len();
+            let text = serde_json::to_string(&outcome.document).expect("JSON");
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+            assert!(!loadlatency::report::text(&outcome.document).contains("NaN"));
+        }
+    }
+    assert!(believed > 0, "some lies are made into figures");
 }
