@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) throttled: bool,
     /// Pacing holds the sender back until then, true time.
     pub(super) paced_until: Option<Nanos>,
-    /// What is left of a burst that pacing lets leave as one.
+    /// What is left of a burst that leaves as one.
     burst: Burst,
     pub(super) forced: Option<Forced>,
     /// An ACK moved the queue's head: the timer starts anew once everything that follows is sent.
@@ -49,8 +49,8 @@ pub(super) struct State {
     forward: Id,
 }
 
-/// A burst of a paced sender without segmentation offload: since 4.17 Linux builds super-packets all the same and cuts them
-/// itself, so that pacing waits between bursts only.
+/// A burst of a sender without segmentation offload: since 4.17 Linux builds super-packets all the same and cuts them
+/// itself, so that it defers what is less than one, and pacing waits between them only.
 #[derive(Debug, Default)]
 struct Burst {
     /// Packets still to leave.
@@ -388,7 +388,7 @@ impl LinuxSender {
             self.tso_length(s, payload, window, in_flight)?
         } else if self.output.burst.packets > 0 {
             return Ok(self.transmit_new(unsent.min(mss), s, cx));
-        } else if self.core.pacing && self.is_modern() {
+        } else if self.is_modern() {
             let burst = self.tso_length(s, payload, window, in_flight)?;
             if self.held_by_tsq(s, 0) {
                 return Err(Limit::Cwnd);
