@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, thread};
@@ -163,6 +163,66 @@ fn a_scenario_ends_when_it_is_stable_or_is_forced_to() {
     assert!(ended.duration_ns >= 6_000_000_000, "six whole seconds are looked at");
 }
 
+/// Passes connections on to a server, and resets the first download after a while; its port.
+fn cutting(server_port: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        let mut cut = false;
+        for stream in listener.incoming() {
+            let Ok(mut near) = stream else { return };
+            let far = TcpStream::connect(("127.0.0.1", server_port)).expect("the server");
+            // A connection that is opened to time that says nothing.
+            let mut greeting = [0; wire::GREETING];
+            if near.read_exact(&mut greeting).is_err() || (&far).write_all(&greeting).is_err() {
+                continue;
+            }
+            let mut opening = [0; wire::SESSION + 6];
+            let is_flow = wire::read_greeting(&greeting) == Ok(wire::Role::Flow);
+            if is_flow && (near.read_exact(&mut opening).is_err() || (&far).write_all(&opening).is_err()) {
+                continue;
+            }
+            let direction = wire::Opening::read(&opening).map(|flow| flow.direction);
+            if is_flow && !cut && direction == Some(Direction::Down) {
+                cut = true;
+                let (near, far) = (near.try_clone().expect("cloned"), far.try_clone().expect("cloned"));
+                thread::spawn(move || {
+                    thread::sleep(Duration::from_millis(800));
+                    near.shutdown(Shutdown::Both).and(far.shutdown(Shutdown::Both)).expect("both were there");
+                });
+            }
+            for (mut from, mut to) in
+                [(near.try_clone(), far.try_clone()), (far.try_clone(), near.try_clone())]
+                    .map(|(a, b)| (a.expect("cloned"), b.expect("cloned")))
+            {
+                thread::spawn(move || {
+                    // However it ends, the other side is told.
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn a_connection_that_dies_counts_as_zero_and_the_run_goes_on() {
+    let server = TestServer::start("127.0.0.1", server::Options::default());
+    let options = client::Options { port: cutting(server.port), ..server.client("127.0.0.1", &[3, 1], 2.0) };
+    let (document, printed) = measured(&options);
+    let killed = &document.observed.scenarios[0];
+    let dead: Vec<_> = killed.transfers.iter().filter(|t| t.killed.is_some()).collect();
+    assert_eq!(dead.len(), 1, "{:?}", killed.transfers.iter().map(|t| &t.killed).collect::<Vec<_>>());
+    assert!(dead[0].end_ns < killed.duration_ns && dead[0].bytes > 0);
+    assert!(
+        printed.contains("Scenario 3: 0 uploads, 2 downloads... 0 KiB/s down, 0.00 Hz smoothness\n"),
+        "{printed}"
+    );
+    assert!(printed.contains("Download Capacity: 0 KiB/s\n"), "{printed}");
+    assert!(document.figures[1].down_kib_s > Some(0.0), "the next scenario is well");
+}
+
 #[test]
 fn a_session_has_an_end() {
     let options = server::Options { session_timeout_s: 2, ..server::Options::default() };
@@ -193,7 +253,7 @@ fn a_silent_client_is_given_up() {
 
 #[test]
 fn a_server_that_is_none_is_told_apart() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
