@@ -91,8 +91,8 @@ def test_other_testbeds_carry_out_everything(live: Catalogue) -> None:
         (
             "stacks: {linux-6.8: linux}",
             "stacks: {linux-3.9: linux}",
-            "x.yaml:15: netns.stacks: leaves no row of the sweep: hosts.a.stack has freebsd-15-current, linux-6.8,"
-            " and this kernel stands for linux-3.9",
+            "x.yaml:15: netns.stacks: leaves no row of the sweep: hosts.a.stack has freebsd-15-current,"
+            " linux-6.8, and this kernel stands for linux-3.9",
         ),
         (
             "  analogues:",

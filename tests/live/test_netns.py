@@ -20,7 +20,8 @@ import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.results import tables
 from cwndlab.results.resultset import ResultSet
-from cwndlab.testbeds.netns import machine, namespaces
+from cwndlab.testbeds.netns import machine, namespaces, network
+from cwndlab.testbeds.netns.layout import lay_out
 
 pytestmark = pytest.mark.live
 
@@ -38,6 +39,11 @@ flows:
   - {name: beat, from: a, to: b, app: {kind: udp-cbr, rate: 200kbit, payload: 200}}
   - {name: probe, from: a, to: b, app: ping}
   - {name: old, from: a, to: b, app: {kind: bulk, tool: iperf2}, start: 1s, stop: 2s}
+"""
+
+
+READ_POLLING = """\
+mount -t sysfs sysfs /sys; cd "/sys/class/net/$1"; cat gro_flush_timeout napi_defer_hard_irqs
 """
 
 
@@ -284,6 +290,64 @@ def test_a_rule_behind_receive_aggregation_drops_what_it_says(dumbbell: Path, cw
     assert row["retransmit_rate"] == pytest.approx(0.02, abs=0.012)
 
 
+def test_an_interface_is_polled_as_the_experiment_says() -> None:
+    nic = "nic: {gro: true, coalesce: {gro_flush_timeout: 30us, napi_defer_hard_irqs: 2}}"
+    text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")
+    scenario = api.load(text, testbed="netns").plan().runs[0].scenario
+    owner = namespaces.Owner()
+    try:
+        layout = lay_out(scenario)
+        built = network.build(owner, layout, scenario, own_emulator=True)
+        values = {}
+        for node in ("a", "b"):
+            (port,) = (port for port, _ in layout.interfaces(node))
+            command = ["sh", "-c", READ_POLLING, "sh", port.interface]
+            namespace = namespaces.NAMESPACES / built.namespaces[node]
+            enter = ["nsenter", f"--net={namespace}", "unshare", "--mount"]
+            shown = subprocess.check_output([*enter, *command], text=True)
+            values[node] = shown.split()
+    finally:
+        owner.close()
+    assert values == {"a": ["0", "0"], "b": ["30000", "2"]}
+
+
+def test_a_suites_rows_of_linux_are_run_by_this_kernel(tmp_path: Path, cwndlab: Command) -> None:
+    """Every hundredth packet is dropped behind aggregation by a rule of nftables, as published."""
+    every = "hosts.b.ingress.after_gro.loss.nth.every=100"
+    fewer = ("repeat=1", "duration=3s", "hosts.a.cc=newreno", every)
+    options = [word for change in fewer for word in ("--set", change)]
+    out = tmp_path / "out"
+    ran = cwndlab("run", "loss-resilience", "--testbed", "netns", "-o", out, "--no-report", *options)
+    assert ran.returncode == 0, ran.stderr
+    results = api.open(out)
+    (row,) = results.summary.to_dicts()
+    assert (row["stack"], row["cc"]) == (machine.kernel().stack, "reno")
+    assert 0.003 < row["retransmit_rate"] < 0.1
+    assert "linux of this machine stands for linux-6.8" in results.record(0).notes
+
+
+def test_analogues_of_another_systems_sysctls_are_labelled(tmp_path: Path, cwndlab: Command) -> None:
+    options = (
+        "--set",
+        "repeat=1",
+        "--set",
+        "duration=1s",
+        "--set",
+        "pause=0s",
+        "--set",
+        "hosts.a.sndbuf=64KiB",
+    )
+    out = tmp_path / "out"
+    ran = cwndlab("run", "window-sweep", "--testbed", "netns", "-o", out, "--no-report", *options)
+    assert ran.returncode == 0, ran.stderr
+    results = api.open(out)
+    assert results.summary.height == 3
+    assert results.summary["hosts.a.sysctl"].str.starts_with("analogue {net.ipv4.tcp_wmem.max: ").all()
+    sysctls = [results.record(run).facts["sysctls"]["a"]["net.ipv4.tcp_wmem"] for run in range(3)]
+    assert [text.split()[2] for text in sysctls] == ["2097152", "2097152", "16777216"]
+    assert "analogue: net.ipv4.tcp_wmem.max for net.inet.tcp.sendbuf_max" in results.record(0).notes
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -297,7 +361,8 @@ def test_a_rule_behind_receive_aggregation_drops_what_it_says(dumbbell: Path, cw
         ("hosts.a.noise={processing: {mean: 1ms}}", "not supported by testbed netns yet"),
         ("record.tcp=per-ack", "give an interval such as 10ms"),
         ("loggers=[siftr]", "siftr is not one of this testbed's: tcp_info, queue, pcap, iperf3, ping"),
-        ("emulator=kernel", "link bottleneck: a delay needs emulator: own"),
+        ("emulator=kernel", "link bottleneck: a delay needs emulator: own; this kernel has pfifo"),
+        ("hosts.b.nic.coalesce.time=1ms", "not supported by testbed netns yet"),
         ("flows.f1={from: a, to: b, sndbuf: 100KB, app: {kind: bulk, tool: iperf3}}", "both ends alike (-w)"),
     ],
 )

@@ -87,7 +87,8 @@ NETNS = Support(
     {
         "experiment": SIM.keys["experiment"] | {"loggers"},
         "host": _keys("stack cc sndbuf rcvbuf mss ecn sysctl nic egress ingress count"),
-        "nic": _keys("rate tx_queue tso gro"),
+        "nic": _keys("rate tx_queue tso gro coalesce"),
+        "coalesce": _keys("gro_flush_timeout napi_defer_hard_irqs"),
         "link": SIM.keys["link"],
         "cable": SIM.keys["cable"],
         "change": SIM.keys["change"],

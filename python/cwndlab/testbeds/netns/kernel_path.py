@@ -69,9 +69,7 @@ def check(scenario: Mapping[str, Any]) -> None:
             if value
         ]
         if impaired:
-            raise ValueError(
-                f"{place}: {impaired[0]} needs emulator: own; emulator kernel has rate and queue"
-            )
+            raise ValueError(f"{place}: {impaired[0]} needs emulator: own; {having} for emulator: kernel")
         if link["overhead"] != ETHERNET and link["rate_bps"] is not None:
             raise ValueError(
                 f"{place}: the kernel counts {ETHERNET} bytes of overhead, not {link['overhead']}"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pyroute2 import IPRoute
 
 from cwndlab import _native
-from cwndlab.testbeds.netns import machine, rules
+from cwndlab.testbeds.netns import machine, polling, rules
 from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port
 from cwndlab.testbeds.netns.namespaces import NAMESPACES, Owner, inside
 
@@ -73,6 +73,10 @@ def build(owner: Owner, layout: Layout, scenario: Mapping[str, Any], *, own_emul
     for node in names:
         _address(network, layout, node, hosts.get(node))
     offloads(network, layout, hosts)
+    for cable in layout.cables:
+        for port in (cable.near, cable.far):
+            if port.node in hosts:
+                polling.apply(names[port.node], port.interface, hosts[port.node]["nic"])
     for node, host in hosts.items():
         script = rules.script(host, layout)
         if script:
