@@ -15,10 +15,14 @@ from cwndlab import figures
 from cwndlab.errors import InputError
 from cwndlab.figures import box, columns, heat, paint
 from cwndlab.figures.request import distinguishing, short_names
+from cwndlab.results.tables import SCHEMAS
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "phase": {"runs": [3]},
-    **{kind: {"runs": [3, 4]} for kind in ("cwnd", "rtt", "throughput", "queue", "sojourn", "sequence")},
+    **{
+        kind: {"runs": [3, 4]}
+        for kind in ("cwnd", "rtt", "throughput", "queue", "sojourn", "sequence", "series")
+    },
 }
 """Kinds over time are drawn for one or two runs; some cannot show more."""
 
@@ -285,6 +289,42 @@ def test_sequence_marks_drops_at_the_sequence_that_was_lost(results: MemoryResul
     assert drops.get_xdata().tolist() == drops.get_ydata().tolist() == list(range(2, 20, 2))
 
 
+@pytest.mark.parametrize(("column", "factor"), [("inflight_bytes", 1e-3), ("delivered_bytes", 1e-6)])
+def test_any_column_of_a_series_is_drawn_by_its_name(results: MemoryResults, column: str, factor: float):
+    figure = figures.plot(results, "series", runs=[0], value=column)
+    (line,) = data_lines(figure)
+    frame = results.series(0)
+    assert np.allclose(line.get_xdata(), frame["t_s"]) and len(frame) == len(line.get_xdata())
+    assert np.allclose(line.get_ydata(), frame[column] * factor)
+    assert line.get_drawstyle() == "steps-post"
+
+
+def test_columns_of_queues_and_of_tcp_info_are_series_too(results: MemoryResults):
+    figure = figures.plot(results, "series", runs=[0], value="queue.drops")
+    assert figure.axes[0].get_ylabel() == "drops so far [packets]"
+    info = pl.DataFrame({"run_id": 0, "t_s": [0.0, 1.0], "flow": "f1", "rto_ms": [200.0, 240.0]})
+    kernel = MemoryResults(pl.DataFrame([summary_row(0)]), {**results.tables, "tcp_info": info})
+    figure = figures.plot(kernel, "series", value="rto_ms")
+    assert data_lines(figure)[0].get_ydata().tolist() == [200, 240]
+    assert figure.axes[0].get_ylabel() == "rto [ms]"
+
+
+def test_a_column_that_holds_nothing_is_not_an_empty_figure(results: MemoryResults):
+    nothing = results.tables["tcp"].with_columns(pacing_bps=pl.lit(None, pl.UInt64))
+    empty = MemoryResults(results.summary, {**results.tables, "tcp": nothing})
+    with pytest.raises(InputError, match="pacing rate: nothing was recorded for these runs"):
+        figures.plot(empty, "series", value="pacing_bps", runs=[0])
+
+
+def test_the_columns_of_series_are_those_of_the_tables():
+    for table, names in columns.SERIES.items():
+        known = {re.sub(r"_ns$", "_ms", name) for name in SCHEMAS[table].names}
+        assert set(names) <= known, table
+    kernel = {re.sub(r"_ns$", "_ms", name) for name in SCHEMAS["tcp_info"].names}
+    rest = {"run_id", "t_ms", "flow", "local_port", "remote_port"}
+    assert kernel - rest == set(columns.SERIES["tcp_info"])
+
+
 def test_the_last_of_several_keys_is_colours_and_the_others_stand_along_the_axis(results: MemoryResults):
     keys = ["network.dumbbell.bottleneck.delay", "repeat", "hosts.a.cc"]
     figure = figures.plot(results, "bar", by=keys, value="goodput_mbps")
@@ -326,6 +366,7 @@ def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
     [
         ("cwdn", {}, "kind: 'cwdn' does not exist; did you mean cwnd?"),
         ("zzz", {}, "kind: 'zzz' does not exist; there is cwnd, rtt, throughput"),
+        ("series", {"value": "goodput_mbps"}, "value: goodput_mbps is one value per run; this kind shows"),
         ("box", {"value": "goodput"}, "column: 'goodput' does not exist; did you mean goodput_mbps?"),
         ("box", {"value": "queue.cwnd_bytes"}, "column: 'queue.cwnd_bytes' does not exist"),
         ("box", {"by": ["hosts.a.ccc"]}, "key: 'hosts.a.ccc' does not exist; did you mean hosts.a.cc?"),

@@ -28,6 +28,8 @@ from cwndlab.formats import (
     base,
     capture,
     flent,
+    iperf3,
+    iperf_text,
     loadlatency,
     siftr,
     siftr2,
@@ -147,6 +149,13 @@ def configuration(path: Path) -> list[base.Recording]:
 
 
 BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
+IPERF = Path(__file__).parent / "iperf"
+
+
+def stored(pattern: str) -> Callable[[Path], list[bytes]]:
+    """Samples that other tools wrote."""
+    return lambda _: [file.read_bytes() for file in sorted(IPERF.glob(pattern))]
+
 
 TARGETS = {
     "siftr": Target(siftr.read, text(logs.siftr9, logs.siftr_ertt, logs.siftr13, logs.siftr15)),
@@ -158,6 +167,8 @@ TARGETS = {
     "ss": Target(ss.read, text(logs.ss)),
     "flent": Target(flent.read, text(lambda: FLENT)),
     "loadlatency": Target(loadlatency.read, text(load_document), ".json"),
+    "iperf3": Target(iperf3.read, stored("*.json"), ".json"),
+    "iperf_text": Target(iperf_text.read, stored("*[0-9e].[ct]*"), ".txt"),
     "capture": Target(pair, packets, ".pcap"),
     "teacup": Target(configuration, text(BASELINE.read_bytes), ".py"),
 }

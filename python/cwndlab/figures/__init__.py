@@ -18,6 +18,7 @@ KINDS: Mapping[str, str] = {
     "rtt": "round-trip time over time",
     "throughput": "throughput over time, in windows",
     "queue": "queue over time",
+    "series": "any column of a series over time",
     "box": "distribution of a column for each value of a key",
     "cdf": "cumulative distribution of a column",
     "bar": "mean of a column for each value of a key, with its interval",

@@ -20,6 +20,26 @@ SERIES: Mapping[str, tuple[str, ...]] = {
     ),
     "queue": ("backlog_bytes", "backlog_packets", "drops", "ce_marks"),
     "samples": ("value",),
+    "tcp_info": (
+        "mss_bytes",
+        "rttvar_ms",
+        "min_rtt_ms",
+        "rto_ms",
+        "delivery_bps",
+        "busy_ms",
+        "rwnd_limited_ms",
+        "sndbuf_limited_ms",
+        "lost_packets",
+        "reordering_packets",
+        "sent_bytes",
+        "retransmitted_bytes",
+        "notsent_bytes",
+        "send_window_bytes",
+        "received_bytes",
+        "delivered_ce_packets",
+        "bbr_bandwidth_bps",
+        "bbr_min_rtt_ms",
+    ),
 }
 """The numeric columns of each series table."""
 

@@ -191,7 +191,7 @@ class Request:
         parts: list[Floats] = []
         pairs = (
             rows.select("run_id", "flow")
-            if table == "tcp"
+            if table in ("tcp", "tcp_info")
             else rows.select("run_id").unique(maintain_order=True)
         )
         for pair in pairs.iter_rows(named=True):

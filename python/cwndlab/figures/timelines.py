@@ -41,11 +41,18 @@ def flows_of(request: Request) -> Iterator[tuple[Run, str]]:
 
 
 def tcp_line(
-    request: Request, run: Run, flow: str, column: str, factor: float, *, companion: str | None = None
+    request: Request,
+    run: Run,
+    flow: str,
+    column: str,
+    factor: float,
+    *,
+    companion: str | None = None,
+    table: str = "tcp",
 ) -> Line:
-    """Return a column of the tcp table as a line, shifted to the flow's own zero if that was asked for."""
+    """Return a column of a flow's table as a line, shifted to the flow's own zero if that was asked for."""
     names = (column, companion) if companion else (column,)
-    frame = request.series(run, flow, "tcp", *names)
+    frame = request.series(run, flow, table, *names)
     t_s = shift(request, floats(frame["t_s"]))
     beside = floats(frame[companion]) * factor if companion else None
     return Line(run, flow, t_s, floats(frame[column]) * factor, beside)
@@ -70,7 +77,7 @@ def draw(
     `companion` names the thin dotted second lines in the legend.
     """
     options = request.options
-    if not any(len(line.t_s) for line in lines):
+    if not any((~np.isnan(line.y)).any() for line in lines):
         raise InputError(f"{title}: nothing was recorded for these runs, flows and times")
     # A flow of which this was not recorded, beside others of which it was, gets no place in the legend.
     known = [line for line in lines if len(line.t_s) and not np.isnan(line.y).all()]
