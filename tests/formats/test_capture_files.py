@@ -360,3 +360,23 @@ def test_sack_blocks_and_retransmissions_are_drawn(truth: ResultSet, tmp_path: P
     _, t_s, low, _, high = purple[0].split()
     assert float(t_s) == pytest.approx(blocks["t_s"][0], abs=1e-6)
     assert (int(low), int(high)) == (blocks["seq"][0], blocks["seq"][0] + blocks["value"][0])
+
+
+def test_a_capture_of_one_direction_alone_tells_of_sack_blocks(tmp_path: Path) -> None:
+    """As on live testbeds, whose captures are those of links."""
+    text = EXPERIMENT.replace("STACK", "linux-6.8").replace("THERE", "20ms").replace("BACK", "20ms")
+    recorded = "pcap: [a, b, {at: bottleneck, snaplen: 60}]"
+    assert recorded in text
+    found = []
+    for at in ("a", "bottleneck.reverse"):
+        results = cwndlab.load(text.replace(recorded, f"pcap: [{at}]")).run(out=tmp_path / at)
+        marks = packets.marks(results, 0)
+        found.append(marks.filter(pl.col("kind") == "sack").sort("flow", maintain_order=True))
+    ours, theirs = found
+    assert ours.height > 100
+    # What is on its way from there to the host at the end is seen at the link only.
+    assert (
+        theirs.select("flow", "seq", "value")
+        .head(ours.height - 20)
+        .equals(ours.select("flow", "seq", "value").head(ours.height - 20))
+    )

@@ -132,6 +132,7 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
             "ended with an error: unable to connect",
         ),
         (b'{"start": {"test_start": {}}}', "not a whole document of iperf3 (no 'end')"),
+        (b'{"start": {"test_start": {}}, "end": {"streams": []}}', "no streams at its end"),
         (b'{"start":\n {"test_start": {}', ":2: not JSON"),
         (b'{"cookie": 1, "start": [], "end": []}', "not a whole document of iperf3"),
         (b'{"test_start": ' + b"[" * 100_000, "nested too deeply"),

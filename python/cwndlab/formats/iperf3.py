@@ -94,6 +94,8 @@ def _read(path: Path, label: str, document: Mapping[str, Any]) -> Recording:
     udp = test.get("protocol") == "UDP"
     mss = start.get("tcp_mss") or start.get("tcp_mss_default")
     ends = {_socket(stream): stream for stream in end.get("streams", [])}
+    if not ends:
+        raise ValueError("no streams at its end")
     names = {
         socket: f"{'r' if test.get('bidir') and not _sends(stream) else 'f'}{place}"
         for place, (socket, stream) in enumerate(ends.items(), 1)
