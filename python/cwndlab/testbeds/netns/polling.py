@@ -15,7 +15,7 @@ printf %s "$2" > gro_flush_timeout && printf %s "$3" > napi_defer_hard_irqs
 
 
 def apply(namespace: str, interface: str, nic: Mapping[str, Any]) -> None:
-    """Set how an interface is polled, where the experiment says so; raises OSError with the kernel's words."""
+    """Set how an interface is polled, where a file says so; raises OSError with the kernel's reason."""
     coalesce = nic["coalesce"]
     if coalesce is None or not (coalesce["gro_flush_timeout_ns"] or coalesce["napi_defer_hard_irqs"]):
         return
