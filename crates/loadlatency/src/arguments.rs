@@ -15,7 +15,8 @@ loadlatency run HOST [--port PORT] [--secret SECRET] [--scenario N,N-M,...] [--d
                   [--staircase] [--cc NAME] [--json FILE] [--classic] [-4|-6] [--idle-timeout S]
 
 serve
-  --bind ADDRESS      listen there only [all addresses]; may be given again
+  --bind ADDRESS      listen there [127.0.0.1 and ::1, which only this machine reaches]; may be
+                      given again; 0.0.0.0 and :: are all addresses
   --port PORT         [55011]; 0 for any that is free
   --secret SECRET     serve only clients that prove to know it [LOADLATENCY_SECRET of the environment]
   --cc NAME           congestion control of downloads

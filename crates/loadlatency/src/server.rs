@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,7 @@ const QUIET_NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Addresses to listen on; none for all of IPv4 and IPv6.
+    /// Addresses to listen on; none for this machine's own, which no other reaches.
     pub bind: Vec<IpAddr>,
     /// Port; 0 for any that is free.
     pub port: u16,
@@ -107,6 +107,9 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         say(&format!("listening on {} port {}", address.ip(), address.port()));
     }
+    if options.bind.is_empty() {
+        say("only this machine can reach that; --bind 0.0.0.0 (or ::) lets others");
+    }
     for listener in listeners {
         let server = Arc::clone(&server);
         thread::spawn(move || server.accept(&listener));
@@ -126,9 +129,9 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
 
 /// Opens the sockets of `options`.
 fn listen(options: &Options) -> Result<Vec<TcpListener>, String> {
-    let any = || vec![IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+    let own = || vec![IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     let (addresses, all) =
-        if options.bind.is_empty() { (any(), true) } else { (options.bind.clone(), false) };
+        if options.bind.is_empty() { (own(), true) } else { (options.bind.clone(), false) };
     let mut listeners: Vec<TcpListener> = Vec::new();
     let mut port = options.port;
     for ip in addresses {
