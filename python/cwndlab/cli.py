@@ -690,7 +690,10 @@ def loadlatency_serve(
     *,
     bind: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Listen there [127.0.0.1 and ::1]; may be given again; 0.0.0.0 and :: are all addresses."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Listen there [127.0.0.1 and ::1]; may be given again; 0.0.0.0 and :: are all addresses.",
+        ),
     ] = None,
     port: Port = LOADLATENCY_PORT,
     secret: Secret = "",
