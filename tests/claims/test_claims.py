@@ -1,15 +1,18 @@
 """Claims: stated completely, decided by the runs they speak of, and turned over by a wrong stack."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cwndlab.claims import claims, judge
-from cwndlab.claims.claim import PUBLICATIONS, Claim
+from cwndlab.claims.claim import PUBLICATIONS, Claim, Expectation
 from cwndlab.claims.judge import CANNOT_TELL
 from cwndlab.claims.report import markdown, text
 from cwndlab.experiment import load
+from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
 from cwndlab.suites import suite
@@ -99,3 +102,21 @@ def test_a_large_abc_l_var_turns_a_claim_over(tmp_path: Path) -> None:
     standing_in = {"hosts.a.sysctl": {"abc_l_var: 40}": "abc_l_var: 2}"}}
     assert judge([claim], {"lro-slow-start": right})[0].verdict == "agree"
     assert judge([claim], {"lro-slow-start": wrong}, standing_in)[0].verdict == "differ"
+
+
+def test_a_session_of_loadlatency_is_judged_as_a_whole(tmp_path: Path) -> None:
+    adsl = ("network.dumbbell.bottleneck.rate=800kbit", "duration=3s")
+    results = carried_out("loadlatency", tmp_path / "all", adsl, {})
+    (lan,) = stated("loadlatency-run-upload-capacity")
+    (undecided,) = judge([lan], {"loadlatency": results})
+    assert undecided.verdict == CANNOT_TELL
+    fifo = {"network.dumbbell.bottleneck.queue": {"has": "pfifo"}}
+    what = {"what": "upload_capacity_kib_s", "where": fifo}
+    asked = replace(lan, measure={"of": "load_overall", "with": what}, expected=Expectation(0, 97.7))
+    (judged,) = judge([asked], {"loadlatency": results})
+    document = json.loads((results.path / loadlatency.DOCUMENTS).read_text())[0]
+    assert judged.verdict == "agree"
+    assert judged.value == document["overall"]["upload_capacity_kib_s"]
+    few = carried_out("loadlatency", tmp_path / "few", (*adsl, "flows.ll.app.scenario=2"), {})
+    (undecided,) = judge([asked], {"loadlatency": few})
+    assert (undecided.verdict, undecided.reason) == (CANNOT_TELL, "only 1 of 19 scenarios were run")

@@ -25,6 +25,7 @@ from cwndlab.figures.numeric import mean_interval
 from cwndlab.figures.report import pack, published
 from cwndlab.figures.report.html import Markup, details, element, join, raw, table
 from cwndlab.figures.request import distinguishing, floats, run_labels, short_names
+from cwndlab.results import loadlatency
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
 
@@ -63,6 +64,7 @@ def render(results: ResultSet) -> str:
     facts = _Facts(results)
     sections = [
         ("results", "Results", _results(facts)),
+        ("loadlatency", "Scenarios of loadlatency", _classic(facts)),
         ("verdicts", "Is there a difference?", _verdicts(facts)),
         ("published", "Beside the published figures", _published(facts)),
         ("time", "Over time", _viewer(facts)),
@@ -159,6 +161,12 @@ def _results(facts: _Facts) -> Markup:
         parts += [element("h3", "Each combination, mean over its repeats"), _cells(facts)]
     parts += [element("h3", "Every flow of every run"), _runs(facts), _limits(facts)]
     return join(*parts)
+
+
+def _classic(facts: _Facts) -> Markup:
+    """The lines of the loadlatency tool, where there are scenarios of it."""
+    lines = loadlatency.classic(facts.results)
+    return element("pre", lines) if lines else raw("")
 
 
 _LIMITS = {

@@ -70,6 +70,8 @@ def _ours(figure: suites.Figure, complete: pl.DataFrame) -> tuple[float, float] 
             return None
         rows = rows.filter(pl.col(key).cast(pl.String) == value)
     rows = rows.filter(pl.col(figure.column).is_not_null())
+    if figure.column == "smoothness_hz":
+        rows = rows.filter(pl.col("load_scenario").is_not_null())  # the scenario's, not one flow's
     if not rows.height:
         return None
     keys = columns.swept_keys(rows)
