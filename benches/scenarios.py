@@ -6,7 +6,7 @@
 import json
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,19 @@ class Scenario:
     """How long ns-3 simulates, where it would need an hour for as much as cwndlab does."""
 
 
+GIGABIT = Scenario(
+    name="1 Gbps x 41 ms",
+    file="1g-41ms",
+    rate_mbit=1000,
+    access_mbit=10_000,
+    delay_ms=20.5,
+    queue_packets=83,
+    flows=1,
+    seconds=20,
+)
+
 SCENARIOS = (
-    Scenario(
-        name="1 Gbps x 41 ms",
-        file="1g-41ms",
-        rate_mbit=1000,
-        access_mbit=10_000,
-        delay_ms=20.5,
-        queue_packets=83,
-        flows=1,
-        seconds=20,
-    ),
+    GIGABIT,
     Scenario(
         name="10 Mbps x 40 ms",
         file="10m-40ms",
@@ -78,27 +80,21 @@ SCENARIOS = (
         buffer_bytes=128 << 20,
         ns3_seconds=2,
     ),
-    Scenario(
+    replace(
+        GIGABIT,
         name="1 Gbps x 41 ms, 100 flows",
         file="100-flows",
-        rate_mbit=1000,
-        access_mbit=10_000,
-        delay_ms=20.5,
         queue_packets=1000,
         flows=100,
-        seconds=20,
         start_spread_s=1,
         ns3_seconds=5,
     ),
-    Scenario(
+    replace(
+        GIGABIT,
         name="1 Gbps x 41 ms, 10,000 flows",
         file="10000-flows",
-        rate_mbit=1000,
-        access_mbit=10_000,
-        delay_ms=20.5,
         queue_packets=3500,
         flows=10_000,
-        seconds=20,
         start_spread_s=1,
         buffer_bytes=1 << 20,
         record="1s",
@@ -106,45 +102,24 @@ SCENARIOS = (
     ),
 )
 
+RACK = Scenario(
+    name="RACK of 13 under loss",
+    file="timers-rack-13",
+    stack="freebsd-13/rack",
+    cc="newreno",
+    rate_mbit=1000,
+    access_mbit=10_000,
+    delay_ms=0.3,
+    queue_packets=1000,
+    drop_every=100,
+    flows=1,
+    seconds=20,
+)
+
 TIMERS = (
-    Scenario(
-        name="BBR's pacing",
-        file="timers-bbr",
-        stack="linux-6.8",
-        cc="bbr",
-        rate_mbit=1000,
-        access_mbit=10_000,
-        delay_ms=20.5,
-        queue_packets=83,
-        flows=1,
-        seconds=20,
-    ),
-    Scenario(
-        name="RACK of 13 under loss",
-        file="timers-rack-13",
-        stack="freebsd-13/rack",
-        cc="newreno",
-        rate_mbit=1000,
-        access_mbit=10_000,
-        delay_ms=0.3,
-        queue_packets=1000,
-        drop_every=100,
-        flows=1,
-        seconds=20,
-    ),
-    Scenario(
-        name="RACK of 15 under loss",
-        file="timers-rack-15",
-        stack="freebsd-15-current/rack",
-        cc="newreno",
-        rate_mbit=1000,
-        access_mbit=10_000,
-        delay_ms=0.3,
-        queue_packets=1000,
-        drop_every=100,
-        flows=1,
-        seconds=20,
-    ),
+    replace(GIGABIT, name="BBR's pacing", file="timers-bbr", stack="linux-6.8", cc="bbr"),
+    RACK,
+    replace(RACK, name="RACK of 15 under loss", file="timers-rack-15", stack="freebsd-15-current/rack"),
 )
 """Where timers do the work: BBR's pacing, RACK's reordering timer and held output. ns-3 has none of them."""
 
