@@ -5,6 +5,7 @@
 mod config;
 mod impair;
 mod link;
+pub mod near;
 mod packet;
 pub mod queue;
 pub mod random;

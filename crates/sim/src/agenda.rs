@@ -24,6 +24,8 @@ pub enum Source {
     Timer(u32),
     /// A packet has left a host's NIC, and a connection waits for that.
     Departure(u32),
+    /// Links do what they have put off.
+    CatchUp,
     /// A pause frame takes effect.
     Pause,
     /// A round of an incast begins.
@@ -106,7 +108,7 @@ impl Agenda {
         let timers = place(&vec![true; sources.timers], Source::Timer);
         let departures = place(&sources.departures, Source::Departure);
         let first_timer = timers.first().copied().unwrap_or(NO_LEAF);
-        let mut rare_sources = vec![Source::Pause];
+        let mut rare_sources = vec![Source::CatchUp, Source::Pause];
         rare_sources.extend((0..sources.rounds as u32).map(Source::Round));
         rare_sources.extend((0..sources.apps as u32).map(Source::App));
         rare_sources.extend([

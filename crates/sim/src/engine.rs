@@ -5,7 +5,7 @@
 
 use host::nic::TransmitRing;
 use host::{app, nic};
-use path::{DropReason, Nanos};
+use path::{DropReason, Nanos, near};
 use tcp::endpoint::State;
 use tcp::event::EventKind;
 use tcp::profile::{EcnMode, Family, Profile, SocketOptions};
@@ -30,6 +30,13 @@ const SECOND: Nanos = 1_000_000_000;
 /// Up to this many flows, percentiles are within 0.05 %; beyond it within 0.4 %, to bound memory.
 const FINE_HISTOGRAMS: usize = 256;
 
+/// So many connections have no room near the processor together: memory is asked for ahead.
+const CROWD: usize = 16;
+/// So many packets ahead, and in time for a second and a third look, each of which follows what the one before brought.
+const FAR: usize = 6;
+const NEAR: usize = 3;
+const LAST: usize = 1;
+
 /// A run.
 pub struct Simulation {
     scenario: Scenario,
@@ -52,13 +59,17 @@ pub struct Simulation {
     watched: bool,
     captures: Captures,
     observed: Vec<usize>,
-    /// Where endpoints write their segments.
+    /// A segment that is to be cut, or goes to more than the network.
     scratch: Segment,
     /// The packet that arrives.
     arrived: Packet,
     next_change: usize,
     window: Window,
     per_ack: bool,
+    /// See [`CROWD`].
+    crowded: bool,
+    /// For each link: bits of whether memory was asked for when the last packets arrived, the last one's lowest.
+    soon: Vec<u32>,
     links_before: Vec<path::Counters>,
     links_after: Vec<path::Counters>,
 }
@@ -197,6 +208,8 @@ impl Simulation {
             arrived: Packet::default(),
             next_change: 0,
             window: Window::Before,
+            soon: vec![0; scenario.links.len()],
+            crowded: scenario.flows.len() >= CROWD,
             per_ack: scenario.record.tcp == Sampling::PerAck,
             links_before: Vec::new(),
             links_after: Vec::new(),
@@ -219,6 +232,7 @@ impl Simulation {
             self.run(source);
         }
         if self.recorder.wants_settling() {
+            self.catch_up();
             self.recorder.settle(self.now);
         }
         self.finished
@@ -271,6 +285,7 @@ impl Simulation {
             Source::Ingress(host) => self.enter(host as usize),
             Source::Timer(connection) => self.timer(connection as usize),
             Source::Departure(host) => self.departure(host as usize),
+            Source::CatchUp => self.catch_up(),
             Source::Pause => {
                 self.network.pause(self.now, &mut self.agenda);
                 self.report_losses(None);
@@ -298,7 +313,10 @@ impl Simulation {
     /// The usual case: a sound packet for a connection, read where it lies. False, and nothing done, in any other.
     #[inline(always)]
     fn arrive_in_place(&mut self, link: usize) -> bool {
-        let Simulation { network, connections, flows, agenda, now, window, .. } = self;
+        let Simulation { network, connections, flows, agenda, now, window, crowded, soon, .. } = self;
+        if *crowded {
+            bring_upcoming(network, connections, flows, link, &mut soon[link]);
+        }
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection as usize;
         if packet.corrupt || connections[connection].is_none() {
@@ -512,12 +530,19 @@ impl Simulation {
         let flow = &mut flows[connection / 2];
         loop {
             if polling || endpoint.may_transmit() {
-                while endpoint.poll_transmit_into(now, scratch) {
-                    if *watched || scratch.len > endpoint.payload() {
+                let ends = &flow.ends[connection & 1];
+                loop {
+                    let draft = network.draft(ends);
+                    if !endpoint.poll_transmit_into(now, draft) {
+                        break;
+                    }
+                    if *watched || draft.len > endpoint.payload() {
+                        *scratch = *draft;
                         return Turn::Packet;
                     }
                     *packets += 1;
-                    network.send(now, &flow.ends[connection & 1], scratch, agenda);
+                    let size = (draft.ip_bytes(), draft.len);
+                    network.send_draft(now, ends, size, agenda);
                     if !network.lost.is_empty() {
                         return Turn::Lost;
                     }
@@ -799,6 +824,7 @@ impl Simulation {
     fn sample_queue(&mut self) {
         let Sampling::Interval { interval_ns } = self.scenario.record.queue else { return };
         self.agenda.set_rare(Source::SampleQueue, self.now + interval_ns);
+        self.catch_up();
         for index in 0..self.observed.len() {
             let hop = self.observed[index];
             let c = self.network.counters(hop, self.now);
@@ -842,6 +868,7 @@ impl Simulation {
     }
 
     fn turn_window(&mut self) {
+        self.catch_up();
         let snapshots: Vec<Snapshot> = (0..self.flows.len()).map(|f| self.totals(f)).collect();
         let beginning = self.window == Window::Before;
         for (run, snapshot) in self.flows.iter_mut().zip(snapshots) {
@@ -1022,12 +1049,19 @@ impl Simulation {
         self.network.changes = changes;
     }
 
+    /// Lets links do, and reports, what they have put off.
+    fn catch_up(&mut self) {
+        self.network.catch_up(self.now, &mut self.agenda);
+        self.report_losses(None);
+    }
+
     fn finish(&mut self) {
         if self.finished {
             return;
         }
         self.finished = true;
         self.now = self.scenario.duration_ns;
+        self.catch_up();
         if self.window == Window::Inside {
             self.turn_window();
         }
@@ -1057,6 +1091,48 @@ impl Simulation {
             let after = self.links_after.get(i).copied().unwrap_or(zero);
             (hop, before, after)
         })
+    }
+}
+
+/// Asks the processor for what packets that will soon arrive over `link` need, where they are not of the connection
+/// before.
+#[inline]
+fn bring_upcoming(
+    network: &mut Network,
+    connections: &[Option<Endpoint>],
+    flows: &[FlowRun],
+    link: usize,
+    soon: &mut u32,
+) {
+    let asked = *soon;
+    *soon <<= 1;
+    if let Some((connection, before)) = network.upcoming(link, FAR)
+        && connection != before
+    {
+        *soon |= 1;
+        near::bring(&connections[connection as usize]);
+        flows[connection as usize / 2].bring(connection & 1 == 0);
+    }
+    if asked >> (FAR - NEAR - 1) & 1 == 1
+        && let Some((at, packet)) = network.look(link, NEAR)
+    {
+        let connection = packet.connection as usize;
+        flows[connection / 2].bring_counts(packet, at);
+        if let Some(endpoint) = &connections[connection] {
+            if connection & 1 == 0 {
+                near::bring(endpoint.sender());
+            } else {
+                near::bring(endpoint.receiver());
+            }
+        }
+    }
+    if asked >> (FAR - LAST - 1) & 1 == 1
+        && let Some((_, packet)) = network.look(link, LAST)
+        && packet.connection & 1 == 0
+        && let Some(endpoint) = &connections[packet.connection as usize]
+        && let Some(oldest) = endpoint.sender().oldest()
+    {
+        near::bring(oldest);
     }
 }
 

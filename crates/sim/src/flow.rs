@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use host::app::{Application, Bulk, Datagrams, Figure, Incast, Load, Pinger};
-use path::Nanos;
-use path::Xoshiro256PlusPlus;
+use path::{Nanos, Xoshiro256PlusPlus, near};
 use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
@@ -270,6 +269,33 @@ impl FlowRun {
 }
 
 impl FlowRun {
+    /// Asks the processor for what a packet for the opening or the accepting side will touch.
+    #[inline]
+    pub fn bring(&self, opening: bool) {
+        near::bring(&self.app);
+        near::bring(&self.overhead);
+        if opening {
+            near::bring(&self.ends[0]);
+            near::bring(&self.rtt);
+            near::bring(&self.tally.rtt);
+            near::bring(&self.tally.cwnd);
+        } else {
+            near::bring(&self.ends[1]);
+            near::bring(&self.tally.queue_delay);
+            near::bring(&self.tally.wire_bytes);
+        }
+    }
+
+    /// Asks the processor for the counts that [`FlowRun::note_arrival`] of `packet` at `at` will raise.
+    #[inline]
+    pub fn bring_counts(&self, packet: &Packet, at: Nanos) {
+        if packet.connection & 1 == 1 {
+            self.tally.queue_delay.bring(packet.queue_delay);
+        } else {
+            self.tally.rtt.bring(packet.echo_delay + (at - packet.sent_at));
+        }
+    }
+
     /// A packet of the flow reaches its host at `now`; `measured`: inside the measurement window.
     #[inline(always)]
     pub fn note_arrival(&mut self, packet: &Packet, now: Nanos, measured: bool) {

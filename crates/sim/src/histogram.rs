@@ -1,5 +1,6 @@
 //! A distribution of times in bounded memory: exact extremes and mean, percentiles within a known relative error.
 
+use path::near;
 use serde_json::{Value, json};
 use tcp::Nanos;
 
@@ -39,6 +40,14 @@ impl Histogram {
         }
         if value > self.max {
             self.max = value;
+        }
+    }
+
+    /// Asks the processor for what adding `value` will raise.
+    #[inline]
+    pub fn bring(&self, value: Nanos) {
+        if let Some(count) = self.counts.get(self.bucket(value >> UNIT_BITS)) {
+            near::bring(count);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use host::nic::TransmitRing;
-use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, Switch};
+use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, Switch, near};
 use wire::Segment;
 
 use crate::agenda::{Agenda, NEVER, Source};
@@ -41,40 +41,70 @@ pub struct Network {
     /// The packets in them that wait for events.
     waiting: Waiting,
     switches: Vec<SwitchRun>,
-    /// For a link that is a port of a switch: the switch and the port. Its place in `links` is not used.
-    ports: Vec<Option<(u32, u32)>>,
     /// Pause frames on their way: when they take effect, on which link. In order of time.
     pauses: VecDeque<(Nanos, u32, bool)>,
-    fused: Vec<bool>,
-    /// Fused links, and others that packets may enter ahead of time.
-    early: Vec<bool>,
-    /// Fused links without impairments.
-    plain: Vec<bool>,
-    /// Links whose packets may overtake each other.
-    reorders: Vec<bool>,
-    delays: Vec<Nanos>,
-    /// For a link that a host feeds: that host.
-    fed_by_host: Vec<Option<u16>>,
-    /// For each pair of hosts, `source * hosts + sink`: the plain links that the way begins with.
-    plain_routes: Vec<Box<[u32]>>,
-    /// The link behind them, or [`NO_LINK`].
-    onward: Vec<u32>,
+    /// What is known of each link.
+    ways: Vec<Way>,
+    /// When the first of the patient links is to be served at the latest; see [`Way::patience`].
+    due: Nanos,
+    /// For each pair of hosts, `source * hosts + sink`: how its packets begin their way.
+    outlets: Vec<Outlet>,
+    /// Where segments are written that take no usual way.
+    aside: Segment,
     hosts: usize,
-    /// Packets on their way to the far end of each link, to a host or to a link that waits for events.
-    pipes: Vec<Pipe>,
+    /// Packets on their way to the far end of each link, to a host or to a link that waits for events, if all links
+    /// before were plain.
+    pipes: Vec<Pipe<Packet>>,
+    /// The same of other links; these packets are in `waiting`.
+    flights: Vec<Pipe<Light>>,
+    /// What links put out that has not gone on yet, the latest last.
+    emitted: Vec<(Nanos, Light)>,
     /// What is in each host's NIC, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
     /// Drops and marks since they were last taken. Almost always empty.
     pub lost: Vec<Lost>,
     /// Queue changes reported by links that were asked to: (time, link, bytes, packets).
     pub changes: Vec<(Nanos, u32, u64, u32)>,
-    /// Links with a capture; they are stepped, so that packets enter them in order of time.
-    taps: Vec<bool>,
-    /// Packets that entered them since they were last taken: (time, link, packet).
+    /// Packets that entered links with a capture since they were last taken: (time, link, packet).
     pub tapped: Vec<(Nanos, u32, Packet)>,
 }
 
-/// There is no link behind.
+/// What a packet on a link needs to know of it.
+struct Way {
+    /// Where it ends.
+    end: End,
+    /// It needs no events.
+    fused: bool,
+    /// It is fused, or packets may enter it ahead of time.
+    early: bool,
+    /// It is fused and has no impairments.
+    plain: bool,
+    /// Its packets may overtake each other.
+    reorders: bool,
+    /// It has a capture; it is stepped then, so that packets enter it in order of time.
+    tapped: bool,
+    delay: Nanos,
+    /// How long after its time a transmission may be started: as long as nobody can notice. Arrivals have a link do
+    /// what is due, and [`Network::catch_up`] does. 0: not at all.
+    patience: Nanos,
+    /// The host that feeds it.
+    host: Option<u16>,
+    /// The switch and the port that it is. Its place in [`Network::links`] is not used then.
+    port: Option<(u32, u32)>,
+}
+
+/// How the way from one host to another begins.
+#[derive(Clone)]
+struct Outlet {
+    /// The plain links up to the first other one.
+    plain: Box<[u32]>,
+    /// The last of them, if packets are in its pipe next; or [`NO_LINK`].
+    piped: u32,
+    /// The link behind them if packets may enter it at once, or [`NO_LINK`].
+    onward: u32,
+}
+
+/// There is no link behind that could be entered at once.
 const NO_LINK: u32 = u32::MAX;
 
 /// A switch whose ports share its memory.
@@ -114,20 +144,20 @@ impl Hop<'_> {
 }
 
 /// Packets on their way to the far end of a link, in order of their arrival there.
-struct Pipe {
+struct Pipe<T> {
     /// A power of two of places; entry n is at n modulo that.
-    slots: Box<[(Nanos, Packet)]>,
+    slots: Box<[(Nanos, T)]>,
     head: usize,
     tail: usize,
 }
 
-impl Pipe {
-    fn new() -> Pipe {
+impl<T: Copy + Default> Pipe<T> {
+    fn new() -> Pipe<T> {
         Pipe { slots: vec![Default::default(); FIRST_SLOTS].into(), head: 0, tail: 0 }
     }
 
     #[inline(always)]
-    fn slot(&self, entry: usize) -> &(Nanos, Packet) {
+    fn slot(&self, entry: usize) -> &(Nanos, T) {
         &self.slots[entry & (self.slots.len() - 1)]
     }
 
@@ -143,8 +173,15 @@ impl Pipe {
     }
 
     #[inline(always)]
-    fn front(&self) -> Option<&(Nanos, Packet)> {
+    fn front(&self) -> Option<&(Nanos, T)> {
         if self.is_empty() { None } else { Some(self.slot(self.head)) }
+    }
+
+    /// The one `behind` the next.
+    #[inline(always)]
+    fn behind(&self, behind: usize) -> Option<&(Nanos, T)> {
+        let entry = self.head + behind;
+        (entry < self.tail).then(|| self.slot(entry))
     }
 
     #[inline(always)]
@@ -153,15 +190,27 @@ impl Pipe {
         self.head += 1;
     }
 
-    /// A packet that arrives after all others.
+    /// Where the next packet is to be written.
     #[inline(always)]
-    fn push_back(&mut self, at: Nanos, packet: Packet) {
+    fn draft(&mut self) -> &mut (Nanos, T) {
         if self.tail - self.head == self.slots.len() {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        self.slots[self.tail & mask] = (at, packet);
+        &mut self.slots[self.tail & mask]
+    }
+
+    /// What was written into [`Pipe::draft`] arrives after all others.
+    #[inline(always)]
+    fn push_draft(&mut self) {
         self.tail += 1;
+    }
+
+    /// A packet that arrives after all others.
+    #[inline(always)]
+    fn push_back(&mut self, at: Nanos, packet: T) {
+        *self.draft() = (at, packet);
+        self.push_draft();
     }
 
     /// When the last packet arrives.
@@ -170,7 +219,7 @@ impl Pipe {
     }
 
     /// A packet that may arrive before others; it does after those of the same time.
-    fn insert(&mut self, at: Nanos, packet: Packet) {
+    fn insert(&mut self, at: Nanos, packet: T) {
         self.push_back(at, packet);
         let mask = self.slots.len() - 1;
         let mut entry = self.tail - 1;
@@ -191,59 +240,30 @@ impl Pipe {
     }
 }
 
-/// What a link puts out, on its way to a pipe or the next link.
+/// What a link puts out.
 struct Exit<'a> {
     link: u32,
-    reorders: bool,
     waiting: &'a mut Waiting,
-    pipe: Option<&'a mut Pipe>,
-    chain: &'a mut Chain,
+    emitted: &'a mut Vec<(Nanos, Light)>,
     lost: &'a mut Vec<Lost>,
     changes: &'a mut Vec<(Nanos, u32, u64, u32)>,
     paused: &'a mut Vec<(Nanos, bool)>,
     ring: Option<(&'a mut TransmitRing, Nanos)>,
 }
 
-/// Packets that go on to the next link at once: one, except where a link duplicates or catches up, so that only those
-/// cases allocate.
-#[derive(Default)]
-struct Chain {
-    first: Option<(Nanos, Packet)>,
-    rest: Vec<(Nanos, Packet)>,
-}
-
-impl Chain {
-    #[inline]
-    fn push(&mut self, at: Nanos, packet: Packet) {
-        if self.first.is_none() {
-            self.first = Some((at, packet));
-        } else {
-            self.rest.push((at, packet));
-        }
-    }
-}
-
 impl Output<Light> for Exit<'_> {
     #[inline]
     fn forward(&mut self, at: Nanos, light: Light) {
-        let packet = self.waiting.take(&light);
         if let Some((ring, delay)) = &mut self.ring {
-            ring.push(at - *delay, packet.connection ^ 1, packet.segment.len);
+            ring.push(at - *delay, light.connection() ^ 1, path::Packet::payload(&light));
         }
-        match &mut self.pipe {
-            Some(pipe) if self.reorders => pipe.insert(at, packet),
-            Some(pipe) => {
-                debug_assert!(pipe.last() <= at, "links without reordering keep the order");
-                pipe.push_back(at, packet);
-            }
-            None => self.chain.push(at, packet),
-        }
+        self.emitted.push((at, light));
     }
 
     #[cold]
     fn dropped(&mut self, at: Nanos, light: &Light, why: DropReason) {
-        let packet = self.waiting.take(light);
-        self.lost.push(lost(at, self.link, &packet, why, false));
+        self.lost.push(lost(at, self.link, self.waiting.get(light), why, false));
+        self.waiting.free(light);
     }
 
     #[cold]
@@ -252,8 +272,7 @@ impl Output<Light> for Exit<'_> {
     }
 
     fn twin(&mut self, light: &Light) -> Light {
-        let packet = *self.waiting.get(light);
-        self.waiting.put(&packet)
+        self.waiting.twin(light)
     }
 
     fn queue_changed(&mut self, at: Nanos, backlog_bytes: u64, backlog_packets: u32) {
@@ -325,86 +344,124 @@ impl Network {
             .iter()
             .map(|l| scenario.hosts.iter().position(|h| h.name == l.from).map(|h| h as u16))
             .collect();
-        let plain: Vec<bool> = links.iter().map(Link::is_plain).collect();
+        let way = |(index, link): (usize, &scenario::Link)| {
+            let host = fed_by_host[index];
+            // A host's stack learns at once what becomes of its packets in its own NIC. Whatever else starts late
+            // is only to reach the far end in time.
+            let patient = early[index] && !fused[index] && host.is_none() && link.jitter.is_none();
+            Way {
+                end: topology.ends[index],
+                fused: fused[index],
+                early: early[index],
+                plain: links[index].is_plain(),
+                reorders: reorders[index],
+                tapped: tapped[index],
+                delay: link.delay_ns,
+                patience: if patient { link.delay_ns.saturating_sub(1) } else { 0 },
+                host,
+                port: ports[index],
+            }
+        };
+        let ways: Vec<Way> = scenario.links.iter().enumerate().map(way).collect();
         let hosts = scenario.hosts.len();
-        let mut plain_routes: Vec<Box<[u32]>> = vec![Box::default(); hosts * hosts];
-        let mut onward = vec![NO_LINK; hosts * hosts];
+        let mut outlets =
+            vec![Outlet { plain: Box::default(), piped: NO_LINK, onward: NO_LINK }; hosts * hosts];
         for flow in &scenario.flows {
             let host = |name: &str| scenario.hosts.iter().position(|h| h.name == name);
             if let (Some(a), Some(b)) = (host(&flow.from), host(&flow.to)) {
                 for (source, sink) in [(a, b), (b, a)] {
                     let route: Box<[u32]> = topology.path(source, sink).iter().map(|&l| l as u32).collect();
-                    let plain = route.iter().take_while(|&&l| plain[l as usize]).count();
-                    if let Some(&next) = route.get(plain) {
-                        onward[source * hosts + sink] = next;
-                    }
-                    plain_routes[source * hosts + sink] = route[..plain].into();
+                    let plain = route.iter().take_while(|&&l| ways[l as usize].plain).count();
+                    let next = route.get(plain).filter(|&&next| ways[next as usize].early);
+                    outlets[source * hosts + sink] = Outlet {
+                        plain: route[..plain].into(),
+                        piped: route[..plain].last().filter(|_| next.is_none()).map_or(NO_LINK, |&last| last),
+                        onward: next.copied().unwrap_or(NO_LINK),
+                    };
                 }
             }
         }
         Network {
             pipes: links.iter().map(|_| Pipe::new()).collect(),
-            delays: scenario.links.iter().map(|l| l.delay_ns).collect(),
+            flights: links.iter().map(|_| Pipe::new()).collect(),
+            emitted: Vec::new(),
+            ways,
+            due: NEVER,
             rings: tracked.iter().map(|&tracked| tracked.then(TransmitRing::default)).collect(),
             topology,
             links,
             waiting: Waiting::default(),
             switches,
-            ports,
             pauses: VecDeque::new(),
-            fused,
-            early,
-            plain,
-            plain_routes,
-            onward,
+            outlets,
+            aside: Segment::default(),
             hosts,
-            reorders,
-            fed_by_host,
             lost: Vec::new(),
             changes: Vec::new(),
-            taps: tapped.to_vec(),
             tapped: Vec::new(),
         }
     }
 
-    /// A host hands a packet to its NIC.
+    /// Where the next segment that goes to `ends` is to be written: where it will lie on its way, as moving it at once
+    /// would have to wait for the writing.
     #[inline(always)]
+    pub fn draft(&mut self, ends: &Ends) -> &mut Segment {
+        let outlet = &self.outlets[ends.src as usize * self.hosts + ends.dst as usize];
+        if let Some(pipe) = self.pipes.get_mut(outlet.piped as usize) {
+            &mut pipe.draft().1.segment
+        } else if outlet.plain.is_empty() {
+            &mut self.aside
+        } else {
+            &mut self.waiting.draft().segment
+        }
+    }
+
+    /// A host hands a segment to its NIC.
     pub fn send(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
-        let bytes = segment.ip_bytes();
+        *self.draft(ends) = *segment;
+        self.send_draft(now, ends, (segment.ip_bytes(), segment.len), agenda);
+    }
+
+    /// A host hands the segment in [`Network::draft`] to its NIC, which makes an IP packet of `bytes` with `payload`.
+    #[inline(always)]
+    pub fn send_draft(&mut self, now: Nanos, ends: &Ends, (bytes, payload): (u32, u32), agenda: &mut Agenda) {
         // The usual case: there is no packet until its time has gone from link to link.
-        let pair = ends.src as usize * self.hosts + ends.dst as usize;
-        let route = &self.plain_routes[pair];
-        let Some((&first, rest)) = route.split_first() else {
-            self.send_stepwise(now, ends, segment, agenda);
+        let outlet = &self.outlets[ends.src as usize * self.hosts + ends.dst as usize];
+        let Some((&first, rest)) = outlet.plain.split_first() else {
+            self.send_stepwise(now, ends, agenda);
             return;
         };
+        let onward = outlet.onward;
         let mut last = first as usize;
         let Some((mut at, mut queue_delay)) = self.links[last].pass(now, bytes) else {
-            self.lose(now, first, ends, segment);
+            self.lose(now, first, ends);
             return;
         };
         if let Some(ring) = &mut self.rings[ends.src as usize] {
-            ring.push(at - self.delays[last], ends.peer ^ 1, segment.len);
+            ring.push(at - self.ways[last].delay, ends.peer ^ 1, payload);
         }
         for &link in rest {
             last = link as usize;
             let Some((arrival, waited)) = self.links[last].pass(at, bytes) else {
-                self.lose(at, link, ends, segment);
+                self.lose(at, link, ends);
                 return;
             };
             queue_delay += waited;
             at = arrival;
         }
-        let next = self.onward[pair] as usize;
-        if next < self.early.len() && self.early[next] {
-            self.enter(next, at, ends.packet(now, segment, bytes, queue_delay), agenda);
+        if onward != NO_LINK {
+            let light = self.waiting.put_draft(now, ends, bytes, queue_delay);
+            self.go_through(onward as usize, at, light, agenda);
             return;
         }
         let pipe = &mut self.pipes[last];
         if pipe.is_empty() {
             agenda.set_arrival(last, at);
         }
-        pipe.push_back(at, ends.packet(now, segment, bytes, queue_delay));
+        let (arrival, draft) = pipe.draft();
+        *arrival = at;
+        ends.fill(now, draft, bytes, queue_delay);
+        pipe.push_draft();
     }
 
     /// A host's NIC takes a packet that was made earlier.
@@ -423,71 +480,147 @@ impl Network {
                 Hop::Link(link) => link.pause(now, paused, exit),
                 Hop::Port(switch, port) => switch.pause(*port, now, paused, exit),
             };
-            self.with_exit(link as usize, None, apply, agenda);
+            self.with_exit(link as usize, apply, agenda);
         }
         agenda.set_rare(Source::Pause, self.pauses.front().map_or(NEVER, |&(at, ..)| at));
     }
 
-    /// [`Network::send`] over a route with a link that is not plain.
+    /// [`Network::send_draft`] over a route whose first link is not plain.
     #[inline(never)]
-    fn send_stepwise(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
+    fn send_stepwise(&mut self, now: Nanos, ends: &Ends, agenda: &mut Agenda) {
         let link = self.topology.first_link(ends.src, ends.dst);
-        self.enter(link, now, ends.packet(now, segment, segment.ip_bytes(), 0), agenda);
+        let packet = ends.packet(now, &self.aside, self.aside.ip_bytes(), 0);
+        self.enter(link, now, packet, agenda);
     }
 
-    /// A queue's limit drops a packet.
+    /// A queue's limit drops the segment in [`Network::draft`].
     #[cold]
     #[inline(never)]
-    fn lose(&mut self, at: Nanos, link: u32, ends: &Ends, segment: &Segment) {
-        let packet = ends.packet(at, segment, 0, 0);
+    fn lose(&mut self, at: Nanos, link: u32, ends: &Ends) {
+        let packet = ends.packet(at, self.draft(ends), 0, 0);
         self.lost.push(lost(at, link, &packet, DropReason::Overlimit, false));
     }
 
     /// The service of a stepped link is due.
     pub fn serve(&mut self, link: usize, now: Nanos, agenda: &mut Agenda) {
-        self.with_exit(link, None, |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.on_event(now, exit), agenda);
+        self.with_exit(link, |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.on_event(now, exit), agenda);
+    }
+
+    /// Patient links start every transmission that is due at or before `now`.
+    pub fn catch_up(&mut self, now: Nanos, agenda: &mut Agenda) {
+        for link in 0..self.links.len() {
+            if self.ways[link].patience > 0 {
+                self.with_patience(link, |link, exit| link.on_event(now, exit), agenda);
+            }
+        }
+        let due =
+            (0..self.links.len()).filter(|&link| self.ways[link].patience > 0).map(|link| self.due(link));
+        self.due = due.min().unwrap_or(NEVER);
+        agenda.set_rare(Source::CatchUp, self.due);
+    }
+
+    /// When a patient link is to be served at the latest: before a packet that it lets go can get to the far end.
+    #[inline(always)]
+    fn due(&self, link: usize) -> Nanos {
+        self.links[link].next_event().map_or(NEVER, |next| next + self.ways[link].patience)
     }
 
     /// The packet that arrives at the far end of `link`, if that is a host, and the host's ring if it has one.
     #[inline(always)]
     pub fn front_at_host(&mut self, link: usize) -> Option<(&Packet, Option<&mut TransmitRing>)> {
-        let End::Host(host) = self.topology.ends[link] else { return None };
-        let (_, packet) = self.pipes[link].front()?;
+        let End::Host(host) = self.ways[link].end else { return None };
+        let packet = match self.pipes[link].front() {
+            Some((_, packet)) => packet,
+            None => self.waiting.unpack(&self.flights[link].front()?.1),
+        };
         Some((packet, self.rings[host as usize].as_mut()))
     }
 
     /// The packet of [`Network::front_at_host`] has been taken in.
-    #[inline]
+    #[inline(always)]
     pub fn drop_front(&mut self, link: usize, agenda: &mut Agenda) {
         let pipe = &mut self.pipes[link];
-        pipe.pop_front();
-        agenda.set_arrival(link, pipe.next().unwrap_or(NEVER));
+        let next = if pipe.is_empty() {
+            self.end_flight(link)
+        } else {
+            pipe.pop_front();
+            pipe.next()
+        };
+        agenda.set_arrival(link, next.unwrap_or(NEVER));
+    }
+
+    /// The connections of the packet that is `behind` the next on its way to the far end of `link`, and of the one
+    /// before it; the packet itself, and the memory for those that are sent meanwhile, are asked for.
+    #[inline(always)]
+    pub fn upcoming(&self, link: usize, behind: usize) -> Option<(u32, u32)> {
+        if let Some((_, packet)) = self.pipes[link].behind(behind) {
+            let (_, before) = self.pipes[link].behind(behind - 1)?;
+            return Some((packet.connection, before.connection));
+        }
+        let flight = &self.flights[link];
+        if let Some(far) = flight.behind(3 * behind) {
+            near::bring(far);
+        }
+        let (_, light) = flight.behind(behind)?;
+        let (_, before) = flight.behind(behind - 1)?;
+        near::bring(self.waiting.get(light));
+        self.waiting.bring_draft();
+        Some((light.connection(), before.connection()))
+    }
+
+    /// The packet that is `behind` the next on its way to the far end of `link`, and when it arrives.
+    #[inline(always)]
+    pub fn look(&mut self, link: usize, behind: usize) -> Option<(Nanos, &Packet)> {
+        if let Some((at, packet)) = self.pipes[link].behind(behind) {
+            return Some((*at, packet));
+        }
+        let (at, light) = self.flights[link].behind(behind)?;
+        Some((*at, self.waiting.unpack(light)))
+    }
+
+    /// Takes the next packet from its flight over `link`; returns when the one behind it arrives.
+    #[inline]
+    fn end_flight(&mut self, link: usize) -> Option<Nanos> {
+        let flight = &mut self.flights[link];
+        if let Some((_, light)) = flight.front() {
+            self.waiting.free(light);
+            flight.pop_front();
+        }
+        flight.next()
     }
 
     /// Writes the packet that arrives at the far end of `link` into `packet`; false if it went on to another link.
     #[inline]
     pub fn arrive(&mut self, link: usize, packet: &mut Packet, agenda: &mut Agenda) -> bool {
-        let pipe = &mut self.pipes[link];
-        let Some(&(at, front)) = pipe.front() else { return false };
-        pipe.pop_front();
-        let next = pipe.next().unwrap_or(NEVER);
-        agenda.set_arrival(link, next);
-        if matches!(self.topology.ends[link], End::Host(_)) {
-            *packet = front;
-            return true;
+        let at_host = matches!(self.ways[link].end, End::Host(_));
+        if let Some(&(at, front)) = self.pipes[link].front() {
+            self.drop_front(link, agenda);
+            if at_host {
+                *packet = front;
+            } else {
+                self.enter(self.topology.next_link(link, front.dst), at, front, agenda);
+            }
+            return at_host;
         }
-        let next = self.topology.next_link(link, front.dst);
-        self.enter(next, at, front, agenda);
-        false
+        let Some(&(at, light)) = self.flights[link].front() else { return false };
+        if at_host {
+            *packet = *self.waiting.unpack(&light);
+            self.drop_front(link, agenda);
+        } else {
+            self.flights[link].pop_front();
+            agenda.set_arrival(link, self.flights[link].next().unwrap_or(NEVER));
+            self.go_on(self.topology.next_link(link, path::Packet::dst(&light)), at, light, agenda);
+        }
+        at_host
     }
 
     /// The links whose service is an event, and those at whose far end an arrival is one.
     pub fn sources(&self) -> (Vec<bool>, Vec<bool>) {
-        let stepped: Vec<bool> = self.fused.iter().map(|fused| !fused).collect();
+        let stepped: Vec<bool> = self.ways.iter().map(|way| !way.fused && way.patience == 0).collect();
         let arrives = |link: usize| {
-            matches!(self.topology.ends[link], End::Host(_))
-                || self.reorders[link]
-                || self.topology.links_after(link).any(|next| !self.early[next])
+            matches!(self.ways[link].end, End::Host(_))
+                || self.ways[link].reorders
+                || self.topology.links_after(link).any(|next| !self.ways[next].early)
         };
         let arrivals = (0..self.links.len()).map(arrives).collect();
         (stepped, arrivals)
@@ -495,7 +628,7 @@ impl Network {
 
     /// State of a link as of `t`.
     pub fn counters(&mut self, link: usize, t: Nanos) -> path::Counters {
-        match self.ports[link] {
+        match self.ways[link].port {
             None => self.links[link].counters(t),
             Some((switch, port)) => self.switches[switch as usize].switch.counters(port as usize, t),
         }
@@ -516,7 +649,7 @@ impl Network {
         agenda: &mut Agenda,
     ) {
         if let Some(delay) = change.delay_ns {
-            self.delays[link] = delay;
+            self.ways[link].delay = delay;
         }
         let name = format!("{link} after {now}");
         let streams = |purpose: &str| path::stream(seed.0, seed.1, purpose, &name);
@@ -525,13 +658,13 @@ impl Network {
                 link.change(now, change, &streams, exit);
             }
         };
-        self.with_exit(link, None, apply, agenda);
+        self.with_exit(link, apply, agenda);
     }
 
     /// A packet enters `link` at `at`. Over plain links it is not moved but only its time is.
     #[inline]
     fn enter(&mut self, mut link: usize, mut at: Nanos, mut packet: Packet, agenda: &mut Agenda) {
-        while self.plain[link] {
+        while self.ways[link].plain {
             let Some((arrival, waited)) = self.links[link].pass(at, packet.bytes) else {
                 self.lost.push(lost(at, link as u32, &packet, DropReason::Overlimit, false));
                 return;
@@ -540,9 +673,9 @@ impl Network {
             if let Some((ring, delay)) = self.ring(link) {
                 ring.push(arrival - delay, packet.connection ^ 1, packet.segment.len);
             }
-            if self.topology.ends[link] == End::Node {
+            if self.ways[link].end == End::Node {
                 let next = self.topology.next_link(link, packet.dst);
-                if self.early[next] {
+                if self.ways[next].early {
                     link = next;
                     at = arrival;
                     continue;
@@ -555,64 +688,100 @@ impl Network {
             pipe.push_back(arrival, packet);
             return;
         }
-        if self.taps[link] {
-            self.tapped.push((at, link as u32, packet));
+        let light = self.waiting.put(&packet);
+        self.go_through(link, at, light, agenda);
+    }
+
+    /// [`Network::enter`] for a packet that is in `waiting` already.
+    #[inline]
+    fn go_on(&mut self, mut link: usize, mut at: Nanos, mut light: Light, agenda: &mut Agenda) {
+        while self.ways[link].plain {
+            let Some((arrival, waited)) = self.links[link].pass(at, path::Packet::bytes(&light)) else {
+                self.lost.push(lost(at, link as u32, self.waiting.get(&light), DropReason::Overlimit, false));
+                self.waiting.free(&light);
+                return;
+            };
+            path::Packet::add_queue_delay(&mut light, waited);
+            at = arrival;
+            if self.ways[link].end == End::Node {
+                let next = self.topology.next_link(link, path::Packet::dst(&light));
+                if self.ways[next].early {
+                    link = next;
+                    continue;
+                }
+            }
+            self.fly(link, at, light, agenda);
+            return;
         }
-        let dst = packet.dst;
-        let packet = self.waiting.put(&packet);
-        let apply = |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.arrive(at, packet, exit);
-        self.with_exit(link, Some(dst), apply, agenda);
+        self.go_through(link, at, light, agenda);
+    }
+
+    /// A packet enters `link`, which is not plain.
+    #[inline]
+    fn go_through(&mut self, link: usize, at: Nanos, light: Light, agenda: &mut Agenda) {
+        if self.ways[link].tapped {
+            self.tapped.push((at, link as u32, *self.waiting.unpack(&light)));
+        }
+        if self.ways[link].patience > 0 {
+            self.with_patience(link, |link, exit| link.arrive(at, light, exit), agenda);
+        } else {
+            self.with_exit(
+                link,
+                |hop: &mut Hop<'_>, exit: &mut Exit<'_>| hop.arrive(at, light, exit),
+                agenda,
+            );
+        }
+    }
+
+    /// A packet is on its way to the far end of `link`, after all others unless the link reorders.
+    #[inline]
+    fn fly(&mut self, link: usize, at: Nanos, light: Light, agenda: &mut Agenda) {
+        let flight = &mut self.flights[link];
+        let first = flight.next();
+        if self.ways[link].reorders {
+            flight.insert(at, light);
+        } else {
+            debug_assert!(flight.last() <= at, "links without reordering keep the order");
+            flight.push_back(at, light);
+        }
+        if first.is_none_or(|first| at < first) {
+            agenda.set_arrival(link, at);
+        }
     }
 
     /// The transmit ring that `link` drains, if its host's stack watches it, and the link's delay.
     #[inline]
     fn ring(&mut self, link: usize) -> Option<(&mut TransmitRing, Nanos)> {
-        let host = self.fed_by_host[link]? as usize;
-        self.rings[host].as_mut().map(|ring| (ring, self.delays[link]))
+        let Way { host, delay, .. } = self.ways[link];
+        self.rings[host? as usize].as_mut().map(|ring| (ring, delay))
     }
 
-    /// Runs `work` on a link with somewhere to put what comes out, and sees that it gets there. `dst` is the
-    /// destination of whatever can come out at once, if known.
+    /// Runs `work` on a link with somewhere to put what comes out, and sees that it gets there.
     #[inline]
     fn with_exit(
         &mut self,
         link: usize,
-        dst: Option<u16>,
         work: impl FnOnce(&mut Hop<'_>, &mut Exit<'_>),
         agenda: &mut Agenda,
     ) {
-        let to_pipe = match self.topology.ends[link] {
-            End::Host(_) => true,
-            End::Node => match dst {
-                // A stepped link may put out packets for other destinations than the one that enters.
-                Some(dst) if self.fused[link] && !self.reorders[link] => {
-                    !self.early[self.topology.next_link(link, dst)]
-                }
-                // Its packets go on in the order of their arrival, which is known only then.
-                _ if self.reorders[link] => true,
-                _ => false,
-            },
-        };
-        let mut chain = Chain::default();
         let mut paused = Vec::new();
-        let ring = self.fed_by_host[link].and_then(|host| self.rings[host as usize].as_mut());
-        let ring = ring.map(|ring| (ring, self.delays[link]));
-        let head = self.pipes[link].next();
+        let way = &self.ways[link];
+        let ring = way.host.and_then(|host| self.rings[host as usize].as_mut());
+        let ring = ring.map(|ring| (ring, way.delay));
+        let before = self.emitted.len();
         let mut exit = Exit {
             link: link as u32,
-            reorders: self.reorders[link],
             waiting: &mut self.waiting,
-            pipe: to_pipe.then_some(&mut self.pipes[link]),
-            chain: &mut chain,
+            emitted: &mut self.emitted,
             lost: &mut self.lost,
             changes: &mut self.changes,
             paused: &mut paused,
             ring,
         };
-        match self.ports[link] {
+        match way.port {
             None => {
                 work(&mut Hop::Link(&mut self.links[link]), &mut exit);
-                if !self.fused[link] {
+                if !way.fused {
                     agenda.set_service(link, self.links[link].next_event().unwrap_or(NEVER));
                 }
             }
@@ -633,30 +802,61 @@ impl Network {
                 agenda.set_rare(Source::Pause, self.pauses.front().map_or(NEVER, |&(at, ..)| at));
             }
         }
-        if let Some((at, packet)) = chain.first {
-            self.pass_on(link, at, packet, agenda);
-            for (at, packet) in chain.rest {
-                self.pass_on(link, at, packet, agenda);
+        self.leave_all(link, before, agenda);
+    }
+
+    /// [`Network::with_exit`] for a patient link.
+    #[inline]
+    fn with_patience(
+        &mut self,
+        link: usize,
+        work: impl FnOnce(&mut Link<Light>, &mut Exit<'_>),
+        agenda: &mut Agenda,
+    ) {
+        let before = self.emitted.len();
+        let mut exit = Exit {
+            link: link as u32,
+            waiting: &mut self.waiting,
+            emitted: &mut self.emitted,
+            lost: &mut self.lost,
+            changes: &mut self.changes,
+            paused: &mut Vec::new(),
+            ring: None,
+        };
+        work(&mut self.links[link], &mut exit);
+        // It may be served early and in vain, which is rarer than a change of its time.
+        let due = self.due(link);
+        if due < self.due {
+            self.due = due;
+            agenda.set_rare(Source::CatchUp, due);
+        }
+        self.leave_all(link, before, agenda);
+    }
+
+    /// What `link` has put out, on top of `before` that others have, goes on.
+    #[inline]
+    fn leave_all(&mut self, link: usize, before: usize, agenda: &mut Agenda) {
+        // Links behind this one leave the list as they find it.
+        let mut next = before;
+        while let Some(&(at, light)) = self.emitted.get(next) {
+            next += 1;
+            self.leave(link, at, light, agenda);
+        }
+        self.emitted.truncate(before);
+    }
+
+    /// A packet leaves `link`, which is not plain.
+    #[inline]
+    fn leave(&mut self, link: usize, at: Nanos, light: Light, agenda: &mut Agenda) {
+        // Behind a link that reorders, packets go on in the order of their arrival, which is known only then.
+        if self.ways[link].end == End::Node && !self.ways[link].reorders {
+            let next = self.topology.next_link(link, path::Packet::dst(&light));
+            if self.ways[next].early {
+                self.go_on(next, at, light, agenda);
+                return;
             }
         }
-        if (head.is_none() || self.reorders[link])
-            && let Some(at) = self.pipes[link].next()
-        {
-            agenda.set_arrival(link, at);
-        }
-    }
-}
-
-impl Network {
-    /// A packet leaves `link` for the next one.
-    #[inline]
-    fn pass_on(&mut self, link: usize, at: Nanos, packet: Packet, agenda: &mut Agenda) {
-        let next = self.topology.next_link(link, packet.dst);
-        if self.early[next] {
-            self.enter(next, at, packet, agenda);
-        } else {
-            self.pipes[link].push_back(at, packet);
-        }
+        self.fly(link, at, light, agenda);
     }
 }
 

@@ -164,14 +164,13 @@ struct Stamp {
 }
 
 impl Stamp {
+    /// In place: a copy of what has just been written has to wait for it.
     #[cold]
-    fn new(clock: &HostClock, now: Nanos, offset: u32) -> Stamp {
+    fn renew(&mut self, clock: &HostClock, now: Nanos, offset: u32) {
         let tick = clock.ticks(now);
-        Stamp {
-            tsval: clock.timestamp_ms(now).wrapping_add(offset),
-            from: clock.time_of_tick(tick),
-            until: clock.time_of_tick(tick + 1),
-        }
+        self.tsval = clock.timestamp_ms(now).wrapping_add(offset);
+        self.from = clock.time_of_tick(tick);
+        self.until = clock.time_of_tick(tick + 1);
     }
 }
 
@@ -404,6 +403,18 @@ impl Endpoint {
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
         let mut segment = Segment::default();
         self.poll_transmit_into(now, &mut segment).then_some(segment)
+    }
+
+    /// The sending side, which lies elsewhere in memory.
+    #[inline]
+    pub fn sender(&self) -> &dyn Sender {
+        &*self.sender
+    }
+
+    /// The receiving side, which lies elsewhere in memory.
+    #[inline]
+    pub fn receiver(&self) -> &dyn Receiver {
+        &*self.receiver
     }
 
     /// Whether polling could give a segment. A quick test for drivers; a false alarm costs a poll.
@@ -790,7 +801,7 @@ impl Endpoint {
         if self.s.timestamps {
             segment.options = Options::TIMESTAMPS;
             if !(now < self.stamp.until && now >= self.stamp.from) {
-                self.stamp = Stamp::new(&self.clock, now, self.timestamp_offset);
+                self.stamp.renew(&self.clock, now, self.timestamp_offset);
             }
             segment.tsval = self.stamp.tsval;
             segment.tsecr = self.r.ts_recent;

@@ -7,17 +7,25 @@ use super::shaper::{Bucket, Trace};
 use super::wire::Wire;
 use super::{Counters, LinkChange, LinkConfig};
 use crate::packet::{DropReason, Nanos, Output, Packet};
-use crate::queue::{self, Qdisc, Queued, Sink, Site};
+use crate::queue::{self, Qdisc, Queued, Sink, Site, Store};
 use crate::{ShaperConfig, Xoshiro256PlusPlus};
 
 pub(super) struct Stepped<P> {
     queue: Box<dyn Qdisc<P>>,
+    /// The packets in the discipline.
+    store: Store<P>,
     server: Server,
     shaper: Shaper<P>,
     wire: Wire,
     overhead: u32,
     mtu: u32,
     report_changes: bool,
+    /// Nothing but the discipline and the rate decides when a packet leaves, and nobody follows changes.
+    bare: bool,
+    /// The discipline has a rate of its own.
+    queue_shapes: bool,
+    /// Packets in the discipline.
+    waiting: u32,
     /// Until told otherwise, nothing starts.
     paused: bool,
     /// When the queue was last found empty by a packet, or a pause ended.
@@ -67,8 +75,13 @@ impl<P: Packet + 'static> Stepped<P> {
                 Shaper::Trace(Trace::new(opportunities_ns, period_ns, bytes))
             }
         };
+        let queue = queue::build(&config.queue, site);
         Stepped {
-            queue: queue::build(&config.queue, site),
+            bare: matches!(shaper, Shaper::None) && !config.report_changes && config.jitter.is_none(),
+            queue_shapes: queue.shapes(),
+            waiting: 0,
+            queue,
+            store: Store::default(),
             server: Server::new(config.rate_bps),
             shaper,
             wire: Wire::new(config.delay_ns, config.jitter.as_ref(), streams("jitter")),
@@ -84,9 +97,30 @@ impl<P: Packet + 'static> Stepped<P> {
         }
     }
 
+    #[inline]
     pub(super) fn accept(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         self.advance(at, out);
         self.remember(at);
+        if !self.bare {
+            self.accept_otherwise(at, packet, out);
+            return;
+        }
+        let item = Queued { len: packet.bytes() + self.overhead, packet, arrived: at };
+        if self.waiting == 0 {
+            self.waiting_since = at;
+            if self.server.free_at() <= at && !self.paused && self.queue.can_bypass() {
+                self.transmit(at, item, out);
+                return;
+            }
+        }
+        self.enqueue(at, item, out);
+        self.next = self.due();
+        self.advance(at, out);
+    }
+
+    /// The rest of [`Stepped::accept`] where more than the discipline is between packet and link.
+    #[inline(never)]
+    fn accept_otherwise(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         let len = packet.bytes() + self.overhead;
         let refused = match &mut self.shaper {
             Shaper::None | Shaper::Trace(_) => None,
@@ -99,7 +133,7 @@ impl<P: Packet + 'static> Stepped<P> {
             return;
         }
         let item = Queued { packet, arrived: at, len };
-        if self.queue.backlog_packets() == 0 {
+        if self.waiting == 0 {
             self.waiting_since = at;
             let shaped = matches!(self.shaper, Shaper::TokenBucket(..) | Shaper::Trace(_));
             let free = !shaped && !self.paused && self.server.free_at() <= at;
@@ -108,23 +142,36 @@ impl<P: Packet + 'static> Stepped<P> {
                 return;
             }
         }
-        self.queue.enqueue(at, item, &mut Tap { out, counters: &mut self.counters });
+        self.enqueue(at, item, out);
         self.report(at, out);
         self.next = self.due();
         self.advance(at, out);
     }
 
     /// Starts every transmission that is due at or before `now`.
+    #[inline]
     pub(super) fn advance(&mut self, now: Nanos, out: &mut impl Output<P>) {
         while self.next <= now {
-            let start = self.next;
-            self.start(start, out);
+            self.start(self.next, out);
             self.next = self.due();
         }
     }
 
     /// Starts a transmission at `start`, which is due, if the discipline and the shaper let it.
+    #[inline]
     fn start(&mut self, start: Nanos, out: &mut impl Output<P>) {
+        if !self.bare {
+            self.start_otherwise(start, out);
+            return;
+        }
+        self.remember(start);
+        if let Some(item) = self.take(start, out) {
+            self.transmit(start, item, out);
+        }
+    }
+
+    #[inline(never)]
+    fn start_otherwise(&mut self, start: Nanos, out: &mut impl Output<P>) {
         self.remember(start);
         let item = match &mut self.shaper {
             Shaper::TokenBucket(_, held) if held.is_some() => held.take().map(|(_, item)| item),
@@ -154,20 +201,35 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     /// When something is due; [`Nanos::MAX`]: never.
+    #[inline]
     fn due(&self) -> Nanos {
         if self.paused {
             return Nanos::MAX;
         }
+        if !self.bare {
+            return self.due_otherwise();
+        }
+        if self.waiting == 0 { Nanos::MAX } else { self.due_in_queue() }
+    }
+
+    /// When the discipline may be asked for a packet, of which it has some.
+    #[inline]
+    fn due_in_queue(&self) -> Nanos {
+        let free = self.server.free_at().max(self.waiting_since);
+        if self.queue_shapes { free.max(self.queue.ready_at()) } else { free }
+    }
+
+    fn due_otherwise(&self) -> Nanos {
         if let Shaper::TokenBucket(_, Some((ready, _))) = &self.shaper {
             return self.waiting_since.max(*ready);
         }
-        if self.queue.backlog_packets() == 0 {
+        if self.waiting == 0 {
             return Nanos::MAX;
         }
-        let free = self.server.free_at().max(self.waiting_since).max(self.queue.ready_at());
+        let free = self.due_in_queue();
         match &self.shaper {
             Shaper::TokenBucket(bucket, _) => {
-                self.queue.head_len().map_or(free, |len| bucket.ready(free, len))
+                self.queue.head_len(&self.store).map_or(free, |len| bucket.ready(free, len))
             }
             _ => free,
         }
@@ -233,18 +295,32 @@ impl<P: Packet + 'static> Stepped<P> {
             let site = Site { rate_bps: self.server.rate_bps(), mtu: self.mtu, random: streams("aqm") };
             let mut old = std::mem::replace(&mut self.queue, queue::build(config, site));
             let tap = &mut Tap { out: &mut *out, counters: &mut self.counters };
-            while let Some(item) = old.dequeue(now, tap) {
-                self.queue.enqueue(now, item, tap);
+            while let Some(place) = old.dequeue(now, &mut self.store, tap) {
+                self.queue.enqueue(now, place, &mut self.store, tap);
             }
+            self.queue_shapes = self.queue.shapes();
+            self.waiting = self.queue.backlog_packets();
             self.report(now, out);
         }
         self.next = self.due();
     }
 
-    fn take(&mut self, now: Nanos, out: &mut impl Output<P>) -> Option<Queued<P>> {
-        self.queue.dequeue(now, &mut Tap { out, counters: &mut self.counters })
+    #[inline(always)]
+    fn enqueue(&mut self, now: Nanos, item: Queued<P>, out: &mut impl Output<P>) {
+        let place = self.store.put(item);
+        self.queue.enqueue(now, place, &mut self.store, &mut Tap { out, counters: &mut self.counters });
+        self.waiting = self.queue.backlog_packets();
     }
 
+    #[inline(always)]
+    fn take(&mut self, now: Nanos, out: &mut impl Output<P>) -> Option<Queued<P>> {
+        let tap = &mut Tap { out, counters: &mut self.counters };
+        let place = self.queue.dequeue(now, &mut self.store, tap);
+        self.waiting = self.queue.backlog_packets();
+        place.map(|place| self.store.take(place))
+    }
+
+    #[inline(always)]
     fn transmit(&mut self, start: Nanos, mut item: Queued<P>, out: &mut impl Output<P>) {
         let depart = match &mut self.shaper {
             Shaper::Trace(trace) => {
@@ -263,7 +339,7 @@ impl<P: Packet + 'static> Stepped<P> {
 
     /// Bytes and packets that wait.
     fn backlog(&self) -> (u64, u32) {
-        let (bytes, packets) = (self.queue.backlog_bytes(), self.queue.backlog_packets());
+        let (bytes, packets) = (self.queue.backlog_bytes(), self.waiting);
         match &self.shaper {
             Shaper::TokenBucket(_, Some((_, held))) => (bytes + u64::from(held.len), packets + 1),
             _ => (bytes, packets),

@@ -13,7 +13,7 @@ use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
 use super::drr::truesize;
-use super::store::{Chain, Store};
+use super::store::{Chain, Place, Store};
 use super::{Param, Qdisc, QueueKind, Queued, Sink, Site, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
@@ -84,7 +84,7 @@ const QUEUES: usize = 1024;
 /// Ways of the associative hash (CAKE_SET_WAYS).
 const WAYS: usize = 8;
 
-pub(super) struct Cake<P> {
+pub(super) struct Cake {
     mode: FlowMode,
     cobalt: Params,
     /// What a flow may send in a round, by the number of bulk flows its busier host has; 2^-16 bytes.
@@ -100,7 +100,6 @@ pub(super) struct Cake<P> {
     bytes: u64,
     packets: u32,
     flows: Vec<Flow>,
-    store: Store<P>,
     new: VecDeque<u32>,
     old: Round,
     decaying: List,
@@ -139,7 +138,7 @@ enum Set {
     Decaying,
 }
 
-impl<P: Packet> Cake<P> {
+impl Cake {
     pub(super) fn new(config: &CakeConfig, mut site: Site) -> Self {
         assert!(config.rtt_ns > 0 && config.bandwidth_bps != Some(0), "CAKE's rtt or bandwidth is zero");
         // Bytes per second, at least 64 (cake_set_rate).
@@ -185,7 +184,6 @@ impl<P: Packet> Cake<P> {
             bytes: 0,
             packets: 0,
             flows: (0..QUEUES).map(|_| flow()).collect(),
-            store: Store::new(),
             new: VecDeque::with_capacity(QUEUES),
             old: Round::default(),
             decaying: List { first: NONE, last: NONE },
@@ -197,7 +195,7 @@ impl<P: Packet> Cake<P> {
     }
 
     /// The queue of a packet's flow: its own if it has one, else a free one of its set, else it shares (cake_hash).
-    fn classify(&mut self, packet: &P) -> usize {
+    fn classify(&mut self, packet: &impl Packet) -> usize {
         let hosts = u32::from(packet.src()) << 16 | u32::from(packet.dst());
         let key = match self.mode {
             FlowMode::Flowblind => return 0,
@@ -271,48 +269,55 @@ impl<P: Packet> Cake<P> {
                 self.count_bulk(index, true);
             }
             let share = self.share(index);
-            self.old.push(Turn { flow: first, deficit: self.flows[index].deficit + share, share });
+            self.old.push(first, self.flows[index].deficit + share, share);
         }
         if std::mem::take(&mut self.old.stale) {
-            for place in 0..self.old.turns.len() {
-                self.old.turns[place].share = self.share(self.old.turns[place].flow as usize);
+            for place in 0..self.old.flows.len() {
+                self.old.shares[place] = self.share(self.old.flows[place] as usize);
             }
         }
         self.old.turn().map(|flow| (flow as usize, false))
     }
 
-    fn pop(&mut self, index: usize) -> Option<Queued<P>> {
+    fn pop<P>(&mut self, index: usize, store: &mut Store<P>) -> Option<Place> {
         let flow = &mut self.flows[index];
-        let item = self.store.pop(&mut flow.items)?;
-        flow.bytes -= u64::from(item.len);
-        self.bytes -= u64::from(item.len);
+        let place = store.pop(&mut flow.items)?;
+        let len = store[place].len;
+        flow.bytes -= u64::from(len);
+        self.bytes -= u64::from(len);
         self.packets -= 1;
-        self.memory -= truesize(item.len);
-        Some(item)
+        self.memory -= truesize(len);
+        Some(place)
     }
 
     /// The next packet of a flow that COBALT lets pass. The last packet of a queue may be marked, but not dropped.
-    fn next_of(&mut self, index: usize, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+    fn next_of<P: Packet>(
+        &mut self,
+        index: usize,
+        now: Nanos,
+        store: &mut Store<P>,
+        sink: &mut dyn Sink<P>,
+    ) -> Option<Place> {
         loop {
-            let mut item = self.pop(index)?;
+            let place = self.pop(index, store)?;
             let flow = &mut self.flows[index];
-            let drop = flow.cobalt.should_drop(&self.cobalt, now, &mut item, &mut self.random, sink);
+            let drop = flow.cobalt.should_drop(&self.cobalt, now, &mut store[place], &mut self.random, sink);
             if !drop || flow.items.is_empty() {
-                return Some(item);
+                return Some(place);
             }
-            sink.dropped(now, &item.packet, DropReason::Aqm);
+            store.discard(now, place, DropReason::Aqm, sink);
         }
     }
 
     /// Drops the oldest packet of the flow with the most bytes, the first of several, and tells its BLUE.
-    fn shed(&mut self, now: Nanos, sink: &mut dyn Sink<P>) {
+    fn shed<P>(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         let bytes = |index: u32| (self.flows[index as usize].bytes, Reverse(index));
-        let active = self.new.iter().copied().chain(self.old.turns.iter().map(|turn| turn.flow));
+        let active = self.new.iter().copied().chain(self.old.flows.iter().copied());
         let Some((_, Reverse(fattest))) = active.map(bytes).max() else { return };
         let fattest = fattest as usize;
         self.flows[fattest].cobalt.queue_full(&self.cobalt, now);
-        if let Some(item) = self.pop(fattest) {
-            sink.dropped(now, &item.packet, DropReason::Overlimit);
+        if let Some(place) = self.pop(fattest, store) {
+            store.discard(now, place, DropReason::Overlimit, sink);
         }
     }
 
@@ -332,54 +337,67 @@ impl<P: Packet> Cake<P> {
     }
 }
 
-/// The rotation of bulk flows: the flow at `head` is next, the one before it last.
+/// The rotation of bulk flows: the flow at `head` is next, the one before it last. Deficits and shares, which are looked at
+/// often and many at a time, lie together; 2^-16 bytes.
 #[derive(Default)]
 struct Round {
-    turns: Vec<Turn>,
+    flows: Vec<u32>,
+    deficits: Vec<i64>,
+    shares: Vec<i64>,
     head: usize,
     /// A host's number of bulk flows has changed, and the shares have not.
     stale: bool,
 }
 
-/// A flow's place in the rotation; 2^-16 bytes.
-struct Turn {
-    flow: u32,
-    deficit: i64,
-    share: i64,
-}
+/// Deficits that are looked at together.
+const STEP: usize = 8;
 
 impl Round {
-    fn push(&mut self, turn: Turn) {
-        if self.head == 0 {
-            self.turns.push(turn);
-        } else {
-            self.turns.insert(self.head, turn);
+    fn push(&mut self, flow: u32, deficit: i64, share: i64) {
+        let place = if self.head == 0 { self.flows.len() } else { self.head };
+        self.flows.insert(place, flow);
+        self.deficits.insert(place, deficit);
+        self.shares.insert(place, share);
+        if self.head > 0 {
             self.head += 1;
         }
     }
 
-    fn remove_head(&mut self) -> Turn {
-        let turn = self.turns.remove(self.head);
-        if self.head == self.turns.len() {
+    fn remove_head(&mut self) {
+        self.flows.remove(self.head);
+        self.deficits.remove(self.head);
+        self.shares.remove(self.head);
+        if self.head == self.flows.len() {
             self.head = 0;
         }
-        turn
     }
 
     /// Gives flows their share, one after the other, until one may send. With many flows of one host that takes a whole
     /// round for every packet.
     fn turn(&mut self) -> Option<u32> {
-        if self.turns.is_empty() {
+        if self.flows.is_empty() {
             return None;
         }
         loop {
-            let rest = &mut self.turns[self.head..];
-            for (place, turn) in rest.iter_mut().enumerate() {
-                if turn.deficit > 0 {
-                    self.head += place;
-                    return Some(turn.flow);
+            let mut next = self.head;
+            let deficits = self.deficits[next..].chunks_exact_mut(STEP);
+            for (deficits, shares) in deficits.zip(self.shares[next..].chunks_exact(STEP)) {
+                // The sign of a number less one tells whether it is positive.
+                if deficits.iter().fold(-1, |signs, &deficit| signs & (deficit - 1)) >= 0 {
+                    break;
                 }
-                turn.deficit += turn.share;
+                for (deficit, share) in deficits.iter_mut().zip(shares) {
+                    *deficit += share;
+                }
+                next += STEP;
+            }
+            while let Some(deficit) = self.deficits.get_mut(next) {
+                if *deficit > 0 {
+                    self.head = next;
+                    return Some(self.flows[next]);
+                }
+                *deficit += self.shares[next];
+                next += 1;
             }
             self.head = 0;
         }
@@ -418,19 +436,21 @@ impl List {
     }
 }
 
-impl<P: Packet> Qdisc<P> for Cake<P> {
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
-        let index = self.classify(&item.packet);
+impl<P: Packet> Qdisc<P> for Cake {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+        let Queued { packet, len, .. } = &store[place];
+        let len = *len;
+        let index = self.classify(packet);
         if self.packets == 0 && self.time_next < now {
             self.time_next = now;
             self.failsafe_next = now;
         }
         let flow = &mut self.flows[index];
-        flow.bytes += u64::from(item.len);
-        self.bytes += u64::from(item.len);
+        flow.bytes += u64::from(len);
+        self.bytes += u64::from(len);
         self.packets += 1;
-        self.memory += truesize(item.len);
-        self.store.push(&mut flow.items, item);
+        self.memory += truesize(len);
+        store.push(&mut flow.items, place);
         match flow.set {
             Set::None | Set::Decaying => {
                 if flow.set == Set::Decaying {
@@ -448,11 +468,11 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
             Set::Sparse | Set::Bulk => (),
         }
         while self.memory > self.memory_limit {
-            self.shed(now, sink);
+            self.shed(now, store, sink);
         }
     }
 
-    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
         if self.packets > 0 && self.decaying.first != NONE {
             let first = self.decaying.first;
             self.decaying.remove(&mut self.flows, first);
@@ -460,7 +480,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         }
         while self.packets > 0 {
             let (index, is_new) = self.turn()?;
-            let Some(item) = self.next_of(index, now, sink) else {
+            let Some(place) = self.next_of(index, now, store, sink) else {
                 if is_new {
                     self.new.pop_front();
                 } else {
@@ -469,19 +489,17 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
                 self.is_empty_now(index, now);
                 continue;
             };
+            let len = store[place].len;
             // It stays first in its list.
-            let deficit = if is_new {
-                &mut self.flows[index].deficit
-            } else {
-                &mut self.old.turns[self.old.head].deficit
-            };
-            *deficit -= i64::from(item.len) << 16;
+            let deficit =
+                if is_new { &mut self.flows[index].deficit } else { &mut self.old.deficits[self.old.head] };
+            *deficit -= i64::from(len) << 16;
             if self.per_byte > 0 {
-                let time = (u64::from(item.len) * self.per_byte) >> self.shift;
+                let time = (u64::from(len) * self.per_byte) >> self.shift;
                 self.time_next += time;
                 self.failsafe_next += time + time / 2;
             }
-            return Some(item);
+            return Some(place);
         }
         None
     }
@@ -492,6 +510,10 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
 
     fn backlog_packets(&self) -> u32 {
         self.packets
+    }
+
+    fn shapes(&self) -> bool {
+        self.per_byte > 0
     }
 
     fn ready_at(&self) -> Nanos {

@@ -3,7 +3,7 @@
 //! Linux counts time in units of 1024 ns here; this counts nanoseconds. Everything else, the rounding of the control
 //! law included, is the same.
 
-use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Source, mark};
+use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
 use crate::packet::{DropReason, Nanos, Packet};
 
 /// Defaults of codel_params_init and codel_init: RFC 8289 section 4.3 and 4.4 for target and interval.
@@ -18,30 +18,30 @@ pub(super) const CODEL: QueueKind = QueueKind {
     ],
 };
 
-pub(super) struct Codel<P> {
+pub(super) struct Codel {
     limit: u32,
     params: Params,
     state: State,
-    queue: Bytes<P>,
+    queue: Bytes,
 }
 
-impl<P> Codel<P> {
+impl Codel {
     pub(super) fn new(limit: u32, params: Params) -> Self {
         Codel { limit, params, state: State::default(), queue: Bytes::default() }
     }
 }
 
-impl<P: Packet> Qdisc<P> for Codel<P> {
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
-        if self.backlog_packets() < self.limit {
-            self.queue.push(item);
+impl<P: Packet> Qdisc<P> for Codel {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+        if self.queue.packets < self.limit {
+            self.queue.push(place, store);
         } else {
-            sink.dropped(now, &item.packet, DropReason::Overlimit);
+            store.discard(now, place, DropReason::Overlimit, sink);
         }
     }
 
-    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
-        self.state.dequeue(&self.params, now, &mut self.queue, sink)
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
+        self.state.dequeue(&self.params, now, store, &mut self.queue, sink)
     }
 
     fn backlog_bytes(&self) -> u64 {
@@ -49,7 +49,7 @@ impl<P: Packet> Qdisc<P> for Codel<P> {
     }
 
     fn backlog_packets(&self) -> u32 {
-        self.queue.items.len() as u32
+        self.queue.packets
     }
 }
 
@@ -90,14 +90,16 @@ impl State {
         &mut self,
         params: &Params,
         now: Nanos,
+        store: &mut Store<P>,
         source: &mut impl Source<P>,
         sink: &mut dyn Sink<P>,
-    ) -> Option<Queued<P>> {
-        let mut item = self.controlled(params, now, source, sink)?;
+    ) -> Option<Place> {
+        let place = self.controlled(params, now, store, source, sink)?;
+        let item = &mut store[place];
         if now - item.arrived > params.ce_threshold {
             mark(now, &mut item.packet, sink);
         }
-        Some(item)
+        Some(place)
     }
 
     /// The next packet that the control law lets pass (RFC 8289 section 5.5).
@@ -105,48 +107,49 @@ impl State {
         &mut self,
         params: &Params,
         now: Nanos,
+        store: &mut Store<P>,
         source: &mut impl Source<P>,
         sink: &mut dyn Sink<P>,
-    ) -> Option<Queued<P>> {
-        let Some(mut item) = source.pop() else {
+    ) -> Option<Place> {
+        let Some(mut place) = source.pop(store) else {
             self.first_above = None;
             self.dropping = false;
             return None;
         };
-        let above = self.above(params, now, Some(&item), source);
+        let above = self.above(params, now, Some(place), store, source);
         if self.dropping {
             self.dropping = above;
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.wrapping_add(1);
                 self.newton_step();
-                if params.ecn && mark(now, &mut item.packet, sink) {
+                if params.ecn && mark(now, &mut store[place].packet, sink) {
                     self.drop_next = self.control_law(params, self.drop_next);
                     break;
                 }
-                sink.dropped(now, &item.packet, DropReason::Aqm);
-                let next = source.pop();
-                if self.above(params, now, next.as_ref(), source) {
+                store.discard(now, place, DropReason::Aqm, sink);
+                let next = source.pop(store);
+                if self.above(params, now, next, store, source) {
                     self.drop_next = self.control_law(params, self.drop_next);
                 } else {
                     self.dropping = false;
                 }
-                item = next?;
+                place = next?;
             }
         } else if above {
             self.dropping = true;
-            let next = if params.ecn && mark(now, &mut item.packet, sink) {
-                Some(item)
+            let next = if params.ecn && mark(now, &mut store[place].packet, sink) {
+                Some(place)
             } else {
-                sink.dropped(now, &item.packet, DropReason::Aqm);
-                let next = source.pop();
-                self.above(params, now, next.as_ref(), source);
+                store.discard(now, place, DropReason::Aqm, sink);
+                let next = source.pop(store);
+                self.above(params, now, next, store, source);
                 next
             };
             self.start_count(params, now);
             self.drop_next = self.control_law(params, now);
             return next;
         }
-        Some(item)
+        Some(place)
     }
 
     /// Whether the sojourn time has been above the target for an interval (RFC 8289 section 5.6).
@@ -154,13 +157,13 @@ impl State {
         &mut self,
         params: &Params,
         now: Nanos,
-        item: Option<&Queued<P>>,
+        place: Option<Place>,
+        store: &Store<P>,
         source: &impl Source<P>,
     ) -> bool {
-        let standing = |item: &Queued<P>| {
-            now - item.arrived >= params.target && source.backlog() > u64::from(params.mtu)
-        };
-        if !item.is_some_and(standing) {
+        let standing =
+            |place| now - store[place].arrived >= params.target && source.backlog() > u64::from(params.mtu);
+        if !place.is_some_and(standing) {
             self.first_above = None;
             return false;
         }

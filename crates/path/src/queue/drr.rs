@@ -3,14 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use super::Queued;
-use super::store::{Chain, Store};
+use super::store::{Chain, Place, Store};
+use crate::near;
 use crate::packet::Packet;
 
 /// The flows' queues and their turns; their controllers are elsewhere.
-pub(super) struct Flows<P> {
+pub(super) struct Flows {
     pub(super) flows: Box<[Flow]>,
-    store: Store<P>,
     /// Flows that have just become active, and the others that are, as indices.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -37,13 +36,12 @@ pub(super) struct Turn {
     is_new: bool,
 }
 
-impl<P: Packet> Flows<P> {
+impl Flows {
     pub(super) fn new(flows: u32, quantum: u32, perturbation: u32) -> Self {
         assert!(flows > 0 && quantum > 0, "no flows or no quantum");
         let flow = |_| Flow { items: Chain::EMPTY, bytes: 0, deficit: 0, listed: false };
         Flows {
             flows: (0..flows).map(flow).collect(),
-            store: Store::new(),
             new: VecDeque::with_capacity(flows as usize),
             old: VecDeque::with_capacity(flows as usize),
             quantum: i64::from(quantum),
@@ -55,18 +53,19 @@ impl<P: Packet> Flows<P> {
     }
 
     /// The flow that a packet belongs to.
-    pub(super) fn classify(&self, packet: &P) -> usize {
+    pub(super) fn classify(&self, packet: &impl Packet) -> usize {
         let hash = (packet.flow_hash() ^ self.perturbation).wrapping_mul(0x9e37_79b1);
         ((u64::from(hash) * self.flows.len() as u64) >> 32) as usize
     }
 
-    pub(super) fn push(&mut self, index: usize, item: Queued<P>) {
+    pub(super) fn push<P>(&mut self, index: usize, place: Place, store: &mut Store<P>) {
+        let len = store[place].len;
         let flow = &mut self.flows[index];
-        flow.bytes += u64::from(item.len);
-        self.bytes += u64::from(item.len);
+        flow.bytes += u64::from(len);
+        self.bytes += u64::from(len);
         self.packets += 1;
-        self.memory += truesize(item.len);
-        self.store.push(&mut flow.items, item);
+        self.memory += truesize(len);
+        store.push(&mut flow.items, place);
         if !flow.listed {
             flow.listed = true;
             flow.deficit = self.quantum;
@@ -74,30 +73,44 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    pub(super) fn pop(&mut self, index: usize) -> Option<Queued<P>> {
+    pub(super) fn pop<P>(&mut self, index: usize, store: &mut Store<P>) -> Option<Place> {
         let flow = &mut self.flows[index];
-        let item = self.store.pop(&mut flow.items)?;
-        flow.bytes -= u64::from(item.len);
-        self.bytes -= u64::from(item.len);
+        let place = store.pop(&mut flow.items)?;
+        let len = store[place].len;
+        flow.bytes -= u64::from(len);
+        self.bytes -= u64::from(len);
         self.packets -= 1;
-        self.memory -= truesize(item.len);
-        Some(item)
+        self.memory -= truesize(len);
+        Some(place)
     }
 
     /// The flow that may send now.
-    pub(super) fn turn(&mut self) -> Option<Turn> {
+    pub(super) fn turn<P>(&mut self, store: &Store<P>) -> Option<Turn> {
         loop {
             let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
+            let list = if is_new { &self.new } else { &self.old };
             let index = *list.front()?;
+            // The next two: the flow of the farther one leads to the packet of the nearer one.
+            if let Some(&next) = self.old.get(1) {
+                if let Some(&after) = self.old.get(2) {
+                    near::bring(&self.flows[after as usize]);
+                }
+                store.bring(self.flows[next as usize].items);
+            }
             let flow = &mut self.flows[index as usize];
             if flow.deficit > 0 {
                 return Some(Turn { flow: index as usize, is_new });
             }
             flow.deficit += self.quantum;
+            let list = if is_new { &mut self.new } else { &mut self.old };
             list.pop_front();
             self.old.push_back(index);
         }
+    }
+
+    /// The flow whose turn may be next but one.
+    pub(super) fn upcoming(&self) -> Option<usize> {
+        self.old.get(2).map(|&flow| flow as usize)
     }
 
     /// Charges the flow whose turn it is.

@@ -4,7 +4,7 @@
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Site, Source, mark};
+use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Site, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 
@@ -51,12 +51,12 @@ pub(super) const DUALPI2: QueueKind = QueueKind {
 /// Certainty: probabilities are parts of 2^32.
 const ONE: u64 = 1 << 32;
 
-pub(super) struct Dualpi2<P> {
+pub(super) struct Dualpi2 {
     config: Dualpi2Config,
     mtu: u32,
     random: Xoshiro256PlusPlus,
-    classic: Bytes<P>,
-    l4s: Bytes<P>,
+    classic: Bytes,
+    l4s: Bytes,
     /// Base probability p'.
     base: u64,
     /// Larger of the queues' delays at the last update.
@@ -67,7 +67,7 @@ pub(super) struct Dualpi2<P> {
     credit: i64,
 }
 
-impl<P: Packet> Dualpi2<P> {
+impl Dualpi2 {
     pub(super) fn new(config: Dualpi2Config, site: Site) -> Self {
         assert!(config.tupdate_ns > 0 && config.coupling_factor > 0, "DualPI2's tupdate or coupling is zero");
         assert!(config.classic_protection <= 100, "DualPI2's classic protection is a percentage");
@@ -93,15 +93,15 @@ impl<P: Packet> Dualpi2<P> {
     }
 
     /// Carries out the updates that were due at or before `now` (RFC 9332 appendix A.1, dualpi2_update).
-    fn catch_up(&mut self, now: Nanos) {
+    fn catch_up<P>(&mut self, now: Nanos, store: &Store<P>) {
         while self.update_next <= now {
-            if self.base == 0 && self.delay_old == 0 && self.backlog_packets() == 0 {
+            if self.base == 0 && self.delay_old == 0 && self.waiting() == 0 {
                 // Nothing changes while nobody waits: the rest of an idle time at once.
                 let left = (now - self.update_next) / self.config.tupdate_ns;
                 self.update_next += left * self.config.tupdate_ns;
             }
             let at = self.update_next;
-            let waited = |queue: &Bytes<P>| queue.items.front().map_or(0, |item| at - item.arrived.min(at));
+            let waited = |queue: &Bytes| queue.first(store).map_or(0, |item| at - item.arrived.min(at));
             let delay = waited(&self.classic).max(waited(&self.l4s));
             let away = i128::from(delay) - i128::from(self.config.target_ns);
             let change = i128::from(delay) - i128::from(self.delay_old);
@@ -115,27 +115,32 @@ impl<P: Packet> Dualpi2<P> {
         }
     }
 
+    /// Packets waiting in both queues.
+    fn waiting(&self) -> u32 {
+        self.classic.packets + self.l4s.packets
+    }
+
     fn hit(&mut self, probability: u64) -> bool {
         (self.random.next_u64() >> 32) < probability
     }
 
     /// Whether a packet just taken from its queue is to be dropped; it may be marked instead.
-    fn drops(&mut self, now: Nanos, item: &mut Queued<P>, sink: &mut dyn Sink<P>) -> bool {
-        if self.backlog_bytes() < 2 * u64::from(self.mtu) {
+    fn drops<P: Packet>(&mut self, now: Nanos, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
+        if self.classic.bytes + self.l4s.bytes < 2 * u64::from(self.mtu) {
             return false;
         }
         let coupled = self.base * u64::from(self.config.coupling_factor);
         let overload = coupled > ONE;
-        if !is_l4s(&item.packet) {
+        if !is_l4s(packet) {
             // The square of the base probability, as two rolls.
             let hit = self.hit(self.base) && self.hit(self.base);
-            return hit && (overload || !mark(now, &mut item.packet, sink));
+            return hit && (overload || !mark(now, packet, sink));
         }
         if overload && self.config.drop_on_overload && self.hit(self.base) && self.hit(self.base) {
             return true;
         }
         if overload || self.hit(coupled) {
-            mark(now, &mut item.packet, sink);
+            mark(now, packet, sink);
         }
         false
     }
@@ -146,33 +151,34 @@ fn is_l4s(packet: &impl Packet) -> bool {
     matches!(packet.ecn(), Ecn::Ect1 | Ecn::Ce)
 }
 
-impl<P: Packet> Qdisc<P> for Dualpi2<P> {
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
-        self.catch_up(now);
-        if self.backlog_packets() >= self.config.limit_packets {
-            sink.dropped(now, &item.packet, DropReason::Overlimit);
-        } else if is_l4s(&item.packet) {
-            self.l4s.push(item);
+impl<P: Packet> Qdisc<P> for Dualpi2 {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+        self.catch_up(now, store);
+        if self.waiting() >= self.config.limit_packets {
+            store.discard(now, place, DropReason::Overlimit, sink);
+        } else if is_l4s(&store[place].packet) {
+            self.l4s.push(place, store);
         } else {
-            self.classic.push(item);
+            self.classic.push(place, store);
         }
     }
 
-    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
-        self.catch_up(now);
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
+        self.catch_up(now, store);
         loop {
-            let classic_waits = !self.classic.items.is_empty();
-            let l4s_waits = !self.l4s.items.is_empty();
+            let classic_waits = self.classic.packets > 0;
+            let l4s_waits = self.l4s.packets > 0;
             let from_l4s = l4s_waits && (!classic_waits || self.credit <= 0);
             let queue = if from_l4s { &mut self.l4s } else { &mut self.classic };
-            let Some(mut item) = queue.pop() else {
+            let Some(place) = queue.pop(store) else {
                 self.reset_credit();
                 return None;
             };
-            if self.drops(now, &mut item, sink) {
-                sink.dropped(now, &item.packet, DropReason::Aqm);
+            if self.drops(now, &mut store[place].packet, sink) {
+                store.discard(now, place, DropReason::Aqm, sink);
                 continue;
             }
+            let item = &mut store[place];
             // Credit moves only while both queues compete.
             let share = i64::from(self.config.classic_protection);
             let credit = match (from_l4s, classic_waits, l4s_waits) {
@@ -184,10 +190,10 @@ impl<P: Packet> Qdisc<P> for Dualpi2<P> {
             if from_l4s && item.packet.ecn() != Ecn::Ce && now - item.arrived > self.config.step_thresh_ns {
                 mark(now, &mut item.packet, sink);
             }
-            if self.backlog_packets() == 0 {
+            if self.waiting() == 0 {
                 self.reset_credit();
             }
-            return Some(item);
+            return Some(place);
         }
     }
 
@@ -196,6 +202,6 @@ impl<P: Packet> Qdisc<P> for Dualpi2<P> {
     }
 
     fn backlog_packets(&self) -> u32 {
-        (self.classic.items.len() + self.l4s.items.len()) as u32
+        self.waiting()
     }
 }

@@ -1,6 +1,6 @@
 //! pfifo and bfifo: first in, first out, with a limit in packets or in bytes (Linux net/sched/sch_fifo.c).
 
-use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Source};
+use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Source, Store};
 use crate::packet::{DropReason, Nanos};
 
 pub(super) const PFIFO: QueueKind =
@@ -33,36 +33,36 @@ impl Limit {
     }
 }
 
-pub(super) struct Fifo<P> {
+pub(super) struct Fifo {
     limit: Limit,
-    queue: Bytes<P>,
+    queue: Bytes,
 }
 
-impl<P> Fifo<P> {
+impl Fifo {
     pub(super) fn new(limit: Limit) -> Self {
         Fifo { limit, queue: Bytes::default() }
     }
 }
 
-impl<P: Send> Qdisc<P> for Fifo<P> {
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
-        if self.limit.admits(self.queue.items.len() as u32, self.queue.bytes, item.len) {
-            self.queue.push(item);
+impl<P: Send> Qdisc<P> for Fifo {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+        if self.limit.admits(self.queue.packets, self.queue.bytes, store[place].len) {
+            self.queue.push(place, store);
         } else {
-            sink.dropped(now, &item.packet, DropReason::Overlimit);
+            store.discard(now, place, DropReason::Overlimit, sink);
         }
     }
 
-    fn dequeue(&mut self, _now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
-        self.queue.pop()
+    fn dequeue(&mut self, _now: Nanos, store: &mut Store<P>, _sink: &mut dyn Sink<P>) -> Option<Place> {
+        self.queue.pop(store)
     }
 
     fn can_bypass(&self) -> bool {
         true
     }
 
-    fn head_len(&self) -> Option<u32> {
-        self.queue.items.front().map(|item| item.len)
+    fn head_len(&self, store: &Store<P>) -> Option<u32> {
+        self.queue.first(store).map(|item| item.len)
     }
 
     fn backlog_bytes(&self) -> u64 {
@@ -70,6 +70,6 @@ impl<P: Send> Qdisc<P> for Fifo<P> {
     }
 
     fn backlog_packets(&self) -> u32 {
-        self.queue.items.len() as u32
+        self.queue.packets
     }
 }

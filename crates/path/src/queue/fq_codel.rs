@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::codel::{self, State};
 use super::drr::Flows;
-use super::{Param, Qdisc, QueueKind, Queued, Sink, Site, Source};
+use super::{Param, Place, Qdisc, QueueKind, Sink, Site, Source, Store};
+use crate::near;
 use crate::packet::{DropReason, Nanos, Packet};
 
 /// Parameters of FQ-CoDel.
@@ -48,16 +49,16 @@ pub(super) const FQ_CODEL: QueueKind = QueueKind {
     ],
 };
 
-pub(super) struct FqCodel<P> {
+pub(super) struct FqCodel {
     limit: u32,
     memory_limit: u64,
     drop_batch: u32,
     params: codel::Params,
-    flows: Flows<P>,
+    flows: Flows,
     states: Box<[State]>,
 }
 
-impl<P: Packet> FqCodel<P> {
+impl FqCodel {
     pub(super) fn new(config: &FqCodelConfig, mut site: Site) -> Self {
         FqCodel {
             limit: config.limit_packets,
@@ -76,15 +77,15 @@ impl<P: Packet> FqCodel<P> {
     }
 
     /// Takes half of the fattest flow from its head, at most a batch (RFC 8290 section 4.1).
-    fn shed(&mut self, now: Nanos, sink: &mut dyn Sink<P>) {
+    fn shed<P>(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         let fattest = self.flows.fattest();
         let half = self.flows.flows[fattest].bytes / 2;
         let mut bytes = 0;
         let mut packets = 0;
-        while let Some(item) = self.flows.pop(fattest) {
-            bytes += u64::from(item.len);
+        while let Some(place) = self.flows.pop(fattest, store) {
+            bytes += u64::from(store[place].len);
             packets += 1;
-            sink.dropped(now, &item.packet, DropReason::Overlimit);
+            store.discard(now, place, DropReason::Overlimit, sink);
             if packets == self.drop_batch || bytes >= half {
                 break;
             }
@@ -94,23 +95,26 @@ impl<P: Packet> FqCodel<P> {
     }
 }
 
-impl<P: Packet> Qdisc<P> for FqCodel<P> {
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
-        let index = self.flows.classify(&item.packet);
-        self.flows.push(index, item);
+impl<P: Packet> Qdisc<P> for FqCodel {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+        let index = self.flows.classify(&store[place].packet);
+        self.flows.push(index, place, store);
         if self.flows.packets > self.limit || self.flows.memory > self.memory_limit {
-            self.shed(now, sink);
+            self.shed(now, store, sink);
         }
     }
 
-    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
         loop {
-            let turn = self.flows.turn()?;
+            let turn = self.flows.turn(store)?;
+            if let Some(upcoming) = self.flows.upcoming() {
+                near::bring(&self.states[upcoming]);
+            }
             let mut queue = OneFlow { flows: &mut self.flows, index: turn.flow };
-            match self.states[turn.flow].dequeue(&self.params, now, &mut queue, sink) {
-                Some(item) => {
-                    self.flows.sent(turn, item.len);
-                    return Some(item);
+            match self.states[turn.flow].dequeue(&self.params, now, store, &mut queue, sink) {
+                Some(place) => {
+                    self.flows.sent(turn, store[place].len);
+                    return Some(place);
                 }
                 None => self.flows.empty(turn),
             }
@@ -127,14 +131,14 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
 }
 
 /// One flow's packets, but the backlog of all flows: CoDel spares the last MTU of the whole queue, as in Linux.
-struct OneFlow<'a, P> {
-    flows: &'a mut Flows<P>,
+struct OneFlow<'a> {
+    flows: &'a mut Flows,
     index: usize,
 }
 
-impl<P: Packet> Source<P> for OneFlow<'_, P> {
-    fn pop(&mut self) -> Option<Queued<P>> {
-        self.flows.pop(self.index)
+impl<P> Source<P> for OneFlow<'_> {
+    fn pop(&mut self, store: &mut Store<P>) -> Option<Place> {
+        self.flows.pop(self.index, store)
     }
 
     fn backlog(&self) -> u64 {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::drr::Flows;
 use super::pie::{Admission, Params, PieConfig, State, percent};
-use super::{Param, Qdisc, QueueKind, Queued, Sink, Site};
-use crate::Xoshiro256PlusPlus;
+use super::{Param, Place, Qdisc, QueueKind, Sink, Site, Store};
 use crate::packet::{Nanos, Packet};
+use crate::{Xoshiro256PlusPlus, near};
 
 /// Parameters of FQ-PIE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,17 +58,17 @@ pub(super) const FQ_PIE: QueueKind = QueueKind {
     ],
 };
 
-pub(super) struct FqPie<P> {
+pub(super) struct FqPie {
     limit: u32,
     memory_limit: u64,
     mark_below: u64,
     params: Params,
-    flows: Flows<P>,
+    flows: Flows,
     states: Box<[State]>,
     random: Xoshiro256PlusPlus,
 }
 
-impl<P: Packet> FqPie<P> {
+impl FqPie {
     pub(super) fn new(config: &FqPieConfig, mut site: Site) -> Self {
         let pie = PieConfig {
             limit_packets: config.limit_packets,
@@ -92,29 +92,33 @@ impl<P: Packet> FqPie<P> {
     }
 }
 
-impl<P: Packet> Qdisc<P> for FqPie<P> {
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
-        let index = self.flows.classify(&item.packet);
+impl<P: Packet> Qdisc<P> for FqPie {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+        let index = self.flows.classify(&store[place].packet);
         let room = self.flows.packets < self.limit && self.flows.memory <= self.memory_limit;
         let backlog = self.flows.flows[index].bytes;
         let state = &mut self.states[index];
         state.catch_up(&self.params, now, backlog);
-        let admission = Admission { room, mark_below: self.mark_below, backlog };
-        if let Some(item) = state.admit(&self.params, admission, now, item, &mut self.random, sink) {
-            self.flows.push(index, item);
+        let admission = Admission { now, room, mark_below: self.mark_below, backlog };
+        if state.admit(&self.params, admission, place, store, &mut self.random, sink) {
+            self.flows.push(index, place, store);
         }
     }
 
-    fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, _sink: &mut dyn Sink<P>) -> Option<Place> {
         loop {
-            let turn = self.flows.turn()?;
+            let turn = self.flows.turn(store)?;
+            if let Some(upcoming) = self.flows.upcoming() {
+                near::bring(&self.states[upcoming]);
+            }
             let state = &mut self.states[turn.flow];
             state.catch_up(&self.params, now, self.flows.flows[turn.flow].bytes);
-            match self.flows.pop(turn.flow) {
-                Some(item) => {
+            match self.flows.pop(turn.flow, store) {
+                Some(place) => {
+                    let item = &store[place];
                     self.flows.sent(turn, item.len);
-                    state.departed(&self.params, now, &item, self.flows.flows[turn.flow].bytes);
-                    return Some(item);
+                    state.departed(&self.params, now, item, self.flows.flows[turn.flow].bytes);
+                    return Some(place);
                 }
                 None => self.flows.empty(turn),
             }

@@ -1,7 +1,5 @@
 //! Queue disciplines: the trait, the registry, and one file per discipline.
 
-use std::collections::VecDeque;
-
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 use crate::{QueueConfig, Xoshiro256PlusPlus};
 
@@ -23,13 +21,16 @@ pub use fq_codel::FqCodelConfig;
 pub use fq_pie::FqPieConfig;
 pub use pie::PieConfig;
 pub use red::RedConfig;
+use store::Chain;
+pub use store::{Place, Store};
 
-/// A queue discipline. Time never goes back from one call to the next.
+/// A queue discipline. Time never goes back from one call to the next, and the store, which has all packets that wait, is
+/// always the same.
 pub trait Qdisc<P>: Send {
-    /// Takes a packet in, or drops it or others to make room.
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>);
+    /// Takes a packet of `store` in, or drops it or others to make room.
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>);
     /// The packet whose transmission starts now; None only if the queue is empty, or emptied by drops.
-    fn dequeue(&mut self, now: Nanos, sink: &mut dyn Sink<P>) -> Option<Queued<P>>;
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place>;
     /// Bytes waiting, with the link's overhead.
     fn backlog_bytes(&self) -> u64;
     /// Packets waiting.
@@ -39,8 +40,12 @@ pub trait Qdisc<P>: Send {
         false
     }
     /// Bytes of the packet that `dequeue` would give, for a discipline that knows without doing it.
-    fn head_len(&self) -> Option<u32> {
+    fn head_len(&self, _store: &Store<P>) -> Option<u32> {
         None
+    }
+    /// Whether it has a rate of its own, so that [`Qdisc::ready_at`] matters.
+    fn shapes(&self) -> bool {
+        false
     }
     /// Earliest time at which `dequeue` may be called, for a discipline that shapes.
     fn ready_at(&self) -> Nanos {
@@ -91,37 +96,48 @@ fn mark<P: Packet>(now: Nanos, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
 /// A queue that an AQM takes packets from.
 trait Source<P> {
     /// Takes the oldest packet.
-    fn pop(&mut self) -> Option<Queued<P>>;
+    fn pop(&mut self, store: &mut Store<P>) -> Option<Place>;
     /// Bytes that wait.
     fn backlog(&self) -> u64;
 }
 
 /// A queue that counts its bytes.
-struct Bytes<P> {
-    items: VecDeque<Queued<P>>,
+struct Bytes {
+    items: Chain,
+    packets: u32,
     bytes: u64,
 }
 
-impl<P> Default for Bytes<P> {
+impl Default for Bytes {
     fn default() -> Self {
-        Bytes { items: VecDeque::new(), bytes: 0 }
+        Bytes { items: Chain::EMPTY, packets: 0, bytes: 0 }
     }
 }
 
-impl<P> Bytes<P> {
-    fn push(&mut self, item: Queued<P>) {
-        self.bytes += u64::from(item.len);
-        self.items.push_back(item);
+impl Bytes {
+    #[inline]
+    fn push<P>(&mut self, place: Place, store: &mut Store<P>) {
+        self.bytes += u64::from(store[place].len);
+        self.packets += 1;
+        store.push(&mut self.items, place);
+    }
+
+    /// The oldest packet.
+    fn first<'a, P>(&self, store: &'a Store<P>) -> Option<&'a Queued<P>> {
+        self.items.first().map(|place| &store[place])
     }
 }
 
-impl<P> Source<P> for Bytes<P> {
-    fn pop(&mut self) -> Option<Queued<P>> {
-        let item = self.items.pop_front()?;
-        self.bytes -= u64::from(item.len);
-        Some(item)
+impl<P> Source<P> for Bytes {
+    #[inline]
+    fn pop(&mut self, store: &mut Store<P>) -> Option<Place> {
+        let place = store.pop(&mut self.items)?;
+        self.bytes -= u64::from(store[place].len);
+        self.packets -= 1;
+        Some(place)
     }
 
+    #[inline]
     fn backlog(&self) -> u64 {
         self.bytes
     }

@@ -4,7 +4,7 @@
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Site, Source, mark};
+use super::{Bytes, Param, Place, Qdisc, QueueKind, Queued, Sink, Site, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
 
@@ -45,17 +45,17 @@ pub(super) const PIE: QueueKind = QueueKind {
     ],
 };
 
-pub(super) struct Pie<P> {
+pub(super) struct Pie {
     limit: u32,
     /// Highest drop probability at which packets are marked instead (RFC 8033 section 5.1).
     mark_below: u64,
     params: Params,
     state: State,
-    queue: Bytes<P>,
+    queue: Bytes,
     random: Xoshiro256PlusPlus,
 }
 
-impl<P> Pie<P> {
+impl Pie {
     pub(super) fn new(config: &PieConfig, site: Site) -> Self {
         Pie {
             limit: config.limit_packets,
@@ -68,21 +68,21 @@ impl<P> Pie<P> {
     }
 }
 
-impl<P: Packet> Qdisc<P> for Pie<P> {
-    fn enqueue(&mut self, now: Nanos, item: Queued<P>, sink: &mut dyn Sink<P>) {
+impl<P: Packet> Qdisc<P> for Pie {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         self.state.catch_up(&self.params, now, self.queue.bytes);
-        let room = self.queue.items.len() < self.limit as usize;
-        let admission = Admission { room, mark_below: self.mark_below, backlog: self.queue.bytes };
-        if let Some(item) = self.state.admit(&self.params, admission, now, item, &mut self.random, sink) {
-            self.queue.push(item);
+        let room = self.queue.packets < self.limit;
+        let admission = Admission { now, room, mark_below: self.mark_below, backlog: self.queue.bytes };
+        if self.state.admit(&self.params, admission, place, store, &mut self.random, sink) {
+            self.queue.push(place, store);
         }
     }
 
-    fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, _sink: &mut dyn Sink<P>) -> Option<Place> {
         self.state.catch_up(&self.params, now, self.queue.bytes);
-        let item = self.queue.pop()?;
-        self.state.departed(&self.params, now, &item, self.queue.bytes);
-        Some(item)
+        let place = self.queue.pop(store)?;
+        self.state.departed(&self.params, now, &store[place], self.queue.bytes);
+        Some(place)
     }
 
     fn backlog_bytes(&self) -> u64 {
@@ -90,7 +90,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
     }
 
     fn backlog_packets(&self) -> u32 {
-        self.queue.items.len() as u32
+        self.queue.packets
     }
 }
 
@@ -134,6 +134,8 @@ impl Params {
 
 /// What a packet finds.
 pub(super) struct Admission {
+    /// When it arrives.
+    pub(super) now: Nanos,
     /// The limit allows one more.
     pub(super) room: bool,
     /// Highest probability at which it is marked instead of dropped; 0: never.
@@ -196,28 +198,29 @@ impl State {
         }
     }
 
-    /// Drops, marks or passes a packet on arrival (RFC 8033 section 4.1).
+    /// Drops, marks or passes a packet on arrival (RFC 8033 section 4.1); false: dropped.
     pub(super) fn admit<P: Packet>(
         &mut self,
         params: &Params,
         admission: Admission,
-        now: Nanos,
-        mut item: Queued<P>,
+        place: Place,
+        store: &mut Store<P>,
         random: &mut Xoshiro256PlusPlus,
         sink: &mut dyn Sink<P>,
-    ) -> Option<Queued<P>> {
+    ) -> bool {
+        let packet = &mut store[place].packet;
         let mut why = DropReason::Overlimit;
         if admission.room {
-            let early = self.drops_early(params, admission.backlog, item.packet.bytes(), random);
+            let early = self.drops_early(params, admission.backlog, packet.bytes(), random);
             let spared = self.probability <= admission.mark_below;
-            if !early || (spared && mark(now, &mut item.packet, sink)) {
-                return Some(item);
+            if !early || (spared && mark(admission.now, packet, sink)) {
+                return true;
             }
             why = DropReason::Aqm;
         }
         self.accumulated = 0;
-        sink.dropped(now, &item.packet, why);
-        None
+        store.discard(admission.now, place, why, sink);
+        false
     }
 
     /// Notes that a packet left at `now` and `backlog` bytes behind (section 4.4: the burst allowance shrinks).

@@ -6,7 +6,7 @@
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Param, Qdisc, QueueKind, Queued, Sink, Site, Source, mark};
+use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Site, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
 
@@ -60,9 +60,9 @@ const ADAPT: Nanos = 500_000_000;
 /// A billion: probabilities are parts of it.
 const ONE: u64 = 1_000_000_000;
 
-pub(super) struct Red<P> {
+pub(super) struct Red {
     config: RedConfig,
-    queue: Bytes<P>,
+    queue: Bytes,
     random: Xoshiro256PlusPlus,
     /// The averaging weight is 2^-`weight_log`.
     weight_log: u32,
@@ -80,7 +80,7 @@ pub(super) struct Red<P> {
     adapt_next: Nanos,
 }
 
-impl<P> Red<P> {
+impl Red {
     pub(super) fn new(config: RedConfig, site: Site) -> Self {
         assert!(config.min_bytes < config.max_bytes, "RED's min is not below its max");
         Red {
@@ -172,8 +172,8 @@ enum Verdict {
     Forced,
 }
 
-impl<P: Packet> Qdisc<P> for Red<P> {
-    fn enqueue(&mut self, now: Nanos, mut item: Queued<P>, sink: &mut dyn Sink<P>) {
+impl<P: Packet> Qdisc<P> for Red {
+    fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         self.adapt(now);
         self.average = if self.idle_since.is_some() {
             self.decayed(now)
@@ -183,17 +183,17 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         self.idle_since = None;
         let dropped = match self.verdict() {
             Verdict::Pass => false,
-            Verdict::Early => !(self.config.ecn && mark(now, &mut item.packet, sink)),
+            Verdict::Early => !(self.config.ecn && mark(now, &mut store[place].packet, sink)),
             Verdict::Forced => {
-                self.config.harddrop || !(self.config.ecn && mark(now, &mut item.packet, sink))
+                self.config.harddrop || !(self.config.ecn && mark(now, &mut store[place].packet, sink))
             }
         };
         if dropped {
-            sink.dropped(now, &item.packet, DropReason::Aqm);
-        } else if self.queue.bytes + u64::from(item.len) > self.config.limit_bytes {
-            sink.dropped(now, &item.packet, DropReason::Overlimit);
+            store.discard(now, place, DropReason::Aqm, sink);
+        } else if self.queue.bytes + u64::from(store[place].len) > self.config.limit_bytes {
+            store.discard(now, place, DropReason::Overlimit, sink);
         } else {
-            self.queue.push(item);
+            self.queue.push(place, store);
             return;
         }
         if self.queue.items.is_empty() {
@@ -201,13 +201,13 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         }
     }
 
-    fn dequeue(&mut self, now: Nanos, _sink: &mut dyn Sink<P>) -> Option<Queued<P>> {
+    fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, _sink: &mut dyn Sink<P>) -> Option<Place> {
         self.adapt(now);
-        let item = self.queue.pop();
+        let place = self.queue.pop(store);
         if self.queue.items.is_empty() && self.idle_since.is_none() {
             self.idle_since = Some(now);
         }
-        item
+        place
     }
 
     fn backlog_bytes(&self) -> u64 {
@@ -215,7 +215,7 @@ impl<P: Packet> Qdisc<P> for Red<P> {
     }
 
     fn backlog_packets(&self) -> u32 {
-        self.queue.items.len() as u32
+        self.queue.packets
     }
 }
 

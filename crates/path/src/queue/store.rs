@@ -1,20 +1,28 @@
-//! The packets of many queues in one memory, so that places used a moment ago are used again.
+//! The packets of a link's queues in one memory. They stay where they are until they leave: disciplines move their places.
 
-use super::Queued;
+use std::ops::{Index, IndexMut};
 
-/// Packets, each linked to the one behind it.
-pub(super) struct Store<P> {
-    places: Vec<Place<P>>,
+use super::{Queued, Sink};
+use crate::near;
+use crate::packet::{DropReason, Nanos};
+
+/// Where in a [`Store`] a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
+
+/// Packets, each perhaps linked to the one behind it. Places used a moment ago are used again.
+pub struct Store<P> {
+    nodes: Vec<Node<P>>,
     /// First of the free places.
     free: u32,
 }
 
-struct Place<P> {
+struct Node<P> {
     item: Option<Queued<P>>,
     next: u32,
 }
 
-/// A queue in a store.
+/// A queue of packets in a store.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     first: u32,
@@ -29,39 +37,91 @@ impl Chain {
     pub(super) fn is_empty(self) -> bool {
         self.first == NONE
     }
+
+    pub(super) fn first(self) -> Option<Place> {
+        (!self.is_empty()).then_some(Place(self.first))
+    }
+}
+
+impl<P> Default for Store<P> {
+    fn default() -> Self {
+        Store { nodes: Vec::new(), free: NONE }
+    }
 }
 
 impl<P> Store<P> {
-    pub(super) fn new() -> Self {
-        Store { places: Vec::new(), free: NONE }
-    }
-
-    #[inline]
-    pub(super) fn push(&mut self, chain: &mut Chain, item: Queued<P>) {
-        let index = self.free;
-        let index = if let Some(place) = self.places.get_mut(index as usize) {
-            self.free = place.next;
-            *place = Place { item: Some(item), next: NONE };
-            index
-        } else {
-            self.places.push(Place { item: Some(item), next: NONE });
-            self.places.len() as u32 - 1
-        };
-        if chain.is_empty() {
-            chain.first = index;
-        } else {
-            self.places[chain.last as usize].next = index;
+    /// Keeps a packet, which is in no queue yet.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, item: Queued<P>) -> Place {
+        let place = self.free;
+        if let Some(node) = self.nodes.get_mut(place as usize) {
+            self.free = node.next;
+            node.item = Some(item);
+            return Place(place);
         }
-        chain.last = index;
+        self.nodes.push(Node { item: Some(item), next: NONE });
+        Place(self.nodes.len() as u32 - 1)
     }
 
+    /// Gives a packet away that is in no queue any more.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, place: Place) -> Queued<P> {
+        let node = &mut self.nodes[place.0 as usize];
+        node.next = std::mem::replace(&mut self.free, place.0);
+        node.item.take().expect("a packet is there")
+    }
+
+    /// Drops a packet that is in no queue.
+    #[cold]
+    pub(super) fn discard(&mut self, now: Nanos, place: Place, why: DropReason, sink: &mut dyn Sink<P>) {
+        sink.dropped(now, &self.take(place).packet, why);
+    }
+
+    /// Puts a packet at the end of a queue.
     #[inline]
-    pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Queued<P>> {
-        let place = self.places.get_mut(chain.first as usize)?;
-        let next = std::mem::replace(&mut place.next, self.free);
-        self.free = chain.first;
-        chain.first = next;
-        place.item.take()
+    pub(super) fn push(&mut self, chain: &mut Chain, place: Place) {
+        self.nodes[place.0 as usize].next = NONE;
+        if chain.is_empty() {
+            chain.first = place.0;
+        } else {
+            self.nodes[chain.last as usize].next = place.0;
+        }
+        chain.last = place.0;
+    }
+
+    /// Takes the first packet out of a queue.
+    #[inline]
+    pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Place> {
+        let first = chain.first()?;
+        chain.first = self.nodes[first.0 as usize].next;
+        Some(first)
+    }
+
+    /// Asks the processor for the first packet of a queue.
+    #[inline]
+    pub(super) fn bring(&self, chain: Chain) {
+        if let Some(node) = self.nodes.get(chain.first as usize) {
+            near::bring(node);
+        }
+    }
+}
+
+impl<P> Index<Place> for Store<P> {
+    type Output = Queued<P>;
+
+    #[inline(always)]
+    fn index(&self, place: Place) -> &Queued<P> {
+        self.nodes[place.0 as usize].item.as_ref().expect("a packet is there")
+    }
+}
+
+impl<P> IndexMut<Place> for Store<P> {
+    #[inline(always)]
+    fn index_mut(&mut self, place: Place) -> &mut Queued<P> {
+        self.nodes[place.0 as usize].item.as_mut().expect("a packet is there")
     }
 }
 
@@ -76,22 +136,26 @@ mod tests {
     proptest! {
         #[test]
         fn chains_are_queues(steps in prop::collection::vec((0..4_usize, any::<bool>()), 1..400)) {
-            let mut store = Store::new();
+            let mut store = Store::default();
             let mut chains = [Chain::EMPTY; 4];
             let mut model: [VecDeque<u64>; 4] = Default::default();
             let mut most = 0;
             for (number, (queue, push)) in (0..).zip(steps) {
                 if push {
-                    store.push(&mut chains[queue], Queued { packet: (), arrived: number, len: 1 });
+                    let place = store.put(Queued { packet: (), arrived: number, len: 1 });
+                    prop_assert_eq!(store[place].arrived, number);
+                    store.push(&mut chains[queue], place);
                     model[queue].push_back(number);
                 } else {
-                    let found = store.pop(&mut chains[queue]).map(|item| item.arrived);
+                    let found = store.pop(&mut chains[queue]).map(|place| store.take(place).arrived);
                     prop_assert_eq!(found, model[queue].pop_front());
                 }
+                let first = chains[queue].first().map(|place| store[place].arrived);
+                prop_assert_eq!(first, model[queue].front().copied());
                 prop_assert_eq!(chains[queue].is_empty(), model[queue].is_empty());
                 most = most.max(model.iter().map(VecDeque::len).sum());
             }
-            prop_assert_eq!(store.places.len(), most, "places are used again");
+            prop_assert_eq!(store.nodes.len(), most, "places are used again");
         }
     }
 }

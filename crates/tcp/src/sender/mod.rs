@@ -8,6 +8,8 @@ pub mod linux;
 pub mod rack;
 pub mod windows;
 
+use std::any::Any;
+
 use crate::clock::{HostClock, Nanos};
 use crate::event::Events;
 
@@ -259,6 +261,11 @@ pub struct Context<'a> {
 
 /// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
 pub trait Sender: Send {
+    /// What is known of the oldest packets in flight, if that lies elsewhere in memory: an acknowledgement begins there.
+    fn oldest(&self) -> Option<&dyn Any> {
+        None
+    }
+
     /// The handshake is over. `rtt` is the time between our SYN (or SYN-ACK) and its acknowledgement if it was sent
     /// once; `syn_retransmitted` says that it was not.
     fn on_established(

@@ -15,6 +15,8 @@ mod scoreboard;
 mod tests;
 mod timers;
 
+use std::any::Any;
+
 use wire::RangeSet;
 
 use self::config::{Config, Detection};
@@ -711,6 +713,10 @@ impl LinuxSender {
 }
 
 impl Sender for LinuxSender {
+    fn oldest(&self) -> Option<&dyn Any> {
+        self.board.oldest().map(|packets| packets as &dyn Any)
+    }
+
     fn on_established(
         &mut self,
         s: &mut SendState,

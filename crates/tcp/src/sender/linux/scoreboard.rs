@@ -150,6 +150,12 @@ impl Scoreboard {
         if self.is_empty() { None } else { Some(self.get(self.head)) }
     }
 
+    /// The oldest packets, as many as an acknowledgement usually looks at; None where the ring ends among them.
+    #[inline]
+    pub fn oldest(&self) -> Option<&[Packet; 3]> {
+        if self.is_empty() { None } else { self.ring[self.slot(self.head)..].first_chunk() }
+    }
+
     /// Appends a packet just sent for the first time.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Id {
