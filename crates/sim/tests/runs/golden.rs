@@ -1,4 +1,4 @@
-//! Twenty seeded scenarios and the hash of every series they leave: results change on purpose or not at all.
+//! Twenty-one seeded scenarios and the hash of every series they leave: results change on purpose or not at all.
 //!
 //! `CWNDLAB_UPDATE_GOLDEN=1 cargo test --profile ci -p sim --test runs golden` writes golden.txt again; say in the commit why
 //! its lines changed.
@@ -12,7 +12,7 @@ use crate::support::{
 use path::{LossConfig, QueueConfig};
 use sha2::{Digest, Sha256};
 use sim::Scenario;
-use sim::scenario::{App, Ecn, Node, Sampling};
+use sim::scenario::{App, Ecn, Flow, LoadPart, Node, Sampling};
 use sim::table::{Batch, ColumnData};
 
 const MBPS: u64 = 1_000_000;
@@ -113,13 +113,38 @@ fn scenarios() -> Vec<(&'static str, Scenario)> {
         link.corrupt_ppb = 1_000_000;
         s
     }));
+    all.push(("loadlatency", loaded()));
     all
+}
+
+/// Scenario 4 of the loadlatency tool: an upload and a download after a second with the pinger alone.
+fn loaded() -> Scenario {
+    let mut s = dumbbell("linux-6.18", "cubic", 10 * MBPS, 40 * MS, 50, 5);
+    s.hosts[1] = host("b", "freebsd-13");
+    s.flows.clear();
+    for (name, from, to, cc, part) in [
+        ("ll", "a", "b", "cubic", LoadPart::Pinger),
+        ("ll.up1", "a", "b", "cubic", LoadPart::Upload),
+        ("ll.down1", "b", "a", "newreno", LoadPart::Download),
+    ] {
+        let app = App::Loadlatency {
+            group: "ll".into(),
+            scenario: 4,
+            part,
+            write_bytes: 131_072,
+            ping_bytes: 16,
+            interval_ns: 20 * MS,
+        };
+        let start_ns = if part == LoadPart::Pinger { 0 } else { SECOND };
+        s.flows.push(Flow { app, start_ns, ..bulk(name, from, to, cc) });
+    }
+    s
 }
 
 #[test]
 fn every_series_is_what_it_was() {
     let scenarios = scenarios();
-    assert_eq!(scenarios.len(), 20);
+    assert_eq!(scenarios.len(), 21);
     let mut lines = String::new();
     for (name, scenario) in &scenarios {
         let outcome = carry_out(scenario, false);
@@ -147,6 +172,15 @@ fn every_series_is_what_it_was() {
         golden.lines().count(),
         changed.join("\n")
     );
+}
+
+#[test]
+fn fused_hops_change_nothing_that_a_pinger_sees() {
+    let scenario = loaded();
+    let (fused, stepped) = (carry_out(&scenario, false), carry_out(&scenario, true));
+    for table in ["tcp", "samples"] {
+        assert_eq!(hash(&fused.tables[table]), hash(&stepped.tables[table]), "{table}");
+    }
 }
 
 #[test]
