@@ -19,22 +19,30 @@ pub fn segment(segment: &Segment, payload: u32, mut packet: impl FnMut(&Segment)
 #[inline(never)]
 fn split(segment: &Segment, payload: u32, packet: &mut impl FnMut(&Segment)) {
     let mut sent = 0;
+    let mut part = Segment::default();
     while sent < segment.len {
-        let len = payload.min(segment.len - sent);
-        let last = sent + len == segment.len;
-        let mut part = *segment;
-        part.seq = segment.seq.wrapping_add(sent);
-        part.offset = segment.offset + u64::from(sent);
-        part.len = len;
-        if !last {
-            part.flags.0 &= !(Flags::FIN.0 | Flags::PSH.0);
-        }
-        if sent > 0 {
-            part.flags.0 &= !Flags::CWR.0;
-        }
+        cut(segment, payload, sent, &mut part);
         packet(&part);
-        sent += len;
+        sent += part.len;
     }
+}
+
+/// Writes the packet that begins `sent` bytes into the segment; see [`segment`].
+#[inline]
+pub fn cut(segment: &Segment, payload: u32, sent: u32, part: &mut Segment) {
+    let len = payload.min(segment.len - sent);
+    let mut flags = segment.flags;
+    if sent + len < segment.len {
+        flags.0 &= !(Flags::FIN.0 | Flags::PSH.0);
+    }
+    if sent > 0 {
+        flags.0 &= !Flags::CWR.0;
+    }
+    *part = *segment;
+    part.seq = segment.seq.wrapping_add(sent);
+    part.offset = segment.offset + u64::from(sent);
+    part.len = len;
+    part.flags = flags;
 }
 
 /// What is in the transmit queue and when it will have left, for stacks that limit their own share of it (Linux TSQ).

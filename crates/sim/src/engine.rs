@@ -575,11 +575,20 @@ impl Simulation {
             }
             return network.lost.is_empty();
         }
-        nic::segment(scratch, endpoint.payload(), |part| {
+        let payload = endpoint.payload();
+        let mut sent = 0;
+        loop {
+            let part = network.draft(&ends);
+            nic::cut(scratch, payload, sent, part);
+            sent += part.len;
             self.packets += 1;
             self.captures.sent(now, &ends, part);
-            network.send(now, &ends, part, agenda);
-        });
+            let size = (part.ip_bytes(), part.len);
+            network.send_draft(now, &ends, size, agenda);
+            if sent == scratch.len {
+                break;
+            }
+        }
         network.lost.is_empty() && network.tapped.is_empty()
     }
 

@@ -416,12 +416,6 @@ impl Network {
         }
     }
 
-    /// A host hands a segment to its NIC.
-    pub fn send(&mut self, now: Nanos, ends: &Ends, segment: &Segment, agenda: &mut Agenda) {
-        *self.draft(ends) = *segment;
-        self.send_draft(now, ends, (segment.ip_bytes(), segment.len), agenda);
-    }
-
     /// A host hands the segment in [`Network::draft`] to its NIC, which makes an IP packet of `bytes` with `payload`.
     #[inline(always)]
     pub fn send_draft(&mut self, now: Nanos, ends: &Ends, (bytes, payload): (u32, u32), agenda: &mut Agenda) {
