@@ -779,6 +779,43 @@ def loadlatency_run(
 
 
 @app.command()
+def trace(
+    capture: Annotated[Path, typer.Argument(metavar="CAPTURE", help="A pcap or pcapng file, gzip or not.")],
+    *,
+    text: Annotated[
+        bool, typer.Option("--text", help="A line for each TCP packet, as `tcpdump -n -ttttt -r` prints it.")
+    ] = False,
+    flights: Annotated[
+        bool,
+        typer.Option(
+            "--flights",
+            help="With --text: data that follows in sequence on one line, until the other side sends.",
+        ),
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="With --text: at most N lines.")
+    ] = None,
+) -> None:
+    """Print what a capture holds: its connections, or its packets as text."""
+    import json
+
+    from cwndlab import _native
+    from cwndlab.errors import InputError
+
+    if not text and (flights or limit is not None):
+        raise InputError("--flights and --limit are of the lines that --text prints: give --text, too")
+    try:
+        if text:
+            print(_native.packet_text(str(capture), flights, limit), end="")
+            return
+        connections = _native.Capture(str(capture), False).connections()
+    except ValueError as error:
+        raise InputError(f"{capture}: {error}") from None
+    for connection in connections:
+        print(json.dumps(connection))
+
+
+@app.command()
 def schema() -> None:
     """Print the experiment file's JSON Schema, for editors."""
     import json

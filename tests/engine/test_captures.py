@@ -1,13 +1,17 @@
-"""Captures of simulated runs, read by the tools people use: tshark and tcptrace."""
+"""Captures of simulated runs, read by the tools people use: tshark, tcpdump and tcptrace."""
 
+import gzip
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import cwndlab
+from cwndlab.cli import app
+from cwndlab.errors import InputError
 from cwndlab.results.resultset import ResultSet
 
 EXPERIMENT = """
@@ -26,6 +30,8 @@ flows:
   - {name: f1, from: a, to: b, app: bulk, bytes: 2MB}
 record: {pcap: [a, b, {at: bottleneck, snaplen: 60}]}
 """
+
+SHARED = Path(cwndlab.__file__).parents[2] / ".." / "shared"
 
 STACKS = [
     ("freebsd-9.2", "newreno"),
@@ -215,3 +221,47 @@ def test_probes_have_their_answers(datagrams: ResultSet) -> None:
     assert len(answered) == len(measured) > 0
     # tshark finds the request of each answer and the time between: what the run measured, in milliseconds.
     assert [float(row[3]) for row in answered] == pytest.approx(measured, abs=1e-3)
+
+
+def text(path: Path, *options: str) -> list[str]:
+    outcome = CliRunner().invoke(app, ["trace", str(path), "--text", *options])
+    assert outcome.exit_code == 0, outcome.stderr
+    return outcome.stdout.splitlines()
+
+
+def tcpdump(path: Path) -> list[str]:
+    command = [tool("tcpdump"), "-n", "-ttttt", "-r", str(path)]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [line for line in lines if "Flags [" in line]
+
+
+def test_text_is_that_of_tcpdump(results: ResultSet) -> None:
+    for point in ("a", "b"):
+        lines = text(capture(results, point))
+        assert len(lines) > 1000
+        assert lines == tcpdump(capture(results, point))
+    assert any("sack" in line for line in text(capture(results, "b")))
+
+
+def test_text_of_a_recorded_stack_is_that_of_tcpdump(tmp_path: Path) -> None:
+    recording = SHARED / "groundtruth/freebsd/stack/f13rack_cubic_10m_40ms_b90.pcap.gz"
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(gzip.decompress(recording.read_bytes()))
+    assert text(recording) == tcpdump(whole)
+    assert text(recording, "--limit", "3") == text(whole)[:3]
+
+
+def test_flights_are_the_segments_between_acknowledgements(results: ResultSet) -> None:
+    lines, packets = text(capture(results, "a"), "--flights"), text(capture(results, "a"))
+    length = re.compile(r"length (\d+)$")
+
+    def payload(rows: list[str]) -> int:
+        return sum(int(found[1]) for row in rows if (found := length.search(row)))
+
+    assert len(lines) < len(packets)
+    assert payload(lines) == payload(packets)
+
+
+def test_options_of_the_text_need_it(results: ResultSet) -> None:
+    outcome = CliRunner().invoke(app, ["trace", str(capture(results, "a")), "--flights"])
+    assert isinstance(outcome.exception, InputError)

@@ -4,6 +4,7 @@ mod arrow;
 mod capture;
 mod tool;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -23,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use super::{
         Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
-        replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
+        packet_text, replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
     };
 }
 
@@ -51,6 +52,29 @@ fn replay_cc_vectors(py: Python<'_>, text: &str, stack: &str, cc: &str) -> PyRes
 #[pyfunction]
 fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> PyResult<Score> {
     py.detach(|| tcp::replay::replay_functions(text, header)).map(score).map_err(PyValueError::new_err)
+}
+
+/// The TCP packets of a capture file as tcpdump prints them, a line each, at most `limit` lines; `flights` makes one line of
+/// data that follows in sequence. Raises ValueError, with one line, when the file cannot be read.
+#[pyfunction]
+#[pyo3(signature = (path, flights, limit = None))]
+fn packet_text(py: Python<'_>, path: &str, flights: bool, limit: Option<usize>) -> PyResult<String> {
+    let limit = limit.unwrap_or(usize::MAX);
+    py.detach(|| -> Result<String, String> {
+        let source = trace::whole::source(Path::new(path)).map_err(|error| error.to_string())?;
+        let (mut text, mut lines) = (String::new(), 0);
+        trace::text::print(source, flights, |line| {
+            if lines < limit {
+                text.push_str(line);
+                text.push('\n');
+                lines += 1;
+            }
+            lines < limit
+        })
+        .map_err(|error| error.to_string())?;
+        Ok(text)
+    })
+    .map_err(PyValueError::new_err)
 }
 
 type Score = (usize, usize, u64, u64, Vec<String>);

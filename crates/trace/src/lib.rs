@@ -11,6 +11,7 @@
 //! | [`rounds`] | round-trip samples, segments per acknowledgement, flight per round trip, at one capture point |
 //! | [`pairs`] | packets seen in two captures: losses, round-trip times without synchronised clocks |
 //! | [`clock`] | how the clocks of two captures differ, and one-way delays |
+//! | [`text`] | lines as tcpdump prints them |
 //! | [`whole`] | a capture in memory, for what needs several passes or captures |
 
 pub mod clock;
@@ -18,6 +19,7 @@ pub mod connection;
 pub mod pairs;
 pub mod rounds;
 pub mod series;
+pub mod text;
 pub mod throughput;
 pub mod whole;
 

@@ -53,15 +53,7 @@ impl Whole {
     ///
     /// One line, when it cannot be read, is no capture, contradicts itself or is too large to hold.
     pub fn open(path: &Path, pairs: bool) -> Result<Whole, String> {
-        let mut file = File::open(path).map_err(|error| error.to_string())?;
-        let mut magic = [0; 2];
-        let gzip = match file.read_exact(&mut magic) {
-            Ok(()) => magic == [0x1f, 0x8b],
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
-            Err(error) => return Err(error.to_string()),
-        };
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        if gzip { Whole::read(MultiGzDecoder::new(file), pairs) } else { Whole::read(file, pairs) }
+        Whole::read(source(path).map_err(|error| error.to_string())?, pairs)
     }
 
     /// Reads a capture; as [`Whole::open`].
@@ -200,6 +192,22 @@ impl NextMultiple for u64 {
         let since = self.saturating_sub(from);
         since.checked_next_multiple_of(step.max(1)).and_then(|whole| from.checked_add(whole)).unwrap_or(self)
     }
+}
+
+/// A capture file as it is read, through gzip where it is compressed.
+///
+/// # Errors
+///
+/// When the file cannot be opened.
+pub fn source(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    let mut magic = [0; 2];
+    let gzip = match File::open(path)?.read_exact(&mut magic) {
+        Ok(()) => magic == [0x1f, 0x8b],
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+        Err(error) => return Err(error),
+    };
+    let file = File::open(path)?;
+    Ok(if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
 }
 
 /// Whether a compressed file ends before it is over.

@@ -164,9 +164,11 @@ pub fn release(name: &str) -> Option<FreeBsd> {
         super::freebsd_11::profile(),
         super::freebsd_13::profile(),
         super::freebsd_15::d49540(),
+        super::freebsd_15::d46546(),
         super::freebsd_15::current(),
         super::freebsd_13::rack(),
         super::freebsd_15::d49540_rack(),
+        super::freebsd_15::d46546_rack(),
         super::freebsd_15::current_rack(),
     ];
     releases.into_iter().find(|release| release.facts.name == name)

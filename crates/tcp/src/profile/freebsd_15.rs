@@ -61,6 +61,11 @@ pub(super) fn current() -> FreeBsd {
     with("freebsd-15-current", false, ERA)
 }
 
+/// The same with CUBIC as of review D46546, which main of that day had and the recordings' CUBIC had not.
+pub(super) fn d46546() -> FreeBsd {
+    with("freebsd-15-d46546", true, Era { cubic: CubicEra::Rfc8312Reno, ..ERA })
+}
+
 /// After it (review D49540).
 pub(super) fn d49540() -> FreeBsd {
     with("freebsd-15-d49540", true, Era { cubic: CubicEra::Rfc9438, ..ERA })
@@ -69,6 +74,11 @@ pub(super) fn d49540() -> FreeBsd {
 /// The RACK stack beside it.
 pub(super) fn current_rack() -> FreeBsd {
     rack("freebsd-15-current/rack", current())
+}
+
+/// The RACK stack beside CUBIC as of review D46546.
+pub(super) fn d46546_rack() -> FreeBsd {
+    rack("freebsd-15-d46546/rack", d46546())
 }
 
 /// The RACK stack after the change.

@@ -1,4 +1,4 @@
-//! CUBIC as four generations of FreeBSD's cc_cubic(4) did it, bytes and fixed point as theirs.
+//! CUBIC as five generations of FreeBSD's cc_cubic(4) did it, bytes and fixed point as theirs.
 
 use super::{AckKind, CcVar, CongestionControl, RTT_SHIFT, Signal, cubic_math as math, newreno};
 
@@ -9,9 +9,12 @@ pub enum CubicEra {
     Draft02,
     /// 12 to 14: RFC 8312, beta 0.7, the window follows the cubic at every ACK.
     Rfc8312,
-    /// Main until the change to RFC 9438: microseconds, and NewReno's own step in the TCP-friendly region.
+    /// Main until review D46546: the same in microseconds.
     Rfc8312Micros,
-    /// Main after it: RFC 9438.
+    /// Main from D46546 until the change to RFC 9438: NewReno's own step and reduction in the TCP-friendly region
+    /// (sys/netinet/cc/cc_cubic.h of that time: tf_cwnd is NewReno's congestion avoidance, a flag remembers the region).
+    Rfc8312Reno,
+    /// Main after the change (review D49540): RFC 9438.
     Rfc9438,
 }
 
@@ -32,7 +35,7 @@ impl CubicEra {
     }
 
     fn micros(self) -> bool {
-        matches!(self, CubicEra::Rfc8312Micros | CubicEra::Rfc9438)
+        matches!(self, CubicEra::Rfc8312Micros | CubicEra::Rfc8312Reno | CubicEra::Rfc9438)
     }
 }
 
@@ -62,16 +65,12 @@ pub struct Cubic {
     in_slow_start: bool,
     app_limited: bool,
     timed_out: bool,
-    /// The window last grew by NewReno's step.
+    /// The window last grew by NewReno's step (RFC 9438: ever did).
     friendly: bool,
     /// The epoch has not begun since the last congestion (RFC 9438).
     epoch_pending: bool,
     /// Window at the start of the epoch (RFC 9438).
     cwnd_epoch: u64,
-    /// NewReno's window since the start of the epoch (RFC 9438 section 4.3).
-    w_est: u64,
-    /// Bytes acknowledged towards W_est's next step.
-    w_est_acked: u64,
     /// Where the last ACK found the curve, and its window there: it is the same for every ACK of a tick.
     place: Place,
     window: u64,
@@ -96,7 +95,6 @@ struct Undo {
     epoch: u64,
     k: i64,
     cwnd_epoch: u64,
-    w_est: u64,
 }
 
 impl Cubic {
@@ -119,8 +117,6 @@ impl Cubic {
             friendly: false,
             epoch_pending: false,
             cwnd_epoch: 0,
-            w_est: 0,
-            w_est_acked: 0,
             place: Place::default(),
             window: 0,
             undo: Undo::default(),
@@ -206,7 +202,7 @@ impl Cubic {
             self.in_slow_start = false;
             self.wmax = v.cwnd;
             self.k = 0;
-            if self.era == CubicEra::Rfc8312Micros {
+            if self.era != CubicEra::Rfc8312 {
                 self.epoch = v.micros;
             }
         } else if self.in_slow_start || self.app_limited {
@@ -244,38 +240,41 @@ impl Cubic {
         friendly.max(next).min(i32::MAX as u64)
     }
 
-    /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5.
+    /// One ACK in congestion avoidance, main between D46546 and RFC 9438: the cubic, or NewReno's step where that is more.
+    fn avoid_reno(&mut self, v: &mut CcVar) {
+        self.begin_epoch(v);
+        let since = (self.now(v) - self.epoch + self.mean_rtt) as i64;
+        let cubic = math::window_13(since, self.wmax, v.maxseg, self.k, 1_000_000);
+        let reno = v.cwnd + newreno::avoidance_increment(v);
+        self.friendly = cubic < reno;
+        v.cwnd = v.cwnd.max(if self.friendly { reno } else { cubic.min(i32::MAX as u64) });
+        self.probe(v);
+    }
+
+    /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5. W_est is NewReno's next window (section 4.3 counts
+    /// its own), and a flow that was once in the friendly region counts as being there from then on.
     fn avoid_rfc9438(&mut self, v: &mut CcVar) {
         if self.in_slow_start || self.app_limited || self.epoch_pending {
-            if self.timed_out && self.in_slow_start {
-                self.wmax = v.cwnd;
-            }
-            self.timed_out = false;
             self.in_slow_start = false;
             self.app_limited = false;
             self.epoch_pending = false;
             self.epoch = v.micros;
             self.cwnd_epoch = v.cwnd;
-            self.w_est = v.cwnd;
-            self.w_est_acked = 0;
             self.k = math::k_of_epoch(self.wmax / v.maxseg, v.cwnd / v.maxseg);
+            if std::mem::take(&mut self.timed_out) {
+                self.wmax = v.cwnd;
+                self.k = 0;
+            }
         }
-        let since = (v.micros - self.epoch) as i64;
-        // NewReno's window: a segment per window acknowledged.
-        self.w_est_acked += v.bytes_this_ack;
-        if self.w_est_acked >= self.w_est {
-            self.w_est_acked -= self.w_est;
-            self.w_est += v.maxseg;
-        }
-        let now = math::window_13(since, self.wmax, v.maxseg, self.k, 1_000_000);
-        self.friendly = now < self.w_est;
-        if self.friendly {
-            v.cwnd = v.cwnd.max(self.w_est);
+        let since = (v.micros - self.epoch + self.mean_rtt) as i64;
+        let cubic = math::window_13(since, self.wmax, v.maxseg, self.k, 1_000_000);
+        let reno = v.cwnd + newreno::avoidance_increment(v);
+        if cubic < reno {
+            v.cwnd = reno;
+            self.friendly = true;
         } else {
-            let rtt = self.mean_rtt as i64;
-            let next = math::window_13(since + rtt, self.wmax, v.maxseg, self.k, 1_000_000);
-            let target = next.clamp(v.cwnd, v.cwnd + v.cwnd / 2);
-            v.cwnd += (target - v.cwnd) * v.maxseg / v.cwnd;
+            let target = cubic.clamp(v.cwnd, v.cwnd + v.cwnd / 2);
+            v.cwnd += ((((target - v.cwnd) << math::SHIFT) / v.cwnd) * v.maxseg) >> math::SHIFT;
         }
     }
 
@@ -304,7 +303,7 @@ impl Cubic {
             self.wmax = kept;
             window >> 1
         } else if self.friendly {
-            window / 2
+            newreno::reduced(v, v.tuning.newreno_beta)
         } else {
             kept
         };
@@ -314,13 +313,17 @@ impl Cubic {
         self.k_from_wmax(v);
     }
 
-    /// A reduction by RFC 9438 sections 4.6 and 4.7: ssthresh comes from the window itself.
+    /// A reduction by RFC 9438 sections 4.6 and 4.7: of what is in flight, or NewReno's in the friendly region.
     fn reduce_rfc9438(&mut self, v: &mut CcVar) {
         self.previous_wmax = self.wmax;
         self.wmax =
             if v.cwnd < self.wmax { (v.cwnd * self.era.fast_convergence()) >> math::SHIFT } else { v.cwnd };
-        let beta = if self.friendly { 128 } else { self.era.beta() };
-        v.ssthresh = ((v.cwnd * beta) >> math::SHIFT).max(2 * v.loss_unit());
+        let ssthresh = if self.friendly {
+            newreno::reduced(v, v.tuning.newreno_beta)
+        } else {
+            (v.pipe * self.era.beta()) >> math::SHIFT
+        };
+        v.ssthresh = ssthresh.max(2 * v.loss_unit());
         self.congestions += 1;
         self.epoch_pending = true;
     }
@@ -328,7 +331,7 @@ impl Cubic {
     fn reduce(&mut self, v: &mut CcVar) {
         match self.era {
             CubicEra::Draft02 => self.reduce_draft02(v),
-            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros => self.reduce_rfc8312(v),
+            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros | CubicEra::Rfc8312Reno => self.reduce_rfc8312(v),
             CubicEra::Rfc9438 => self.reduce_rfc9438(v),
         }
     }
@@ -349,7 +352,6 @@ impl Cubic {
                 epoch: self.epoch,
                 k: self.k,
                 cwnd_epoch: self.cwnd_epoch,
-                w_est: self.w_est,
             };
         }
         self.timed_out = true;
@@ -358,6 +360,9 @@ impl Cubic {
         let window = if self.era.micros() { v.snd_wnd.min(v.pipe) } else { v.cwnd };
         if self.era == CubicEra::Rfc8312 || v.rxtshift == 1 {
             v.ssthresh = (window * self.era.beta()) >> math::SHIFT;
+            if self.era == CubicEra::Rfc9438 {
+                v.ssthresh -= v.ssthresh % v.mss;
+            }
             if self.era.micros() {
                 v.ssthresh = v.ssthresh.max(2 * v.mss);
             }
@@ -375,13 +380,13 @@ impl Cubic {
         self.epoch = undo.epoch;
         self.k = undo.k;
         self.cwnd_epoch = undo.cwnd_epoch;
-        self.w_est = undo.w_est;
     }
 }
 
 impl CongestionControl for Cubic {
     fn conn_init(&mut self, v: &mut CcVar) {
-        self.wmax = v.cwnd;
+        // After the change W_max is beyond any window until the first loss.
+        self.wmax = if self.era == CubicEra::Rfc9438 { u64::from(u32::MAX) } else { v.cwnd };
         self.epoch = self.now(v);
         // A tick, as the initial guess of the RTT.
         self.mean_rtt = if self.era.micros() { 1_000_000 / u64::from(v.hz) } else { 1 };
@@ -404,6 +409,7 @@ impl CongestionControl for Cubic {
         match self.era {
             CubicEra::Draft02 => self.avoid_draft02(v),
             CubicEra::Rfc8312 | CubicEra::Rfc8312Micros => self.avoid_rfc8312(v),
+            CubicEra::Rfc8312Reno => self.avoid_reno(v),
             CubicEra::Rfc9438 => self.avoid_rfc9438(v),
         }
     }
@@ -445,7 +451,6 @@ impl CongestionControl for Cubic {
         }
         if v.fast_recovery {
             v.cwnd = newreno::conservative_exit(v).unwrap_or_else(|| match self.era {
-                CubicEra::Rfc9438 => v.ssthresh,
                 CubicEra::Draft02 => (self.wmax.wrapping_mul(self.era.beta()) >> math::SHIFT).max(1),
                 _ => ((self.wmax * self.era.beta()) >> math::SHIFT).max(2 * v.loss_unit()),
             });
@@ -460,12 +465,15 @@ impl CongestionControl for Cubic {
     fn after_idle(&mut self, v: &mut CcVar) {
         if self.era != CubicEra::Draft02 {
             self.wmax = self.wmax.max(v.cwnd);
-            self.k_from_wmax(v);
+            if self.era == CubicEra::Rfc9438 {
+                self.k = math::k_of_epoch(self.wmax / v.maxseg, self.cwnd_epoch / v.maxseg);
+            } else {
+                self.k_from_wmax(v);
+            }
         }
         newreno::after_idle(v);
         if self.era != CubicEra::Draft02 {
             self.epoch = self.now(v);
-            self.epoch_pending = self.era == CubicEra::Rfc9438;
         }
     }
 }

@@ -95,7 +95,7 @@ pub(super) fn avoidance_increment(v: &mut CcVar) -> u64 {
 }
 
 /// The window reduced by `percent`, in whole segments, at least two.
-fn reduced(v: &CcVar, percent: u64) -> u64 {
+pub(super) fn reduced(v: &CcVar, percent: u64) -> u64 {
     let unit = v.loss_unit();
     (v.cwnd * percent / (100 * unit)).max(2) * unit
 }

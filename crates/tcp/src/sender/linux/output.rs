@@ -357,7 +357,7 @@ impl LinuxSender {
             seq: packet.seq,
             len: packet.len - u32::from(fin),
             fin,
-            push: fin || packet.end() == s.end,
+            push: fin || packet.end() == s.end || self.pushes_bursts() && packet.len > self.core.mss,
             retransmission: true,
             cwr: false,
         }
@@ -409,6 +409,12 @@ impl LinuxSender {
         Ok(self.transmit_new(len, s, cx))
     }
 
+    /// Since 5.5 (net/ipv4/tcp_output.c) what is cut into several packets ends with PSH, so that a receiver's GRO lets
+    /// it go at once; a single packet does not.
+    fn pushes_bursts(&self) -> bool {
+        self.is_modern()
+    }
+
     /// Minshall's form of Nagle: one short segment outstanding at a time.
     fn nagle_holds(&self, s: &SendState, payload: u64) -> bool {
         !mutant!(NoNagle)
@@ -428,7 +434,7 @@ impl LinuxSender {
             seq: s.max - len,
             len: (len - u64::from(fin)) as u32,
             fin,
-            push: s.max >= s.end,
+            push: s.max >= s.end || self.pushes_bursts() && len > u64::from(self.core.mss),
             retransmission: false,
             cwr: std::mem::take(&mut self.cwr_pending) && s.ecn,
         }
