@@ -251,7 +251,10 @@ def version() -> str:
     """Version of the engine, and whether it was built with overflow checks and assertions."""
 
 def packet_text(path: str, flights: bool, limit: int | None = None) -> str:
-    """The TCP packets of a capture file as tcpdump prints them, a line each, at most `limit`; ValueError with one line."""
+    """The TCP packets of a capture file as tcpdump prints them, a line each, at most `limit` lines.
+
+    `flights` makes one line of data that follows in sequence. Raises ValueError with one line.
+    """
 
 def replay_cc_vectors(text: str, stack: str, cc: str) -> tuple[int, int, int, int, list[str]]:
     """Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours.

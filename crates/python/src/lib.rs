@@ -23,8 +23,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::{
-        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
-        packet_text, replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
+        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall, packet_text,
+        replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
     };
 }
 

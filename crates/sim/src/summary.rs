@@ -63,6 +63,7 @@ fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, scenario: &Scena
         "flow": name,
         "status": status(run, endpoint, scenario.duration_ns),
         "goodput_bytes": after.read - before.read,
+        "unacknowledged_bytes": endpoint.map(Endpoint::unacknowledged),
         "wire_bytes": tally.wire_bytes,
         "segments_sent": after.segments - before.segments,
         "retransmits": after.retransmits - before.retransmits,

@@ -127,7 +127,8 @@ impl Packet {
 
     /// Whether `next` is more data of the same flight.
     fn continues_with(&self, next: &Packet) -> bool {
-        let same = (self.src, self.sport, self.dst, self.dport) == (next.src, next.sport, next.dst, next.dport);
+        let same =
+            (self.src, self.sport, self.dst, self.dport) == (next.src, next.sport, next.dst, next.dport);
         same && self.length > 0
             && next.length > 0
             && next.seq == self.seq.wrapping_add(self.length)

@@ -15,6 +15,7 @@ FIGURES: tuple[str, ...] = (
     "stack",
     "cc",
     "goodput_mbps",
+    "sender_mbps",
     "throughput_mbps",
     "utilisation",
     "retransmit_rate",
@@ -169,6 +170,7 @@ def _figures(
     limited = counted["limited_ns"]
     floats: dict[str, float | None] = {
         "goodput_mbps": _ratio(counted["goodput_bytes"] * 8e3, active),
+        "sender_mbps": _sender(counted),
         "throughput_mbps": _ratio(_times(counted["wire_bytes"], 8e3), active),
         "utilisation": _utilisation(scenario, flow, counted["wire_bytes"]),
         "retransmit_rate": _ratio(counted["retransmits"], sent),
@@ -218,6 +220,15 @@ def _load(load: Mapping[str, Any] | None) -> dict[str, float | None]:
         "smoothness_hz": figures["smoothness_hz"],
         "rpm": figures["rpm"]["rpm"] if figures["rpm"] else None,
     }
+
+
+def _sender(counted: Mapping[str, Any]) -> float | None:
+    """The rate in Mbit/s at which the sending application got rid of its data, as iperf3's sender prints it.
+
+    What was read, and what the sender's socket still held at the end; None where that is not known.
+    """
+    held = counted.get("unacknowledged_bytes")
+    return None if held is None else _ratio((counted["goodput_bytes"] + held) * 8e3, counted["active_ns"])
 
 
 def _power(counted: Mapping[str, Any]) -> float | None:

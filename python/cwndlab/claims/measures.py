@@ -318,11 +318,15 @@ def _rounds(run: Run) -> list[float]:
 
 
 def _flight(run: Run, number: int) -> float:
-    """Segments sent in a round trip, the first being 1."""
+    """Segments sent in a round trip, the first being 1; a short one counts as one, as in a trace."""
+    return float(np.ceil(_flight_bytes(run, number) / run.mss))
+
+
+def _flight_bytes(run: Run, number: int) -> float:
     ends = [0.0, *_rounds(run)]
     if len(ends) <= number:
         raise UndecidedError(f"the flow has no round {number}")
-    return (ends[number] - ends[number - 1]) / run.mss
+    return ends[number] - ends[number - 1]
 
 
 def _acks_of_round(run: Run, number: int) -> float:
@@ -336,7 +340,8 @@ def _acks_of_round(run: Run, number: int) -> float:
 
 def _flight_growth(run: Run, first: int, last: int) -> float:
     """How many segments a flight grows by from one round trip to the next, from round `first` to `last`."""
-    return (_flight(run, last) - _flight(run, first)) / (last - first)
+    grown = _flight_bytes(run, last) - _flight_bytes(run, first)
+    return grown / run.mss / (last - first)
 
 
 def _cwnd_step(run: Run) -> float:
@@ -378,14 +383,15 @@ CELL_FIGURES: dict[str, Callable[..., float | None]] = {
 """Figures of a run beyond the columns of the summary, by the names that claims use."""
 
 
-def _table_pairs(cells: _Cells) -> list[tuple[float, float]]:
-    """(ours, published) of every published goodput of the results' suite."""
+def _table_pairs(cells: _Cells, without: Mapping[str, Any] | None = None) -> list[tuple[float, float]]:
+    """(ours, published) of the published goodputs of the results' suite, but those of cells `without`."""
     from cwndlab import suites
 
     published = [
         figure
         for figure in suites.suite(cells.results.header.experiment).published()
         if figure.column == "goodput_mbps" and figure.value is not None
+        if without is None or not all(_matches(figure.cell.get(key), want) for key, want in without.items())
     ]
     pairs = []
     for figure in published:
@@ -406,9 +412,9 @@ def _rank_order(cells: _Cells) -> float:
     return float(spearmanr([ours for ours, _ in pairs], [theirs for _, theirs in pairs]).statistic)
 
 
-def _median_factor(cells: _Cells) -> float:
-    """The median of max(ours / theirs, theirs / ours) over the published table."""
-    return median(max(ours / theirs, theirs / ours) for ours, theirs in _table_pairs(cells))
+def _median_factor(cells: _Cells, without: Mapping[str, Any] | None = None) -> float:
+    """The median of max(ours / theirs, theirs / ours) over the published table, but the cells `without`."""
+    return median(max(ours / theirs, theirs / ours) for ours, theirs in _table_pairs(cells, without))
 
 
 def _change_pct(cells: _Cells, before: Mapping[str, Any], after: Mapping[str, Any]) -> float:

@@ -477,3 +477,80 @@ impl CongestionControl for Cubic {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::freebsd::release;
+
+    const FULL: u64 = 1448;
+
+    /// CUBIC of a release on a LAN, in a guest that ticks every 10 ms, with a window of `segments`.
+    fn lan(name: &str, segments: u64) -> (Cubic, CcVar) {
+        let era = match name {
+            "freebsd-15-current" => CubicEra::Rfc8312Micros,
+            "freebsd-15-d46546" => CubicEra::Rfc8312Reno,
+            _ => CubicEra::Rfc9438,
+        };
+        let mut v = CcVar::new(release(name).expect("a release").sender_tuning().cc);
+        (v.mss, v.maxseg, v.hz, v.snd_scale, v.snd_wnd) = (FULL, FULL, 100, 8, 10_000 * FULL);
+        (v.rtt_updates, v.srtt, v.cwnd_limited) = (100, 1 << RTT_SHIFT, true);
+        v.cwnd = segments * FULL;
+        let mut cc = Cubic::new(era);
+        cc.conn_init(&mut v);
+        cc.ack_received(&mut v, AckKind::New);
+        (cc, v)
+    }
+
+    /// A loss with `in_flight` segments in the pipe, and the end of its recovery with a window's worth in flight.
+    fn lose(cc: &mut Cubic, v: &mut CcVar, in_flight: u64) {
+        v.pipe = in_flight * FULL;
+        cc.cong_signal(v, Signal::DuplicateAcks);
+        v.pipe = v.ssthresh;
+        cc.post_recovery(v);
+        (v.fast_recovery, v.cong_recovery) = (false, false);
+        v.cwnd = v.ssthresh + FULL;
+    }
+
+    /// Segments that the window grows by in 20 round trips of one ACK each, all within a tick.
+    fn growth(cc: &mut Cubic, v: &mut CcVar) -> u64 {
+        let before = v.cwnd;
+        for _ in 0..20 {
+            v.bytes_this_ack = v.cwnd;
+            v.abc_sent_a_window = true;
+            cc.ack_received(v, AckKind::New);
+        }
+        (v.cwnd - before) / FULL
+    }
+
+    #[test]
+    fn in_the_friendly_region_the_window_grows_a_segment_a_round_trip_whatever_the_tick() {
+        for (name, grows) in [("freebsd-15-current", 0), ("freebsd-15-d46546", 20), ("freebsd-15-d49540", 20)]
+        {
+            let (mut cc, mut v) = lan(name, 20);
+            lose(&mut cc, &mut v, 20);
+            assert_eq!(growth(&mut cc, &mut v), grows, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_loss_in_the_friendly_region_halves_the_window() {
+        for name in ["freebsd-15-d46546", "freebsd-15-d49540"] {
+            let (mut cc, mut v) = lan(name, 20);
+            lose(&mut cc, &mut v, 20);
+            growth(&mut cc, &mut v);
+            v.cwnd = 40 * FULL;
+            v.pipe = 40 * FULL;
+            cc.cong_signal(&mut v, Signal::DuplicateAcks);
+            assert!((16..=20).contains(&(v.ssthresh / FULL)), "{name}: {}", v.ssthresh / FULL);
+        }
+    }
+
+    #[test]
+    fn after_the_change_a_loss_elsewhere_takes_from_what_is_in_flight() {
+        let (mut cc, mut v) = lan("freebsd-15-d49540", 100);
+        v.pipe = 40 * FULL;
+        cc.cong_signal(&mut v, Signal::DuplicateAcks);
+        assert_eq!(v.ssthresh, (40 * FULL * 179) >> 8);
+    }
+}
