@@ -125,14 +125,17 @@ def test_cubic_patch_is_one_flow_of_300_s_at_41_ms() -> None:
     ("name", "of_the_system"),
     [
         ("teacup-140502A", {"stack", "hz", "ecn", "mss", "sysctl"}),
-        ("cubic-patch", {"stack", "hz", "sysctl"}),
-        ("cubic-patch-bursts", {"stack", "hz", "sysctl"}),
-        ("loss-resilience", {"stack", "hz", "sysctl"}),
-        ("tri-point", {"stack", "hz", "sysctl"}),
+        ("cubic-patch", {"stack", "hz", "sysctl", "tso"}),
+        ("cubic-patch-bursts", {"stack", "hz", "sysctl", "tso"}),
+        ("loss-resilience", {"stack", "hz", "sysctl", "tso"}),
+        ("tri-point", {"stack", "hz", "sysctl", "tso"}),
     ],
 )
 def test_rows_of_a_table_differ_in_the_system_alone(name: str, of_the_system: set[str]) -> None:
-    """One description of the testbed: hosts differ between rows in what belongs to the operating system."""
+    """One description of the testbed: hosts differ between rows in what belongs to the operating system.
+
+    `tso` does where Linux builds bursts whatever the interface can do, and cuts them itself.
+    """
     seen = set()
     for run in suite(name).load().plan().runs:
         hosts = [
@@ -140,6 +143,7 @@ def test_rows_of_a_table_differ_in_the_system_alone(name: str, of_the_system: se
             for host in run.scenario["hosts"]
         ]
         for host in hosts:
+            host["nic"] = {key: value for key, value in host["nic"].items() if key not in of_the_system}
             if host["ingress"]["after_gro"] is not None:  # the loss that is swept
                 host["ingress"] = None
         seen.add(json.dumps(hosts, sort_keys=True))
@@ -180,8 +184,10 @@ def test_published_figures_are_those_of_the_recordings_beside_the_repository() -
     assert len(loss) == 4 * len(rows) == 32
     for row in rows:
         cc = "newreno" if row["cc"] == "reno" else row["cc"]
+        # Before the patch main had CUBIC as of D46546, which the recordings' `freebsd-15-current` had not.
+        stack = row["stack"].replace("current", "d46546") if cc == "cubic" else row["stack"]
         for every, column in columns.items():
-            assert loss[row["stack"], cc, every] == float(row[column])
+            assert loss[stack, cc, every] == float(row[column])
     ours = suite("window-sweep").path
     theirs = SHARED / "groundtruth/published/window-sweep.csv"
     assert ours.with_name("window-sweep-cells.csv").read_text() == theirs.read_text()

@@ -47,6 +47,7 @@ def flow_counters(name: str = "f1", **changed: Any) -> dict[str, Any]:
         "flow": name,
         "status": "complete",
         "goodput_bytes": 8_000_000,
+        "unacknowledged_bytes": 100_000,
         "wire_bytes": 9_000_000,
         "segments_sent": 6000,
         "retransmits": 60,

@@ -39,6 +39,7 @@ def test_each_figure_by_hand():
         "stack": "freebsd-9.2",
         "cc": "newreno",
         "goodput_mbps": 8.0,  # 8 MB in 8 s
+        "sender_mbps": 8.1,  # 0.1 MB more in the sender's socket
         "throughput_mbps": 9.0,
         "utilisation": 0.9,  # 72 Mbit of the 80 that 10 Mbit/s allow in 8 s
         "retransmit_rate": 0.01,
@@ -84,6 +85,7 @@ def test_what_was_not_counted_is_missing_not_zero():
     missing = {name for name, value in row.items() if value is None}
     assert missing == {
         "goodput_mbps",
+        "sender_mbps",
         "throughput_mbps",
         "retransmit_rate",
         "drop_rate",
