@@ -65,7 +65,7 @@ pub struct Cubic {
     in_slow_start: bool,
     app_limited: bool,
     timed_out: bool,
-    /// The window last grew by NewReno's step (RFC 9438: ever did).
+    /// The window last grew by NewReno's step.
     friendly: bool,
     /// The epoch has not begun since the last congestion (RFC 9438).
     epoch_pending: bool,
@@ -252,7 +252,7 @@ impl Cubic {
     }
 
     /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5. W_est is NewReno's next window (section 4.3 counts
-    /// its own), and a flow that was once in the friendly region counts as being there from then on.
+    /// its own).
     fn avoid_rfc9438(&mut self, v: &mut CcVar) {
         if self.in_slow_start || self.app_limited || self.epoch_pending {
             self.in_slow_start = false;
@@ -269,9 +269,9 @@ impl Cubic {
         let since = (v.micros - self.epoch + self.mean_rtt) as i64;
         let cubic = math::window_13(since, self.wmax, v.maxseg, self.k, 1_000_000);
         let reno = v.cwnd + newreno::avoidance_increment(v);
-        if cubic < reno {
+        self.friendly = cubic < reno;
+        if self.friendly {
             v.cwnd = reno;
-            self.friendly = true;
         } else {
             let target = cubic.clamp(v.cwnd, v.cwnd + v.cwnd / 2);
             v.cwnd += ((((target - v.cwnd) << math::SHIFT) / v.cwnd) * v.maxseg) >> math::SHIFT;
@@ -313,7 +313,8 @@ impl Cubic {
         self.k_from_wmax(v);
     }
 
-    /// A reduction by RFC 9438 sections 4.6 and 4.7: of what is in flight, or NewReno's in the friendly region.
+    /// A reduction by RFC 9438 sections 4.6 and 4.7: of the window as it is, or NewReno's in the friendly region. (Main has
+    /// since taken what is in flight.)
     fn reduce_rfc9438(&mut self, v: &mut CcVar) {
         self.previous_wmax = self.wmax;
         self.wmax =
@@ -321,7 +322,7 @@ impl Cubic {
         let ssthresh = if self.friendly {
             newreno::reduced(v, v.tuning.newreno_beta)
         } else {
-            (v.pipe * self.era.beta()) >> math::SHIFT
+            (v.cwnd * self.era.beta()) >> math::SHIFT
         };
         v.ssthresh = ssthresh.max(2 * v.loss_unit());
         self.congestions += 1;
@@ -547,10 +548,11 @@ mod tests {
     }
 
     #[test]
-    fn after_the_change_a_loss_elsewhere_takes_from_what_is_in_flight() {
+    fn after_the_change_fast_convergence_lowers_the_plateau_and_not_ssthresh() {
         let (mut cc, mut v) = lan("freebsd-15-d49540", 100);
-        v.pipe = 40 * FULL;
+        v.pipe = 100 * FULL;
         cc.cong_signal(&mut v, Signal::DuplicateAcks);
-        assert_eq!(v.ssthresh, (40 * FULL * 179) >> 8);
+        assert_eq!(v.ssthresh, (100 * FULL * 179) >> 8);
+        assert_eq!(cc.wmax, (100 * FULL * 217) >> 8);
     }
 }

@@ -48,7 +48,6 @@ impl FreeBsdSender {
             self.v.recover = s.max;
             self.cwr |= s.ecn;
         }
-        self.v.pipe = self.pipe(s);
         self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
     }
 

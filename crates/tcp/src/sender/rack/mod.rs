@@ -473,7 +473,6 @@ impl RackSender {
         }
         // The window stays as it was; only ssthresh is taken.
         let cwnd = self.v.cwnd;
-        self.v.pipe = (s.max - s.una + self.map.again).saturating_sub(self.map.sacked.covered());
         self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
         if !mutant!(RackReducesAtOnce) {
             self.v.cwnd = cwnd;
