@@ -200,9 +200,9 @@ fn segments_count_as_bytes_unless_boundaries_are_asked_for() {
     let data = format!("{OPEN}+0 write(4, ..., 4000) = 4000\n");
     passes(&format!("{data}+0 > P. 1:4001(4000) ack 1\n"));
     passes(&format!("{data}+0 > . 1:501(500) ack 1\n+0 > P. 501:4001(3500) ack 1\n"));
-    // Linux hands over two packets at a time here (linux-tcp A15).
+    // Linux hands over two packets at a time here, the second with PSH (linux-tcp A15; since 5.5).
     fails(
-        &format!("--strict_segments\n{data}+0 > . 1:4001(4000) ack 1\n"),
+        &format!("--strict_segments\n{data}+0 > P. 1:4001(4000) ack 1\n"),
         "t.pkt:10: error handling packet: live packet field tcp payload bytes: expected: 4000 (0xfa0) vs actual: 2000",
     );
 }
