@@ -69,7 +69,7 @@ def test_logs_become_results_and_back(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["missing.log"], "missing.log: No such file or directory"),
-        (["noise"], "noise: of no known format; known are pcap or pcapng, SIFTR, "),
+        (["noise"], "noise: of no known format; known are pcap or pcapng, loadlatency, SIFTR, "),
         (["empty"], "empty: is empty"),
         (["folder"], "folder: no file of a known format"),
         (["log", "-o", "folder"], "folder: not empty"),

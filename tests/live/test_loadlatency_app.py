@@ -13,7 +13,7 @@ from cwndlab.runner import run
 
 # Reno's slow start fills a queue whatever its depth; CUBIC's HyStart leaves before. A second of 10 Mbit/s
 # is 825 packets of 1514 bytes. Of those that are lost then, some are lost again: the load has to last until
-# the receiver can read what came behind them.
+# the receiver can read what came behind them, and so long that a second of that matters little.
 LAB = """\
 experiment: load
 duration: 7s
@@ -33,7 +33,7 @@ sweep:
       network.dumbbell.bottleneck.queue:
         [{kind: pfifo, limit: 825p}, {kind: pfifo, limit: 60p}, {kind: fq_codel}]
       flows.ll.app.scenario: [2, 1, 4]
-      duration: [12s, 7s, 7s]
+      duration: [27s, 7s, 7s]
 pause: 0s
 seed: 1
 """

@@ -139,8 +139,10 @@ def measuring(
 
 
 def test_a_deep_fifo_shows_as_bloat_and_fair_queueing_takes_it_away(tmp_path: Path) -> None:
-    # Reno fills any queue at once; what it overshoots by takes seconds to repair. CUBIC loses less to CoDel.
-    cases = {"fifo": (SECOND_DEEP, "reno", "12"), "fair": ("{kind: fq_codel}", "cubic", "6")}
+    # Reno fills any queue at once; what it overshoots by takes seconds to repair, and a
+    # second in which nothing can be read may come at the end, of which 25 lose less than 5 %.
+    # CUBIC loses less to CoDel.
+    cases = {"fifo": (SECOND_DEEP, "reno", "25"), "fair": ("{kind: fq_codel}", "cubic", "6")}
     found: dict[str, dict[str, Any]] = {}
     printed = {}
     with ExitStack() as stack:

@@ -23,6 +23,7 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
         "stack",
         "cc",
         "goodput_mbps",
+        "sender_mbps",
         "throughput_mbps",
         "utilisation",
         "retransmit_rate",

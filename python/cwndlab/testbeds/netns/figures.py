@@ -159,6 +159,7 @@ class _Flow:
             "flow": self._name,
             "status": self._status(),
             "goodput_bytes": self._goodput_bytes(),
+            "unacknowledged_bytes": self._unacknowledged(),
             "wire_bytes": known.get("wire_bytes", self._wire_bytes()),
             "segments_sent": self._own.get("sent_in_window") if own else self._segments(),
             "retransmits": 0 if own else self._grown(sender, "retransmits"),
@@ -390,6 +391,14 @@ class _Flow:
         )
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
         return payload + -(-payload // max(sizes)) * (HEADERS + overhead)
+
+    def _unacknowledged(self) -> int | None:
+        """What the sending sockets held at the window's end: unacknowledged or not yet sent (tcp_info(7))."""
+        if self._is_stream or not self._sent.height:
+            return None
+        counters = ("sent_bytes", "notsent_bytes", "retransmitted_bytes", "delivered_bytes")
+        sent, unsent, again, acked = (self._total(self._sent, name, self._to) for name in counters)
+        return max(0, sent + unsent - again - acked)
 
     def _grown(self, rows: pl.DataFrame, counter: str) -> int:
         """What a counter of the flow's sockets gained in the window."""
