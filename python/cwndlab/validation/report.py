@@ -180,13 +180,16 @@ img { max-width: 100%; background: white }
 def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
     """Our section of docs/fidelity.md."""
     command = f"cwndlab validate {kernel.header.experiment} --document docs/fidelity.md"
+    durations = sorted({record.scenario["duration_ns"] / 1e9 for record in kernel.records()})
+    lengths = " and ".join(f"{seconds:g} s" for seconds in durations)
     lines = [
         BEGIN,
         "## The live kernel",
         "",
         f"Written by `{command}`: the models beside",
         f"Linux {kernel.header.versions['kernel']} over the same path, emulated in real time. A cell says",
-        "model / kernel, and how far apart they are.",
+        "model / kernel, and how far apart they are."
+        f" {kernel.summary['run_id'].n_unique()} runs of {lengths}.",
         "",
         *(f"- {line}" for line in verdicts(rows)),
         "",
