@@ -1,7 +1,8 @@
 //! Who may use a server: proofs of a shared secret by HMAC-SHA256 (RFC 2104) over both ends' nonces.
 //!
 //! The secret never crosses the network, a recorded proof is of no use in another session, and each end proves that it knows
-//! it. Without a secret the same is done with an empty one. What is measured afterwards is not encrypted.
+//! it. An end without a secret makes its proofs with an empty one, and checks none. What is measured afterwards is not
+//! encrypted.
 
 use std::io::{self, Read as _};
 

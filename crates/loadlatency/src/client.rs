@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-use crate::classic;
-use crate::flow::in_words;
-use crate::link::{Link, PATIENCE, read_before};
+use crate::link::{Link, PATIENCE, fill_before, read_before};
 use crate::measure::{
-    Conditions, Direction, Document, MOST_NS, Observed, SCENARIOS, Scenario, Stability, document, measured,
+    Conditions, Direction, Document, Flows, MOST_NS, Observed, SCENARIOS, Scenario, Stability, document,
+    measured,
 };
+use crate::sys::{self, in_words};
 use crate::wire::{self, GREETING, MOST_REPLY, NONCE, PORT, PROOF, Role, SESSION, Status};
-use crate::{auth, sys};
+use crate::{auth, classic};
 use pinger::{Lost, Pinger};
 use running::{Plan, Running};
 
@@ -31,8 +31,14 @@ const STEPS: u32 = 8;
 /// How long a step of the staircase takes unless `duration_s` says it, s.
 const STEP_S: f64 = 5.0;
 
-/// Pings before the first scenario, and before each.
-const IDLE_PINGS: (usize, usize) = (25, 10);
+/// The longest a scenario may take, s.
+const MOST_S: f64 = MOST_NS as f64 / 1e9;
+
+/// Pings of the idle link before the first scenario.
+const FIRST_PINGS: usize = 25;
+
+/// Pings before each scenario, at least.
+const PINGS_BEFORE: usize = 10;
 
 /// How long a link may take to become idle again after a scenario, ns.
 const SETTLE_NS: u64 = 5_000_000_000;
@@ -78,7 +84,7 @@ impl Default for Options {
             secret: String::new(),
             scenarios: None,
             duration_s: None,
-            at_most_s: MOST_NS as f64 / 1e9,
+            at_most_s: MOST_S,
             staircase: false,
             cc: None,
             ip: None,
@@ -98,28 +104,31 @@ impl Options {
         if let Some(wrong) = self.scenarios.iter().flatten().find(|number| !(1..=most).contains(*number)) {
             return Err(format!("--scenario: found {wrong}; expected numbers from 1 to {most}"));
         }
-        let longest_s = MOST_NS as f64 / 1e9 / if self.staircase { f64::from(STEPS) } else { 1.0 };
+        let longest_s = MOST_S / if self.staircase { f64::from(STEPS) } else { 1.0 };
         if let Some(wrong) = self.duration_s.filter(|s| !(0.5..=longest_s).contains(s)) {
             return Err(format!("--duration: found {wrong}; expected seconds from 0.5 to {longest_s}"));
         }
-        if !(1.0..=MOST_NS as f64 / 1e9).contains(&self.at_most_s) {
-            return Err(format!(
-                "--at-most: found {}; expected seconds from 1 to {}",
-                self.at_most_s,
-                MOST_NS as f64 / 1e9
-            ));
+        if !(1.0..=MOST_S).contains(&self.at_most_s) {
+            return Err(format!("--at-most: found {}; expected seconds from 1 to {MOST_S}", self.at_most_s));
         }
         if let Some(wrong) = self.ip.filter(|ip| ![4, 6].contains(ip)) {
             return Err(format!("ip: found {wrong}; expected 4 or 6"));
         }
         self.cc.as_deref().map_or(Ok(()), crate::check_congestion_control)
     }
+
+    /// The numbers of the scenarios to measure.
+    fn numbers(&self) -> Vec<u32> {
+        let all = if self.staircase { 0 } else { SCENARIOS.len() as u32 };
+        self.scenarios.clone().unwrap_or_else(|| (1..=all).collect())
+    }
 }
 
 /// Scenarios by number, such as `1,3-5`.
 ///
 /// # Errors
-/// One line saying what was found. Whether the numbers exist is not looked at.
+/// One line saying what was found. Whether the numbers exist is for `Options::check` to say; here they only have to be so
+/// small that no range of them is long.
 pub fn scenario_list(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("--scenario: found {text:?}; expected numbers and ranges, such as 1,3-5");
     let number =
@@ -154,18 +163,18 @@ pub fn run(options: &Options, cancel: &AtomicBool, print: &mut dyn FnMut(&str)) 
     let mut run = Run::connect(options)?;
     let mut observed = Observed::default();
     let ended = run.measure(&mut observed, cancel, print);
+    let interrupted = cancel.load(Ordering::Relaxed);
+    if ended.is_ok() {
+        run.pinger.bye();
+    }
     let error = match ended {
-        Ok(()) if cancel.load(Ordering::Relaxed) => Some("interrupted".to_owned()),
-        Ok(()) => None,
+        Ok(()) => interrupted.then(|| "interrupted".to_owned()),
         Err(Lost(why)) => Some(why),
     };
-    let interrupted = cancel.load(Ordering::Relaxed);
-    let status = if interrupted {
-        "interrupted"
-    } else if error.is_some() {
-        "failed"
-    } else {
-        "complete"
+    let status = match &error {
+        _ if interrupted => "interrupted",
+        Some(_) => "failed",
+        None => "complete",
     };
     let conditions = Conditions {
         status: status.to_owned(),
@@ -174,9 +183,9 @@ pub fn run(options: &Options, cancel: &AtomicBool, print: &mut dyn FnMut(&str)) 
         facts: run.facts,
     };
     let document = document(observed, conditions);
-    if !document.figures.is_empty() && document.classic.contains("OVERALL") {
+    if let Some(place) = document.classic.find("OVERALL:") {
         print("\n");
-        print(&document.classic[document.classic.find("OVERALL").unwrap_or(0)..]);
+        print(&document.classic[place..]);
     }
     Ok(Outcome { document, error })
 }
@@ -250,74 +259,48 @@ impl<'a> Run<'a> {
     ) -> Result<(), Lost> {
         self.began_ns = sys::now_ns();
         self.facts.insert("began_monotonic_ns".to_owned(), sys::monotonic_ns().to_string());
-        let all: Vec<u32> = (1..=SCENARIOS.len() as u32).collect();
-        let scenarios = match &self.options.scenarios {
-            Some(chosen) => chosen.clone(),
-            None => {
-                if self.options.staircase {
-                    Vec::new()
-                } else {
-                    all
-                }
-            }
-        };
-        observed.idle_pings = self.pinger.idle(IDLE_PINGS.0, u64::MAX, 0, cancel)?;
+        observed.idle_pings = self.pinger.idle(FIRST_PINGS, u64::MAX, 0, cancel)?;
         self.min_rtt_ns = observed.idle_pings.iter().map(|p| p.rtt_ns).min().unwrap_or(0);
         print(&classic::min_rtt(self.min_rtt_ns));
-        for number in scenarios {
+        for number in self.options.numbers() {
             if cancel.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let flows = SCENARIOS[number as usize - 1];
             print(&classic::line_head(number as usize, flows));
-            let plan =
-                |direction, number, count| Plan::new(direction, number, 0, 0).filter(|_| number <= count);
-            let plans: Vec<Plan> = (1..=flows.uploads.max(flows.downloads))
-                .flat_map(|k| {
-                    [plan(Direction::Up, k, flows.uploads), plan(Direction::Down, k, flows.downloads)]
-                })
-                .flatten()
-                .collect();
-            let forced = Limit::Stable(seconds(self.options.at_most_s));
-            let limit = self.options.duration_s.map_or(forced, |s| Limit::After(seconds(s)));
-            let (scenario, lost) =
-                self.carry_out(number, &plans, &limit, cancel).inspect_err(|_| print("\n"))?;
+            let limit = match self.options.duration_s {
+                Some(s) => Limit::After(seconds(s)),
+                None => Limit::Stable(seconds(self.options.at_most_s)),
+            };
+            let (scenario, ended) =
+                self.carry_out(number, &mix(flows), &limit, cancel).inspect_err(|_| print("\n"))?;
             print(&classic::line_tail(&measured(&scenario)));
             print("\n");
             observed.scenarios.push(scenario);
-            lost.map_or(Ok(()), Err)?;
+            ended?;
         }
         if self.options.staircase && !cancel.load(Ordering::Relaxed) {
             let step = seconds(self.options.duration_s.unwrap_or(STEP_S));
             print(&format!("Staircase: {STEPS} steps of an upload and a download each..."));
-            let (scenario, lost) = self.climb(step, cancel).inspect_err(|_| print("\n"))?;
+            let limit = Limit::After(u64::from(STEPS) * step);
+            let (scenario, ended) =
+                self.carry_out(0, &stairs(step), &limit, cancel).inspect_err(|_| print("\n"))?;
             print(" done\n");
             observed.scenarios.push(scenario);
-            lost.map_or(Ok(()), Err)?;
+            ended?;
         }
-        self.pinger.bye();
         Ok(())
     }
 
-    fn climb(&mut self, step: u64, cancel: &AtomicBool) -> Result<(Scenario, Option<Lost>), Lost> {
-        let plan = |k: u32, direction| {
-            let dscp = CLASSES[k as usize % CLASSES.len()];
-            Plan::new(direction, k + 1, dscp, u64::from(k) * step)
-        };
-        let plans: Vec<Plan> =
-            (0..STEPS).flat_map(|k| [plan(k, Direction::Up), plan(k, Direction::Down)]).flatten().collect();
-        self.carry_out(0, &plans, &Limit::After(u64::from(STEPS) * step), cancel)
-    }
-
-    /// One mix of flows. Err if the server was lost before it began; if later, what was observed until then.
+    /// One mix of flows. Err if the server was lost before it began; if later, what was observed until then and the loss.
     fn carry_out(
         &mut self,
         number: u32,
         plans: &[Plan],
         limit: &Limit,
         cancel: &AtomicBool,
-    ) -> Result<(Scenario, Option<Lost>), Lost> {
-        let idle = self.pinger.idle(IDLE_PINGS.1, SETTLE_NS, self.min_rtt_ns, cancel)?;
+    ) -> Result<(Scenario, Result<(), Lost>), Lost> {
+        let idle = self.pinger.idle(PINGS_BEFORE, SETTLE_NS, self.min_rtt_ns, cancel)?;
         let mut running = Running::open(&self.server, plans, &mut self.next_flow, &idle);
         let deadline = sys::now_ns() + COMMAND_NS;
         while !running.is_connected() && !cancel.load(Ordering::Relaxed) && sys::now_ns() < deadline {
@@ -325,43 +308,42 @@ impl<'a> Run<'a> {
         }
         self.pinger.forget();
         let go = running.go();
-        let mut forced = false;
-        let lost = self.watch(&mut running, go, limit, cancel, &mut forced).err();
+        let watched = self.watch(&mut running, go, limit, cancel);
         let stopped = sys::now_ns();
-        let lost = match lost {
-            Some(lost) => {
-                running.close(stopped);
+        // Downloads count until now, uploads until the server is told; both go on until it answers.
+        running.close(stopped);
+        let forced = matches!(watched, Ok(true));
+        let ended = match watched {
+            Ok(_) => self.stop(&mut running, cancel),
+            Err(lost) => {
                 running.pardon(stopped);
-                Some(lost)
+                Err(lost)
             }
-            None => self.stop(&mut running, stopped, cancel).err(),
         };
         let pings = self.pinger.take(go, stopped);
         let scenario = running.finish(number, go, stopped, self.began_ns, idle, pings);
-        let interrupted = lost.is_some() || cancel.load(Ordering::Relaxed);
-        Ok((Scenario { forced, interrupted, ..scenario }, lost))
+        let interrupted = ended.is_err() || cancel.load(Ordering::Relaxed);
+        Ok((Scenario { forced, interrupted, ..scenario }, ended))
     }
 
-    /// Lets the flows run until it is time to stop them.
+    /// Lets the flows run until it is time to stop them; whether they had to be, before they were stable.
     fn watch(
         &mut self,
         running: &mut Running,
         go: u64,
         limit: &Limit,
         cancel: &AtomicBool,
-        forced: &mut bool,
-    ) -> Result<(), Lost> {
+    ) -> Result<bool, Lost> {
         let mut stability = Stability::default();
         let mut next_report = go + 1_000_000_000;
         loop {
             let now = sys::now_ns();
             let (Limit::Stable(after) | Limit::After(after)) = *limit;
             if now >= go + after {
-                *forced = matches!(limit, Limit::Stable(_));
-                return Ok(());
+                return Ok(matches!(limit, Limit::Stable(_)));
             }
             if cancel.load(Ordering::Relaxed) || running.are_all_dead() {
-                return Ok(());
+                return Ok(false);
             }
             if now >= next_report {
                 self.pinger.ask_report()?;
@@ -372,15 +354,14 @@ impl<'a> Run<'a> {
                 running.take(report);
                 let so_far = running.so_far(go, self.pinger.peek(go));
                 if matches!(limit, Limit::Stable(_)) && stability.push(measured(&so_far)) {
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }
     }
 
-    /// Stops the flows. Downloads count until `stopped`, uploads until the server is told; both go on until it answers.
-    fn stop(&mut self, running: &mut Running, stopped: u64, cancel: &AtomicBool) -> Result<(), Lost> {
-        running.close(stopped);
+    /// Ends the flows at both ends, and takes what the server counted of them.
+    fn stop(&mut self, running: &mut Running, cancel: &AtomicBool) -> Result<(), Lost> {
         let patience = if cancel.load(Ordering::Relaxed) { COMMAND_NS / 10 } else { COMMAND_NS };
         self.pinger.stop(patience)?.into_iter().for_each(|report| running.take(report));
         running.end();
@@ -389,6 +370,26 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The flows of a scenario: up1, down1, up2 and so on, all at once.
+fn mix(flows: Flows) -> Vec<Plan> {
+    let plans = (1..=flows.uploads.max(flows.downloads)).flat_map(|number| {
+        let ways = [(Direction::Up, flows.uploads), (Direction::Down, flows.downloads)];
+        let wanted = ways.into_iter().filter(move |(_, count)| number <= *count);
+        wanted.map(move |(direction, _)| Plan::new(direction, number, 0, 0))
+    });
+    plans.collect()
+}
+
+/// The flows of the staircase, whose steps take `step` ns.
+fn stairs(step: u64) -> Vec<Plan> {
+    let plans = (0..STEPS).flat_map(|k| {
+        let dscp = CLASSES[k as usize % CLASSES.len()];
+        [Direction::Up, Direction::Down].map(|way| Plan::new(way, k + 1, dscp, u64::from(k) * step))
+    });
+    plans.collect()
+}
+
+/// ns of s.
 fn seconds(s: f64) -> u64 {
     (s * 1e9) as u64
 }
@@ -437,10 +438,8 @@ fn greet(stream: &TcpStream, secret: &str) -> Result<([u8; SESSION], String), St
         return Err("the server does not know the secret (--secret)".to_owned());
     }
     let [length] = read_before::<1>(stream, deadline).map_err(words)?;
-    let mut about = Vec::new();
-    for _ in 0..length {
-        about.extend(read_before::<1>(stream, deadline).map_err(words)?);
-    }
+    let mut about = vec![0; usize::from(length)];
+    fill_before(stream, &mut about, deadline).map_err(words)?;
     Ok((name, wire::printable(&about)))
 }
 

@@ -3,14 +3,15 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use socket2::SockRef;
 
+use crate::locked;
 use crate::measure::{BIN_NS, MOST_NS, Probe};
 use crate::payload::Payload;
-use crate::sys;
+use crate::sys::{self, closed, in_words, would_block};
 use crate::wire::{BLOCK, Block, NOTE, Note};
 
 /// Bytes read at a time at most.
@@ -35,7 +36,7 @@ const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=256 << 10;
 const UNSENT_BYTES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 /// The longest a flow lives, ns: no scenario lasts longer, with time to end it.
-const MOST_FLOW_NS: u64 = MOST_NS + 60_000_000_000;
+pub const MOST_FLOW_NS: u64 = MOST_NS + 60_000_000_000;
 
 /// A flow as seen by those who start it, watch it and end it.
 #[derive(Debug, Default)]
@@ -85,8 +86,7 @@ impl Flow {
 
     /// The books.
     pub fn tally(&self) -> MutexGuard<'_, Tally> {
-        // A thread that panicked left numbers, not half of an invariant.
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.tally)
     }
 
     /// Closes the books for a connection that ended by itself.
@@ -465,21 +465,6 @@ fn too_long(since: u64, now: u64) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!("flow longer than {} minutes", MOST_FLOW_NS / 60_000_000_000)))
-}
-
-/// Whether a call only has to be made again later. ETIMEDOUT is the end of a connection.
-pub fn would_block(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-/// An error without its number.
-pub fn in_words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
-fn closed() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the other end")
 }
 
 fn malformed() -> io::Error {

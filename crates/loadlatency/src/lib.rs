@@ -21,6 +21,8 @@ pub mod server;
 pub mod sys;
 pub mod wire;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use measure::{Flows, Measured, Overall, SCENARIOS};
 
 /// What an end says of itself: the tool's version and the system.
@@ -40,5 +42,10 @@ pub fn about() -> String {
 pub fn check_congestion_control(name: &str) -> Result<(), String> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     let asked = socket.and_then(|socket| sys::set_congestion_control(socket2::SockRef::from(&socket), name));
-    asked.map_err(|error| format!("--cc: {}", flow::in_words(&error)))
+    asked.map_err(|error| format!("--cc: {}", sys::in_words(&error)))
+}
+
+/// Locks what threads share. What one that panicked left is still good: numbers, and maps whose entries are whole.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

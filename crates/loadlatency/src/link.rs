@@ -4,8 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::flow::would_block;
-use crate::sys;
+use crate::sys::{self, closed, would_block};
 use crate::wire::{HEADER, read_header};
 
 /// The longest a message may take to be written, or bytes of a greeting to come.
@@ -59,7 +58,7 @@ impl Link {
         }
         let mut some = [0; 16 << 10];
         match (&self.stream).read(&mut some) {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the other end")),
+            Ok(0) => Err(closed()),
             Ok(count) => {
                 self.bytes.extend(&some[..count]);
                 self.whole()
@@ -91,20 +90,29 @@ impl Link {
 /// When they do not.
 pub fn read_before<const N: usize>(stream: &TcpStream, deadline_ns: u64) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
+    fill_before(stream, &mut bytes, deadline_ns)?;
+    Ok(bytes)
+}
+
+/// Fills `bytes` likewise.
+///
+/// # Errors
+/// When not so many come.
+pub fn fill_before(stream: &TcpStream, bytes: &mut [u8], deadline_ns: u64) -> io::Result<()> {
     let mut have = 0;
-    while have < N {
+    while have < bytes.len() {
         let left = Duration::from_nanos(deadline_ns.saturating_sub(sys::now_ns()));
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
         }
         if sys::wait(stream, false, left)?.read {
             match (&mut &*stream).read(&mut bytes[have..]) {
-                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the other end")),
+                Ok(0) => return Err(closed()),
                 Ok(count) => have += count,
                 Err(error) if would_block(&error) => {}
                 Err(error) => return Err(error),
             }
         }
     }
-    Ok(bytes)
+    Ok(())
 }

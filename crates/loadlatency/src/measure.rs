@@ -3,6 +3,8 @@
 
 mod document;
 mod figures;
+#[cfg(test)]
+pub(crate) mod made_up;
 mod observed;
 mod stability;
 
@@ -17,7 +19,7 @@ pub use stability::{MOST_NS, Stability};
 use serde::{Deserialize, Serialize};
 
 /// How many flows run at once in each direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
     /// From the client to the server.

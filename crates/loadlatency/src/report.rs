@@ -100,43 +100,22 @@ fn ends(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Conditions, End, Flows, Observed, Ping, document};
+    use crate::measure::{Conditions, End, Flows, Observed, document, made_up};
 
     #[test]
     fn a_scenario_is_a_line_and_missing_figures_are_blank() {
         let end = |cc: &str| End { cc: Some(cc.into()), ecn: Some(false) };
-        let transfer = Transfer {
-            name: "down1".into(),
-            direction: Direction::Down,
-            dscp: 0,
-            start_ns: 0,
-            end_ns: 1_000_000_000,
-            bytes: 1 << 20,
-            longest_gap_ns: 1,
-            killed: None,
-            bins: Vec::new(),
-            sender: end("cubic"),
-            receiver: end("reno"),
-        };
-        let ping = |t_ns, rtt_ms: u64| Ping {
-            t_ns,
-            rtt_ns: rtt_ms * 1_000_000,
-            up_ns: None,
-            down_ns: None,
-            answered: true,
-        };
+        let transfer =
+            Transfer { sender: end("cubic"), receiver: end("reno"), ..made_up::transfer(Direction::Down) };
+        let ping = |t_ns, rtt_ms: u64| made_up::ping(t_ns, rtt_ms * 1_000_000);
         let scenario = Scenario {
             number: 1,
             flows: Flows { uploads: 0, downloads: 1 },
-            start_ns: 0,
-            duration_ns: 1_000_000_000,
-            forced: false,
-            interrupted: false,
+            duration_ns: 10_000_000_000,
             transfers: vec![transfer],
             idle_pings: vec![ping(0, 10)],
             pings: vec![ping(0, 50), ping(1, 70)],
-            connects: Vec::new(),
-            in_band: Vec::new(),
+            ..Scenario::default()
         };
         let observed = Observed { idle_pings: vec![ping(0, 10)], scenarios: vec![scenario] };
         let text = text(&document(observed, Conditions::default()));

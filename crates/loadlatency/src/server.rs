@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ use serde::Deserialize;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::auth;
-use crate::flow::{self, Flow, in_words};
+use crate::flow::{self, Flow};
 use crate::link::{Link, PATIENCE, read_before};
+use crate::locked;
 use crate::measure::{Direction, End};
-use crate::sys;
+use crate::sys::{self, in_words, would_block};
 use crate::wire::{
     self, FLOW, FlowReport, GREETING, MOST_REQUEST, NONCE, Opening, PORT, PROOF, Reply, Request, Role,
     SESSION, Status,
@@ -94,15 +95,7 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
     options.check()?;
     let listeners = listen(options)?;
     let (lines, said) = mpsc::channel();
-    let server = Arc::new(Server {
-        options: options.clone(),
-        session: Mutex::new(None),
-        pending: Mutex::new(VecDeque::new()),
-        over: AtomicBool::new(false),
-        counter: AtomicU64::new(0),
-        quiet: Mutex::default(),
-        lines,
-    });
+    let server = Arc::new(Server::new(options, lines));
     for listener in &listeners {
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         say(&format!("listening on {} port {}", address.ip(), address.port()));
@@ -130,8 +123,8 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
 /// Opens the sockets of `options`.
 fn listen(options: &Options) -> Result<Vec<TcpListener>, String> {
     let own = || vec![IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
-    let (addresses, all) =
-        if options.bind.is_empty() { (own(), true) } else { (options.bind.clone(), false) };
+    let (addresses, chosen) =
+        if options.bind.is_empty() { (own(), false) } else { (options.bind.clone(), true) };
     let mut listeners: Vec<TcpListener> = Vec::new();
     let mut port = options.port;
     for ip in addresses {
@@ -142,7 +135,7 @@ fn listen(options: &Options) -> Result<Vec<TcpListener>, String> {
                 listeners.push(listener);
             }
             // A system may be without IPv6, or without IPv4.
-            Err(error) if all && error.raw_os_error().is_some_and(is_without) => {}
+            Err(error) if !chosen && error.raw_os_error().is_some_and(is_without) => {}
             Err(error) => return Err(format!("cannot listen on {ip} port {port}: {}", in_words(&error))),
         }
     }
@@ -181,6 +174,7 @@ struct Server {
 }
 
 /// One client's run.
+#[derive(Default)]
 struct Session {
     name: [u8; SESSION],
     flows: Mutex<BTreeMap<u32, Arc<Served>>>,
@@ -196,11 +190,23 @@ struct Served {
 }
 
 impl Server {
+    fn new(options: &Options, lines: Sender<String>) -> Server {
+        Server {
+            options: options.clone(),
+            session: Mutex::default(),
+            pending: Mutex::default(),
+            over: AtomicBool::new(false),
+            counter: AtomicU64::new(0),
+            quiet: Mutex::default(),
+            lines,
+        }
+    }
+
     fn accept(self: Arc<Self>, listener: &TcpListener) {
         while !self.over.load(Ordering::Relaxed) {
             match listener.accept() {
                 Ok((stream, peer)) => self.take(stream, peer),
-                Err(error) if flow::would_block(&error) => {
+                Err(error) if would_block(&error) => {
                     // An error here shows at the next accept.
                     let _ = sys::wait(listener, false, Duration::from_millis(100));
                 }
@@ -269,18 +275,11 @@ impl Server {
         let ours = auth::unguessable::<NONCE>()?;
         (&mut &*stream).write_all(&[&wire::answer(Status::Fine)[..], &ours].concat())?;
         let proof = read_before::<PROOF>(stream, deadline)?;
-        let secret = &self.options.secret;
-        if !secret.is_empty() && !auth::proves(secret, "client", &[&theirs, &ours], &proof) {
+        if !self.is_proven("client", &[&theirs, &ours], &proof) {
             return Ok(Shown::Refused(Status::Secret));
         }
         let name = auth::unguessable::<SESSION>()?;
-        let session = Session {
-            name,
-            flows: Mutex::new(BTreeMap::new()),
-            opened: Mutex::new(HashSet::new()),
-            over: AtomicBool::new(false),
-        };
-        let session = Arc::new(session);
+        let session = Arc::new(Session { name, ..Session::default() });
         let mut current = locked(&self.session);
         if current.is_some() {
             return Ok(Shown::Refused(Status::Busy));
@@ -289,7 +288,7 @@ impl Server {
         drop(current);
         let mut welcome = wire::answer(Status::Fine).to_vec();
         welcome.extend(name);
-        welcome.extend(auth::proof(secret, "server", &[&theirs, &ours, &name]));
+        welcome.extend(auth::proof(&self.options.secret, "server", &[&theirs, &ours, &name]));
         wire::write_text(&mut welcome, &crate::about());
         // If it does not arrive, `run` finds the connection closed and ends the session.
         let _ = (&mut &*stream).write_all(&welcome);
@@ -306,8 +305,7 @@ impl Server {
         let Some(session) = self.current().filter(|session| session.name == opened.session) else {
             return Ok(Shown::Refused(Status::NoSession));
         };
-        if !auth::proves(&self.options.secret, "flow", &[opening], &proof) && !self.options.secret.is_empty()
-        {
+        if !self.is_proven("flow", &[opening], &proof) {
             return Ok(Shown::Refused(Status::Secret));
         }
         let cc = (opened.direction == Direction::Down).then_some(self.options.cc.as_deref()).flatten();
@@ -322,24 +320,27 @@ impl Server {
         Ok(Shown::Flow(session, opened.id, served))
     }
 
-    /// A session from its beginning to its end.
-    fn run(&self, stream: TcpStream, peer: SocketAddr, session: &Arc<Session>) {
+    /// Whether a client has shown that it knows the secret; anyone has where there is none.
+    fn is_proven(&self, role: &str, parts: &[&[u8]], proof: &[u8; PROOF]) -> bool {
+        let secret = &self.options.secret;
+        secret.is_empty() || auth::proves(secret, role, parts, proof)
+    }
+
+    /// A session from its beginning to its end. Its connection outlives it: what the client hears last, be it why the session
+    /// ended or the end of the connection, it hears once the next client would be served.
+    fn run(&self, stream: TcpStream, peer: SocketAddr, session: &Session) {
         self.say(format!("session of {peer} begins"));
-        let ended = match Link::new(stream, MOST_REQUEST) {
-            Ok(mut link) => {
-                let why = self.answer(&mut link, session);
-                if let Err(why) = &why {
-                    // Perhaps it still listens.
-                    let _ = link.send(&Reply::Ending(why.clone()).to_bytes());
-                }
-                why
-            }
-            Err(error) => Err(in_words(&error)),
-        };
+        let mut link = Link::new(stream, MOST_REQUEST).map_err(|error| in_words(&error));
+        let ended = link.as_mut().map_err(|why| why.clone()).and_then(|link| self.answer(link, session));
         session.end();
         *locked(&self.session) = None;
+        if let (Ok(link), Err(why)) = (&link, &ended) {
+            // Perhaps it still listens.
+            let _ = link.send(&Reply::Ending(why.clone()).to_bytes());
+        }
+        drop(link);
         self.say(match ended {
-            Ok(()) => format!("session of {peer} is complete"),
+            Ok(()) => format!("session of {peer} is over"),
             Err(why) => format!("session of {peer} ended: {why}"),
         });
         if self.options.once {
@@ -504,7 +505,36 @@ fn refusal(status: Status) -> &'static str {
     }
 }
 
-/// What a thread that panicked left is still good: maps whose entries are whole.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn what_a_client_hears_last_it_hears_when_the_next_is_served() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        // A goodbye, which is answered by the end of the connection; no request, which by the reason.
+        for (said, heard) in [(Request::Bye.to_bytes(), 0), (vec![99, 0, 0, 0, 0], 1)] {
+            let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+            let (stream, peer) = listener.accept().expect("accepted");
+            let (lines, _) = mpsc::channel();
+            let server = Server::new(&Options::default(), lines);
+            let session = Arc::new(Session::default());
+            *locked(&server.session) = Some(Arc::clone(&session));
+            thread::scope(|scope| {
+                // The session cannot end before this is let go.
+                let flows = locked(&session.flows);
+                scope.spawn(|| server.run(stream, peer, &session));
+                client.write_all(&said).expect("sent");
+                client.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
+                let early = client.read(&mut [0]).map_err(|error| would_block(&error));
+                drop(flows);
+                assert_eq!(early, Err(true), "told before the session is over");
+                client.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+                assert_eq!(client.read(&mut [0]).expect("told"), heard);
+                assert!(server.current().is_none(), "the next would be served");
+            });
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What the systems give beyond std: readiness of a socket, what the kernel says of a connection, signals, a clock.
+//! What the systems give beyond std: readiness of a socket, what the kernel says of a connection, errors, signals, clocks.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -72,6 +72,22 @@ pub fn wait(socket: &impl AsRawFd, write: bool, timeout: Duration) -> io::Result
         read: trouble || polled.revents & libc::POLLIN != 0,
         write: trouble || polled.revents & libc::POLLOUT != 0,
     })
+}
+
+/// Whether a call only has to be made again later. ETIMEDOUT is the end of a connection.
+pub fn would_block(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// What a read of nothing means.
+pub fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the other end")
+}
+
+/// An error without its number.
+pub fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// What this system says of its end of a connection.

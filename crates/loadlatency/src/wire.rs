@@ -67,7 +67,7 @@ impl Status {
     const ALL: [Status; 6] =
         [Status::Fine, Status::Busy, Status::Version, Status::Secret, Status::Malformed, Status::NoSession];
 
-    /// What a client's user is told; the server at `server` is meant.
+    /// What a client's user is told.
     pub fn in_words(self) -> &'static str {
         match self {
             Status::Fine => "accepted",

@@ -109,9 +109,37 @@ fn one_client_at_a_time() {
     assert!(why.contains("another client"), "{why}");
     let (document, _) = first.join().expect("is not disturbed");
     assert_eq!(document.conditions.status, "complete");
-    // The client is done before the server has taken note of it.
-    while !server.said.recv_timeout(Duration::from_secs(20)).expect("says so").contains("is complete") {}
     assert_eq!(measured(&options).0.conditions.status, "complete", "and the next is served");
+}
+
+/// Passes connections on to a server, what a client says a while after it was said; its port.
+fn delaying(server_port: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        for near in listener.incoming() {
+            let Ok(near) = near else { return };
+            let far = TcpStream::connect(("127.0.0.1", server_port)).expect("the server");
+            join(&near, &far, Duration::from_millis(50));
+        }
+    });
+    port
+}
+
+#[test]
+fn clients_one_right_after_the_other_are_all_served() {
+    let server = TestServer::start("127.0.0.1", server::Options::default());
+    let close_by = server.client("127.0.0.1", &[], 1.0);
+    // The goodbye of one far away is still on its way when one close by comes.
+    let far_away = client::Options { port: delaying(server.port), ..close_by.clone() };
+    for options in [&far_away, &close_by, &close_by, &far_away, &close_by] {
+        assert_eq!(measured(options).0.conditions.status, "complete");
+    }
+    // So is that of one that was interrupted.
+    let cancelled = AtomicBool::new(true);
+    let outcome = client::run(&far_away, &cancelled, &mut |_| ()).expect("what there is");
+    assert_eq!(outcome.error.as_deref(), Some("interrupted"));
+    assert_eq!(measured(&close_by).0.conditions.status, "complete");
 }
 
 #[test]
@@ -193,19 +221,28 @@ fn cutting(server_port: u16) -> u16 {
                     near.shutdown(Shutdown::Both).and(far.shutdown(Shutdown::Both)).expect("both were there");
                 });
             }
-            for (mut from, mut to) in
-                [(near.try_clone(), far.try_clone()), (far.try_clone(), near.try_clone())]
-                    .map(|(a, b)| (a.expect("cloned"), b.expect("cloned")))
-            {
-                thread::spawn(move || {
-                    // However it ends, the other side is told.
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
+            join(&near, &far, Duration::ZERO);
         }
     });
     port
+}
+
+/// Passes on what either end says to the other, what comes from `near` so much later.
+fn join(near: &TcpStream, far: &TcpStream, later: Duration) {
+    for (from, to, later) in [(near, far, later), (far, near, Duration::ZERO)] {
+        let [mut from, mut to] = [from, to].map(|stream| stream.try_clone().expect("cloned"));
+        thread::spawn(move || {
+            let mut some = [0; 16 << 10];
+            while let Ok(count @ 1..) = from.read(&mut some) {
+                thread::sleep(later);
+                if to.write_all(&some[..count]).is_err() {
+                    break;
+                }
+            }
+            // However it ended, the other side is told, if it is still there.
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
 }
 
 #[test]

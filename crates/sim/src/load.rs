@@ -1,8 +1,8 @@
 //! What both ends of a loadlatency scenario saw, and the tool's figures made of it.
 
 use host::app::Ping;
+use loadlatency::SCENARIOS;
 use loadlatency::measure::{self, BIN_NS, Direction, End};
-use loadlatency::{Flows, SCENARIOS};
 use path::Nanos;
 use serde_json::{Value, json};
 use tcp::endpoint::Failure;
@@ -60,14 +60,7 @@ impl Simulation {
             .map(|ping| round_trip(ping, begin))
             .collect();
         if let Some(sent) = app.waiting_since().filter(|&sent| sent >= begin) {
-            let waited = end.saturating_sub(sent);
-            pings.push(measure::Ping {
-                t_ns: sent - begin,
-                rtt_ns: waited,
-                up_ns: None,
-                down_ns: None,
-                answered: false,
-            });
+            pings.push(measure::Ping::unanswered(sent - begin, end.saturating_sub(sent)));
         }
         let scenario = measure::Scenario {
             number,
@@ -75,16 +68,13 @@ impl Simulation {
                 .checked_sub(1)
                 .and_then(|place| SCENARIOS.get(place as usize))
                 .copied()
-                .unwrap_or(Flows { uploads: 0, downloads: 0 }),
+                .unwrap_or_default(),
             start_ns: begin.saturating_sub(first),
             duration_ns: end.saturating_sub(begin),
-            forced: false,
-            interrupted: false,
             transfers: flows.iter().map(|&(flow, way)| self.transfer(flow, way, begin)).collect(),
             idle_pings: idle_pings.clone(),
             pings,
-            connects: Vec::new(),
-            in_band: Vec::new(),
+            ..measure::Scenario::default()
         };
         Some((scenario, idle_pings))
     }

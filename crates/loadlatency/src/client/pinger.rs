@@ -5,10 +5,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::flow::in_words;
-use crate::link::Link;
+use crate::link::{Link, PATIENCE};
 use crate::measure::Ping;
-use crate::sys;
+use crate::sys::{self, in_words};
 use crate::wire::{FlowReport, Reply, Request};
 
 /// Time from one ping to the next, ns, if the first is answered by then: 4 to 6 KB/s of small packets each way.
@@ -31,8 +30,8 @@ pub struct Pinger {
     due_ns: u64,
     /// When something was last asked while nothing was unanswered, or answered.
     heard_ns: u64,
-    /// Whether anything is unanswered.
-    asked: u32,
+    /// Requests that are not answered.
+    unanswered: u32,
     pings: Vec<Ping>,
     stopped: bool,
     reports: VecDeque<Report>,
@@ -48,7 +47,7 @@ impl Pinger {
             under_way: None,
             due_ns: 0,
             heard_ns: sys::now_ns(),
-            asked: 0,
+            unanswered: 0,
             pings: Vec::new(),
             stopped: false,
             reports: VecDeque::new(),
@@ -73,7 +72,7 @@ impl Pinger {
             let reply = Reply::read(kind, &body)
                 .ok_or_else(|| Lost("the server sent what is no reply".to_owned()))?;
             self.take_reply(reply)?;
-        } else if self.asked > 0 && sys::now_ns() - self.heard_ns > self.idle_timeout_ns {
+        } else if self.unanswered > 0 && sys::now_ns() - self.heard_ns > self.idle_timeout_ns {
             return Err(Lost(format!(
                 "the server has not answered for {} s",
                 self.idle_timeout_ns / 1_000_000_000
@@ -85,7 +84,7 @@ impl Pinger {
     fn take_reply(&mut self, reply: Reply) -> Result<(), Lost> {
         let now = sys::now_ns();
         self.heard_ns = now;
-        self.asked = self.asked.saturating_sub(1);
+        self.unanswered = self.unanswered.saturating_sub(1);
         match reply {
             Reply::Pong(number, came, sent) => {
                 if let Some((_, t_ns)) = self.under_way.take_if(|(awaited, _)| *awaited == number) {
@@ -106,10 +105,10 @@ impl Pinger {
     }
 
     fn ask(&mut self, request: Request) -> Result<(), Lost> {
-        if self.asked == 0 {
+        if self.unanswered == 0 {
             self.heard_ns = sys::now_ns();
         }
-        self.asked += 1;
+        self.unanswered += 1;
         self.link.send(&request.to_bytes()).map_err(lost)
     }
 
@@ -123,7 +122,7 @@ impl Pinger {
         self.ask(Request::Report)?;
         let deadline = sys::now_ns() + patience_ns;
         let mut reports = Vec::new();
-        while self.asked > 0 {
+        while self.unanswered > 0 {
             reports.extend(self.turn(Duration::from_millis(100), false)?);
             too_late(deadline)?;
         }
@@ -145,9 +144,13 @@ impl Pinger {
         Ok(reports)
     }
 
-    /// Says goodbye; that the server hears it is not needed.
+    /// Says goodbye, and waits until the server ends the connection: it does so when it would serve the next client. That the
+    /// server hears it is not needed, so after `PATIENCE` it is left alone.
     pub fn bye(&mut self) {
-        let _ = self.link.send(&Request::Bye.to_bytes());
+        let deadline = sys::now_ns() + PATIENCE.as_nanos() as u64;
+        if self.link.send(&Request::Bye.to_bytes()).is_ok() {
+            while sys::now_ns() < deadline && self.link.next(Duration::from_millis(100)).is_ok() {}
+        }
     }
 
     /// At least so many pings of the idle link, and until it is idle: the last three took no longer than twice `min_rtt_ns`
@@ -183,13 +186,7 @@ impl Pinger {
 
     /// The pings so far, times counted from `go`, those before it left out; one without an answer at its age `now`.
     fn since(&self, go: u64, now: u64) -> Vec<Ping> {
-        let waiting = self.under_way.map(|(_, t_ns)| Ping {
-            t_ns,
-            rtt_ns: now.saturating_sub(t_ns),
-            up_ns: None,
-            down_ns: None,
-            answered: false,
-        });
+        let waiting = self.under_way.map(|(_, t_ns)| Ping::unanswered(t_ns, now.saturating_sub(t_ns)));
         let all = self.pings.iter().copied().chain(waiting);
         all.filter(|p| p.t_ns >= go).map(|p| Ping { t_ns: p.t_ns - go, ..p }).collect()
     }

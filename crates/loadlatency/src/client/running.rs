@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -12,11 +12,13 @@ use socket2::SockRef;
 
 use super::pinger::Report;
 use super::{Server, expect_fine};
-use crate::flow::{self, Flow, in_words};
+use crate::auth;
+use crate::flow::{self, Flow, MOST_FLOW_NS};
 use crate::link::PATIENCE;
-use crate::measure::{BIN_NS, Direction, End, Flows, MOST_NS, Ping, Probe, Scenario, Transfer};
+use crate::locked;
+use crate::measure::{BIN_NS, Direction, End, Flows, Ping, Probe, Scenario, Transfer};
+use crate::sys::{self, in_words};
 use crate::wire::{self, FlowReport, Note, Opening, Role};
-use crate::{auth, sys};
 
 /// Time from one connection that is opened to time it to the next.
 const CONNECT_EVERY: Duration = Duration::from_millis(250);
@@ -24,8 +26,8 @@ const CONNECT_EVERY: Duration = Duration::from_millis(250);
 /// How long before the server was lost a flow may have died of the same, ns.
 const SAME_DEATH_NS: u64 = 2_000_000_000;
 
-/// Intervals of a flow at most: those of eleven minutes.
-const MOST_BINS: usize = (MOST_NS / BIN_NS) as usize + 600;
+/// Intervals of a flow at most.
+const MOST_BINS: usize = (MOST_FLOW_NS / BIN_NS) as usize;
 
 /// A flow to be run.
 #[derive(Clone, Debug)]
@@ -39,12 +41,12 @@ pub struct Plan {
 
 impl Plan {
     /// The flow `number` of a direction, from 1.
-    pub fn new(direction: Direction, number: u32, dscp: u8, after_ns: u64) -> Option<Plan> {
+    pub fn new(direction: Direction, number: u32, dscp: u8, after_ns: u64) -> Plan {
         let word = match direction {
             Direction::Up => "up",
             Direction::Down => "down",
         };
-        Some(Plan { name: format!("{word}{number}"), direction, dscp, after_ns })
+        Plan { name: format!("{word}{number}"), direction, dscp, after_ns }
     }
 }
 
@@ -96,22 +98,12 @@ impl Running {
             let thread = thread::spawn(move || work.carry_out(&for_thread, &gate));
             Member { plan: plan.clone(), id: *next, shared, thread }
         });
-        Running {
-            members: members.collect(),
-            gate,
-            connects: Arc::default(),
-            ahead_ns: offset(idle),
-            told: BTreeMap::new(),
-        }
-        .with_connects(server.address)
-    }
-
-    /// Opens a connection now and then, to time that.
-    fn with_connects(self, address: SocketAddr) -> Running {
-        let (connects, gate) = (Arc::clone(&self.connects), Arc::clone(&self.gate));
+        let members = members.collect();
+        let connects = Arc::new(Connects::default());
+        let (timing, address, opened) = (Arc::clone(&connects), server.address, Arc::clone(&gate));
         // Not joined: a connection may take longer to be opened than anyone wants to wait at the end.
-        thread::spawn(move || connects.carry_out(address, &gate));
-        self
+        thread::spawn(move || timing.carry_out(address, &opened));
+        Running { members, gate, connects, ahead_ns: offset(idle), told: BTreeMap::new() }
     }
 
     /// Whether every flow is connected, or dead.
@@ -181,23 +173,17 @@ impl Running {
     pub fn so_far(&self, go: u64, pings: Vec<Ping>) -> Scenario {
         let now = sys::now_ns();
         Scenario {
-            number: 0,
             flows: self.flows(),
-            start_ns: 0,
             duration_ns: now - go,
-            forced: false,
-            interrupted: false,
             transfers: self.members.iter().map(|m| self.transfer(m, go, now)).collect(),
-            idle_pings: Vec::new(),
             pings,
-            connects: Vec::new(),
-            in_band: Vec::new(),
+            ..Scenario::default()
         }
     }
 
     /// The scenario, which ended at `stopped`.
     pub fn finish(
-        self,
+        mut self,
         number: u32,
         go: u64,
         stopped: u64,
@@ -221,7 +207,7 @@ impl Running {
             in_band,
             ..self.so_far(go, pings)
         };
-        for member in self.members {
+        for member in self.members.drain(..) {
             // A thread that is still connecting ends by its own time-out.
             if member.shared.connected.load(Ordering::Acquire) {
                 let _ = member.thread.join();
@@ -273,6 +259,13 @@ impl Running {
             sender,
             receiver,
         }
+    }
+}
+
+/// Flows that were never finished, as the server was lost before they began, leave no threads either.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -433,8 +426,4 @@ fn offset(idle: &[Ping]) -> i64 {
 
 fn plus(ns: u64, change: i64) -> u64 {
     ns.saturating_add_signed(change)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{Figures, Latency, Summary, figures, latency, summary};
+use super::figures::{Figures, Latency, Summary, figures, round_trips, summary};
 use super::observed::{Direction, Observed, Scenario};
 use super::{measured, overall};
 use crate::classic;
@@ -175,30 +175,28 @@ fn step(scenario: &Scenario, from_ns: u64, to_ns: u64) -> Step {
         downloads: running(Direction::Down),
         up_kib_s: rate(Direction::Up),
         down_kib_s: rate(Direction::Down),
-        loaded: latency(pings.map(|p| i64::try_from(p.rtt_ns).unwrap_or(i64::MAX))),
+        loaded: round_trips(pings),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{End, Flows, Ping, Transfer};
+    use crate::measure::made_up::{ping, transfer};
+    use crate::measure::{Flows, Transfer};
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn transfer(direction: Direction, dscp: u8, start_s: u64) -> Transfer {
+    /// A flow of 1000 KiB/s from `start_s` to the end.
+    fn steady(direction: Direction, dscp: u8, start_s: u64) -> Transfer {
         Transfer {
-            name: format!("{direction:?}{dscp}"),
-            direction,
             dscp,
             start_ns: start_s * SECOND,
             end_ns: 4 * SECOND,
             bytes: (4 - start_s) * 1024 * 1000,
             longest_gap_ns: SECOND / 100,
-            killed: None,
             bins: vec![102_400; (4 - start_s) as usize * 10],
-            sender: End::default(),
-            receiver: End::default(),
+            ..transfer(direction)
         }
     }
 
@@ -207,32 +205,20 @@ mod tests {
         Scenario {
             number,
             flows: Flows { uploads: of(Direction::Up), downloads: of(Direction::Down) },
-            start_ns: 0,
             duration_ns: 4 * SECOND,
-            forced: false,
-            interrupted: false,
-            pings: (0..40)
-                .map(|k| Ping {
-                    t_ns: k * SECOND / 10,
-                    rtt_ns: SECOND / 50,
-                    up_ns: None,
-                    down_ns: None,
-                    answered: true,
-                })
-                .collect(),
+            pings: (0..40).map(|k| ping(k * SECOND / 10, SECOND / 50)).collect(),
             transfers,
-            idle_pings: Vec::new(),
-            connects: Vec::new(),
-            in_band: Vec::new(),
+            ..Scenario::default()
         }
     }
 
     #[test]
     fn the_classic_output_is_whole() {
-        let idle = Ping { t_ns: 0, rtt_ns: 1_290_000, up_ns: None, down_ns: None, answered: true };
-        let one = scenario(1, vec![transfer(Direction::Down, 0, 0)]);
-        let found =
-            document(Observed { idle_pings: vec![idle], scenarios: vec![one] }, Conditions::default());
+        let one = scenario(1, vec![steady(Direction::Down, 0, 0)]);
+        let found = document(
+            Observed { idle_pings: vec![ping(0, 1_290_000)], scenarios: vec![one] },
+            Conditions::default(),
+        );
         assert_eq!(
             found.classic,
             "MinRTT: 1.2ms\nScenario 1: 0 uploads, 1 downloads... 1000 KiB/s down, 100.00 Hz smoothness\n\n\
@@ -246,8 +232,7 @@ mod tests {
 
     #[test]
     fn a_staircase_is_told_step_by_step() {
-        let pairs =
-            |dscp, start| [transfer(Direction::Up, dscp, start), transfer(Direction::Down, dscp, start)];
+        let pairs = |dscp, start| [steady(Direction::Up, dscp, start), steady(Direction::Down, dscp, start)];
         let climbing = scenario(0, [pairs(0, 0), pairs(8, 2)].concat());
         let found =
             document(Observed { idle_pings: Vec::new(), scenarios: vec![climbing] }, Conditions::default());

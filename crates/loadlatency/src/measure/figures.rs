@@ -189,7 +189,6 @@ pub fn summary(observed: &Observed) -> Summary {
         mean(scenarios.filter_map(|(_, f)| f.bufferbloat.as_ref().map(|b| b.increase_ms)))
     };
     let single = [increase(|s| s.flows.downloads == 0), increase(|s| s.flows.uploads == 0)];
-    let loaded: Vec<Ping> = observed.scenarios.iter().flat_map(|s| s.pings.iter().copied()).collect();
     Summary {
         min_rtt_ns: observed.idle_pings.iter().map(|p| p.rtt_ns).min(),
         upload_capacity_kib_s: classic.iter().any(|s| s.up.is_some()).then_some(upload_capacity),
@@ -198,7 +197,7 @@ pub fn summary(observed: &Observed) -> Summary {
         smoothness_hz: (!classic.is_empty()).then_some(smoothness),
         rpm: each.iter().filter_map(|f| f.rpm.map(|r| r.rpm)).reduce(f64::min),
         idle: round_trips(&observed.idle_pings),
-        loaded: round_trips(&loaded),
+        loaded: round_trips(observed.scenarios.iter().flat_map(|s| &s.pings)),
         bufferbloat: mean(single.into_iter().flatten()).or_else(|| increase(|_| true)).map(bloat),
     }
 }
@@ -260,8 +259,9 @@ fn bloat(increase_ms: f64) -> Bufferbloat {
     Bufferbloat { increase_ms, grade: bufferbloat_grade(increase_ms).to_owned() }
 }
 
-fn round_trips(pings: &[Ping]) -> Option<Latency> {
-    latency(pings.iter().map(|p| signed(p.rtt_ns)))
+/// The distribution of round trips; None of none.
+pub fn round_trips<'a>(pings: impl IntoIterator<Item = &'a Ping>) -> Option<Latency> {
+    latency(pings.into_iter().map(|p| signed(p.rtt_ns)))
 }
 
 fn signed(ns: u64) -> i64 {
@@ -305,47 +305,27 @@ fn trimmed_mean_ms(mut values_ns: Vec<u64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{End, SCENARIOS};
+    use crate::measure::{SCENARIOS, made_up};
 
     const MS: u64 = 1_000_000;
 
     fn transfer(direction: Direction, bytes: u64, gap_ms: u64) -> Transfer {
-        Transfer {
-            name: "f".into(),
-            direction,
-            dscp: 0,
-            start_ns: 0,
-            end_ns: 10_000 * MS,
-            bytes,
-            longest_gap_ns: gap_ms * MS,
-            killed: None,
-            bins: Vec::new(),
-            sender: End::default(),
-            receiver: End::default(),
-        }
+        Transfer { bytes, longest_gap_ns: gap_ms * MS, ..made_up::transfer(direction) }
     }
 
     fn ping(t_ms: u64, rtt_ms: u64) -> Ping {
         let half = signed(rtt_ms * MS / 2);
         // The server's clock is an hour ahead.
         let ahead = 3_600_000_000_000;
-        Ping {
-            t_ns: t_ms * MS,
-            rtt_ns: rtt_ms * MS,
-            up_ns: Some(half + ahead),
-            down_ns: Some(half - ahead),
-            answered: true,
-        }
+        let (up_ns, down_ns) = (Some(half + ahead), Some(half - ahead));
+        Ping { up_ns, down_ns, ..made_up::ping(t_ms * MS, rtt_ms * MS) }
     }
 
     fn scenario() -> Scenario {
         Scenario {
             number: 4,
             flows: SCENARIOS[3],
-            start_ns: 0,
             duration_ns: 10_000 * MS,
-            forced: false,
-            interrupted: false,
             transfers: vec![transfer(Direction::Up, 10 << 20, 50), transfer(Direction::Down, 20 << 20, 125)],
             idle_pings: vec![ping(0, 20), ping(20, 22)],
             pings: (0..100).map(|k| ping(k * 100, 40 + k)).collect(),
@@ -354,6 +334,7 @@ mod tests {
                 Probe { t_ns: 1_000 * MS, took_ns: 10 * MS },
                 Probe { t_ns: 8_000 * MS, took_ns: 100 * MS },
             ],
+            ..Scenario::default()
         }
     }
 

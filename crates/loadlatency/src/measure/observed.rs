@@ -21,7 +21,7 @@ pub struct Observed {
 }
 
 /// One mix of flows, carried out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Its place among the nineteen, from 1; 0 for any other mix.
@@ -121,6 +121,13 @@ pub struct Ping {
     pub down_ns: Option<i64>,
     /// False if the scenario ended before the answer came.
     pub answered: bool,
+}
+
+impl Ping {
+    /// One that has waited for so long and was given up.
+    pub fn unanswered(t_ns: u64, waited_ns: u64) -> Ping {
+        Ping { t_ns, rtt_ns: waited_ns, up_ns: None, down_ns: None, answered: false }
+    }
 }
 
 /// A row `[t_ns, rtt_ns, up_ns, down_ns, answered]`: a run has thousands of them.
