@@ -183,13 +183,19 @@ def no_text(directory):
 
 
 def other_format(directory):
-    table = catalogue.build(lab.header(format=99), parts.cut(lab.plan()), {})
+    header = lab.header(format=99, versions={"cwndlab": "9.9"})
+    table = catalogue.build(header, parts.cut(lab.plan()), {})
     catalogue.write(directory, table)
 
 
-def other_columns(directory):
+def lose_a_column(directory):
     _, table = catalogue.read(directory)
-    catalogue.write(directory, table.drop_columns(["goodput_mbps"]))
+    catalogue.write(directory, table.drop_columns(["status"]))
+
+
+def later_version(directory):
+    _, table = catalogue.read(directory)
+    catalogue.write(directory, table.append_column("happiness", [[1.0] * 4]))
 
 
 def outside(directory):
@@ -208,8 +214,12 @@ def outside(directory):
         (cut_records, "the results are damaged"),
         (lose_a_record, "lacks run 0-"),
         (no_text, "the results are damaged"),
-        (other_format, "has format 99; this cwndlab reads format 2"),
-        (other_columns, "has other columns than a catalogue"),
+        (
+            other_format,
+            "was written by cwndlab 9.9 in format 99, and this version reads format 2; read it with",
+        ),
+        (lose_a_column, "lacks columns that every catalogue has; the results are damaged"),
+        (later_version, "with columns that this version does not know, such as 'happiness'; read it with"),
         (outside, "'../../elsewhere' is no name of a part"),
     ],
 )
@@ -220,6 +230,27 @@ def test_a_damaged_directory_is_refused_in_one_line(tmp_path, damage, message):
         cwndlab.open(directory).series(0)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_figures_that_an_earlier_version_did_not_know_are_missing(tmp_path):
+    directory = lab.results(tmp_path / "r")
+    columns = cwndlab.open(directory).summary.columns
+    later = ["load_scenario", "upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz", "rpm"]
+    _, table = catalogue.read(directory)
+    catalogue.write(directory, table.drop_columns([*later, "sender_mbps"]))
+
+    results = cwndlab.open(directory)
+    results.verify()
+    assert results.summary.columns == columns
+    assert results.summary["goodput_mbps"].to_list() == [8.0, 8.1, 8.2, 8.3]
+    assert results.summary.select(later).null_count().row(0) == (4,) * len(later)
+    assert display.table(results) == display.table(cwndlab.open(lab.results(tmp_path / "whole")))
+    with pytest.raises(InputError) as refused:
+        resuming.prepare(directory, lab.header(), parts.cut(lab.plan()), lab.EXPERIMENT, resume=True)
+    assert str(refused.value) == (
+        f"{directory}: was begun by an earlier version, which did not know sender_mbps and 6 more figures; "
+        "it cannot be resumed, run it again"
+    )
 
 
 def test_altered_rows_are_found(tmp_path):

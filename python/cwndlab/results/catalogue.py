@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from cwndlab.analysis import summary
 from cwndlab.analysis.summary import Figure
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, shown
 from cwndlab.experiment.plan import PlannedRun
 from cwndlab.results import parts
 from cwndlab.results.parts import Part, RunRecord
@@ -36,6 +36,8 @@ FAILED = "failed"
 
 _FIRST = ("run_id", "repeat", "flow", "testbed")
 _LAST = ("run_index", "scenario_hash", "part")
+_LATER = tuple(name for name in summary.FIGURES if name not in summary.WORDS)
+"""Columns that an earlier version may not have known."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,24 @@ def write(directory: Path, table: pa.Table) -> None:
 
 
 def read(directory: Path) -> tuple[Header, pa.Table]:
-    """The catalogue of a results directory; raises InputError when it is none, or damaged."""
+    """The catalogue of a results directory with all its columns.
+
+    A figure that the version which wrote it did not know is missing in every row. Raises InputError as
+    `stored`.
+    """
+    header, table = stored(directory)
+    columns = [
+        table[field.name] if field.name in table.schema.names else pa.nulls(table.num_rows, field.type)
+        for field in _schema(header)
+    ]
+    return header, pa.table(columns, names=_schema(header).names, metadata=table.schema.metadata)
+
+
+def stored(directory: Path) -> tuple[Header, pa.Table]:
+    """The catalogue of a results directory as it was written; an earlier version knew fewer figures.
+
+    Raises InputError when it is none, is damaged, or is of a version that wrote what this one cannot read.
+    """
     file = directory / FILE
     if not directory.is_dir():
         raise InputError(f"{directory}: no such directory")
@@ -91,10 +110,21 @@ def read(directory: Path) -> tuple[Header, pa.Table]:
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{file}: {reason}; the results are damaged") from None
+    writer = f"was written by cwndlab {header.versions.get('cwndlab', 'of an unknown version')}"
+    advice = "read it with that version, or run the experiment again"
     if header.format != FORMAT:
-        raise InputError(f"{file}: has format {header.format}; this cwndlab reads format {FORMAT}")
-    if table.schema.names != _schema(header).names:
-        raise InputError(f"{file}: has other columns than a catalogue; the results are damaged")
+        raise InputError(
+            f"{file}: {writer} in format {header.format}, and this version reads format {FORMAT}; {advice}"
+        )
+    known = _schema(header).names
+    unknown = [name for name in table.schema.names if name not in known]
+    if unknown:
+        raise InputError(
+            f"{file}: {writer} with columns that this version does not know, such as {shown(unknown[0])}; "
+            + advice
+        )
+    if any(name not in table.schema.names for name in known if name not in _LATER):
+        raise InputError(f"{file}: lacks columns that every catalogue has; the results are damaged")
     return header, table
 
 

@@ -56,7 +56,7 @@ def series(results: ResultSet) -> list[Series]:
     together are made of them, as of the scenarios of one session of the tool.
     """
     found: dict[tuple[str, ...], Series] = {}
-    if "load_scenario" not in results.summary.columns or not results.summary["load_scenario"].count():
+    if not results.summary["load_scenario"].count():
         return []
     records = {record.run_id: record for record in results.records()}
     kept = [key for key in results.keys if not _SCENARIO.fullmatch(key)]

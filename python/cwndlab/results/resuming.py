@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from cwndlab.analysis import summary
 from cwndlab.errors import InputError, shown
 from cwndlab.results import catalogue, parts
 from cwndlab.results.catalogue import Header
@@ -51,7 +52,7 @@ def _whole(directory: Path, part: Part) -> bool:
 
 
 def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str) -> None:
-    before, table = catalogue.read(directory)
+    before, table = catalogue.stored(directory)
     change = next(_changes(directory, before, header, experiment), None)
     stored = list(zip(*(table.column(name).to_pylist() for name in ("run_id", "part")), strict=True))
     planned = [(catalogue.run_id(run), part.name) for part in cut for run in part.runs]
@@ -60,6 +61,13 @@ def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str)
     if change is not None:
         raise InputError(
             f"{directory}: holds another experiment: {change}; resume with the one it was begun with"
+        )
+    lacking = [name for name in summary.FIGURES if name not in table.schema.names]
+    if lacking:
+        more = f" and {len(lacking) - 1} more figures" if len(lacking) > 1 else ""
+        raise InputError(
+            f"{directory}: was begun by an earlier version, which did not know {lacking[0]}{more}; "
+            "it cannot be resumed, run it again"
         )
 
 
