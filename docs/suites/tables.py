@@ -1,0 +1,345 @@
+"""Writes the tables of the suites' pages from results: `python docs/suites/tables.py TABLE DIR...`.
+
+A table stands between `<!-- tables.py: TABLE -->` and `<!-- end -->` on its page; what was there is replaced.
+`python docs/suites/tables.py` lists the tables, and of what results each is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+from scipy.stats import t as student
+
+from cwndlab.errors import CwndlabError
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.schema import LOAD_SCENARIOS
+from cwndlab.results import loadlatency
+from cwndlab.results.resultset import ResultSet
+from cwndlab.suites import suite
+
+PAGES = Path(__file__).resolve().parent
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page: where it stands, what results it takes, and what makes its text of them."""
+
+    page: str
+    takes: str
+    make: Callable[..., list[str]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rewrite one table; exit code 2, with one line, for results that are not what it is made of."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], epilog=listed(), formatter_class=RAW
+    )
+    parser.add_argument("table", choices=TABLES, metavar="TABLE")
+    parser.add_argument("results", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("--print", action="store_true", help="print the table instead")
+    asked = parser.parse_args(arguments)
+    table = TABLES[asked.table]
+    try:
+        lines = table.make(*(ResultSet(directory) for directory in asked.results))
+    except (CwndlabError, TypeError, ValueError) as error:
+        print(f"tables.py: {asked.table}: {error}; it is made of {table.takes}", file=sys.stderr)
+        return 2
+    if asked.print:
+        print("\n".join(lines))
+        return 0
+    page = PAGES / table.page
+    page.write_text(replaced(page.read_text(encoding="utf-8"), asked.table, lines), encoding="utf-8")
+    return 0
+
+
+def replaced(text: str, name: str, lines: Sequence[str]) -> str:
+    """The page with that table's lines for the old ones; raises ValueError unless it is there once."""
+    marked = re.compile(rf"(<!-- tables\.py: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if len(marked.findall(text)) != 1:
+        raise ValueError(f"the page does not have the marks of {name} exactly once")
+    body = "\n".join(["", *lines, "", ""])
+    return marked.sub(lambda found: found[1] + body + found[2], text)
+
+
+def listed() -> str:
+    """The tables, as the help prints them."""
+    return "\n".join(["tables:", *(f"  {name:20} {table.takes}" for name, table in TABLES.items())])
+
+
+RAW = argparse.RawDescriptionHelpFormatter
+
+# Reading results ---
+
+
+def of_suite(results: ResultSet, *names: str) -> ResultSet:
+    """The same results; raises ValueError if they are not of a suite of these names."""
+    if results.header.experiment not in names:
+        raise ValueError(f"{results.path} holds {results.header.experiment}, not {' or '.join(names)}")
+    return results
+
+
+def flows(several: Iterable[ResultSet]) -> list[dict[str, Row]]:
+    """Each run's rows of the summary, by flow; the runs in the order of their plans."""
+    runs: list[dict[str, Row]] = []
+    for results in several:
+        found: dict[str, dict[str, Row]] = {}
+        for row in results.summary.iter_rows(named=True):
+            found.setdefault(row["run_id"], {})[row["flow"]] = row
+        runs += found.values()
+    return runs
+
+
+def grouped(runs: Iterable[dict[str, Row]], *keys: str) -> dict[tuple[str, ...], list[dict[str, Row]]]:
+    """Runs by the values of these columns of their first flow, in the order they come in."""
+    groups: dict[tuple[str, ...], list[dict[str, Row]]] = {}
+    for run in runs:
+        first = next(iter(run.values()))
+        groups.setdefault(tuple(str(first[key]) for key in keys), []).append(run)
+    return groups
+
+
+def column(
+    runs: Iterable[dict[str, Row]], name: str, of: Callable[[Sequence[float]], float] = sum
+) -> list[float]:
+    """A figure of each run: `of` the values of all its flows; a flow without the figure counts as none."""
+    return [of([row[name] or 0.0 for row in run.values()]) for run in runs]
+
+
+def interval(values: Sequence[float]) -> str:
+    """The mean with its 95 % interval by Student's t, as `mean ± half`."""
+    half = student.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
+    return f"{mean(values):.0f} ± {half:.0f}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> list[str]:
+    """A Markdown table whose first `words` columns are text and the others numbers."""
+    rule = ["---"] * words + ["---:"] * (len(head) - words)
+    return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
+
+
+# tri-point ---
+
+STACKS = {
+    "freebsd-15-current": "15",
+    "freebsd-15-d49540": "15 after",
+    "freebsd-15-current/rack": "RACK",
+    "freebsd-15-d49540/rack": "RACK after",
+    "linux-6.8": "Linux",
+}
+ALGORITHMS = {"cubic": "CUBIC", "newreno": "NewReno", "reno": "NewReno"}
+
+
+def tri_point(*several: ResultSet) -> list[str]:
+    """The page's own form, with utilisation, fairness and what limited the flows."""
+    runs = flows(of_suite(results, "tri-point") for results in several)
+    rows = []
+    for (stack, cc), members in grouped(runs, "hosts.a.stack", "hosts.a.cc").items():
+        rows.append(
+            [
+                f"{ALGORITHMS[cc]} in {_SYSTEM[stack]}",
+                "15-CURRENT" if cc == "newreno" and stack != "linux-6.8" else _VERSION[stack],
+                interval(column(members, "goodput_mbps")),
+                f"{100 * mean(column(members, 'utilisation')):.1f} %",
+                f"{mean(column(members, 'jain', max)):.3f}",
+                f"{mean(column(members, 'limited_cwnd_pct', mean)):.0f}",
+                f"{mean(column(members, 'limited_rwnd_pct', mean)):.0f}",
+                f"{mean(column(members, 'limited_sndbuf_pct', mean)):.0f}",
+            ]
+        )
+    head = ["TCP CC", "version", "average(flow1 + flow2)", "utilisation", "Jain"]
+    return table([*head, "limited by cwnd", "by the receiver's window", "by the send buffer"], rows, 2)
+
+
+_SYSTEM = {stack: "Linux" if "linux" in stack else "freebsd default stack" for stack in STACKS} | {
+    stack: "freebsd RACK stack" for stack in STACKS if stack.endswith("/rack")
+}
+_VERSION = {stack: "after patch" if "d49540" in stack else "before patch" for stack in STACKS} | {
+    "linux-6.8": "kernel 6.8.0"
+}
+
+
+def tri_point_more(*several: ResultSet) -> list[str]:
+    """Both flows of each pair, together and apart, with what limited them."""
+    runs = flows(of_suite(results, "tri-point-more") for results in several)
+    keys = ("hosts.a.stack", "hosts.a.cc", "hosts.b.stack", "hosts.b.cc", "flows.f2.start")
+    groups = grouped(runs, *keys)
+    planned = dict.fromkeys(
+        tuple(str(cell.get(key)) for key in keys) for cell in _cells("tri-point-more", keys)
+    )
+    rows = []
+    for key in sorted(groups, key=list(planned).index):
+        members = groups[key]
+        a, a_cc, b, b_cc, start = key
+        rows.append(
+            [
+                f"{STACKS[a]} {ALGORITHMS[a_cc]}",
+                f"{STACKS[b]} {ALGORITHMS[b_cc]}",
+                start,
+                interval(column(members, "goodput_mbps")),
+                interval([run["f1"]["goodput_mbps"] or 0.0 for run in members]),
+                interval([run["f2"]["goodput_mbps"] or 0.0 for run in members]),
+                f"{mean(column(members, 'jain', max)):.2f}",
+                f"{mean(column(members, 'limited_cwnd_pct', mean)):.0f}",
+                f"{sum(any(row['status'] == 'failed' for row in run.values()) for run in members)}",
+            ]
+        )
+    head = ["flow 1", "flow 2", "flow 2 starts", "flow 1 + flow 2", "flow 1", "flow 2", "Jain"]
+    return table([*head, "limited by cwnd", "runs that failed"], rows, 2)
+
+
+def _cells(name: str, keys: Sequence[str]) -> list[dict[str, str]]:
+    """The cells of a suite's plan, in its order."""
+    return [{key: str(run.cell[key]) for key in keys} for run in suite(name).load(["repeat=1"]).plan().runs]
+
+
+# loadlatency on netns ---
+
+SESSIONS = {
+    ("1gbit", "pfifo"): "LAN, pfifo",
+    ("1gbit", "fq_codel"): "LAN, fq_codel",
+    ("800kbit", "pfifo"): "ADSL, pfifo",
+    ("800kbit", "fq_codel"): "ADSL, fq_codel",
+}
+LOADS = ("upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz")
+
+
+def loadlatency_netns(*several: ResultSet) -> list[str]:
+    """The sessions as a whole, then each scenario, on the live kernel beside the simulator."""
+    live, simulated = _sessions(several, "netns"), _sessions(several, "sim")
+    both = [name for name in SESSIONS.values() if name in live and name in simulated]
+    if not both:
+        raise ValueError("no session is in results of both testbeds")
+    head = ["up, KiB/s: netns", "sim", "down: netns", "sim", "responsiveness, Hz: netns", "sim"]
+    head += ["smoothness, Hz: netns", "sim"]
+    whole, lines = [], []
+    for name in both:
+        ours, theirs = live[name], simulated[name]
+        overall = [side.overall() for side in (ours, theirs)]
+        factors = ours.factors(theirs)
+        apart = f"{median(factors):.2f} ({max(factors):.2f})" if factors else ""
+        whole.append([name, *_beside(*overall), apart, ours.marks()])
+        rows = [
+            [
+                _scenario(number),
+                *_beside(row, theirs.rows.get(number, {})),
+                _figure(row["rpm"]),
+                row["status"],
+            ]
+            for number, row in sorted(ours.rows.items())
+        ]
+        lines += ["", f"{name}:", "", *table(["scenario", *head, "RPM: netns", "netns"], rows, 1)]
+    first = [
+        "all scenarios",
+        *head,
+        "capacities apart: median (largest) factor",
+        "complete, unreliable, failed",
+    ]
+    return [*table(first, whole, 1), *lines]
+
+
+def loadlatency_linux(*several: ResultSet) -> list[str]:
+    """The sessions as a whole on the simulator."""
+    sessions = _sessions(several, "sim")
+    rows = [
+        [name, *(_figure(sessions[name].overall().get(what)) for what in LOADS)]
+        for name in SESSIONS.values()
+        if name in sessions
+    ]
+    return table(["", "up, KiB/s", "down", "responsiveness, Hz", "smoothness, Hz"], rows, 1)
+
+
+def _beside(ours: Row, theirs: Row) -> list[str]:
+    return [_figure(side.get(what)) for what in LOADS for side in (ours, theirs)]
+
+
+@dataclass
+class _Session:
+    """The scenarios of one path and queue."""
+
+    rows: dict[int, Row]
+    series: loadlatency.Series | None
+
+    def overall(self) -> Row:
+        """The figures of all scenarios together, by the summary's names; none unless all 19 ran."""
+        if self.series is None or len(self.series.scenarios) < LOAD_SCENARIOS:
+            return {}
+        whole = self.series.document({})["overall"]
+        return {
+            "upload_kib_s": whole["upload_capacity_kib_s"],
+            "download_kib_s": whole["download_capacity_kib_s"],
+            "responsiveness_hz": whole["responsiveness_hz"],
+            "smoothness_hz": whole["smoothness_hz"],
+        }
+
+    def factors(self, other: _Session) -> list[float]:
+        """How far the capacities are apart, each as the larger over the smaller."""
+        found = []
+        for number, row in self.rows.items():
+            for what in ("upload_kib_s", "download_kib_s"):
+                ours, theirs = row.get(what), other.rows.get(number, {}).get(what)
+                if ours and theirs:
+                    found.append(max(ours / theirs, theirs / ours))
+        return found
+
+    def marks(self) -> str:
+        """How many runs are complete, unreliable, and failed or missing."""
+        states = [row["status"] for row in self.rows.values()]
+        complete, unreliable = states.count("complete"), states.count("unreliable")
+        return f"{complete}, {unreliable}, {len(states) - complete - unreliable}"
+
+
+def _sessions(several: Iterable[ResultSet], testbed: str) -> dict[str, _Session]:
+    """The sessions that ran on one testbed, by their names."""
+    found: dict[str, _Session] = {}
+    for results in several:
+        if of_suite(results, "loadlatency-linux").header.testbed != testbed:
+            continue
+        for run in flows([results]):
+            rows = list(run.values())
+            row = next((row for row in rows if row["load_scenario"] is not None), rows[0])
+            session = found.setdefault(_session(row), _Session({}, None))
+            session.rows[int(row["flows.ll.app.scenario"])] = row
+        for one in loadlatency.series(results):
+            found[_session(one.cell)].series = one
+    return found
+
+
+def _session(cell: Row) -> str:
+    queue = str(cell["network.dumbbell.bottleneck.queue"])
+    kind = "fq_codel" if "fq_codel" in queue else "pfifo"
+    return SESSIONS[cell["network.dumbbell.bottleneck.rate"], kind]
+
+
+def _scenario(number: int) -> str:
+    uploads, downloads = catalogue().load_scenarios[number - 1]
+    return f"{number}: {uploads}, {downloads}"
+
+
+def _figure(value: float | None) -> str:
+    """Three digits, whole numbers from 100 on; empty for none."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+TABLES = {
+    "tri-point": Table("tri-point.md", "runs of tri-point", tri_point),
+    "tri-point-more": Table(
+        "tri-point.md", "runs of tri-point-more, in one directory or several", tri_point_more
+    ),
+    "loadlatency-linux": Table("loadlatency.md", "runs of loadlatency-linux on sim", loadlatency_linux),
+    "loadlatency-netns": Table(
+        "loadlatency.md", "runs of loadlatency-linux on netns and on sim", loadlatency_netns
+    ),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
