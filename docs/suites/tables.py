@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
+import numpy as np
 from scipy.stats import t as student
 
 from cwndlab.errors import CwndlabError
@@ -26,6 +27,7 @@ from cwndlab.suites import suite
 
 PAGES = Path(__file__).resolve().parent
 Row = dict[str, Any]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,20 @@ def flows(several: Iterable[ResultSet]) -> list[dict[str, Row]]:
     return runs
 
 
+def runs_of(several: Iterable[ResultSet], name: str) -> list[dict[str, Row]]:
+    """The runs of several results of a suite, as `flows` gives them."""
+    return flows(of_suite(results, name) for results in several)
+
+
+def published_of(name: str, *keys: str) -> dict[tuple[str, ...], float]:
+    """The published goodputs of a suite in Mbit/s, by these keys of their cells."""
+    return {
+        tuple(figure.cell[key] for key in keys): figure.value
+        for figure in suite(name).published()
+        if figure.column == "goodput_mbps" and figure.value is not None
+    }
+
+
 def grouped(runs: Iterable[dict[str, Row]], *keys: str) -> dict[tuple[str, ...], list[dict[str, Row]]]:
     """Runs by the values of these columns of their first flow, in the order they come in."""
     groups: dict[tuple[str, ...], list[dict[str, Row]]] = {}
@@ -139,7 +155,7 @@ ALGORITHMS = {"cubic": "CUBIC", "newreno": "NewReno", "reno": "NewReno"}
 
 def tri_point(*several: ResultSet) -> list[str]:
     """The page's own form, with utilisation, fairness and what limited the flows."""
-    runs = flows(of_suite(results, "tri-point") for results in several)
+    runs = runs_of(several, "tri-point")
     rows = []
     for (stack, cc), members in grouped(runs, "hosts.a.stack", "hosts.a.cc").items():
         rows.append(
@@ -168,7 +184,7 @@ _VERSION = {stack: "after patch" if "d49540" in stack else "before patch" for st
 
 def tri_point_more(*several: ResultSet) -> list[str]:
     """Both flows of each pair, together and apart, with what limited them."""
-    runs = flows(of_suite(results, "tri-point-more") for results in several)
+    runs = runs_of(several, "tri-point-more")
     keys = ("hosts.a.stack", "hosts.a.cc", "hosts.b.stack", "hosts.b.cc", "flows.f2.start")
     groups = grouped(runs, *keys)
     planned = dict.fromkeys(
@@ -199,6 +215,120 @@ def _cells(name: str, keys: Sequence[str]) -> list[dict[str, str]]:
     """The cells of a suite's plan, in its order."""
     return [{key: str(run.cell[key]) for key in keys} for run in suite(name).load(["repeat=1"]).plan().runs]
 
+
+# cubic-patch ---
+
+
+def cubic_patch(*several: ResultSet) -> list[str]:
+    """Each stack's runs beside the one run that was published."""
+    published = published_of("cubic-patch", "hosts.a.stack")
+    rows = []
+    for (stack,), members in grouped(runs_of(several, "cubic-patch"), "hosts.a.stack").items():
+        found = column(members, "goodput_mbps")
+        theirs = published[(stack,)]
+        spread = f"{min(found):.0f} to {max(found):.0f}"
+        apart = f"{100 * (mean(found) / theirs - 1):+.1f} %"
+        rows.append([stack, f"{mean(found):.0f}", f"{stdev(found):.0f}", spread, f"{theirs:.0f}", apart])
+    head = ["stack", f"ours, mean of {len(found)}", "standard deviation", "range", "published", "ours off by"]
+    return table(head, rows, 1)
+
+
+def cubic_patch_queue(*several: ResultSet) -> list[str]:
+    """Mean goodput by the size of the queue that drops."""
+    limit = "network.dumbbell.bottleneck.queue.limit"
+    groups = grouped(runs_of(several, "cubic-patch"), "hosts.a.stack", limit)
+    sizes = sorted({size for _, size in groups}, key=lambda size: int(size.rstrip("p")))
+    published = published_of("cubic-patch", "hosts.a.stack")
+    rows = []
+    for stack in dict.fromkeys(stack for stack, _ in groups):
+        means = [f"{mean(column(groups[stack, size], 'goodput_mbps')):.0f}" for size in sizes]
+        rows.append([stack, *means, f"{published[(stack,)]:.0f}"])
+    return table(["stack", *(size.rstrip("p") for size in sizes), "published"], rows, 1)
+
+
+def cubic_patch_bursts(results: ResultSet) -> list[str]:
+    """How finely cwnd grows, and what one acknowledgement lets out, in congestion avoidance."""
+    steps: dict[str, list[Floats]] = {}
+    sent: dict[str, list[Floats]] = {}
+    for run in of_suite(results, "cubic-patch-bursts").runs.iter_rows(named=True):
+        frame = results.series(run["run_id"])
+        calm = (frame["state"] == "avoidance").to_numpy()
+        cwnd, out, acked = (
+            frame[name].to_numpy().astype(float) / MSS
+            for name in ("cwnd_bytes", "inflight_bytes", "delivered_bytes")
+        )
+        chosen = calm[1:] & calm[:-1]
+        steps.setdefault(run["hosts.a.stack"], []).append(np.diff(cwnd)[chosen])
+        sent.setdefault(run["hosts.a.stack"], []).append(np.diff(out + acked)[chosen])
+    rows = []
+    for stack, pieces in steps.items():
+        grown, let_out = np.concatenate(pieces), np.concatenate(sent[stack])
+        grown = grown[grown > 0]
+        bursts = [np.quantile(let_out, share) for share in (0.5, 0.999)]
+        rows.append(
+            [stack, f"{np.median(grown):.3f}", f"{grown.max():.2f}", *(f"{burst:.0f}" for burst in bursts)]
+        )
+    head = [
+        "stack",
+        "step of cwnd, segments: median",
+        "largest",
+        "segments sent upon one ACK: median",
+        "99.9 %",
+    ]
+    return table(head, rows, 1)
+
+
+MSS = 1448
+"""Payload of a full packet with timestamps, in bytes."""
+
+
+# loss-resilience ---
+
+EVERY = "hosts.b.ingress.after_gro.loss.nth.every"
+
+
+def loss_resilience(*several: ResultSet) -> list[str]:
+    """The published table with ours beside it."""
+    groups = grouped(runs_of(several, "loss-resilience"), "hosts.a.stack", "hosts.a.cc", EVERY)
+    published = published_of("loss-resilience", "hosts.a.stack", "hosts.a.cc", EVERY)
+    rows = []
+    for (stack, cc), sender in LOSS_ROWS.items():
+        cells = []
+        for every in ("100", "50", "33", "25"):
+            found = column(groups[stack, cc, every], "goodput_mbps")
+            spread = f"{_figure(min(found))} to {_figure(max(found))}"
+            cells.append(f"{_figure(mean(found))} ({spread}) / {published[stack, cc, every]:g}")
+        rows.append([sender, *cells])
+    return table(["sender", "1 %", "2 %", "3 %", "4 %"], rows, 1)
+
+
+def loss_counts(*several: ResultSet) -> list[str]:
+    """What the sender counts with the rules as taken, and what stacked rules would have given."""
+    groups = grouped(runs_of(several, "loss-resilience"), "hosts.a.stack", "hosts.a.cc", EVERY)
+    rows = []
+    for (stack, cc), sender in LOSS_ROWS.items():
+        cells = []
+        for every in ("100", "50", "33", "25"):
+            ours, theirs = (
+                mean(column(groups[stack, cc, every], name)) for name in ("sender_mbps", "goodput_mbps")
+            )
+            cells.append(f"{_figure(ours)} (+{ours - theirs:.2f})")
+        stacked = [mean(column(groups[stack, cc, every], "goodput_mbps")) for every in ("34", "17", "10")]
+        rows.append([sender, *cells, *(_figure(value) for value in stacked)])
+    head = ["sender", "sender's count at 1 % (more than the receiver's)", "2 %", "3 %", "4 %"]
+    return table([*head, "stacked, 2nd rule", "3rd", "4th"], rows, 1)
+
+
+LOSS_ROWS = {
+    ("freebsd-15-d46546", "cubic"): "CUBIC, default stack, before",
+    ("freebsd-15-d49540", "cubic"): "after",
+    ("freebsd-15-current", "newreno"): "NewReno, default stack",
+    ("freebsd-15-d46546/rack", "cubic"): "CUBIC, RACK, before",
+    ("freebsd-15-d49540/rack", "cubic"): "after",
+    ("freebsd-15-current/rack", "newreno"): "NewReno, RACK (fitted)",
+    ("linux-6.8", "cubic"): "CUBIC, Linux",
+    ("linux-6.8", "newreno"): "NewReno, Linux",
+}
 
 # loadlatency on netns ---
 
@@ -334,6 +464,17 @@ TABLES = {
     "tri-point": Table("tri-point.md", "runs of tri-point", tri_point),
     "tri-point-more": Table(
         "tri-point.md", "runs of tri-point-more, in one directory or several", tri_point_more
+    ),
+    "cubic-patch": Table("cubic-patch.md", "runs of cubic-patch", cubic_patch),
+    "cubic-patch-queue": Table(
+        "cubic-patch.md",
+        "runs of cubic-patch with network.dumbbell.bottleneck.queue.limit swept",
+        cubic_patch_queue,
+    ),
+    "cubic-patch-bursts": Table("cubic-patch.md", "runs of cubic-patch-bursts", cubic_patch_bursts),
+    "loss-resilience": Table("loss-resilience.md", "runs of loss-resilience", loss_resilience),
+    "loss-counts": Table(
+        "loss-resilience.md", "runs of loss-resilience, and such of every 34th, 17th and 10th", loss_counts
     ),
     "loadlatency-linux": Table("loadlatency.md", "runs of loadlatency-linux on sim", loadlatency_linux),
     "loadlatency-netns": Table(

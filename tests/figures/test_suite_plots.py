@@ -50,6 +50,21 @@ def test_figures_are_drawn_under_their_numbers(results: ResultSet, tmp_path: Pat
     assert all(b"cwndlab plot x" in file.read_bytes() for file in files)
 
 
+def test_before_and_after_the_patch_lie_over_each_other(tmp_path: Path) -> None:
+    short = ["duration=2s", "repeat=2", "record.tcp=20ms"]
+    patch = suites.suite("cubic-patch").load(short).run(out=tmp_path / "results")
+    stacks = []
+    for plot in suites.plots_of("cubic-patch", ["1a", "1b", "2a", "2b", "3", "4"]):
+        rows = bind(patch, Options(**plot.options)).rows
+        assert set(rows["repeat"]) == {0}
+        stacks.append(rows["hosts.a.stack"].to_list())
+    default, rack = (["freebsd-15-current" + end, "freebsd-15-d49540" + end] for end in ("", "/rack"))
+    assert stacks[:4] == [default, default, rack, rack]
+    assert stacks[4:6] == [["linux-6.8"]] * 2 and all(len(five) == 5 for five in stacks[6:])
+    (file,) = published.draw(patch, ["1a"], tmp_path / "out", {}, None)
+    assert file.stat().st_size > 0
+
+
 def test_the_boxes_of_throughput_are_single_seconds(results: ResultSet) -> None:
     (plot,) = suites.plots_of("teacup-140502A", ["21"])
     request = bind(results, Options(**plot.options))
@@ -65,9 +80,10 @@ def test_the_boxes_of_throughput_are_single_seconds(results: ResultSet) -> None:
     [
         ("teacup-140502A", "1", "figure: '1' does not exist; there are 2 to 27, or all"),
         (
-            "cubic-patch",
+            "tri-point",
             "2",
-            "figure: 'cubic-patch' is no suite with published plots; there are teacup-140502A",
+            "figure: 'tri-point' is no suite with published plots; there are cubic-patch, "
+            "cubic-patch-bursts, teacup-140502A",
         ),
     ],
 )

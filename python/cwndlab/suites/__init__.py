@@ -144,7 +144,11 @@ def _figure(row: dict[str, str]) -> Figure:
 
 
 def _plots(
-    number: int, caption: str, kinds: Sequence[str], options: Mapping[str, Any] | None = None, **where: str
+    number: int,
+    caption: str,
+    kinds: Sequence[str],
+    options: Mapping[str, Any] | None = None,
+    **where: str | list[str],
 ) -> Iterator[Plot]:
     """A figure's plots: one of each of `kinds`, all of the runs that have the values `where` says."""
     for place, kind in enumerate(kinds):
