@@ -457,7 +457,7 @@ def _figure(value: float | None) -> str:
     """Three digits, whole numbers from 100 on; empty for none."""
     if value is None:
         return ""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:.0f}" if value >= 100 or value == 0 else f"{value:#.3g}"
 
 
 TABLES = {

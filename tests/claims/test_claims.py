@@ -104,6 +104,25 @@ def test_a_large_abc_l_var_turns_a_claim_over(tmp_path: Path) -> None:
     assert judge([claim], {"lro-slow-start": wrong}, standing_in)[0].verdict == "differ"
 
 
+def test_linux_in_the_place_of_freebsd_turns_a_claim_of_loadlatency_over(tmp_path: Path) -> None:
+    (claim,) = stated("loadlatency-both-ways-down")
+    lan = (
+        "network.dumbbell.bottleneck.rate=1gbit",
+        "network.dumbbell.bottleneck.queue={kind: pfifo, limit: 1000p}",
+    )
+    numbers = ", ".join(str(number) for number in range(1, 20))
+    alone_and_both = {f"scenario: [{numbers}]": "scenario: [1, 4]"}
+    freebsd, linux = "stack: freebsd-9.0, cc: newreno", "stack: linux-6.8, cc: reno"
+    right = carried_out("loadlatency", tmp_path / "right", ("duration=4s", *lan), alone_and_both)
+    wrong = carried_out(
+        "loadlatency", tmp_path / "wrong", ("duration=4s", *lan), {**alone_and_both, freebsd: linux}
+    )
+    judged, misjudged = (judge([claim], {"loadlatency": results})[0] for results in (right, wrong))
+    # FreeBSD 9.0 keeps its download beside an upload; Linux loses the fifth of it that the Macs lost.
+    assert (judged.verdict, misjudged.verdict) == ("differ", "agree")
+    assert judged.value is not None and judged.value > 0.92
+
+
 def test_a_session_of_loadlatency_is_judged_as_a_whole(tmp_path: Path) -> None:
     adsl = ("network.dumbbell.bottleneck.rate=800kbit", "duration=3s")
     results = carried_out("loadlatency", tmp_path / "all", adsl, {})
