@@ -53,6 +53,57 @@ pub enum QueueConfig {
     Dualpi2(Dualpi2Config),
 }
 
+impl QueueConfig {
+    /// Checks what parsing cannot: that the discipline can be made of these parameters.
+    ///
+    /// # Errors
+    /// One line: the parameter, what was found, what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        let positive = |key: &str, value: u64| match value {
+            0 => Err(format!("queue {key}: found 0; expected above 0")),
+            _ => Ok(()),
+        };
+        match self {
+            QueueConfig::Pfifo { .. } | QueueConfig::Bfifo { .. } | QueueConfig::Netem { .. } => Ok(()),
+            QueueConfig::Codel { interval_ns, .. } => positive("interval_ns", *interval_ns),
+            QueueConfig::Red(red) => {
+                positive("avpkt_bytes", red.avpkt_bytes)?;
+                positive("bandwidth_bps", red.bandwidth_bps)?;
+                if red.min_bytes >= red.max_bytes {
+                    let (min, max) = (red.min_bytes, red.max_bytes);
+                    return Err(format!("queue min_bytes: found {min}; expected below max_bytes, {max}"));
+                }
+                Ok(())
+            }
+            QueueConfig::FqCodel(fq) => {
+                positive("flows", fq.flows.into())?;
+                positive("quantum_bytes", fq.quantum_bytes.map_or(1, u64::from))?;
+                positive("interval_ns", fq.interval_ns)
+            }
+            QueueConfig::Pie(pie) => positive("tupdate_ns", pie.tupdate_ns),
+            QueueConfig::FqPie(fq) => {
+                positive("flows", fq.flows.into())?;
+                positive("quantum_bytes", fq.quantum_bytes.map_or(1, u64::from))?;
+                positive("tupdate_ns", fq.tupdate_ns)
+            }
+            QueueConfig::Cake(cake) => {
+                positive("bandwidth_bps", cake.bandwidth_bps.unwrap_or(1))?;
+                positive("rtt_ns", cake.rtt_ns)
+            }
+            QueueConfig::Dualpi2(dualpi2) => {
+                positive("tupdate_ns", dualpi2.tupdate_ns)?;
+                positive("coupling_factor", dualpi2.coupling_factor.into())?;
+                match dualpi2.classic_protection {
+                    0..=100 => Ok(()),
+                    more => Err(format!(
+                        "queue classic_protection: found {more}; expected at most 100 (per cent)"
+                    )),
+                }
+            }
+        }
+    }
+}
+
 /// Loss of packets before the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -145,4 +196,79 @@ pub enum ShaperConfig {
         /// What leaves at each (1504 in mahimahi).
         bytes: u32,
     },
+}
+
+impl ShaperConfig {
+    /// Checks what parsing cannot: that something can ever pass.
+    ///
+    /// # Errors
+    /// One line: the parameter, what was found, what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            ShaperConfig::TokenBucket { rate_bps: 0, .. } | ShaperConfig::Policer { rate_bps: 0, .. } => {
+                Err("shaper rate_bps: found 0; expected above 0".into())
+            }
+            ShaperConfig::TokenBucket { .. } | ShaperConfig::Policer { .. } => Ok(()),
+            ShaperConfig::Trace { opportunities_ns, period_ns, bytes } => {
+                let ordered = opportunities_ns.is_sorted();
+                if !ordered || opportunities_ns.last().is_none_or(|last| last > period_ns) {
+                    return Err(
+                        "shaper opportunities_ns: expected times in ascending order up to period_ns".into()
+                    );
+                }
+                if *period_ns == 0 || *bytes == 0 {
+                    return Err("shaper period_ns, bytes: expected above 0".into());
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(json: &str) -> QueueConfig {
+        serde_json::from_str(json).expect("a queue")
+    }
+
+    #[test]
+    fn a_discipline_that_cannot_be_made_is_refused_with_its_parameter() {
+        let red = |min: u64, max: u64| {
+            queue(&format!(
+                r#"{{"kind": "red", "limit_bytes": 100000, "min_bytes": {min}, "max_bytes": {max},
+                    "avpkt_bytes": 1000, "burst_packets": 20, "probability_ppb": 20000000,
+                    "bandwidth_bps": 10000000, "ecn": false, "harddrop": false, "adaptive": false}}"#
+            ))
+        };
+        assert_eq!(red(10_000, 30_000).check(), Ok(()));
+        let why = red(50_000, 40_000).check().expect_err("thresholds the wrong way round");
+        assert_eq!(why, "queue min_bytes: found 50000; expected below max_bytes, 40000");
+
+        let dualpi2 = |coupling: u32, protection: u32| {
+            queue(&format!(
+                r#"{{"kind": "dualpi2", "limit_packets": 10000, "target_ns": 15000000, "tupdate_ns": 16000000,
+                    "alpha_ppb": 160000000, "beta_ppb": 3200000000, "coupling_factor": {coupling},
+                    "step_thresh_ns": 1000000, "classic_protection": {protection}, "drop_on_overload": true}}"#
+            ))
+        };
+        assert_eq!(dualpi2(2, 10).check(), Ok(()));
+        assert!(dualpi2(0, 10).check().is_err_and(|why| why.contains("coupling_factor")));
+        assert!(dualpi2(2, 101).check().is_err_and(|why| why.contains("classic_protection")));
+    }
+
+    #[test]
+    fn a_shaper_that_lets_nothing_pass_is_refused() {
+        let trace = |times: &[u64], period_ns, bytes| {
+            ShaperConfig::Trace { opportunities_ns: times.to_vec(), period_ns, bytes }.check()
+        };
+        assert_eq!(trace(&[1, 2], 2, 1504), Ok(()));
+        for (times, period, bytes) in
+            [(&[2, 1][..], 2, 1504), (&[], 2, 1504), (&[3], 2, 1504), (&[0], 0, 1504), (&[1], 1, 0)]
+        {
+            assert!(trace(times, period, bytes).is_err(), "{times:?} of {period}, {bytes}");
+        }
+        assert!(ShaperConfig::Policer { rate_bps: 0, burst_bytes: 1 }.check().is_err());
+    }
 }

@@ -58,6 +58,10 @@ pub fn check_links(scenario: &Scenario) -> Result<(), String> {
         if let Some(loss) = &link.loss {
             check_loss(loss).map_err(|why| format!("link {name}: {why}"))?;
         }
+        link.queue.check().map_err(|why| format!("link {name}: {why}"))?;
+        if let Some(shaper) = &link.shaper {
+            shaper.check().map_err(|why| format!("link {name}: {why}"))?;
+        }
         let port = shares_memory(scenario, &link.from);
         if port && (link.duplicate_ppb > 0 || link.jitter.is_some()) {
             return Err(format!(
@@ -87,6 +91,9 @@ pub fn check_links(scenario: &Scenario) -> Result<(), String> {
         }
         if let Some(loss) = &change.loss {
             check_loss(loss).map_err(|why| format!("schedule: {why}"))?;
+        }
+        if let Some(queue) = &change.queue {
+            queue.check().map_err(|why| format!("schedule: {why}"))?;
         }
         if change.rate_bps == Some(0) {
             return Err("schedule: rate_bps must be above zero".into());

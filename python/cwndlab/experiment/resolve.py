@@ -857,6 +857,9 @@ def _red_thresholds(queue: dict[str, Any], path: Path) -> None:
         queue["min_bytes"] = queue["max_bytes"] // 3
     if queue["burst_packets"] is None:
         queue["burst_packets"] = (2 * queue["min_bytes"] + queue["max_bytes"]) // (3 * queue["avpkt_bytes"])
+    if queue["min_bytes"] >= queue["max_bytes"]:
+        found, most = (units.format_size(queue[key]) for key in ("min_bytes", "max_bytes"))
+        raise Misplaced(path, BadValue(found, f"less than max, {most}", key="min"))
 
 
 def _sampling(value: int | str) -> dict[str, Any]:

@@ -155,6 +155,17 @@ def _above_zero(text: str) -> int:
     return time
 
 
+MOST_GAIN = 256
+"""Largest gain of DualPI2's controller, Hz (tc-dualpi2(8))."""
+
+
+def _gain(text: str) -> Fraction:
+    gain = units.parse_factor(text)
+    if gain > MOST_GAIN:
+        raise BadValue(shown(text), f"a number from 0 to {MOST_GAIN}")
+    return gain
+
+
 def _free_text(text: str) -> str:
     if len(text) > 4000:
         raise BadValue(f"{len(text)} characters", "at most 4000")
@@ -254,6 +265,14 @@ Factor = Annotated[
     Fraction,
     *_leaf(
         units.parse_factor, units.format_factor, {"type": "number", "description": "a number such as 0.5"}
+    ),
+]
+Gain = Annotated[
+    Fraction,
+    *_leaf(
+        _gain,
+        units.format_factor,
+        {"type": "number", "minimum": 0, "maximum": MOST_GAIN, "description": "a number such as 0.16"},
     ),
 ]
 
@@ -606,7 +625,7 @@ class Cake(Section):
     section: ClassVar[str] = "queue"
     kind: Literal["cake"]
     bandwidth: Rate | None = _about("rate of its shaper")
-    rtt: Time | None = _about("round-trip time its AQM expects")
+    rtt: Interval | None = _about("round-trip time its AQM expects")
     flow_mode: (
         Annotated[
             str,
@@ -640,10 +659,10 @@ class DualPi2(Section):
     memlimit: Size | None = _about("memory of both queues")
     target: Time | None = _about("target delay of the classic queue")
     tupdate: Interval | None = _about("interval of the probability's update")
-    alpha: Factor | None = _about("integral gain, Hz")
-    beta: Factor | None = _about("proportional gain, Hz")
+    alpha: Gain | None = _about("integral gain, Hz")
+    beta: Gain | None = _about("proportional gain, Hz")
     step_thresh: Time | None = _about("delay above which L4S packets are marked")
-    coupling_factor: Annotated[int, *_integer(0, 255)] | None = _about("coupling between the queues")
+    coupling_factor: Annotated[int, *_integer(1, 255)] | None = _about("coupling between the queues")
     drop_on_overload: Flag | None = _about("drop on overload, instead of overflowing")
     classic_protection: Annotated[int, *_integer(0, 100)] | None = _about("per cent for the classic queue")
     split_gso: Flag | None = _about("split super-packets")

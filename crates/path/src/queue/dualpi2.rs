@@ -19,9 +19,9 @@ pub struct Dualpi2Config {
     /// Time between updates of the base probability.
     pub tupdate_ns: u64,
     /// Weight of the distance from the target, probability per second of delay, parts per billion.
-    pub alpha_ppb: u32,
+    pub alpha_ppb: u64,
     /// Weight of the delay's change, in the same unit.
-    pub beta_ppb: u32,
+    pub beta_ppb: u64,
     /// L4S packets are marked with so many times the base probability.
     pub coupling_factor: u32,
     /// L4S packets that waited longer are marked always.
