@@ -223,6 +223,10 @@ impl<R: Read> Input<R> {
                 Ok(0) => return Err(Error::CutShort { offset: self.offset }),
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What is read through a decompressor ends so if its file was cut off.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(Error::CutShort { offset: self.offset });
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -252,8 +256,45 @@ impl Order {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A record that outlives its reader.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(crate) struct Read {
+        pub(crate) t_ns: u64,
+        pub(crate) wire_length: u32,
+        pub(crate) link: LinkType,
+        pub(crate) bytes: Vec<u8>,
+    }
+
+    impl Read {
+        pub(crate) fn new(t_ns: u64, wire_length: u32, link: LinkType, bytes: &[u8]) -> Read {
+            Read { t_ns, wire_length, link, bytes: bytes.to_vec() }
+        }
+    }
+
+    /// Every record of a file, and how it ended.
+    pub(crate) fn read(file: &[u8]) -> (Vec<Read>, Result<(), Error>) {
+        read_from(file)
+    }
+
+    fn read_from(file: impl io::Read) -> (Vec<Read>, Result<(), Error>) {
+        let mut records = Vec::new();
+        let mut reader = match Reader::new(file) {
+            Ok(reader) => reader,
+            Err(error) => return (records, Err(error)),
+        };
+        loop {
+            match reader.next_record() {
+                Ok(Some(Record { t_ns, wire_length, link, bytes })) => {
+                    records.push(Read::new(t_ns, wire_length, link, bytes));
+                }
+                Ok(None) => return (records, Ok(())),
+                Err(error) => return (records, Err(error)),
+            }
+        }
+    }
 
     fn ip_of(link: LinkType, bytes: &[u8]) -> Option<(Vec<u8>, u32)> {
         let record = Record { t_ns: 0, wire_length: bytes.len() as u32, link, bytes };
@@ -275,6 +316,29 @@ mod tests {
         assert_eq!(ip_of(LinkType(105), &behind(&[0; 24])), None, "802.11");
         assert_eq!(ip_of(LinkType::ETHERNET, &macs), None);
         assert_eq!(ip_of(LinkType::ETHERNET, &[0x81; 400].map(|_| 0x81)), None, "tags without end");
+    }
+
+    #[test]
+    fn a_source_that_ends_before_it_should_is_cut_short_there() {
+        /// As a decompressor whose file was cut off.
+        struct Broken<'a>(&'a [u8]);
+
+        impl io::Read for Broken<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                match self.0.read(buffer) {
+                    Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                    result => result,
+                }
+            }
+        }
+
+        let mut writer = pcap::Writer::new(Vec::new(), LinkType::RAW, 100).unwrap();
+        writer.packet(1, 3, b"abc").unwrap();
+        let whole = writer.get_mut().len() as u64;
+        let (records, end) = read_from(Broken(writer.get_mut()));
+        assert_eq!(records.len(), 1);
+        assert!(matches!(end, Err(Error::CutShort { offset }) if offset == whole));
+        assert!(matches!(read_from(Broken(b"ab")).1, Err(Error::UnknownFormat)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::checksum::{self, sum};
 use crate::segment::{Ecn, Flags, IP_HEADER, Options, SackBlocks, Segment, TCP_HEADER};
 
 /// Where a packet comes from and where it goes.
@@ -74,24 +75,38 @@ pub fn write_ipv4(
     let tcp_length = TCP_HEADER + options.length as u32 + segment.len;
     let ip_length = IP_HEADER + tcp_length;
 
-    let mut header = [0u8; IP_HEADER as usize];
-    header[0] = 0x45;
-    header[1] = segment.ecn as u8;
-    header[2..4].copy_from_slice(&u16::try_from(ip_length).unwrap_or(0).to_be_bytes());
-    header[4..6].copy_from_slice(&ip_id.to_be_bytes());
-    header[6] = 0x40;
-    header[8] = HOP_LIMIT;
-    header[9] = PROTOCOL_TCP;
-    header[12..16].copy_from_slice(&ends.src.octets());
-    header[16..20].copy_from_slice(&ends.dst.octets());
-    let checksum = fold(sum(&header));
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let header = ipv4_header(ends, PROTOCOL_TCP, segment.ecn, ip_id, ip_length);
     buf.extend_from_slice(&header);
 
     let pseudo = sum(&header[12..20]) + pseudo_tail(tcp_length);
     write_tcp(buf, segment, ends.sport, ends.dport, &options, pseudo, payload);
     keep(buf, start, ip_length, payload);
     ip_length
+}
+
+/// The header of an IPv4 packet of `ip_length` bytes; see [`write_ipv4`].
+#[inline]
+pub(crate) fn ipv4_header(
+    ends: &Ends<Ipv4Addr>,
+    protocol: u8,
+    ecn: Ecn,
+    ip_id: u16,
+    ip_length: u32,
+) -> [u8; IP_HEADER as usize] {
+    let mut header = [0u8; IP_HEADER as usize];
+    // Version 4, five words.
+    header[0] = 0x45;
+    header[1] = ecn as u8;
+    header[2..4].copy_from_slice(&u16::try_from(ip_length).unwrap_or(0).to_be_bytes());
+    header[4..6].copy_from_slice(&ip_id.to_be_bytes());
+    header[6] = DONT_FRAGMENT;
+    header[8] = HOP_LIMIT;
+    header[9] = protocol;
+    header[12..16].copy_from_slice(&ends.src.octets());
+    header[16..20].copy_from_slice(&ends.dst.octets());
+    let checksum = checksum::of(sum(&header));
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    header
 }
 
 /// Appends an IPv6 packet to `buf` and returns its length in bytes on the wire; otherwise as [`write_ipv4`].
@@ -157,7 +172,7 @@ impl Packet<'_> {
             (IpAddr::V6(src), IpAddr::V6(dst)) => sum(&src.octets()) + sum(&dst.octets()),
             _ => return None,
         };
-        Some(fold(addresses + pseudo_tail(self.tcp_length) + sum(self.tcp)) == 0)
+        Some(checksum::of(addresses + pseudo_tail(self.tcp_length) + sum(self.tcp)) == 0)
     }
 }
 
@@ -193,6 +208,13 @@ const IPV6_HEADER: usize = 40;
 const PROTOCOL_TCP: u8 = 6;
 /// The TTL or hop limit that FreeBSD and Linux send with.
 const HOP_LIMIT: u8 = 64;
+/// Don't Fragment, in the first byte of the flags and the fragment offset (RFC 791 section 3.1).
+const DONT_FRAGMENT: u8 = 0x40;
+/// The fragment offset of IPv4, without the flags before it.
+const FRAGMENT_OFFSET: u16 = 0x1fff;
+/// Extension headers of IPv6 (RFC 8200 section 4.1): hop-by-hop options, routing, destination options; fragment.
+const EXTENSIONS: [u8; 3] = [0, 43, 60];
+const FRAGMENT: u8 = 44;
 /// The most bytes of options that the data offset can express (RFC 9293 section 3.1).
 const MAX_OPTIONS: usize = 40;
 
@@ -231,7 +253,7 @@ fn write_tcp(
         }
         Payload::Zeros { .. } => &[],
     };
-    let checksum = fold(pseudo + sum(&header) + sum(options.as_slice()) + sum(data));
+    let checksum = checksum::of(pseudo + sum(&header) + sum(options.as_slice()) + sum(data));
     header[16..18].copy_from_slice(&checksum.to_be_bytes());
     buf.extend_from_slice(&header);
     buf.extend_from_slice(options.as_slice());
@@ -279,15 +301,7 @@ impl OptionBytes {
                     }
                 }
                 SynLayout::Linux => {
-                    if has(Options::SACK_PERMITTED) {
-                        if !has(Options::TIMESTAMPS) {
-                            options.put(&[kind::NOP, kind::NOP]);
-                        }
-                        options.put(&[kind::SACK_PERMITTED, 2]);
-                    }
-                    if has(Options::TIMESTAMPS) {
-                        options.timestamps(segment);
-                    }
+                    options.sack_permitted_and_timestamps(segment);
                     if has(Options::WSCALE) {
                         options.window_scale(segment);
                     }
@@ -296,15 +310,7 @@ impl OptionBytes {
                     if has(Options::WSCALE) {
                         options.window_scale(segment);
                     }
-                    if has(Options::SACK_PERMITTED) {
-                        if !has(Options::TIMESTAMPS) {
-                            options.put(&[kind::NOP, kind::NOP]);
-                        }
-                        options.put(&[kind::SACK_PERMITTED, 2]);
-                    }
-                    if has(Options::TIMESTAMPS) {
-                        options.timestamps(segment);
-                    }
+                    options.sack_permitted_and_timestamps(segment);
                 }
             }
             // Nothing is read behind END.
@@ -347,6 +353,20 @@ impl OptionBytes {
         self.put(&segment.tsecr.to_be_bytes());
     }
 
+    /// Each fills up the other's word; by itself, SACK permitted is behind two NOPs.
+    fn sack_permitted_and_timestamps(&mut self, segment: &Segment) {
+        let timestamps = segment.options.has(Options::TIMESTAMPS);
+        if segment.options.has(Options::SACK_PERMITTED) {
+            if !timestamps {
+                self.put(&[kind::NOP, kind::NOP]);
+            }
+            self.put(&[kind::SACK_PERMITTED, 2]);
+        }
+        if timestamps {
+            self.timestamps(segment);
+        }
+    }
+
     fn window_scale(&mut self, segment: &Segment) {
         self.put(&[kind::NOP, kind::WSCALE, 3, segment.wscale]);
     }
@@ -363,7 +383,7 @@ fn parse_ipv4(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
     if header[9] != PROTOCOL_TCP {
         return Err(NotTcp::Protocol(header[9]));
     }
-    if be16(header, 6) & 0x1fff != 0 {
+    if be16(header, 6) & FRAGMENT_OFFSET != 0 {
         return Err(NotTcp::Fragment);
     }
     if header_length < 20 || total_length < header_length as u32 {
@@ -388,11 +408,11 @@ fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
     let mut left = ip_bytes.checked_sub(IPV6_HEADER as u32).ok_or(NotTcp::Malformed)?;
     let mut rest = &bytes[IPV6_HEADER..];
     let mut next = header[6];
-    // Extension headers before TCP (RFC 8200 section 4.1): hop-by-hop, routing, destination options; fragment.
-    while let 0 | 43 | 60 | 44 = next {
+    while next == FRAGMENT || EXTENSIONS.contains(&next) {
         let extension: &[u8; 8] = rest.first_chunk().ok_or(NotTcp::CutShort)?;
-        let length = if next == 44 { 8 } else { (usize::from(extension[1]) + 1) * 8 };
-        if next == 44 && be16(extension, 2) & 0xfff8 != 0 {
+        let length = if next == FRAGMENT { 8 } else { (usize::from(extension[1]) + 1) * 8 };
+        // The offset, above three bits of flags.
+        if next == FRAGMENT && be16(extension, 2) >> 3 != 0 {
             return Err(NotTcp::Fragment);
         }
         left = left.checked_sub(length as u32).ok_or(NotTcp::Malformed)?;
@@ -525,27 +545,6 @@ fn pseudo_tail(tcp_length: u32) -> u64 {
     u64::from(PROTOCOL_TCP) + u64::from(tcp_length >> 16) + u64::from(tcp_length & 0xffff)
 }
 
-/// The sum of the bytes as 16-bit words, the last one padded with zero (RFC 1071).
-pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks_exact(4);
-    let tail = match *words.remainder() {
-        [a] => u64::from(a) << 8,
-        [a, b] => u64::from(u16::from_be_bytes([a, b])),
-        [a, b, c] => u64::from(u16::from_be_bytes([a, b])) + (u64::from(c) << 8),
-        _ => 0,
-    };
-    // 2^16 is 1 modulo 2^16 - 1, so words of 32 bits give the same sum after folding.
-    words.map(|word| u64::from(be32(word, 0))).sum::<u64>() + tail
-}
-
-/// The Internet checksum of a sum.
-pub(crate) fn fold(mut sum: u64) -> u16 {
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -558,13 +557,6 @@ mod tests {
 
     fn options_of(segment: &Segment, layout: SynLayout) -> Vec<u8> {
         OptionBytes::of(segment, layout).as_slice().to_vec()
-    }
-
-    #[test]
-    fn the_checksum_of_rfc_1071() {
-        // Section 3's example: the words 0001 f203 f4f5 f6f7 sum to 2ddf0, folded ddf2.
-        assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), !0xddf2);
-        assert_eq!(fold(sum(&[0x00, 0x01, 0xf2])), !(0x0001 + 0xf200));
     }
 
     #[test]
@@ -739,7 +731,7 @@ mod tests {
             prop_assert_eq!(read.payload, data);
             prop_assert_eq!(read.checksum_ok(), Some(true));
             prop_assert_eq!(read.ends.src, IpAddr::V4(ends.src));
-            prop_assert_eq!(fold(sum(&v4[..20])), 0, "the header checksum");
+            prop_assert_eq!(checksum::of(sum(&v4[..20])), 0, "the header checksum");
 
             let mut v6 = Vec::new();
             let ends = Ends { src: Ipv6Addr::from(src), dst: Ipv6Addr::from(dst), sport: 1, dport: 2 };

@@ -2,8 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use crate::codec::{Ends, Payload, fold, keep, sum};
-use crate::segment::IP_HEADER;
+use crate::checksum::{self, sum};
+use crate::codec::{self, Ends, Payload};
+use crate::segment::{Ecn, IP_HEADER};
 
 /// Length of the UDP header, and of that of an ICMP echo.
 const HEADER: u32 = 8;
@@ -41,17 +42,9 @@ pub fn write_ipv4(buf: &mut Vec<u8>, kind: Kind, ends: &Ends<Ipv4Addr>, length: 
     let start = buf.len();
     let carried = HEADER + length;
     let ip_length = IP_HEADER + carried;
-    let mut header = [0u8; (IP_HEADER + HEADER) as usize];
-    let (ip, transport) = header.split_at_mut(IP_HEADER as usize);
-    ip[0] = 0x45;
-    ip[2..4].copy_from_slice(&u16::try_from(ip_length).unwrap_or(0).to_be_bytes());
-    ip[6] = 0x40;
-    ip[8] = 64;
-    ip[9] = if kind == Kind::Udp { UDP } else { ICMP };
-    ip[12..16].copy_from_slice(&ends.src.octets());
-    ip[16..20].copy_from_slice(&ends.dst.octets());
-    let checksum = fold(sum(ip));
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let protocol = if kind == Kind::Udp { UDP } else { ICMP };
+    let ip = codec::ipv4_header(ends, protocol, Ecn::NotEct, 0, ip_length);
+    let mut transport = [0u8; HEADER as usize];
     match kind {
         Kind::Udp => {
             transport[0..2].copy_from_slice(&ends.sport.to_be_bytes());
@@ -59,7 +52,7 @@ pub fn write_ipv4(buf: &mut Vec<u8>, kind: Kind, ends: &Ends<Ipv4Addr>, length: 
             transport[4..6].copy_from_slice(&u16::try_from(carried).unwrap_or(0).to_be_bytes());
             let pseudo = sum(&ip[12..20]) + u64::from(UDP) + u64::from(carried);
             // A checksum of zero would say that there is none.
-            let checksum = match fold(pseudo + sum(transport)) {
+            let checksum = match checksum::of(pseudo + sum(&transport)) {
                 0 => u16::MAX,
                 checksum => checksum,
             };
@@ -70,12 +63,13 @@ pub fn write_ipv4(buf: &mut Vec<u8>, kind: Kind, ends: &Ends<Ipv4Addr>, length: 
             transport[0] = if request { ECHO_REQUEST } else { ECHO_REPLY };
             transport[4..6].copy_from_slice(&identifier.to_be_bytes());
             transport[6..8].copy_from_slice(&sequence.to_be_bytes());
-            let checksum = fold(sum(transport));
+            let checksum = checksum::of(sum(&transport));
             transport[2..4].copy_from_slice(&checksum.to_be_bytes());
         }
     }
-    buf.extend_from_slice(&header);
-    keep(buf, start, ip_length, Payload::Zeros { snaplen });
+    buf.extend_from_slice(&ip);
+    buf.extend_from_slice(&transport);
+    codec::keep(buf, start, ip_length, Payload::Zeros { snaplen });
     ip_length
 }
 
@@ -96,9 +90,9 @@ mod tests {
     fn a_udp_datagram_sums_to_zero_with_its_pseudo_header() {
         let (bytes, length) = written(Kind::Udp, 3, 100);
         assert_eq!((bytes.len(), length), (31, 31));
-        assert_eq!(fold(sum(&bytes[..20])), 0, "the header");
+        assert_eq!(checksum::of(sum(&bytes[..20])), 0, "the header");
         // Source, destination, protocol, UDP length (RFC 768).
-        assert_eq!(fold(sum(&bytes[12..20]) + 17 + 11 + sum(&bytes[20..])), 0, "the datagram");
+        assert_eq!(checksum::of(sum(&bytes[12..20]) + 17 + 11 + sum(&bytes[20..])), 0, "the datagram");
     }
 
     #[test]
@@ -109,7 +103,7 @@ mod tests {
         assert_eq!(number(&request), (8, vec![1, 2, 3, 4]));
         assert_eq!(number(&reply), (0, vec![1, 2, 3, 4]));
         for bytes in [request, reply] {
-            assert_eq!((bytes.len(), fold(sum(&bytes[20..]))), (84, 0));
+            assert_eq!((bytes.len(), checksum::of(sum(&bytes[20..]))), (84, 0));
         }
     }
 

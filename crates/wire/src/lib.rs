@@ -1,6 +1,7 @@
-//! TCP segments, options, sequence arithmetic, range sets; pcap and pcapng files.
+//! TCP segments, options, checksums, sequence arithmetic, range sets; pcap and pcapng files.
 
 pub mod capture;
+pub mod checksum;
 pub mod codec;
 pub mod datagram;
 pub mod pcap;

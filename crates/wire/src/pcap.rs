@@ -173,30 +173,12 @@ fn record_header(t_ns: u64, kept: u32, wire_length: u32) -> [u8; RECORD_HEADER] 
 mod tests {
     use super::*;
     use crate::capture;
+    use crate::capture::tests::{Read, read};
     use crate::segment::{Flags, Options};
     use proptest::prelude::*;
 
     const ENDS: Ends<Ipv4Addr> =
         Ends { src: Ipv4Addr::new(10, 0, 0, 1), dst: Ipv4Addr::new(10, 0, 1, 1), sport: 40000, dport: 5201 };
-
-    /// (t_ns, wire_length, bytes).
-    type Read = (u64, u32, Vec<u8>);
-
-    /// Every record, and how the file ended.
-    fn read(file: &[u8]) -> (Vec<Read>, Result<(), Error>) {
-        let mut records = Vec::new();
-        let mut reader = match capture::Reader::new(file) {
-            Ok(reader) => reader,
-            Err(error) => return (records, Err(error)),
-        };
-        loop {
-            match reader.next_record() {
-                Ok(Some(record)) => records.push((record.t_ns, record.wire_length, record.bytes.to_vec())),
-                Ok(None) => return (records, Ok(())),
-                Err(error) => return (records, Err(error)),
-            }
-        }
-    }
 
     fn file(order: Order, magic: u32, records: &[(u32, u32, &[u8])]) -> Vec<u8> {
         let word = |value: u32| if order == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -221,7 +203,10 @@ mod tests {
                 assert!(end.is_ok());
                 assert_eq!(
                     records,
-                    [(3_000_000_000 + ns, 1500, b"abc".to_vec()), (4_000_000_000, 1500, Vec::new())],
+                    [
+                        Read::new(3_000_000_000 + ns, 1500, LinkType::RAW, b"abc"),
+                        Read::new(4_000_000_000, 1500, LinkType::RAW, b"")
+                    ],
                     "{order:?} {magic:x}"
                 );
             }
@@ -283,7 +268,7 @@ mod tests {
         }
         let (records, end) = read(&file);
         assert!(end.is_ok());
-        assert_eq!(records.iter().map(|record| record.0).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(records.iter().map(|record| record.t_ns).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
@@ -292,7 +277,7 @@ mod tests {
         writer.ipv4(0, &Segment { len: 100, ..Segment::default() }, &ENDS, SynLayout::Linux, 0).unwrap();
         let (records, end) = read(writer.get_mut());
         assert!(end.is_ok());
-        assert_eq!((records[0].1, records[0].2.len()), (154, 10));
+        assert_eq!((records[0].wire_length, records[0].bytes.len()), (154, 10));
     }
 
     proptest! {
@@ -308,7 +293,7 @@ mod tests {
                 bytes[33..36].fill(0);
             }
             let (records, _) = read(&bytes);
-            prop_assert!(records.iter().map(|record| record.2.len()).sum::<usize>() <= bytes.len());
+            prop_assert!(records.iter().map(|record| record.bytes.len()).sum::<usize>() <= bytes.len());
         }
     }
 }

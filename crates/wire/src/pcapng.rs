@@ -52,7 +52,10 @@ impl<R: Read> Reader<R> {
             let body = &block[8..length - 4];
             match kind {
                 INTERFACE_DESCRIPTION => {
-                    self.interfaces.push(Interface::parse(order, body).map_err(malformed)?)
+                    if self.interfaces.len() == MAX_INTERFACES {
+                        return Err(malformed("a section with more than 65,536 interfaces"));
+                    }
+                    self.interfaces.push(Interface::parse(order, body).map_err(malformed)?);
                 }
                 ENHANCED_PACKET | PACKET => {
                     if body.len() < 20 {
@@ -84,6 +87,8 @@ impl<R: Read> Reader<R> {
 }
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+/// The most interfaces of a section that are believed: a file that is compressed may hold any number of blocks.
+const MAX_INTERFACES: usize = 1 << 16;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const ENHANCED_PACKET: u32 = 6;
@@ -153,7 +158,7 @@ impl Interface {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture;
+    use crate::capture::tests::{Read, read};
     use proptest::prelude::*;
 
     /// Builds pcapng files block by block.
@@ -212,25 +217,6 @@ mod tests {
         }
     }
 
-    /// (t_ns, link type, bytes).
-    type Read = (u64, u16, Vec<u8>);
-
-    /// Every record, and how the file ended.
-    fn read(file: &[u8]) -> (Vec<Read>, Result<(), Error>) {
-        let mut records = Vec::new();
-        let mut reader = match capture::Reader::new(file) {
-            Ok(reader) => reader,
-            Err(error) => return (records, Err(error)),
-        };
-        loop {
-            match reader.next_record() {
-                Ok(Some(record)) => records.push((record.t_ns, record.link.0, record.bytes.to_vec())),
-                Ok(None) => return (records, Ok(())),
-                Err(error) => return (records, Err(error)),
-            }
-        }
-    }
-
     #[test]
     fn reads_sections_interfaces_and_resolutions_in_both_byte_orders() {
         for order in [Order::Big, Order::Little] {
@@ -248,9 +234,9 @@ mod tests {
             assert_eq!(
                 records,
                 [
-                    (1_500_000_000, 1, b"abcde".to_vec()),
-                    (1_500_000, 101, b"fg".to_vec()),
-                    (1_500_000_000, 101, b"h".to_vec())
+                    Read::new(1_500_000_000, 1500, LinkType::ETHERNET, b"abcde"),
+                    Read::new(1_500_000, 1500, LinkType::RAW, b"fg"),
+                    Read::new(1_500_000_000, 1500, LinkType::RAW, b"h")
                 ],
                 "{order:?}"
             );
@@ -266,7 +252,7 @@ mod tests {
             file.packet(0, 5_000_000, b"");
             file.packet(0, 1_000_000, b"");
             let (records, end) = read(&file.bytes);
-            assert_eq!(records.iter().map(|record| record.0).collect::<Vec<_>>(), [3_000_000_000]);
+            assert_eq!(records.iter().map(|record| record.t_ns).collect::<Vec<_>>(), [3_000_000_000]);
             assert!(matches!(end, Err(Error::Malformed { .. })), "before 1970");
         }
     }
@@ -294,6 +280,20 @@ mod tests {
         assert!(wrong(file.bytes.len() - start - 4, 40), "lengths that differ");
         let cut = &file.bytes[..file.bytes.len() - 1];
         assert!(matches!(read(cut).1, Err(Error::CutShort { offset }) if offset == start as u64));
+    }
+
+    #[test]
+    fn interfaces_without_end_are_refused() {
+        let mut file = File::new(Order::Little);
+        for _ in 0..MAX_INTERFACES {
+            file.interface(LinkType::RAW, &[]);
+        }
+        file.packet(MAX_INTERFACES as u32 - 1, 0, b"");
+        let start = file.bytes.len() as u64;
+        file.interface(LinkType::RAW, &[]);
+        let (records, end) = read(&file.bytes);
+        assert_eq!(records.len(), 1);
+        assert!(matches!(end, Err(Error::Malformed { offset, .. }) if offset == start));
     }
 
     proptest! {
