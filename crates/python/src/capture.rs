@@ -194,8 +194,8 @@ impl Capture {
         ]);
         entry.set_item("lost", Py::new(py, lost)?)?;
         entry.set_item("matched", matching.matched.len())?;
-        entry.set_item("only_here", matching.only_reference)?;
-        entry.set_item("only_there", matching.only_monitor)?;
+        entry.set_item("only_here", matching.at_reference.len())?;
+        entry.set_item("only_there", matching.at_monitor.len())?;
         entry.set_item("ambiguous", matching.ambiguous)?;
         entry.set_item("offset_ns", clock.map(|clock| clock.offset_ns))?;
         entry.set_item("skew", clock.map(|clock| clock.skew))?;

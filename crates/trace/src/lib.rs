@@ -57,6 +57,18 @@ pub fn read<R: Read>(
     connections: &mut Connections,
     mut visit: impl FnMut(&Seen<'_>, &Connection),
 ) -> Result<Skipped, Error> {
+    read_while(source, connections, |seen, connection| {
+        visit(seen, connection);
+        true
+    })
+}
+
+/// As [`read`], until `visit` says that it wants no more.
+fn read_while<R: Read>(
+    source: R,
+    connections: &mut Connections,
+    mut visit: impl FnMut(&Seen<'_>, &Connection) -> bool,
+) -> Result<Skipped, Error> {
     let mut reader = Reader::new(source)?;
     let mut skipped = Skipped::default();
     loop {
@@ -76,7 +88,9 @@ pub fn read<R: Read>(
         match codec::parse(ip, wire_length) {
             Ok(packet) => {
                 let (seen, connection) = connections.add(record.t_ns, record.wire_length, packet);
-                visit(&seen, connection);
+                if !visit(&seen, connection) {
+                    return Ok(skipped);
+                }
             }
             Err(codec::NotTcp::Version(_) | codec::NotTcp::Protocol(_)) => skipped.other += 1,
             Err(codec::NotTcp::Fragment) => skipped.fragments += 1,

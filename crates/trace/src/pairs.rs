@@ -13,9 +13,8 @@
 //! keeps M2 - M1, and with it what a drifting clock can spoil, small; no packet is used twice.
 //!
 //! A packet is known again by its sequence numbers, flags, timestamps, length, window, SACK blocks and IP
-//! identification. One that looks the
-//! same as another (a retransmission by a system that neither numbers packets nor sends timestamps) is left out, and so
-//! is one that segmentation or aggregation changed on the way: capture below both.
+//! identification. One that looks the same as another (a retransmission by a system that neither numbers packets nor
+//! sends timestamps) is left out, and so is one that segmentation or aggregation changed on the way: capture below both.
 
 use wire::Segment;
 
@@ -35,17 +34,33 @@ struct Sighting {
 }
 
 impl Sighting {
-    fn direction(&self) -> Direction {
-        if self.key.0 >> 24 == 0 { Direction::Forward } else { Direction::Backward }
-    }
-
     fn alone(&self) -> Alone {
-        Alone { t_ns: self.t_ns, direction: self.direction(), offset: self.offset, bytes: self.key.5 }
+        Alone { t_ns: self.t_ns, direction: self.key.direction(), offset: self.offset, bytes: self.key.len }
     }
 }
 
-/// What a packet is known again by: direction, flags and identification; numbers; timestamps; length; window and SACK blocks.
-type Key = (u32, u32, u32, u32, u32, u32, u32);
+/// What a packet is known again by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    /// [`BACKWARD`] or not, TCP flags, IP identification.
+    head: u32,
+    seq: u32,
+    ack: u32,
+    tsval: u32,
+    tsecr: u32,
+    len: u32,
+    /// Digest of the window and the SACK blocks.
+    rest: u32,
+}
+
+/// The bit of [`Key::head`] that says which way a packet goes.
+const BACKWARD: u32 = 1 << 24;
+
+impl Key {
+    fn direction(&self) -> Direction {
+        if self.head & BACKWARD == 0 { Direction::Forward } else { Direction::Backward }
+    }
+}
 
 impl Sightings {
     /// None yet.
@@ -57,12 +72,13 @@ impl Sightings {
     #[inline]
     pub fn add(&mut self, seen: &Seen<'_>) {
         let Segment { seq, ack, tsval, tsecr, len, flags, window, ref sack, .. } = seen.packet.segment;
-        let head = (seen.direction as u32) << 24 | u32::from(flags.0) << 16 | u32::from(seen.packet.ip_id);
+        let way = if seen.direction == Direction::Forward { 0 } else { BACKWARD };
+        let head = way | u32::from(flags.0) << 16 | u32::from(seen.packet.ip_id);
         let rest = sack.as_slice().iter().fold(u32::from(window), |mix, &(left, right)| {
             // Any odd multiplier spreads what differs.
             mix.wrapping_mul(0x9e37_79b1) ^ left.rotate_left(7) ^ right
         });
-        let key = (head, seq, ack, tsval, tsecr, len, rest);
+        let key = Key { head, seq, ack, tsval, tsecr, len, rest };
         self.list.push(Sighting { key, t_ns: seen.t_ns, offset: seen.offset });
     }
 
@@ -71,7 +87,7 @@ impl Sightings {
     pub fn turned(&self) -> Sightings {
         let turn = |sighting: &Sighting| {
             let mut turned = *sighting;
-            turned.key.0 ^= 1 << 24;
+            turned.key.head ^= BACKWARD;
             turned
         };
         Sightings { list: self.list.iter().map(turn).collect() }
@@ -130,15 +146,11 @@ pub struct Alone {
 pub struct Matching {
     /// Seen at both, in order of the monitor's time.
     pub matched: Vec<Matched>,
-    /// Seen at the reference point alone, both directions: lost beyond it, or changed on the way.
-    pub only_reference: u64,
-    /// Seen at the monitor point alone.
-    pub only_monitor: u64,
     /// Left out at either point because another packet looks the same.
     pub ambiguous: u64,
-    /// Those seen at the reference point alone, in order of time.
+    /// Seen at the reference point alone, both directions: lost beyond it, or changed on the way. In order of time.
     pub at_reference: Vec<Alone>,
-    /// Those seen at the monitor point alone, in order of time.
+    /// Seen at the monitor point alone, in order of time.
     pub at_monitor: Vec<Alone>,
 }
 
@@ -174,13 +186,11 @@ pub fn matching(reference: &Sightings, monitor: &Sightings) -> Matching {
             Some(here) => found.matched.push(Matched {
                 reference_ns: there.t_ns,
                 monitor_ns: here.t_ns,
-                direction: there.direction(),
+                direction: there.key.direction(),
             }),
         }
     }
     found.at_monitor.extend(candidates.map(Sighting::alone));
-    found.only_reference = found.at_reference.len() as u64;
-    found.only_monitor = found.at_monitor.len() as u64;
     found.at_reference.sort_by_key(|packet| packet.t_ns);
     found.at_monitor.sort_by_key(|packet| packet.t_ns);
     found.matched.sort_by_key(|packet| (packet.monitor_ns, packet.reference_ns));

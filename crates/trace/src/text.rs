@@ -131,6 +131,8 @@ impl Packet {
             (self.src, self.sport, self.dst, self.dport) == (next.src, next.sport, next.dst, next.dport);
         same && self.length > 0
             && next.length > 0
+            // Two lengths that only the record told of may be too much for one.
+            && self.length.checked_add(next.length).is_some()
             && next.seq == self.seq.wrapping_add(self.length)
             && (next.ack, next.window, next.flags | PSH) == (self.ack, self.window, self.flags | PSH)
     }

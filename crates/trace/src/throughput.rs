@@ -1,7 +1,5 @@
 //! Bytes in sliding windows.
 
-use crate::connection::Seen;
-
 /// Which bytes of a packet count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
@@ -11,18 +9,6 @@ pub enum Count {
     Ip,
     /// The frame as the capture gives its length.
     Frame,
-}
-
-impl Count {
-    /// That many bytes.
-    #[inline]
-    pub fn of(self, seen: &Seen<'_>) -> u64 {
-        u64::from(match self {
-            Count::Payload => seen.packet.segment.len,
-            Count::Ip => seen.packet.ip_bytes,
-            Count::Frame => seen.frame_bytes,
-        })
-    }
 }
 
 /// Counts bytes in windows of `width_ns` that begin every `step_ns`: `from_ns + k step_ns <= t < from_ns + k step_ns +

@@ -10,7 +10,7 @@ use crate::connection::{Connection, Connections, Direction, Seen};
 use crate::pairs::Sightings;
 use crate::series::{Series, Stream};
 use crate::throughput::{Count, Window, Windows};
-use crate::{Skipped, read};
+use crate::{Skipped, read_while};
 
 /// The most TCP packets of one capture: some 6 GB of columns.
 pub const MAX_PACKETS: u64 = 1 << 26;
@@ -64,27 +64,22 @@ impl Whole {
     pub fn read<R: Read>(source: R, pairs: bool) -> Result<Whole, String> {
         let mut whole = Whole::default();
         let (mut packets, mut connections) = (0, Connections::new());
-        let result = read(source, &mut connections, |seen, connection| {
+        let mut fits = true;
+        let result = read_while(source, &mut connections, |seen, connection| {
             packets += 1;
-            if packets <= MAX_PACKETS && seen.connection < MAX_CONNECTIONS {
+            fits = packets <= MAX_PACKETS && seen.connection < MAX_CONNECTIONS;
+            if fits {
                 whole.add(seen, connection, pairs);
             }
+            fits
         });
-        // A capture cut off while it was written or compressed is good up to there.
-        whole.skipped = match result {
-            Ok(skipped) => skipped,
-            Err(wire::capture::Error::Io(error)) if packets > 0 && cut(&error) => {
-                Skipped { file_ends_at: Some(0), ..Skipped::default() }
-            }
-            Err(error) => return Err(error.to_string()),
-        };
-        whole.connections = connections;
-        if packets > MAX_PACKETS || whole.connections.list().len() > MAX_CONNECTIONS {
+        whole.skipped = result.map_err(|error| error.to_string())?;
+        if !fits {
             return Err(format!(
-                "{packets} packets of {} connections; at most {MAX_PACKETS} and {MAX_CONNECTIONS} are held",
-                whole.connections.list().len()
+                "more than {MAX_PACKETS} packets or {MAX_CONNECTIONS} connections, which is all that is held"
             ));
         }
+        whole.connections = connections;
         Ok(whole)
     }
 
@@ -173,24 +168,11 @@ impl Whole {
 
     fn windows(&self, width_ns: u64, step_ns: u64) -> Result<Windows, String> {
         let (from_ns, last_ns) = self.span.unwrap_or_default();
-        Windows::new(
-            width_ns,
-            step_ns,
-            from_ns,
-            last_ns.saturating_add(1).next_multiple_of_from(from_ns, step_ns),
-        )
-    }
-}
-
-trait NextMultiple {
-    /// The first of `from`, `from + step`, … that is not below this; this where that is beyond 64 bits.
-    fn next_multiple_of_from(self, from: u64, step: u64) -> u64;
-}
-
-impl NextMultiple for u64 {
-    fn next_multiple_of_from(self, from: u64, step: u64) -> u64 {
-        let since = self.saturating_sub(from);
-        since.checked_next_multiple_of(step.max(1)).and_then(|whole| from.checked_add(whole)).unwrap_or(self)
+        // Whole steps, unless the last one would end beyond 64 bits.
+        let end_ns = last_ns.saturating_add(1);
+        let steps_ns = (end_ns - from_ns).checked_next_multiple_of(step_ns.max(1));
+        let to_ns = steps_ns.and_then(|steps_ns| from_ns.checked_add(steps_ns)).unwrap_or(end_ns);
+        Windows::new(width_ns, step_ns, from_ns, to_ns)
     }
 }
 
@@ -208,9 +190,4 @@ pub fn source(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     };
     let file = File::open(path)?;
     Ok(if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
-}
-
-/// Whether a compressed file ends before it is over.
-fn cut(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::UnexpectedEof
 }
