@@ -19,12 +19,23 @@ pub(super) struct Exchange {
     to_answer: u64,
     /// Requests that the answering side has begun to answer.
     answered: u64,
+    /// The answering side has closed.
+    closed: bool,
 }
 
 impl Exchange {
     pub(super) fn new(request: u64, response: u64) -> Exchange {
         assert!(request > 0 && response > 0, "requests and responses have at least one byte");
-        Exchange { request, response, to_ask: 0, waiting: None, heard: 0, to_answer: 0, answered: 0 }
+        Exchange {
+            request,
+            response,
+            to_ask: 0,
+            waiting: None,
+            heard: 0,
+            to_answer: 0,
+            answered: 0,
+            closed: false,
+        }
     }
 
     /// Whether a response is awaited.
@@ -35,11 +46,6 @@ impl Exchange {
     /// Requests heard so far at the answering side.
     pub(super) fn answered(&self) -> u64 {
         self.answered
-    }
-
-    /// Whether everything heard is answered, as far as the answering socket is concerned.
-    pub(super) fn is_answered(&self) -> bool {
-        self.to_answer == 0
     }
 
     /// Asks for a response; [`Exchange::ask_on`] writes it.
@@ -66,6 +72,25 @@ impl Exchange {
         }
         self.waiting = None;
         (true, Some(now - asked))
+    }
+
+    /// The turn of an answering side that closes when it is done: when `most` requests are answered, or it is `stopping`
+    /// and no answer is awaited. Returns whether it wrote or closed.
+    pub(super) fn serve(
+        &mut self,
+        socket: &mut Endpoint,
+        now: Nanos,
+        stopping: bool,
+        most: Option<u64>,
+    ) -> bool {
+        let wrote = self.answer(socket, now);
+        let over = stopping && !self.is_waiting() || most.is_some_and(|most| self.answered >= most);
+        if over && self.to_answer == 0 && !self.closed {
+            self.closed = true;
+            socket.shutdown(now);
+            return true;
+        }
+        wrote
     }
 
     /// The answering side's turn; returns whether it wrote.

@@ -13,7 +13,6 @@ pub struct Incast {
     /// The client is to ask.
     released: bool,
     stopping: bool,
-    closed: bool,
 }
 
 impl Incast {
@@ -22,13 +21,7 @@ impl Incast {
     /// # Panics
     /// If a size is zero.
     pub fn new(rounds: Option<u64>, request: u64, response: u64) -> Incast {
-        Incast {
-            exchange: Exchange::new(request, response),
-            rounds,
-            released: false,
-            stopping: false,
-            closed: false,
-        }
+        Incast { exchange: Exchange::new(request, response), rounds, released: false, stopping: false }
     }
 
     /// A round begins: the client asks at its next turn.
@@ -39,15 +32,7 @@ impl Incast {
 
 impl Application for Incast {
     fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        let wrote = self.exchange.answer(socket, now);
-        let over = self.stopping && !self.exchange.is_waiting()
-            || self.rounds.is_some_and(|rounds| self.exchange.answered() >= rounds);
-        if over && self.exchange.is_answered() && !self.closed {
-            self.closed = true;
-            socket.shutdown(now);
-            return true;
-        }
-        wrote
+        self.exchange.serve(socket, now, self.stopping, self.rounds)
     }
 
     fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, figures: &mut Vec<Figure>) -> bool {

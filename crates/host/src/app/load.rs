@@ -3,7 +3,7 @@
 use tcp::{Endpoint, Nanos};
 
 use super::exchange::Exchange;
-use super::{Application, Bulk, read_all};
+use super::{Application, Bulk, Figure, read_all};
 
 /// A flow of data: writes as fast as the socket takes it, and watches at the other end when data arrives.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Application for Load {
         socket.writable() && self.bulk.on_writable(socket, now) && socket.data_may_flow()
     }
 
-    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, _figures: &mut Vec<super::Figure>) -> bool {
+    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
         let read = read_all(socket, now);
         if read > 0 {
             self.arrivals.note(now, read);
@@ -189,7 +189,7 @@ impl Application for Pinger {
         read
     }
 
-    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, _figures: &mut Vec<super::Figure>) -> bool {
+    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
         let before = self.exchange.answered();
         let wrote = self.exchange.answer(socket, now);
         if self.exchange.answered() > before {

@@ -16,7 +16,6 @@ pub struct RequestResponse {
     /// When the next request is made; None: as soon as possible.
     next: Option<Nanos>,
     stopping: bool,
-    closed: bool,
 }
 
 impl RequestResponse {
@@ -32,22 +31,13 @@ impl RequestResponse {
             think,
             next: None,
             stopping: false,
-            closed: false,
         }
     }
 }
 
 impl Application for RequestResponse {
     fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        let wrote = self.exchange.answer(socket, now);
-        let over = self.stopping && !self.exchange.is_waiting()
-            || self.requests.is_some_and(|requests| self.exchange.answered() >= requests);
-        if over && self.exchange.is_answered() && !self.closed {
-            self.closed = true;
-            socket.shutdown(now);
-            return true;
-        }
-        wrote
+        self.exchange.serve(socket, now, self.stopping, self.requests)
     }
 
     fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, figures: &mut Vec<Figure>) -> bool {

@@ -18,7 +18,6 @@ pub struct Video {
     played_out: Option<Nanos>,
     next: Option<Nanos>,
     stopping: bool,
-    closed: bool,
 }
 
 impl Video {
@@ -36,20 +35,13 @@ impl Video {
             played_out: None,
             next: None,
             stopping: false,
-            closed: false,
         }
     }
 }
 
 impl Application for Video {
     fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        let wrote = self.exchange.answer(socket, now);
-        if self.stopping && !self.exchange.is_waiting() && self.exchange.is_answered() && !self.closed {
-            self.closed = true;
-            socket.shutdown(now);
-            return true;
-        }
-        wrote
+        self.exchange.serve(socket, now, self.stopping, None)
     }
 
     fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, figures: &mut Vec<Figure>) -> bool {
