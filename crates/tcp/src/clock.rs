@@ -10,6 +10,15 @@ pub const MILLISECOND: Nanos = 1_000_000;
 /// One microsecond in nanoseconds.
 pub const MICROSECOND: Nanos = 1_000;
 
+/// The earlier of two times, None being never.
+#[inline]
+pub(crate) fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 /// Maps true time to a host's local clock: `local = phase + now + now * skew`. Everything is integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostClock {

@@ -5,14 +5,27 @@
 //! application's side calls [`Endpoint::write`], [`Endpoint::read`] and the closing calls, and after every such input
 //! the driver calls [`Endpoint::poll_transmit`] until it returns None.
 
+use wire::segment::{IP_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Options, Segment, seq};
 
-use crate::clock::{HostClock, Nanos};
+use crate::clock::{HostClock, Nanos, earliest};
 use crate::event::{EventKind, Events};
+use crate::listener;
 use crate::mutants::mutant;
 use crate::profile::{EcnMode, Facts, Family, Profile, SocketOptions};
 use crate::receiver::{Arrival, ReceiveState, Receiver};
 use crate::sender::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+
+/// The MSS of a peer that announces none (RFC 9293 section 3.7.1), or 0, which Linux and FreeBSD take for none.
+pub(crate) const DEFAULT_MSS: u16 = 536;
+/// The smallest MSS that a peer is believed: Linux's TCP_MIN_SND_MSS of 48 bytes of payload, and timestamps.
+const LEAST_MSS: u16 = 48 + TIMESTAMPS_BYTES as u16;
+/// The largest shift of a window field (RFC 7323 section 2.3).
+const LARGEST_SCALE: u8 = 14;
+/// The largest value of a window field.
+const LARGEST_FIELD: u64 = 65_535;
+/// The largest payload of an IPv4 packet without options.
+const MAX_PAYLOAD: u32 = 65_535 - IP_HEADER - TCP_HEADER;
 
 /// Connection states (RFC 9293 section 3.3.2). LISTEN belongs to [`crate::listener::Listener`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,7 +141,8 @@ pub struct Endpoint {
     receiver: Box<dyn Receiver>,
     events: Events,
     handshake: Handshake,
-    ecn: EcnEcho,
+    /// A mark arrived that the peer has not reacted to: ACKs echo it (RFC 3168 section 6.1.3).
+    echoes_ce: bool,
     /// Sequence number and acknowledgement of the segment that last updated the window (SND.WL1, SND.WL2).
     window_from: (u64, u64),
     /// The peer's FIN, once seen, until its turn comes.
@@ -195,12 +209,6 @@ struct Handshake {
     /// A SYN or SYN-ACK must leave.
     due: bool,
     deadline: Option<Nanos>,
-}
-
-/// ECN at the receiving end (RFC 3168 section 6.1.3).
-#[derive(Clone, Copy, Debug, Default)]
-struct EcnEcho {
-    echo: bool,
 }
 
 /// Integrates the time under each limit.
@@ -288,7 +296,7 @@ impl Endpoint {
                 sack: false,
                 ecn: false,
                 tso: config.tso,
-                tso_max: 65_535 - wire::segment::IP_HEADER - wire::segment::TCP_HEADER,
+                tso_max: MAX_PAYLOAD,
                 sndbuf,
                 sndbuf_auto,
                 retransmits: 0,
@@ -316,7 +324,7 @@ impl Endpoint {
                 due: false,
                 deadline: None,
             },
-            ecn: EcnEcho::default(),
+            echoes_ce: false,
             window_from: (0, 0),
             peer_fin: None,
             timestamp_offset: config.timestamp_offset,
@@ -444,8 +452,7 @@ impl Endpoint {
 
     fn poll_outside_established(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if let Some((seq, ack)) = self.reset.take() {
-            let flags = if ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST };
-            *segment = Segment { seq, ack: ack.unwrap_or(0), flags, frames: 1, ..Segment::default() };
+            *segment = listener::reset(seq, ack);
             return true;
         }
         if self.handshake.due {
@@ -792,7 +799,7 @@ impl Endpoint {
         };
         segment.ack = seq::wire(self.r.nxt);
         segment.window = window;
-        segment.flags = if self.ecn.echo { Flags::ACK | Flags::ECE } else { Flags::ACK };
+        segment.flags = if self.echoes_ce { Flags::ACK | Flags::ECE } else { Flags::ACK };
         segment.frames = 1;
         segment.ecn = Ecn::NotEct;
         segment.mss = 0;
@@ -818,8 +825,8 @@ impl Endpoint {
         let wanted = self.receiver.window(&self.r, &mut cx);
         // The right edge never moves left, and what the field cannot say is not promised.
         let scale = self.r.wscale;
-        let field = (wanted.max(self.r.offered()) >> scale).min(65_535);
-        let field = if field << scale < self.r.offered() { field + 1 } else { field }.min(65_535);
+        let field = (wanted.max(self.r.offered()) >> scale).min(LARGEST_FIELD);
+        let field = if field << scale < self.r.offered() { field + 1 } else { field }.min(LARGEST_FIELD);
         self.r.advertised = self.r.advertised.max(self.r.nxt + (field << scale));
         self.r.last_ack = self.r.nxt;
         // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
@@ -832,13 +839,7 @@ impl Endpoint {
     }
 
     fn answer_with_reset(&mut self, segment: &Segment) {
-        if !segment.flags.has(Flags::RST) {
-            self.reset = Some(if segment.flags.has(Flags::ACK) {
-                (segment.ack, None)
-            } else {
-                (0, Some(segment.seq.wrapping_add(segment.seq_len())))
-            });
-        }
+        self.reset = listener::reset_for(segment).or(self.reset);
     }
 }
 
@@ -1152,10 +1153,10 @@ impl Endpoint {
         let ce = segment.ecn == Ecn::Ce;
         if self.s.ecn {
             if segment.flags.has(Flags::CWR) {
-                self.ecn.echo = false;
+                self.echoes_ce = false;
             }
             if ce && !mutant!(NoEcnEcho) {
-                self.ecn.echo = true;
+                self.echoes_ce = true;
             }
         }
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
@@ -1329,19 +1330,20 @@ impl Endpoint {
         self.handshake.peer_scales = self.handshake.scales && syn.options.has(Options::WSCALE);
         let h = &self.handshake;
         if h.peer_scales {
-            self.s.wscale = syn.wscale.min(14);
+            self.s.wscale = syn.wscale.min(LARGEST_SCALE);
             self.r.wscale = h.wscale;
         } else {
             self.s.wscale = 0;
             self.r.wscale = 0;
         }
-        let peer_mss = if syn.options.has(Options::MSS) { syn.mss } else { 536 };
+        let peer_mss = match syn.mss {
+            mss if mss > 0 && syn.options.has(Options::MSS) => mss.max(LEAST_MSS),
+            _ => DEFAULT_MSS,
+        };
         self.s.mss = u32::from(h.mss.min(peer_mss));
-        let options = if self.s.timestamps { 12 } else { 0 };
+        let options = if self.s.timestamps { TIMESTAMPS_BYTES } else { 0 };
         self.s.payload = self.s.mss - options;
-        self.s.tso_max = (65_535 - wire::segment::IP_HEADER - wire::segment::TCP_HEADER - options)
-            / self.s.payload
-            * self.s.payload;
+        self.s.tso_max = (MAX_PAYLOAD - options) / self.s.payload * self.s.payload;
         self.r.payload = u32::from(h.mss) - options;
         self.r.sack = self.s.sack;
         self.r.timestamps = self.s.timestamps;
@@ -1427,14 +1429,5 @@ impl Endpoint {
                 | State::Closing
                 | State::LastAck
         )
-    }
-}
-
-#[inline]
-fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
-    match (a, b) {
-        (Some(x), Some(y)) => Some(x.min(y)),
-        (x, None) => x,
-        (None, y) => y,
     }
 }

@@ -7,6 +7,7 @@ pub mod event;
 pub mod listener;
 pub mod mutants;
 pub mod profile;
+mod random;
 pub mod receiver;
 pub mod replay;
 pub mod sender;

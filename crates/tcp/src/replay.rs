@@ -122,8 +122,24 @@ fn function(event: &Value, header: &str, beta: u64) -> Result<(bool, u64), Strin
     Ok((equal, window.abs_diff(recorded)))
 }
 
+/// Beyond this a number of bytes, microseconds or the like is no recording's, and sums of some could overflow.
+const LARGEST: u64 = 1 << 40;
+/// The most ACKs of one train.
+const LONGEST_TRAIN: u64 = 1 << 20;
+/// The most trains between two that were recorded.
+const MOST_TRAINS: u64 = 1 << 16;
+
 fn number(event: &Value, key: &str) -> Result<u64, String> {
-    event[key].as_u64().ok_or_else(|| format!("no number {key}"))
+    let number = event[key].as_u64().ok_or_else(|| format!("no number {key}"))?;
+    if number <= LARGEST { Ok(number) } else { Err(format!("{key} is {number}; expected at most {LARGEST}")) }
+}
+
+/// A number that is not 0.
+fn positive(event: &Value, key: &str) -> Result<u64, String> {
+    match number(event, key)? {
+        0 => Err(format!("{key} is 0")),
+        number => Ok(number),
+    }
 }
 
 fn word<'a>(event: &'a Value, key: &str) -> Result<&'a str, String> {
@@ -156,9 +172,9 @@ impl Shim {
             _ => Box::new(Cdg::with_random(tuning.cdg, random(scenario))),
         };
         let mut v = CcVar::new(tuning.cc);
-        v.mss = number(event, "mss")?;
-        v.maxseg = number(event, "t_maxseg")?;
-        v.hz = number(event, "hz")? as u32;
+        v.mss = positive(event, "mss")?;
+        v.maxseg = positive(event, "t_maxseg")?;
+        v.hz = positive(event, "hz")?.clamp(1, 1_000_000) as u32;
         v.snd_scale = 14;
         v.cwnd = 10 * 1448;
         v.snd_wnd = u64::from(u32::MAX);
@@ -185,8 +201,11 @@ impl Shim {
             "init" => {}
             "ack" => {
                 self.at(t, number(event, "srtt_us")?);
-                self.v.snd_wnd =
-                    if number(event, "limited")? == 1 { u64::from(u32::MAX) } else { self.v.cwnd - 1 };
+                self.v.snd_wnd = if number(event, "limited")? == 1 {
+                    u64::from(u32::MAX)
+                } else {
+                    self.v.cwnd.saturating_sub(1)
+                };
                 self.delay_ticks =
                     event["ertt_ms"].as_u64().unwrap_or(number(event, "srtt_us")? / 1000) as u32;
                 self.ack(number(event, "bytes")?, number(event, "nsegs")?);
@@ -196,7 +215,7 @@ impl Shim {
             // Happens inside the trains.
             "post_recovery_exit_cr" => {}
             "force_cwnd" => {
-                self.v.cwnd = number(event, "cwnd")?;
+                self.v.cwnd = positive(event, "cwnd")?;
                 self.v.rtt_updates = 100;
             }
             "ndupack" => {
@@ -217,7 +236,7 @@ impl Shim {
                 self.end_recovery();
                 // The next train starts at once; not every one is recorded.
                 let rtt = u64::from(self.v.srtt) * 1000 / 32;
-                self.train = Some((t - rtt, rtt, 0, 0));
+                self.train = Some((t.saturating_sub(rtt), rtt, 0, 0));
             }
             "after_idle" => {
                 self.at(t, u64::from(self.v.srtt) * 1000 / 32);
@@ -267,21 +286,27 @@ impl Shim {
     /// Runs trains that were not recorded, then the recorded one.
     fn trains_up_to(&mut self, event: &Value) -> Result<(), String> {
         let (start, bytes, nsegs) =
-            (number(event, "t0_us")?, number(event, "bytes")?, number(event, "nsegs")?);
-        let rtt = event["srtt_us"]
-            .as_u64()
-            .or(event["ertt_ms"].as_u64().map(|ms| ms * 1000))
-            .ok_or("a train without an RTT")?;
+            (number(event, "t0_us")?, positive(event, "bytes")?, number(event, "nsegs")?);
+        let rtt = positive(event, "srtt_us")
+            .or_else(|_| Ok(positive(event, "ertt_ms")? * 1000))
+            .map_err(|why: String| format!("a train without an RTT: {why}"))?;
         self.delay_ticks = event["ertt_ms"].as_u64().unwrap_or(rtt / 1000) as u32;
         self.marks_rounds = event["new_meas_on_last"] == 1;
         if let Some((last, last_rtt, _, _)) = self.train {
             let mut at = last + last_rtt;
+            if start.saturating_sub(at) / rtt > MOST_TRAINS {
+                return Err(format!("more than {MOST_TRAINS} trains before t0_us = {start}"));
+            }
             while at + rtt <= start {
                 self.run_train(at, rtt, bytes, nsegs, None);
                 at += rtt;
             }
         }
-        self.run_train(start, rtt, bytes, nsegs, event["n"].as_u64());
+        let n = event["n"].as_u64();
+        if n.unwrap_or(self.v.cwnd / bytes) > LONGEST_TRAIN {
+            return Err(format!("a train of more than {LONGEST_TRAIN} ACKs"));
+        }
+        self.run_train(start, rtt, bytes, nsegs, n);
         self.train = Some((start, rtt, bytes, nsegs));
         Ok(())
     }
@@ -310,4 +335,35 @@ fn random(scenario: &str) -> Box<dyn FnMut() -> u32 + Send> {
         s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((s >> 33) & 0x7fff_ffff) as u32
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INIT: &str = r#"{"ev": "init", "scn": "x", "i": 0, "t_us": 0, "mss": 1448, "t_maxseg": 1460, "hz": 1000,
+        "abc_l_var": 2, "srtt_us": 40000, "cwnd": 14480, "ssthresh": 1073725440}"#;
+
+    fn refusal(event: &str) -> String {
+        replay(&format!("{}\n{event}", INIT.replace('\n', " ")), "freebsd-13", "newreno").unwrap_err()
+    }
+
+    #[test]
+    fn what_is_no_recording_is_refused_with_its_line() {
+        assert_eq!(replay("{}", "freebsd-13", "newreno").unwrap_err(), "line 1: an event before init");
+        assert!(replay("[", "freebsd-13", "newreno").unwrap_err().starts_with("line 1: "));
+        assert!(replay(&INIT.replace('\n', " "), "freebsd-13", "newreno").is_ok());
+        let still = INIT.replace('\n', " ").replace("\"hz\": 1000", "\"hz\": 0");
+        assert_eq!(replay(&still, "freebsd-13", "newreno").unwrap_err(), "line 1: hz is 0");
+        let train =
+            |rest: &str| refusal(&format!(r#"{{"ev": "train", "t_us": 1, "t0_us": 9000000, {rest}}}"#));
+        assert_eq!(train(r#""bytes": 0, "nsegs": 1, "srtt_us": 1"#), "line 2: bytes is 0");
+        assert_eq!(
+            train(r#""bytes": 1, "nsegs": 1, "srtt_us": 0"#),
+            "line 2: a train without an RTT: no number ertt_ms"
+        );
+        assert!(train(r#""bytes": 1, "nsegs": 1, "srtt_us": 1, "n": 999999999"#).contains("ACKs"));
+        assert!(train(r#""bytes": 1, "nsegs": 99999999999999, "srtt_us": 1"#).contains("at most"));
+        assert_eq!(refusal(r#"{"ev": "what", "t_us": 1}"#), "line 2: no event is called what");
+    }
 }

@@ -187,6 +187,8 @@ pub struct Segment {
 pub const IP_HEADER: u32 = 20;
 /// TCP header without options.
 pub const TCP_HEADER: u32 = 20;
+/// Timestamps with the two NOPs before them, outside a SYN (RFC 7323 appendix A).
+pub const TIMESTAMPS_BYTES: u32 = 12;
 
 impl Segment {
     /// Bytes of TCP options, padded to a multiple of four, in the layout common to the modelled systems:
@@ -194,7 +196,7 @@ impl Segment {
     #[inline]
     pub fn option_bytes(&self) -> u32 {
         if self.options == Options::TIMESTAMPS && self.sack.is_empty() {
-            12
+            TIMESTAMPS_BYTES
         } else {
             self.other_option_bytes()
         }
@@ -218,7 +220,7 @@ impl Segment {
             }
             bytes = (bytes + 3) & !3;
         } else if self.options.has(Options::TIMESTAMPS) {
-            bytes = 12;
+            bytes = TIMESTAMPS_BYTES;
         }
         if !self.sack.is_empty() {
             bytes += 8 * self.sack.len() as u32 + 4;

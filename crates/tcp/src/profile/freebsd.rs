@@ -12,9 +12,6 @@ use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 use crate::sender::rack::{RackSender, RackTuning};
 
-/// Bytes that timestamps take in every segment.
-const TIMESTAMP_BYTES: u64 = 12;
-
 /// What distinguishes a release besides the values of its sysctls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Era {
@@ -130,15 +127,7 @@ impl Values {
             hystart_n_rttsamples: 8,
             hystart_css_growth_div: 4,
             hystart_css_rounds: 5,
-            cdg: CdgTuning {
-                alpha_inc: 0,
-                beta_delay: 70,
-                beta_loss: 50,
-                exp_backoff_scale: 3,
-                smoothing_factor: 8,
-                loss_compete_consec_cong: 5,
-                loss_compete_hold_backoff: 5,
-            },
+            cdg: CdgTuning::DEFAULT,
         }
     }
 }
@@ -474,7 +463,6 @@ pub(super) const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg"];
 pub(super) fn old_syn_timeouts() -> Vec<Nanos> {
     const BACKOFF: [u64; 12] = [1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 64, 64];
     let later = BACKOFF.iter().map(|b| (3 * b * SECOND + 200 * MILLISECOND).min(64 * SECOND));
-    // A connection attempt lasts 75 s at most (net.inet.tcp.keepinit).
     within_keepinit(std::iter::once(3 * SECOND).chain(later))
 }
 
@@ -484,14 +472,17 @@ pub(super) fn new_syn_timeouts() -> Vec<Nanos> {
     within_keepinit(std::iter::once(SECOND).chain(later))
 }
 
+/// How long a connection attempt lasts at most (net.inet.tcp.keepinit).
+const KEEPINIT: Nanos = 75 * SECOND;
+
 fn within_keepinit(gaps: impl Iterator<Item = Nanos>) -> Vec<Nanos> {
     let mut at = 0;
     let mut kept = Vec::new();
     for gap in gaps {
-        let gap = gap.min(75 * SECOND - at);
+        let gap = gap.min(KEEPINIT - at);
         kept.push(gap);
         at += gap;
-        if at == 75 * SECOND {
+        if at == KEEPINIT {
             break;
         }
     }
@@ -639,7 +630,6 @@ impl FreeBsd {
             rounds_to_mss_with_options: era.full_segment_with_options,
             maxseg_without_options: era.maxseg_without_options,
             rfc1323: self.facts.timestamps,
-            option_bytes: TIMESTAMP_BYTES,
         }
     }
 

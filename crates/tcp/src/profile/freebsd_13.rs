@@ -59,7 +59,6 @@ pub(super) fn rack() -> FreeBsd {
     let base = profile();
     FreeBsd {
         facts: Facts { name: "freebsd-13/rack", family: Family::FreeBsdRack, ..base.facts },
-        values: Values { delacktime: 40, ..base.values },
         rack: Some(RackTuning {
             milliseconds: true,
             wheel_on_ticks: true,

@@ -78,6 +78,11 @@ impl LinuxProfile {
     }
 }
 
+/// Least receive buffer, bytes: the memory of a packet of 2 KiB with its metadata (SOCK_MIN_RCVBUF).
+const MIN_RECEIVE_BUFFER: u64 = 2304;
+/// Least send buffer, bytes: two such packets (SOCK_MIN_SNDBUF).
+const MIN_SEND_BUFFER: u64 = 2 * MIN_RECEIVE_BUFFER;
+
 /// One second, doubling, with `retries` repeats and the wait after the last, at most 120 s each.
 fn doubling(retries: u32) -> impl Iterator<Item = Nanos> {
     (0..=retries).map(|shift| (SECOND << shift.min(7)).min(120 * SECOND))
@@ -108,11 +113,11 @@ impl Profile for LinuxProfile {
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool)) {
         // Twice what was asked for: the other half is for metadata.
         let send = match socket.sndbuf {
-            Some(bytes) => ((2 * bytes.min(self.config.wmem_max)).max(4608), false),
+            Some(bytes) => ((2 * bytes.min(self.config.wmem_max)).max(MIN_SEND_BUFFER), false),
             None => (self.config.wmem.default, true),
         };
         let receive = match socket.rcvbuf {
-            Some(bytes) => ((2 * bytes.min(self.config.rmem_max)).max(2304), false),
+            Some(bytes) => ((2 * bytes.min(self.config.rmem_max)).max(MIN_RECEIVE_BUFFER), false),
             None => (self.config.rmem.default, self.config.moderate_rcvbuf),
         };
         (send, receive)

@@ -17,6 +17,8 @@ mod windows_7;
 
 use std::fmt;
 
+use wire::codec::SynLayout;
+
 use crate::clock::Nanos;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
@@ -41,6 +43,15 @@ impl Family {
             Family::FreeBsd | Family::FreeBsdRack => "freebsd",
             Family::Linux => "linux",
             Family::Windows => "windows",
+        }
+    }
+
+    /// How its systems lay out the options of a SYN.
+    pub fn syn_layout(self) -> SynLayout {
+        match self {
+            Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
+            Family::Linux => SynLayout::Linux,
+            Family::Windows => SynLayout::Windows,
         }
     }
 }

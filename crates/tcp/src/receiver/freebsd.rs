@@ -1,7 +1,10 @@
 //! FreeBSD's receiver, 9.0 to 15: delayed ACKs on the tick grid, window updates, buffer autotuning.
 
+use wire::segment::TIMESTAMPS_BYTES;
+
 use super::{Arrival, Context, ReceiveState, Receiver};
 use crate::clock::Nanos;
+use crate::endpoint::DEFAULT_MSS;
 
 /// The largest value of the window field.
 const FIELD: u64 = 65_535;
@@ -54,8 +57,6 @@ pub struct Tuning {
     pub rounds_to_mss_with_options: bool,
     /// Window scaling and timestamps (net.inet.tcp.rfc1323).
     pub rfc1323: bool,
-    /// A segment's payload as the receiver rounds it (t_maxseg): option bytes are added back here.
-    pub option_bytes: u64,
 }
 
 /// The receiver of one connection.
@@ -66,6 +67,7 @@ pub struct FreeBsdReceiver {
     /// When it is set to fire in the present tick.
     delayed: Delayed,
     advertised_zero: bool,
+    /// The MSS as the control block holds it (t_maxseg), bytes.
     maxseg: u64,
     /// Autotuning: bytes since, and millisecond time of the ACK that began the interval (0: none).
     counted: u64,
@@ -91,7 +93,7 @@ impl FreeBsdReceiver {
             delack: None,
             delayed: Delayed::default(),
             advertised_zero: false,
-            maxseg: 536,
+            maxseg: u64::from(DEFAULT_MSS),
             counted: 0,
             interval_from: 0,
             srtt_ms: 0,
@@ -194,7 +196,8 @@ impl Receiver for FreeBsdReceiver {
     }
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
-        let options = if r.timestamps && !self.t.maxseg_without_options { self.t.option_bytes } else { 0 };
+        let options = r.timestamps && !self.t.maxseg_without_options;
+        let options = if options { u64::from(TIMESTAMPS_BYTES) } else { 0 };
         self.maxseg = u64::from(r.payload) + options;
         let unit = if self.t.rounds_to_mss_with_options { self.maxseg } else { u64::from(r.payload) };
         r.rcvbuf = r.rcvbuf.next_multiple_of(unit);

@@ -1,7 +1,8 @@
 //! Linux's receiver: quick and delayed ACKs, SACK compression, the window's slow start, buffer autotuning.
 
 use super::{Arrival, Context, ReceiveState, Receiver};
-use crate::clock::{MILLISECOND, Nanos};
+use crate::clock::{MILLISECOND, Nanos, earliest};
+use crate::endpoint::DEFAULT_MSS;
 use crate::mutants::mutant;
 use crate::sender::linux::config::{Config, Drs};
 
@@ -104,6 +105,16 @@ struct Compression {
     renewed: bool,
 }
 
+/// The shortest interval of delayed ACKs, 40 ms (TCP_ATO_MIN), in jiffies.
+fn ato_min(hz: u64) -> u64 {
+    hz / 25
+}
+
+/// The longest delay of an ACK, 200 ms (TCP_DELACK_MAX), in jiffies.
+fn delack_max(hz: u64) -> u64 {
+    hz / 5
+}
+
 /// Memory of full packets merged into one, bytes.
 fn truesize(frames: u32) -> u64 {
     TRUESIZE + u64::from(frames.saturating_sub(1)) * MERGED_TRUESIZE
@@ -118,8 +129,8 @@ impl LinuxReceiver {
             jiffies: 0,
             jiffy_from: 0,
             jiffy_until: 0,
-            advmss: 536,
-            rcv_mss: 536,
+            advmss: u64::from(DEFAULT_MSS),
+            rcv_mss: u64::from(DEFAULT_MSS),
             quick: 0,
             pingpong: false,
             ato: 0,
@@ -209,13 +220,13 @@ impl LinuxReceiver {
     fn enter_quickack_mode(&mut self, r: &ReceiveState, most: u32, hz: u64) {
         self.grant_quickacks(r, most);
         self.pingpong = false;
-        self.ato = hz / 25;
+        self.ato = ato_min(hz);
     }
 
     /// In-order data: measures the peer, tunes the delayed-ACK interval, opens the window.
     fn on_in_order(&mut self, r: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
         let hz = u64::from(cx.clock.hz());
-        let ato_min = hz / 25;
+        let ato_min = ato_min(hz);
         self.scheduled = true;
         self.measure_mss(r, arrival);
         let now = self.jiffies;
@@ -472,15 +483,15 @@ impl LinuxReceiver {
 
     fn delay_ack(&mut self, r: &mut ReceiveState, cx: &Context<'_>) {
         let hz = u64::from(cx.clock.hz());
-        let least = hz / 25;
+        let least = ato_min(hz);
         let mut ato = self.ato.max(1);
         if ato > least {
-            let most = if self.pingpong || self.pushed { hz / 5 } else { hz / 2 };
+            let most = if self.pingpong || self.pushed { delack_max(hz) } else { hz / 2 };
             let rtt = (self.rtt.rtt8 / 8 * hz).div_ceil(1_000_000);
             let bound = if rtt > 0 { most.min(rtt.max(least)) } else { most };
             ato = ato.min(bound);
         }
-        let ato = ato.min(hz / 5);
+        let ato = ato.min(delack_max(hz));
         let jiffy = self.jiffies + ato;
         if let Some(earlier) = self.delayed {
             if earlier.jiffy <= self.jiffies + (ato >> 2) {
@@ -519,7 +530,7 @@ impl Receiver for LinuxReceiver {
         self.tick = cx.clock.tick_ns();
         self.see_jiffy(cx);
         self.advmss = u64::from(r.payload);
-        self.rcv_mss = self.advmss.min(536);
+        self.rcv_mss = self.advmss.min(u64::from(DEFAULT_MSS));
         self.set_memory_factor();
         if !self.config.scaling_ratio && r.rcvbuf_auto {
             // Room for the initial window four times over.
@@ -611,7 +622,7 @@ impl Receiver for LinuxReceiver {
             let hz = u64::from(cx.clock.hz());
             if self.pingpong {
                 self.pingpong = false;
-                self.ato = hz / 25;
+                self.ato = ato_min(hz);
             } else {
                 self.ato = (self.ato << 1).min(self.rto(hz));
             }
@@ -620,11 +631,7 @@ impl Receiver for LinuxReceiver {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        match (self.delayed, self.compression.until) {
-            (Some(delayed), Some(until)) => Some(delayed.at.min(until)),
-            (Some(delayed), None) => Some(delayed.at),
-            (None, until) => until,
-        }
+        earliest(self.delayed.map(|delayed| delayed.at), self.compression.until)
     }
 
     fn window(&mut self, r: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
@@ -636,7 +643,7 @@ impl Receiver for LinuxReceiver {
         if self.quick > 0 && self.scheduled {
             self.quick -= 1;
             if self.quick == 0 {
-                self.ato = u64::from(cx.clock.hz()) / 25;
+                self.ato = ato_min(u64::from(cx.clock.hz()));
             }
         }
         if !pure && self.ato > 0 && self.jiffies.saturating_sub(self.last_received) < self.ato {

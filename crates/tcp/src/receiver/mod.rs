@@ -10,6 +10,7 @@ pub mod windows;
 use wire::RangeSet;
 
 use crate::clock::Nanos;
+use crate::endpoint::DEFAULT_MSS;
 pub use crate::sender::Context;
 
 /// How many recent out-of-order arrivals are remembered for the order of SACK blocks.
@@ -46,7 +47,7 @@ pub struct ReceiveState {
     pub timestamps: bool,
     /// The peer's newest timestamp by RFC 7323's rule (TS.Recent).
     pub ts_recent: u32,
-    /// The last timestamp echo reply seen, and true time when it changed: receivers measure round trips with it.
+    /// The last timestamp echo reply seen: receivers measure round trips with it.
     pub tsecr: u32,
     /// A duplicate arrival to report first (RFC 2883), until an ACK carries it.
     pub dsack: Option<(u64, u64)>,
@@ -73,7 +74,7 @@ impl ReceiveState {
             rcvbuf,
             rcvbuf_auto,
             wscale: 0,
-            payload: 536,
+            payload: u32::from(DEFAULT_MSS),
             sack: false,
             timestamps: false,
             ts_recent: 0,

@@ -127,8 +127,8 @@ impl SendState {
 }
 
 /// An acceptable segment's acknowledgement, as the endpoint hands it to the sender. The endpoint has checked that
-/// `ack <= max` and, for duplicates, that it is not older than `una` by more than a window. `SendState::wnd` is
-/// already the new one; `una` is still the old one and is moved to `ack` by the sender.
+/// `ack <= max`; an old segment's may be below `una`. `SendState::wnd` is already the new one; `una` is still the old
+/// one and is moved to `ack` by the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     /// Cumulative acknowledgement.

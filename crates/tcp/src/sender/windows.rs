@@ -9,7 +9,7 @@ use wire::RangeSet;
 
 use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transmit};
 use crate::cc::windows::Compound;
-use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -161,9 +161,13 @@ impl WindowsSender {
     }
 
     fn arm(&mut self, cx: &Context<'_>) {
-        let shift = if mutant!(NoBackoff) { 0 } else { self.shift.min(16) };
-        let wait = self.rtt.rto(&self.t) << shift;
-        self.rexmt = Some(Self::tick_after(cx.now + wait.min(MAX_RTO), cx));
+        let wait = if mutant!(NoBackoff) { self.rtt.rto(&self.t) } else { self.timeout() };
+        self.rexmt = Some(Self::tick_after(cx.now + wait, cx));
+    }
+
+    /// The timeout in force: doubled for each one in a row, which beyond 16 is above the largest whatever it begins with.
+    fn timeout(&self) -> Nanos {
+        (self.rtt.rto(&self.t) << self.shift.min(16)).min(MAX_RTO)
     }
 
     /// Bytes in flight by RFC 6675's SetPipe: what is neither SACKed nor lost, and what was sent again.
@@ -543,7 +547,7 @@ impl WindowsSender {
             return None;
         }
         s.max = s.max.max(s.una + 1);
-        let wait = (self.rtt.rto(&self.t) << self.shift.min(16)).min(MAX_RTO);
+        let wait = self.timeout();
         self.shift += 1;
         self.persist = Some(Self::tick_after(cx.now + wait, cx));
         Some(Transmit { seq: s.una, len: 1, ..Transmit::default() })
@@ -610,10 +614,7 @@ impl Sender for WindowsSender {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        match (self.rexmt, self.persist) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        earliest(self.rexmt, self.persist)
     }
 
     fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
@@ -647,7 +648,7 @@ impl Sender for WindowsSender {
             ssthresh: (self.ssthresh != u64::MAX).then_some(self.ssthresh),
             srtt: self.rtt.srtt,
             rttvar: self.rtt.srtt.map(|_| self.rtt.rttvar),
-            rto: (self.rtt.rto(&self.t) << self.shift.min(16)).min(MAX_RTO),
+            rto: self.timeout(),
             inflight,
             pacing_bps: None,
             phase: if self.in_recovery {

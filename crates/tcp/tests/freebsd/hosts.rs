@@ -1,6 +1,6 @@
 //! The recorded hosts by the recordings' names for them.
 
-use tcp::cc::freebsd::{Cubic, CubicEra};
+use tcp::cc::freebsd::{CongestionControl, Cubic, CubicEra};
 use tcp::profile::freebsd::{FreeBsd, release};
 use tcp::profile::{Facts, Profile, SocketOptions, Sysctl};
 use tcp::receiver::Receiver;
@@ -32,14 +32,23 @@ pub fn named(stack: &str, cc: &str, pipe: bool) -> Host {
     if pipe {
         release.set("net.inet.tcp.rfc6675_pipe", 1);
     }
-    Host { release, main_cubic: stack == "f13cubic15" || cc == "cubic15" }
+    let module: Option<Module> = if stack == "f13cubic15" || cc == "cubic15" {
+        Some(Box::new(|_| Box::new(Cubic::new(CubicEra::Rfc8312Micros))))
+    } else {
+        None
+    };
+    Host { release, module }
 }
 
-/// A release, perhaps with another release's CUBIC.
+/// Makes a congestion control for a release.
+pub type Module = Box<dyn Fn(&FreeBsd) -> Box<dyn CongestionControl> + Send + Sync>;
+
+/// A release, perhaps with another congestion control than its own.
 pub struct Host {
     /// The release.
     pub release: FreeBsd,
-    main_cubic: bool,
+    /// None: the one that is asked for by name.
+    pub module: Option<Module>,
 }
 
 impl Profile for Host {
@@ -56,11 +65,10 @@ impl Profile for Host {
         self.release.buffers(socket)
     }
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
-        if self.main_cubic {
-            let cubic = Box::new(Cubic::new(CubicEra::Rfc8312Micros));
-            return Box::new(FreeBsdSender::with(self.release.sender_tuning(), cubic));
+        match &self.module {
+            Some(make) => Box::new(FreeBsdSender::with(self.release.sender_tuning(), make(&self.release))),
+            None => self.release.sender(cc, random),
         }
-        self.release.sender(cc, random)
     }
     fn receiver(&self) -> Box<dyn Receiver> {
         self.release.receiver()

@@ -1,7 +1,6 @@
 //! Two endpoints over the recordings' path: a 1 Gb/s interface, a drop-tail bottleneck and a fixed delay each way.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
@@ -108,33 +107,11 @@ enum What {
     ReceiverTimer,
 }
 
-struct Event {
-    at: Nanos,
-    order: u64,
-    what: What,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Event) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-impl Eq for Event {}
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Event {
-    fn cmp(&self, other: &Event) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
 struct Lab<'a> {
     setup: &'a Setup<'a>,
     now: Nanos,
-    agenda: BinaryHeap<Reverse<Event>>,
+    /// By time, and at one time in the order in which it was decided.
+    agenda: BTreeMap<(Nanos, u64), What>,
     order: u64,
     a: Endpoint,
     b: Option<Endpoint>,
@@ -162,7 +139,7 @@ pub fn run(setup: &Setup<'_>) -> Outcome {
     let mut lab = Lab {
         setup,
         now: 0,
-        agenda: BinaryHeap::new(),
+        agenda: BTreeMap::new(),
         order: 0,
         a,
         b: None,
@@ -211,12 +188,12 @@ fn wire_time(segment: &Segment, rate: u64) -> Nanos {
 
 impl Lab<'_> {
     fn go(&mut self) {
-        while let Some(Reverse(event)) = self.agenda.pop() {
-            if self.established.is_some_and(|t| event.at > t + self.setup.duration) {
+        while let Some(((at, _), what)) = self.agenda.pop_first() {
+            if self.established.is_some_and(|t| at > t + self.setup.duration) {
                 break;
             }
-            self.now = event.at;
-            match event.what {
+            self.now = at;
+            match what {
                 What::AtQueue => {
                     let segment = self.from_nic.pop_front().expect("one a packet");
                     self.enqueue(segment);
@@ -255,7 +232,7 @@ impl Lab<'_> {
 
     fn at(&mut self, at: Nanos, what: What) {
         self.order += 1;
-        self.agenda.push(Reverse(Event { at, order: self.order, what }));
+        self.agenda.insert((at, self.order), what);
     }
 
     fn enqueue(&mut self, mut segment: Segment) {

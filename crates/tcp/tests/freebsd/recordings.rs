@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::groundtruth;
-use crate::hosts;
+use crate::hosts::{self, Host, Module};
 use crate::lab::{self, Loss, Outcome, Setup};
 use crate::summary::{Row, rows};
 use tcp::cc::freebsd::{AckKind, CcVar, Cdg, CongestionControl, Signal};
 use tcp::profile::freebsd::{FreeBsd, release};
-use tcp::profile::{EcnMode, Facts, Profile, SocketOptions, Sysctl};
-use tcp::receiver::Receiver;
-use tcp::sender::freebsd::FreeBsdSender;
-use tcp::sender::{Phase, Sender};
+use tcp::profile::{EcnMode, Profile};
+use tcp::sender::Phase;
 
 /// Time before which nothing is counted for periods, peaks and troughs.
 const WARM_UP: u64 = 20_000_000_000;
@@ -320,7 +318,7 @@ fn events_agree_with_the_recorded_ones() {
         }
         let theirs = recorded_events(&file);
         let profile = stack(&row);
-        let decided = Decided { release: profile.clone(), backoffs: Arc::new(backoff_ticks(&theirs)) };
+        let decided = decided(profile.clone(), backoff_ticks(&theirs));
         let chance = row.text("cc") == "cdg";
         let played: &dyn Profile = if chance { &decided } else { &profile };
         let mut path = setup(&row, played, 1);
@@ -374,36 +372,17 @@ fn backoff_ticks(events: &[Window]) -> HashSet<u64> {
 }
 
 /// A release whose CDG, where it would draw, does what the recorded one did.
-struct Decided {
-    release: FreeBsd,
-    backoffs: Arc<HashSet<u64>>,
-}
-
-impl Profile for Decided {
-    fn facts(&self) -> &Facts {
-        self.release.facts()
-    }
-    fn sysctls(&self) -> Vec<Sysctl> {
-        self.release.sysctls()
-    }
-    fn set(&mut self, name: &str, value: i64) {
-        self.release.set(name, value);
-    }
-    fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool)) {
-        self.release.buffers(socket)
-    }
-    fn sender(&self, _cc: &str, _random: u64) -> Box<dyn Sender> {
-        let tuning = self.release.sender_tuning();
+fn decided(release: FreeBsd, backoffs: HashSet<u64>) -> Host {
+    let backoffs = Arc::new(backoffs);
+    let module: Module = Box::new(move |release| {
         let now = Arc::new(AtomicU64::new(0));
-        let (clock, backoffs) = (now.clone(), self.backoffs.clone());
+        let (clock, backoffs) = (now.clone(), backoffs.clone());
         let draw =
             move || if backoffs.contains(&clock.load(Ordering::Relaxed)) { 0 } else { i32::MAX as u32 };
-        let cdg = Cdg::with_random(tuning.cdg, Box::new(draw));
-        Box::new(FreeBsdSender::with(tuning, Box::new(Led { cdg, now })))
-    }
-    fn receiver(&self) -> Box<dyn Receiver> {
-        self.release.receiver()
-    }
+        let cdg = Cdg::with_random(release.sender_tuning().cdg, Box::new(draw));
+        Box::new(Led { cdg, now })
+    });
+    Host { release, module: Some(module) }
 }
 
 /// CDG that tells its source of chance the time.

@@ -1,7 +1,6 @@
 //! Two endpoints over a path that loses, reorders, duplicates and resegments, with real payload: every byte is checked.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
@@ -135,29 +134,6 @@ enum What {
     Reader(usize),
 }
 
-struct Event {
-    at: Nanos,
-    order: u64,
-    what: What,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Event) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-impl Eq for Event {}
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Event {
-    fn cmp(&self, other: &Event) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
 /// One side with its application.
 struct Host {
     side: Side,
@@ -213,7 +189,8 @@ struct World<'a> {
     case: &'a Case,
     profiles: [&'a dyn Profile; 2],
     hosts: [Host; 2],
-    agenda: BinaryHeap<Reverse<Event>>,
+    /// By time, and at one time in the order in which it was decided.
+    agenda: BTreeMap<(Nanos, u64), What>,
     now: Nanos,
     order: u64,
     random: u64,
@@ -237,7 +214,7 @@ pub fn run(case: &Case) -> Result<Seen, String> {
         case,
         profiles,
         hosts: [Host::new(case.a, case.b), Host::new(case.b, case.a)],
-        agenda: BinaryHeap::new(),
+        agenda: BTreeMap::new(),
         now: 0,
         order: 0,
         random: case.path.seed | 1,
@@ -269,20 +246,20 @@ impl World<'_> {
         self.hosts[0].endpoint = Some(Endpoint::connect(self.profiles[0], &config, 0));
         self.flush(0)?;
         let mut instant = (0, 0);
-        while let Some(Reverse(event)) = self.agenda.pop() {
-            if event.at > self.progress + self.patience {
+        while let Some(((at, _), what)) = self.agenda.pop_first() {
+            if at > self.progress + self.patience {
                 return Err(format!(
                     "stalled since {:.3} s, when the timers allowed {:.1} s",
                     self.progress as f64 / 1e9,
                     self.patience as f64 / 1e9
                 ));
             }
-            instant = if event.at == instant.0 { (event.at, instant.1 + 1) } else { (event.at, 0) };
+            instant = if at == instant.0 { (at, instant.1 + 1) } else { (at, 0) };
             if instant.1 > SPIN {
                 return Err("spins: time does not advance".into());
             }
-            self.now = event.at;
-            let side = match event.what {
+            self.now = at;
+            let side = match what {
                 What::Arrival(side, packet) => {
                     self.arrive(side, &packet)?;
                     side
@@ -365,7 +342,7 @@ impl World<'_> {
 
     fn at(&mut self, at: Nanos, what: What) {
         self.order += 1;
-        self.agenda.push(Reverse(Event { at, order: self.order, what }));
+        self.agenda.insert((at, self.order), what);
     }
 
     /// A packet reaches `side`: its bytes go to their place, then the endpoint hears of it.

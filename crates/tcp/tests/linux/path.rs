@@ -1,7 +1,6 @@
 //! Two endpoints over one drop-tail queue and a fixed delay.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
@@ -98,7 +97,6 @@ pub struct Run {
     pub drops: u64,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// A packet leaves the queue.
     Leaves,
@@ -111,7 +109,8 @@ enum What {
 struct Lab<'a> {
     path: &'a Path<'a>,
     now: Nanos,
-    agenda: BinaryHeap<Reverse<(Nanos, u64, What)>>,
+    /// By time, and at one time in the order in which it was decided.
+    agenda: BTreeMap<(Nanos, u64), What>,
     order: u64,
     timer: Nanos,
     a: Endpoint,
@@ -130,7 +129,7 @@ pub fn run(path: &Path<'_>) -> Run {
     let mut lab = Lab {
         path,
         now: 0,
-        agenda: BinaryHeap::new(),
+        agenda: BTreeMap::new(),
         order: 0,
         timer: Nanos::MAX,
         a,
@@ -143,7 +142,7 @@ pub fn run(path: &Path<'_>) -> Run {
         out: Run::default(),
     };
     lab.settle();
-    while let Some(Reverse((at, _, what))) = lab.agenda.pop() {
+    while let Some(((at, _), what)) = lab.agenda.pop_first() {
         if at > path.duration {
             break;
         }
@@ -170,7 +169,7 @@ fn config<'a>(path: &Path<'a>, profile: &dyn Profile, phase: Nanos, iss: u32) ->
 impl Lab<'_> {
     fn post(&mut self, at: Nanos, what: What) {
         self.order += 1;
-        self.agenda.push(Reverse((at, self.order, what)));
+        self.agenda.insert((at, self.order), what);
     }
 
     fn handle(&mut self, what: What) {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 use super::{AckKind, CcVar, CongestionControl, Signal, newreno};
+use crate::random::split_mix;
 
 /// CDG's seven sysctls (net.inet.tcp.cc.cdg.*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +25,17 @@ pub struct CdgTuning {
     pub loss_compete_hold_backoff: u32,
 }
 
-impl Default for CdgTuning {
-    fn default() -> CdgTuning {
-        CdgTuning {
-            alpha_inc: 0,
-            beta_delay: 70,
-            beta_loss: 50,
-            exp_backoff_scale: 3,
-            smoothing_factor: 8,
-            loss_compete_consec_cong: 5,
-            loss_compete_hold_backoff: 5,
-        }
-    }
+impl CdgTuning {
+    /// As every release ships them (cc_cdg(4)).
+    pub const DEFAULT: CdgTuning = CdgTuning {
+        alpha_inc: 0,
+        beta_delay: 70,
+        beta_loss: 50,
+        exp_backoff_scale: 3,
+        smoothing_factor: 8,
+        loss_compete_consec_cong: 5,
+        loss_compete_hold_backoff: 5,
+    };
 }
 
 /// Fractional bits of gradients.
@@ -83,17 +83,7 @@ impl Cdg {
     /// CDG before the connection is established, drawing from a generator seeded with `seed`.
     pub fn new(tuning: CdgTuning, seed: u64) -> Cdg {
         let mut state = seed;
-        Cdg::with_random(
-            tuning,
-            Box::new(move || {
-                // SplitMix64 (Steele, Lea and Flood, 2014).
-                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut z = state;
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (z ^ (z >> 31)) as u32 >> 1
-            }),
-        )
+        Cdg::with_random(tuning, Box::new(move || split_mix(&mut state) as u32 >> 1))
     }
 
     /// CDG with draws from `random`, uniform from 0 to 2^31 - 1.

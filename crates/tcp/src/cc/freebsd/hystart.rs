@@ -24,20 +24,6 @@ pub struct HyStartTuning {
     pub rounds: u32,
 }
 
-impl HyStartTuning {
-    /// As FreeBSD 15 ships it; no stack allows it by itself.
-    pub const DEFAULT: HyStartTuning = HyStartTuning {
-        allowed: false,
-        shrinks: false,
-        conservative: false,
-        min_threshold_us: 4000,
-        max_threshold_us: 16_000,
-        samples: 8,
-        growth_divisor: 4,
-        rounds: 5,
-    };
-}
-
 /// A part of the last round's RTT that counts as a rise (RFC 9406 section 4.3 MIN_RTT_DIVISOR), as a shift.
 const RISE_SHIFT: u32 = 3;
 /// No RTT yet.
@@ -271,7 +257,7 @@ mod tests {
     #[test]
     fn it_is_off_where_no_stack_allows_it() {
         let (_, mut v) = newreno(0);
-        let tuning = crate::cc::freebsd::CdgTuning::default();
+        let tuning = crate::cc::freebsd::CdgTuning::DEFAULT;
         let mut cc = by_name("newreno", CubicEra::Rfc8312Micros, &tuning, 0).expect("NewReno");
         for (number, rtt) in [(1, 40_000), (2, 400_000)] {
             cc.new_round(&mut v, number);

@@ -1,8 +1,6 @@
 //! BBR version 1 as Linux has it (tcp_bbr.c since 4.9): a model of the path's bandwidth and round trip sets pacing rate and cwnd.
 
-use super::{
-    AckSample, CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, RateSample,
-};
+use super::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, RateSample};
 use crate::sender::linux::rtt::Windowed;
 
 /// Bandwidth is in packets per microsecond times 2^24.
@@ -545,8 +543,6 @@ impl CongestionControl for Bbr {
     fn cong_avoid(&mut self, _core: &mut Core, _ack: u64, _acked: u32) {
         // The window is cong_control's.
     }
-
-    fn pkts_acked(&mut self, _core: &mut Core, _sample: &AckSample) {}
 
     fn set_state(&mut self, core: &mut Core, state: CaState) {
         if state == CaState::Loss {

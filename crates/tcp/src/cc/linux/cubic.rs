@@ -260,18 +260,10 @@ impl CongestionControl for Cubic {
             }
             return;
         }
-        if !core.is_cwnd_limited() {
-            return;
+        if let Some(left) = core.left_for_avoidance(acked) {
+            self.update(core, left);
+            core.avoid_packets(self.cnt, left);
         }
-        let mut acked = acked;
-        if core.in_slow_start() {
-            acked = core.slow_start(acked);
-            if acked == 0 {
-                return;
-            }
-        }
-        self.update(core, acked);
-        core.avoid_packets(self.cnt, acked);
     }
 
     fn pkts_acked(&mut self, core: &mut Core, sample: &AckSample) {

@@ -10,6 +10,7 @@ mod reno;
 
 use crate::clock::{HostClock, Nanos};
 use crate::mutants::mutant;
+use crate::random::split_mix;
 use crate::sender::linux::config::Config;
 
 /// "No threshold yet" (TCP_INFINITE_SSTHRESH).
@@ -285,6 +286,20 @@ impl Core {
         left
     }
 
+    /// Modern growth for an ACK of `acked` packets, up to congestion avoidance: how many are left for that; None: it adds
+    /// nothing.
+    #[inline]
+    pub fn left_for_avoidance(&mut self, acked: u32) -> Option<u32> {
+        if !self.is_cwnd_limited() {
+            return None;
+        }
+        if !self.in_slow_start() {
+            return Some(acked);
+        }
+        let left = self.slow_start(acked);
+        (left > 0).then_some(left)
+    }
+
     /// Modern congestion avoidance: one more packet per `w` acknowledged.
     #[inline]
     pub fn avoid_packets(&mut self, w: u32, acked: u32) {
@@ -334,14 +349,9 @@ impl Core {
         window * 10_000 * u64::from(ratio) / self.srtt_us
     }
 
-    /// A random number below `bound` (SplitMix64).
+    /// A random number below `bound`.
     pub fn random_below(&mut self, bound: u32) -> u32 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        ((u128::from(z) * u128::from(bound)) >> 64) as u32
+        ((u128::from(split_mix(&mut self.random)) * u128::from(bound)) >> 64) as u32
     }
 }
 
@@ -383,7 +393,7 @@ pub trait CongestionControl: Send {
         None
     }
 
-    /// Send buffer in multiples of the window (A19).
+    /// Send buffer in multiples of the window (linux-tcp.md A19).
     fn sndbuf_factor(&self) -> u32 {
         2
     }

@@ -24,24 +24,18 @@ impl CongestionControl for Reno {
         match self.config.counting {
             Counting::Acks => {
                 if !core.was_cwnd_limited(&self.config) {
-                } else if core.cwnd <= core.ssthresh {
+                    return;
+                }
+                if core.cwnd <= core.ssthresh {
                     core.slow_start_acks(self.config.max_ssthresh);
                 } else {
                     core.avoid_acks(core.cwnd);
                 }
             }
             Counting::Packets => {
-                if !core.is_cwnd_limited() {
-                    return;
+                if let Some(left) = core.left_for_avoidance(acked) {
+                    core.avoid_packets(core.cwnd, left);
                 }
-                let mut acked = acked;
-                if core.in_slow_start() {
-                    acked = core.slow_start(acked);
-                    if acked == 0 {
-                        return;
-                    }
-                }
-                core.avoid_packets(core.cwnd, acked);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! The order of one ACK: ECN, scoreboard, duplicate ACK logic or recovery, spurious timeout, RTT, timer, window growth,
 //! SND.UNA, output (see [`FreeBsdSender::on_ack`]). [`output`] is what the system calls output, one segment at a time.
 
-mod output;
+pub(super) mod output;
 pub(super) mod packet_rtt;
 mod recovery;
 pub mod rtt;
@@ -18,7 +18,7 @@ use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
 use super::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
-use crate::clock::{HostClock, Nanos};
+use crate::clock::{HostClock, Nanos, earliest};
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -541,10 +541,7 @@ impl Sender for FreeBsdSender {
 
     #[inline]
     fn next_timer(&self) -> Option<Nanos> {
-        match (self.rexmt, self.persist) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        earliest(self.rexmt, self.persist)
     }
 
     fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
@@ -586,17 +583,29 @@ impl Sender for FreeBsdSender {
     }
 
     fn metrics(&self, s: &SendState) -> Metrics {
-        Metrics {
-            cwnd: self.v.cwnd,
-            ssthresh: self.v.known_ssthresh(),
-            srtt: self.rtt.srtt_ns(),
-            rttvar: self.rtt.rttvar_ns(),
-            rto: self.rtt.rto_ns(),
-            inflight: s.outstanding(),
-            pacing_bps: None,
-            phase: self.v.phase(s.una < self.lost_until),
-            timeouts: self.timeouts,
-            recoveries: self.recoveries,
-        }
+        metrics(s, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
+    }
+}
+
+/// Figures as both of FreeBSD's stacks have them, after a timeout that gave up what lies below `lost_until`.
+pub(super) fn metrics(
+    s: &SendState,
+    v: &CcVar,
+    rtt: &Rtt,
+    lost_until: u64,
+    timeouts: u64,
+    recoveries: u64,
+) -> Metrics {
+    Metrics {
+        cwnd: v.cwnd,
+        ssthresh: v.known_ssthresh(),
+        srtt: rtt.srtt_ns(),
+        rttvar: rtt.rttvar_ns(),
+        rto: rtt.rto_ns(),
+        inflight: s.outstanding(),
+        pacing_bps: None,
+        phase: v.phase(s.una < lost_until),
+        timeouts,
+        recoveries,
     }
 }

@@ -1,7 +1,7 @@
 //! FreeBSD's output decision: which segment may leave now, one at a time.
 
 use super::tuning::Recovery;
-use super::{Context, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
+use super::{CcVar, Context, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
 use crate::mutants::mutant;
 
 impl FreeBsdSender {
@@ -70,7 +70,7 @@ impl FreeBsdSender {
     pub(super) fn wait(&mut self, s: &SendState) {
         self.due = false;
         self.seen = (s.end, s.fin);
-        self.limit = self.what_limits(s);
+        self.limit = what_limits(s, &self.v);
     }
 
     /// Takes back what a run still allows; output decides again.
@@ -277,12 +277,7 @@ impl FreeBsdSender {
     /// Grows the send buffer while it, and not a window, would limit (tcp(4), net.inet.tcp.sendbuf_auto).
     #[inline]
     fn autosize(&self, s: &mut SendState, window: u64, buffered: u64) {
-        if s.sndbuf_auto
-            && s.wnd / 4 * 5 >= s.sndbuf
-            && buffered >= s.sndbuf / 8 * 7
-            && buffered < self.t.sendbuf_max
-            && window >= buffered.saturating_sub(s.nxt - s.una)
-        {
+        if buffer_limits(s, window, buffered, self.t.sendbuf_max) {
             s.sndbuf = (s.sndbuf + self.t.sendbuf_inc).min(self.t.sendbuf_max);
         }
     }
@@ -304,16 +299,27 @@ impl FreeBsdSender {
         let wait = self.rtt.persist();
         self.persist = Some(cx.clock.time_of_tick(self.tick.number + u64::from(wait)));
     }
+}
 
-    /// What keeps the sender from sending more.
-    #[inline]
-    pub(super) fn what_limits(&self, s: &SendState) -> Limit {
-        if s.nxt >= s.end {
-            if s.app_blocked { Limit::SendBuffer } else { Limit::App }
-        } else if self.v.cwnd <= s.wnd || self.v.fast_recovery {
-            Limit::Cwnd
-        } else {
-            Limit::Rwnd
-        }
+/// Whether the send buffer, of at most `most` bytes, is what limits: the peer's window is larger, it is nearly full with
+/// `buffered`, and the window has room for all that is in it.
+#[inline]
+pub(in crate::sender) fn buffer_limits(s: &SendState, window: u64, buffered: u64, most: u64) -> bool {
+    s.sndbuf_auto
+        && s.wnd / 4 * 5 >= s.sndbuf
+        && buffered >= s.sndbuf / 8 * 7
+        && buffered < most
+        && window >= buffered.saturating_sub(s.nxt - s.una)
+}
+
+/// What keeps the sender from sending more.
+#[inline]
+pub(in crate::sender) fn what_limits(s: &SendState, v: &CcVar) -> Limit {
+    if s.nxt >= s.end {
+        if s.app_blocked { Limit::SendBuffer } else { Limit::App }
+    } else if v.cwnd <= s.wnd || v.fast_recovery {
+        Limit::Cwnd
+    } else {
+        Limit::Rwnd
     }
 }

@@ -28,7 +28,7 @@ use super::{Ack, Context, Metrics, Phase, Poll, SendState, Sender};
 use crate::cc::linux::{
     AckSample, CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, RateSample,
 };
-use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -774,10 +774,7 @@ impl Sender for LinuxSender {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        match (self.timer.at(), self.output.paced_until) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        earliest(self.timer.at(), self.output.paced_until)
     }
 
     fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {

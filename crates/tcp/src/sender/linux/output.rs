@@ -731,8 +731,9 @@ impl LinuxSender {
         most - most % mss
     }
 
-    /// Room for the writer; none before the connection is there, as a write then waits for it. Since 4.17 memory is counted as with segmentation offload, whatever the interface can do; a
-    /// writer that was blocked waits until it is woken.
+    /// Room for the writer; none before the connection is there, as a write then waits for it. Since 4.17 memory is
+    /// counted as with segmentation offload, whatever the interface can do; a writer that was blocked waits until it is
+    /// woken.
     pub(super) fn buffer_space(&self, s: &SendState) -> u64 {
         if !self.is_modern() {
             return s.space();

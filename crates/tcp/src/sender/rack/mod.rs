@@ -10,18 +10,21 @@ mod map;
 
 use map::{Entry, SendMap};
 
-use super::freebsd::FreeBsdSender;
+use super::freebsd::output::{buffer_limits, what_limits};
 use super::freebsd::packet_rtt::PacketRtt;
 use super::freebsd::rtt::{MAX_SHIFT, Rtt};
 use super::freebsd::tuning::Tuning;
+use super::freebsd::{self, FreeBsdSender};
 use super::{Ack, Context, Limit, Metrics, Poll, SendState, Sender, Transmit};
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
-use crate::clock::{HostClock, MICROSECOND, Nanos};
+use crate::clock::{HostClock, MICROSECOND, Nanos, earliest};
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
 /// Duplicate ACKs that count as evidence of loss like a SACK (RFC 5681 section 3.2).
 const DUPLICATE_THRESHOLD: u8 = 3;
+/// RTT that is assumed before any was measured (RACK_INITIAL_RTO), us.
+const UNKNOWN_RTT_US: u64 = 500_000;
 /// Probes in a row (net.inet.tcp.rack.tlp_limit).
 const MOST_PROBES: u32 = 2;
 /// Shortest probe timeout, us (net.inet.tcp.rack.tlpminto).
@@ -302,8 +305,7 @@ impl RackSender {
         if self.last_rtt > 0 {
             return self.last_rtt;
         }
-        // RACK_INITIAL_RTO.
-        self.srtt_us().unwrap_or(500_000)
+        self.srtt_us().unwrap_or(UNKNOWN_RTT_US)
     }
 
     fn srtt_us(&self) -> Option<u64> {
@@ -484,7 +486,7 @@ impl RackSender {
     /// Proportional rate reduction for new data (RFC 6937 section 3). `una` is what is acknowledged by now.
     fn update_prr(&mut self, s: &SendState, una: u64, delivered: u64) {
         self.prr_delivered += delivered;
-        let pipe = (s.max - una + self.map.again).saturating_sub(self.map.sacked.covered());
+        let pipe = self.pipe(s, una);
         let ssthresh = self.v.ssthresh;
         self.prr_credit = if pipe > ssthresh {
             let product = self.prr_delivered * ssthresh;
@@ -673,7 +675,7 @@ impl RackSender {
     /// How long until a tail loss probe, us (RFC 8985 section 7.2).
     fn probe_time(&self) -> u64 {
         let (Some(last), before) = self.map.latest() else { return 0 };
-        let srtt = self.srtt_us().unwrap_or(500_000).max(self.last_rtt).max(1);
+        let srtt = self.srtt_us().unwrap_or(UNKNOWN_RTT_US).max(self.last_rtt).max(1);
         let mut wait = 2 * srtt;
         match before {
             Some(before) if last.end - last.start <= self.v.mss => {
@@ -738,7 +740,7 @@ impl RackSender {
         self.rtt.back_off();
         self.v.rxtshift = self.rtt.shift;
         self.v.snd_wnd = s.wnd;
-        self.v.pipe = (s.max - s.una + self.map.again).saturating_sub(self.map.sacked.covered());
+        self.v.pipe = self.pipe(s, s.una);
         self.v.bytes_acked = 0;
         self.v.fast_recovery = false;
         self.v.cong_recovery = false;
@@ -761,6 +763,11 @@ impl RackSender {
             self.resend = self.map.oldest();
         }
         self.cc.cong_signal(&mut self.v, Signal::Timeout);
+    }
+
+    /// Bytes in flight with what was sent again, where `una` is acknowledged.
+    fn pipe(&self, s: &SendState, una: u64) -> u64 {
+        (s.max - una + self.map.again).saturating_sub(self.map.sacked.covered())
     }
 
     /// Bytes in flight as the window counts them: retransmissions are not. After a timeout that lost everything only
@@ -986,13 +993,7 @@ impl RackSender {
     }
 
     fn autosize(&self, s: &mut SendState, buffered: u64) {
-        let window = s.wnd.min(self.v.cwnd);
-        if s.sndbuf_auto
-            && s.wnd / 4 * 5 >= s.sndbuf
-            && buffered >= s.sndbuf / 8 * 7
-            && buffered < self.t.sendbuf_max
-            && window >= buffered.saturating_sub(s.nxt - s.una)
-        {
+        if buffer_limits(s, s.wnd.min(self.v.cwnd), buffered, self.t.sendbuf_max) {
             // A fifth more, where the default stack adds net.inet.tcp.sendbuf_inc.
             s.sndbuf = (s.sndbuf + (s.sndbuf / 5).max(self.t.sendbuf_inc)).min(self.t.sendbuf_max);
         }
@@ -1008,16 +1009,6 @@ impl RackSender {
     fn start_persist(&mut self, cx: &Context<'_>) {
         let wait = self.rtt.persist();
         self.persist = Some(cx.now + u64::from(wait) * cx.clock.tick_ns());
-    }
-
-    fn what_limits(&self, s: &SendState) -> Limit {
-        if s.nxt >= s.end {
-            if s.app_blocked { Limit::SendBuffer } else { Limit::App }
-        } else if self.v.cwnd <= s.wnd || self.v.fast_recovery {
-            Limit::Cwnd
-        } else {
-            Limit::Rwnd
-        }
     }
 }
 
@@ -1145,10 +1136,7 @@ impl Sender for RackSender {
         if let Some(default) = &self.default {
             return default.next_timer();
         }
-        match (self.wake, self.persist) {
-            (Some(wake), Some(persist)) => Some(wake.min(persist)),
-            (wake, persist) => wake.or(persist),
-        }
+        earliest(self.wake, self.persist)
     }
 
     fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
@@ -1159,7 +1147,7 @@ impl Sender for RackSender {
             self.now_us = cx.clock.micros(cx.now);
             if self.held_until.is_some_and(|at| self.now_us < at) && !self.unheld {
                 self.arm(s, cx);
-                self.limit = self.what_limits(s);
+                self.limit = what_limits(s, &self.v);
                 return Poll::Wait(self.limit);
             }
             self.held_until = None;
@@ -1186,7 +1174,7 @@ impl Sender for RackSender {
         }
         self.call = Call::None;
         self.arm(s, cx);
-        self.limit = self.what_limits(s);
+        self.limit = what_limits(s, &self.v);
         Poll::Wait(self.limit)
     }
 
@@ -1221,16 +1209,9 @@ impl Sender for RackSender {
             return default.metrics(s);
         }
         Metrics {
-            cwnd: self.v.cwnd,
-            ssthresh: self.v.known_ssthresh(),
-            srtt: self.rtt.srtt_ns(),
-            rttvar: self.rtt.rttvar_ns(),
             rto: self.rto_us() * MICROSECOND,
-            inflight: (s.max - s.una + self.map.again).saturating_sub(self.map.sacked.covered()),
-            pacing_bps: None,
-            phase: self.v.phase(s.una < self.lost_until),
-            timeouts: self.timeouts,
-            recoveries: self.recoveries,
+            inflight: self.pipe(s, s.una),
+            ..freebsd::metrics(s, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
         }
     }
 }
