@@ -8,6 +8,10 @@ use std::fmt;
 
 /// How deep expressions may nest.
 const MAX_DEPTH: u32 = 64;
+/// Operators of one statement. Each may make the tree that is evaluated one level deeper: `1 + 1 + 1 …`.
+const MAX_OPERATORS: u32 = 256;
+/// Bytes of a text, written or put together: one that doubles in every statement would take all memory.
+const MAX_TEXT: usize = 1024;
 
 /// Assertions and prints, checked when the script is read.
 #[derive(Clone, Debug)]
@@ -94,13 +98,14 @@ impl Code {
     /// # Errors
     /// One line: what is not understood or not allowed.
     pub fn parse(text: &str) -> Result<Code, String> {
-        let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+        let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, operators: 0 };
         let mut statements = Vec::new();
         loop {
             while parser.take("\n") || parser.take(";") {}
             if parser.at == parser.tokens.len() {
                 return Ok(Code { statements });
             }
+            parser.operators = 0;
             statements.push(parser.statement()?);
             if parser.at < parser.tokens.len() && !parser.sees("\n") && !parser.sees(";") {
                 return Err(format!("found `{}` where the statement should end", parser.shown()));
@@ -276,6 +281,9 @@ fn binary(op: Binary, a: Value, b: Value) -> Result<Value, String> {
         return integers(op, x, y);
     }
     if let (Value::Text(x), Value::Text(y), Binary::Add) = (&a, &b, op) {
+        if x.len() + y.len() > MAX_TEXT {
+            return Err(too_long());
+        }
         return Ok(Value::Text(format!("{x}{y}")));
     }
     let (x, y) = (a.number()?, b.number()?);
@@ -291,6 +299,10 @@ fn binary(op: Binary, a: Value, b: Value) -> Result<Value, String> {
         Binary::Remainder => x - y * libm::floor(x / y),
         _ => return Err("bit operations need integers".into()),
     }))
+}
+
+fn too_long() -> String {
+    format!("a text is longer than {MAX_TEXT} bytes")
 }
 
 fn integers(op: Binary, x: i128, y: i128) -> Result<Value, String> {
@@ -402,6 +414,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             rest = &rest[end..];
         } else if first == '"' || first == '\'' {
             let end = rest[1..].find(first).ok_or("a text has no end")?;
+            if end > MAX_TEXT {
+                return Err(too_long());
+            }
             tokens.push(Token::Text(rest[1..=end].to_string()));
             rest = &rest[end + 2..];
         } else if first.is_ascii_alphabetic() || first == '_' {
@@ -436,6 +451,8 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: u32,
+    /// Of the statement at hand, so far.
+    operators: u32,
 }
 
 impl Parser {
@@ -485,6 +502,7 @@ impl Parser {
         }
         let mut node = self.and()?;
         while self.take_name("or") {
+            self.count_operator()?;
             node = Node::Or(Box::new(node), Box::new(self.and()?));
         }
         self.depth -= 1;
@@ -494,6 +512,7 @@ impl Parser {
     fn and(&mut self) -> Result<Node, String> {
         let mut node = self.not()?;
         while self.take_name("and") {
+            self.count_operator()?;
             node = Node::And(Box::new(node), Box::new(self.not()?));
         }
         Ok(node)
@@ -550,9 +569,18 @@ impl Parser {
         let mut node = self.operators(level + 1)?;
         while let Some(&(_, op)) = signs.iter().find(|(sign, _)| self.sees(sign)) {
             self.at += 1;
+            self.count_operator()?;
             node = Node::Binary(op, Box::new(node), Box::new(self.operators(level + 1)?));
         }
         Ok(node)
+    }
+
+    fn count_operator(&mut self) -> Result<(), String> {
+        self.operators += 1;
+        if self.operators > MAX_OPERATORS {
+            return Err(format!("a statement has more than {MAX_OPERATORS} operators"));
+        }
+        Ok(())
     }
 
     fn factor(&mut self) -> Result<Node, String> {
@@ -749,5 +777,11 @@ mod tests {
         assert!(Code::parse(&format!("assert {}1", "(".repeat(100_000))).is_err());
         assert!(Code::parse(&format!("assert {}1", "not ".repeat(100_000))).is_ok());
         assert!(Code::parse(&format!("assert {}1", "-".repeat(100_000))).is_err());
+        for operator in ["+", " and ", " or ", "*"] {
+            assert!(Code::parse(&format!("assert 1{}", format!("{operator}1").repeat(100_000))).is_err());
+            assert_eq!(run(&format!("assert 1{}", format!("{operator}1").repeat(200))), Ok(vec![]));
+        }
+        assert!(run(&format!("a = 'ab'{}", "\na = a + a".repeat(40))).unwrap_err().contains("longer than"));
+        assert!(Code::parse(&format!("print '{}'", "a".repeat(100_000))).is_err());
     }
 }

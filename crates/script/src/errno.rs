@@ -3,6 +3,7 @@
 /// The errors a script can name: (name, number, text).
 const ERRORS: &[(&str, i32, &str)] = &[
     ("EPERM", 1, "Operation not permitted"),
+    ("ENOENT", 2, "No such file or directory"),
     ("EINTR", 4, "Interrupted system call"),
     ("EBADF", 9, "Bad file descriptor"),
     ("EAGAIN", 11, "Resource temporarily unavailable"),
@@ -31,6 +32,8 @@ const ERRORS: &[(&str, i32, &str)] = &[
 pub struct Errno(pub i32);
 
 impl Errno {
+    /// There is none of that name.
+    pub const ENOENT: Errno = Errno(2);
     /// Bad file descriptor.
     pub const EBADF: Errno = Errno(9);
     /// Would block.

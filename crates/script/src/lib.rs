@@ -77,8 +77,6 @@ pub fn run_on(
     };
     match run(&script, &mut *system) {
         Ok(report) => Outcome { exit_code: 0, message: None, output: report.output },
-        Err(failure) => {
-            Outcome { exit_code: 1, message: Some(failure.to_string()), output: failure.output.clone() }
-        }
+        Err(failure) => Outcome { exit_code: 1, message: Some(failure.to_string()), output: failure.output },
     }
 }

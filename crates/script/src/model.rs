@@ -1,17 +1,19 @@
 //! A modelled stack as a system under test: sockets with Linux's semantics around [`tcp::Endpoint`]s, in virtual time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
 
+use tcp::cc;
 use tcp::endpoint::Failure;
 use tcp::profile::{self, Family, Profile, SocketOptions};
 use tcp::sender::Phase;
-use tcp::{Answer, Config, Endpoint, HostClock, Listener, Nanos, State};
-use wire::codec::{self, Ends, Payload, SynLayout};
+use tcp::{Answer, Config, Endpoint, HostClock, Listener, Nanos, State, listener};
+use wire::codec::{self, Ends, Payload};
 use wire::{Flags, Segment};
 
 use crate::errno::Errno;
 use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
-use crate::script::{Call, OptionValue, POLL_BITS, PollFd, SocketOption};
+use crate::script::{Call, O_NONBLOCK, O_RDWR, OptionValue, POLL_BITS, PollFd, SocketOption};
 use crate::system::{Output, Returned, System};
 
 /// How long the modelled host has been up when a script begins, nanoseconds.
@@ -26,6 +28,8 @@ const HEADERS: u16 = 40;
 const INVALID: i16 = 0x20;
 /// A timer that is due this often at one moment is stuck.
 const STUCK: u32 = 100_000;
+/// How long to look further for a packet that did not come in time, nanoseconds: longer than any timeout of a model.
+const PATIENCE: Nanos = 200_000_000_000;
 
 /// A host with one stack.
 pub struct Model {
@@ -59,9 +63,6 @@ struct Settings {
     no_delay: bool,
     linger: Option<(bool, i64)>,
     reuse: [bool; 2],
-    keep_alive: bool,
-    cork: bool,
-    user_timeout: i64,
 }
 
 struct Socket {
@@ -79,7 +80,7 @@ enum Kind {
 
 struct Connection {
     endpoint: Endpoint,
-    ends: Ends<std::net::Ipv4Addr>,
+    ends: Ends<Ipv4Addr>,
     /// The listening socket it belongs to until it is accepted.
     listener: Option<i32>,
     settings: Settings,
@@ -224,7 +225,7 @@ impl System for Model {
     }
 
     fn patience(&self) -> Nanos {
-        200_000_000_000
+        PATIENCE
     }
 
     fn broken(&self) -> Option<String> {
@@ -287,18 +288,14 @@ impl Model {
         }
     }
 
-    fn send(&mut self, ends: &Ends<std::net::Ipv4Addr>, segment: &Segment) {
-        let layout = match self.profile.facts().family {
-            Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
-            Family::Linux => SynLayout::Linux,
-            Family::Windows => SynLayout::Windows,
-        };
+    fn send(&mut self, ends: &Ends<Ipv4Addr>, segment: &Segment) {
+        let layout = self.profile.facts().family.syn_layout();
         let mut bytes = Vec::with_capacity(100);
         let length = codec::write_ipv4(&mut bytes, segment, ends, layout, 0, Payload::Zeros { snaplen: 100 });
         self.sent.extend(packet::decode(&bytes, length).map(|seen| (self.now, seen)));
     }
 
-    fn deliver(&mut self, ends: Ends<std::net::Ipv4Addr>, segment: &Segment) {
+    fn deliver(&mut self, ends: Ends<Ipv4Addr>, segment: &Segment) {
         let listener = self.sockets.iter().find(|(_, socket)| matches!(socket.kind, Kind::Listening));
         let listener = listener.map(|(&fd, socket)| (fd, socket.settings.clone()));
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
@@ -327,7 +324,7 @@ impl Model {
                 }
                 answer
             }
-            None => no_socket(segment),
+            None => listener::refusal(segment),
         };
         if let Answer::Reset(segment) = answer {
             self.send(&ends, &segment);
@@ -356,19 +353,6 @@ impl Model {
         let meant = facts.cc_alias.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, meant)| meant);
         facts.cc.contains(&meant).then(|| meant.to_string())
     }
-}
-
-/// What a host answers for a port on which nothing listens (RFC 9293 section 3.10.7.1).
-fn no_socket(segment: &Segment) -> Answer {
-    if segment.flags.has(Flags::RST) {
-        return Answer::Silence;
-    }
-    let reset = Segment { flags: Flags::RST, frames: 1, ..Segment::default() };
-    Answer::Reset(if segment.flags.has(Flags::ACK) {
-        Segment { seq: segment.ack, ..reset }
-    } else {
-        Segment { ack: segment.seq.wrapping_add(segment.seq_len()), flags: Flags::RST | Flags::ACK, ..reset }
-    })
 }
 
 /// Calls.
@@ -414,7 +398,9 @@ impl Model {
                     Ok(0)
                 }
             }),
-            Call::GetFlags(fd) => self.socket(fd).map(|socket| if socket.nonblocking { 0x802 } else { 2 }),
+            Call::GetFlags(fd) => {
+                self.socket(fd).map(|socket| O_RDWR | if socket.nonblocking { O_NONBLOCK } else { 0 })
+            }
             Call::SetFlags { fd, nonblocking } => self.socket(fd).map(|socket| {
                 socket.nonblocking = nonblocking;
                 0
@@ -564,8 +550,10 @@ impl Model {
     }
 
     fn poll(&mut self, fds: &[PollFd], deadline: Option<Nanos>) -> Option<Returned> {
+        // Errors and hang-ups are told of unasked.
+        let [_, _, err, hup, _] = POLL_BITS.map(|(_, bit)| bit);
         let events: Vec<i16> =
-            fds.iter().map(|entry| self.readiness(entry.fd) & (entry.events | 8 | 16)).collect();
+            fds.iter().map(|entry| self.readiness(entry.fd) & (entry.events | err | hup)).collect();
         let ready = events.iter().filter(|&&bits| bits != 0).count() as i64;
         if ready > 0 || deadline.is_some_and(|at| at <= self.now) {
             return Some(Returned { result: Ok(ready), output: Output::Events(events) });
@@ -641,7 +629,7 @@ impl Model {
 
     fn queued(&mut self, fd: i32, out: bool) -> Result<i64, Errno> {
         let (connection, _) = self.connection(fd)?;
-        let endpoint = &mut connection.endpoint;
+        let endpoint = &connection.endpoint;
         Ok(if out { endpoint.unacknowledged() } else { endpoint.readable() } as i64)
     }
 
@@ -664,13 +652,14 @@ impl Model {
                 settings.mss = Some(mss as u16);
             }
             (SocketOption::Congestion, OptionValue::Text(_)) if fresh => {
-                settings.cc = Some(cc.ok_or(Errno(2))?);
+                settings.cc = Some(cc.ok_or(Errno::ENOENT)?);
             }
             (SocketOption::Linger, OptionValue::Linger(on, seconds)) => settings.linger = Some((on, seconds)),
             (SocketOption::NoDelay, OptionValue::Number(on)) => settings.no_delay = on != 0,
             (SocketOption::ReuseAddr, OptionValue::Number(on)) => settings.reuse[0] = on != 0,
             (SocketOption::ReusePort, OptionValue::Number(on)) => settings.reuse[1] = on != 0,
-            (SocketOption::KeepAlive, OptionValue::Number(0)) => settings.keep_alive = false,
+            // Off is all that it can be.
+            (SocketOption::KeepAlive, OptionValue::Number(0)) => {}
             _ => return Err(Errno::EINVAL),
         }
         if let Kind::Connected(index) = socket.kind {
@@ -706,9 +695,8 @@ impl Model {
             SocketOption::NoDelay => i64::from(settings.no_delay),
             SocketOption::ReuseAddr => i64::from(settings.reuse[0]),
             SocketOption::ReusePort => i64::from(settings.reuse[1]),
-            SocketOption::KeepAlive => i64::from(settings.keep_alive),
-            SocketOption::Cork => i64::from(settings.cork),
-            SocketOption::UserTimeout => settings.user_timeout,
+            // Not modelled, and so as every socket begins.
+            SocketOption::KeepAlive | SocketOption::Cork | SocketOption::UserTimeout => 0,
             SocketOption::MaxSegment => match socket.kind {
                 Kind::Connected(index) => i64::from(self.connections[index].endpoint.payload()),
                 _ => i64::from(settings.mss.unwrap_or(mss)),
@@ -756,7 +744,8 @@ fn tcp_info(
         Phase::Loss => 4,
     };
     let options = i64::from(timestamps) | i64::from(sack) << 1 | i64::from(info.ecn) << 3;
-    let infinite = if linux { 0x7fff_ffff } else { 1_073_725_440 };
+    let infinite =
+        if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;
     vec![
         ("tcpi_state", state),

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
+use wire::checksum;
 use wire::codec::{self, Ends};
 use wire::{Ecn, Flags};
 
-use crate::parse::encoded_length;
-use crate::script::{Packet, TcpOption};
+use crate::script::{EcnField, Packet, TcpOption};
 
 /// The address of the system under test.
 pub const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
@@ -38,7 +38,7 @@ pub fn decode(bytes: &[u8], wire_length: u32) -> Option<Seen> {
     Some(Seen {
         ends: Ends { src, dst, sport: read.ends.sport, dport: read.ends.dport },
         packet: Packet {
-            ecn: Some(crate::script::EcnField::Is(segment.ecn)),
+            ecn: Some(EcnField::Is(segment.ecn)),
             flags: segment.flags,
             seq: segment.seq,
             len: segment.len,
@@ -76,24 +76,26 @@ fn options(mut bytes: &[u8]) -> Vec<TcpOption> {
     found
 }
 
-/// The bytes of an IPv4 packet with both checksums; the payload is zeros.
+/// The bytes of an IPv4 packet with both checksums; the payload is zeros. [`ip_length`] fits its field.
 pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
     let options = packet.options.as_deref().unwrap_or(&[]);
-    let option_length = encoded_length(options);
-    let tcp_length = HEADER + option_length + packet.len as usize;
-    let mut bytes = Vec::with_capacity(HEADER + tcp_length);
+    let option_length = option_length(options);
+    let ip_length = ip_length(packet);
+    let tcp_length = ip_length - HEADER;
+    let mut bytes = Vec::with_capacity(ip_length);
     let ecn = match packet.ecn {
-        Some(crate::script::EcnField::Is(ecn)) => ecn,
-        Some(crate::script::EcnField::Capable) => Ecn::Ect0,
+        Some(EcnField::Is(ecn)) => ecn,
+        Some(EcnField::Capable) => Ecn::Ect0,
         None => Ecn::NotEct,
     };
     bytes.extend([0x45, ecn as u8]);
-    bytes.extend(((HEADER + tcp_length) as u16).to_be_bytes());
+    bytes.extend((ip_length as u16).to_be_bytes());
+    // No identification, don't fragment, TTL 64, TCP; the checksum is still to come.
     bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
     bytes.extend(ends.src.octets());
     bytes.extend(ends.dst.octets());
-    let checksum = checksum(&bytes, 0);
-    bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let header_checksum = checksum::of(checksum::sum(&bytes));
+    bytes[10..12].copy_from_slice(&header_checksum.to_be_bytes());
     bytes.extend(ends.sport.to_be_bytes());
     bytes.extend(ends.dport.to_be_bytes());
     bytes.extend(packet.seq.to_be_bytes());
@@ -103,10 +105,11 @@ pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
     bytes.extend([0; 4]);
     options.iter().for_each(|option| write_option(&mut bytes, option));
     bytes.resize(2 * HEADER + option_length, 0);
-    bytes.resize(HEADER + tcp_length, 0);
-    let pseudo = [&bytes[12..20], &[0, 6], &(tcp_length as u16).to_be_bytes()].concat();
-    let checksum = self::checksum(&bytes[HEADER..], u64::from(!self::checksum(&pseudo, 0)));
-    bytes[HEADER + 16..HEADER + 18].copy_from_slice(&checksum.to_be_bytes());
+    bytes.resize(ip_length, 0);
+    // The pseudo-header (RFC 9293 section 3.1): addresses, protocol, length.
+    let pseudo = checksum::sum(&bytes[12..20]) + 6 + tcp_length as u64;
+    let tcp_checksum = checksum::of(pseudo + checksum::sum(&bytes[HEADER..]));
+    bytes[HEADER + 16..HEADER + 18].copy_from_slice(&tcp_checksum.to_be_bytes());
     bytes
 }
 
@@ -139,16 +142,26 @@ fn write_option(bytes: &mut Vec<u8>, option: &TcpOption) {
     }
 }
 
-/// The Internet checksum (RFC 1071) of `bytes` and what was summed before.
-fn checksum(bytes: &[u8], before: u64) -> u16 {
-    let mut sum = before;
-    for pair in bytes.chunks(2) {
-        sum += u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
-    }
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+/// Length of the IPv4 packet, bytes.
+pub(crate) fn ip_length(packet: &Packet) -> usize {
+    2 * HEADER + option_length(packet.options.as_deref().unwrap_or(&[])) + packet.len as usize
+}
+
+/// Bytes the options take in a header, padded to four.
+pub(crate) fn option_length(options: &[TcpOption]) -> usize {
+    let bytes: usize = options
+        .iter()
+        .map(|option| match option {
+            TcpOption::End | TcpOption::Nop => 1,
+            TcpOption::Mss(_) => 4,
+            TcpOption::WindowScale(_) => 3,
+            TcpOption::SackPermitted => 2,
+            TcpOption::Sack(blocks) => 2 + 8 * blocks.len(),
+            TcpOption::Timestamps { .. } => 10,
+            TcpOption::Other(_, value) => 2 + value.len(),
+        })
+        .sum();
+    bytes.next_multiple_of(4)
 }
 
 /// Flags as scripts write them.
@@ -176,10 +189,10 @@ impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = self.seq.wrapping_add(self.len);
         match self.ecn {
-            Some(crate::script::EcnField::Is(Ecn::Ect0)) => f.write_str("[ect0] ")?,
-            Some(crate::script::EcnField::Is(Ecn::Ect1)) => f.write_str("[ect1] ")?,
-            Some(crate::script::EcnField::Is(Ecn::Ce)) => f.write_str("[ce] ")?,
-            Some(crate::script::EcnField::Capable) => f.write_str("[ect01] ")?,
+            Some(EcnField::Is(Ecn::Ect0)) => f.write_str("[ect0] ")?,
+            Some(EcnField::Is(Ecn::Ect1)) => f.write_str("[ect1] ")?,
+            Some(EcnField::Is(Ecn::Ce)) => f.write_str("[ce] ")?,
+            Some(EcnField::Capable) => f.write_str("[ect01] ")?,
             _ => {}
         }
         write!(f, "{} {}:{end}({})", FlagWord(self.flags), self.seq, self.len)?;

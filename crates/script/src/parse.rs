@@ -10,9 +10,10 @@ use wire::{Ecn, Flags};
 
 use crate::code::Code;
 use crate::errno::Errno;
+use crate::packet;
 use crate::script::{
-    Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, PollFd,
-    SOCKET_OPTIONS, Script, Setting, SocketOption, TcpOption, When,
+    Action, Call, CallEvent, EcnField, Event, O_NONBLOCK, O_RDWR, OptionValue, Options, POLL_BITS, Packet,
+    PollFd, SOCKET_OPTIONS, Script, Setting, SocketOption, TcpOption, When,
 };
 
 /// What is wrong with a script, and where.
@@ -152,6 +153,10 @@ fn words(command: &str) -> Option<Vec<String>> {
 
 /// How deep lists and structures may nest.
 const MAX_DEPTH: u32 = 16;
+/// Bytes of options that a TCP header has room for (RFC 9293 section 3.1).
+const MAX_OPTION_BYTES: usize = 40;
+/// Bytes that one call may read or write: a live system takes memory for them.
+const MAX_CALL_BYTES: i64 = 1 << 30;
 
 /// An argument of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -436,14 +441,15 @@ impl Parser<'_> {
         if inbound && packet.options.is_none() {
             return Err("<...> can only be used with outbound packets".into());
         }
+        if inbound && packet::ip_length(&packet) > usize::from(u16::MAX) {
+            return Err("a packet that is sent to the system has more than 65535 bytes".into());
+        }
         Ok(packet)
     }
 
     fn ip_info(&mut self) -> Parsed<EcnField> {
-        let close = if self.take('[') { ']' } else { ')' };
-        if close == ')' {
-            self.at += 1;
-        }
+        let close = if self.sees('[') { ']' } else { ')' };
+        self.at += 1;
         self.space()?;
         let word = self.word()?;
         let field = match word.as_str() {
@@ -521,7 +527,7 @@ impl Parser<'_> {
             }
             self.need(',')?;
         }
-        if encoded_length(&options) > 40 {
+        if packet::option_length(&options) > MAX_OPTION_BYTES {
             return Err("TCP option list too long".into());
         }
         Ok(Some(options))
@@ -832,23 +838,6 @@ fn int(word: &str) -> Option<i64> {
     }
 }
 
-/// Bytes the options take in a header, padded to four.
-pub(crate) fn encoded_length(options: &[TcpOption]) -> usize {
-    let bytes: usize = options
-        .iter()
-        .map(|option| match option {
-            TcpOption::End | TcpOption::Nop => 1,
-            TcpOption::Mss(_) => 4,
-            TcpOption::WindowScale(_) => 3,
-            TcpOption::SackPermitted => 2,
-            TcpOption::Sack(blocks) => 2 + 8 * blocks.len(),
-            TcpOption::Timestamps { .. } => 10,
-            TcpOption::Other(_, value) => 2 + value.len(),
-        })
-        .sum();
-    bytes.next_multiple_of(4)
-}
-
 /// The call that `name` and its arguments mean.
 fn typed(name: &str, arguments: &[Argument]) -> Parsed<Call> {
     let count = |expected: usize| {
@@ -862,8 +851,18 @@ fn typed(name: &str, arguments: &[Argument]) -> Parsed<Call> {
         let found = arguments.get(index).and_then(number_of);
         found.ok_or_else(|| format!("{name}: argument {} is not a number", index + 1))
     };
-    let fd = || int(0).map(|fd| fd as i32);
-    let len = |index: usize| int(index).map(|len| len.max(0) as u64);
+    let small = |index: usize| {
+        let found = int(index)?;
+        i32::try_from(found).map_err(|_| format!("{name}: argument {}: {found} is too large", index + 1))
+    };
+    let fd = || small(0);
+    let len = |index: usize| {
+        let found = int(index)?;
+        if found > MAX_CALL_BYTES {
+            return Err(format!("{name}: found {found} bytes; expected at most {MAX_CALL_BYTES}"));
+        }
+        Ok(found.max(0) as u64)
+    };
     let flags = |index: usize| {
         let mut found = SendFlags::default();
         for word in arguments.get(index).map(words_of).unwrap_or_default() {
@@ -975,7 +974,7 @@ fn typed(name: &str, arguments: &[Argument]) -> Parsed<Call> {
                 return Err("poll: expected [{fd=…, events=…}]".into());
             };
             let fds: Parsed<Vec<PollFd>> = entries.iter().map(poll_fd).collect();
-            Call::Poll { fds: fds?, timeout_ms: int(2)? }
+            Call::Poll { fds: fds?, timeout_ms: small(2)? }
         }
         _ => return Err(format!("{name}: this call is not supported")),
     })
@@ -1027,12 +1026,15 @@ fn poll_fd(entry: &Argument) -> Parsed<PollFd> {
         if name == "events" || name == "revents" {
             for word in words_of(value) {
                 let bit = POLL_BITS.iter().find(|(name, _)| *name == word).map(|&(_, bit)| bit);
-                let number = int(&word).map(|number| number as i16);
+                let number = int(&word).and_then(|number| i16::try_from(number).ok());
                 bits |= bit.or(number).ok_or_else(|| format!("poll: {word} is not supported"))?;
             }
         }
         match name.as_str() {
-            "fd" => found.fd = number_of(value).ok_or("poll: fd is not a number")? as i32,
+            "fd" => {
+                let fd = number_of(value).and_then(|fd| i32::try_from(fd).ok());
+                found.fd = fd.ok_or("poll: fd is no descriptor's number")?;
+            }
             "events" => found.events = bits,
             "revents" => found.revents = bits,
             _ => return Err(format!("poll: {name} is not fd, events or revents")),
@@ -1056,8 +1058,8 @@ fn number_of(argument: &Argument) -> Option<i64> {
 /// Constants that may stand where a number is expected, as on Linux.
 fn constant(word: &str) -> Option<i64> {
     match word {
-        "O_RDWR" => Some(2),
-        "O_NONBLOCK" => Some(0x800),
+        "O_RDWR" => Some(O_RDWR),
+        "O_NONBLOCK" => Some(O_NONBLOCK),
         _ => int(word),
     }
 }

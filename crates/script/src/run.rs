@@ -9,6 +9,7 @@ use wire::codec::Ends;
 use wire::{Ecn, Flags};
 
 use crate::code::{Code, Names};
+use crate::errno::Errno;
 use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
 use crate::script::{
     Action, Call, CallEvent, EcnField, Event, OptionValue, Options, POLL_BITS, Packet, Script, Setting,
@@ -65,22 +66,13 @@ pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> 
         names: Names::default(),
         report: Report::default(),
     };
-    let failed = |line: u32, wrong: Wrong, output: Vec<String>| Failure {
-        name: script.name.clone(),
-        line,
-        message: wrong.message,
-        packets: wrong.packets,
-        output,
-    };
-    if let Err((line, wrong)) = runner.script(script) {
-        let wrong = match runner.system.broken() {
-            Some(why) => Wrong::from(why),
-            None => wrong,
-        };
-        return Err(failed(line, wrong, runner.report.output));
-    }
-    Ok(runner.report)
+    let Err((line, wrong)) = runner.script(script) else { return Ok(runner.report) };
+    let Wrong { message, packets, .. } = runner.system.broken().map_or(wrong, Wrong::from);
+    Err(Failure { name: script.name.clone(), line, message, packets, output: runner.report.output })
 }
+
+/// When a script must be over, nanoseconds: three years, and far below what 64 bits can count.
+const LATEST: Nanos = 100_000_000_000_000_000;
 
 /// What was wrong with an event.
 struct Wrong {
@@ -190,6 +182,9 @@ impl<'a> Runner<'a> {
             When::AfterBetween(from, to) => (self.last + from, self.last + to),
             When::Any => (0, Nanos::MAX),
         };
+        if from > LATEST {
+            return Err(Wrong::from(format!("the script is longer than {} s", LATEST / 1_000_000_000)));
+        }
         if let Action::Expect(packet) = &event.action {
             return self.expect(packet, event.when, from, to);
         }
@@ -264,7 +259,7 @@ impl<'a> Runner<'a> {
     fn tolerance(&self, expected: Nanos) -> Nanos {
         let wait = expected.saturating_sub(self.last);
         let share = (u128::from(wait) * u128::from(self.options.tolerance_permille) / 1000) as Nanos;
-        self.options.tolerance.max(share) + self.lag
+        self.options.tolerance.max(share).saturating_add(self.lag)
     }
 }
 
@@ -292,12 +287,15 @@ const CONSTANTS: &[(&str, i64)] = &[
     ("TCP_CLOSING", 11),
 ];
 
+/// Port from which the peer opens its first connection; the next ones count up.
+const FIRST_PORT: u16 = 40_001;
+
 /// Packets to the system.
 impl Runner<'_> {
     fn inject(&mut self, packet: &Packet) {
         let opens = packet.flags.has(Flags::SYN) && !packet.flags.has(Flags::ACK);
         if self.flows.last().is_none_or(|flow| opens && flow.ended()) {
-            let port = 40_001 + self.flows.len() as u16;
+            let port = FIRST_PORT.wrapping_add(self.flows.len() as u16);
             self.flows.push(Flow::new(PORT, port));
         }
         let Some(flow) = self.flows.last_mut() else { return };
@@ -399,7 +397,8 @@ impl Runner<'_> {
                 kind: Kind::Packet,
             };
             self.compare(index, &part, &shown).map_err(wrong)?;
-            if when != When::Any && (at + tolerance < from || at > to.saturating_add(tolerance)) {
+            if when != When::Any && (at.saturating_add(tolerance) < from || at > to.saturating_add(tolerance))
+            {
                 return Err(wrong(late(when, from, to, at, tolerance)));
             }
             let flow = &mut self.flows[index];
@@ -550,7 +549,7 @@ fn dump(which: &str, at: Nanos, packet: &Packet) -> String {
 
 /// Seconds with six decimals, as the original tool prints times.
 fn seconds(at: Nanos) -> String {
-    let micros = (at + 500) / 1000;
+    let micros = at.saturating_add(500) / 1000;
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
@@ -574,11 +573,11 @@ impl<'a> Runner<'a> {
     fn unblock(&mut self) -> Result<(), Wrong> {
         let Some(Blocked { event, until, .. }) = self.blocked.take() else { return Ok(()) };
         let tolerance = self.tolerance(until);
-        let deadline = until + tolerance;
+        let deadline = until.saturating_add(tolerance);
         match self.system.returned(deadline.max(self.system.now())) {
             Some((at, returned)) => {
                 check(event, &returned)?;
-                if at + tolerance < until || at > deadline {
+                if at.saturating_add(tolerance) < until || at > deadline {
                     let (expected, found) = (seconds(until), seconds(at));
                     let timing = format!(
                         "timing error: expected system call return at {expected} sec but happened at {found} sec; tolerance {} sec",
@@ -610,7 +609,7 @@ fn check(event: &CallEvent, returned: &Returned) -> Result<(), Wrong> {
         Ok(value) => (value, None),
         Err(errno) => (-1, Some(errno)),
     };
-    let with_errno = |value: i64, errno: Option<crate::errno::Errno>| match errno {
+    let with_errno = |value: i64, errno: Option<Errno>| match errno {
         Some(errno) => format!("{value} with errno {} ({})", errno.0, errno.text()),
         None => value.to_string(),
     };

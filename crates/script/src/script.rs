@@ -268,7 +268,7 @@ pub enum Call {
         /// The sockets.
         fds: Vec<PollFd>,
         /// Milliseconds; negative: for ever.
-        timeout_ms: i64,
+        timeout_ms: i32,
     },
 }
 
@@ -282,6 +282,11 @@ pub struct PollFd {
     /// Events it must return.
     pub revents: i16,
 }
+
+/// O_RDWR as Linux has it.
+pub const O_RDWR: i64 = 2;
+/// O_NONBLOCK as Linux has it.
+pub const O_NONBLOCK: i64 = 0x800;
 
 /// Bits of poll's events: (name, Linux's bit).
 pub const POLL_BITS: [(&str, i16); 5] =

@@ -118,6 +118,19 @@ fn what_is_not_supported_is_refused_with_its_line() {
     refused("0 epoll_create(1) = 5", "t.pkt:1: epoll_create: this call is not supported");
     refused("0 close(3) = -1 EWHAT", "t.pkt:1: EWHAT: no such error");
     refused(
+        "0 < . 1:65536(65535) ack 1 win 1",
+        "t.pkt:1: a packet that is sent to the system has more than 65535 bytes",
+    );
+    refused(
+        "0 read(4, ..., 2000000000) = 0",
+        "t.pkt:1: read: found 2000000000 bytes; expected at most 1073741824",
+    );
+    refused("0 close(4294967299) = 0", "t.pkt:1: close: argument 1: 4294967299 is too large");
+    refused(
+        "0 poll([{fd=3, events=POLLIN}], 1, 9999999999) = 0",
+        "t.pkt:1: poll: argument 3: 9999999999 is too large",
+    );
+    refused(
         "0 setsockopt(3, SOL_TCP, TCP_ULP, [1], 4) = 0",
         "t.pkt:1: setsockopt: SOL_TCP, TCP_ULP is not supported",
     );
@@ -204,6 +217,23 @@ fn segments_count_as_bytes_unless_boundaries_are_asked_for() {
     fails(
         &format!("--strict_segments\n{data}+0 > P. 1:4001(4000) ack 1\n"),
         "t.pkt:10: error handling packet: live packet field tcp payload bytes: expected: 4000 (0xfa0) vs actual: 2000",
+    );
+}
+
+#[test]
+fn a_peer_that_announces_no_segment_gets_the_default() {
+    let open = OPEN.replace("mss 1000", "mss 0");
+    passes(&format!("{open}+0 write(4, ..., 536) = 536\n+0 > P. 1:537(536) ack 1\n"));
+    // One whose options would leave no room for a byte is not taken at its word.
+    let open = OPEN.replace("mss 1000,sackOK,nop,nop", "mss 1,sackOK,TS val 1 ecr 0");
+    passes(&format!("{open}+0 write(4, ..., 48) = 48\n+0 > P. 1:49(48) ack 1 <...>\n"));
+}
+
+#[test]
+fn a_script_ends_before_the_clock_does() {
+    fails(
+        &format!("{LISTEN}{}", "+1000000 listen(3, 1) = 0\n".repeat(200)),
+        "t.pkt:104: the script is longer than 100000000 s",
     );
 }
 
@@ -311,6 +341,8 @@ const WORDS: &[&str] = &[
     "win 0 ",
     "win 65535 ",
     "<mss 1,sackOK> ",
+    "<mss 0> ",
+    "<mss 1,nop,nop,TS val 1 ecr 0> ",
     "<wscale 255> ",
     "<nop,nop,sack 1:2 5:9> ",
     "<nop,nop,TS val 4294967295 ecr 1> ",
