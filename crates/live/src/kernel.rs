@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use script::system::{Output, Returned, System};
 use script::{Outcome, Script};
 
 use crate::socket::{self, Socket};
-use crate::sys::{check, run_before_others};
+use crate::sys::{self, check, run_before_others};
 use crate::tcp_info::TcpInfo;
 use crate::tun::Tun;
 
@@ -82,7 +82,7 @@ impl Kernel {
     fn new(script: &Script) -> io::Result<Kernel> {
         enter_namespace()?;
         run_before_others();
-        // Neither of these would be sent by a script's peer: no other packets on the device, please.
+        // Or the kernel looks for IPv6 neighbours and routers on the device, among the packets that a script expects.
         std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").or_else(|error| {
             match error.kind() {
                 io::ErrorKind::NotFound => Ok(()),
@@ -106,11 +106,7 @@ impl Kernel {
 
     /// Waits for a packet on the device or for `until`.
     fn wait(&mut self, until: u64) {
-        let left = Duration::from_nanos(until.saturating_sub(self.now()));
-        let timeout = libc::timespec {
-            tv_sec: left.as_secs() as _,
-            tv_nsec: libc::c_long::from(left.subsec_nanos() as i32),
-        };
+        let timeout = sys::timespec(until.saturating_sub(self.now()));
         let mut entry = libc::pollfd { fd: self.tun.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry and a timeout that live through the call; no signal mask.
         unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
@@ -342,7 +338,7 @@ type Job = Box<dyn FnOnce() -> Answer + Send>;
 /// A thread that makes the calls, one after the other, so that packets pass while one blocks.
 struct Caller {
     jobs: Option<Sender<Job>>,
-    answers: Mutex<Receiver<(Instant, Answer)>>,
+    answers: Receiver<(Instant, Answer)>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -360,7 +356,7 @@ impl Caller {
                 }
             }
         })?;
-        Ok(Caller { jobs: Some(jobs), answers: Mutex::new(answers), thread: Some(thread) })
+        Ok(Caller { jobs: Some(jobs), answers, thread: Some(thread) })
     }
 
     fn start(&self, job: Job) {
@@ -369,7 +365,7 @@ impl Caller {
     }
 
     fn answer(&self, wait: Duration) -> Option<(Instant, Answer)> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(wait).ok()
+        self.answers.recv_timeout(wait).ok()
     }
 }
 

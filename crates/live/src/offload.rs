@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::thread;
 
-use crate::sys::{self, check, own};
+use crate::sys::{self, check};
 use crate::tun;
 
 /// Commands of SIOCETHTOOL that set one offload each: ETHTOOL_STXCSUM, ETHTOOL_SRXCSUM, ETHTOOL_SSG, ETHTOOL_STSO,
@@ -35,8 +35,7 @@ pub fn set(namespace: Option<&str>, interface: &str, on: bool) -> io::Result<()>
 }
 
 fn switch(interface: &str, on: bool) -> io::Result<()> {
-    // SAFETY: plain call; the descriptor is new.
-    let socket = unsafe { own(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)) }?;
+    let socket = tun::control()?;
     // Off in the opposite order, so that none is switched that another needs.
     let commands = COMMANDS.iter().copied();
     let commands: Vec<u32> = if on { commands.collect() } else { commands.rev().collect() };

@@ -9,12 +9,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use tcp::profile::{Family, Profile};
+use tcp::profile::Profile;
 use tcp::{Answer, Config, Endpoint, Listener, Nanos, State};
 use wire::codec::{self, Ends, Payload, SynLayout};
 use wire::{Flags, Segment, seq};
 
-use crate::sys::check;
+use crate::sys::{self, check};
 use crate::tun::Tun;
 
 /// Bytes of the peer's stream that can wait for the application: above every window a profile offers.
@@ -23,6 +23,8 @@ const RING: usize = 1 << 25;
 const AHEAD: usize = 1 << 23;
 /// Packets read in a row before the endpoint may send.
 const BATCH: usize = 64;
+/// Longest sleep, ns: the patience is looked at then.
+const LONGEST_SLEEP: Nanos = 100_000_000;
 
 /// How one connection is to be made.
 pub struct Setup<'a> {
@@ -107,11 +109,7 @@ impl<'a> Peer<'a> {
             setup,
             endpoint: None,
             ends: setup.ends,
-            layout: match setup.profile.facts().family {
-                Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
-                Family::Linux => SynLayout::Linux,
-                Family::Windows => SynLayout::Windows,
-            },
+            layout: setup.profile.facts().family.syn_layout(),
             started: Instant::now(),
             ahead: VecDeque::new(),
             ahead_from: 0,
@@ -306,11 +304,10 @@ impl<'a> Peer<'a> {
     fn wait(&self) -> io::Result<()> {
         let now = self.now();
         let next = self.endpoint.as_ref().and_then(Endpoint::next_timer);
-        let wait = next.map_or(Duration::from_millis(100), |at| Duration::from_nanos(at.saturating_sub(now)));
-        let wait = wait.min(Duration::from_millis(100));
+        let wait = next.map_or(LONGEST_SLEEP, |at| at.saturating_sub(now).min(LONGEST_SLEEP));
         let mut interest =
             libc::pollfd { fd: self.tun.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let time = libc::timespec { tv_sec: 0, tv_nsec: wait.as_nanos() as libc::c_long };
+        let time = sys::timespec(wait);
         // SAFETY: one pollfd and a timespec, which live through the call; no signal mask.
         check(unsafe { libc::ppoll(&raw mut interest, 1, &raw const time, std::ptr::null()) }).map(drop)
     }

@@ -3,19 +3,23 @@
 use std::io;
 use std::mem;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use script::errno::Errno;
 use script::packet::{LOCAL, PORT, REMOTE};
 use script::script::{OptionValue, SocketOption};
 
-use crate::sys::check;
+use crate::sys;
 
 /// What a call gives: a number or an error number.
 pub type Result<T> = std::result::Result<T, Errno>;
 
 /// Bytes of TCP_INFO asked for: more than any kernel has, which then returns less.
 const TCP_INFO_BYTES: usize = 512;
+/// Bytes of any other option asked for: the name of a congestion control takes the most (TCP_CA_NAME_MAX).
+const OPTION_BYTES: usize = 16;
+/// Connections that may wait to be accepted: more than a script opens.
+const BACKLOG: libc::c_int = 16;
 
 /// A TCP socket of the calling thread's network namespace.
 #[derive(Debug)]
@@ -49,11 +53,10 @@ impl Socket {
     }
 
     /// # Safety
-    /// `result` is what a call returned that makes a descriptor.
+    /// `result` is what a call returned that makes a descriptor, which nobody else owns.
     unsafe fn own(result: libc::c_int) -> Result<Socket> {
-        let fd = check(result).map_err(|error| errno(&error))?;
-        // SAFETY: the caller says that the descriptor is new.
-        Ok(Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
+        // SAFETY: the caller's promise.
+        unsafe { sys::own(result) }.map(Socket).map_err(|error| errno(&error))
     }
 
     fn fd(&self) -> libc::c_int {
@@ -70,7 +73,7 @@ impl Socket {
     /// listen(2).
     pub fn listen(&self) -> Result<i64> {
         // SAFETY: plain call.
-        number(unsafe { libc::listen(self.fd(), 16) } as isize)
+        number(unsafe { libc::listen(self.fd(), BACKLOG) } as isize)
     }
 
     /// accept4(2).
@@ -156,7 +159,7 @@ impl Socket {
 
     /// getsockopt(2).
     pub fn get(&self, option: SocketOption) -> Result<OptionValue> {
-        let bytes = self.get_bytes(option, 16)?;
+        let bytes = self.get_bytes(option, OPTION_BYTES)?;
         let int = |at: usize| {
             let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 4]);
             i64::from(libc::c_int::from_ne_bytes(bytes))
@@ -191,14 +194,13 @@ impl Socket {
 }
 
 /// poll(2): (socket, events asked for) to (result, events returned).
-pub fn poll(sockets: &[(&Socket, i16)], timeout_ms: i64) -> (Result<i64>, Vec<i16>) {
+pub fn poll(sockets: &[(&Socket, i16)], timeout_ms: i32) -> (Result<i64>, Vec<i16>) {
     let mut entries: Vec<libc::pollfd> = sockets
         .iter()
         .map(|(socket, events)| libc::pollfd { fd: socket.fd(), events: *events, revents: 0 })
         .collect();
     // SAFETY: the entries live through the call and their number is given.
-    let result =
-        unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout_ms as libc::c_int) };
+    let result = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout_ms) };
     (number(result as isize), entries.iter().map(|entry| entry.revents).collect())
 }
 

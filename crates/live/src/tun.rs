@@ -4,13 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::sys::check;
+use crate::sys::{check, own};
 
 /// Bytes of the header in front of every packet (struct virtio_net_hdr): offload wanted for it.
-const VNET_HEADER: usize = 10;
+pub(crate) const VNET_HEADER: usize = 10;
 
 /// A TUN device of the network namespace in which it was opened. It vanishes when this is dropped.
 #[derive(Debug)]
@@ -48,14 +48,7 @@ impl Tun {
     /// # Errors
     /// Not enough rights, or values the kernel does not take.
     pub fn start(&self, address: Ipv4Addr, prefix: u32, mtu: u16) -> io::Result<()> {
-        // SAFETY: plain call; the descriptor it returns is owned by nobody else.
-        let socket = unsafe {
-            OwnedFd::from_raw_fd(check(libc::socket(
-                libc::AF_INET,
-                libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
-                0,
-            ))?)
-        };
+        let socket = control()?;
         let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
         self.set(&socket, libc::SIOCSIFADDR, |request| request.ifr_ifru.ifru_addr = internet(address))?;
         self.set(&socket, libc::SIOCSIFNETMASK, |request| {
@@ -103,6 +96,12 @@ impl AsFd for Tun {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// A socket for requests about interfaces of the calling thread's network namespace (netdevice(7)).
+pub(crate) fn control() -> io::Result<OwnedFd> {
+    // SAFETY: plain call; the descriptor is new.
+    unsafe { own(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)) }
 }
 
 /// A request about the interface of that name.

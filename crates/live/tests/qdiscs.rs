@@ -6,7 +6,9 @@
 //! halfway between two departures, so that which of them find room does not depend on a few milliseconds.
 #![cfg(target_os = "linux")]
 
-use std::env;
+#[path = "common/required.rs"]
+mod required;
+
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -130,9 +132,7 @@ fn cases() -> Vec<Case> {
 #[test]
 fn queues_of_the_kernel_do_as_their_models() {
     if let Err(error) = available() {
-        let required =
-            env::var_os("CI").is_some() || env::var("CWNDLAB_REQUIRE_LIVE").is_ok_and(|value| value == "1");
-        assert!(!required, "the kernel's queues cannot be compared here: {error}");
+        assert!(!required::required(), "the kernel's queues cannot be compared here: {error}");
         eprintln!("not run: this needs root, /dev/net/tun, tc, sch_tbf and sch_htb ({error})");
         return;
     }

@@ -1,6 +1,9 @@
 //! The scripts that name `live`, against this host's kernel. Needs root, /dev/net/tun and a kernel of 6.x.
 #![cfg(target_os = "linux")]
 
+#[path = "common/required.rs"]
+mod required;
+
 use std::env;
 use std::fs;
 use std::path::PathBuf;
@@ -11,9 +14,7 @@ const ATTEMPTS: usize = 4;
 #[test]
 fn scripts_pass_on_this_kernel() {
     if let Err(error) = live::kernel::available() {
-        let required =
-            env::var_os("CI").is_some() || env::var("CWNDLAB_REQUIRE_LIVE").is_ok_and(|value| value == "1");
-        assert!(!required, "scripts cannot run against this kernel: {error}");
+        assert!(!required::required(), "scripts cannot run against this kernel: {error}");
         eprintln!("not run: scripts need root and /dev/net/tun here ({error})");
         return;
     }

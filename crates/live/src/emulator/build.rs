@@ -19,6 +19,10 @@ use super::port::{Input, Output};
 use super::worker::{self, Change, Direction, Gate, Hop, Piece, SwitchRun, Tap, Watch, Worker};
 use crate::sys::{self, Waker};
 
+/// Packets of a way of which nothing is known; what is known of others is rounded up by as many.
+const FEW: u64 = 256;
+/// Packets that wait in a queue whose limit is not a number of packets or bytes.
+const SOME: u64 = 1024;
 /// Memory is put in place for at most so many packets of a link; more is taken when they come.
 const PREPARED: u64 = 8192;
 
@@ -113,7 +117,7 @@ fn worker(
     let mut directions =
         ways.iter().map(|way| direction(config, files, way)).collect::<io::Result<Vec<_>>>()?;
     let switches = switches(config, ways, &mut directions);
-    let packets: u64 = ways.iter().map(|way| way.link.map_or(256, |(_, link)| held(link))).sum();
+    let packets: u64 = ways.iter().map(|way| way.link.map_or(FEW, |(_, link)| held(link))).sum();
     let waker = Arc::new(Waker::new()?);
     let flow = |name: &str| scenario.flows.iter().position(|flow| flow.name == name).unwrap_or(0) as u16;
     let keys = config.flows.iter().map(|key| (flow(&key.flow), key.clone())).collect();
@@ -173,7 +177,7 @@ fn direction(config: &Config, files: &[Sender<Piece>], way: &Way<'_>) -> io::Res
         hop: Hop::Wire,
         egress: None,
         gate: None,
-        line: Line::new(256),
+        line: Line::new(FEW as usize),
         link: None,
         observe: false,
         bottleneck: None,
@@ -212,7 +216,7 @@ fn direction(config: &Config, files: &[Sender<Piece>], way: &Way<'_>) -> io::Res
     {
         let (hop, streams) = at_place(from, 0);
         let netem = Link::new(&egress.path_config(), &streams, Mode::Stepped);
-        direction.egress = Some((hop, netem, Line::new(256)));
+        direction.egress = Some((hop, netem, Line::new(FEW as usize)));
     }
     if let Some(to) = host(&link.to)
         && let Some(rule) = &scenario.hosts[to].ingress.before_gro
@@ -287,9 +291,9 @@ fn held(link: &scenario::Link) -> u64 {
             u64::from(*limit_packets)
         }
         QueueConfig::Bfifo { limit_bytes } => limit_bytes * 8 / full,
-        _ => 1024,
+        _ => SOME,
     };
-    (flying + waiting + 256).min(PREPARED)
+    (flying + waiting + FEW).min(PREPARED)
 }
 
 /// The files of captures, each written by a thread of its own, so that no disk delays a packet.

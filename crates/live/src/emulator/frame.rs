@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 
 use path::{Ecn, Nanos};
+use wire::checksum::{self, sum};
 
 use super::port::VNET;
 
@@ -248,9 +249,9 @@ pub(super) fn mark(bytes: &mut [u8]) {
     ip[1] |= 3;
     let new = be16(ip, 0);
     // Equation 3 there.
-    let sum = u32::from(!be16(ip, 10)) + u32::from(!old) + u32::from(new);
-    let folded = !folded(sum);
-    ip[10..12].copy_from_slice(&folded.to_be_bytes());
+    let sum = u64::from(!be16(ip, 10)) + u64::from(!old) + u64::from(new);
+    let checksum = checksum::of(sum);
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Damages a frame so that its receiver discards it: one bit of the last byte that the transport's checksum covers.
@@ -278,8 +279,8 @@ fn fill_in_checksum(bytes: &mut [u8]) {
     let at = start + usize::from(ne16(bytes, 8));
     if at + 2 <= bytes.len() {
         // The field holds the sum of the pseudo-header.
-        let sum = sum(&bytes[start..]);
-        bytes[at..at + 2].copy_from_slice(&(!folded(sum)).to_be_bytes());
+        let checksum = checksum::of(sum(&bytes[start..]));
+        bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
     bytes[0] &= !NEEDS_CSUM;
 }
@@ -304,6 +305,10 @@ pub(super) fn segment(
         (_, TCP) => usize::from(bytes[transport + 12] >> 4) * 4,
         _ => return false,
     };
+    // A data offset that cannot be: the checksum has no place in what would be cut.
+    if headers.protocol == TCP && length < 20 {
+        return false;
+    }
     let header = transport + length;
     let end = IP + headers.bytes as usize;
     if size == 0 || header + size > scratch.len() || header >= end {
@@ -323,7 +328,7 @@ pub(super) fn segment(
             let id = be16(bytes, IP + 4).wrapping_add(number);
             packet[IP + 4..IP + 6].copy_from_slice(&id.to_be_bytes());
             packet[IP + 10..IP + 12].fill(0);
-            let checksum = !folded(sum(&packet[IP..transport]));
+            let checksum = checksum::of(sum(&packet[IP..transport]));
             packet[IP + 10..IP + 12].copy_from_slice(&checksum.to_be_bytes());
         } else {
             packet[IP + 4..IP + 6].copy_from_slice(&((total - 40) as u16).to_be_bytes());
@@ -353,27 +358,13 @@ pub(super) fn segment(
 /// The checksum of TCP or UDP with its pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1).
 fn transport_checksum(packet: &[u8], transport: usize, protocol: u8, version4: bool) -> u16 {
     let addresses = if version4 { &packet[IP + 12..IP + 20] } else { &packet[IP + 8..IP + 40] };
-    let length = (packet.len() - transport) as u32;
-    let sum = sum(addresses) + u32::from(protocol) + length + sum(&packet[transport..]);
-    match !folded(sum) {
+    let length = (packet.len() - transport) as u64;
+    let sum = sum(addresses) + u64::from(protocol) + length + sum(&packet[transport..]);
+    match checksum::of(sum) {
         // For UDP, zero says that there is none (RFC 768).
         0 if protocol == UDP => 0xffff,
         checksum => checksum,
     }
-}
-
-/// Sum of 16-bit words, not folded; of at most 64 KiB, so that it fits.
-fn sum(bytes: &[u8]) -> u32 {
-    let mut words = bytes.chunks_exact(2);
-    let sum: u32 = words.by_ref().map(|word| u32::from(be16(word, 0))).sum();
-    sum + words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8)
-}
-
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 fn ports(transport: &[u8]) -> (u16, u16) {
@@ -418,7 +409,7 @@ mod tests {
             bytes.extend([0x08, 0, 0x45, 2]);
             bytes.extend(((total + 20) as u16).to_be_bytes());
             bytes.extend([0xff, 0xff, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1]);
-            let checksum = !folded(sum(&bytes[IP..IP + 20]));
+            let checksum = checksum::of(sum(&bytes[IP..IP + 20]));
             bytes[IP + 10..IP + 12].copy_from_slice(&checksum.to_be_bytes());
         } else {
             bytes.extend([0x86, 0xdd, 0x60, 0x20, 0, 0]);
@@ -441,7 +432,7 @@ mod tests {
     fn sound(bytes: &[u8], headers: &Headers) -> bool {
         let version4 = bytes[IP] >> 4 == 4;
         let transport = usize::from(headers.transport);
-        let ip = !version4 || folded(sum(&bytes[IP..transport])) == 0xffff;
+        let ip = !version4 || checksum::of(sum(&bytes[IP..transport])) == 0;
         ip && transport_checksum(bytes, transport, headers.protocol, version4) == 0
     }
 
@@ -486,7 +477,7 @@ mod tests {
             bytes[0] = NEEDS_CSUM;
             bytes[6..8].copy_from_slice(&((transport - VNET) as u16).to_ne_bytes());
             bytes[8..10].copy_from_slice(&16u16.to_ne_bytes());
-            let pseudo = folded(sum(&bytes[IP + 12..IP + 20]) + 6 + (bytes.len() - transport) as u32);
+            let pseudo = !checksum::of(sum(&bytes[IP + 12..IP + 20]) + 6 + (bytes.len() - transport) as u64);
             bytes[transport + 16..transport + 18].copy_from_slice(&pseudo.to_be_bytes());
             complete_checksum(&mut bytes);
             assert_eq!((&bytes[IP..], bytes[0]), (&whole[IP..], 0));
@@ -524,6 +515,11 @@ mod tests {
                 payload.extend_from_slice(&piece[piece.len() - found.payload as usize..]);
             }
             assert_eq!(payload, bytes[bytes.len() - 10_000..]);
+            // Nor is one cut whose TCP header cannot be.
+            bytes[usize::from(headers.transport) + 12] = 0;
+            let headers = Headers::read(&bytes).unwrap();
+            bytes[4..6].copy_from_slice(&1u16.to_ne_bytes());
+            assert!(!segment(&bytes, &headers, &mut scratch, &mut |_| panic!("nothing to cut")));
             // What is no super-packet stays whole.
             let plain = tcp(version4, 100, 0);
             let headers = Headers::read(&plain).unwrap();

@@ -11,8 +11,8 @@ use path::Nanos;
 
 use crate::sys::{self, check, own, set_option};
 
-/// Bytes of struct virtio_net_hdr, which packets carry in front in both directions.
-pub(super) const VNET: usize = 10;
+/// Packets carry a virtio header in front in both directions.
+pub(super) use crate::tun::VNET_HEADER as VNET;
 /// Bytes of a place in the ring: a frame of usual size with its headers. Larger ones come through the socket.
 const PLACE: usize = 2048;
 /// Places in a ring: 50 ms of 1500-byte packets at 1 Gbps.

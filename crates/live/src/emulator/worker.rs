@@ -72,8 +72,17 @@ pub(super) struct Direction {
     pub(super) loss: Option<path::LossConfig>,
     /// Where what enters is written.
     pub(super) tap: Option<Tap>,
-    /// Seconds since the start at the last packet in, roughly.
+    /// When the last packet came in.
     pub(super) last_arrival: Nanos,
+}
+
+impl Direction {
+    /// What lies between the ends, and somewhere to put what comes out of it.
+    #[inline]
+    fn parts<'a>(&'a mut self, common: &'a mut Common) -> (&'a mut Hop, Exit<'a>) {
+        let (hop, bottleneck) = (self.link.unwrap_or(0), self.bottleneck);
+        (&mut self.hop, Exit { line: &mut self.line, common, hop, bottleneck })
+    }
 }
 
 /// Impairments of packets that match, behind a link.
@@ -378,7 +387,7 @@ impl Worker {
         }
         while let Some(&(_, direction, paused)) = self.pauses.front().filter(|&&(when, ..)| when <= at) {
             self.pauses.pop_front();
-            let (hop, mut exit, _) = self.parts(direction);
+            let (hop, mut exit) = self.directions[direction].parts(&mut self.common);
             if let Hop::Link(link) = hop {
                 link.pause(at, paused, &mut exit);
             }
@@ -449,9 +458,9 @@ impl Worker {
 
     fn change_link(&mut self, index: usize, at: Nanos, change: &LinkChange) {
         let Some(number) = self.directions[index].link else { return };
-        let (hop, mut exit, streams) = self.parts(index);
+        let (hop, mut exit) = self.directions[index].parts(&mut self.common);
         if let Hop::Link(link) = hop {
-            link.change(at, change, &|purpose| streams(number, purpose), &mut exit);
+            link.change(at, change, &|purpose| (self.streams)(number, purpose), &mut exit);
         }
     }
 
@@ -463,19 +472,6 @@ impl Worker {
         }
     }
 
-    /// A direction's link, and somewhere to put what comes out of it.
-    #[inline]
-    fn parts(&mut self, index: usize) -> (&mut Hop, Exit<'_>, &Streams) {
-        let direction = &mut self.directions[index];
-        let exit = Exit {
-            line: &mut direction.line,
-            common: &mut self.common,
-            hop: direction.link.unwrap_or(0),
-            bottleneck: direction.bottleneck,
-        };
-        (&mut direction.hop, exit, &*self.streams)
-    }
-
     /// Transmissions start that are due at or before `t`.
     fn run_links(&mut self, t: Nanos) {
         for index in 0..self.directions.len() {
@@ -484,15 +480,10 @@ impl Worker {
                 let mut exit = Exit { line, common: &mut self.common, hop: *hop, bottleneck: None };
                 link.on_event(t, &mut exit);
             }
-            if let Hop::Link(link) = &mut direction.hop
+            let (hop, mut exit) = direction.parts(&mut self.common);
+            if let Hop::Link(link) = hop
                 && link.next_event().is_some_and(|at| at <= t)
             {
-                let mut exit = Exit {
-                    line: &mut direction.line,
-                    common: &mut self.common,
-                    hop: direction.link.unwrap_or(0),
-                    bottleneck: direction.bottleneck,
-                };
                 link.on_event(t, &mut exit);
             }
         }
@@ -512,13 +503,7 @@ impl Worker {
             if at.min(release) > t {
                 return;
             }
-            let direction = &mut self.directions[run.outgoing[port]];
-            let mut exit = Exit {
-                line: &mut direction.line,
-                common: &mut self.common,
-                hop: direction.link.unwrap_or(0),
-                bottleneck: direction.bottleneck,
-            };
+            let (_, mut exit) = self.directions[run.outgoing[port]].parts(&mut self.common);
             if at <= release {
                 run.switch.on_event(port, at, &mut exit);
             }
@@ -623,14 +608,9 @@ impl Worker {
                 tap.packet(t, bytes);
             }
         }
-        let mut exit = Exit {
-            line: &mut direction.line,
-            common: &mut self.common,
-            hop: direction.link.unwrap_or(0),
-            bottleneck: direction.bottleneck,
-        };
-        match &mut direction.hop {
-            Hop::Wire => direction.line.push(at, frame),
+        let (hop, mut exit) = direction.parts(&mut self.common);
+        match hop {
+            Hop::Wire => exit.line.push(at, frame),
             Hop::Link(link) => link.arrive(at, frame, &mut exit),
             &mut Hop::Port { switch, port } => {
                 self.switches[switch].switch.arrive(port, at, frame, &mut exit);

@@ -80,12 +80,12 @@ impl Table {
     /// The row of a socket.
     pub(super) fn push(&mut self, t: Nanos, flow: u32, socket: &Found) {
         let info = TcpInfo(&socket.info);
-        let packets = |name: &str| info.get(name).unwrap_or(0);
+        let known = |name: &str| info.get(name).unwrap_or(0);
         let (mss, cwnd, ssthresh) =
-            (packets("tcpi_snd_mss"), packets("tcpi_snd_cwnd"), packets("tcpi_snd_ssthresh"));
+            (known("tcpi_snd_mss"), known("tcpi_snd_cwnd"), known("tcpi_snd_ssthresh"));
         // Packets in flight by Linux's own estimate (tcp_packets_in_flight).
-        let left = packets("tcpi_sacked") + packets("tcpi_lost");
-        let inflight = (packets("tcpi_unacked") + packets("tcpi_retrans")).saturating_sub(left);
+        let left = known("tcpi_sacked") + known("tcpi_lost");
+        let inflight = (known("tcpi_unacked") + known("tcpi_retrans")).saturating_sub(left);
         self.t.push(t);
         self.flow.push(flow);
         self.cwnd.push(cwnd * mss);
@@ -94,11 +94,11 @@ impl Table {
         self.rtt.push_option(None);
         self.inflight.push(inflight * mss);
         // The kernel's own count has the SYN and the FIN in it.
-        let sent = info.get("tcpi_bytes_sent").map(|sent| sent - packets("tcpi_bytes_retrans").min(sent));
-        self.delivered.push(packets("tcpi_bytes_acked").min(sent.unwrap_or(u64::MAX)));
-        self.retransmits.push(packets("tcpi_total_retrans"));
+        let sent = info.get("tcpi_bytes_sent").map(|sent| sent.saturating_sub(known("tcpi_bytes_retrans")));
+        self.delivered.push(known("tcpi_bytes_acked").min(sent.unwrap_or(u64::MAX)));
+        self.retransmits.push(known("tcpi_total_retrans"));
         self.pacing.push_option(rate(&info, "tcpi_pacing_rate"));
-        let phase = phase(packets("tcpi_ca_state"), cwnd < ssthresh);
+        let phase = phase(known("tcpi_ca_state"), cwnd < ssthresh);
         self.state.push(PHASES.iter().position(|&known| known == phase).unwrap_or(0) as u32);
         let bbr = socket.bbr.as_deref();
         let word = |at: usize| {
@@ -106,7 +106,7 @@ impl Table {
             Some(u64::from(u32::from_ne_bytes(bytes.try_into().ok()?)))
         };
         // struct tcp_bbr_info: bandwidth in bytes per second in two words, round trip in microseconds.
-        let bandwidth = word(0).zip(word(1)).map(|(low, high)| (high << 32 | low) * 8);
+        let bandwidth = word(0).zip(word(1)).and_then(|(low, high)| (high << 32 | low).checked_mul(8));
         let more = [
             Some(u64::from(socket.identity.local_port())),
             Some(u64::from(socket.identity.remote_port())),

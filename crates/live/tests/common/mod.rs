@@ -1,6 +1,7 @@
 //! Two hosts in network namespaces with an emulator's namespace between them, for live tests.
 
-use std::env;
+mod required;
+
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -26,9 +27,7 @@ pub fn possible() -> bool {
     // SAFETY: plain call.
     let root = unsafe { libc::geteuid() } == 0;
     let ip = Command::new("ip").arg("-V").output().is_ok_and(|output| output.status.success());
-    let required =
-        env::var_os("CI").is_some() || env::var("CWNDLAB_REQUIRE_LIVE").is_ok_and(|value| value == "1");
-    assert!(root && ip || !required, "live tests need root and ip (iproute2)");
+    assert!(root && ip || !required::required(), "live tests need root and ip (iproute2)");
     if !(root && ip) {
         eprintln!("not run: live tests need root and ip (iproute2)");
     }
