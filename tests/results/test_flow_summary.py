@@ -188,8 +188,8 @@ def test_parts_of_the_bottleneck_add_up():
     assert rows["f2"]["utilisation"] == 0.4
 
 
-def change(at_s, rate_bps=None, down=None):
-    return {"at_ns": at_s * 10**9, "link": "there", "rate_bps": rate_bps, "down": down}
+def change(at_s, rate_bps=None, down=None, queue=None):
+    return {"at_ns": at_s * 10**9, "link": "there", "rate_bps": rate_bps, "down": down, "queue": queue}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +212,40 @@ def test_a_link_without_a_rate_has_no_utilisation():
     scenario["links"][0]["rate_bps"] = None
     row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
     assert row["utilisation"] is None
+
+
+def test_a_shaper_below_the_rate_is_what_the_link_can_carry():
+    scenario = lab.scenario(schedule=[change(6, rate_bps=1_000_000)])
+    link = scenario["links"][0]
+    link["shaper"] = {"kind": "token-bucket", "rate_bps": 2_000_000, "burst_bytes": 15_000}
+    assert summary.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
+    link["rate_bps"] = None
+    assert summary.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
+    assert summary.capacity_bits(lab.scenario(), link) == 16e6
+
+
+def test_cake_shapes_until_it_is_replaced():
+    scenario = lab.scenario(schedule=[change(4, queue={"kind": "cake", "bandwidth_bps": 3_000_000})])
+    link = scenario["links"][0]
+    link["queue"] = {"kind": "cake", "bandwidth_bps": 8_000_000}
+    assert summary.capacity_bits(scenario, link) == 2 * 8e6 + 6 * 3e6
+    link["queue"] = {"kind": "red", "bandwidth_bps": 8_000_000}  # which keeps to no rate
+    assert summary.capacity_bits(lab.scenario(), link) == 80e6
+
+
+def test_a_trace_carries_its_opportunities():
+    scenario = lab.scenario(schedule=[change(9, down=True)])
+    link = scenario["links"][0]
+    link["rate_bps"] = None
+    half_seconds = [500_000_000, 700_000_000, 2_000_000_000]
+    link["shaper"] = {
+        "kind": "trace",
+        "opportunities_ns": half_seconds,
+        "period_ns": 2 * 10**9,
+        "bytes": 1504,
+    }
+    # After 2 s, up to 9 s: 2.5, 2.7, 4, 4.5, 4.7, 6, 6.5, 6.7, 8, 8.5, 8.7.
+    assert summary.capacity_bits(scenario, link) == 11 * 1504 * 8
 
 
 def test_the_narrowest_bottleneck_on_the_way_counts():

@@ -3,6 +3,7 @@
 The counters are the summary of docs/architecture.md: they cover the measurement window of the run only.
 """
 
+import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -138,23 +139,53 @@ def cycle_ns(entries: Sequence[int]) -> float | None:
 
 
 def capacity_bits(scenario: Mapping[str, Any], link: Mapping[str, Any]) -> float | None:
-    """Bits the link's rate allows in the measurement window, scheduled rates and outages included.
+    """Bits the link can carry in the measurement window, scheduled changes and outages included.
 
-    None where the link has no rate at some time of the window (a packet takes no time there).
+    What limits it is the least of its rate, the rate of its token bucket or policer and the bandwidth of
+    CAKE, or the delivery opportunities of its trace; the burst that a bucket lets through once is not
+    counted. None where nothing limits the link at some time of the window (a packet takes no time there).
     """
     start, end = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
-    rate, down, since, bits = link["rate_bps"], False, start, 0.0
+    rate, queue, down, since, bits = link["rate_bps"], link.get("queue"), False, start, 0.0
+    shaper = link.get("shaper") or {}
     changes = [change for change in scenario["schedule"] if change["link"] == link["name"]]
     for change in [*changes, {"at_ns": end}]:
         until = min(max(change["at_ns"], start), end)
-        if until > since and rate is None:
-            return None
-        if not down:
-            bits += (rate or 0) * (until - since) / 1e9
+        if until > since:
+            possible = _bits_between(_least_rate(rate, shaper, queue), shaper, since, until)
+            if possible is None:
+                return None
+            bits += 0 if down else possible
         since = until
         rate = change["rate_bps"] if change.get("rate_bps") is not None else rate
+        queue = change["queue"] if change.get("queue") is not None else queue
         down = change["down"] if change.get("down") is not None else down
     return bits
+
+
+def _least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Mapping[str, Any] | None) -> int | None:
+    limits = (rate, shaper.get("rate_bps"), (queue or {}).get("bandwidth_bps") if _is_cake(queue) else None)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _is_cake(queue: Mapping[str, Any] | None) -> bool:
+    """Whether the queue shapes; RED's bandwidth is no rate that it keeps to."""
+    return queue is not None and queue["kind"] == "cake"
+
+
+def _bits_between(rate: int | None, shaper: Mapping[str, Any], since: int, until: int) -> float | None:
+    """Bits that a rate, or the opportunities of a trace, let pass between two times (ns)."""
+    if shaper.get("kind") == "trace":
+        count = _opportunities(shaper, until) - _opportunities(shaper, since)
+        return float(count * shaper["bytes"] * 8)
+    return None if rate is None else rate * (until - since) / 1e9
+
+
+def _opportunities(trace: Mapping[str, Any], until: int) -> int:
+    """Delivery opportunities of a repeated trace up to a time (ns)."""
+    laps, rest = divmod(until, trace["period_ns"])
+    times: Sequence[int] = trace["opportunities_ns"]
+    return int(laps) * len(times) + bisect.bisect_right(times, rest)
 
 
 def six_digits(value: float | None) -> float | None:

@@ -17,6 +17,7 @@ from cwndlab.experiment.schema import (
     AnyQueue,
     Background,
     Bulk,
+    Cake,
     Cbr,
     Egress,
     Flow,
@@ -824,9 +825,10 @@ def _bottlenecks(net: Topology, flows: Sequence[_Flow], carried: MappingType[str
 
 
 def _rate(link: Link) -> int | None:
-    """Return what limits a link in the long run: its rate, or its shaper's where that is lower."""
-    rates = [rate for rate in (link.rate, link.shaper.rate if link.shaper else None) if rate is not None]
-    return min(rates, default=None)
+    """Return what limits a link in the long run: the least of its rate, its shaper's and CAKE's bandwidth."""
+    shaper = link.shaper.rate if link.shaper else None
+    cake = link.queue.bandwidth if isinstance(link.queue, Cake) else None
+    return min((rate for rate in (link.rate, shaper, cake) if rate is not None), default=None)
 
 
 def _transmission_ns(link: Link, packet: int) -> int:
