@@ -217,9 +217,6 @@ def loadlatency_read(document: str) -> str:
     Raises ValueError, with one line, if it is none.
     """
 
-def loadlatency_check(options: str) -> None:
-    """Raise ValueError, with one line, if the options of a loadlatency run (JSON) make no sense."""
-
 def loadlatency_scenarios(text: str) -> list[int]:
     """Scenarios by number from a list such as `1,3-5`; raises ValueError with one line."""
 

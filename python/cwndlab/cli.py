@@ -760,6 +760,7 @@ def loadlatency_run(
         raise InputError("-4 and -6: found both; expected one of them")
     version = 4 if ipv4 else 6 if ipv6 else None
     chosen = tool.scenarios(scenario)
+    tool.check_places(json_file, out)
     outcome = tool.measure(
         tool.Measurement(host, port, secret, chosen, duration, at_most, staircase, cc, version, idle_timeout)
     )

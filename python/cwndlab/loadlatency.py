@@ -3,17 +3,19 @@
 import ipaddress
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from cwndlab import _native
 from cwndlab.errors import CwndlabError, InputError, shown
 from cwndlab.formats import directory
 from cwndlab.formats import loadlatency as document_format
+from cwndlab.results.loadlatency import DOCUMENTS, TOOL
 from cwndlab.results.resultset import ResultSet
-
-DOCUMENT = "loadlatency.json"
-"""Name of the document in a directory of results."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,19 @@ class Outcome:
     error: str | None
     """Why it was cut short, None if it was not."""
 
+    @cached_property
+    def _read(self) -> dict[str, Any]:
+        return dict(json.loads(self.document))
+
     @property
     def interrupted(self) -> bool:
         """Whether its user ended it."""
-        return bool(json.loads(self.document)["conditions"]["status"] == "interrupted")
+        return bool(self._read["conditions"]["status"] == "interrupted")
 
     @property
     def scenarios(self) -> int:
         """How many scenarios were measured, the staircase among them."""
-        return len(json.loads(self.document)["figures"])
+        return len(self._read["figures"])
 
 
 def scenarios(text: str | None) -> tuple[int, ...] | None:
@@ -87,12 +93,20 @@ def serve(server: Server) -> None:
             raise InputError(
                 f"--bind: found {shown(address)}; expected an address, such as 192.0.2.1 or ::1"
             ) from None
-    try:
+    with _refusals():
         _native.loadlatency_serve(json.dumps(asdict(server)), lambda line: _print(f"{line}\n"))
-    except ValueError as error:
-        raise InputError(_reason(error)) from None
-    except OSError as error:
-        raise CwndlabError(str(error)) from None
+
+
+def check_places(json_file: Path | None, out: Path | None) -> None:
+    """Refuse what could not be written to, before minutes or hours are measured for it; raises InputError."""
+    if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
+        raise InputError(
+            f"--json: found {shown(str(json_file))}; expected a file in a directory that is there"
+        )
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(
+            f"-o: found {shown(str(out))}, which is not empty; expected a new or an empty directory"
+        )
 
 
 def measure(measurement: Measurement) -> Outcome:
@@ -100,23 +114,15 @@ def measure(measurement: Measurement) -> Outcome:
 
     Raises InputError for wrong options, CwndlabError if the server cannot be reached or refuses.
     """
-    options = json.dumps(asdict(measurement))
-    try:
-        _native.loadlatency_check(options)
-        return Outcome(*_native.loadlatency_run(options, _print))
-    except ValueError as error:
-        raise InputError(_reason(error)) from None
-    except OSError as error:
-        raise CwndlabError(str(error)) from None
+    with _refusals():
+        return Outcome(*_native.loadlatency_run(json.dumps(asdict(measurement)), _print))
 
 
 def keep(outcome: Outcome, out: Path | None) -> ResultSet:
     """Write a run as a directory of results, each scenario a run of it, with the document beside them."""
-    source = Path(DOCUMENT)
-    results = directory.write(
-        document_format.runs(outcome.document, source), "loadlatency", out, testbed="loadlatency"
-    )
-    (results.path / DOCUMENT).write_text(outcome.document + "\n", encoding="utf-8")
+    runs = document_format.runs(outcome.document, Path(DOCUMENTS))
+    results = directory.write(runs, "loadlatency", out, testbed=TOOL)
+    (results.path / DOCUMENTS).write_text(outcome.document + "\n", encoding="utf-8")
     return results
 
 
@@ -125,6 +131,13 @@ def _print(piece: str) -> None:
     sys.stdout.flush()
 
 
-def _reason(error: ValueError) -> str:
-    """The engine's words without the place in the JSON it was handed."""
-    return str(error).partition(" at line ")[0]
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise the engine's ValueError for options as InputError, and its OSError as CwndlabError."""
+    try:
+        yield
+    except ValueError as error:
+        # Without the place in the JSON it was handed.
+        raise InputError(str(error).partition(" at line ")[0]) from None
+    except OSError as error:
+        raise CwndlabError(str(error)) from None

@@ -9,45 +9,25 @@ from pathlib import Path
 
 import pytest
 
-SMALL = """\
-experiment: small
-duration: 2s
-hosts:
-  a: {stack: freebsd-9.2, cc: newreno}
-  b: {stack: freebsd-9.2}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 30p}}
-flows:
-  - {name: f1, from: a, to: b, app: bulk}
-sweep:
-  - {hosts.a.cc: [newreno, cubic]}
-repeat: 5
-seed: 1
-record: {tcp: per-ack, queue: 10ms}
-"""
+from experiments import dumbbell
 
-SWEEP = """\
-experiment: sweep
-duration: 100ms
-hosts:
-  a: {stack: freebsd-13}
-  b: {stack: freebsd-13}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 100mbit, delay: 1ms, queue: {kind: pfifo, limit: 30p}}
-flows:
-  - {name: f1, from: a, to: b, app: bulk}
-sweep:
-  - {hosts.a.cc: [newreno, cubic]}
-repeat: 640
-"""
+SMALL = dumbbell(
+    "small",
+    duration="2s",
+    a="stack: freebsd-9.2, cc: newreno",
+    b="stack: freebsd-9.2",
+    bottleneck="rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 30p}",
+    flow="name: f1, from: a, to: b, app: bulk",
+) + ("sweep:\n  - {hosts.a.cc: [newreno, cubic]}\nrepeat: 5\nseed: 1\nrecord: {tcp: per-ack, queue: 10ms}\n")
+
+SWEEP = dumbbell(
+    "sweep",
+    duration="100ms",
+    a="stack: freebsd-13",
+    b="stack: freebsd-13",
+    bottleneck="rate: 100mbit, delay: 1ms, queue: {kind: pfifo, limit: 30p}",
+    flow="name: f1, from: a, to: b, app: bulk",
+) + ("sweep:\n  - {hosts.a.cc: [newreno, cubic]}\nrepeat: 640\n")
 """So many runs that they make several parts of results."""
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import CommandLine
 
 import cwndlab as api
 from cwndlab.cli import main
@@ -27,6 +28,9 @@ from cwndlab.cli import main
         "run ::1 --cc no-such",
         "run ::1 -4 -6",
         "run ::1 --idle-timeout 0",
+        "run ::1 --json .",
+        "run ::1 --json no-such/run.json",
+        "run ::1 -o /etc",
         "serve here",
         "serve --bind nowhere",
         "serve --port 70000",
@@ -71,7 +75,7 @@ def printed(file: Path, wanted: str) -> str:
     raise AssertionError(f"{file}: {text!r}")
 
 
-def test_an_interrupt_of_either_end_keeps_what_was_measured(tmp_path: Path) -> None:
+def test_an_interrupt_of_either_end_keeps_what_was_measured(tmp_path: Path, cwndlab: CommandLine) -> None:
     server = start("serve", "--bind", "127.0.0.1", "--port", "0", cwd=tmp_path)
     client = None
     try:
@@ -92,6 +96,12 @@ def test_an_interrupt_of_either_end_keeps_what_was_measured(tmp_path: Path) -> N
         row, pinger = api.open(tmp_path / "out").summary.to_dicts()
         assert (row["flow"], pinger["flow"]) == ("down1", "pinger")
         assert row["goodput_mbps"] > 0
+        assert out.partition("OVERALL:")[2].partition("\n\n")[0] in cwndlab("show", "out").out
+        ran = cwndlab("report", "out")
+        assert (ran.code, ran.err) == (0, ""), ran.err
+        page = (tmp_path / "out" / "report.html").read_text()
+        assert "OVERALL:" in page
+        assert "Beside the published figures" not in page and "stack None" not in page
         server.send_signal(signal.SIGINT)
         assert server.wait(60) == 0
         assert (tmp_path / "serve.err").read_text() == ""

@@ -10,24 +10,22 @@ from cwndlab.experiment import load
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
+from experiments import dumbbell
 
 # Reno's slow start fills a queue whatever its depth; CUBIC's HyStart leaves before. A second of 10 Mbit/s
 # is 825 packets of 1514 bytes. Of those that are lost then, some are lost again: the load has to last until
 # the receiver can read what came behind them, and so long that a second of that matters little.
-LAB = """\
-experiment: load
-duration: 7s
-hosts:
-  a: {stack: linux-6.18, cc: reno}
-  b: {stack: linux-6.18, cc: cubic}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 100mbit}
-    bottleneck: {rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 825p}}
-flows:
-  - {name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 1, idle: 2s}}
+LAB = (
+    dumbbell(
+        "load",
+        duration="7s",
+        a="stack: linux-6.18, cc: reno",
+        b="stack: linux-6.18, cc: cubic",
+        access="100mbit",
+        bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 825p}",
+        flow="name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 1, idle: 2s}",
+    )
+    + """\
 sweep:
   - zip:
       network.dumbbell.bottleneck.queue:
@@ -37,6 +35,7 @@ sweep:
 pause: 0s
 seed: 1
 """
+)
 FULL_NS = {"2": 1_100_000_000, "1": 100_000_000, "4": 100_000_000}
 """By scenario, more than the full queue and the way take: a ping that took longer was sent again."""
 RATE_KIB_S = 10e6 / 8 * 1448 / 1514 / 1024

@@ -10,23 +10,19 @@ from cwndlab.errors import ExperimentError
 from cwndlab.experiment import load
 from cwndlab.results import loadlatency
 from cwndlab.runner import run
+from experiments import dumbbell
 
-LAB = """\
-experiment: load
-duration: 5s
-hosts:
-  client: {stack: linux-6.18, cc: cubic}
-  server: {stack: freebsd-13, cc: newreno}
-network:
-  dumbbell:
-    left: [client]
-    right: [server]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 60p}}
-flows:
-  - {name: ll, from: client, to: server, app: {kind: loadlatency, scenario: 4, idle: 1s}}
-start_jitter: 0s
-"""
+LAB = (
+    dumbbell(
+        "load",
+        duration="5s",
+        a="stack: linux-6.18, cc: cubic",
+        b="stack: freebsd-13, cc: newreno",
+        bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 60p}",
+        flow="name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 4, idle: 1s}",
+    )
+    + "start_jitter: 0s\n"
+)
 
 
 def test_a_scenario_is_a_pinger_and_its_flows() -> None:
@@ -36,10 +32,10 @@ def test_a_scenario_is_a_pinger_and_its_flows() -> None:
         for flow in planned.scenario["flows"]
     }
     assert flows == {
-        "ll": ("client", "server", "cubic", "pinger", 0),
-        "ll.up1": ("client", "server", "cubic", "upload", 10**9),
-        "ll.down1": ("server", "client", "newreno", "download", 10**9),
-        "ll.down2": ("server", "client", "newreno", "download", 10**9),
+        "ll": ("a", "b", "cubic", "pinger", 0),
+        "ll.up1": ("a", "b", "cubic", "upload", 10**9),
+        "ll.down1": ("b", "a", "newreno", "download", 10**9),
+        "ll.down2": ("b", "a", "newreno", "download", 10**9),
     }
     mixes = [
         sorted(flow["app"]["part"] for flow in run.scenario["flows"])
@@ -107,7 +103,7 @@ def test_a_connection_that_the_stack_gives_up_counts_as_nothing() -> None:
     """The way to the server is cut while four uploads are under way, for longer than two retransmissions."""
     result = short_runs.run(
         LAB.replace("scenario: 4", "scenario: 14"),
-        hosts__client__sysctl="{net.ipv4.tcp_retries2: 2}",
+        hosts__a__sysctl="{net.ipv4.tcp_retries2: 2}",
         network__dumbbell__bottleneck__schedule="[{at: 2s, set: {down: true}}]",
     )
     observed = result.flow("ll")["load"]["observed"]

@@ -106,7 +106,7 @@ fn run(mut words: Words) -> Result<Command, String> {
             "--at-most" => options.at_most_s = words.value(&word, "seconds")?,
             "--staircase" => options.staircase = true,
             "--cc" => options.cc = Some(words.text(&word)?),
-            "--json" => json = Some(PathBuf::from(words.text(&word)?)),
+            "--json" => json = Some(file(&words.text(&word)?)?),
             "--classic" => classic = true,
             "-4" => options.ip = Some(4),
             "-6" => options.ip = Some(6),
@@ -120,6 +120,17 @@ fn run(mut words: Words) -> Result<Command, String> {
         return Err("run: expected the name or address of a server (see loadlatency --help)".to_owned());
     }
     Ok(Command::Run { options, json, classic })
+}
+
+/// A file to be written to: what could not be is refused before minutes or hours are measured for it.
+fn file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    // A bare name has an empty one.
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if path.is_dir() || directory.is_some_and(|directory| !directory.is_dir()) {
+        return Err(format!("--json: found {text:?}; expected a file in a directory that is there"));
+    }
+    Ok(path)
 }
 
 const SECONDS: &str = "a whole number of seconds";
@@ -200,6 +211,8 @@ mod tests {
             "run a --scenario 5-3",
             "run a --scenario ,",
             "run a --fast",
+            "run a --json /",
+            "run a --json no-such/run.json",
         ] {
             let why = parsed(line).expect_err(line);
             assert_eq!(why.lines().count(), 1, "{line}: {why}");

@@ -39,8 +39,8 @@ fn all() -> &'static [u8] {
     })
 }
 
-/// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2014).
-fn xorshift(state: &mut u64) -> u64 {
+/// The next random number: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2014).
+pub fn xorshift(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
     *state ^= *state >> 27;

@@ -11,21 +11,19 @@ use common::TestServer;
 use loadlatency::auth;
 use loadlatency::client;
 use loadlatency::measure::Direction;
+use loadlatency::payload::xorshift;
 use loadlatency::server;
 use loadlatency::wire::{self, Block, FlowReport, NONCE, Note, Opening, PROOF, Reply, Request, Role};
 
 /// Connections with damage of each kind.
 const ROUNDS: u64 = 60;
 
-/// Random numbers that only depend on the seed (xorshift64*).
+/// Random numbers that only depend on the seed.
 struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        xorshift(&mut self.0)
     }
 
     fn below(&mut self, limit: usize) -> usize {

@@ -21,6 +21,12 @@ impl Process {
         BufReader::new(self.0.stdout.take().expect("once"))
     }
 
+    fn interrupt(&self) {
+        let id = i32::try_from(self.0.id()).expect("an id");
+        // SAFETY: a signal to a process of this test.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    }
+
     /// Its end, which must come by itself.
     fn ended(mut self) -> Output {
         let limit = Instant::now() + HANG;
@@ -109,9 +115,7 @@ fn an_interrupt_of_the_server_tells_the_client_why() {
     let (server, _said, port) = server();
     let client = run(&port, "1");
     thread::sleep(Duration::from_millis(1_500));
-    let id = i32::try_from(server.0.id()).expect("an id");
-    // SAFETY: a signal to a process of this test.
-    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    server.interrupt();
     let output = client.ended();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{err}");
@@ -124,9 +128,7 @@ fn an_interrupt_of_the_client_ends_with_its_own_code() {
     let (server, _said, port) = server();
     let client = run(&port, "1,2");
     thread::sleep(Duration::from_millis(2_500));
-    let id = i32::try_from(client.0.id()).expect("an id");
-    // SAFETY: a signal to a process of this test.
-    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    client.interrupt();
     let output = client.ended();
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(130), "{out}");

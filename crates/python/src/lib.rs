@@ -18,8 +18,7 @@ mod _native {
     use super::capture::Capture;
     #[pymodule_export]
     use super::tool::{
-        loadlatency_check, loadlatency_document, loadlatency_read, loadlatency_run, loadlatency_scenarios,
-        loadlatency_serve,
+        loadlatency_document, loadlatency_read, loadlatency_run, loadlatency_scenarios, loadlatency_serve,
     };
     #[pymodule_export]
     use super::{

@@ -37,13 +37,6 @@ pub fn loadlatency_serve(py: Python<'_>, options: &str, say: &Bound<'_, PyAny>) 
     attend(py, end, say)?.map_err(PyOSError::new_err)
 }
 
-/// Whether the options of a run (JSON) make sense; raises ValueError with one line if not.
-#[pyfunction]
-pub fn loadlatency_check(options: &str) -> PyResult<()> {
-    let options: client::Options = serde_json::from_str(options).map_err(unreadable)?;
-    options.check().map_err(PyValueError::new_err)
-}
-
 /// Scenarios by number from a list such as `1,3-5`; raises ValueError with one line.
 #[pyfunction]
 pub fn loadlatency_scenarios(text: &str) -> PyResult<Vec<u32>> {

@@ -104,7 +104,7 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
         for flow in scenario["flows"]
         if flow["name"] in counted
     }
-    pingers = {flow["name"] for flow in scenario["flows"] if _app(flow).get("part") == "pinger"}
+    pingers = {flow["name"] for flow in scenario["flows"] if app_of(flow).get("part") == "pinger"}
     sharing = [name for name in rows if name not in pingers]
     fairness = jain([rows[name]["goodput_mbps"] for name in sharing])
     shared = dynamics.of_run(scenario, summary, {name: narrowest(scenario, name) for name in sharing})
@@ -222,28 +222,25 @@ def _figures(
         "limited_sndbuf_pct": _ratio(_times(limited["sndbuf"], 100), active),
         "limited_app_pct": _ratio(_times(limited["app"], 100), active),
         "completion_s": _ratio(counted["completion_ns"], 1e9),
-        "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if _app(flow).get("kind") == "video" else None,
+        "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if app_of(flow).get("kind") == "video" else None,
     }
     for kind in ("completion", "response", "round", "one_way"):
         for share in ("p50", "p95"):
             floats[f"{kind}_{share}_ms"] = _ratio(counted.get(kind, {}).get(f"{share}_ns"), 1e6)
-    floats |= _load(counted.get("load"))
+    load = counted.get("load") or {}
+    if "figures" in load:
+        floats |= of_load(load["figures"])
+    elif load:
+        floats["smoothness_hz"] = smoothness_hz(load)
     known: dict[str, Figure] = {name: six_digits(value) for name, value in floats.items()}
     known.update({name: counted[name] for name in COUNTS if name in counted})
-    observed = (counted.get("load") or {}).get("observed")
-    known["load_scenario"] = observed["number"] if observed else None
+    known["load_scenario"] = load["observed"]["number"] if "observed" in load else None
     known.update(stack=_stack(scenario, flow), cc=flow["cc"], status=counted["status"])
     return {name: known.get(name) for name in FIGURES}
 
 
-def _load(load: Mapping[str, Any] | None) -> dict[str, float | None]:
-    """Figures of a loadlatency scenario in its pinger's row; of a flow of data its own smoothness."""
-    if load is None:
-        return {}
-    if "figures" not in load:
-        gap_ns = load["longest_gap_ns"]
-        return {"smoothness_hz": 0.0 if load["killed"] else 1e9 / max(gap_ns, 1)}
-    figures = load["figures"]
+def of_load(figures: Mapping[str, Any]) -> dict[str, float | None]:
+    """Figures of a loadlatency scenario (docs/loadlatency.md), which stand in its pinger's row."""
     return {
         "upload_kib_s": figures["up_kib_s"],
         "download_kib_s": figures["down_kib_s"],
@@ -251,6 +248,11 @@ def _load(load: Mapping[str, Any] | None) -> dict[str, float | None]:
         "smoothness_hz": figures["smoothness_hz"],
         "rpm": figures["rpm"]["rpm"] if figures["rpm"] else None,
     }
+
+
+def smoothness_hz(transfer: Mapping[str, Any]) -> float:
+    """Of one flow of a loadlatency scenario: one over its longest gap, Hz; 0 if the stack killed it."""
+    return 0.0 if transfer["killed"] else 1e9 / max(transfer["longest_gap_ns"], 1)
 
 
 def _sender(counted: Mapping[str, Any]) -> float | None:
@@ -273,7 +275,7 @@ def _since_start(counted: Mapping[str, Any], at_ns: int | None) -> float | None:
     return None if at_ns is None else (at_ns - counted["start_ns"]) / 1e9
 
 
-def _app(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+def app_of(flow: Mapping[str, Any]) -> Mapping[str, Any]:
     """A flow's application; nothing of one that another tool carried out."""
     app = flow.get("app")
     return app if isinstance(app, Mapping) else {}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cwndlab import _native
+from cwndlab.analysis import summary
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
@@ -75,13 +76,15 @@ def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording
     rates = {row["flow"]: row["kib_s"] * KIB_S for row in figures["goodput"]}
     found: dict[str, dict[str, float]] = {name: {"goodput_mbps": rate} for name, rate in rates.items()}
     rtt = np.array([ping[1] for ping in pings], dtype=np.float64)
-    of_all = _of_all(scenario, figures) if scenario["number"] else {}
-    if of_all:
-        for transfer in transfers:
-            gap_ns = max(transfer["longest_gap_ns"], 1)
-            found[transfer["name"]]["smoothness_hz"] = 0.0 if transfer["killed"] else 1e9 / gap_ns
     if len(rtt):
-        found[PINGER] = series.rtt_figures(rtt / 1e6) | of_all
+        found[PINGER] = series.rtt_figures(rtt / 1e6)
+    # A staircase is none of the scenarios.
+    if scenario["number"]:
+        for transfer in transfers:
+            found[transfer["name"]]["smoothness_hz"] = summary.smoothness_hz(transfer)
+        if len(rtt):
+            of_load = {"load_scenario": scenario["number"], **summary.of_load(figures)}
+            found[PINGER] |= {name: value for name, value in of_load.items() if value is not None}
     warnings = [
         f"{transfer['name']} was killed: {transfer['killed']}" for transfer in transfers if transfer["killed"]
     ]
@@ -104,19 +107,6 @@ def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording
         facts={**conditions["facts"], **({"cc": "/".join(controls)} if controls else {})},
         warnings=tuple(warnings),
     )
-
-
-def _of_all(scenario: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, float]:
-    """The scenario's own figures, which stand in the pinger's row of the summary."""
-    known = {
-        "load_scenario": scenario["number"],
-        "upload_kib_s": figures["up_kib_s"],
-        "download_kib_s": figures["down_kib_s"],
-        "responsiveness_hz": figures["responsiveness_hz"],
-        "smoothness_hz": figures["smoothness_hz"],
-        "rpm": figures["rpm"]["rpm"] if figures["rpm"] else None,
-    }
-    return {name: value for name, value in known.items() if value is not None}
 
 
 def _tcp(transfers: list[Mapping[str, Any]], pings: list[list[Any]]) -> Any:

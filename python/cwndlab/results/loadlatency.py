@@ -4,14 +4,21 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from cwndlab.analysis.summary import app_of
+from cwndlab.errors import InputError
 from cwndlab.results import parts, texttable
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
 
 CLASSIC, DOCUMENTS = "loadlatency.txt", "loadlatency.json"
-"""Files in a directory of results: the classic lines, and a document for each series of scenarios."""
+"""Files in a directory of results: the classic lines, and a document for each series of scenarios (of a run
+of the tool, its one document)."""
+
+TOOL = "loadlatency"
+"""Testbed of the results of a run of the tool itself."""
 
 _SCENARIO = re.compile(r"flows\.[^.]+\.app(\.scenario)?")
 """Swept keys that say which scenario a run is of."""
@@ -78,7 +85,12 @@ def series(results: ResultSet) -> list[Series]:
 
 
 def classic(results: ResultSet) -> str:
-    """The classic output of every series, headed by what tells it from the others; empty without any."""
+    """The classic output of every series, headed by what tells it from the others; empty without any.
+
+    Of a run of the tool itself, the one of its document. Raises InputError if that is damaged.
+    """
+    if results.header.testbed == TOOL:
+        return _kept(results.path / DOCUMENTS)
     everything = series(results)
     rows = [{**one.cell, "flow": one.flow, "repeat": str(one.repeat)} for one in everything]
     names = texttable.telling(list(rows[0]), rows) if rows else []
@@ -103,9 +115,18 @@ def write(results: ResultSet) -> None:
     parts.replace(results.path / DOCUMENTS, (json.dumps(documents, separators=(",", ":")) + "\n").encode())
 
 
+def _kept(file: Path) -> str:
+    from cwndlab import _native
+
+    try:
+        return str(json.loads(_native.loadlatency_read(file.read_text(encoding="utf-8")))["classic"])
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: {' '.join(str(error).split())}; the results are damaged") from None
+
+
 def _pingers(record: RunRecord) -> list[str]:
     flows = record.scenario["flows"]
-    return [str(flow["name"]) for flow in flows if flow["app"].get("part") == "pinger"]
+    return [str(flow["name"]) for flow in flows if app_of(flow).get("part") == "pinger"]
 
 
 def _observed(record: RunRecord, flow: str) -> Mapping[str, Any] | None:

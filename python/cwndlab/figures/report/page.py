@@ -142,7 +142,7 @@ def _glance(facts: _Facts) -> Markup:
     ]
     facts_list = element(
         "dl",
-        *(element("div", element("dt", name), element("dd", value)) for name, value in items),
+        *(element("div", element("dt", name), element("dd", value)) for name, value in items if value),
         class_="glance",
     )
     warning = raw("")
@@ -230,6 +230,7 @@ def _runs(facts: _Facts) -> Markup:
     names = _varying_figures(facts.summary)
     constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
     words = [name for name in ("repeat", "stack", "cc") if name not in constant]
+    constant = [name for name in constant if facts.summary[name][0] is not None]
     if facts.summary["repeat"].n_unique() == 1:
         words.remove("repeat")
     # A sweep over hosts.a.cc says what the column cc would repeat.
@@ -280,7 +281,12 @@ def _run_cell(run_id: str, *, pick: bool) -> object:
 
 
 def _verdicts(facts: _Facts) -> Markup:
-    """What each swept key changes, with how sure that is."""
+    """What each swept key changes, with how sure that is.
+
+    Nothing of a run of the tool loadlatency, whose scenarios are different loads on one path.
+    """
+    if facts.results.header.testbed == loadlatency.TOOL:
+        return raw("")
     parts = []
     for key in facts.telling:
         try:

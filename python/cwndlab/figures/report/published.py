@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from cwndlab import suites
+from cwndlab import suites, testbeds
 from cwndlab.figures import columns
 from cwndlab.figures.request import floats
 from cwndlab.results.resultset import ResultSet
@@ -37,9 +37,13 @@ class Comparison:
 
 
 def figures_of(results: ResultSet) -> list[suites.Figure]:
-    """Return the published figures of the suite these results are of; none if they are of no suite."""
-    name = results.header.experiment
-    return next((suite.published() for suite in suites.suites() if suite.name == name), [])
+    """Return the published figures of the suite these results are of; none if they are of no suite.
+
+    Results that other tools left are of none, whatever their name; so are those of the tool loadlatency.
+    """
+    header = results.header
+    known = suites.suites() if header.testbed in testbeds.NAMES else []
+    return next((suite.published() for suite in known if suite.name == header.experiment), [])
 
 
 def compare(
