@@ -59,6 +59,7 @@ def summary_row(
         "limited_rwnd_pct": 0.0,
         "limited_sndbuf_pct": 3.0,
         "limited_app_pct": 0.0,
+        "load_scenario": None,
         "status": "complete",
     }
     return row | figures
