@@ -36,7 +36,6 @@ from cwndlab.experiment.schema import (
     Ping,
     Section,
     Settings,
-    Shaper,
     Spec,
     Switch,
     Voip,
@@ -53,6 +52,8 @@ _T = TypeVar("_T")
 
 VERSION = 1
 """Version of the Scenario format that is written."""
+TSO_MAX = 65_536
+"""Bytes of the largest super-packet (an IPv4 packet's length has 16 bits)."""
 HEADERS = 40
 """Bytes of an IPv4 and a TCP header without options: MTU less MSS (RFC 879, RFC 6691)."""
 ACK_BYTES = 52
@@ -265,6 +266,7 @@ class _Resolver:
                 shown(str(host.mss)), f"at most {mtu - HEADERS}, as the host's link has an MTU of {mtu}"
             )
             raise Misplaced(("hosts", _origin(name, self.spec.hosts), "mss"), bad)
+        _check_tso(host.nic, host.mss or mtu - HEADERS, ("hosts", _origin(name, self.spec.hosts), "nic"))
         return {
             "name": name,
             "stack": stack.name,
@@ -294,6 +296,8 @@ class _Resolver:
         """Return netem at a host's egress."""
         if egress is None:
             return None
+        if egress.limit == 0:
+            raise Misplaced((*path, "limit"), BadValue("0p", "at least 1p"))
         return {
             "limit_packets": NETEM_LIMIT if egress.limit is None else egress.limit,
             "delay_ns": egress.delay or 0,
@@ -374,7 +378,7 @@ class _Resolver:
             "duplicate_ppb": link.duplicate,
             "corrupt_ppb": link.corrupt,
             "jitter": self.jitter(link.jitter, wire.at("jitter")),
-            "shaper": self.shaper(link.shaper, wire.at("shaper")),
+            "shaper": self.shaper(link, wire.at("shaper")),
             "mtu": link.mtu,
             "overhead": link.overhead,
             "observe": bottleneck,
@@ -407,7 +411,11 @@ class _Resolver:
             resolved[param.field] = _in_unit(value, param)
         self.refuse_others(queue, params, path, f"queue {kind}")
         if kind == "red":
+            if resolved["limit_bytes"] is not None:
+                _check_room(resolved["limit_bytes"], wire.link, (*path, "limit"))
             _red_thresholds(resolved, path)
+        if kind == "cake" and resolved["memlimit_bytes"] is not None:
+            _check_room(resolved["memlimit_bytes"], wire.link, (*path, "memlimit"))
         return resolved
 
     def limit(self, limit: Limit, of: _Limited, flows: Sequence[_Flow]) -> int:
@@ -493,7 +501,8 @@ class _Resolver:
         except BadValue as bad:
             raise Misplaced(path, bad) from None
 
-    def shaper(self, shaper: Shaper | None, path: Path) -> dict[str, Any] | None:
+    def shaper(self, link: Link, path: Path) -> dict[str, Any] | None:
+        shaper = link.shaper
         if shaper is None:
             return None
         needed = {"file"} if shaper.kind == "trace" else {"rate", "burst"}
@@ -511,6 +520,7 @@ class _Resolver:
                 "period_ns": period,
                 "bytes": beside.TRACE_BYTES,
             }
+        _check_room(shaper.burst or 0, link, (*path, "burst"))
         kind = {"tbf": "token-bucket"}.get(shaper.kind, shaper.kind)
         return {"kind": kind, "rate_bps": shaper.rate, "burst_bytes": shaper.burst}
 
@@ -862,6 +872,28 @@ def _red_thresholds(queue: dict[str, Any], path: Path) -> None:
     if queue["min_bytes"] >= queue["max_bytes"]:
         found, most = (units.format_size(queue[key]) for key in ("min_bytes", "max_bytes"))
         raise Misplaced(path, BadValue(found, f"less than max, {most}", key="min"))
+    fewest = -(-queue["min_bytes"] // queue["avpkt_bytes"])
+    if queue["burst_packets"] < fewest:
+        expected = f"at least min / avpkt, {fewest}p, or the average has no weight"
+        raise Misplaced(path, BadValue(f"{queue['burst_packets']}p", expected, key="burst"))
+
+
+def _check_room(size: int, link: Link, path: Path) -> None:
+    """Refuse a burst or memory in which no full packet of the link fits: nothing would ever pass."""
+    if size < (packet := link.mtu + link.overhead):
+        expected = f"at least {units.format_size(packet)}, a full packet of the link"
+        raise Misplaced(path, BadValue(units.format_size(size), expected))
+
+
+def _check_tso(nic: Nic, mss: int, path: Path) -> None:
+    """Refuse a largest super-packet that is none."""
+    if nic.tso_max is None:
+        return
+    if not nic.tso:
+        raise Misplaced((*path, "tso_max"), BadValue(problem="needs tso: true beside it"))
+    if not mss <= nic.tso_max <= TSO_MAX:
+        expected = f"a size from {units.format_size(mss)}, the MSS, to {units.format_size(TSO_MAX)}"
+        raise Misplaced((*path, "tso_max"), BadValue(units.format_size(nic.tso_max), expected))
 
 
 def _sampling(value: int | str) -> dict[str, Any]:
