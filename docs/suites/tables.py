@@ -150,7 +150,7 @@ STACKS = {
     "freebsd-15-d49540/rack": "RACK after",
     "linux-6.8": "Linux",
 }
-ALGORITHMS = {"cubic": "CUBIC", "newreno": "NewReno", "reno": "NewReno"}
+ALGORITHMS = {"cdg": "CDG", "cubic": "CUBIC", "newreno": "NewReno", "reno": "NewReno"}
 
 
 def tri_point(*several: ResultSet) -> list[str]:
@@ -215,6 +215,47 @@ def _cells(name: str, keys: Sequence[str]) -> list[dict[str, str]]:
     """The cells of a suite's plan, in its order."""
     return [{key: str(run.cell[key]) for key in keys} for run in suite(name).load(["repeat=1"]).plan().runs]
 
+
+# teacup-next ---
+
+
+def teacup_next(*several: ResultSet) -> list[str]:
+    """Utilisation in per cent, median RTT in ms and, of several flows, Jain's index."""
+    groups = grouped(
+        runs_of(several, "teacup-next"),
+        "hosts.a.stack",
+        "hosts.a.cc",
+        "network.dumbbell.bottleneck.queue",
+        "network.dumbbell.reverse.rate",
+        "network.dumbbell.reverse.delay",
+        "flows.f.count",
+    )
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for key, members in groups.items():
+        if key[3:] not in NEXT_COLUMNS:
+            continue
+        used = 100 * mean(column(members, "utilisation"))
+        rtt = mean(column(members, "rtt_p50_ms", mean))
+        shared = [run for run in members if len(run) > 1]
+        fairness = f" · {mean(column(shared, 'jain', max)):.2f}" if shared else ""
+        rows.setdefault(key[:3], []).append(f"{used:.0f} · {rtt:.0f}{fairness}")
+    lines, previous = [], ""
+    for (stack, cc, queue), cells in rows.items():
+        name = NEXT_ROWS[stack] if stack.startswith("windows") else f"{NEXT_ROWS[stack]} {ALGORITHMS[cc]}"
+        kind = next(kind for kind in ("pfifo", "pie", "fq_codel") if kind in queue)
+        lines.append([name if name != previous else "", kind, *cells])
+        previous = name
+    return table(["TCP", "queue", *NEXT_COLUMNS.values()], lines, 2)
+
+
+NEXT_COLUMNS = {
+    ("10mbit", "20ms", "1"): "one flow",
+    ("1mbit", "20ms", "1"): "uplink 1 Mbps",
+    ("10mbit", "60ms", "1"): "60 ms back",
+    ("10mbit", "20ms", "2"): "two flows",
+    ("10mbit", "20ms", "4"): "four flows",
+}
+NEXT_ROWS = {"freebsd-9.2": "FreeBSD", "linux-3.9": "Linux", "windows-7": "Windows 7 (inferred)"}
 
 # cubic-patch ---
 
@@ -465,6 +506,7 @@ TABLES = {
     "tri-point-more": Table(
         "tri-point.md", "runs of tri-point-more, in one directory or several", tri_point_more
     ),
+    "teacup-next": Table("teacup.md", "runs of teacup-next", teacup_next),
     "cubic-patch": Table("cubic-patch.md", "runs of cubic-patch", cubic_patch),
     "cubic-patch-queue": Table(
         "cubic-patch.md",
