@@ -230,20 +230,19 @@ def teacup_next(*several: ResultSet) -> list[str]:
         "network.dumbbell.reverse.delay",
         "flows.f.count",
     )
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    rows: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
     for key, members in groups.items():
-        if key[3:] not in NEXT_COLUMNS:
-            continue
         used = 100 * mean(column(members, "utilisation"))
         rtt = mean(column(members, "rtt_p50_ms", mean))
         shared = [run for run in members if len(run) > 1]
         fairness = f" · {mean(column(shared, 'jain', max)):.2f}" if shared else ""
-        rows.setdefault(key[:3], []).append(f"{used:.0f} · {rtt:.0f}{fairness}")
+        rows.setdefault(key[:3], {})[key[3:]] = f"{used:.0f} · {rtt:.0f}{fairness}"
     lines, previous = [], ""
     for (stack, cc, queue), cells in rows.items():
         name = NEXT_ROWS[stack] if stack.startswith("windows") else f"{NEXT_ROWS[stack]} {ALGORITHMS[cc]}"
         kind = next(kind for kind in ("pfifo", "pie", "fq_codel") if kind in queue)
-        lines.append([name if name != previous else "", kind, *cells])
+        shown = [cells[place] for place in NEXT_COLUMNS]
+        lines.append([name if name != previous else "", kind, *shown])
         previous = name
     return table(["TCP", "queue", *NEXT_COLUMNS.values()], lines, 2)
 
