@@ -32,6 +32,9 @@ from cwndlab.results.resultset import ResultSet
 MOST_SENTENCES = 6
 """Comparisons by a key that get a sentence each; more get a count, and a table."""
 
+MOST_SHOWN = 5
+"""So many runs are shown over time when the page opens; more lines are hard to tell apart."""
+
 MOST_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
 
@@ -718,7 +721,7 @@ def _first_shown(facts: _Facts) -> list[str]:
     for key in [*facts.telling[1:], "repeat"]:
         rows = rows.filter(pl.col(key).eq_missing(pl.lit(first[key])))
     packed = set(facts.packed_runs)
-    return [str(run) for run in rows["run_id"] if run in packed][:4]
+    return [str(run) for run in rows["run_id"] if run in packed][:MOST_SHOWN]
 
 
 def _varying_figures(summary: pl.DataFrame) -> list[str]:
