@@ -22,6 +22,7 @@ from cwndlab.errors import CwndlabError
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.schema import LOAD_SCENARIOS
 from cwndlab.results import loadlatency
+from cwndlab.results.catalogue import MISSING
 from cwndlab.results.resultset import ResultSet
 from cwndlab.suites import suite
 
@@ -89,13 +90,13 @@ def of_suite(results: ResultSet, *names: str) -> ResultSet:
 
 
 def flows(several: Iterable[ResultSet]) -> list[dict[str, Row]]:
-    """Each run's rows of the summary, by flow; the runs in the order of their plans."""
+    """Each run's rows of the summary, by flow; the runs that there are, in the order of their plans."""
     runs: list[dict[str, Row]] = []
     for results in several:
         found: dict[str, dict[str, Row]] = {}
         for row in results.summary.iter_rows(named=True):
             found.setdefault(row["run_id"], {})[row["flow"]] = row
-        runs += found.values()
+        runs += [run for run in found.values() if all(row["status"] != MISSING for row in run.values())]
     return runs
 
 
@@ -130,7 +131,9 @@ def column(
 
 
 def interval(values: Sequence[float]) -> str:
-    """The mean with its 95 % interval by Student's t, as `mean ± half`."""
+    """The mean with its 95 % interval by Student's t, as `mean ± half`; of a single value without."""
+    if len(values) < 2:
+        return f"{mean(values):.0f}"
     half = student.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
     return f"{mean(values):.0f} ± {half:.0f}"
 
@@ -204,11 +207,12 @@ def tri_point_more(*several: ResultSet) -> list[str]:
                 interval([run["f2"]["goodput_mbps"] or 0.0 for run in members]),
                 f"{mean(column(members, 'jain', max)):.2f}",
                 f"{mean(column(members, 'limited_cwnd_pct', mean)):.0f}",
-                f"{sum(any(row['status'] == 'failed' for row in run.values()) for run in members)}",
+                str(sum(any(row["status"] == "failed" for row in run.values()) for run in members)),
+                str(len(members)),
             ]
         )
     head = ["flow 1", "flow 2", "flow 2 starts", "flow 1 + flow 2", "flow 1", "flow 2", "Jain"]
-    return table([*head, "limited by cwnd", "runs that failed"], rows, 2)
+    return table([*head, "limited by cwnd", "runs that failed", "runs"], rows, 2)
 
 
 def _cells(name: str, keys: Sequence[str]) -> list[dict[str, str]]:
