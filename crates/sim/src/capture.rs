@@ -136,7 +136,7 @@ impl Captures {
                 (true, true) => Kind::EchoRequest { identifier, sequence },
                 (true, false) => Kind::EchoReply { identifier, sequence },
             };
-            let _ = point.writer.datagram(now, kind, &ends, segment.len);
+            let _ = point.writer.datagram(now, kind, &ends, segment.ecn, segment.len);
             return;
         }
         // Packets that are not to be fragmented need no identification (RFC 6864), and look the same at every point. A

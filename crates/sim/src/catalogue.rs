@@ -36,6 +36,7 @@ pub fn catalogue() -> String {
 fn apps() -> Value {
     let write = json!({"name": "write", "unit": "bytes", "default": 131_072});
     let request = json!({"name": "request", "unit": "bytes", "default": 100});
+    let ecn = json!({"name": "ecn", "unit": "choice", "default": 0, "choices": ["off", "ect0", "ect1"]});
     let param = |name: &str, unit: &str| json!({"name": name, "unit": unit, "default": null});
     let default = |name: &str, unit: &str, value: u64| json!({"name": name, "unit": unit, "default": value});
     json!([
@@ -52,8 +53,8 @@ fn apps() -> Value {
         {"kind": "incast", "params": [
             param("size", "bytes"), request, param("rounds", "count"), default("think", "ns", 0),
         ]},
-        {"kind": "udp-cbr", "params": [param("rate", "bps"), default("payload", "bytes", 1472)]},
-        {"kind": "voip", "params": [default("frame", "ns", 20_000_000), default("payload", "bytes", 172)]},
+        {"kind": "udp-cbr", "params": [param("rate", "bps"), default("payload", "bytes", 1472), ecn]},
+        {"kind": "voip", "params": [default("frame", "ns", 20_000_000), default("payload", "bytes", 172), ecn]},
         {"kind": "ping", "params": [default("interval", "ns", 100_000_000), default("payload", "bytes", 56)]},
         {"kind": "video", "params": [
             param("rate", "bps"), default("chunk", "ns", 4_000_000_000), default("buffer", "ns", 30_000_000_000), request,

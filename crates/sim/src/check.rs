@@ -158,8 +158,12 @@ fn check_app(app: &App) -> Result<(), String> {
         App::Incast { size_bytes, request_bytes, rounds, .. } => {
             (&[*size_bytes, *request_bytes, rounds.unwrap_or(1)], 0)
         }
-        App::UdpCbr { rate_bps, payload_bytes } => (&[*rate_bps, u64::from(*payload_bytes)], *payload_bytes),
-        App::Voip { frame_ns, payload_bytes } => (&[*frame_ns, u64::from(*payload_bytes)], *payload_bytes),
+        App::UdpCbr { rate_bps, payload_bytes, .. } => {
+            (&[*rate_bps, u64::from(*payload_bytes)], *payload_bytes)
+        }
+        App::Voip { frame_ns, payload_bytes, .. } => {
+            (&[*frame_ns, u64::from(*payload_bytes)], *payload_bytes)
+        }
         App::Ping { interval_ns, payload_bytes } => (&[*interval_ns], *payload_bytes),
         App::Video { rate_bps, chunk_ns, request_bytes, .. } => {
             let bytes = u128::from(*rate_bps) * u128::from(*chunk_ns) / 8_000_000_000;

@@ -62,7 +62,7 @@ impl Ingress {
                 let counts = !UNCOUNTED.iter().any(|release| host.stack.starts_with(release));
                 Some(Rules::Lro { counts })
             }
-            _ => (host.nic.gro || host.nic.lro).then_some(Rules::Gro),
+            (None, _) => host.nic.gro.then_some(Rules::Gro),
         };
         let noise = host.noise.filter(|noise| noise.processing.is_some() || noise.stall.is_some());
         let nothing = host.ingress == scenario::Ingress::default() && host.nic.coalesce.is_none();

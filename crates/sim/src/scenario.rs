@@ -391,6 +391,8 @@ pub enum App {
         rate_bps: u64,
         /// Payload of a datagram.
         payload_bytes: u32,
+        /// What its IP header says of ECN.
+        ecn: EcnField,
     },
     /// Datagrams as of a voice call.
     Voip {
@@ -398,6 +400,8 @@ pub enum App {
         frame_ns: u64,
         /// Payload of a datagram.
         payload_bytes: u32,
+        /// What its IP header says of ECN.
+        ecn: EcnField,
     },
     /// A probe that the receiver sends back.
     Ping {
@@ -443,6 +447,18 @@ pub enum App {
         /// From one ping to the next at least; one at a time.
         interval_ns: u64,
     },
+}
+
+/// The ECN field of a datagram as it is sent; nobody reacts to its marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EcnField {
+    /// Not ECN-capable.
+    Off,
+    /// ECT(0), classic ECN (RFC 3168).
+    Ect0,
+    /// ECT(1), L4S (RFC 9331).
+    Ect1,
 }
 
 /// A connection's part in a scenario of the loadlatency tool.

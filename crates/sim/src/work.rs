@@ -17,7 +17,7 @@ use crate::engine::Simulation;
 use crate::flow::{Background, Snapshot, Work};
 use crate::packet::Packet;
 use crate::record::{EVENT_APP, EventRow, SampleRow, sample};
-use crate::scenario::{App, Distribution, Flow, LoadPart, Scenario};
+use crate::scenario::{App, Distribution, EcnField, Flow, LoadPart, Scenario};
 
 /// Size of one write of a background transfer.
 const WRITE: u64 = 131_072;
@@ -106,10 +106,10 @@ pub fn build(
         App::Video { rate_bps, chunk_ns, buffer_ns, request_bytes } => {
             modelled(Box::new(Video::new(rate_bps, chunk_ns, buffer_ns, request_bytes)))
         }
-        App::UdpCbr { rate_bps, payload_bytes } => {
+        App::UdpCbr { rate_bps, payload_bytes, .. } => {
             (Work::Datagrams(Datagrams::at_rate(rate_bps, payload_bytes)), false)
         }
-        App::Voip { frame_ns, payload_bytes } => {
+        App::Voip { frame_ns, payload_bytes, .. } => {
             (Work::Datagrams(Datagrams::every(frame_ns, payload_bytes, false)), false)
         }
         App::Ping { interval_ns, payload_bytes } => {
@@ -375,13 +375,21 @@ impl Simulation {
 /// Datagrams.
 impl Simulation {
     fn send_datagram(&mut self, flow: usize) {
+        let ecn = match self.scenario().flows[flow].app {
+            App::UdpCbr { ecn, .. } | App::Voip { ecn, .. } => match ecn {
+                EcnField::Off => wire::Ecn::NotEct,
+                EcnField::Ect0 => wire::Ecn::Ect0,
+                EcnField::Ect1 => wire::Ecn::Ect1,
+            },
+            _ => wire::Ecn::NotEct,
+        };
         let run = &mut self.flows[flow];
         let Work::Datagrams(source) = &mut run.app else { return };
         let (number, next) = source.send(self.now);
         let payload = source.payload();
         run.datagrams_sent += 1;
         let packet = Packet {
-            segment: Segment { offset: number, len: payload, frames: 1, ..Segment::default() },
+            segment: Segment { offset: number, len: payload, frames: 1, ecn, ..Segment::default() },
             sent_at: self.now,
             bytes: HEADERS + payload,
             connection: 2 * flow as u32 + 1,

@@ -38,12 +38,19 @@ pub enum Kind {
 
 /// Appends a datagram with `length` bytes of payload, all zeros, as an IPv4 packet to `buf`, of which it keeps `snaplen`
 /// bytes, and returns the packet's length in bytes. TTL 64, don't fragment.
-pub fn write_ipv4(buf: &mut Vec<u8>, kind: Kind, ends: &Ends<Ipv4Addr>, length: u32, snaplen: u32) -> u32 {
+pub fn write_ipv4(
+    buf: &mut Vec<u8>,
+    kind: Kind,
+    ends: &Ends<Ipv4Addr>,
+    ecn: Ecn,
+    length: u32,
+    snaplen: u32,
+) -> u32 {
     let start = buf.len();
     let carried = HEADER + length;
     let ip_length = IP_HEADER + carried;
     let protocol = if kind == Kind::Udp { UDP } else { ICMP };
-    let ip = codec::ipv4_header(ends, protocol, Ecn::NotEct, 0, ip_length);
+    let ip = codec::ipv4_header(ends, protocol, ecn, 0, ip_length);
     let mut transport = [0u8; HEADER as usize];
     match kind {
         Kind::Udp => {
@@ -82,7 +89,7 @@ mod tests {
 
     fn written(kind: Kind, length: u32, snaplen: u32) -> (Vec<u8>, u32) {
         let mut bytes = Vec::new();
-        let on_the_wire = write_ipv4(&mut bytes, kind, &ENDS, length, snaplen);
+        let on_the_wire = write_ipv4(&mut bytes, kind, &ENDS, Ecn::Ect1, length, snaplen);
         (bytes, on_the_wire)
     }
 
@@ -90,6 +97,7 @@ mod tests {
     fn a_udp_datagram_sums_to_zero_with_its_pseudo_header() {
         let (bytes, length) = written(Kind::Udp, 3, 100);
         assert_eq!((bytes.len(), length), (31, 31));
+        assert_eq!(bytes[1], 1, "ECT(1) (RFC 3168 section 5)");
         assert_eq!(checksum::of(sum(&bytes[..20])), 0, "the header");
         // Source, destination, protocol, UDP length (RFC 768).
         assert_eq!(checksum::of(sum(&bytes[12..20]) + 17 + 11 + sum(&bytes[20..])), 0, "the datagram");

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use crate::capture::{Error, Input, LinkType, MAX_RECORD, Order, Record};
 use crate::codec::{self, Ends, Payload, SynLayout};
 use crate::datagram;
-use crate::segment::Segment;
+use crate::segment::{Ecn, Segment};
 
 /// Writes a pcap file with nanosecond timestamps. Nothing is allocated for a packet once the first one is written.
 pub struct Writer<W> {
@@ -57,9 +57,10 @@ impl<W: Write> Writer<W> {
         t_ns: u64,
         kind: datagram::Kind,
         ends: &Ends<Ipv4Addr>,
+        ecn: Ecn,
         length: u32,
     ) -> io::Result<()> {
-        self.ip(t_ns, ends, |buf, snaplen| datagram::write_ipv4(buf, kind, ends, length, snaplen))
+        self.ip(t_ns, ends, |buf, snaplen| datagram::write_ipv4(buf, kind, ends, ecn, length, snaplen))
     }
 
     /// Writes the packet that `write` appends, given how much of it is kept, behind its link layer.

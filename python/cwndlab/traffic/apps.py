@@ -25,6 +25,8 @@ WRITE_BYTES = 131_072
 SECOND = 10**9
 STAMP = struct.Struct("!QQ")
 """What a datagram begins with: its number and when it was sent, ns."""
+ECN_FIELDS = {"off": 0, "ect0": 2, "ect1": 1}
+"""The ECN field of the IP header (RFC 3168 section 5, RFC 9331), the last two bits of IP_TOS (ip(7))."""
 NEVER = 1 << 62
 
 
@@ -327,6 +329,7 @@ def _datagrams(task: Mapping[str, Any], figures: Figures) -> None:
     figures.opened_ns = clock.now()
     rest = bytes(size - STAMP.size)
     with socket.socket(type=socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ECN_FIELDS[app["ecn"]])
         sock.bind((task["source"], task["source_port"]))
         sock.connect((task["target"], task["target_port"]))
         for number in range(NEVER):

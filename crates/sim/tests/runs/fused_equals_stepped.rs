@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use sim::Scenario;
 use sim::scenario::{
-    App, Coalesce, Distribution, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall,
+    App, Coalesce, Distribution, EcnField, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling,
+    Stall,
 };
 
 const STACKS: [(&str, &str); 8] = [
@@ -236,7 +237,7 @@ fn equip(s: &mut Scenario, machines: u8) {
 fn beside(s: &mut Scenario, app: u8) {
     let request_bytes = 100;
     let app = match app {
-        1 => App::UdpCbr { rate_bps: 3_000_000, payload_bytes: 1000 },
+        1 => App::UdpCbr { rate_bps: 3_000_000, payload_bytes: 1000, ecn: EcnField::Off },
         2 => App::Ping { interval_ns: 7 * MS, payload_bytes: 56 },
         3 => App::RequestResponse {
             requests: Some(5),
