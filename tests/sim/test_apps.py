@@ -96,6 +96,20 @@ def test_udp_at_a_constant_rate_loses_what_does_not_fit():
     assert max(result.samples("f", "one-way-delay")) > 10_000_000 + 1000 * 121_000 * 0.15
 
 
+@pytest.mark.parametrize(("ecn", "marked"), [("off", False), ("ect0", False), ("ect1", True)])
+def test_only_datagrams_with_ect1_are_in_the_queue_for_l4s(ecn, marked):
+    # RFC 9332: above 1 ms of delay everything in the L queue is marked, while the classic queue has 15 ms.
+    result = run(
+        f"from: a.1, to: b, app: {{kind: udp-cbr, rate: 100mbit, ecn: {ecn}}}",
+        duration="200ms",
+        network__star__link__queue="dualpi2",
+        network__star__link_of="{a: {rate: 1gbit}}",
+    )
+    assert result.scenario["flows"][0]["app"]["ecn"] == ecn
+    assert (result.flow("f")["ce_marks"] > 100) == marked
+    assert result.flow("f")["goodput_bytes"] > 2_000_000
+
+
 def test_a_voice_call():
     result = run("from: a.1, to: b, app: voip, stop: 2s")
     delays = result.samples("f", "one-way-delay")

@@ -60,6 +60,33 @@ def test_pause_frames_move_the_loss_out_of_the_switch():
     assert goodput[1] < 0.75 * goodput[0]
 
 
+TRACE = """\
+experiment: trace
+duration: 2s
+hosts:
+  a: {stack: linux}
+  b: {stack: linux}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    bottleneck: {delay: 10ms, shaper: {kind: trace, file: slow.up}}
+    reverse: {delay: 10ms, rate: 1gbit}
+flows:
+  - {name: f, from: a, to: b, app: {kind: udp-cbr, rate: 60kbit, payload: 1472}}
+start_jitter: 0s
+"""
+
+
+def test_an_opportunity_of_a_trace_carries_a_full_packet(tmp_path):
+    (tmp_path / "slow.up").write_text("100\n")
+    (tmp_path / "trace.yaml").write_text(TRACE)
+    delays = short_runs.run(str(tmp_path / "trace.yaml")).samples("f", "one-way-delay")
+    # A packet every 196 ms, an opportunity every 100 ms: none waits for a second one.
+    assert len(delays) == 10
+    assert 10_000_000 <= min(delays) <= max(delays) <= 110_000_000
+
+
 GENERAL = """\
 experiment: general
 duration: 3s

@@ -14,6 +14,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 """Plain names only: a file beside the experiment and nowhere else."""
 TRACE_BYTES = 1504
 """Bytes that leave at each opportunity of a mahimahi trace (mahimahi packetshell, PACKET_SIZE)."""
+TRACE_OVERHEAD = 4
+"""Bytes that mahimahi counts beside an IP packet: those that a TUN device puts before it (linux/if_tun.h,
+struct tun_pi), so that an opportunity carries one packet of 1500 bytes."""
 MAX_DEVIATIONS = 16384
 """Entries of a table of delays at most (iproute2 tc/q_netem.c, MAX_DIST)."""
 

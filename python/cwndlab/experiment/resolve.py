@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import groupby
 from typing import Any, TypeVar
 
 from cwndlab.errors import ExperimentError, nearest, nearest_names, one_of, shown
@@ -16,11 +17,14 @@ from cwndlab.experiment.locate import Path
 from cwndlab.experiment.schema import (
     AnyQueue,
     Background,
+    Bfifo,
     Bulk,
     Cake,
     Cbr,
     Egress,
     Flow,
+    FqCodel,
+    FqPie,
     Host,
     Incast,
     Ingress,
@@ -41,7 +45,7 @@ from cwndlab.experiment.schema import (
     Voip,
 )
 from cwndlab.experiment.support import LIVE_KEYS, Support
-from cwndlab.experiment.topology import Misplaced, Topology, Wire
+from cwndlab.experiment.topology import Misplaced, Topology, Wire, origin
 from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.experiment.yaml_nodes import Mapping
 from cwndlab.loggers import LOGGERS
@@ -56,6 +60,8 @@ TSO_MAX = 65_536
 """Bytes of the largest super-packet (an IPv4 packet's length has 16 bits)."""
 HEADERS = 40
 """Bytes of an IPv4 and a TCP header without options: MTU less MSS (RFC 879, RFC 6691)."""
+ETHERNET_HEADER = 14
+"""Bytes that tc counts beside an IP packet (hard_header_len of an Ethernet device)."""
 ACK_BYTES = 52
 """Bytes of an acknowledgement's IP packet: the headers and a timestamp option (RFC 7323)."""
 TX_QUEUE = 1000
@@ -63,6 +69,8 @@ TX_QUEUE = 1000
 _BUFFER_MAXIMA = ("net.core.wmem_max", "net.core.rmem_max")
 """Sysctls to which Linux cuts SO_SNDBUF and SO_RCVBUF silently (socket(7)). FreeBSD refuses instead, and its
 engine raises kern.ipc.maxsockbuf by itself where the experiment does not set it."""
+AGGREGATION = {"linux": "gro", "freebsd": "lro"}
+"""The receive aggregation of each family of stacks. Windows 7 has none: its own (RSC) came with Windows 8."""
 NETEM_LIMIT = 1000
 """Packets that netem holds unless the experiment sets it (tc-netem(8), limit)."""
 COALESCE_TIME = 50_000
@@ -119,16 +127,28 @@ class _Flow:
     load: tuple[str, str] | None = None
     """Of a connection of a loadlatency scenario: the name of its pinger, and its part."""
 
-    @property
-    def base_rtt_ns(self) -> int:
-        """Sum of the delays there and back."""
-        return sum(wire.link.delay for wire in (*self.forward, *self.back))
 
-    @property
-    def empty_rtt_ns(self) -> int:
+@dataclass(slots=True)
+class _Moment:
+    """What holds at some time of the run, in ns: flows, hosts, and each link by the name of its wire."""
+
+    at: int
+    flows: Sequence[_Flow]
+    hosts: MappingType[str, Host]
+    links: dict[str, Link]
+
+    def base_rtt_ns(self, flow: _Flow) -> int:
+        """Sum of the delays there and back: of links, and of what stands at both hosts' egress."""
+        egresses = (self.hosts[end].egress for end in (flow.from_, flow.to))
+        links = (self.links[wire.name] for wire in (*flow.forward, *flow.back))
+        return sum((egress.delay or 0) for egress in egresses if egress) + sum(link.delay for link in links)
+
+    def empty_rtt_ns(self, flow: _Flow) -> int:
         """Base RTT and the transmission of a full-size packet there and an acknowledgement back."""
-        there = sum(_transmission_ns(wire.link, wire.link.mtu) for wire in self.forward)
-        return self.base_rtt_ns + there + sum(_transmission_ns(wire.link, ACK_BYTES) for wire in self.back)
+        there = (self.links[wire.name] for wire in flow.forward)
+        back = (self.links[wire.name] for wire in flow.back)
+        packet = sum(_transmission_ns(link, link.mtu) for link in there)
+        return self.base_rtt_ns(flow) + packet + sum(_transmission_ns(link, ACK_BYTES) for link in back)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +181,8 @@ class _Resolver:
         net = topology.expand(spec.network, spec.hosts)
         self.check_switches(net)
         flows = self.flows(net, everyone)
-        links = self.links(net, flows)
+        start = _Moment(0, flows, everyone, {wire.name: wire.link for wire in net.wires})
+        links = self.links(net, start)
         mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
         raised = self.raised(flows)
         scenario = {
@@ -170,7 +191,7 @@ class _Resolver:
             "seed": spec.seed,
             "repeat": 0,
             "duration_ns": spec.duration,
-            "start_jitter_ns": self.start_jitter(flows),
+            "start_jitter_ns": self.start_jitter(start),
             "measure": self.measure(),
             "record": self.record(net, everyone),
             "hosts": [
@@ -180,7 +201,7 @@ class _Resolver:
             "nodes": [{"name": name, "switch": self.shared_memory(name)} for name in net.nodes],
             "links": links,
             "flows": [self.flow(flow) for flow in flows],
-            "schedule": self.schedule(net, flows),
+            "schedule": self.schedule(net, start),
             **({"live": self.live(flows)} if self.support.real else {}),
         }
         return Resolved(scenario, tuple(self.notes))
@@ -191,6 +212,11 @@ class _Resolver:
         """Check the names in a host against its stack."""
         stack = self.stack(name)
         self.cc(host.cc, stack, ("hosts", name, "cc"))
+        own = AGGREGATION.get(stack.family)
+        for key in ("gro", "lro"):
+            if getattr(host.nic, key) and key != own:
+                expected = f"{own}, which it has instead" if own else "false, as it merges nothing"
+                raise Misplaced(("hosts", name, "nic", key), BadValue(f"{key} on {stack.name}", expected))
         self.sysctls(name, host, stack)
 
     def stack(self, host: str) -> Stack:
@@ -248,7 +274,7 @@ class _Resolver:
             for end, sysctl, buffer in zip(
                 (flow.from_, flow.to), _BUFFER_MAXIMA, self.buffers(flow), strict=True
             ):
-                known = self.stack(_origin(end, self.spec.hosts)).sysctls.get(sysctl)
+                known = self.stack(origin(end, self.spec.hosts)).sysctls.get(sysctl)
                 if known is not None and buffer is not None and buffer > known.default:
                     host = values.setdefault(end, {})
                     host[sysctl] = max(buffer, host.get(sysctl, 0))
@@ -256,17 +282,17 @@ class _Resolver:
 
     def buffers(self, flow: _Flow) -> tuple[int | None, int | None]:
         """Return SO_SNDBUF of a flow's sender and SO_RCVBUF of its receiver, None for autotuning."""
-        sender, receiver = (self.spec.hosts[_origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
+        sender, receiver = (self.spec.hosts[origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
         return _buffer(flow.model.sndbuf or sender.sndbuf), _buffer(flow.model.rcvbuf or receiver.rcvbuf)
 
     def host(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> dict[str, Any]:
-        stack = self.stack(_origin(name, self.spec.hosts))
+        stack = self.stack(origin(name, self.spec.hosts))
         if host.mss is not None and host.mss + HEADERS > mtu:
             bad = BadValue(
                 shown(str(host.mss)), f"at most {mtu - HEADERS}, as the host's link has an MTU of {mtu}"
             )
-            raise Misplaced(("hosts", _origin(name, self.spec.hosts), "mss"), bad)
-        _check_tso(host.nic, host.mss or mtu - HEADERS, ("hosts", _origin(name, self.spec.hosts), "nic"))
+            raise Misplaced(("hosts", origin(name, self.spec.hosts), "mss"), bad)
+        _check_tso(host.nic, host.mss or mtu - HEADERS, ("hosts", origin(name, self.spec.hosts), "nic"))
         return {
             "name": name,
             "stack": stack.name,
@@ -275,7 +301,7 @@ class _Resolver:
             "ecn": host.ecn or stack.ecn,
             "sysctl": {
                 **raised,
-                **self.sysctls(_origin(name, self.spec.hosts), host, stack),
+                **self.sysctls(origin(name, self.spec.hosts), host, stack),
             },
             "nic": {
                 "tx_queue": _tx_queue(host.nic),
@@ -288,8 +314,8 @@ class _Resolver:
             },
             "ack_every": host.ack_every.segments if host.ack_every else None,
             "noise": _noise(host.noise),
-            "egress": self.egress(host.egress, ("hosts", _origin(name, self.spec.hosts), "egress")),
-            "ingress": self.ingress(host.ingress, ("hosts", _origin(name, self.spec.hosts), "ingress")),
+            "egress": self.egress(host.egress, ("hosts", origin(name, self.spec.hosts), "egress")),
+            "ingress": self.ingress(host.ingress, ("hosts", origin(name, self.spec.hosts), "ingress")),
         }
 
     def egress(self, egress: Egress | None, path: Path) -> dict[str, Any] | None:
@@ -360,32 +386,39 @@ class _Resolver:
         pause = {"stop_bytes": switch.buffer * 3 // 4, "go_bytes": switch.buffer // 2}
         return {"buffer_bytes": switch.buffer, "pause": pause if switch.pause else None}
 
-    def links(self, net: Topology, flows: Sequence[_Flow]) -> list[dict[str, Any]]:
-        carried = Counter(wire.name for flow in flows for wire in flow.forward)
-        bottlenecks = _bottlenecks(net, flows, carried)
-        return [self.link(wire, flows, wire.name in bottlenecks) for wire in net.wires]
+    def links(self, net: Topology, start: _Moment) -> list[dict[str, Any]]:
+        carried = Counter(wire.name for flow in start.flows for wire in flow.forward)
+        bottlenecks = _bottlenecks(net, start.flows, carried)
+        return [self.link(wire, start, wire.name in bottlenecks) for wire in net.wires]
 
-    def link(self, wire: Wire, flows: Sequence[_Flow], bottleneck: bool) -> dict[str, Any]:
+    def link(self, wire: Wire, start: _Moment, bottleneck: bool) -> dict[str, Any]:
         link = wire.link
+        shaper = self.shaper(link, wire.at("shaper"))
+        if link.rate is not None and _has_trace(link):
+            bad = BadValue(
+                f"a rate of {units.format_rate(link.rate)} on {wire.name}, which has a trace",
+                "one or the other: a trace is the link's rate",
+            )
+            raise Misplaced(wire.at("rate"), bad)
         return {
             "name": wire.name,
             "from": wire.from_,
             "to": wire.to,
             "rate_bps": link.rate,
             "delay_ns": link.delay,
-            "queue": self.queue(wire, flows),
+            "queue": self.queue(wire, start),
             "loss": self.loss(link.loss, wire.at("loss")),
             "duplicate_ppb": link.duplicate,
             "corrupt_ppb": link.corrupt,
             "jitter": self.jitter(link.jitter, wire.at("jitter")),
-            "shaper": self.shaper(link, wire.at("shaper")),
+            "shaper": shaper,
             "mtu": link.mtu,
-            "overhead": link.overhead,
+            "overhead": _overhead(link),
             "observe": bottleneck,
             "bottleneck": bottleneck,
         }
 
-    def queue(self, wire: Wire, flows: Sequence[_Flow]) -> dict[str, Any]:
+    def queue(self, wire: Wire, start: _Moment) -> dict[str, Any]:
         """Return the queue at a wire's sending end: the host's transmit queue, or the link's discipline."""
         queue = wire.link.queue
         nic = wire.host.nic if wire.host else None
@@ -394,10 +427,10 @@ class _Resolver:
         switch, _ = self.switches().get(wire.from_, (None, ()))
         if queue is None and switch is not None and switch.buffer is not None:
             return {"kind": "bfifo", "limit_bytes": switch.buffer}
-        return self.discipline(queue or Pfifo(kind="pfifo"), wire.at("queue"), wire, flows)
+        return self.discipline(queue or Pfifo(kind="pfifo"), wire.at("queue"), wire, start)
 
-    def discipline(self, queue: AnyQueue, path: Path, wire: Wire, flows: Sequence[_Flow]) -> dict[str, Any]:
-        """Return a queue discipline with all its parameters, for a wire that these flows take."""
+    def discipline(self, queue: AnyQueue, path: Path, wire: Wire, moment: _Moment) -> dict[str, Any]:
+        """Return a queue discipline that a wire has from some moment on, with all its parameters."""
         kind = queue.kind
         if kind not in self.catalogue.queues:
             problem = f"queue {kind} is not supported by testbed {self.support.testbed} yet"
@@ -407,7 +440,7 @@ class _Resolver:
         for param in params:
             value = getattr(queue, param.name, None)
             if isinstance(value, Packets | Bytes | Bdp):
-                value = self.limit(value, _Limited(param, kind, (*path, "limit"), wire), flows)
+                value = self.limit(value, _Limited(param, kind, (*path, "limit"), wire), moment)
             resolved[param.field] = _in_unit(value, param)
         self.refuse_others(queue, params, path, f"queue {kind}")
         if kind == "red":
@@ -416,18 +449,20 @@ class _Resolver:
             _red_thresholds(resolved, path)
         if kind == "cake" and resolved["memlimit_bytes"] is not None:
             _check_room(resolved["memlimit_bytes"], wire.link, (*path, "memlimit"))
+        _fill_in(resolved, queue, wire.link)
         return resolved
 
-    def limit(self, limit: Limit, of: _Limited, flows: Sequence[_Flow]) -> int:
+    def limit(self, limit: Limit, of: _Limited, moment: _Moment) -> int:
         """Return a queue limit in the parameter's unit, packets or bytes."""
         unit, wire = of.param.unit, of.wire
         if isinstance(limit, Bdp):
-            packet = wire.link.mtu + wire.link.overhead
-            rate, rtt = self.product(limit, wire, flows, of.path)
+            packet = wire.link.mtu + _overhead(wire.link)
+            rate, rtt = self.product(limit, wire, moment, of.path)
             size = limit.multiple * rate * rtt / (8 * 10**9)
             count = max(1, int(size / packet)) if unit == "packets" else max(packet, int(size))
+            since = f"from {units.format_time(moment.at)} on, " if moment.at else ""
             self.notes.append(
-                f"{wire.name}: queue limit {limit} is {count} {unit}"
+                f"{wire.name}: {since}queue limit {limit} is {count} {unit}"
                 f" ({units.format_rate(rate)} x {units.format_time(rtt)} base RTT, packets of {packet} B)"
             )
             return count
@@ -438,20 +473,24 @@ class _Resolver:
             raise Misplaced(of.path, BadValue(shown(str(limit)), "a limit above 0"))
         return limit.count
 
-    def product(self, limit: Bdp, wire: Wire, flows: Sequence[_Flow], path: Path) -> tuple[int, int]:
+    def product(self, limit: Bdp, wire: Wire, moment: _Moment, path: Path) -> tuple[int, int]:
         """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to.
 
         The base RTT is the sum of delays there and back, the longest of all flows that send data through
         the wire; where none does, of those whose acknowledgements take it.
         """
-        rate = _rate(wire.link)
+        rate = _rate(moment.links[wire.name])
         if rate is None:
             raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as this link has no rate"))
-        data = [flow.base_rtt_ns for flow in flows if wire in flow.forward]
-        acks = [flow.base_rtt_ns for flow in flows if wire in flow.back]
+        data = [flow for flow in moment.flows if any(wire.name == way.name for way in flow.forward)]
+        acks = [flow for flow in moment.flows if any(wire.name == way.name for way in flow.back)]
         if not data and not acks:
             raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as no flow takes this link"))
-        return rate, max(data or acks)
+        rtt = max(map(moment.base_rtt_ns, data or acks))
+        if rtt == 0:
+            expected = "packets or bytes, as no flow over this link has any delay"
+            raise Misplaced(path, BadValue(shown(str(limit)), expected))
+        return rate, rtt
 
     def loss(self, loss: Loss | None, path: Path) -> dict[str, Any] | None:
         if loss is None:
@@ -524,25 +563,54 @@ class _Resolver:
         kind = {"tbf": "token-bucket"}.get(shaper.kind, shaper.kind)
         return {"kind": kind, "rate_bps": shaper.rate, "burst_bytes": shaper.burst}
 
-    def schedule(self, net: Topology, flows: Sequence[_Flow]) -> list[dict[str, Any]]:
-        changes = []
+    def schedule(self, net: Topology, start: _Moment) -> list[dict[str, Any]]:
+        """Return all changes in order of time, each for links as all changes until then leave them."""
+        planned = []
         for wire in net.wires:
             for index, change in enumerate(wire.link.schedule):
                 path: Path = (*wire.at("schedule"), index)
                 if change.at >= self.spec.duration:
                     self.beyond(change.at, (*path, "at"))
-                changes.append({"at_ns": change.at, **self.change(wire, change.set, (*path, "set"), flows)})
-        return sorted(changes, key=lambda entry: int(entry["at_ns"]))
+                self.check_change(wire, change.set, (*path, "set"))
+                planned.append((change.at, wire, change.set, (*path, "set")))
+        planned.sort(key=lambda entry: entry[0])
+        changes = []
+        moment = replace(start, links=dict(start.links))
+        for at, together in groupby(planned, key=lambda entry: entry[0]):
+            moment.at = at
+            now = list(together)
+            for _, wire, new, _ in now:
+                self.note_shaper(wire, new, at)
+                kept = {key: value for key, value in new.written() if key in {"rate", "delay", "queue"}}
+                moment.links[wire.name] = moment.links[wire.name].model_copy(update=kept)
+            changes += [
+                {"at_ns": at, "link": wire.name, **self.change(wire, new, path, moment)}
+                for _, wire, new, path in now
+            ]
+        return changes
 
-    def change(self, wire: Wire, new: Settings, path: Path, flows: Sequence[_Flow]) -> dict[str, Any]:
+    def check_change(self, wire: Wire, new: Settings, path: Path) -> None:
         if not new.model_fields_set:
             raise Misplaced(path, BadValue("nothing", one_of(new.known_keys())))
+        if new.rate is not None and _has_trace(wire.link):
+            expected = f"no rate, as {wire.name} has a trace, which is its rate"
+            raise Misplaced((*path, "rate"), BadValue(shown(units.format_rate(new.rate)), expected))
+
+    def note_shaper(self, wire: Wire, new: Settings, at: int) -> None:
+        """Say where a link's new rate is none, as its shaper is not what changes."""
+        shaper = wire.link.shaper
+        if new.rate is not None and shaper is not None and shaper.rate is not None and new.rate > shaper.rate:
+            self.notes.append(
+                f"{wire.name}: from {units.format_time(at)} on, its rate is {units.format_rate(new.rate)}"
+                f" and that of its {shaper.kind} still {units.format_rate(shaper.rate)}"
+            )
+
+    def change(self, wire: Wire, new: Settings, path: Path, moment: _Moment) -> dict[str, Any]:
         return {
-            "link": wire.name,
             "rate_bps": new.rate,
             "delay_ns": new.delay,
             "loss": self.loss(new.loss, (*path, "loss")),
-            "queue": self.discipline(new.queue, (*path, "queue"), wire, flows) if new.queue else None,
+            "queue": self.discipline(new.queue, (*path, "queue"), wire, moment) if new.queue else None,
             "down": new.down,
         }
 
@@ -682,13 +750,13 @@ class _Resolver:
                 raise Misplaced(wire.at("mtu"), bad)
 
     def flow(self, flow: _Flow) -> dict[str, Any]:
-        sender = self.spec.hosts[_origin(flow.from_, self.spec.hosts)]
-        stack = self.stack(_origin(flow.from_, self.spec.hosts))
+        sender = self.spec.hosts[origin(flow.from_, self.spec.hosts)]
+        stack = self.stack(origin(flow.from_, self.spec.hosts))
         sndbuf, rcvbuf = self.buffers(flow)
         cc = (
             self.cc(flow.model.cc, stack, (*flow.path, "cc"))
             if flow.model.cc
-            else self.cc(sender.cc, stack, ("hosts", _origin(flow.from_, self.spec.hosts), "cc"))
+            else self.cc(sender.cc, stack, ("hosts", origin(flow.from_, self.spec.hosts), "cc"))
         )
         return {
             "name": flow.name,
@@ -754,11 +822,11 @@ class _Resolver:
 
     # What is measured
 
-    def start_jitter(self, flows: Sequence[_Flow]) -> int:
+    def start_jitter(self, start: _Moment) -> int:
         """Return the spread of starts: as written, or one round trip over the emptiest longest path."""
         if self.spec.start_jitter is not None:
             return self.spec.start_jitter
-        return max(flow.empty_rtt_ns for flow in flows)
+        return max(start.empty_rtt_ns(flow) for flow in start.flows)
 
     def measure(self) -> dict[str, int]:
         window, duration = self.spec.measure, self.spec.duration
@@ -841,9 +909,20 @@ def _rate(link: Link) -> int | None:
     return min((rate for rate in (link.rate, shaper, cake) if rate is not None), default=None)
 
 
+def _has_trace(link: Link) -> bool:
+    return link.shaper is not None and link.shaper.kind == "trace"
+
+
+def _overhead(link: Link) -> int:
+    """Return the bytes that a link counts beside an IP packet: as written, or as tc or mahimahi do."""
+    if link.overhead is not None:
+        return link.overhead
+    return beside.TRACE_OVERHEAD if _has_trace(link) else ETHERNET_HEADER
+
+
 def _transmission_ns(link: Link, packet: int) -> int:
     """Return the time a packet of so many IP bytes takes at the link's rate, rounded up."""
-    return 0 if link.rate is None else -((packet + link.overhead) * 8 * 10**9 // -link.rate)
+    return 0 if link.rate is None else -((packet + _overhead(link)) * 8 * 10**9 // -link.rate)
 
 
 def _in_unit(value: object, param: Param) -> object:
@@ -880,7 +959,7 @@ def _red_thresholds(queue: dict[str, Any], path: Path) -> None:
 
 def _check_room(size: int, link: Link, path: Path) -> None:
     """Refuse a burst or memory in which no full packet of the link fits: nothing would ever pass."""
-    if size < (packet := link.mtu + link.overhead):
+    if size < (packet := link.mtu + _overhead(link)):
         expected = f"at least {units.format_size(packet)}, a full packet of the link"
         raise Misplaced(path, BadValue(units.format_size(size), expected))
 
@@ -894,6 +973,29 @@ def _check_tso(nic: Nic, mss: int, path: Path) -> None:
     if not mss <= nic.tso_max <= TSO_MAX:
         expected = f"a size from {units.format_size(mss)}, the MSS, to {units.format_size(TSO_MAX)}"
         raise Misplaced((*path, "tso_max"), BadValue(units.format_size(nic.tso_max), expected))
+
+
+def _fill_in(resolved: dict[str, Any], queue: AnyQueue, link: Link) -> None:
+    """Fill in what Linux derives from the device where it is not given (net/sched/sch_*.c)."""
+    packet = link.mtu + _overhead(link)
+    match queue:
+        case Bfifo(limit=None):
+            # fifo_init: the transmit queue's length times psched_mtu(), which is with the Ethernet header.
+            resolved["limit_bytes"] = TX_QUEUE * (link.mtu + ETHERNET_HEADER)
+        case FqCodel(quantum=None) | FqPie(quantum=None):
+            resolved["quantum_bytes"] = packet  # fq_codel_init, fq_pie_init: psched_mtu()
+        case Cake(memlimit=None):
+            resolved["memlimit_bytes"] = _cake_memory(resolved["bandwidth_bps"], resolved["rtt_ns"], packet)
+
+
+def _cake_memory(bandwidth: int | None, rtt: int, packet: int) -> int:
+    """Return CAKE's memory in bytes: four intervals at its bandwidth (b/s, ns), at least 4 MiB, and at most
+    10240 packets (cake_reconfigure)."""
+    most = 10_240 * packet
+    if bandwidth is None:
+        return most
+    rate = max(bandwidth // 8, 64)  # bytes per second (cake_set_rate)
+    return min(max(4 * rate * rtt // 10**9, 4 << 20), most)
 
 
 def _sampling(value: int | str) -> dict[str, Any]:
@@ -945,8 +1047,3 @@ def _sysctl_value(word: str, stack: Stack, name: str, path: Path) -> int:
     if not sysctl.min <= value <= sysctl.max:
         raise Misplaced(path, BadValue(shown(word), f"{name} from {sysctl.min} to {sysctl.max}"))
     return value
-
-
-def _origin(copy: str, hosts: MappingType[str, Host]) -> str:
-    """Return the name in the file of a host or one of its copies."""
-    return copy if copy in hosts else copy.rpartition(".")[0]

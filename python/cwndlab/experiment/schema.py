@@ -729,14 +729,14 @@ class Link(Section):
     jitter: Jitter | None = _about("variation of the delay")
     shaper: Shaper | None = _about("token bucket, policer or trace instead of a plain rate")
     mtu: Annotated[int, *_bytes(576, 65535)] = _about("largest IP packet", 1500)
-    overhead: Annotated[int, *_bytes(0, 1000)] = _about(
-        "bytes added to an IP packet where a rate or a byte limit counts it: 14 as tc counts, 38 on the wire",
-        14,
+    overhead: Annotated[int, *_bytes(0, 1000)] | None = _about(
+        "bytes added to an IP packet where a rate or a byte limit counts it: 14 as tc counts, 38 on the wire;"
+        " default 14, with a trace 4 as mahimahi counts"
     )
     schedule: list[Change] = _about("changes at given times", [])
 
 
-class PartOfLink(Link):
+class _OnlyWritten(Link):
     """Settings of a link where they differ from another's; written back without defaults."""
 
     @model_serializer(mode="wrap")
@@ -744,10 +744,20 @@ class PartOfLink(Link):
         return {key: value for key, value in write(self).items() if key in self.model_fields_set}
 
 
+class PartOfLink(_OnlyWritten):
+    """Settings of one direction of a cable where they differ."""
+
+
 class Reversible(Link):
     """A link whose other direction has settings of its own."""
 
-    reverse: PartOfLink | None = _about("the other direction; what it does not set is as here, without loss")
+    reverse: PartOfLink | None = _about(
+        "the other direction; what it does not set is as here, without impairments and schedule"
+    )
+
+
+class PartOfReversible(_OnlyWritten, Reversible):
+    """Settings of a host's cable where they differ from those of all."""
 
 
 class Dumbbell(Section):
@@ -756,8 +766,8 @@ class Dumbbell(Section):
     section: ClassVar[str] = "dumbbell"
     left: list[Name] = _required("hosts on the left")
     right: list[Name] = _required("hosts on the right")
-    access: Link = _about("every host's cable, both ways", Link())
-    access_of: dict[Name, PartOfLink] = _about("one host's cable where it differs", {})
+    access: Reversible = _about("every host's cable, from the host; reverse is to it", Reversible())
+    access_of: dict[Name, PartOfReversible] = _about("one host's cable where it differs", {})
     bottleneck: Link = _required("the link from left to right")
     reverse: PartOfLink | None = _about(
         "the link from right to left; what it does not set is as the bottleneck"
@@ -778,8 +788,8 @@ class Star(Section):
 
     section: ClassVar[str] = "star"
     switch: Switch = _about("the switch", Switch())
-    link: Link = _about("every host's cable, both ways", Link())
-    link_of: dict[Name, PartOfLink] = _about("one host's cable where it differs", {})
+    link: Reversible = _about("every host's cable, from the host; reverse is to it", Reversible())
+    link_of: dict[Name, PartOfReversible] = _about("one host's cable where it differs", {})
 
 
 class Chain(Section):
@@ -788,8 +798,8 @@ class Chain(Section):
     section: ClassVar[str] = "chain"
     bottlenecks: list[Reversible] = _required("links between the routers, in order")
     hosts: list[list[Name]] = _required("hosts of each router, in order: one list more than bottlenecks")
-    access: Link = _about("every host's cable, both ways", Link())
-    access_of: dict[Name, PartOfLink] = _about("one host's cable where it differs", {})
+    access: Reversible = _about("every host's cable, from the host; reverse is to it", Reversible())
+    access_of: dict[Name, PartOfReversible] = _about("one host's cable where it differs", {})
 
 
 class Cable(Reversible):
@@ -891,6 +901,10 @@ class Incast(Section):
     think: Time | None = _about("time between rounds")
 
 
+EcnField = Annotated[str, *_word("off", "ect0", "ect1")]
+"""The ECN field of what is not TCP: ECT(0) is classic ECN (RFC 3168), ECT(1) is L4S (RFC 9331)."""
+
+
 class Cbr(Section):
     """UDP at a constant rate."""
 
@@ -898,6 +912,7 @@ class Cbr(Section):
     kind: Literal["udp-cbr"]
     rate: Rate = _required("rate of the payload")
     payload: Annotated[int, *_bytes(1, 65507)] | None = _about("payload of a datagram")
+    ecn: EcnField | None = _about("ECN field of a datagram")
 
 
 class Voip(Section):
@@ -907,6 +922,7 @@ class Voip(Section):
     kind: Literal["voip"]
     frame: Interval | None = _about("time between datagrams")
     payload: Annotated[int, *_bytes(1, 65507)] | None = _about("payload of a datagram")
+    ecn: EcnField | None = _about("ECN field of a datagram")
 
 
 class Ping(Section):

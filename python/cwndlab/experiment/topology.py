@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment import units
 from cwndlab.experiment.locate import Path
-from cwndlab.experiment.schema import Chain, Dumbbell, Host, Link, Network, Reversible, Star
+from cwndlab.experiment.schema import (
+    Chain,
+    Dumbbell,
+    Host,
+    Link,
+    Network,
+    Reversible,
+    Shaper,
+    Star,
+)
 from cwndlab.experiment.units import BadValue
 
-_IMPAIRMENTS = frozenset({"loss", "duplicate", "corrupt", "jitter", "schedule", "reverse"})
+_IMPAIRMENTS = frozenset({"loss", "duplicate", "corrupt", "jitter", "schedule"})
 """Settings of a link that its other direction does not inherit."""
+
+_Layers = tuple[tuple[Path, Link], ...]
+"""Sections that settings of a link come from, with their places, the most specific first."""
 
 
 class Misplaced(Exception):  # noqa: N818 - carries a BadValue to where places are known
@@ -29,16 +42,15 @@ class Misplaced(Exception):  # noqa: N818 - carries a BadValue to where places a
 class Wire:
     """One direction of a cable before its numbers are resolved.
 
-    ``sources`` are the sections of the file its settings come from, the most specific first; ``bottleneck``
-    is what the topology says of it, None where nothing is said; ``host`` is the host whose transmit queue
-    stands at its sending end, if one does.
+    ``bottleneck`` is what the topology says of it, None where nothing is said; ``host`` is the host whose
+    transmit queue stands at its sending end, if one does.
     """
 
     name: str
     from_: str
     to: str
     link: Link
-    sources: tuple[tuple[Path, Link], ...]
+    sources: _Layers
     bottleneck: bool | None
     host: Host | None = None
 
@@ -75,6 +87,11 @@ def expand(network: Network, hosts: Mapping[str, Host]) -> Topology:
 def copies(name: str, host: Host) -> list[str]:
     """Return the names of a host's copies: its own, or NAME.1, NAME.2 … where it has a count."""
     return [name] if host.count == 1 else [f"{name}.{number}" for number in range(1, host.count + 1)]
+
+
+def origin(copy: str, hosts: Mapping[str, Host]) -> str:
+    """Return the name in the file of a host or one of its copies."""
+    return copy if copy in hosts else copy.rpartition(".")[0]
 
 
 def all_copies(hosts: Mapping[str, Host]) -> dict[str, Host]:
@@ -132,11 +149,13 @@ class Routes:
 def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host]) -> Topology:
     root: Path = ("network", "dumbbell")
     _attached_once(hosts, {(*root, "left"): net.left, (*root, "right"): net.right}, root)
-    forward = (((*root, "bottleneck"), net.bottleneck),)
-    back, sources = _other_direction(net.bottleneck, forward, net.reverse, (*root, "reverse"))
+    forward: _Layers = (((*root, "bottleneck"), net.bottleneck),)
+    back = _other_direction(forward)
+    if net.reverse is not None:
+        back = (((*root, "reverse"), net.reverse), *back)
     wires = [
         Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True),
-        Wire("bottleneck.reverse", "router.right", "router.left", back, sources, bottleneck=True),
+        Wire("bottleneck.reverse", "router.right", "router.left", _merged(back), back, bottleneck=True),
     ]
     cabling = _Cabling(root, "access", net.access, net.access_of)
     cabling.check(hosts)
@@ -203,9 +222,10 @@ def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
         if cable.one_way and cable.reverse is not None:
             raise Misplaced((*path, "reverse"), BadValue("reverse on a one-way link", "one or the other"))
         pair = _both_ways(name, cable.from_, cable.to, cable, path, bottleneck=cable.bottleneck)
+        at_ends = {origin(end, hosts): everyone[end] for end in (cable.from_, cable.to) if end in everyone}
         wires += [
-            Wire(w.name, w.from_, w.to, w.link, w.sources, w.bottleneck, everyone.get(w.from_))
-            for w in (pair[:1] if cable.one_way else pair)
+            replace(wire, link=_at_the_nics_rate(wire.link, at_ends), host=everyone.get(wire.from_))
+            for wire in (pair[:1] if cable.one_way else pair)
         ]
     return Topology(tuple(nodes), tuple(wires))
 
@@ -213,22 +233,58 @@ def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
 def _both_ways(
     name: str, near: str, far: str, link: Reversible, path: Path, *, bottleneck: bool | None
 ) -> tuple[Wire, Wire]:
-    forward = ((path, link),)
-    back, sources = _other_direction(link, forward, link.reverse, (*path, "reverse"))
+    forward, back = _directions([(path, link)])
     return (
-        Wire(name, near, far, link, forward, bottleneck),
-        Wire(f"{name}.reverse", far, near, back, sources, bottleneck),
+        Wire(name, near, far, _merged(forward), forward, bottleneck),
+        Wire(f"{name}.reverse", far, near, _merged(back), back, bottleneck),
     )
 
 
-def _other_direction(
-    forward: Link, sources: tuple[tuple[Path, Link], ...], reverse: Link | None, path: Path
-) -> tuple[Link, tuple[tuple[Path, Link], ...]]:
-    """Return the link back: as forward without its impairments, then what ``reverse`` sets."""
-    inherited = {key: value for key, value in _written(forward).items() if key not in _IMPAIRMENTS}
-    if reverse is None:
-        return _link(inherited), sources
-    return _link({**inherited, **_written(reverse)}), ((path, reverse), *sources)
+def _directions(layers: Sequence[tuple[Path, Reversible]]) -> tuple[_Layers, _Layers]:
+    """Return the layers of a cable's two directions: what a section says of the way back comes before what
+    it says of both, and both before what a less specific section says."""
+    back: _Layers = ()
+    for path, link in layers:
+        if link.reverse is not None:
+            back += (((*path, "reverse"), link.reverse),)
+        back += _other_direction(((path, link),))
+    return tuple(layers), back
+
+
+def _other_direction(forward: _Layers) -> _Layers:
+    """Return what the other direction has of a direction's settings: all but its impairments."""
+    return tuple(
+        (path, _link({key: value for key, value in _written(link).items() if key not in _IMPAIRMENTS}))
+        for path, link in forward
+    )
+
+
+def _merged(layers: _Layers) -> Link:
+    """Return the link of some layers. A rate and a trace take each other's place, as a trace is a rate."""
+    settings: dict[str, Any] = {}
+    for _, link in reversed(layers):
+        own = _written(link)
+        if "rate" in own and link.shaper is None and _has_trace(settings.get("shaper")):
+            del settings["shaper"]
+        if "rate" not in own and _has_trace(link.shaper):
+            settings.pop("rate", None)
+        settings |= own
+    return _link(settings)
+
+
+def _has_trace(shaper: Shaper | None) -> bool:
+    return shaper is not None and shaper.kind == "trace"
+
+
+def _at_the_nics_rate(link: Link, at_ends: Mapping[str, Host]) -> Link:
+    """Return one direction of a cable at the rate of the interfaces at its ends, the lower where there are
+    two."""
+    rates = {name: host.nic.rate for name, host in at_ends.items() if host.nic.rate is not None}
+    for name, rate in rates.items():
+        if _has_trace(link.shaper):
+            found = f"{units.format_rate(rate)} of a host whose cable has a trace"
+            raise Misplaced(("hosts", name, "nic", "rate"), BadValue(found, "one or the other"))
+    return link.model_copy(update={"rate": min(rates.values())}) if rates else link
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +293,8 @@ class _Cabling:
 
     root: Path
     key: str
-    common: Link
-    special: Mapping[str, Link]
+    common: Reversible
+    special: Mapping[str, Reversible]
 
     def check(self, hosts: Mapping[str, Host]) -> None:
         for name in self.special:
@@ -247,17 +303,14 @@ class _Cabling:
 
     def attach(self, name: str, host: Host, router: str) -> Iterator[Wire]:
         """Yield both directions of the cable between each copy of a host and its router."""
-        link = self.common
-        sources: tuple[tuple[Path, Link], ...] = (((*self.root, self.key), self.common),)
+        layers: list[tuple[Path, Reversible]] = [((*self.root, self.key), self.common)]
         if name in self.special:
-            own = self.special[name]
-            link = _link({**_written(self.common), **_written(own)})
-            sources = (((*self.root, f"{self.key}_of", name), own), *sources)
-        if host.nic.rate is not None:
-            link = link.model_copy(update={"rate": host.nic.rate})
+            layers.insert(0, ((*self.root, f"{self.key}_of", name), self.special[name]))
+        forward, back = _directions(layers)
+        there, here = (_at_the_nics_rate(_merged(way), {name: host}) for way in (forward, back))
         for copy in copies(name, host):
-            yield Wire(f"{self.key}.{copy}", copy, router, link, sources, bottleneck=None, host=host)
-            yield Wire(f"{self.key}.{copy}.reverse", router, copy, link, sources, bottleneck=None)
+            yield Wire(f"{self.key}.{copy}", copy, router, there, forward, bottleneck=None, host=host)
+            yield Wire(f"{self.key}.{copy}.reverse", router, copy, here, back, bottleneck=None)
 
 
 def _link(settings: dict[str, Any]) -> Link:
