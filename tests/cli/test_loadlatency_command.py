@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import CommandLine
 
 import cwndlab as api
 from cwndlab.cli import main
@@ -75,7 +76,9 @@ def printed(file: Path, wanted: str) -> str:
     raise AssertionError(f"{file}: {text!r}")
 
 
-def test_an_interrupt_of_either_end_keeps_what_was_measured(tmp_path: Path, cwndlab: CommandLine) -> None:
+def test_an_interrupt_of_either_end_keeps_what_was_measured(
+    tmp_path: Path, cwndlab: Callable[..., Any]
+) -> None:
     server = start("serve", "--bind", "127.0.0.1", "--port", "0", cwd=tmp_path)
     client = None
     try:
