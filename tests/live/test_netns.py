@@ -254,6 +254,8 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
         "validate.html",
     }
     assert "## The live kernel" in document.read_text(encoding="utf-8")
+    ticks = {host["hz"] for host in api.open(out / "model").record(0).scenario["hosts"]}
+    assert ticks == {machine.ticks_per_second()}, "the model's hosts tick as this kernel does"
     model, kernel = api.open(out / "model").summary, api.open(out / "kernel").summary
     assert (model["testbed"][0], kernel["testbed"][0]) == ("sim", "netns")
     assert 0.4 < kernel["goodput_mbps"][0] / model["goodput_mbps"][0] < 1.2

@@ -101,6 +101,13 @@ def test_our_section_of_a_document_is_replaced_and_survives_the_others(tmp_path:
     assert document.read_text().endswith(f"\n\n{report.BEGIN}\n## Two\n{report.END}\n")
 
 
+def test_the_models_hosts_tick_as_this_kernel_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation.machine, "ticks_per_second", lambda: 250)
+    ticks = validation._ticks(cwndlab.load(TEXT))
+    hosts = cwndlab.load(TEXT, ticks).plan().runs[0].scenario["hosts"]
+    assert [host["hz"] for host in hosts] == [250, 250]
+
+
 def test_the_suite_is_a_graeco_latin_square_of_36_runs_under_an_hour() -> None:
     plan = suite("validate-linux").load().plan()
     bottlenecks = [run.scenario["links"][0] for run in plan.runs]

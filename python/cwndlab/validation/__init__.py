@@ -9,6 +9,7 @@ from cwndlab.errors import InputError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.results import directories
 from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds.netns import machine
 from cwndlab.validation.compare import Row, compare
 from cwndlab.workers import Observer
 
@@ -29,11 +30,13 @@ def run(
 ) -> tuple[Path, ResultSet, ResultSet]:
     """Carry an experiment out on the model, with so many workers, and then on this machine's kernel.
 
+    The model's hosts tick as often as this kernel (CONFIG_HZ).
+
     Returns their directory and both results. Raises InputError before anything is carried out where either
     testbed refuses it, or where the two would not do the same.
     """
-    modelled = cwndlab.load(experiment, overrides, "sim")
     live = cwndlab.load(experiment, overrides, "netns")
+    modelled = cwndlab.load(experiment, [*overrides, *_ticks(live)], "sim")
     _same(modelled, live)
     runner.check(live, "netns")
     directory = directories.choose(f"{modelled.name}-validate", out, resume)
@@ -47,6 +50,16 @@ def run(
 
     model = carry_out(modelled, "sim", MODEL, jobs)
     return directory, model, carry_out(live, "netns", KERNEL, 1)
+
+
+def _ticks(live: Experiment) -> list[str]:
+    """Overrides that make the model's hosts tick as this kernel does: netns takes no `hosts.NAME.hz`, so none
+    says otherwise.
+
+    Delayed ACKs, tail loss probes, the reordering timer and CUBIC's time all count ticks (tcp_jiffies32), and
+    distributions build their kernels with 100, 250 or 1000 of them a second.
+    """
+    return [f"hosts.{name}.hz={machine.ticks_per_second()}" for name in live.spec.hosts]
 
 
 def _same(modelled: Experiment, live: Experiment) -> None:

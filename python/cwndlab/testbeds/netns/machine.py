@@ -2,11 +2,11 @@
 tools."""
 
 import functools
-import gzip
 import os
 import platform
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +24,9 @@ PACKAGES = {"iperf3": "iperf3", "iperf": "iperf", "nft": "nftables"}
 
 QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "tbf", "htb", "netem")
 """Queue disciplines that are asked after: those that `emulator: kernel` makes use of."""
+
+CLOCK_MONOTONIC_COARSE = 6
+"""linux/time.h; module time has no name for it."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
@@ -89,8 +92,6 @@ def known() -> Catalogue:
     follows its models. Raises InputError where this machine cannot carry out anything.
     """
     engine, here = catalogue.catalogue(), kernel()
-    model = engine.stack(here.stack) or engine.stack("linux")
-    assert model is not None  # the engine has a Linux
     stack = Stack(
         name=here.stack,
         family="linux",
@@ -98,7 +99,7 @@ def known() -> Catalogue:
         default_cc=here.sysctls["net.ipv4.tcp_congestion_control"],
         cc=here.congestion_controls,
         cc_alias={"newreno": "reno"},
-        hz=_hz() or model.hz,
+        hz=ticks_per_second(),
         ecn={"0": "off", "1": "on"}.get(here.sysctls["net.ipv4.tcp_ecn"], "accept"),
         sysctls={
             name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)
@@ -111,6 +112,14 @@ def known() -> Catalogue:
 def queue_kinds() -> tuple[str, ...]:
     """The queue disciplines of `QUEUES` that the kernel has, found by putting them in place."""
     return namespaces.in_scratch(lambda: tuple(kind for kind in QUEUES if _has_queue(kind)))
+
+
+def ticks_per_second() -> int:
+    """The kernel's clock ticks per second (CONFIG_HZ), by which its TCP keeps timers and CUBIC its time.
+
+    The coarse clocks advance once a tick, and say so as their resolution (clock_getres(2)).
+    """
+    return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE))
 
 
 def write_sysctls(values: Mapping[str, str]) -> None:
@@ -160,20 +169,6 @@ def _sysctls(name: str, text: str) -> Iterator[tuple[str, Sysctl]]:
     names = [name] if len(words) == 1 else [f"{name}.{part}" for part in PARTS]
     for own, word in zip(names, words, strict=True):
         yield own, Sysctl(own, int(word), -(1 << 63), (1 << 63) - 1, "of this kernel")
-
-
-def _hz() -> int | None:
-    """Clock ticks per second, where the kernel's configuration is to be had and says so."""
-    found = re.search(r"^CONFIG_HZ=([0-9]+)$", _config(), re.MULTILINE)
-    return int(found[1]) if found else None
-
-
-def _config() -> str:
-    with suppress(OSError):
-        return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode(errors="replace")
-    with suppress(OSError):
-        return Path(f"/boot/config-{platform.release()}").read_text(encoding="utf-8", errors="replace")
-    return ""
 
 
 def _has_queue(kind: str) -> bool:
