@@ -20,8 +20,8 @@ EVERY = "hosts.b.ingress.after_gro.loss.nth.every"
 def test_suites_have_titles_and_sources() -> None:
     assert [entry.name for entry in suites()] == [
         "cubic-patch", "cubic-patch-bursts", "loadlatency", "loadlatency-linux", "loss-resilience",
-        "lro-slow-start", "teacup-140502A", "teacup-next", "tri-point", "tri-point-more", "validate-linux",
-        "window-sweep",
+        "lro-acks-a-round", "lro-slow-start", "teacup-140502A", "teacup-next", "tri-point", "tri-point-more",
+        "validate-linux", "window-sweep",
     ]  # fmt: skip
     for entry in suites():
         assert entry.title and entry.source, entry.name

@@ -32,7 +32,8 @@ pub enum Rules {
         /// The stack learns how many frames were merged (12 and later).
         counts: bool,
     },
-    /// A receiver of whatever kind that merges so many segments of data in sequence; a shorter one completes it.
+    /// A receiver of whatever kind that merges so many segments of data in sequence, of whatever length (as FreeBSD's LRO,
+    /// which knows no shorter last segment and takes no notice of PSH).
     Every {
         /// Segments of an aggregate, at least 1.
         segments: u16,
@@ -169,10 +170,10 @@ impl<F: Frame> Aggregator<F> {
             Rules::Lro { .. } => lro(held.frame.segment(), next),
             Rules::Every { segments } => {
                 let first = held.frame.segment();
-                if !data_alone(next) || next.len == 0 || !in_sequence(first, next) || next.len > held.size {
+                if !data_alone(next) || next.len == 0 || !in_sequence(first, next) {
                     return Fate::Restart;
                 }
-                Fate::Merge { complete: held.frames + 1 >= segments || next.len < held.size }
+                Fate::Merge { complete: held.frames + 1 >= segments }
             }
         }
     }
@@ -307,6 +308,12 @@ impl Moderation {
         }
         self.interrupt.get_or_insert(now + self.time);
         false
+    }
+
+    /// The next interrupt comes `time` from now: a wait that begins anew with each frame, as that of a network interface's
+    /// packet timer does (Intel's RDTR), and so ends when the line has been quiet so long.
+    pub fn restart(&mut self, now: Nanos) {
+        self.interrupt = Some(now + self.time);
     }
 
     /// When the next pass comes if no further frame does.

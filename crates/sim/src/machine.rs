@@ -34,7 +34,7 @@ pub struct Ingress {
     /// Frames that the host has not seen yet.
     ring: VecDeque<Packet>,
     aggregator: Option<Aggregator<Packet>>,
-    /// The aggregator works on arrival, and the moderation's time is how long it waits for more.
+    /// The aggregator works on arrival, and the moderation's time is how long it waits for the next frame.
     eager: bool,
     /// A clock tick, in ns.
     tick: Nanos,
@@ -112,10 +112,10 @@ impl Ingress {
             if self.eager {
                 self.aggregate(now, frame, lost);
                 let holds = self.aggregator.as_ref().is_some_and(Aggregator::holds);
-                if !holds {
+                if holds {
+                    self.moderation.restart(now);
+                } else {
                     self.moderation.polled(now, false);
-                } else if self.moderation.due().is_none() && self.moderation.on_frame(now) {
-                    self.poll(now, lost);
                 }
             } else {
                 self.ring.push_back(frame);

@@ -108,8 +108,8 @@ pub struct Host {
     pub sysctl: BTreeMap<String, i64>,
     /// The network interface.
     pub nic: Nic,
-    /// A receiver that hands data to its stack in aggregates of this many segments, instead of what `nic` says; what is
-    /// missing is waited for as long as `nic.coalesce` says. Null: no.
+    /// A receiver that hands data to its stack in aggregates of this many segments, instead of what `nic` says; the
+    /// next one is waited for as long as `nic.coalesce` says. Null: no.
     pub ack_every: Option<u16>,
     /// Time the host takes; null: none.
     pub noise: Option<Noise>,

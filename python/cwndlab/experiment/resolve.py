@@ -79,7 +79,7 @@ second, the usual limit of Linux's igb and e1000e drivers (their "conservative" 
 COALESCE_FRAMES = 64
 """Frames that end the wait of such a host: what Linux takes in one polling pass (NAPI_POLL_WEIGHT)."""
 ACK_EVERY_WAIT = 1_000_000
-"""How long, in ns, a receiver with ``ack_every`` waits for what is missing of an aggregate."""
+"""How long, in ns, a receiver with ``ack_every`` waits for the next segment of an aggregate."""
 DATAGRAM_HEADERS = 28
 """Bytes of an IPv4 and a UDP header, or of an ICMP echo's."""
 MAX_FLOWS = 100_000

@@ -173,8 +173,22 @@ fn every_so_many_segments() {
     let (at_once, at_end) = run(Rules::Every { segments: 3 }, (0..7).map(data));
     assert_eq!(shapes(&at_once), [(3 * 1448, 3), (3 * 1448, 3)]);
     assert_eq!(shapes(&at_end), [(1448, 1)]);
-    let (at_once, _) = run(Rules::Every { segments: 3 }, [data(0), Segment { len: 5, ..data(1) }]);
-    assert_eq!(shapes(&at_once), [(1453, 2)]);
+    // A short segment, with or without PSH, and what follows it belong to the same aggregate.
+    let short = Segment { len: 5, flags: Flags::ACK | Flags::PSH, ..data(1) };
+    let next = Segment { seq: short.seq.wrapping_add(5), ..data(2) };
+    let (at_once, _) = run(Rules::Every { segments: 3 }, [data(0), short, next]);
+    assert_eq!(shapes(&at_once), [(2 * 1448 + 5, 3)]);
+}
+
+#[test]
+fn a_wait_that_begins_anew_ends_when_the_line_is_quiet() {
+    let mut moderation = Moderation::new(100, 0, Polling::default());
+    for now in [1000, 1050, 1140] {
+        moderation.restart(now);
+        assert_eq!(moderation.due(), Some(now + 100));
+    }
+    assert_eq!(moderation.polled(1240, true), Flush::All);
+    assert_eq!(moderation.due(), None);
 }
 
 #[test]
