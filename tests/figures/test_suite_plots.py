@@ -69,10 +69,10 @@ def test_the_boxes_of_throughput_are_single_seconds(results: ResultSet) -> None:
     (plot,) = suites.plots_of("teacup-140502A", ["21"])
     request = bind(results, Options(**plot.options))
     run, flow = request.rows.row(0, named=True)["run_id"], "f1"
-    shown = request.values("samples.goodput", request.rows.head(1))
+    shown = request.values(plot.options["value"], request.rows.head(1))
     samples = results.series(run, flow=flow, table="samples")
-    read = samples.filter(pl.col("kind").cast(pl.String) == "goodput")["value"]
-    assert shown.tolist() == pytest.approx((read * 8 / 1e6).to_list()) and len(shown) == 2
+    carried = samples.filter(pl.col("kind").cast(pl.String) == "wire")["value"]
+    assert shown.tolist() == pytest.approx((carried * 8 / 1e6).to_list()) and len(shown) == 2
 
 
 @pytest.mark.parametrize(

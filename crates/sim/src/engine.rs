@@ -873,6 +873,13 @@ impl Simulation {
             run.seconds.push(value as u64);
             let kind = sample::GOODPUT;
             self.recorder.sample(&SampleRow { t: self.now, flow: flow as u32, kind, value });
+            // Of background traffic the transfers have the packets, and none of them lasts.
+            if !matches!(run.app, Work::Background(_)) {
+                let value = (run.wire - run.wire_at_second) as i64;
+                run.wire_at_second = run.wire;
+                let kind = sample::WIRE;
+                self.recorder.sample(&SampleRow { t: self.now, flow: flow as u32, kind, value });
+            }
         }
     }
 

@@ -55,6 +55,10 @@ pub struct FlowRun {
     pub overhead: u32,
     /// Newest packet-pair round trip.
     pub rtt: Option<Nanos>,
+    /// Bytes of data packets that have reached the receiving host, with the bottleneck's overhead.
+    pub wire: u64,
+    /// Those at the last whole second.
+    pub wire_at_second: u64,
     /// Payload read by the receiver at the last whole second.
     pub read_at_second: u64,
     /// Beginning of the first whole second whose goodput was sampled.
@@ -238,6 +242,8 @@ impl FlowRun {
             ],
             overhead: 0,
             rtt: None,
+            wire: 0,
+            wire_at_second: 0,
             read_at_second: 0,
             seconds_from: 0,
             seconds: Vec::new(),
@@ -281,6 +287,7 @@ impl FlowRun {
             near::bring(&self.tally.cwnd);
         } else {
             near::bring(&self.ends[1]);
+            near::bring(&self.wire);
             near::bring(&self.tally.queue_delay);
             near::bring(&self.tally.wire_bytes);
         }
@@ -303,8 +310,10 @@ impl FlowRun {
         if packet.connection & 1 == 1 {
             if packet.segment.len > 0 {
                 self.ends[1].echo_delay = delay;
+                let wire = u64::from(packet.bytes + self.overhead);
+                self.wire += wire;
                 if measured {
-                    self.tally.wire_bytes += u64::from(packet.bytes + self.overhead);
+                    self.tally.wire_bytes += wire;
                     self.tally.queue_delay.add(packet.queue_delay);
                 }
             }

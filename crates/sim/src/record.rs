@@ -101,8 +101,8 @@ pub const EVENT_KINDS: [&str; 11] = [
 pub const EVENT_APP: u32 = 10;
 
 /// The words of the `kind` column of `samples`.
-pub const SAMPLE_KINDS: [&str; 7] =
-    ["goodput", "completion", "response", "round", "stall", "one-way-delay", "probe-rtt"];
+pub const SAMPLE_KINDS: [&str; 8] =
+    ["goodput", "completion", "response", "round", "stall", "one-way-delay", "probe-rtt", "wire"];
 const PHASES: [Phase; 6] =
     [Phase::SlowStart, Phase::Avoidance, Phase::Recovery, Phase::Loss, Phase::Cwr, Phase::Disorder];
 
@@ -122,6 +122,8 @@ pub mod sample {
     pub const ONE_WAY_DELAY: u32 = 5;
     /// From sending a probe to the arrival of its echo.
     pub const PROBE_RTT: u32 = 6;
+    /// Bytes of data packets that reached the receiving host in the second before, with the bottleneck's overhead.
+    pub const WIRE: u32 = 7;
 }
 
 /// Collects rows and cuts them into batches.

@@ -123,6 +123,7 @@ _WORDS = {
     "round": Column("round of an incast", "ms", 1e-6),
     "stall": Column("stall", "ms", 1e-6),
     "goodput": Column("goodput of seconds", "Mbit/s", 8e-6),
+    "wire": Column("throughput of seconds", "Mbit/s", 8e-6),
     "throughput": Column("carried in a window", "kB", 1e-3),
     "acked": Column("acknowledged in a window", "kB", 1e-3),
     "segments-per-ack": Column("segments per ACK", "segments"),
