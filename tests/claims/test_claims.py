@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 from cwndlab.claims import claims, judge
@@ -94,12 +96,14 @@ def test_newreno_in_the_place_of_cdg_turns_a_claim_over(tmp_path: Path) -> None:
     assert judge([claim], {"teacup-140502A": wrong}, standing_in)[0].verdict == "differ"
 
 
-def test_a_large_abc_l_var_turns_a_claim_over(tmp_path: Path) -> None:
+def test_an_abc_l_var_of_44_turns_a_claim_over(tmp_path: Path) -> None:
     (claim,) = stated("lro-flight-2")
     cell = ("duration=2s", "flows.f1.to=gro", "hosts.a.stack=freebsd-13", "hosts.a.cc=newreno")
     right = carried_out("lro-slow-start", tmp_path / "right", cell, {})
-    wrong = carried_out("lro-slow-start", tmp_path / "wrong", cell, {"abc_l_var: 2}": "abc_l_var: 40}"})
-    standing_in = {"hosts.a.sysctl": {"abc_l_var: 40}": "abc_l_var: 2}"}}
+    # The cure's own row of 44 gets another value, so that one cell has 44, and stands for that of 2.
+    replaced = {"abc_l_var: 44}": "abc_l_var: 43}", "abc_l_var: 2}": "abc_l_var: 44}"}
+    wrong = carried_out("lro-slow-start", tmp_path / "wrong", cell, replaced)
+    standing_in = {"hosts.a.sysctl": {"abc_l_var: 44}": "abc_l_var: 2}"}}
     assert judge([claim], {"lro-slow-start": right})[0].verdict == "agree"
     assert judge([claim], {"lro-slow-start": wrong}, standing_in)[0].verdict == "differ"
 
@@ -121,6 +125,64 @@ def test_linux_in_the_place_of_freebsd_turns_a_claim_of_loadlatency_over(tmp_pat
     # FreeBSD 9.0 keeps its download beside an upload; Linux loses the fifth of it that the Macs lost.
     assert (judged.verdict, misjudged.verdict) == ("differ", "agree")
     assert judged.value is not None and judged.value > 0.92
+
+
+def test_one_ack_a_round_adds_two_segments_a_round(tmp_path: Path) -> None:
+    slow, growth = stated("lro-newreno-20s-one-ack", "lro-quadratic")
+    cell = ("duration=4s", "hosts.a.stack=freebsd-13", "hosts.a.cc=newreno")
+    once = (*cell, "flows.f1.to=once-a-round")
+    results = carried_out("lro-slow-start", tmp_path / "once", once, {})
+    (judged,) = judge([growth], {"lro-slow-start": results})
+    assert judged.verdict == "agree" and judged.value == pytest.approx(2, rel=0.01)
+    # No second of these carried 100 Mbit/s.
+    (judged,) = judge([slow], {"lro-slow-start": results})
+    assert judged.value is not None and judged.value > 3.5
+
+    # Aggregates of 45 segments leave two acknowledgements to a larger flight, which grows twice as fast.
+    def between_25_and_35(to: str) -> Claim:
+        where = {**growth.measure["where"], "flows.f1.to": to}
+        return replace(growth, measure={**growth.measure, "with": {"first": 25, "last": 35}, "where": where})
+
+    several = carried_out("lro-slow-start", tmp_path / "several", (*cell, "flows.f1.to=every-45"), {})
+    assert judge([between_25_and_35("once-a-round")], {"lro-slow-start": results})[0].verdict == "agree"
+    assert judge([between_25_and_35("every-45")], {"lro-slow-start": several})[0].verdict == "differ"
+
+
+def test_steps_of_the_rtt_are_by_one_and_by_two_packets(tmp_path: Path) -> None:
+    (claim,) = stated("teacup-rtt-double-2mbit")
+    cell = column(
+        "hosts.a.stack=freebsd-9.2", "hosts.a.cc=newreno", "network.dumbbell.bottleneck.queue.limit=90p"
+    )
+    right = carried_out("teacup-140502A", tmp_path / "right", (*cell, "duration=30s"), {})
+    assert judge([claim], {"teacup-140502A": right})[0].verdict == "agree"
+    # A receiver that acknowledges every segment leaves no steps by two: as many again as of one at the most.
+    wrong = (*cell, "duration=30s", "hosts.b.sysctl={net.inet.tcp.delayed_ack: 0}")
+    every = carried_out("teacup-140502A", tmp_path / "wrong", wrong, {})
+    (judged,) = judge([claim], {"teacup-140502A": every})
+    assert judged.verdict == "differ"
+
+
+def test_seconds_on_the_wire_never_carry_more_than_the_rate(tmp_path: Path) -> None:
+    queue = "network.dumbbell.bottleneck.queue.limit=180p"
+    cell = column("hosts.a.stack=windows-7", "hosts.a.cc=newreno", queue)
+    results = carried_out("teacup-140502A", tmp_path / "windows", (*cell, "duration=60s"), {})
+    of = {
+        kind: samples["value"].to_numpy() * 8e-6
+        for (kind,), samples in results.series(0, table="samples")
+        .with_columns(pl.col("kind").cast(pl.String))
+        .partition_by("kind", as_dict=True)
+        .items()
+    }
+    assert of["wire"].max() <= 2.0 + 1514 * 8e-6 and np.median(of["wire"]) > 0.99 * 2.0
+    # What the application reads comes late when a hole is filled, more in a second than the link carries.
+    assert of["goodput"].max() > 2.0
+    (claim,) = stated("teacup-windows-fills-2mbit-on-the-wire")
+    (judged,) = judge([claim], {"teacup-140502A": results})
+    assert judged.verdict == "agree" and judged.value is not None and judged.value <= 1.0
+    # The row's model is inferred, and what decides a claim says so.
+    assert judged.inferred == ("windows-7",)
+    assert "**inferred**: windows-7" in markdown([judged])
+    assert "agree*" in text([judged]) and "* inferred" in text([judged])
 
 
 def test_a_session_of_loadlatency_is_judged_as_a_whole(tmp_path: Path) -> None:

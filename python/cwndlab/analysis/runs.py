@@ -19,6 +19,7 @@ from cwndlab.figures.numeric import windowed_rate
 from cwndlab.figures.request import filtered, unknown
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
+from cwndlab.results import inferred
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.tables import RowsHash
@@ -88,6 +89,7 @@ def of_results(
     if doubtful:
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
+    notes += [note] if (note := inferred.note(inferred.of_rows(rows))) else []
     records = {record.run_id: record for record in results.records()}
     figures = columns.numeric_columns(rows)
     runs = []

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cwndlab.claims.claim import Claim
-from cwndlab.claims.measures import UndecidedError, measure
+from cwndlab.claims.measures import UndecidedError, measure, stacks_of
+from cwndlab.results.inferred import is_inferred
 from cwndlab.results.resultset import ResultSet
 
 AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
@@ -22,6 +23,8 @@ class Judgement:
     """`agree`, `differ` or `cannot tell`."""
     reason: str
     """Why it cannot be told, or what a figure alone would not say; often empty."""
+    inferred: tuple[str, ...] = ()
+    """The stacks it is about whose models are inferred."""
 
 
 def judge(
@@ -43,8 +46,9 @@ def _judgement(
 ) -> Judgement:
     if claim.suite is not None and claim.suite not in results:
         return Judgement(claim, None, CANNOT_TELL, f"suite {claim.suite} was not run")
+    about = tuple(name for name in stacks_of(claim, results.get(claim.suite or "")) if is_inferred(name))
     try:
         value, note = measure(claim, results.get(claim.suite or ""), standing_in)
     except UndecidedError as why:
-        return Judgement(claim, None, CANNOT_TELL, str(why))
-    return Judgement(claim, value, AGREE if claim.expected.holds(value) else DIFFER, note)
+        return Judgement(claim, None, CANNOT_TELL, str(why), about)
+    return Judgement(claim, value, AGREE if claim.expected.holds(value) else DIFFER, note, about)

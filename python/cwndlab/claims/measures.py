@@ -14,7 +14,7 @@ words compare a whole table: see `TABLE_FIGURES`.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -25,7 +25,9 @@ import numpy as np
 import polars as pl
 
 from cwndlab.claims.claim import Claim
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.schema import LOAD_SCENARIOS
+from cwndlab.results.inferred import is_stack_key
 from cwndlab.results.resultset import ResultSet
 
 
@@ -58,6 +60,26 @@ def measure(
     if not values:
         raise UndecidedError("the figure does not exist in these runs")
     return float(OVER[asked.get("over", "median")](values)), ""
+
+
+def stacks_of(claim: Claim, results: ResultSet | None) -> list[str]:
+    """The stacks that a claim names, by its cells; of one that names none, every stack of the results."""
+    named = [word for word in _words(claim.measure) if catalogue().stack(word) is not None]
+    if named or results is None:
+        return list(dict.fromkeys(named))
+    keys = [key for key in results.keys if is_stack_key(key)]
+    return list(dict.fromkeys(value for key in keys for value in results.summary[key]))
+
+
+def _words(part: object) -> Iterator[str]:
+    """Every text within a claim's `measure`."""
+    if isinstance(part, Mapping):
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from _words(one)
+    elif isinstance(part, str):
+        yield part
 
 
 OVER: dict[str, Callable[[Sequence[float]], float]] = {
@@ -127,6 +149,23 @@ class Run:
         edges = np.arange(start, self.scenario["duration_ns"] / 1e9 + 1e-9, seconds)
         at = np.searchsorted(times, edges, side="right") - 1
         return np.diff(np.where(at >= 0, delivered[np.maximum(at, 0)], 0.0)) * 8e-6 / seconds
+
+    def carried(self, start: float = 0.0) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """What single seconds from `start` s on carried to the first flow's receiver, in Mbit/s on the wire.
+
+        Headers, the bottleneck's overhead and retransmissions count. Raises UndecidedError where the
+        testbed does not tell.
+        """
+        frame = self.results.series(self.run_id, table="samples")
+        first = self.rows[0]["flow"]
+        seconds = frame.filter(
+            pl.col("kind").cast(pl.String) == "wire",
+            pl.col("flow").cast(pl.String) == first,
+            pl.col("t_s") >= start + 1 - 1e-9,
+        )
+        if not seconds.height:
+            raise UndecidedError("what each second carried was not recorded")
+        return seconds["value"].to_numpy().astype(float) * 8e-6
 
 
 @dataclass(frozen=True)
@@ -250,6 +289,18 @@ def _filled(run: Run, start: float = 0.0) -> float:
     return float(np.median(run.windows(start=start)) / allowed)
 
 
+def _carried(run: Run, start: float = 0.0) -> float:
+    """Median of what single seconds carried on the wire, over the rate."""
+    return float(np.median(run.carried(start)) * 1e6 / run.link["rate_bps"])
+
+
+def _carried_spread(run: Run, start: float = 10.0) -> float | None:
+    """Coefficient of variation of what single seconds carried on the wire."""
+    seconds = run.carried(start)
+    mean = float(seconds.mean())
+    return float(seconds.std()) / mean if mean else None
+
+
 def _spread(run: Run, start: float = 10.0) -> float | None:
     """Coefficient of variation of the goodput in one-second windows."""
     windows = run.windows(start=start)
@@ -271,18 +322,20 @@ def _rtt_difference(run: Run, high: str, low: str) -> float | None:
     return None if above is None or below is None else above - below
 
 
-def _rtt_step(run: Run, rank: int = 1) -> float:
-    """The commonest rise from one RTT sample to the next, or the second commonest, in packets' times.
+def _rtt_single_and_double(run: Run) -> float:
+    """How many of the steps by one and by two packets' times are among the two commonest rises: 0, 1 or 2."""
+    return float(len({1.0, 2.0} & set(_rtt_steps(run)[:2])))
+
+
+def _rtt_steps(run: Run) -> list[float]:
+    """The rises from one RTT sample to the next in packets' times, the commonest first.
 
     Rises are counted in bins of a tenth of a packet's time; those below half a packet are no jump.
     """
-    samples = run.tcp["rtt_ms"].drop_nulls().to_numpy()
-    rises = np.diff(samples)
+    rises = np.diff(run.tcp["rtt_ms"].drop_nulls().to_numpy())
     bins = np.round(rises[rises > run.packet_ms / 2] / run.packet_ms, 1)
     values, counts = np.unique(bins, return_counts=True)
-    if len(values) < rank:
-        raise UndecidedError("RTT takes fewer steps than that")
-    return float(values[np.argsort(-counts, kind="stable")[rank - 1]])
+    return [float(value) for value in values[np.argsort(-counts, kind="stable")]]
 
 
 def _trough(run: Run, unit: str) -> float:
@@ -369,9 +422,11 @@ def _burst(run: Run, quantile: float = 0.999) -> float:
 CELL_FIGURES: dict[str, Callable[..., float | None]] = {
     "filled": _filled,
     "spread": _spread,
+    "carried": _carried,
+    "carried_spread": _carried_spread,
     "rtt_above_base": _rtt,
     "rtt_difference": _rtt_difference,
-    "rtt_step": _rtt_step,
+    "rtt_single_and_double": _rtt_single_and_double,
     "cwnd_trough": _trough,
     "time_to_rate_s": _time_to,
     "flight_segments": _flight,

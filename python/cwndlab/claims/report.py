@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cwndlab.claims.claim import PUBLICATIONS
 from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
+from cwndlab.results.inferred import STAR, footnote
 
 _NAME, _FIGURE = 44, 11
 """Widths of the columns of the terminal's table."""
@@ -24,9 +25,10 @@ def text(judgements: Sequence[Judgement]) -> str:
             published, ours = _number(judged.claim.published), _number(judged.value)
             lines.append(
                 f" {judged.claim.name[: _NAME - 2]:{_NAME - 1}}{published:>{_FIGURE}}{ours:>{_FIGURE}}"
-                f"  {judged.verdict}"
+                f"  {judged.verdict}{STAR if judged.inferred else ''}"
             )
-    return "\n".join([*lines, "", count(judgements)]) + "\n"
+    legend = [footnote(judged.claim.name for judged in judgements if judged.inferred)]
+    return "\n".join([*lines, "", *(line for line in legend if line), count(judgements)]) + "\n"
 
 
 def count(judgements: Sequence[Judgement]) -> str:
@@ -46,7 +48,8 @@ def markdown(judgements: Sequence[Judgement]) -> str:
         "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not",
         "edit. Each claim, with its figure, cells and tolerance, stands in",
         "[claims.yaml](../python/cwndlab/claims/claims.yaml), which says when they were written down. What",
-        "each suite models, and why a figure differs, is on the suite's page in [suites/](suites).",
+        "each suite models, and why a figure differs, is on the suite's page in [suites/](suites). Stacks",
+        "named as **inferred** are models that no recording of the real system stands behind.",
         "",
         f"{count(judgements)}.",
     ]
@@ -75,7 +78,7 @@ def _row(judged: Judgement) -> str:
     cells = [
         f"{claim.says} (`{claim.name}`)",
         claim.place,
-        claim.figure,
+        f"{claim.figure}; **inferred**: {', '.join(judged.inferred)}" if judged.inferred else claim.figure,
         f"{_number(claim.published)} {claim.unit if claim.published is not None else ''}".strip(),
         f"{claim.expected} {claim.unit}".strip(),
         _number(judged.value),

@@ -13,6 +13,7 @@ from cwndlab.errors import InputError
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
 from cwndlab.figures.request import Request, short_names
+from cwndlab.results import inferred
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ def groups(request: Request, column: str, keys: Sequence[str]) -> list[Group]:
         values = request.values(column, rows)
         values = values[~np.isnan(values)]
         if len(values):
-            found.append(Group(tuple("–" if name is None else str(name) for name in names), values, rows))
+            texts = tuple("–" if name is None else inferred.marked(name) for name in names)
+            found.append(Group(texts, values, rows))
     if not found:
         raise InputError(f"{column}: no value was recorded for these runs and flows")
     return sorted(found, key=lambda group: [columns.natural_key(name) for name in group.names])

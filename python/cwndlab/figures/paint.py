@@ -134,6 +134,10 @@ def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, 
     if note:
         axes[0].set_title(note, loc="right", fontsize="small", fontweight="normal", color="#595959")
     below: list[Artist] = list(figure.legends)
+    if options.caveat:
+        said = figure.text(0.5, 0.0, options.caveat, ha="center", va="bottom", wrap=True)
+        said.set(fontsize="x-small", color="#595959")
+        below.append(said)
     if options.footnote and options.command:
         words = figure.text(0.5, 0.0, options.command, ha="center", va="bottom", wrap=True)
         words.set(fontsize="x-small", color="#595959", family="DejaVu Sans Mono")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.errors import InputError, nearest_names, shown
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
+from cwndlab.results import inferred
 from cwndlab.results.resultset import ResultSet
 
 MOST_RUNS = 12
@@ -73,6 +74,8 @@ class Options:
     """The command that makes this figure again; written into the file's metadata."""
     footnote: bool = False
     """Whether the command is also printed below the figure."""
+    caveat: str = ""
+    """A line below the figure; `bind` names there the stacks whose models are inferred."""
 
     def __post_init__(self) -> None:
         """Refuse what no result could satisfy."""
@@ -260,6 +263,8 @@ def bind(results: ResultSet, options: Options) -> Request:
             )
         )
         rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
+    if not options.caveat:
+        options = replace(options, caveat=inferred.note(inferred.of_rows(rows)))
     return Request(results, options, rows)
 
 
@@ -346,7 +351,7 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _part(name: str, value: object) -> str:
-    return str(value) if name.rpartition(".")[2] in ("cc", "stack") else f"{name} {value}"
+    return inferred.marked(value) if name.rpartition(".")[2] in ("cc", "stack") else f"{name} {value}"
 
 
 def _find_run(rows: pl.DataFrame, wanted: object) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from cwndlab.errors import InputError, nearest, shown
-from cwndlab.results import texttable
+from cwndlab.results import inferred, texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
 
@@ -97,7 +97,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     cut = not every and rows.height > MOST_ROWS
     heads = texttable.short_names([name for name in labels if name not in _FIGURES])
     grid = [
-        _column(rows[name], _FIGURES.get(name) or _Head(heads[name]), cut=cut, first=place == 0)
+        _column(_marked(rows[name]), _FIGURES.get(name) or _Head(heads[name]), cut=cut, first=place == 0)
         for place, name in enumerate(labels)
     ]
     for name in figures:
@@ -106,6 +106,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
             grid.append(column)
     lines = [", ".join(once)] if once else []
     lines += texttable.lines(grid)
+    lines += [note] if (note := inferred.footnote(inferred.of_rows(rows))) else []
     if cut:
         more = rows.height - MOST_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
@@ -148,7 +149,7 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
         swept = any(key.endswith(f".{name}") for key in keys)
         if rows[name].n_unique() == 1:
             known = name != "flow" and rows[name][0] is not None
-            once += [f"{name} {rows[name][0]}"] if known else []
+            once += [f"{name} {inferred.marked(rows[name][0])}"] if known else []
         elif not swept or name in _telling([*before, name], rows):
             labels.append(name)
         before.append(name)
@@ -175,6 +176,14 @@ def _column(values: pl.Series, head: _Head, *, cut: bool, first: bool) -> list[s
         ends = _numbers(values, head.factor, _spread(values)) if numbers else named
         texts = [*texts[:MOST_ROWS], *ends]
     return texttable.aligned([head.name, head.unit, *texts], right=numbers)
+
+
+def _marked(values: pl.Series) -> pl.Series:
+    """A column with a star behind each stack whose model is inferred."""
+    if not inferred.is_stack_key(values.name):
+        return values
+    marked = [None if value is None else inferred.marked(value, inferred.STAR) for value in values]
+    return pl.Series(values.name, marked, dtype=pl.String)
 
 
 _SPREAD = ("min", "median", "max")

@@ -25,7 +25,7 @@ from cwndlab.figures.numeric import mean_interval
 from cwndlab.figures.report import pack, published
 from cwndlab.figures.report.html import Markup, details, element, join, raw, table
 from cwndlab.figures.request import distinguishing, floats, run_labels, short_names
-from cwndlab.results import loadlatency
+from cwndlab.results import inferred, loadlatency
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
 
@@ -103,7 +103,7 @@ class _Facts:
 
     def __init__(self, results: ResultSet) -> None:
         self.results = results
-        self.summary = results.summary
+        self.summary = inferred.with_marks(results.summary)
         self.keys = columns.swept_keys(self.summary)
         self.telling = distinguishing(self.summary, self.keys)
         """The swept keys that tell combinations apart; the others vary along with them."""
@@ -155,7 +155,9 @@ def _glance(facts: _Facts) -> Markup:
             f"{missing} of {len(statuses)} runs failed or are missing: what follows covers the others only."
         )
         warning = element("p", text, class_="warning", role="note")
-    return join(facts_list, warning)
+    names = inferred.of_rows(facts.results.summary)
+    said = element("p", f"Stacks {inferred.note(names)}.", class_="hint") if names else raw("")
+    return join(facts_list, said, warning)
 
 
 def _results(facts: _Facts) -> Markup:
@@ -358,7 +360,7 @@ _HEADLINE = (
 
 
 def _published(facts: _Facts) -> Markup:
-    compared, others = published.compare(published.figures_of(facts.results), facts.summary)
+    compared, others = published.compare(published.figures_of(facts.results), facts.results.summary)
     parts = []
     if compared:
         rows = [_comparison(row) for row in compared]
@@ -395,7 +397,7 @@ def _comparison(row: published.Comparison) -> list[object]:
 
 
 def _cell_words(cell: Mapping[str, str]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in cell.items())
+    return ", ".join(f"{key} {inferred.marked(value)}" for key, value in cell.items())
 
 
 def _viewer(facts: _Facts) -> Markup:

@@ -11,6 +11,7 @@ import polars as pl
 from cwndlab import suites, testbeds
 from cwndlab.figures import columns
 from cwndlab.figures.request import floats
+from cwndlab.results import inferred
 from cwndlab.results.resultset import ResultSet
 
 
@@ -59,7 +60,7 @@ def compare(
             others.append(figure)
             continue
         shown = columns.describe(figure.column)
-        named = ", ".join(figure.cell.values()) or "all combinations"
+        named = ", ".join(map(inferred.marked, figure.cell.values())) or "all combinations"
         ours = _ours(figure, complete)
         compared.append(
             Comparison(f"{shown.words}, {named}", figure.value, ours, figure.unit, figure.source, figure.note)

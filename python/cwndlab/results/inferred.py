@@ -1,0 +1,54 @@
+"""Says which stacks' models are inferred, for whatever shows results: no recording stands behind them."""
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from cwndlab.experiment.catalogue import catalogue
+
+MARK = " (inferred)"
+"""Behind the name of such a stack, where there is room for it."""
+
+STAR = "*"
+"""The same in a table for a terminal, with `footnote` below the table."""
+
+
+def is_inferred(name: object) -> bool:
+    """Whether `name` is that of a stack whose model is inferred; False for everything else."""
+    stack = catalogue().stack(name) if isinstance(name, str) else None
+    return stack is not None and stack.inferred
+
+
+def marked(value: object, mark: str = MARK) -> str:
+    """Return a value as text, with the mark behind it if it is such a stack."""
+    return f"{value}{mark}" if is_inferred(value) else str(value)
+
+
+def is_stack_key(key: str) -> bool:
+    """Whether a column of the summary, or a swept key, holds names of stacks."""
+    return key.rpartition(".")[2] == "stack"
+
+
+def of_rows(rows: pl.DataFrame) -> list[str]:
+    """Return the stacks in rows of a summary whose models are inferred, of either end, each once."""
+    keys = [key for key in rows.columns if is_stack_key(key)]
+    found = (value for key in keys for value in rows[key].unique(maintain_order=True))
+    return [name for name in dict.fromkeys(found) if is_inferred(name)]
+
+
+def with_marks(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of a summary with the mark behind the name of each such stack."""
+    names = of_rows(rows)
+    keys = [key for key in rows.columns if is_stack_key(key)]
+    return rows.with_columns(pl.col(keys).replace({name: marked(name) for name in names})) if names else rows
+
+
+def note(names: Iterable[str]) -> str:
+    """Return a sentence on such stacks, without a full stop; empty if there are none."""
+    listed = ", ".join(names)
+    return f"inferred, with no recording of the real system behind the model: {listed}" if listed else ""
+
+
+def footnote(names: Iterable[str]) -> str:
+    """Return the line below a table in which `STAR` marks such stacks; empty if there are none."""
+    return f"{STAR} inferred: no recording of the real system stands behind the model" if list(names) else ""

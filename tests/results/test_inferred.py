@@ -1,0 +1,87 @@
+"""Stacks whose models are inferred are named as such by whatever shows results of them, and no others are."""
+
+from pathlib import Path
+
+import pytest
+
+from cwndlab.analysis import verdict
+from cwndlab.experiment import load
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.figures.report import page
+from cwndlab.results import display, inferred
+from cwndlab.results.resultset import ResultSet
+
+STACKS = ("freebsd-15-d49540", "freebsd-13")
+
+EXPERIMENT = """
+experiment: inferred
+duration: 2s
+hosts: {a: {stack: freebsd-13}, b: {stack: linux-6.8}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 5mbit, delay: 10ms}}}
+flows: [{name: f1, from: a, to: b}]
+sweep: [{hosts.a.stack: [STACKS]}]
+"""
+
+
+def carried_out(out: Path, *stacks: str) -> ResultSet:
+    return load(EXPERIMENT.replace("STACKS", ", ".join(stacks))).run(out=out)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
+    return carried_out(tmp_path_factory.mktemp("inferred") / "both", *STACKS)
+
+
+def test_the_catalogue_says_which() -> None:
+    names = {name for name in catalogue().stacks if inferred.is_inferred(name)}
+    assert {"windows-7", "freebsd-15-d49540", "freebsd-15-d49540/rack"} <= names
+    assert not {"freebsd-9.2", "freebsd-13", "linux-3.9", "linux-6.8"} & names
+    assert not inferred.is_inferred(None) and not inferred.is_inferred("kernel")
+
+
+def test_a_table_marks_them(results: ResultSet) -> None:
+    lines = display.table(results).splitlines()
+    assert any("freebsd-15-d49540*" in line for line in lines)
+    assert lines[-1] == "* inferred: no recording of the real system stands behind the model"
+    assert not any("freebsd-13*" in line or "linux-6.8*" in line for line in lines)
+
+
+def test_one_that_all_rows_share_is_marked_above_them(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("stack: freebsd-13", "stack: windows-7").replace(
+        "hosts.a.stack: [STACKS]", "network.dumbbell.bottleneck.rate: [5mbit, 6mbit]"
+    )
+    alone = load(text).run(out=tmp_path / "alone")
+    assert "stack windows-7 (inferred)" in display.table(alone).splitlines()[0]
+
+
+def test_a_report_marks_them(results: ResultSet) -> None:
+    text = page.render(results)
+    assert "freebsd-15-d49540 (inferred)" in text
+    assert (
+        "Stacks inferred, with no recording of the real system behind the model: freebsd-15-d49540." in text
+    )
+    assert "freebsd-13 (inferred)" not in text
+
+
+@pytest.mark.parametrize(("kind", "options"), [("cwnd", {}), ("box", {"by": ["hosts.a.stack"]})])
+def test_figures_mark_them(results: ResultSet, kind: str, options: dict[str, list[str]]) -> None:
+    figure = results.plot(kind, **options)
+    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    ticks = [tick.get_text() for axis in figure.axes for tick in axis.get_xticklabels()]
+    assert "freebsd-15-d49540 (inferred)" in [*legends, *ticks]
+    said = [text.get_text() for text in figure.texts]
+    assert "inferred, with no recording of the real system behind the model: freebsd-15-d49540" in said
+
+
+def test_a_comparison_notes_them(results: ResultSet) -> None:
+    text = verdict.text(results.compare(by="hosts.a.stack"))
+    assert "note: inferred, with no recording of the real system behind the model: freebsd-15-d49540" in text
+
+
+def test_where_none_is_inferred_nothing_is_said(tmp_path: Path) -> None:
+    known = carried_out(tmp_path / "known", "freebsd-9.2", "freebsd-13")
+    assert "inferred" not in display.table(known)
+    shown = [page.render(known), verdict.text(known.compare(by="hosts.a.stack"))]
+    # The experiment is named that.
+    assert all("(inferred)" not in text and "inferred, with" not in text for text in shown)
+    assert not [text for text in known.plot("cwnd").texts if "inferred" in text.get_text()]
