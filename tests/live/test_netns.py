@@ -363,7 +363,6 @@ def test_analogues_of_another_systems_sysctls_are_labelled(tmp_path: Path, cwndl
         ("hosts.a.noise={processing: {mean: 1ms}}", "not supported by testbed netns yet"),
         ("record.tcp=per-ack", "give an interval such as 10ms"),
         ("loggers=[siftr]", "siftr is not one of this testbed's: tcp_info, queue, pcap, iperf3, ping"),
-        ("emulator=kernel", "link bottleneck: a delay needs emulator: own; this kernel has pfifo"),
         ("hosts.b.nic.coalesce.time=1ms", "not supported by testbed netns yet"),
         ("flows.f1={from: a, to: b, sndbuf: 100KB, app: {kind: bulk, tool: iperf3}}", "both ends alike (-w)"),
     ],

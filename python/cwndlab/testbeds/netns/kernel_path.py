@@ -1,8 +1,8 @@
 """`emulator: kernel`: links as queue disciplines of the kernel at the interfaces themselves.
 
-A link is HTB with one class at the link's rate and the link's queue below it, at the sending end. What else a
-link may do (delay, loss …) is left to `emulator: own`. The kernel counts packets with their Ethernet header,
-as `overhead: 14` says.
+A link is HTB with one class at the link's rate and the link's queue below it, at the sending end. Delay,
+random loss and duplicates are netem's above it, so that they come before the queue; what else a link may do
+is left to `emulator: own`. The kernel counts packets with their Ethernet header, as `overhead: 14` says.
 """
 
 import threading
@@ -27,6 +27,10 @@ plugins.setdefault(
 
 _ROOT, _CLASS, _LEAF = 0x10000, 0x10001, 0x20000
 """Handles 1:, 1:1 and 2:."""
+_NETEM, _BELOW_NETEM = 0x30000, 0x30001
+"""Handle 3: of a netem at the top, and 3:1, below which the rest is then."""
+NETEM_LIMIT = 1_000_000
+"""Packets that netem holds at most: more than are ever on their way; the queue is below HTB."""
 UNLIMITED_BYTES = 125_000_000_000
 """Rate of a class whose link has none, bytes per second."""
 JOIN_S = 2.0
@@ -53,15 +57,11 @@ def check(scenario: Mapping[str, Any]) -> None:
             raise ValueError(f"node {node['name']}: a shared buffer needs emulator: own")
     for link in scenario["links"]:
         place = f"link {link['name']}"
-        for need in ("htb", link["queue"]["kind"]):
-            if need not in has:
-                raise ValueError(f"{place}: emulator kernel needs queue discipline {need}; {having}")
+        loss = link["loss"]
         impaired = [
             name
             for name, value in (
-                ("a delay", link["delay_ns"]),
-                ("loss", link["loss"]),
-                ("duplicates", link["duplicate_ppb"]),
+                ("loss other than random", loss is not None and loss["kind"] != "random"),
                 ("corruption", link["corrupt_ppb"]),
                 ("jitter", link["jitter"]),
                 ("a shaper", link["shaper"]),
@@ -70,6 +70,14 @@ def check(scenario: Mapping[str, Any]) -> None:
         ]
         if impaired:
             raise ValueError(f"{place}: {impaired[0]} needs emulator: own; {having} for emulator: kernel")
+        needs = ["htb", link["queue"]["kind"], *(["netem"] if netem(link) else [])]
+        for need in needs:
+            if need not in has:
+                purpose = " for delay, loss and duplicates" if need == "netem" else ""
+                raise ValueError(
+                    f"{place}: emulator kernel needs queue discipline {need}{purpose}; {having};"
+                    " or use emulator: own"
+                )
         if link["overhead"] != ETHERNET and link["rate_bps"] is not None:
             raise ValueError(
                 f"{place}: the kernel counts {ETHERNET} bytes of overhead, not {link['overhead']}"
@@ -136,10 +144,15 @@ class KernelPath:
         rate = UNLIMITED_BYTES if link["rate_bps"] is None else link["rate_bps"] // 8
         kind, parameters = _queue(link["queue"])
         packet = link["mtu"] + ETHERNET
+        impairments = netem(link)
 
         def put(socket: Any) -> None:
             (index,) = socket.link_lookup(ifname=interface)
-            socket.tc("add", "htb", index, _ROOT, default=0x10000 | 1)
+            above = {}
+            if impairments:
+                socket.tc("add", "netem", index, _NETEM, **impairments)
+                above = {"parent": _BELOW_NETEM}
+            socket.tc("add", "htb", index, _ROOT, default=0x10000 | 1, **above)
             burst = max(packet, rate // 1000)
             limits = {"rate": f"{rate * 8}bit", "burst": burst, "cburst": burst, "quantum": packet}
             socket.tc("add-class", "htb", index, _CLASS, parent=_ROOT, **limits)
@@ -187,6 +200,20 @@ class KernelPath:
             "ce_marks": None,
             "busy_ns": None,
         }
+
+
+def netem(link: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the netem a link needs, as pyroute2 takes them, empty if it needs none: delay in
+    microseconds, loss and duplicates in per cent."""
+    loss, duplicate = link["loss"], link["duplicate_ppb"]
+    if not (link["delay_ns"] or loss or duplicate):
+        return {}
+    return {
+        "limit": NETEM_LIMIT,
+        "delay": link["delay_ns"] // 1000,
+        "loss": loss["probability_ppb"] / 1e7 if loss else 0,
+        "duplicate": duplicate / 1e7,
+    }
 
 
 def _queue(queue: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

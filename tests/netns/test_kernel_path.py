@@ -1,0 +1,95 @@
+"""Links as queue disciplines of a kernel, decided and put into messages without one that has them."""
+
+from typing import Any
+
+import pytest
+from pyroute2.netlink.rtnl.tcmsg import sched_netem
+from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
+
+from cwndlab import load
+from cwndlab.testbeds.netns import kernel_path, machine
+
+TEXT = """\
+experiment: x
+duration: 2s
+hosts: {a: {stack: linux}, b: {stack: linux}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, queue: {kind: pfifo, limit: 30p}}}}
+flows: [{name: f, from: a, to: b}]
+"""
+HAS = ("pfifo", "bfifo", "htb", "netem")
+
+
+def scenario(**bottleneck: str) -> dict[str, Any]:
+    return load(TEXT, [f"network.dumbbell.bottleneck.{key}={value}" for key, value in bottleneck.items()]) \
+        .plan().runs[0].scenario  # fmt: skip
+
+
+class Recorder:
+    """Stands for a socket of rtnetlink; keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, dict[str, Any]]] = []
+
+    def link_lookup(self, ifname: str) -> tuple[int]:
+        assert ifname == "eth0"
+        return (7,)
+
+    def tc(self, command: str, kind: str, index: int, handle: int, **options: Any) -> None:
+        assert command in {"add", "add-class"}
+        assert index == 7
+        self.told.append((kind, handle, options))
+
+
+def shaped(link: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, dict[str, Any]]]:
+    socket = Recorder()
+    monkeypatch.setattr(kernel_path, "netlink", lambda _, work: work(socket))
+    path = object.__new__(kernel_path.KernelPath)
+    path._shape(link, "somewhere", "eth0")
+    return socket.told
+
+
+def test_delay_loss_and_duplicates_are_netems_above_rate_and_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = scenario(delay="5ms", loss="{random: 1%}", duplicate="0.5%")["links"][0]
+    told = shaped(link, monkeypatch)
+    assert [(kind, handle, options.get("parent")) for kind, handle, options in told] == [
+        ("netem", 0x30000, None),
+        ("htb", 0x10000, 0x30001),
+        ("htb", 0x10001, 0x10000),
+        ("pfifo", 0x20000, 0x10001),
+    ]
+    message = sched_netem.get_parameters(told[0][2])
+    assert message["delay"] == pytest.approx(5000 * tick_in_usec)
+    assert message["loss"] / 2**32 == pytest.approx(0.01)
+    assert message["duplicate"] / 2**32 == pytest.approx(0.005)
+    assert (message["limit"], message["jitter"], message["gap"]) == (kernel_path.NETEM_LIMIT, 0, 0)
+
+
+def test_a_link_of_rate_and_queue_alone_has_no_netem(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = shaped(scenario()["links"][0], monkeypatch)
+    assert [kind for kind, _, _ in told] == ["htb", "htb", "pfifo"]
+    assert told[-1][2] == {"parent": 0x10001, "limit": 30}
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "has", "complaint"),
+    [
+        ({"delay": "5ms"}, HAS[:-1], "needs queue discipline netem for delay, loss and duplicates"),
+        ({"loss": "{random: 1%}"}, ("pfifo", "htb"), "this kernel has pfifo, htb; or use emulator: own"),
+        ({"queue": "{kind: codel}"}, HAS, "needs queue discipline codel; this kernel has"),
+        ({"loss": "{nth: {every: 5}}"}, HAS, "loss other than random needs emulator: own"),
+        ({"corrupt": "1%"}, HAS, "corruption needs emulator: own"),
+    ],
+)
+def test_what_the_kernel_lacks_is_said_in_one_line(
+    bottleneck: dict[str, str], has: tuple[str, ...], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "queue_kinds", lambda: has)
+    with pytest.raises(ValueError, match="link bottleneck") as refused:
+        kernel_path.check(scenario(**bottleneck))
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_kernel_with_netem_takes_links_with_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "queue_kinds", lambda: HAS)
+    kernel_path.check(scenario(delay="5ms", loss="{random: 1%}"))
