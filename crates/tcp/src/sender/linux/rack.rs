@@ -13,9 +13,6 @@ const STATIC_REO_WND: u32 = 2;
 const NO_DUPTHRESH: u32 = 4;
 /// Recoveries without D-SACK after which the reordering window shrinks again (TCP_RACK_RECOVERY_THRESH).
 const RECOVERIES: u32 = 16;
-/// Added to the reordering timer, microseconds (TCP_TIMEOUT_MIN_US).
-const TIMEOUT_MIN_US: u64 = 2000;
-
 /// RACK's state.
 #[derive(Debug)]
 pub(super) struct Rack {
@@ -178,7 +175,7 @@ impl LinuxSender {
         self.rack.advanced = false;
         match self.rack_detect() {
             Some(us) => {
-                self.arm_us(TimerKind::Reordering, us + TIMEOUT_MIN_US, now);
+                self.arm_us(TimerKind::Reordering, us + super::timers::TIMEOUT_MIN_US, now);
                 true
             }
             None => false,

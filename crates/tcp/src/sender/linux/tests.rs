@@ -27,6 +27,10 @@ const DELAY: Nanos = 40 * MILLISECOND;
 
 impl Bench {
     fn new(config: &Config, cc: &str) -> Bench {
+        Bench::with_hz(config, cc, 1000)
+    }
+
+    fn with_hz(config: &Config, cc: &str, hz: u32) -> Bench {
         let s = SendState {
             iss: FIRST - 1,
             una: FIRST,
@@ -56,7 +60,7 @@ impl Bench {
         let mut bench = Bench {
             s,
             sender: LinuxSender::new(config, linux::create(cc, config).expect("a module"), 1),
-            clock: HostClock::new(1000, 3 * SECOND, 0),
+            clock: HostClock::new(hz, 3 * SECOND, 0),
             events: Events::default(),
             now: SECOND,
             wire: Vec::new(),
@@ -289,6 +293,29 @@ fn tail_loss_is_probed_or_times_out() {
                 assert!((300 * MILLISECOND..340 * MILLISECOND).contains(&took), "{took}");
             }
         }
+    }
+}
+
+/// Two round trips of 40 ms and 2 ms, rounded up to jiffies: not two jiffies more.
+#[test]
+fn a_tail_loss_probe_waits_2_ms_more_whatever_a_jiffy_is() {
+    for (hz, wait_ms) in [(1000, 82), (250, 84), (100, 90)] {
+        let mut bench = Bench::with_hz(&Config::linux_6_18(), "cubic", hz);
+        bench.s.end = FIRST + 10 * MSS;
+        let (mut count, mut probe) = (0, None);
+        while probe.is_none() {
+            bench.transmit(|bench, _| {
+                count += 1;
+                if count > 10 {
+                    probe.get_or_insert(bench.now);
+                }
+                (count < 9).then_some(bench.now + DELAY)
+            });
+            if !bench.deliver() {
+                bench.timer();
+            }
+        }
+        assert_eq!(probe, Some(SECOND + DELAY + wait_ms * MILLISECOND), "{hz} Hz");
     }
 }
 

@@ -57,8 +57,8 @@ impl Timer {
     }
 }
 
-/// The shortest tail loss probe or reordering timer (TCP_TIMEOUT_MIN), jiffies.
-const TIMEOUT_MIN: u64 = 2;
+/// Added to the tail loss probe's and the reordering timer, microseconds whatever a jiffy is (TCP_TIMEOUT_MIN_US).
+pub(super) const TIMEOUT_MIN_US: u64 = 2000;
 
 impl LinuxSender {
     /// Sets the timer to `jiffies` from now.
@@ -136,7 +136,7 @@ impl LinuxSender {
         } else if self.core.packets_out == 1 {
             srtt + self.config.rto_min_us
         } else {
-            srtt + TIMEOUT_MIN * self.tick / 1000
+            srtt + TIMEOUT_MIN_US
         };
         let left =
             if advancing { (self.current_rto() * self.tick / 1000) as i64 } else { self.rto_left_us() };
