@@ -7,9 +7,15 @@ pub fn bring<T: ?Sized>(what: &T) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = std::ptr::from_ref(what).cast::<i8>();
-        for offset in (0..size_of_val(what)).step_by(CACHE_LINE) {
+        let size = size_of_val(what);
+        for offset in (0..size).step_by(CACHE_LINE) {
             // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; this one is inside `what`.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset)) };
+        }
+        // What begins in the middle of a line may end in one more than its size tells.
+        if size > 0 && (size - 1) % CACHE_LINE >= align_of_val(what) {
+            // SAFETY: as above.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(size - 1)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1137,18 +1137,17 @@ fn bring_upcoming(
         if let Some(endpoint) = &connections[connection] {
             if connection & 1 == 0 {
                 near::bring(endpoint.sender());
-            } else {
-                near::bring(endpoint.receiver());
             }
+            // Both sides ask it for its timer.
+            near::bring(endpoint.receiver());
         }
     }
     if asked >> (FAR - LAST - 1) & 1 == 1
         && let Some((_, packet)) = network.look(link, LAST)
         && packet.connection & 1 == 0
         && let Some(endpoint) = &connections[packet.connection as usize]
-        && let Some(oldest) = endpoint.sender().oldest()
     {
-        near::bring(oldest);
+        endpoint.sender().elsewhere().into_iter().flatten().for_each(near::bring);
     }
 }
 

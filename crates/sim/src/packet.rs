@@ -111,12 +111,17 @@ impl Light {
 /// Places are given out in turn, so that packets that come together lie together: memory is read and written in order.
 #[derive(Default)]
 pub struct Waiting {
-    packets: Vec<Packet>,
+    packets: Vec<Slot>,
     taken: Vec<bool>,
     count: usize,
     /// Where to look for the next free place; may be behind the last.
     hand: usize,
 }
+
+/// A packet in as few cache lines as it fits into.
+#[derive(Clone, Copy, Default)]
+#[repr(align(128))]
+struct Slot(Packet);
 
 /// More than 7 of 8 places are never taken: a free one is near.
 const FULL: (usize, usize) = (7, 8);
@@ -128,7 +133,7 @@ impl Waiting {
         if self.taken.get(self.hand) != Some(&false) {
             self.find_place();
         }
-        &mut self.packets[self.hand]
+        &mut self.packets[self.hand].0
     }
 
     /// Asks the processor for the memory of packets after the next: writing into what is far away holds up what follows.
@@ -192,19 +197,19 @@ impl Waiting {
     fn grow(&mut self) {
         let places = self.packets.len();
         self.hand = places;
-        self.packets.resize(places + places / 4 + 16, Packet::default());
+        self.packets.resize(places + places / 4 + 16, Slot::default());
         self.taken.resize(self.packets.len(), false);
     }
 
     /// The packet as it entered its first link.
     pub fn get(&self, light: &Light) -> &Packet {
-        &self.packets[light.place as usize]
+        &self.packets[light.place as usize].0
     }
 
     /// The packet with what has happened to it since.
     #[inline]
     pub fn unpack(&mut self, light: &Light) -> &Packet {
-        let packet = &mut self.packets[light.place as usize];
+        let packet = &mut self.packets[light.place as usize].0;
         packet.corrupt = light.marks & CORRUPT != 0;
         packet.queue_delay = light.queue_delay;
         if light.marks & ECN == wire::Ecn::Ce as u32 {

@@ -12,7 +12,7 @@ use crate::clock::{HostClock, Nanos, earliest};
 use crate::event::{EventKind, Events};
 use crate::listener;
 use crate::mutants::mutant;
-use crate::profile::{EcnMode, Facts, Family, Profile, SocketOptions};
+use crate::profile::{EcnMode, Facts, Profile, SocketOptions};
 use crate::receiver::{Arrival, ReceiveState, Receiver};
 use crate::sender::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
 
@@ -131,6 +131,8 @@ pub struct TcpInfo {
 }
 
 /// A connection.
+// Begins with a cache line: from the middle of one it would reach into one more.
+#[repr(align(64))]
 pub struct Endpoint {
     state: State,
     failure: Option<Failure>,
@@ -140,7 +142,7 @@ pub struct Endpoint {
     sender: Box<dyn Sender>,
     receiver: Box<dyn Receiver>,
     events: Events,
-    handshake: Handshake,
+    handshake: Box<Handshake>,
     /// A mark arrived that the peer has not reacted to: ACKs echo it (RFC 3168 section 6.1.3).
     echoes_ce: bool,
     /// Sequence number and acknowledgement of the segment that last updated the window (SND.WL1, SND.WL2).
@@ -163,8 +165,6 @@ pub struct Endpoint {
     repeated_window: Option<u16>,
     limits: LimitClock,
     stamp: Stamp,
-    /// The stack limits what waits in its host.
-    watches_host: bool,
     bytes_read: u64,
     data_segments_out: u64,
 }
@@ -302,13 +302,14 @@ impl Endpoint {
                 retransmits: 0,
                 last_received: 0,
                 last_sent: 0,
+                throttled: false,
                 run: Run::default(),
             },
             r,
             sender: profile.sender(config.cc, config.random),
             receiver,
             events: Events::default(),
-            handshake: Handshake {
+            handshake: Box::new(Handshake {
                 mss: config.mss,
                 ecn: config.ecn,
                 timestamps: facts.timestamps,
@@ -323,7 +324,7 @@ impl Endpoint {
                 first_sent: 0,
                 due: false,
                 deadline: None,
-            },
+            }),
             echoes_ce: false,
             window_from: (0, 0),
             peer_fin: None,
@@ -338,7 +339,6 @@ impl Endpoint {
             repeated_window: None,
             limits: LimitClock::default(),
             stamp: Stamp::default(),
-            watches_host: facts.family == Family::Linux,
             bytes_read: 0,
             data_segments_out: 0,
         }
@@ -483,7 +483,7 @@ impl Endpoint {
     /// Whether [`Endpoint::on_tx_complete`] is awaited before more can be sent.
     #[inline]
     pub fn wants_tx_complete(&self) -> bool {
-        self.watches_host && self.sender.wants_tx_complete()
+        self.s.throttled
     }
 
     /// Reports since the last call.

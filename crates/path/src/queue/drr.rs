@@ -29,6 +29,9 @@ pub(super) struct Flow {
     listed: bool,
 }
 
+/// Memory is asked for so many turns ahead.
+const AHEAD: usize = 2;
+
 /// The place of a flow in the round.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
@@ -90,9 +93,9 @@ impl Flows {
             let is_new = !self.new.is_empty();
             let list = if is_new { &self.new } else { &self.old };
             let index = *list.front()?;
-            // The next two: the flow of the farther one leads to the packet of the nearer one.
-            if let Some(&next) = self.old.get(1) {
-                if let Some(&after) = self.old.get(2) {
+            // Those to come: the flow of the farther one leads to the packet of the nearer one.
+            if let Some(&next) = self.old.get(AHEAD) {
+                if let Some(&after) = self.old.get(AHEAD + 1) {
                     near::bring(&self.flows[after as usize]);
                 }
                 store.bring(self.flows[next as usize].items);
@@ -108,9 +111,9 @@ impl Flows {
         }
     }
 
-    /// The flow whose turn may be next but one.
+    /// A flow whose turn may come soon.
     pub(super) fn upcoming(&self) -> Option<usize> {
-        self.old.get(2).map(|&flow| flow as usize)
+        self.old.get(AHEAD).map(|&flow| flow as usize)
     }
 
     /// Charges the flow whose turn it is.

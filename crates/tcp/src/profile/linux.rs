@@ -7,7 +7,7 @@ use crate::receiver::Receiver;
 use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
 use crate::sender::linux::LinuxSender;
-use crate::sender::linux::config::Config;
+use crate::sender::linux::config::{Config, Shared};
 
 /// How a sysctl of one system is read and written.
 pub(super) struct Knob {
@@ -27,7 +27,7 @@ pub(super) struct Knob {
 #[derive(Clone)]
 pub struct LinuxProfile {
     pub(super) facts: Facts,
-    pub(super) config: Config,
+    pub(super) config: Shared,
     pub(super) syn_retries: u32,
     pub(super) synack_retries: u32,
     pub(super) syn_linear_timeouts: u32,
@@ -61,7 +61,7 @@ impl LinuxProfile {
                 unread_resets: true,
                 time_wait: 60 * SECOND,
             },
-            config,
+            config: config.into(),
             syn_retries: 6,
             synack_retries: 5,
             syn_linear_timeouts: 0,

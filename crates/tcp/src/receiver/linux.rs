@@ -4,7 +4,7 @@ use super::{Arrival, Context, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
 use crate::endpoint::DEFAULT_MSS;
 use crate::mutants::mutant;
-use crate::sender::linux::config::{Config, Drs};
+use crate::sender::linux::config::{Drs, Shared};
 
 /// Most quick ACKs granted at once (TCP_MAX_QUICKACKS).
 const MAX_QUICKACKS: u32 = 16;
@@ -29,8 +29,10 @@ const GROWING_PACKET: u32 = 128;
 
 /// A Linux receiver.
 #[derive(Debug)]
+// Begins with a cache line: from the middle of one it would reach into one more.
+#[repr(align(64))]
 pub struct LinuxReceiver {
-    config: Config,
+    config: Shared,
     tick: Nanos,
     /// True time and jiffies of the last input.
     jiffies: u64,
@@ -122,7 +124,7 @@ fn truesize(frames: u32) -> u64 {
 
 impl LinuxReceiver {
     /// A receiver for one connection.
-    pub fn new(config: &Config) -> LinuxReceiver {
+    pub fn new(config: &Shared) -> LinuxReceiver {
         LinuxReceiver {
             config: config.clone(),
             tick: MILLISECOND,

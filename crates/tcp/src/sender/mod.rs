@@ -63,6 +63,8 @@ pub struct SendState {
     pub last_received: Nanos,
     /// True time of the last transmission of data.
     pub last_sent: Nanos,
+    /// The sender waits for [`Sender::on_tx_complete`] before it sends more.
+    pub throttled: bool,
     /// What the sender has allowed ahead.
     pub run: Run,
 }
@@ -261,9 +263,9 @@ pub struct Context<'a> {
 
 /// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
 pub trait Sender: Send {
-    /// What is known of the oldest packets in flight, if that lies elsewhere in memory: an acknowledgement begins there.
-    fn oldest(&self) -> Option<&dyn Any> {
-        None
+    /// What an acknowledgement touches that lies elsewhere in memory, such as what is known of the oldest packets in flight.
+    fn elsewhere(&self) -> [Option<&dyn Any>; 3] {
+        [None; 3]
     }
 
     /// The handshake is over. `rtt` is the time between our SYN (or SYN-ACK) and its acknowledgement if it was sent
@@ -295,11 +297,6 @@ pub trait Sender: Send {
 
     /// The host's own queue refused the last transmission: Linux enters CWR, FreeBSD gets ENOBUFS.
     fn on_tx_dropped(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
-
-    /// Whether the sender waits for [`Sender::on_tx_complete`] before it sends more.
-    fn wants_tx_complete(&self) -> bool {
-        false
-    }
 
     /// Payload that the send buffer takes now, bytes.
     fn space(&self, s: &SendState) -> u64 {

@@ -4,7 +4,7 @@
 
 use super::reno::Reno;
 use super::{AckSample, CongestionControl, Core, CwndEvent};
-use crate::sender::linux::config::Config;
+use crate::sender::linux::config::Shared;
 
 /// Round trips over which gradients are summed (the module's `window`).
 const WINDOW: usize = 8;
@@ -57,7 +57,7 @@ pub(super) struct Cdg {
 }
 
 impl Cdg {
-    pub(super) fn new(config: &Config) -> Cdg {
+    pub(super) fn new(config: &Shared) -> Cdg {
         Cdg {
             reno: Reno::new(config),
             rtt: MinMax::default(),
@@ -227,6 +227,7 @@ impl CongestionControl for Cdg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::linux::config::Config;
 
     fn core() -> Core {
         let mut core = Core::new(7);
@@ -254,7 +255,7 @@ mod tests {
         let mut core = core();
         let mut backed = 0;
         for _ in 0..2000 {
-            let mut cdg = Cdg::new(&Config::linux_6_8());
+            let mut cdg = Cdg::new(&Config::linux_6_8().into());
             cdg.init(&mut core);
             cdg.filled = true;
             cdg.sum = (21_000, 21_000);
@@ -270,7 +271,7 @@ mod tests {
     #[test]
     fn falling_delays_never_cause_a_reduction_and_forgive_earlier_ones() {
         let mut core = core();
-        let mut cdg = Cdg::new(&Config::linux_6_8());
+        let mut cdg = Cdg::new(&Config::linux_6_8().into());
         cdg.init(&mut core);
         cdg.backoffs = 4;
         for i in 0..50 {
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn delay_costs_0_7071_and_loss_half() {
         let mut core = core();
-        let mut cdg = Cdg::new(&Config::linux_6_8());
+        let mut cdg = Cdg::new(&Config::linux_6_8().into());
         cdg.init(&mut core);
         cdg.backing_off = true;
         assert_eq!(cdg.ssthresh(&mut core), 70);

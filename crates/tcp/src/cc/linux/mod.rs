@@ -8,10 +8,12 @@ mod cdg;
 mod cubic;
 mod reno;
 
+use std::any::Any;
+
 use crate::clock::{HostClock, Nanos};
 use crate::mutants::mutant;
 use crate::random::split_mix;
-use crate::sender::linux::config::Config;
+use crate::sender::linux::config::{Config, Shared};
 
 /// "No threshold yet" (TCP_INFINITE_SSTHRESH).
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
@@ -356,7 +358,7 @@ impl Core {
 }
 
 /// One congestion control module: Linux's `struct tcp_congestion_ops`.
-pub trait CongestionControl: Send {
+pub trait CongestionControl: Any + Send {
     /// The connection is established.
     fn init(&mut self, _core: &mut Core) {}
 
@@ -400,7 +402,7 @@ pub trait CongestionControl: Send {
 }
 
 /// A new module by Linux's name for it, or None if there is none of that name.
-pub fn create(name: &str, config: &Config) -> Option<Box<dyn CongestionControl>> {
+pub fn create(name: &str, config: &Shared) -> Option<Box<dyn CongestionControl>> {
     Some(match name {
         "reno" => Box::new(reno::Reno::new(config)),
         "bbr" => Box::new(bbr::Bbr::new()),

@@ -1,16 +1,16 @@
 //! Reno as Linux has it: tcp_cong.c's default hooks, counting ACKs in 3.9 and packets since.
 
 use super::{CongestionControl, Core};
-use crate::sender::linux::config::{Config, Counting};
+use crate::sender::linux::config::{Counting, Shared};
 
 /// The `reno` module.
 #[derive(Debug)]
 pub(super) struct Reno {
-    config: Config,
+    config: Shared,
 }
 
 impl Reno {
-    pub(super) fn new(config: &Config) -> Reno {
+    pub(super) fn new(config: &Shared) -> Reno {
         Reno { config: config.clone() }
     }
 }
@@ -51,6 +51,7 @@ impl CongestionControl for Reno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::linux::config::Config;
 
     fn core(cwnd: u32, ssthresh: u32) -> Core {
         let mut core = Core::new(1);
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn modern_reno_counts_packets_and_carries_slow_start_over() {
-        let mut reno = Reno::new(&Config::linux_6_8());
+        let mut reno = Reno::new(&Config::linux_6_8().into());
         let mut core = core(18, 20);
         reno.cong_avoid(&mut core, 0, 12);
         assert_eq!((core.cwnd, core.cwnd_cnt), (20, 10));
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn reno_of_3_9_needs_one_ack_more_than_the_window() {
-        let mut reno = Reno::new(&Config::linux_3_9());
+        let mut reno = Reno::new(&Config::linux_3_9().into());
         let mut core = core(20, 10);
         let mut acks = 0;
         while core.cwnd == 20 {
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn reno_of_3_9_slow_starts_at_the_threshold_itself() {
-        let mut reno = Reno::new(&Config::linux_3_9());
+        let mut reno = Reno::new(&Config::linux_3_9().into());
         let mut core = core(10, 10);
         reno.cong_avoid(&mut core, 0, 2);
         assert_eq!(core.cwnd, 11);
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_window_not_in_use_does_not_grow() {
-        let mut reno = Reno::new(&Config::linux_6_8());
+        let mut reno = Reno::new(&Config::linux_6_8().into());
         let mut core = core(20, 10);
         core.cwnd_limited = false;
         core.max_packets_out = 19;

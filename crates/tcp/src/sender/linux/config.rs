@@ -1,5 +1,8 @@
 //! What distinguishes one Linux from another for sender, receiver and congestion control: sysctls and, by era, choices.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
 /// What congestion window growth counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
@@ -124,6 +127,33 @@ pub struct Config {
     pub gso_max_size: u64,
     /// Most segments in it (GSO_MAX_SEGS).
     pub gso_max_segs: u32,
+}
+
+/// A configuration that all connections of a host have in common: one copy stays near the processor, where as many as there
+/// are connections would not.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<Config>);
+
+impl From<Config> for Shared {
+    fn from(config: Config) -> Shared {
+        Shared(Arc::new(config))
+    }
+}
+
+impl Deref for Shared {
+    type Target = Config;
+
+    #[inline(always)]
+    fn deref(&self) -> &Config {
+        &self.0
+    }
+}
+
+/// Changes this one: connections that were opened before keep theirs.
+impl DerefMut for Shared {
+    fn deref_mut(&mut self) -> &mut Config {
+        Arc::make_mut(&mut self.0)
+    }
 }
 
 impl Config {

@@ -19,7 +19,7 @@ use std::any::Any;
 
 use wire::RangeSet;
 
-use self::config::{Config, Detection};
+use self::config::{Detection, Shared};
 use self::rack::Rack;
 use self::rtt::{Estimator, Windowed};
 use self::scoreboard::{EVER_RETRANS, Id, LOST, NONE, Packet, RETRANS, SACKED, Scoreboard};
@@ -39,8 +39,10 @@ const MIN_RTT_WINDOW_US: u64 = 300_000_000;
 const TRUESIZE: u64 = 2304;
 
 /// A Linux sender.
+// Begins with a cache line: from the middle of one it would reach into one more.
+#[repr(align(64))]
 pub struct LinuxSender {
-    config: Config,
+    config: Shared,
     core: Core,
     cc: Box<dyn CongestionControl>,
     board: Scoreboard,
@@ -148,7 +150,7 @@ struct Progress {
 
 impl LinuxSender {
     /// A sender for one connection.
-    pub fn new(config: &Config, cc: Box<dyn CongestionControl>, random: u64) -> LinuxSender {
+    pub fn new(config: &Shared, cc: Box<dyn CongestionControl>, random: u64) -> LinuxSender {
         LinuxSender {
             config: config.clone(),
             core: Core::new(random),
@@ -713,8 +715,10 @@ impl LinuxSender {
 }
 
 impl Sender for LinuxSender {
-    fn oldest(&self) -> Option<&dyn Any> {
-        self.board.oldest().map(|packets| packets as &dyn Any)
+    fn elsewhere(&self) -> [Option<&dyn Any>; 3] {
+        let ends = [self.board.oldest(), self.board.coming()];
+        let [oldest, coming] = ends.map(|packets| packets.map(|packets| packets as &dyn Any));
+        [oldest, coming, Some(&*self.cc)]
     }
 
     fn on_established(
@@ -793,10 +797,6 @@ impl Sender for LinuxSender {
         self.core.una = s.una;
         self.core.nxt = s.max;
         self.enter_cwr(s, cx);
-    }
-
-    fn wants_tx_complete(&self) -> bool {
-        self.output.throttled
     }
 
     fn space(&self, s: &SendState) -> u64 {

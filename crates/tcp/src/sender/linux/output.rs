@@ -26,8 +26,6 @@ pub(super) struct State {
     pub(super) first_seq: u64,
     /// Payload in the host's queues.
     pub(super) in_host: u64,
-    /// TSQ holds the sender back.
-    pub(super) throttled: bool,
     /// Pacing holds the sender back until then, true time.
     pub(super) paced_until: Option<Nanos>,
     /// What is left of a burst that leaves as one.
@@ -71,7 +69,7 @@ impl State {
 impl LinuxSender {
     #[inline]
     pub(super) fn poll_output(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
-        self.output.throttled = false;
+        s.throttled = false;
         if let Some(forced) = self.output.forced.take()
             && let Some(transmit) = self.send_forced(forced, s, cx)
         {
@@ -205,6 +203,8 @@ impl LinuxSender {
         self.cwnd_used = 0;
     }
 
+    #[cold]
+    #[inline(never)]
     fn send_forced(&mut self, forced: Forced, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         match forced {
             Forced::Head => {
@@ -364,7 +364,7 @@ impl LinuxSender {
     }
 
     /// New data within all limits, or what forbids it.
-    #[inline]
+    #[inline(always)]
     fn send_new(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
         let unsent = s.unsent();
         if unsent == 0 {
@@ -384,29 +384,27 @@ impl LinuxSender {
         if payload.min(mss) > window {
             return Err(Limit::Rwnd);
         }
-        let len = if s.tso {
+        let within_burst = !s.tso && self.output.burst.packets > 0;
+        let one = mss + u64::from(s.fin && payload <= mss);
+        let burst = if within_burst {
+            unsent.min(mss)
+        } else if s.tso || self.is_modern() {
             self.tso_length(s, payload, window, in_flight)?
-        } else if self.output.burst.packets > 0 {
-            return Ok(self.transmit_new(unsent.min(mss), s, cx));
-        } else if self.is_modern() {
-            let burst = self.tso_length(s, payload, window, in_flight)?;
-            if self.held_by_tsq(s, 0) {
-                return Err(Limit::Cwnd);
-            }
-            let len = burst.min(mss + u64::from(s.fin && payload <= mss));
-            let transmit = self.transmit_new(len, s, cx);
-            self.output.burst.packets = (burst - len).div_ceil(mss);
-            return Ok(transmit);
         } else {
             if payload < mss && self.nagle_holds(s, payload) {
                 return Err(Limit::App);
             }
-            unsent.min(mss + u64::from(s.fin && payload <= mss))
+            unsent.min(one)
         };
-        if self.held_by_tsq(s, 0) {
+        if !within_burst && self.held_by_tsq(s, 0) {
             return Err(Limit::Cwnd);
         }
-        Ok(self.transmit_new(len, s, cx))
+        let len = if s.tso { burst } else { burst.min(one) };
+        let transmit = self.transmit_new(len, s, cx);
+        if !within_burst {
+            self.output.burst.packets = (burst - len).div_ceil(mss);
+        }
+        Ok(transmit)
     }
 
     /// Since 5.5 (net/ipv4/tcp_output.c) what is cut into several packets ends with PSH, so that a receiver's GRO lets
@@ -425,8 +423,9 @@ impl LinuxSender {
             && payload > 0
     }
 
-    /// Sends the first `len` of the unsent sequence space (a FIN counts one).
-    #[inline]
+    /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined, or what it returns would be written
+    /// in pieces and read in one, which has to wait for all writing before it.
+    #[inline(always)]
     fn transmit_new(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) -> Transmit {
         self.record_new(len, s, cx);
         let fin = s.max > s.end;
@@ -570,7 +569,7 @@ impl LinuxSender {
 
     /// TCP small queues: enough of this connection is in the host's queues already.
     #[inline]
-    fn held_by_tsq(&mut self, s: &SendState, shift: u32) -> bool {
+    fn held_by_tsq(&self, s: &mut SendState, shift: u32) -> bool {
         let mss = u64::from(self.core.mss);
         if self.output.in_host <= 2 * mss {
             return false;
@@ -588,8 +587,8 @@ impl LinuxSender {
             limit =
                 if self.core.pacing && !config.limit_output_always { by_rate } else { by_rate.min(limit) };
         }
-        self.output.throttled = memory > limit << shift;
-        self.output.throttled
+        s.throttled = memory > limit << shift;
+        s.throttled
     }
 
     fn pacing_rate(&self) -> u64 {

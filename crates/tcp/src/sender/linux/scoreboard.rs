@@ -156,6 +156,13 @@ impl Scoreboard {
         if self.is_empty() { None } else { self.ring[self.slot(self.head)..].first_chunk() }
     }
 
+    /// Where the next packets go, as many as an acknowledgement usually lets leave; None where the ring ends among them.
+    #[inline]
+    pub fn coming(&self) -> Option<&[Packet; 3]> {
+        let mask = self.ring.len().checked_sub(1)?;
+        self.ring[self.tail as usize & mask..].first_chunk()
+    }
+
     /// Appends a packet just sent for the first time.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Id {
