@@ -30,6 +30,7 @@ app = typer.Typer(
 
 loadlatency = typer.Typer(
     name="loadlatency",
+    short_help="Measure a link under load, between two machines.",
     help="Measure capacity, responsiveness and smoothness of a link under load, between two machines.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -44,7 +45,13 @@ REPORT_ROWS = 4 << 20
 
 It holds a run in memory, some 250 bytes a row, while recording stays below 500 MB however long a run is."""
 
-Directory = Annotated[Path, typer.Argument(metavar="[DIR]", help="Directory of results.")]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of results.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Complete results that are there.")]
+NoProgress = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")]
 
 
@@ -83,9 +90,9 @@ def _start(
 
 @app.command()
 def init(
-    file: Annotated[Path, typer.Argument(help="File to write; one that exists is kept.")] = Path(
-        "experiment.yaml"
-    ),
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write; one that exists is kept.")
+    ] = Path("experiment.yaml"),
 ) -> None:
     """Write a commented experiment file to start from."""
     from cwndlab.experiment.template import TEMPLATE
@@ -109,18 +116,15 @@ def run(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
     ] = None,
-    testbed: Annotated[str, typer.Option(metavar="sim|netns|ssh", help="What carries the packets.")] = "sim",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
-    ] = None,
+    testbed: Annotated[str, typer.Option(metavar="sim|netns", help="What carries the packets.")] = "sim",
+    overrides: Overrides = None,
     jobs: Annotated[
         int | None,
         typer.Option(
             "-j", "--jobs", metavar="N", help="Worker processes [one per processor; on real hosts one]."
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Complete results that are there.")] = False,
+    resume: Resume = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
     report: Annotated[
         bool | None, typer.Option(help="Write DIR/report.html [unless it takes much memory].")
@@ -169,7 +173,7 @@ def fidelity(
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Document to rewrite [docs/fidelity.md]."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
+    quiet: NoProgress = False,
 ) -> None:
     """Compare the models with recordings of the systems they model.
 
@@ -195,7 +199,7 @@ def fidelity(
 @app.command()
 def claims(
     suites: Annotated[
-        list[str] | None, typer.Argument(metavar="[SUITE...]", help="Only the claims of these suites.")
+        list[str] | None, typer.Argument(metavar="SUITE", help="Only the claims of these suites.")
     ] = None,
     *,
     results: Annotated[
@@ -210,11 +214,12 @@ def claims(
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
     ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
+    quiet: NoProgress = False,
 ) -> None:
-    """Run the suites and say of each claim of the publications whether our figure agrees.
+    """Check what the suites' publications claim.
 
-    Runs that are there already are kept, as by `run --resume`. A claim that differs is no error.
+    Runs the suites and says of each claim whether our figure agrees. Runs that are there already are kept, as
+    by `run --resume`. A claim that differs is no error.
     """
     from cwndlab import claims as published
     from cwndlab import fidelity as models
@@ -263,20 +268,18 @@ def validate(
         Path | None,
         typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-validate-DATE]."),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
-    ] = None,
+    overrides: Overrides = None,
     document: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also put the table into this document, such as docs/fidelity.md."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Complete results that are there.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
+    resume: Resume = False,
+    quiet: NoProgress = False,
 ) -> None:
-    """Run an experiment on the model and on this machine's kernel, and compare the two.
+    """Compare the model with this machine's kernel.
 
-    Differences are shown, not judged: the exit code is 0 if every run completed.
+    Runs an experiment on both, and prints their figures side by side. Differences are shown, not judged: the
+    exit code is 0 if every run completed.
     """
     from cwndlab import validation
     from cwndlab.validation import report
@@ -299,7 +302,7 @@ def validate(
 
 @app.command()
 def script(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="packetdrill scripts.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="packetdrill scripts.")],
     *,
     stack: Annotated[
         str, typer.Option(metavar="NAME", help="A modelled stack, or `live`: this host's kernel (as root).")
@@ -337,10 +340,15 @@ def script(
 @app.command()
 def suites() -> None:
     """List the built-in experiments."""
+    import textwrap
+
     from cwndlab import suites as built_in
 
-    for suite in built_in.suites():
-        print(f"{suite.name:<20} {suite.title}")
+    there = built_in.suites()
+    beside = max(len(suite.name) for suite in there) + 2
+    for suite in there:
+        head = suite.name.ljust(beside)
+        print(textwrap.fill(head + suite.title, _width(), subsequent_indent=" " * beside))
 
 
 @app.command()
@@ -418,7 +426,10 @@ def plot(
     ] = None,
     hop: Annotated[str | None, typer.Option(metavar="NAME", help="The hop whose queue is shown.")] = None,
     labels: Annotated[
-        list[str] | None, typer.Option("--label", metavar="TEXT", help="Legend names, in the order drawn.")
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="TEXT", help="A legend name, in the order drawn; may be given again."
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the figure.")] = None,
     xlim: Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the x axis.")] = None,
@@ -428,7 +439,7 @@ def plot(
     panels: Annotated[str | None, typer.Option(metavar="run|flow", help="One panel for each.")] = None,
     points: Annotated[bool, typer.Option(help="Show single values in box plots.")] = True,
     confidence: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Of the intervals of bars [0.95].")
+        str | None, typer.Option(metavar="SHARE", help="Of the intervals of bars [95%].")
     ] = None,
     size: Annotated[str | None, typer.Option(metavar="paper|slide", help="What the figure is for.")] = None,
     footnote: Annotated[bool, typer.Option("--footnote", help="Print the command below the figure.")] = False,
@@ -456,7 +467,7 @@ def plot(
         "log": log,
         "zero": zero,
         "panels": panels,
-        "confidence": confidence,
+        "confidence": _optional_share("--confidence", confidence),
         "size": size,
         "footnote": footnote,
     }
@@ -513,7 +524,8 @@ class _ManyFiles(typer.core.TyperCommand):
 @app.command(cls=_ManyFiles)
 def compare(
     directories: Annotated[
-        list[Path] | None, typer.Argument(metavar="[DIR_A DIR_B | DIR]", help="Directories of results.")
+        list[Path] | None,
+        typer.Argument(metavar="DIR", help="Directories of results: two, or one with --by."),
     ] = None,
     *,
     by: Annotated[
@@ -549,7 +561,9 @@ def compare(
     ministat: Annotated[
         bool, typer.Option("--ministat", help="Print each comparison as FreeBSD's ministat does, too.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random resamples and arrangements.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Of the random resamples and arrangements.")
+    ] = 1,
     json: Json = False,
 ) -> None:
     """Say whether there is a difference, and how sure that is.
@@ -561,7 +575,7 @@ def compare(
     from cwndlab.analysis import contrasts, verdict
     from cwndlab.analysis.comparison import Options
 
-    options = Options(_share("--confidence", confidence), _optional_share(equivalent), seed)
+    options = Options(_share("--confidence", confidence), _optional_share("--equivalent", equivalent), seed)
     names = [name.strip() for name in metrics.split(",")] if metrics is not None else []
     selection = contrasts.Selection(names, flow, _pairs(where))
     places = directories or []
@@ -591,7 +605,7 @@ def import_(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH...", help="Files or directories of other tools, or one TEACUP configuration."
+            metavar="PATH", help="Files or directories of other tools, or one TEACUP configuration."
         ),
     ],
     *,
@@ -630,7 +644,10 @@ def import_(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     json: Json = False,
 ) -> None:
-    """Turn other tools' files into results, or a TEACUP configuration into an experiment file."""
+    """Turn other tools' files into results.
+
+    A TEACUP configuration becomes an experiment file.
+    """
     from cwndlab.formats import importing
     from cwndlab.formats.capture import Options
 
@@ -675,10 +692,12 @@ def export(
 LOADLATENCY_PORT = 55011
 """Port of loadlatency unless another is given (crates/loadlatency/src/wire.rs)."""
 
-Port = Annotated[int, typer.Option(min=0, max=65535, help="TCP port.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="TCP port.")]
 Secret = Annotated[
     str,
-    typer.Option(envvar="LOADLATENCY_SECRET", show_envvar=True, help="What both ends have to know."),
+    typer.Option(
+        envvar="LOADLATENCY_SECRET", show_envvar=True, metavar="TEXT", help="What both ends have to know."
+    ),
 ]
 IdleTimeout = Annotated[
     int, typer.Option(min=1, metavar="S", help="Give up an end that is silent for so long.")
@@ -753,7 +772,10 @@ def loadlatency_run(
     ] = None,
     classic: Annotated[bool, typer.Option("--classic", help="Print nothing but the classic output.")] = False,
 ) -> None:
-    """Measure the link to a server, in the nineteen scenarios of 2011 and by today's figures."""
+    """Measure the link to a server.
+
+    In the nineteen scenarios of 2011, and by today's figures.
+    """
     from cwndlab import loadlatency as tool
 
     if ipv4 and ipv6:
@@ -797,11 +819,13 @@ def trace(
         int | None, typer.Option("--limit", metavar="N", min=1, help="With --text: at most N lines.")
     ] = None,
 ) -> None:
-    """Print what a capture holds: its connections, or its packets as text."""
+    """Print the connections of a capture, or its packets.
+
+    Connections are lines of JSON, packets with --text lines of text.
+    """
     import json
 
     from cwndlab import _native
-    from cwndlab.errors import InputError
 
     if not text and (flights or limit is not None):
         raise InputError("--flights and --limit are of the lines that --text prints: give --text, too")
@@ -936,8 +960,8 @@ def _share(option: str, text: str) -> float:
     return number
 
 
-def _optional_share(text: str | None) -> float | None:
-    return None if text is None else _share("--equivalent", text)
+def _optional_share(option: str, text: str | None) -> float | None:
+    return None if text is None else _share(option, text)
 
 
 def _globbed(paths: list[Path]) -> list[Path]:

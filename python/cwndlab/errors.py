@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 _SHOWN = 60
 """Characters of a bad value that a message repeats."""
+_LISTED = 12
+"""Names that a message lists where none resembles what was found."""
 
 
 class CwndlabError(Exception):
@@ -65,6 +67,20 @@ def shown(text: str) -> str:
     """Quote a value for a message: escaped, and cut when it is long."""
     cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     return repr(cut)
+
+
+def unknown(what: str, found: object, known: Iterable[object]) -> InputError:
+    """Return the error for a name that does not exist: what was found, and the nearest names or what there
+    is."""
+    names = [str(name) for name in dict.fromkeys(known)]
+    near = nearest_names(str(found), names, 3)
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif names:
+        hint = f"there is {', '.join(names[:_LISTED])}{' …' if len(names) > _LISTED else ''}"
+    else:
+        hint = "there is none"
+    return InputError(f"{what}: {shown(str(found))} does not exist; {hint}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

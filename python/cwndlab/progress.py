@@ -87,12 +87,12 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
 
 
 def clock(seconds: float) -> str:
-    """A length of time for people: `0.8 s`, `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A length of time for people: `0.8 s`, `42 s`, `3 min`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+        return f"{whole // 60} min {whole % 60} s".removesuffix(" 0 s")
+    return f"{whole // 3600} h {whole % 3600 // 60} min".removesuffix(" 0 min")

@@ -134,11 +134,6 @@ class Browser:
         buttons = {"button": "left" if held else "none", "buttons": 1 if held else 0}
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, clickCount=clicks, **buttons)
 
-    def screenshot(self, file: Path, *, whole: bool = True) -> None:
-        """Write a PNG of the page."""
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(answer["data"]))
-
     def printed(self, file: Path) -> None:
         """Write the page as it prints, as PDF."""
         file.write_bytes(base64.b64decode(self.call("Page.printToPDF", printBackground=False)["data"]))

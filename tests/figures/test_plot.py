@@ -14,8 +14,9 @@ from memory_results import MemoryResults, queue, record, sawtooth, scenario, sum
 from cwndlab import figures
 from cwndlab.errors import InputError
 from cwndlab.figures import box, columns, heat, paint
-from cwndlab.figures.request import distinguishing, short_names
+from cwndlab.figures.request import distinguishing
 from cwndlab.results.tables import SCHEMAS
+from cwndlab.results.texttable import short_names
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "phase": {"runs": [3]},
@@ -435,6 +436,25 @@ def test_nothing_to_draw_is_said():
             ),
             "box",
         )
+
+
+def test_the_end_of_a_swept_key_will_do(results: MemoryResults):
+    assert texts(figures.plot(results, "rtt", where={"delay": "20ms", "repeat": 0})) == ["newreno", "cubic"]
+    (axis,) = figures.plot(results, "box", by=["delay"]).axes
+    assert axis.get_xlabel() == "delay"
+    heat, _ = figures.plot(results, "heat", by=["hosts.a.cc", "delay"]).axes
+    assert (heat.get_xlabel(), heat.get_ylabel()) == ("congestion control", "delay")
+    keys = {"hosts.a.hz": "100", "hosts.b.hz": "1000"}
+    two = MemoryResults(pl.DataFrame([summary_row(0, keys=keys)]))
+    with pytest.raises(
+        InputError, match=r"^key: hz may be hosts\.a\.hz or hosts\.b\.hz; give the whole key$"
+    ):
+        figures.plot(two, "box", by=["hz"])
+
+
+def test_units_that_suffixes_do_not_tell_are_named():
+    assert columns.describe("upload_kib_s").label == "upload capacity [KiB/s]"
+    assert columns.describe("smoothness_hz").label == "smoothness [Hz]"
 
 
 def test_keys_that_say_the_same_are_left_out():

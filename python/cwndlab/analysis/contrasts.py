@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from cwndlab.analysis import comparison, runs
 from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
 from cwndlab.analysis.runs import Run
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, unknown
 from cwndlab.figures import columns
-from cwndlab.figures.request import short_names, unknown
+from cwndlab.figures.request import distinguishing, whole_key
+from cwndlab.results.texttable import short_names
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
@@ -69,7 +72,7 @@ def by_key(
     """
     chosen = selection or Selection()
     keys = columns.swept_keys(results.summary)
-    key = _resolved(key, keys)
+    key = whole_key("--by: the swept key", key, keys)
     found, notes = runs.of_results(results, chosen.flow, chosen.where)
     values = list(dict.fromkeys(run.cell[key] for run in found))
     if baseline is not None and baseline not in values:
@@ -177,21 +180,14 @@ def _compared(
 def _told(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """The contrasts, each said to be where it is by what tells it from the others, in short names."""
     keys = list(contrasts[0].where)
-    telling = [key for key in keys if len({contrast.where[key] for contrast in contrasts}) > 1]
-    for key in reversed(telling.copy()):
-        # Of keys that are swept together one says all.
-        fewer = [other for other in telling if other != key]
-        if fewer and _combinations(contrasts, fewer) == _combinations(contrasts, telling):
-            telling = fewer
+    telling = distinguishing(
+        pl.DataFrame({key: [contrast.where[key] for contrast in contrasts] for key in keys}), keys
+    )
     short = short_names(telling)
     return [
         Contrast(contrast.a, contrast.b, {short[key]: contrast.where[key] for key in telling})
         for contrast in contrasts
     ]
-
-
-def _combinations(contrasts: Sequence[Contrast], keys: Sequence[str]) -> int:
-    return len({tuple(contrast.where[key] for key in keys) for contrast in contrasts})
 
 
 def _cells(side: RunSet, keys: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Run]]:
@@ -216,17 +212,6 @@ def _figures(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
     if wanted:
         return list(dict.fromkeys(wanted))
     return [next((name for name in FIRST_CHOICE if name in known), known[0])]
-
-
-def _resolved(key: str, keys: Sequence[str]) -> str:
-    if key in keys:
-        return key
-    ending = [name for name in keys if name.endswith(f".{key}")]
-    if len(ending) > 1:
-        raise InputError(f"--by {key}: may be {' or '.join(ending)}; give the whole key")
-    if not ending:
-        raise unknown("--by: the swept key", key, keys)
-    return ending[0]
 
 
 def _follows(found: Sequence[Run], key: str, other: str) -> bool:

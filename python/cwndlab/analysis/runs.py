@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, unknown
 from cwndlab.figures import columns
-from cwndlab.figures.numeric import windowed_rate
-from cwndlab.figures.request import filtered, unknown
+from cwndlab.figures.numeric import Floats, windowed_rate
+from cwndlab.figures.request import filtered
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.results import inferred
@@ -27,13 +26,19 @@ from cwndlab.results.tables import RowsHash
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
 
-Floats = NDArray[np.float64]
-
-SUMMED = ("goodput_mbps", "throughput_mbps", "utilisation", "ce_marks", "rtos", "fast_recoveries")
+SUMMED = (
+    "goodput_mbps",
+    "sender_mbps",
+    "throughput_mbps",
+    "utilisation",
+    "ce_marks",
+    "rtos",
+    "fast_recoveries",
+)
 """Figures of which a run of several flows has the sum of theirs."""
 
 LOWEST = ("rtt_min_ms",)
-HIGHEST = ("rtt_max_ms", "cwnd_max_bytes", "completion_s")
+HIGHEST = ("rtt_max_ms", "queue_delay_max_ms", "cwnd_max_bytes", "completion_s")
 """Figures of which it has the lowest and the highest; of all others the mean."""
 
 SERIES_S = 1.0

@@ -33,8 +33,6 @@ MAX_COUNT = 10_000
 """Most copies of one host or flow."""
 MAX_REPEAT = 10_000
 """Most repeats of a cell."""
-MAX_TIME_NS = 10**16
-"""Longest time, in nanoseconds."""
 
 
 # Leaves -----------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def draw(request: Request) -> Figure:
     grouped.label_axis(axis, layout, keys)
     handles = [Patch(**paint.fill(place)) for place in range(len(layout.series))]
     paint.legend(figure, handles, grouped.series_names(layout, options.labels), options)
-    over = f" over {grouped.axis_label(keys)}" if keys else ""
+    over = f" over {grouped.in_words(keys)}" if keys else ""
     note = f"mean and {100 * options.confidence:g} % interval over runs"
     paint.finish(figure, [axis], options, f"{shown.words}{over}", note)
     return figure

@@ -41,7 +41,7 @@ def draw(request: Request) -> Figure:
         [], [], linestyle="", marker="D", markersize=4 * paint.scale(), color="white", markeredgecolor="black"
     )
     paint.legend(figure, [*handles, mean], [*grouped.series_names(layout, options.labels), "mean"], options)
-    over = f" over {grouped.axis_label(keys)}" if keys else ""
+    over = f" over {grouped.in_words(keys)}" if keys else ""
     paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(request, column))
     return figure
 

@@ -31,6 +31,6 @@ def draw(request: Request) -> Figure:
     axis.set_ylabel("share of values at or below")
     axis.set_ylim(0, 1.01)
     paint.legend(figure, handles, names if keys else [""], options)
-    over = f" by {grouped.axis_label(keys)}" if keys else ""
+    over = f" by {grouped.in_words(keys)}" if keys else ""
     paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(request, column))
     return figure

@@ -6,42 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
+import pyarrow as pa
+
+from cwndlab.results import tables
+
+_NAMES = ("run_id", "t_ns", "local_port", "remote_port")
+"""Whole numbers of the tables that name a row, and measure nothing."""
 
 SERIES: Mapping[str, tuple[str, ...]] = {
-    "tcp": (
-        "cwnd_bytes",
-        "ssthresh_bytes",
-        "srtt_ms",
-        "rtt_ms",
-        "inflight_bytes",
-        "delivered_bytes",
-        "retransmits",
-        "pacing_bps",
-    ),
-    "queue": ("backlog_bytes", "backlog_packets", "drops", "ce_marks"),
-    "samples": ("value",),
-    "tcp_info": (
-        "mss_bytes",
-        "rttvar_ms",
-        "min_rtt_ms",
-        "rto_ms",
-        "delivery_bps",
-        "busy_ms",
-        "rwnd_limited_ms",
-        "sndbuf_limited_ms",
-        "lost_packets",
-        "reordering_packets",
-        "sent_bytes",
-        "retransmitted_bytes",
-        "notsent_bytes",
-        "send_window_bytes",
-        "received_bytes",
-        "delivered_ce_packets",
-        "bbr_bandwidth_bps",
-        "bbr_min_rtt_ms",
-    ),
+    table: tuple(
+        tables.api_name(field.name)
+        for field in tables.SCHEMAS[table]
+        if pa.types.is_integer(field.type) and field.name not in _NAMES
+    )
+    for table in ("tcp", "queue", "samples", "tcp_info")
 }
-"""The numeric columns of each series table."""
+"""The numeric columns of each series table, as `ResultSet.series` names them."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +40,7 @@ class Column:
 
 _WORDS = {
     "goodput_mbps": Column("goodput", "Mbit/s"),
+    "sender_mbps": Column("goodput as the sender counts", "Mbit/s"),
     "throughput_mbps": Column("throughput", "Mbit/s"),
     "utilisation": Column("utilisation of the bottleneck", "%", 100),
     "retransmit_rate": Column("segments retransmitted", "%", 100),
@@ -95,6 +76,12 @@ _WORDS = {
     "one_way_p50_ms": Column("one-way delay, median", "ms"),
     "one_way_p95_ms": Column("one-way delay, 95th percentile", "ms"),
     "stalled_s": Column("time stalled", "s"),
+    "load_scenario": Column("loadlatency scenario", ""),
+    "upload_kib_s": Column("upload capacity", "KiB/s"),
+    "download_kib_s": Column("download capacity", "KiB/s"),
+    "responsiveness_hz": Column("responsiveness", "Hz"),
+    "smoothness_hz": Column("smoothness", "Hz"),
+    "rpm": Column("round trips per minute (RPM)", ""),
     "jain": Column("Jain's fairness index", ""),
     "jain_1s_mean": Column("Jain's index over seconds, mean", ""),
     "jain_1s_min": Column("Jain's index over seconds, minimum", ""),

@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from cwndlab.errors import InputError
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
-from cwndlab.figures.request import Request, short_names
+from cwndlab.figures.request import Request
 from cwndlab.results import inferred
+from cwndlab.results.texttable import short_names
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,7 @@ def label_axis(axis: Axes, layout: Layout, keys: Sequence[str]) -> None:
         axis.tick_params(axis="x", labelrotation=35)
     axis.grid(visible=False, axis="x")
     axis.set_xlim(-0.6, len(layout.places) - 0.4)
-    along = keys[:-1] or keys
-    axis.set_xlabel(columns.describe(along[0]).label if len(along) == 1 else axis_label(along))
+    axis.set_xlabel(in_words(keys[:-1] or keys))
 
 
 def series_names(layout: Layout, labels: Sequence[str] | None) -> list[str]:
@@ -104,11 +104,16 @@ def checked(labels: Sequence[str], count: int) -> list[str]:
     return list(labels)
 
 
-def axis_label(keys: Sequence[str]) -> str:
-    """Return the keys in words, under their shortest clear names."""
-    short = short_names(keys)
-    *first, last = [columns.describe(short[key]).label for key in keys] or [""]
+def in_words(keys: Sequence[str]) -> str:
+    """Return the keys in a row of words, as titles and axes name them."""
+    *first, last = words(keys) or [""]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def words(keys: Sequence[str]) -> list[str]:
+    """Return each key in words, under the shortest name that tells it from the others."""
+    short = short_names(keys)
+    return [columns.describe(short[key]).label for key in keys]
 
 
 def counted(request: Request, column: str) -> str:

@@ -48,14 +48,15 @@ def draw(request: Request) -> Figure:
         axis.text(column_number, row, written(value), ha="center", va="center", color=ink, fontsize=points)
     axis.set_xticks(range(len(across)), across)
     axis.set_yticks(range(len(upwards)), upwards)
-    axis.set_xlabel(columns.describe(keys[0]).label)
-    axis.set_ylabel(columns.describe(keys[1]).label)
+    across_words, upwards_words = grouped.words(keys)
+    axis.set_xlabel(across_words)
+    axis.set_ylabel(upwards_words)
     bar = figure.colorbar(image, ax=axis, label=shown.label, shrink=0.9)
     if options.log:
         bar.ax.yaxis.set_major_formatter(paint.plain_numbers())
         bar.ax.yaxis.set_minor_formatter(paint.plain_numbers())
     # The axes are names here: a logarithmic scale means the colours.
-    title = f"{shown.words} over {grouped.axis_label(keys)}"
+    title = f"{shown.words} over {grouped.in_words(keys)}"
     paint.title(figure, [axis], options, title, f"mean, {grouped.counted(request, column)}")
     return figure
 

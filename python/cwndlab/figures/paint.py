@@ -17,8 +17,8 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from cwndlab.errors import InputError
-from cwndlab.figures.request import Options, unknown
+from cwndlab.errors import InputError, unknown
+from cwndlab.figures.request import Options
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Colours that people with colour-vision deficiency can tell apart (Okabe and Ito 2008, without the yellow,

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import polars as pl
 from matplotlib.figure import Figure
 
+from cwndlab.errors import unknown
 from cwndlab.figures import timelines
 from cwndlab.figures.columns import describe
-from cwndlab.figures.request import Request, Run, floats, unknown
+from cwndlab.figures.request import Request, Run, floats
 
 VALUES = ("backlog_packets", "backlog_bytes", "drops", "ce_marks")
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 
 from cwndlab.analysis.summary import CARRIED_OUT
-from cwndlab.errors import InputError, nearest_names, shown
+from cwndlab.errors import InputError, unknown
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
 from cwndlab.results import inferred
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.texttable import short_names
 
 MOST_RUNS = 12
 """So many runs a figure of time series shows unless runs are named; it says so when there are more."""
@@ -173,13 +174,10 @@ class Request:
     def group_keys(self, *, most: int, default: int = 1) -> list[str]:
         """Return the keys to group by: those asked for (at most `most`), or the first `default` that vary."""
         keys = self.keys
-        for name in self.options.by:
-            if name not in keys:
-                raise unknown("key", name, keys)
         if len(self.options.by) > most:
             raise InputError(f"by: this kind groups by {most} key(s) at most, not {len(self.options.by)}")
         if self.options.by:
-            return list(self.options.by)
+            return [whole_key("key", name, keys) for name in self.options.by]
         return distinguishing(self.rows, [name for name in keys if name not in ("repeat", "testbed")])[
             :default
         ]
@@ -282,11 +280,11 @@ def _either(rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]) ->
 def filtered(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
     """Return the rows of a summary whose `key` has a value, or one of a list, as text.
 
-    Raises InputError, with the nearest names, for a key or a value that does not exist.
+    `key` may be the end of a swept key (`whole_key`). Raises InputError, with the nearest names, for a key or
+    a value that does not exist.
     """
-    keys = [*columns.swept_keys(rows), "repeat", "stack", "cc", "flow", "testbed"]
-    if key not in rows.columns or key not in keys:
-        raise unknown("key", key, keys)
+    names = [*columns.swept_keys(rows), "repeat", "stack", "cc", "flow", "testbed"]
+    key = whole_key("key", key, [name for name in names if name in rows.columns])
     values = [str(value) for value in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
     text = rows[key].cast(pl.String)
     present = set(text.to_list())
@@ -296,17 +294,19 @@ def filtered(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
     return rows.filter(text.is_in(values))
 
 
-def unknown(what: str, found: object, known: Iterable[object]) -> InputError:
-    """Return the error for a name that does not exist: what was found, and the nearest names or all."""
-    names = [str(name) for name in dict.fromkeys(known)]
-    near = nearest_names(str(found), names, 3)
-    if near:
-        hint = f"did you mean {' or '.join(near)}?"
-    elif names:
-        hint = f"there is {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
-    else:
-        hint = "there is none"
-    return InputError(f"{what}: {shown(str(found))} does not exist; {hint}")
+def whole_key(what: str, key: str, keys: Sequence[str]) -> str:
+    """Return the one of `keys` that is `key` or, as tables and legends shorten them, ends with it.
+
+    Raises InputError, which begins with `what`, for a key that does not exist or that several end with.
+    """
+    if key in keys:
+        return key
+    ending = [name for name in keys if name.endswith(f".{key}")]
+    if len(ending) > 1:
+        raise InputError(f"{what}: {key} may be {' or '.join(ending)}; give the whole key")
+    if not ending:
+        raise unknown(what, key, keys)
+    return ending[0]
 
 
 def floats(column: pl.Series) -> Floats:
@@ -336,18 +336,6 @@ def distinguishing(rows: pl.DataFrame, keys: Sequence[str]) -> list[str]:
         if fewer and rows.select(fewer).n_unique() == rows.select(telling).n_unique():
             telling = fewer
     return telling
-
-
-def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Return the shortest dotted ends of `keys` that tell them apart."""
-    short = {}
-    for key in keys:
-        parts = key.split(".")
-        for count in range(1, len(parts) + 1):
-            short[key] = ".".join(parts[-count:])
-            if not any(other != key and other.endswith(f".{short[key]}") for other in keys):
-                break
-    return short
 
 
 def _part(name: str, value: object) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from cwndlab.errors import unknown
 from cwndlab.figures import timelines
 from cwndlab.figures.columns import describe
-from cwndlab.figures.request import Request, unknown
+from cwndlab.figures.request import Request
 
 VALUES = ("rtt_ms", "srtt_ms")
 

@@ -315,7 +315,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
     blocks = pa.record_batch(capture.sacks(connection, backward))
     for kind, t_ns, seq, count in packets.rows(_times(blocks), blocks):
         run.events.add(t_ns, flow=name, hop=None, kind=kind, seq=seq, value=count)
-    return Flow(name, times[order], columns, _figures(stream, data, acked_ns, sent_ns, run.options))
+    return Flow(name, times[order], columns, _figures(stream, acked_ns, sent_ns, run.options))
 
 
 def _windows(stream: _Stream, name: str, run: _Run) -> None:
@@ -336,9 +336,7 @@ def _windows(stream: _Stream, name: str, run: _Run) -> None:
             run.warnings.append(f"no windows: {error}")
 
 
-def _figures(
-    stream: _Stream, data: pa.RecordBatch, acked_ns: Column, sent_ns: Column, options: Options
-) -> dict[str, float]:
+def _figures(stream: _Stream, acked_ns: Column, sent_ns: Column, options: Options) -> dict[str, float]:
     sender = stream.sender
     found = {"retransmit_rate": sender["repeated_packets"] / max(sender["data_packets"], 1)}
     if len(acked_ns) and len(sent_ns):

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
-from cwndlab.errors import InputError, nearest, shown
+from cwndlab.errors import InputError, unknown
 from cwndlab.formats import flent, siftr_log, xplot
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
@@ -28,8 +28,7 @@ def export(results: ResultSet, form: str, out: Path, runs: Sequence[str] = ()) -
     """
     writer = FORMATS.get(form)
     if writer is None:
-        hint = nearest(form, FORMATS) or f"there is {', '.join(FORMATS)}"
-        raise InputError(f"--format: {shown(form)} does not exist; {hint}")
+        raise unknown("--format", form, FORMATS)
     chosen = [str(results.runs["run_id"][_place(results, run)]) for run in runs] or _all(results)
     try:
         out.mkdir(parents=True, exist_ok=True)

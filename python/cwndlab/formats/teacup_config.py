@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from cwndlab.errors import CwndlabError, InputError, nearest, shown
+from cwndlab.errors import CwndlabError, InputError, nearest, shown, unknown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.formats import teacup_source
@@ -301,8 +301,8 @@ class _Converter:
         leaves["network.dumbbell.left"] = [_safe(host) for host in left]
         leaves["network.dumbbell.right"] = [_safe(host) for host in right]
         leaves["network.dumbbell.access"] = {"rate": ACCESS_RATE, "overhead": 38}
-        forward = self._link(self._between(pipes, left, right), variables)
-        backward = self._link(self._between(pipes, right, left), variables)
+        forward = self._link(self._between(pipes, left, right))
+        backward = self._link(self._between(pipes, right, left))
         for direction, link in (("bottleneck", forward), ("reverse", backward)):
             leaves |= {f"network.dumbbell.{direction}.{key}": value for key, value in link.items()}
         for flow in flows:
@@ -480,7 +480,7 @@ class _Converter:
             name = as_text(algorithms[chosen] if chosen < len(algorithms) else algorithms[0])
         known = catalogue().stacks.get(stack)
         if known is None:
-            raise InputError(f"stack {shown(stack)}: does not exist; {nearest(stack, catalogue().stacks)}")
+            raise unknown("stack", stack, catalogue().stacks)
         if name == "default":
             return known.default_cc
         if name not in known.cc and name not in known.cc_alias:
@@ -561,7 +561,7 @@ class _Converter:
             )
         return fitting[0] if fitting else None
 
-    def _link(self, pipe: dict[str, Any] | None, variables: Mapping[str, Any]) -> Leaves:
+    def _link(self, pipe: dict[str, Any] | None) -> Leaves:
         if pipe is None:
             return {
                 "rate": ACCESS_RATE,

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cwndlab.errors import InputError, nearest, shown
+from cwndlab.errors import InputError, shown, unknown
 from cwndlab.results import catalogue, parts, tables
 from cwndlab.results.catalogue import FAILED, MISSING, Header
 from cwndlab.results.parts import RunRecord
@@ -46,8 +46,8 @@ class ResultSet:
     def summary(self) -> pl.DataFrame:
         """A row per flow of each planned run, with the columns of summary.csv; a missing figure is null.
 
-        Swept keys hold their values as text, as the experiment wrote them. `status` is `complete`, `failed`
-        or `missing` (not carried out yet).
+        Swept keys hold their values as text, as the experiment wrote them. docs/results.md says what each
+        column means, and what `status` can be.
         """
         return self._frame.select(catalogue.summary_columns(self._frame.columns))
 
@@ -75,26 +75,26 @@ class ResultSet:
         """One table of one run, of all flows or one.
 
         `run_id` is the run's whole name or the index in front of it, as a number or text; `table` is `tcp`,
-        `queue`, `events` or `samples`. The columns are those on disk without `run_id`, with times as floats:
-        `t_s` in s, every other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay integers. A table that was not
-        recorded is empty.
+        `queue`, `events`, `samples` or, of real kernels, `tcp_info`. The columns are those on disk without
+        `run_id`, with times as floats: `t_s` in s, every other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay
+        integers. A table that was not recorded is empty.
 
         Raises InputError for a run, table or flow that does not exist, and for a damaged part.
         """
         if table not in tables.SCHEMAS:
-            raise InputError(_unknown("table", table, list(tables.SCHEMAS)))
+            raise unknown("table", table, list(tables.SCHEMAS))
         index = self._index(run_id)
         if flow is not None:
             flows = self._frame.filter(pl.col("run_index") == index)["flow"].to_list()
             if flow not in flows:
-                raise InputError(_unknown("flow", flow, flows))
+                raise unknown("flow", flow, flows)
         frame = _polars(_floats(self._rows(index, table)))
         return frame if flow is None or "flow" not in frame.columns else frame.filter(pl.col("flow") == flow)
 
     def rows(self, run_id: object, table: str = "tcp") -> pa.Table:
         """One table of one run as it is stored, integers in ns and bytes; raises InputError as `series`."""
         if table not in tables.SCHEMAS:
-            raise InputError(_unknown("table", table, list(tables.SCHEMAS)))
+            raise unknown("table", table, list(tables.SCHEMAS))
         return self._rows(self._index(run_id), table)
 
     def record(self, run_id: object) -> RunRecord:
@@ -167,7 +167,7 @@ class ResultSet:
         column = "run_id" if "-" in text else "run_index"
         found = self.runs.filter(pl.col(column).cast(pl.String) == text)
         if not found.height:
-            raise InputError(_unknown("run", text, self.runs["run_id"].to_list()))
+            raise unknown("run", text, self.runs["run_id"].to_list())
         return int(found["run_index"][0])
 
     def _directory(self, index: int) -> Path:
@@ -212,20 +212,12 @@ def _floats(rows: pa.Table) -> pa.Table:
     """The rows as the API shows them: seconds, milliseconds, and no run_id."""
     columns: dict[str, Any] = {}
     for name in rows.column_names:
-        if name == "t_ns":
-            columns["t_s"] = _divided(rows[name], 1e9)
-        elif name.endswith("_ns"):
-            columns[f"{name.removesuffix('_ns')}_ms"] = _divided(rows[name], 1e6)
-        elif name != "run_id":
-            columns[name] = rows[name]
+        if name != "run_id":
+            ns = 1e9 if name == "t_ns" else 1e6 if name.endswith("_ns") else None
+            columns[tables.api_name(name)] = rows[name] if ns is None else _divided(rows[name], ns)
     return pa.table(columns)
 
 
 def _divided(column: Any, by: float) -> Any:
     # By Arrow, whose division is exact to the last bit; polars multiplies by the inverse.
     return pc.divide(column.cast(pa.float64()), by)
-
-
-def _unknown(what: str, found: str, known: list[str]) -> str:
-    hint = nearest(found, known) or f"there is {', '.join(known[:12])}{' …' if len(known) > 12 else ''}"
-    return f"{what}: {shown(found)} does not exist; {hint}"

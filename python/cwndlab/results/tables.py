@@ -72,6 +72,13 @@ SCHEMAS: dict[str, pa.Schema] = {
 since the start of the run, sizes in bytes."""
 
 
+def api_name(column: str) -> str:
+    """The name under which the API shows a stored column: `t_s` in s, every other `*_ns` as `*_ms`."""
+    if column == "t_ns":
+        return "t_s"
+    return f"{column.removesuffix('_ns')}_ms" if column.endswith("_ns") else column
+
+
 def conform(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with exactly the columns of `table`.
 

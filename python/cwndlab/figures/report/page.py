@@ -24,10 +24,11 @@ from cwndlab.figures import columns
 from cwndlab.figures.numeric import mean_interval
 from cwndlab.figures.report import pack, published
 from cwndlab.figures.report.html import Markup, details, element, join, raw, table
-from cwndlab.figures.request import distinguishing, floats, run_labels, short_names
+from cwndlab.figures.request import distinguishing, floats, run_labels
 from cwndlab.results import inferred, loadlatency
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.texttable import short_names
 
 MOST_SENTENCES = 6
 """Comparisons by a key that get a sentence each; more get a count, and a table."""
@@ -264,7 +265,9 @@ def _runs(facts: _Facts) -> Markup:
             "In all rows: " + ", ".join(f"{name} {facts.summary[name][0]}" for name in constant) + "."
         )
     if unmeasured:
-        sentences.append("Not measured here: " + ", ".join(unmeasured) + ".")
+        sentences.append(
+            "Not measured here: " + ", ".join(columns.describe(name).words for name in unmeasured) + "."
+        )
     return table(
         [*shown, "status"],
         rows,
