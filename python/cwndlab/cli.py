@@ -829,6 +829,8 @@ def trace(
 
     if not text and (flights or limit is not None):
         raise InputError("--flights and --limit are of the lines that --text prints: give --text, too")
+    if not capture.is_file():
+        raise InputError(f"{capture}: no such file")
     try:
         if text:
             print(_native.packet_text(str(capture), flights, limit), end="")

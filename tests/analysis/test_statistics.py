@@ -61,6 +61,12 @@ def test_the_sign_test_is_scipys() -> None:
         assert ours.p == pytest.approx(theirs.pvalue)
 
 
+def test_an_arrangement_and_its_mirror_image_are_equal_however_small_the_spread() -> None:
+    a, b = np.array([116.945, 116.944, 116.937]), np.array([134.23, 134.232, 134.201])
+    found = statistics.permutation_test(a, b, np.random.default_rng(1))
+    assert (found.p, found.smallest) == (0.1, 0.1)
+
+
 def test_random_arrangements_come_close_to_all_of_them() -> None:
     random = np.random.default_rng(3)
     a, b = random.normal(10, 1, 9), random.normal(11, 1, 9)

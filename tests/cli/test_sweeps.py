@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -75,6 +76,11 @@ def wait_for_nobody(group):
     raise AssertionError("workers outlive the sweep they belong to")
 
 
+def besides_progress(complaint):
+    """Lines of stderr but those that say how far a sweep is, which a slow machine has time to write."""
+    return [line for line in complaint.splitlines() if not re.match(r"\d+ of \d+ runs, ", line)]
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_killed_sweep_resumes_to_what_an_undisturbed_one_gives(cwndlab, sweep, results_of, jobs):
     cwndlab.file("sweep.yaml", SWEEP)
@@ -106,9 +112,9 @@ def test_an_interrupted_sweep_keeps_what_is_whole_and_says_so(cwndlab, sweep, re
     wait_for_nobody(process.pid)
     assert (process.returncode, printed) == (130, "")
     kept = api.open(out).runs.filter(api.open(out).runs["status"] == "complete").height
-    assert complaint == (
-        f"error: interrupted; {kept} of 1280 runs are kept in out, and --resume with -o does the others\n"
-    )
+    assert besides_progress(complaint) == [
+        f"error: interrupted; {kept} of 1280 runs are kept in out, and --resume with -o does the others"
+    ]
     assert 0 < kept < 1280
     assert [path.name for path in (out / "runs").glob(".*")] == []
 

@@ -346,17 +346,18 @@ def _studentised(centre: float, error: float, found: Floats, errors: Floats, con
 
 
 def _statistic(values: Floats, chosen: NDArray[np.int64]) -> Floats:
-    """|t| of Welch for each row of `chosen`, the places of a's values among all, whose sum is 0.
+    """|t| of Welch for each row of `chosen`, the places of a's values among all.
 
-    `values` may be many such sets, in its last axis.
+    `values` may be many such sets, in its last axis. Variances are those of each side about its own mean, not
+    differences of sums of squares: sides that lie close together and far apart would lose all digits there,
+    and an arrangement and its mirror image would no longer be equal.
     """
     n, m = chosen.shape[1], values.shape[-1] - chosen.shape[1]
-    sums, squares = values[..., chosen].sum(axis=-1), (values**2)[..., chosen].sum(axis=-1)
-    off = np.abs(sums / m + sums / n)
+    a, b = values[..., chosen], values[..., _others(values.shape[-1], chosen)]
+    off = np.abs(a.mean(axis=-1) - b.mean(axis=-1))
     if n < 2 or m < 2:
         return np.asarray(off, dtype=np.float64)
-    others = (values**2).sum(axis=-1, keepdims=True) - squares
-    squared = (squares - sums**2 / n) / (n * (n - 1)) + (others - sums**2 / m) / (m * (m - 1))
+    squared = a.var(axis=-1, ddof=1) / n + b.var(axis=-1, ddof=1) / m
     flat = squared <= 1e-12
     t = np.where(flat, np.inf, off / np.sqrt(np.where(flat, 1.0, squared)))
     t[flat & (off <= 1e-9)] = 0.0
@@ -380,6 +381,13 @@ def _arrangements(n: int, m: int, *, paired: bool) -> float:
 @lru_cache(maxsize=8)
 def _subsets(of: int, size: int) -> NDArray[np.int64]:
     return np.array(list(combinations(range(of), size)), dtype=np.int64)
+
+
+def _others(of: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places that each row leaves."""
+    left = np.ones((len(chosen), of), dtype=bool)
+    np.put_along_axis(left, chosen, False, axis=1)
+    return np.nonzero(left)[1].reshape(len(chosen), -1)
 
 
 def _random_subsets(
