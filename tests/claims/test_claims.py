@@ -55,6 +55,19 @@ def test_there_are_sixty_claims_of_five_publications() -> None:
         assert claim.expected.low is not None or claim.expected.high is not None
 
 
+def test_claims_say_whether_they_were_written_before_the_first_run() -> None:
+    written = {claim.name: claim.written for claim in claims()}
+    assert written["teacup-cdg-low-cwnd"] == written["loss-linux-68-cubic-1"] == "before"
+    assert written["loss-median-factor-held-out"] == written["lro-one-ack-4"] == "after"
+    # The cells before the patch had another CUBIC at first.
+    moved = [claim for claim in claims() if "d46546" in str(claim.measure)]
+    assert moved and {claim.written for claim in moved} == {"cells-after"}
+    names = ("teacup-cdg-low-cwnd", "lro-one-ack-4", "loss-default-patch-2", "virtio-points")
+    rows = markdown(judge(stated(*names), {})).splitlines()
+    columns = {name: next(row for row in rows if f"`{name}`" in row).split(" | ")[5] for name in names}
+    assert list(columns.values()) == ["before", "after", "before; its cells after", ""]
+
+
 def test_a_claim_whose_suite_was_not_run_cannot_be_told() -> None:
     (judged,) = judge(stated("teacup-linux-newreno-half-speed"), {})
     assert (judged.verdict, judged.value) == (CANNOT_TELL, None)

@@ -21,6 +21,13 @@ PUBLICATIONS: dict[str, str] = {
 }
 """The publications, by the names the claims use."""
 
+WRITTEN: dict[str, str] = {
+    "before": "before",
+    "cells-after": "before; its cells after",
+    "after": "after",
+}
+"""When a claim was committed, the first run of its suite being the mark, and how a table says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
@@ -61,6 +68,8 @@ class Claim:
     published: float | None
     unit: str
     expected: Expectation
+    written: str
+    """One of WRITTEN."""
 
 
 def claims() -> list[Claim]:
@@ -80,6 +89,9 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         expectation = Expectation(entry["published"] - share, entry["published"] + share)
     else:
         expectation = Expectation(expected.get("at_least"), expected.get("at_most"))
+    written = entry.get("written", "before")
+    if written not in WRITTEN:
+        raise ValueError(f"claim {entry['name']}: written {written!r} is none of {', '.join(WRITTEN)}")
     return Claim(
         name=entry["name"],
         publication=entry["publication"],
@@ -91,4 +103,5 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         published=published,
         unit=entry.get("unit", ""),
         expected=expectation,
+        written=written,
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from cwndlab.claims.claim import PUBLICATIONS
+from cwndlab.claims.claim import PUBLICATIONS, WRITTEN
 from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
 from cwndlab.results.inferred import STAR, footnote
 
@@ -47,7 +47,9 @@ def markdown(judgements: Sequence[Judgement]) -> str:
         "",
         "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not",
         "edit. Each claim, with its figure, cells and tolerance, stands in",
-        "[claims.yaml](../python/cwndlab/claims/claims.yaml), which says when they were written down. What",
+        "[claims.yaml](../python/cwndlab/claims/claims.yaml). *Written* says whether it was committed before",
+        "its suite's first run; *after* also where only some of its rows had run, and *its cells after*",
+        "where figure and tolerance are older than that run, but the cells were pointed elsewhere since. What",
         "each suite models, and why a figure differs, is on the suite's page in [suites/](suites). Stacks",
         "named as **inferred** are models that no recording of the real system stands behind.",
         "",
@@ -58,8 +60,8 @@ def markdown(judgements: Sequence[Judgement]) -> str:
             "",
             f"## {PUBLICATIONS[publication]}",
             "",
-            "| claim | where | our figure | published | agrees if | ours | verdict |",
-            "| --- | --- | --- | ---: | --- | ---: | --- |",
+            "| claim | where | our figure | published | agrees if | written | ours | verdict |",
+            "| --- | --- | --- | ---: | --- | --- | ---: | --- |",
         ]
         lines += [_row(judged) for judged in members]
     return "\n".join(lines) + "\n"
@@ -81,6 +83,7 @@ def _row(judged: Judgement) -> str:
         f"{claim.figure}; **inferred**: {', '.join(judged.inferred)}" if judged.inferred else claim.figure,
         f"{_number(claim.published)} {claim.unit if claim.published is not None else ''}".strip(),
         f"{claim.expected} {claim.unit}".strip(),
+        WRITTEN[claim.written] if claim.suite is not None else "",
         _number(judged.value),
         f"{verdict}: {judged.reason}" if judged.reason else verdict,
     ]
