@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
+from scipy.stats import ttest_ind
 
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.catalogue import catalogue
@@ -277,6 +278,39 @@ def cubic_patch(*several: ResultSet) -> list[str]:
     return table(head, rows, 1)
 
 
+def cubic_patch_before(*several: ResultSet) -> list[str]:
+    """The patch's change against both models of what was there before it."""
+    groups = grouped(runs_of(several, "cubic-patch"), "hosts.a.stack")
+    found = {stack: column(members, "goodput_mbps") for (stack,), members in groups.items()}
+    published = published_of("cubic-patch", "hosts.a.stack")
+    rows = []
+    for name, end in (("default", ""), ("RACK", "/rack")):
+        after = f"freebsd-15-d49540{end}"
+        before = published[f"freebsd-15-current{end}",]
+        for model in ("current", "d46546"):
+            ours, then = found[f"freebsd-15-{model}{end}"], found[after]
+            change = 100 * (mean(then) / mean(ours) - 1)
+            rows.append(
+                [
+                    name,
+                    f"freebsd-15-{model}{end}",
+                    f"{mean(ours):.0f}",
+                    f"{stdev(ours):.0f}",
+                    f"{100 * (mean(ours) / before - 1):+.1f} %",
+                    f"{change:+.1f} %",
+                    f"{100 * (published[after,] / before - 1):+.1f} %",
+                    f"{welch_p(ours, then):.2g}",
+                ]
+            )
+    head = ["stack", "before the patch", f"ours, mean of {len(ours)}", "standard deviation", "ours off by"]
+    return table([*head, "the patch changes", "published", "p (Welch)"], rows, 2)
+
+
+def welch_p(first: Sequence[float], second: Sequence[float]) -> float:
+    """Two-sided p of Welch's test that two samples have one mean."""
+    return float(ttest_ind(first, second, equal_var=False).pvalue)
+
+
 def cubic_patch_queue(*several: ResultSet) -> list[str]:
     """Mean goodput by the size of the queue that drops."""
     limit = "network.dumbbell.bottleneck.queue.limit"
@@ -511,6 +545,11 @@ TABLES = {
     ),
     "teacup-next": Table("teacup.md", "runs of teacup-next", teacup_next),
     "cubic-patch": Table("cubic-patch.md", "runs of cubic-patch", cubic_patch),
+    "cubic-patch-before": Table(
+        "cubic-patch.md",
+        "runs of cubic-patch, and such with -d46546 in the place of -current",
+        cubic_patch_before,
+    ),
     "cubic-patch-queue": Table(
         "cubic-patch.md",
         "runs of cubic-patch with network.dumbbell.bottleneck.queue.limit swept",

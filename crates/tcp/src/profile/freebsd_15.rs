@@ -56,12 +56,12 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     }
 }
 
-/// Main of 21 March 2025, before the change.
+/// Main of 21 March 2025, before the change, but with the CUBIC of before review D46546: the last one recorded.
 pub(super) fn current() -> FreeBsd {
     with("freebsd-15-current", false, ERA)
 }
 
-/// The same with CUBIC as of review D46546, which main of that day had and the recordings' CUBIC had not.
+/// The same with CUBIC as of review D46546, which by its date main of that day had and the recordings' CUBIC had not.
 pub(super) fn d46546() -> FreeBsd {
     with("freebsd-15-d46546", true, Era { cubic: CubicEra::Rfc8312Reno, ..ERA })
 }
