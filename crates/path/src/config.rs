@@ -73,6 +73,9 @@ impl QueueConfig {
                     let (min, max) = (red.min_bytes, red.max_bytes);
                     return Err(format!("queue min_bytes: found {min}; expected below max_bytes, {max}"));
                 }
+                if red.nodrop && !red.ecn {
+                    return Err("queue nodrop: found true; expected false, or ecn true too".into());
+                }
                 Ok(())
             }
             QueueConfig::FqCodel(fq) => {
@@ -245,6 +248,10 @@ mod tests {
         assert_eq!(red(10_000, 30_000).check(), Ok(()));
         let why = red(50_000, 40_000).check().expect_err("thresholds the wrong way round");
         assert_eq!(why, "queue min_bytes: found 50000; expected below max_bytes, 40000");
+        let QueueConfig::Red(config) = red(10_000, 30_000) else { panic!("red is red") };
+        let nodrop = |ecn| QueueConfig::Red(RedConfig { nodrop: true, ecn, ..config.clone() }).check();
+        assert_eq!(nodrop(true), Ok(()));
+        assert_eq!(nodrop(false), Err("queue nodrop: found true; expected false, or ecn true too".into()));
 
         let dualpi2 = |coupling: u32, protection: u32| {
             queue(&format!(

@@ -32,6 +32,9 @@ pub struct RedConfig {
     pub ecn: bool,
     /// Drop ECN-capable packets too when the average is at `max_bytes`.
     pub harddrop: bool,
+    /// With `ecn`: packets that cannot be marked pass where they would be dropped. Absent means no.
+    #[serde(default)]
+    pub nodrop: bool,
     /// Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001).
     pub adaptive: bool,
 }
@@ -50,6 +53,7 @@ pub(super) const RED: QueueKind = QueueKind {
         Param::new("bandwidth", "bps", Some(10_000_000)),
         Param::new("ecn", "bool", Some(0)),
         Param::new("harddrop", "bool", Some(0)),
+        Param::new("nodrop", "bool", Some(0)),
         Param::new("adaptive", "bool", Some(0)),
     ],
 };
@@ -183,9 +187,9 @@ impl<P: Packet> Qdisc<P> for Red {
         self.idle_since = None;
         let dropped = match self.verdict() {
             Verdict::Pass => false,
-            Verdict::Early => !(self.config.ecn && mark(now, &mut store[place].packet, sink)),
-            Verdict::Forced => {
-                self.config.harddrop || !(self.config.ecn && mark(now, &mut store[place].packet, sink))
+            Verdict::Forced if self.config.harddrop => true,
+            Verdict::Early | Verdict::Forced => {
+                !(self.config.ecn && (mark(now, &mut store[place].packet, sink) || self.config.nodrop))
             }
         };
         if dropped {
@@ -249,6 +253,7 @@ mod tests {
             bandwidth_bps: 10_000_000,
             ecn: false,
             harddrop: false,
+            nodrop: false,
             adaptive: false,
         };
         for burst in [35, 55, 100, 300] {

@@ -37,6 +37,7 @@ fn red() {
     check(include_str!("vectors/red.txt"));
     check(include_str!("vectors/red-ecn.txt"));
     check(include_str!("vectors/red-ecn-harddrop.txt"));
+    check(include_str!("vectors/red-ecn-nodrop.txt"));
     check(include_str!("vectors/red-adaptive.txt"));
 }
 

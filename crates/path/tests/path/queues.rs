@@ -287,8 +287,8 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
             ce_threshold_ns,
         },
     );
-    let red = (0..40_000_u64, 0..5_000_u64, 1..20_000_u64, 1..=1_000_000_000_u32, any::<[bool; 3]>())
-        .prop_map(|(limit_bytes, min_bytes, range, probability_ppb, [ecn, harddrop, adaptive])| {
+    let red = (0..40_000_u64, 0..5_000_u64, 1..20_000_u64, 1..=1_000_000_000_u32, any::<[bool; 4]>())
+        .prop_map(|(limit_bytes, min_bytes, range, probability_ppb, [ecn, harddrop, nodrop, adaptive])| {
             QueueConfig::Red(RedConfig {
                 limit_bytes,
                 min_bytes,
@@ -299,6 +299,7 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
                 bandwidth_bps: RATE,
                 ecn,
                 harddrop,
+                nodrop,
                 adaptive,
             })
         });

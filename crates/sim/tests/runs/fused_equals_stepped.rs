@@ -118,6 +118,7 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
             bandwidth_bps: rate_bps,
             ecn: false,
             harddrop: false,
+            nodrop: false,
             adaptive: true,
         }),
         3 => QueueConfig::FqCodel(FqCodelConfig {

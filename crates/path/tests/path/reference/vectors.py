@@ -259,7 +259,7 @@ class Red(Model):
             if self.count == 0:
                 self.u = (self.random.u64() >> 32) / 2**32
         spared = action == "early" or (action == "forced" and not self.c["harddrop"])
-        if spared and self.c["ecn"] and self.mark(now, packet):
+        if spared and self.c["ecn"] and (self.mark(now, packet) or self.c["nodrop"]):
             action = "pass"
         if action != "pass":
             self.drop(now, packet, "aqm")
@@ -846,6 +846,7 @@ def red() -> None:
         "bandwidth_bps": RATE,
         "ecn": False,
         "harddrop": False,
+        "nodrop": False,
         "adaptive": False,
     }
     groups = [
@@ -858,6 +859,7 @@ def red() -> None:
         ("red", {}),
         ("red-ecn", {"ecn": True}),
         ("red-ecn-harddrop", {"ecn": True, "harddrop": True}),
+        ("red-ecn-nodrop", {"ecn": True, "nodrop": True}),
         ("red-adaptive", {"adaptive": True}),
     ):
         config = base | change
