@@ -77,6 +77,11 @@ EDITS = [
         "kind: pfifo, limit: 90p",
         "kind: red, limit: 100KB, min: 30KB, burst: 1p",
     ),
+    (
+        "RED that neither marks nor drops",
+        "kind: pfifo, limit: 90p",
+        "kind: red, limit: 100KB, nodrop: true",
+    ),
     ("RED without room for a packet", "kind: pfifo, limit: 90p", "kind: red, limit: 1000B"),
     ("CAKE without room for a packet", "kind: pfifo, limit: 90p", "kind: cake, memlimit: 10B"),
     (

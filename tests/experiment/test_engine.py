@@ -53,6 +53,7 @@ sweep:
   - network.links.out.queue: QUEUES
 """
 QUEUES = [kind if kind != "red" else "{kind: red, limit: 2bdp}" for kind in catalogue().queues] + [
+    "{kind: red, limit: 100KB, ecn: true, nodrop: true}",
     "{kind: dualpi2, alpha: 0.5, beta: 3, limit: 1bdp}",
     "{kind: cake, flow_mode: flows, bandwidth: 9mbit}",
     "{kind: fq_pie, ecn_prob: 5, ecn: true}",

@@ -38,6 +38,7 @@ from cwndlab.experiment.schema import (
     Noise,
     Pfifo,
     Ping,
+    Red,
     Section,
     Settings,
     Spec,
@@ -447,6 +448,9 @@ class _Resolver:
             if resolved["limit_bytes"] is not None:
                 _check_room(resolved["limit_bytes"], wire.link, (*path, "limit"))
             _red_thresholds(resolved, path)
+        if isinstance(queue, Red) and queue.nodrop and not queue.ecn:
+            # red_validate_flags says the same.
+            raise Misplaced(path, BadValue("true", "false, or ecn: true beside it", key="nodrop"))
         if kind == "cake" and resolved["memlimit_bytes"] is not None:
             _check_room(resolved["memlimit_bytes"], wire.link, (*path, "memlimit"))
         _fill_in(resolved, queue, wire.link)

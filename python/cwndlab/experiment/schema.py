@@ -388,10 +388,10 @@ class NthLoss(Section):
     section: ClassVar[str] = "nth"
     every: Annotated[int, *_integer(1, 1_000_000_000)] = _required("period in packets")
     packet: Annotated[int, *_integer(0, 999_999_999)] = _about(
-        "which of the period is lost; 0 is the first", 0
+        "phase: which of the period is lost; 0 is the first", 0
     )
     min_payload: Annotated[int, *_bytes(0, 65535)] = _about(
-        "count only packets with so many payload bytes", 0
+        "match: count and lose only packets with so many payload bytes", 0
     )
 
     @model_validator(mode="after")
@@ -552,6 +552,7 @@ class Red(Section):
     bandwidth: Rate | None = _about("rate assumed while idle")
     ecn: Flag | None = _about("mark instead of dropping")
     harddrop: Flag | None = _about("drop above max even where ECN could mark")
+    nodrop: Flag | None = _about("with ecn: let pass what cannot be marked, instead of dropping it")
     adaptive: Flag | None = _about("adapt the probability")
 
 
