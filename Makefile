@@ -102,14 +102,16 @@ fidelity: setup ## the models against recordings of real systems in ../shared/gr
 	$(SAY) 'Fidelity'
 	@$(BIN)/cwndlab fidelity
 
-bench: setup test-tools ## the engine's benchmarks, captures beside tshark, and the comparison with ns-3 (Debian: libns3-dev)
-	@pkg-config --exists ns3-core || { \
-	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y libns3-dev g++ pkg-config; \
-	    else echo 'ns-3 is not installed (Debian: apt install libns3-dev g++ pkg-config)' >&2; exit 1; fi; }
+bench: setup test-tools ## the engine's benchmarks, captures beside tshark, the comparison with ns-3 (Debian: libns3-dev), disciplines (valgrind)
+	@{ pkg-config --exists ns3-core && command -v valgrind >/dev/null; } || { \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y libns3-dev g++ pkg-config valgrind; \
+	    else echo 'ns-3 or valgrind is not installed (Debian: apt install libns3-dev g++ pkg-config valgrind)' >&2; exit 1; fi; }
 	$(BIN)/python benches/scenarios.py target/bench
 	cargo bench --locked -p sim
+	cargo bench --locked -p path
 	$(BIN)/python benches/compare.py
 	$(BIN)/python benches/captures.py target/bench/captures
+	$(BIN)/python benches/disciplines.py  # last, as it fails if a discipline costs more than twice what pfifo does
 
 lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
 	$(BIN)/pip install --quiet pip-tools
