@@ -7,6 +7,7 @@ A table stands between `<!-- tables.py: TABLE -->` and `<!-- end -->` on its pag
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
@@ -25,7 +27,7 @@ from cwndlab.experiment.schema import LOAD_SCENARIOS
 from cwndlab.results import loadlatency
 from cwndlab.results.catalogue import MISSING
 from cwndlab.results.resultset import ResultSet
-from cwndlab.suites import suite
+from cwndlab.suites import suite, window_sweep
 
 PAGES = Path(__file__).resolve().parent
 Row = dict[str, Any]
@@ -408,6 +410,72 @@ LOSS_ROWS = {
     ("linux-6.8", "newreno"): "NewReno, Linux",
 }
 
+# window-sweep ---
+
+WINDOW = "hosts.a.sndbuf"
+DIFFERENCES = (0.05, 0.1, 0.3)
+
+
+def windows(*several: ResultSet) -> list[str]:
+    """Average, median, smallest and largest of 155 values a cell, published and ours."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for results in several:
+        of_suite(results, "window-sweep")
+        for run in flows([results]):
+            row = next(iter(run.values()))
+            samples = results.series(row["run_id"], flow=row["flow"], table="samples")
+            seconds = samples.filter(pl.col("kind").cast(pl.String) == "goodput")["value"].to_numpy() * 8e-6
+            cell = values.setdefault((row["hosts.a.sysctl"], row[WINDOW].removesuffix("iB")), [])
+            cell += [*seconds.tolist(), row["goodput_mbps"]]
+    tests = list(dict.fromkeys(test for test, _ in values))
+    path = suite("window-sweep").path.with_name("window-sweep-cells.csv")
+    rows = []
+    with path.open(newline="", encoding="utf-8") as stream:
+        for cell in csv.DictReader(stream):
+            ours = values[tests[int(cell["test"]) - 1], cell["window"]]
+            figures = (mean(ours), median(ours), min(ours), max(ours))
+            theirs = [float(cell[f"{name}_mbps"]) for name in ("average", "median", "min", "max")]
+            rows.append(
+                [
+                    cell["test"],
+                    cell["window"],
+                    *(f"{value:.4g}" for value in theirs),
+                    *(f"{value:.0f}" for value in figures),
+                ]
+            )
+    head = ["test", "window", "published: average", "median", "min", "max", "ours: average"]
+    return table([*head, "median", "min", "max"], rows, 2)
+
+
+def window_runs(*several: ResultSet) -> list[str]:
+    """How many runs settle a difference: by the article's seconds, and by the spread of runs at hand."""
+    rows = [
+        _settled(
+            f"published, seconds correlated by {correlation:g}", "", window_sweep.run_spread(correlation)
+        )
+        for correlation in window_sweep.CORRELATIONS
+    ]
+    cells: dict[str, list[list[float]]] = {}
+    for results in several:
+        keys = [key for key in (WINDOW, "hosts.a.sysctl") if key in results.summary.columns]
+        for (window, *_), members in grouped(runs_of([results], "window-sweep"), *keys).items():
+            if len(members) > 1:
+                small = "64K and 128K" if window in ("64KiB", "128KiB") else "512K and more"
+                which = f"live, {small}" if results.header.testbed == "netns" else "simulated"
+                cells.setdefault(which, []).append(column(members, "goodput_mbps"))
+    for which, members in cells.items():
+        freedom = sum(len(found) - 1 for found in members)
+        squares = sum((len(found) - 1) * (stdev(found) / mean(found)) ** 2 for found in members)
+        rows.append(_settled(which, str(freedom), (squares / freedom) ** 0.5))
+    head = ["runs", "degrees of freedom", "standard deviation"]
+    return table([*head, *(f"to find {100 * share:g} %" for share in DIFFERENCES)], rows, 1)
+
+
+def _settled(which: str, freedom: str, spread: float) -> list[str]:
+    needed = [str(window_sweep.runs_needed(share, spread)) for share in DIFFERENCES]
+    return [which, freedom, f"{100 * spread:.2g} %", *needed]
+
+
 # loadlatency on netns ---
 
 SESSIONS = {
@@ -559,6 +627,12 @@ TABLES = {
     "loss-resilience": Table("loss-resilience.md", "runs of loss-resilience", loss_resilience),
     "loss-counts": Table(
         "loss-resilience.md", "runs of loss-resilience, and such of every 34th, 17th and 10th", loss_counts
+    ),
+    "window-sweep": Table("window-sweep.md", "runs of window-sweep", windows),
+    "window-sweep-runs": Table(
+        "window-sweep.md",
+        "runs of window-sweep, each test with a seed of its own, on sim and on netns",
+        window_runs,
     ),
     "loadlatency-linux": Table("loadlatency.md", "runs of loadlatency-linux on sim", loadlatency_linux),
     "loadlatency-netns": Table(

@@ -22,6 +22,18 @@ def test_correlated_seconds_are_worth_less() -> None:
     assert window_sweep.effective_samples(1.0) == 5
 
 
+def test_runs_that_settle_a_difference() -> None:
+    # Cohen's table 2.4.1 (two-sided, 5 %, power 80 %): effects of 0.5, 0.8 and 1.0 need these in each sample.
+    assert [window_sweep.runs_needed(effect, 1.0) for effect in (0.5, 0.8, 1.0)] == [64, 26, 17]
+    assert window_sweep.runs_needed(30.0, 1.0) == 2
+
+
+def test_runs_spread_as_their_seconds_at_full_correlation() -> None:
+    alike, independent = window_sweep.run_spread(1.0), window_sweep.run_spread(0.0)
+    assert alike == pytest.approx(independent * 30**0.5)
+    assert 0.14 < alike < 0.32  # smallest and largest of the published cells
+
+
 def test_holm_corrects_in_steps() -> None:
     corrected = window_sweep.corrected(np.array([0.01, 0.04, 0.03]))
     assert corrected == pytest.approx([0.03, 0.06, 0.06])

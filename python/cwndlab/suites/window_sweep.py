@@ -24,6 +24,9 @@ RUNS, SECONDS = 5, 30
 CORRELATIONS = (0.0, 0.1, 0.3, 0.5, 1.0)
 """Correlations between the seconds of one run (intraclass): none, to all telling the same."""
 
+CONFIDENCE, POWER = 0.95, 0.8
+"""Of a test that is to settle a difference."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -89,6 +92,40 @@ def effective_samples(correlation: float) -> float:
     1965, section 5.4): 150 at no correlation, 5 at 1.
     """
     return RUNS * SECONDS / (1 + (SECONDS - 1) * correlation)
+
+
+def run_spread(correlation: float) -> float:
+    """Standard deviation between runs' averages as a share of the average, if seconds are so correlated.
+
+    Of a cell, deviation x sqrt((1 + (m - 1) rho) / m) with m = 30 values a run (Kish, as above); the median
+    of the published cells.
+    """
+    share = float(np.sqrt((1 + (SECONDS - 1) * correlation) / SECONDS))
+    return float(np.median([cell.deviation / cell.average for cell in cells()])) * share
+
+
+def runs_needed(difference: float, spread: float) -> int:
+    """Fewest runs of each of two cells for a two-sided t test at 95 % to find a difference with power 80 %.
+
+    Both are shares of the average: the difference, and the standard deviation between runs. The test's power
+    is that of the noncentral t distribution (J. Cohen, Statistical Power Analysis, 1988, section 2.5).
+    """
+    low, high = 1, 2
+    while _power(high, difference / spread) < POWER:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _power(middle, difference / spread) < POWER:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _power(runs: int, effect: float) -> float:
+    freedom, shift = 2 * runs - 2, effect * (runs / 2) ** 0.5
+    limit = stats.t.isf((1 - CONFIDENCE) / 2, freedom)
+    return float(stats.nct.sf(limit, freedom, shift) + stats.nct.cdf(-limit, freedom, shift))
 
 
 def differences() -> Iterator[Difference]:
