@@ -21,6 +21,7 @@ import polars as pl
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
+from cwndlab.claims import claims, judge
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.schema import LOAD_SCENARIOS
@@ -262,6 +263,47 @@ NEXT_COLUMNS = {
     ("10mbit", "20ms", "4"): "four flows",
 }
 NEXT_ROWS = {"freebsd-9.2": "FreeBSD", "linux-3.9": "Linux", "windows-7": "Windows 7 (inferred)"}
+
+# teacup-140502A ---
+
+
+def teacup_findings(results: ResultSet) -> list[str]:
+    """What the report finds, as claims.yaml states it, with our figures."""
+    named = {claim.name: claim for claim in claims()}
+    chosen = [named[f"teacup-{name}"] for name in FINDINGS]
+    rows = []
+    for judged in judge(chosen, {"teacup-140502A": of_suite(results, "teacup-140502A")}):
+        claim = judged.claim
+        unit = claim.unit.removeprefix("ratio")
+        ours = "" if judged.value is None else f"{judged.value:.3g} {unit}".strip()
+        star = "\\*" if judged.inferred else ""
+        rows.append([claim.says + star, claim.figure, str(claim.expected), ours, judged.verdict])
+    return table(["finding", "our figure", "agrees if", "ours", "verdict"], rows, 5)
+
+
+FINDINGS = (
+    *(
+        f"{tcp}-fills-{rate}mbit-on-the-wire"
+        for rate in (2, 6, 10)
+        for tcp in ("freebsd", "linux", "windows")
+    ),
+    "modest-loss-50p-on-the-wire",
+    "modest-loss-90p-on-the-wire",
+    "base-rtt",
+    "peak-rtt",
+    "rtt-quantum-2mbit",
+    "rtt-double-2mbit",
+    "rtt-quantum-10mbit",
+    "rtt-double-10mbit",
+    "linux-newreno-half-speed",
+    "linux-newreno-half-speed-everywhere",
+    "freebsd-cwnd-shows-recovery",
+    "linux-cwnd-hides-recovery",
+    "cdg-low-rtt",
+    "cdg-95-percent",
+    "cdg-worse-at-high-rtt",
+    "cdg-variable-at-high-rtt-on-the-wire",
+)
 
 # cubic-patch ---
 
@@ -611,6 +653,7 @@ TABLES = {
     "tri-point-more": Table(
         "tri-point.md", "runs of tri-point-more, in one directory or several", tri_point_more
     ),
+    "teacup-findings": Table("teacup.md", "runs of teacup-140502A", teacup_findings),
     "teacup-next": Table("teacup.md", "runs of teacup-next", teacup_next),
     "cubic-patch": Table("cubic-patch.md", "runs of cubic-patch", cubic_patch),
     "cubic-patch-before": Table(
