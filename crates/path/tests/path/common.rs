@@ -214,7 +214,16 @@ pub enum Bug {
     Forget,
     /// The fraction of a nanosecond is not carried on.
     Drift,
+    /// The waiting packets may take more memory.
+    Hoard,
+    /// A shaper is too fast.
+    Fast,
+    /// A shaper is too slow.
+    Slow,
 }
+
+/// Cases in which a bug must be found.
+pub const CASES: u32 = 500;
 
 /// Checks a property of random cases, and that it does not hold with any of the bugs that it should catch.
 pub fn check<S: Strategy>(
@@ -223,12 +232,26 @@ pub fn check<S: Strategy>(
     property: impl Fn(&S::Value, Bug) -> Result<(), String>,
     catches: &[Bug],
 ) {
+    check_some(name, CASES, cases, property, catches);
+}
+
+/// [`check`] with so many cases.
+pub fn check_some<S: Strategy>(
+    name: &str,
+    number: u32,
+    cases: impl Fn() -> S,
+    property: impl Fn(&S::Value, Bug) -> Result<(), String>,
+    catches: &[Bug],
+) {
     let run = |bug| {
-        let config = Config { failure_persistence: None, cases: 500, ..Config::default() };
-        // Whether a bug is found must not depend on luck.
+        let config = Config { failure_persistence: None, cases: number, ..Config::default() };
         let mut runner = match bug {
             Bug::None => TestRunner::new(config),
-            _ => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+            // Whether a bug is found must not depend on luck, and its smallest case is of no interest.
+            _ => TestRunner::new_with_rng(
+                Config { cases: CASES, max_shrink_iters: 0, ..config },
+                TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+            ),
         };
         let result = runner.run(&cases(), |case| property(&case, bug).map_err(TestCaseError::fail));
         result.map_err(Box::new)

@@ -1,4 +1,4 @@
-//! What holds for every queue discipline; each property is shown to catch a planted bug.
+//! What holds for every queue discipline; each property is shown to catch planted bugs in each of them.
 
 use std::collections::HashMap;
 
@@ -13,6 +13,8 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 /// 1500 bytes take 1 ms.
 const RATE: u64 = 12_000_000;
+/// Random cases of each discipline.
+const CASES: u32 = 60;
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -20,8 +22,34 @@ struct Case {
     feed: Feed,
 }
 
+/// Checks a property of every discipline, and that it catches the bugs in each that can have them.
 fn check(name: &str, property: impl Fn(&Case, Bug) -> Result<(), String>, catches: &[Bug]) {
-    common::check(name, case, property, catches);
+    let kinds = catalogue().into_iter().map(|known| known.kind);
+    check_of(kinds.chain(["netem"]), name, property, catches);
+}
+
+fn check_of(
+    kinds: impl Iterator<Item = &'static str>,
+    name: &str,
+    property: impl Fn(&Case, Bug) -> Result<(), String>,
+    catches: &[Bug],
+) {
+    for kind in kinds {
+        let catches: Vec<Bug> = catches.iter().copied().filter(|&bug| can_have(kind, bug)).collect();
+        let cases = || (queue(kind), feed()).prop_map(|(queue, feed)| Case { queue, feed });
+        common::check_some(&format!("{name} of {kind}"), CASES, cases, &property, &catches);
+    }
+}
+
+fn can_have(kind: &str, bug: Bug) -> bool {
+    match bug {
+        Bug::Forget => !matches!(kind, "pfifo" | "bfifo" | "netem"),
+        Bug::Hoard => matches!(kind, "fq_codel" | "fq_pie" | "cake"),
+        // Memory is all that limits CAKE.
+        Bug::Roomy => kind != "cake",
+        Bug::Fast | Bug::Slow => kind == "cake",
+        _ => true,
+    }
 }
 
 #[test]
@@ -48,6 +76,23 @@ fn packets_are_conserved() {
     check("conservation", property, &[Bug::Swallow, Bug::Stale]);
 }
 
+/// What waits is what went in and neither left nor was dropped.
+#[test]
+fn the_backlog_is_what_waits() {
+    let property = |case: &Case, bug| {
+        let log = run(case, bug);
+        let waiting = Waiting::new(case, &log);
+        for &(t, counters) in &log.samples {
+            let found = waiting.at(t);
+            if (found.bytes, found.packets) != (counters.backlog_bytes, counters.backlog_packets) {
+                return Err(format!("at {t}: {found:?}, and the link says {counters:?}"));
+            }
+        }
+        Ok(())
+    };
+    check("backlog", property, &[Bug::Swallow, Bug::Stale]);
+}
+
 #[test]
 fn order_is_kept_within_a_flow() {
     let property = |case: &Case, bug| {
@@ -64,44 +109,122 @@ fn order_is_kept_within_a_flow() {
     check("order", property, &[Bug::Overtake]);
 }
 
+/// The limits hold for what is said to wait at every change, and once a moment is over for what waits.
 #[test]
 fn no_limit_is_exceeded() {
     let property = |case: &Case, bug| {
         let log = run(case, bug);
-        let (mut bytes, mut packets) = (u64::MAX, u32::MAX);
+        let (mut bytes, mut packets, mut memory) = (u64::MAX, u32::MAX, u64::MAX);
         match &case.queue {
             QueueConfig::Pfifo { limit_packets } => packets = *limit_packets,
             QueueConfig::Bfifo { limit_bytes } => bytes = *limit_bytes,
             QueueConfig::Codel { limit_packets, .. } => packets = *limit_packets,
             QueueConfig::Netem { limit_packets } => packets = *limit_packets,
             QueueConfig::Red(config) => bytes = config.limit_bytes,
-            QueueConfig::FqCodel(config) => packets = config.limit_packets,
+            QueueConfig::FqCodel(config) => {
+                // What it sheds at once may take less than what came (fq_codel_enqueue).
+                (packets, memory) = (config.limit_packets, config.memory_limit_bytes + truesize(LARGEST));
+            }
             QueueConfig::Pie(config) => packets = config.limit_packets,
-            QueueConfig::FqPie(config) => packets = config.limit_packets,
-            QueueConfig::Cake(config) => bytes = config.memlimit_bytes.unwrap(),
+            QueueConfig::FqPie(config) => {
+                // A packet is let in as long as those that wait do not exceed it (fq_pie_qdisc_enqueue).
+                (packets, memory) = (config.limit_packets, config.memory_limit_bytes + truesize(LARGEST));
+            }
+            QueueConfig::Cake(config) => memory = config.memlimit_bytes.unwrap(),
             QueueConfig::Dualpi2(config) => packets = config.limit_packets,
         }
-        match log.changes.iter().find(|change| change.1 > bytes || change.2 > packets) {
-            Some(change) => Err(format!("{change:?}")),
-            None => Ok(()),
+        if let Some(change) = log.changes.iter().find(|change| change.1 > bytes || change.2 > packets) {
+            return Err(format!("{change:?}"));
         }
+        let waiting = Waiting::new(case, &log);
+        for &(t, _) in &case.feed.arrivals {
+            let found = waiting.at(t);
+            if found.bytes > bytes || found.packets > packets || found.memory > memory {
+                return Err(format!("at {t}: {found:?}"));
+            }
+        }
+        Ok(())
     };
-    check("limit", property, &[Bug::Roomy]);
+    check("limit", property, &[Bug::Roomy, Bug::Hoard]);
 }
 
-/// One packet after the other, and no pause while any waits.
+/// When each packet came and when it was no longer waiting: known from what entered the link, left it and was dropped,
+/// whatever the discipline says.
+struct Waiting(Vec<Stay>);
+
+struct Stay {
+    bytes: u32,
+    from: u64,
+    to: u64,
+}
+
+#[derive(Debug, Default)]
+struct Backlog {
+    bytes: u64,
+    packets: u32,
+    memory: u64,
+}
+
+impl Waiting {
+    fn new(case: &Case, log: &Log) -> Self {
+        let stay = |&(from, ref packet): &(u64, Pkt)| Stay { bytes: packet.bytes, from, to: u64::MAX };
+        let mut stays: Vec<Stay> = case.feed.arrivals.iter().map(stay).collect();
+        for (depart, packet) in &log.forwarded {
+            let stay = &mut stays[packet.id as usize];
+            // Netem has a packet until it is sent.
+            let whole = matches!(case.queue, QueueConfig::Netem { .. });
+            stay.to = if whole { *depart } else { stay.from + packet.waited };
+        }
+        for &(at, id, _) in &log.dropped {
+            stays[id as usize].to = at;
+        }
+        Waiting(stays)
+    }
+
+    /// What waits when everything of the moment `t` has happened.
+    fn at(&self, t: u64) -> Backlog {
+        let there = self.0.iter().filter(|stay| stay.from <= t && stay.to > t);
+        there.fold(Backlog::default(), |sum, stay| Backlog {
+            bytes: sum.bytes + u64::from(stay.bytes),
+            packets: sum.packets + 1,
+            memory: sum.memory + truesize(stay.bytes),
+        })
+    }
+}
+
+/// The largest packet of a feed, bytes.
+const LARGEST: u32 = 1500;
+
+/// Memory that a packet takes in Linux on a 64-bit machine: 256 bytes of sk_buff; and its data with 64 of headroom and
+/// 320 of skb_shared_info, in a power of two.
+fn truesize(bytes: u32) -> u64 {
+    let data = (9..).map(|log| 1_u64 << log).find(|&size| size >= u64::from(bytes) + 64 + 320);
+    256 + data.unwrap()
+}
+
+/// One packet after the other, and no pause while any waits. CAKE's own shaper has no bursts: after each packet comes a
+/// pause of the packet's time at its bandwidth.
 #[test]
 fn the_link_is_neither_overbooked_nor_idle() {
     let property = |case: &Case, bug| {
         let log = run(case, bug);
-        let mut free = 0;
+        // CAKE counts whole bytes per second.
+        let bandwidth = match &case.queue {
+            QueueConfig::Cake(config) => config.bandwidth_bps.map(|bps| bps / 8),
+            _ => None,
+        };
+        let (mut free, mut ready) = (0, 0);
         for (depart, packet) in &log.forwarded {
             let arrived = case.feed.arrivals[packet.id as usize].0;
             let start = arrived + packet.waited;
-            let shaped = matches!(&case.queue, QueueConfig::Cake(config) if config.bandwidth_bps.is_some());
-            if start < free || (packet.waited > 0 && start > free && !shaped) {
-                return Err(format!("packet {} starts at {start}, the link is free at {free}", packet.id));
+            // The shaper's pause may be rounded down twice.
+            if start < free || start + 1 < ready || (packet.waited > 0 && start > free.max(ready)) {
+                return Err(format!(
+                    "packet {} starts at {start}, the link is free at {free}, the shaper at {ready}",
+                    packet.id
+                ));
             }
+            ready = bandwidth.map_or(0, |rate| start + u64::from(packet.bytes) * 1_000_000_000 / rate);
             free = start + u64::from(packet.bytes) * 8 * 1_000_000_000 / RATE;
             if *depart < free {
                 return Err(format!("packet {} departs at {depart}, not {free}", packet.id));
@@ -109,7 +232,7 @@ fn the_link_is_neither_overbooked_nor_idle() {
         }
         Ok(())
     };
-    check("work", property, &[Bug::Swallow, Bug::Overtake, Bug::Hasty]);
+    check("work", property, &[Bug::Swallow, Bug::Overtake, Bug::Hasty, Bug::Fast, Bug::Slow]);
 }
 
 #[test]
@@ -134,14 +257,11 @@ fn only_ecn_capable_packets_are_marked() {
     check("marks", property, &[Bug::Forget]);
 }
 
-/// The bug is in the stepped link.
+/// The bug is in the stepped link. Netem is always stepped.
 #[test]
 fn early_and_stepped_links_agree() {
     for ahead in [0, MS / 3, 7 * MS, 1 << 40] {
         let property = |case: &Case, bug| {
-            if matches!(case.queue, QueueConfig::Netem { .. }) {
-                return Ok(());
-            }
             let early = run_early(&config(&case.queue), &case.feed, ahead, ahead % 2 == 0);
             let stepped = run(case, bug);
             equal("forwarded", &early.forwarded, &stepped.forwarded)?;
@@ -149,7 +269,9 @@ fn early_and_stepped_links_agree() {
             equal("marked", &early.marked, &stepped.marked)?;
             equal("samples", &early.samples, &stepped.samples)
         };
-        check("agreement", property, &[Bug::Swallow, Bug::Overtake, Bug::Hasty, Bug::Stale, Bug::Forget]);
+        let kinds = catalogue().into_iter().map(|known| known.kind);
+        let bugs = [Bug::Swallow, Bug::Overtake, Bug::Hasty, Bug::Stale, Bug::Forget];
+        check_of(kinds, "agreement", property, &bugs);
     }
 }
 
@@ -162,7 +284,7 @@ fn the_same_draws_give_the_same_run() {
         equal("dropped", &a.dropped, &b.dropped)?;
         equal("changes", &a.changes, &b.changes)
     };
-    check("repetition", property, &[Bug::Swallow, Bug::Roomy]);
+    check("repetition", property, &[Bug::Swallow, Bug::Roomy, Bug::Hoard]);
 }
 
 /// Flow queueing protects a sparse flow: it never waits longer than a round of the others' quanta (RFC 8290 section
@@ -236,13 +358,29 @@ fn run(case: &Case, bug: Bug) -> Log {
             QueueConfig::Pfifo { limit_packets } | QueueConfig::Codel { limit_packets, .. } => {
                 *limit_packets += 1
             }
-            QueueConfig::Bfifo { limit_bytes } => *limit_bytes += 100,
-            QueueConfig::Red(config) => config.limit_bytes += 100,
+            QueueConfig::Bfifo { limit_bytes } => *limit_bytes += u64::from(LARGEST),
+            QueueConfig::Red(config) => config.limit_bytes += u64::from(LARGEST),
             QueueConfig::FqCodel(config) => config.limit_packets += 1,
             QueueConfig::Pie(config) => config.limit_packets += 1,
             QueueConfig::FqPie(config) => config.limit_packets += 1,
-            QueueConfig::Cake(config) => *config.memlimit_bytes.as_mut().unwrap() += 2000,
             QueueConfig::Dualpi2(config) => config.limit_packets += 1,
+            QueueConfig::Cake(_) => panic!("only memory limits CAKE"),
+        }
+    }
+    if bug == Bug::Hoard {
+        let limit = match &mut queue {
+            QueueConfig::FqCodel(config) => &mut config.memory_limit_bytes,
+            QueueConfig::FqPie(config) => &mut config.memory_limit_bytes,
+            QueueConfig::Cake(config) => config.memlimit_bytes.as_mut().unwrap(),
+            other => panic!("{other:?} has no memory limit"),
+        };
+        *limit += 3 * truesize(LARGEST);
+    }
+    if let QueueConfig::Cake(CakeConfig { bandwidth_bps: Some(bps), .. }) = &mut queue {
+        match bug {
+            Bug::Fast => *bps += *bps / 50,
+            Bug::Slow => *bps -= *bps / 50,
+            _ => (),
         }
     }
     let config = config(&queue);
@@ -269,13 +407,10 @@ fn run(case: &Case, bug: Bug) -> Log {
     log
 }
 
-fn case() -> impl Strategy<Value = Case> {
-    (queue(), feed()).prop_map(|(queue, feed)| Case { queue, feed })
-}
-
-/// Every discipline, with limits and times so small that a short burst reaches them.
-fn queue() -> impl Strategy<Value = QueueConfig> {
+/// A discipline with limits and times so small that a short burst reaches them.
+fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
     let limit = || 0..30_u32;
+    let memory = || prop_oneof![Just(1_u64 << 25), 0..30_000_u64];
     let time = || prop_oneof![Just(0), 1..20 * MS];
     let interval = || MS..50 * MS;
     let codel = (limit(), time(), interval(), any::<bool>(), prop::option::of(time())).prop_map(
@@ -303,8 +438,9 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
                 adaptive,
             })
         });
-    let fq_codel = (limit(), 1..6_u32, prop::option::of(100..4000_u32), time(), interval(), any::<bool>())
-        .prop_map(|(limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn)| {
+    let quantum = || prop::option::of(100..4000_u32);
+    let fq_codel = (limit(), 1..6_u32, quantum(), time(), interval(), any::<bool>(), memory()).prop_map(
+        |(limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn, memory_limit_bytes)| {
             QueueConfig::FqCodel(FqCodelConfig {
                 limit_packets,
                 flows,
@@ -313,10 +449,11 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
                 interval_ns,
                 ecn,
                 ce_threshold_ns: None,
-                memory_limit_bytes: 20_000,
+                memory_limit_bytes,
                 drop_batch: 64,
             })
-        });
+        },
+    );
     let pie = (limit(), time(), interval(), 0..32_u32, 0..32_u32, any::<[bool; 3]>()).prop_map(
         |(limit_packets, target_ns, tupdate_ns, alpha, beta, [ecn, bytemode, dq_rate_estimator])| PieConfig {
             limit_packets,
@@ -329,8 +466,8 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
             dq_rate_estimator,
         },
     );
-    let fq_pie =
-        (pie.clone(), 1..6_u32, prop::option::of(100..4000_u32)).prop_map(|(pie, flows, quantum_bytes)| {
+    let fq_pie = (pie.clone(), 1..6_u32, quantum(), memory()).prop_map(
+        |(pie, flows, quantum_bytes, memory_limit_bytes)| {
             QueueConfig::FqPie(FqPieConfig {
                 limit_packets: pie.limit_packets,
                 flows,
@@ -339,13 +476,14 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
                 alpha: pie.alpha,
                 beta: pie.beta,
                 quantum_bytes,
-                memory_limit_bytes: 20_000,
+                memory_limit_bytes,
                 ecn_prob: 10,
                 ecn: pie.ecn,
                 bytemode: pie.bytemode,
                 dq_rate_estimator: pie.dq_rate_estimator,
             })
-        });
+        },
+    );
     let mode = prop_oneof![
         Just(FlowMode::Flowblind),
         Just(FlowMode::Hosts),
@@ -381,18 +519,19 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
                 })
             },
         );
-    prop_oneof![
-        limit().prop_map(|limit_packets| QueueConfig::Pfifo { limit_packets }),
-        limit().prop_map(|limit_packets| QueueConfig::Netem { limit_packets }),
-        (0..40_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo { limit_bytes }),
-        codel,
-        red,
-        fq_codel,
-        pie.prop_map(QueueConfig::Pie),
-        fq_pie,
-        cake,
-        dualpi2,
-    ]
+    match kind {
+        "pfifo" => limit().prop_map(|limit_packets| QueueConfig::Pfifo { limit_packets }).boxed(),
+        "netem" => limit().prop_map(|limit_packets| QueueConfig::Netem { limit_packets }).boxed(),
+        "bfifo" => (0..40_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo { limit_bytes }).boxed(),
+        "codel" => codel.boxed(),
+        "red" => red.boxed(),
+        "fq_codel" => fq_codel.boxed(),
+        "pie" => pie.prop_map(QueueConfig::Pie).boxed(),
+        "fq_pie" => fq_pie.boxed(),
+        "cake" => cake.boxed(),
+        "dualpi2" => dualpi2.boxed(),
+        other => panic!("no cases of {other}"),
+    }
 }
 
 /// Bursts of five flows of three hosts, each with its own ECN field, and long pauses.

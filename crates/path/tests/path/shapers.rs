@@ -1,10 +1,13 @@
 //! Token bucket, policer, recorded rates, netem, reordering, and changes of a running link.
 
-use crate::common::{Feed, Log, Pkt, link, run_stepped};
+use std::collections::HashSet;
+
+use crate::common::{Bug, Feed, Log, Pkt, check, equal, link, run_stepped};
 use path::{
     DropReason, JitterConfig, JitterKind, Link, LinkChange, LinkConfig, Mode, QueueConfig, ShaperConfig,
     stream,
 };
+use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
@@ -104,6 +107,111 @@ fn a_policer_drops_what_exceeds_its_burst() {
         "two pass at once, and one each millisecond"
     );
     assert!(log.forwarded.iter().all(|(_, packet)| packet.waited == 0));
+}
+
+/// A packet passes if, and only if, no interval that ends with it would then have seen more than the burst and the
+/// tokens of the interval (RFC 2697 section 2 for the committed bucket, which starts full).
+#[test]
+fn a_policer_lets_pass_what_its_bucket_allows() {
+    let cases = || (1000..20_000_000_u64, 100..10_000_u32, arrivals());
+    let property = |(rate_bps, burst_bytes, arrivals): &(u64, u32, Arrivals), bug| {
+        let (rate, burst) = match bug {
+            Bug::Fast => (rate_bps + rate_bps / 50 + 1, *burst_bytes),
+            Bug::Slow => (rate_bps - rate_bps / 50 - 1, *burst_bytes),
+            Bug::Roomy => (*rate_bps, burst_bytes + 100),
+            _ => (*rate_bps, *burst_bytes),
+        };
+        let log =
+            send(&shaped(ShaperConfig::Policer { rate_bps: rate, burst_bytes: burst }), arrivals.clone());
+        let passed: HashSet<u32> = log.forwarded.iter().map(|(_, packet)| packet.id).collect();
+        // In parts of a bit: 10^9 to the bit, so that a nanosecond brings `rate_bps` of them.
+        let parts = |bytes: u32| u128::from(bytes) * 8_000_000_000;
+        let mut before: Vec<(u64, u32)> = Vec::new();
+        for (at, packet) in arrivals {
+            let mut taken = parts(packet.bytes);
+            let mut fits = taken <= parts(*burst_bytes);
+            for &(earlier, bytes) in before.iter().rev() {
+                taken += parts(bytes);
+                fits &= taken <= parts(*burst_bytes) + u128::from(at - earlier) * u128::from(*rate_bps);
+            }
+            if fits != passed.contains(&packet.id) {
+                return Err(format!("packet {} fits: {fits}", packet.id));
+            }
+            if fits {
+                before.push((*at, packet.bytes));
+            }
+        }
+        Ok(())
+    };
+    check("policer", cases, property, &[Bug::Fast, Bug::Slow, Bug::Roomy]);
+}
+
+/// Packets leave when a plain model says so: each opportunity carries so many bytes of the packets that wait, in their
+/// order, and what it does not use is lost.
+#[test]
+fn a_trace_gives_what_its_opportunities_carry() {
+    let times = prop::collection::vec(prop_oneof![Just(3 * MS), 0..10 * MS], 1..6);
+    let cases = || (times.clone(), 1..5 * MS, 500..2000_u32, arrivals());
+    let property = |(times, pause, bytes, arrivals): &(Vec<u64>, u64, u32, Arrivals), bug| {
+        let mut opportunities_ns = times.clone();
+        opportunities_ns.sort_unstable();
+        let period_ns = opportunities_ns[opportunities_ns.len() - 1] + pause;
+        let expected = deliveries(&opportunities_ns, period_ns, *bytes, arrivals);
+        let trace = match bug {
+            Bug::Slow => ShaperConfig::Trace { opportunities_ns, period_ns: period_ns + 1, bytes: *bytes },
+            Bug::Roomy => ShaperConfig::Trace { opportunities_ns, period_ns, bytes: bytes + 100 },
+            _ => ShaperConfig::Trace { opportunities_ns, period_ns, bytes: *bytes },
+        };
+        let log = send(&shaped(trace), arrivals.clone());
+        let mut found: Vec<(u64, u32)> = log.forwarded.iter().map(|(at, packet)| (*at, packet.id)).collect();
+        if bug == Bug::Hasty {
+            found.iter_mut().take(1).for_each(|(at, _)| *at = at.saturating_sub(1));
+        }
+        equal("deliveries", &found, &expected)
+    };
+    check("trace", cases, property, &[Bug::Slow, Bug::Roomy, Bug::Hasty]);
+}
+
+/// When each packet has left, opportunity by opportunity.
+fn deliveries(times: &[u64], period: u64, bytes: u32, arrivals: &[(u64, Pkt)]) -> Vec<(u64, u32)> {
+    let mut delivered = Vec::new();
+    // What has left of the first packet that waits.
+    let mut sent = 0;
+    for opportunity in (0..).flat_map(|lap: u64| times.iter().map(move |time| lap * period + time)) {
+        let mut left = bytes;
+        while let Some((at, packet)) = arrivals.get(delivered.len())
+            && *at <= opportunity
+            && left > 0
+        {
+            let part = left.min(packet.bytes - sent);
+            left -= part;
+            sent += part;
+            if sent == packet.bytes {
+                delivered.push((opportunity, packet.id));
+                sent = 0;
+            }
+        }
+        if delivered.len() == arrivals.len() {
+            break;
+        }
+    }
+    delivered
+}
+
+type Arrivals = Vec<(u64, Pkt)>;
+
+/// Bursts of packets of any size, and pauses.
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    let gap =
+        prop_oneof![4 => Just(0), 4 => 0..2 * MS, 1 => (0..3_u64).prop_map(|n| n * MS), 1 => 0..100 * MS];
+    prop::collection::vec((gap, 20..1500_u32), 1..100).prop_map(|steps| {
+        let mut at = 0;
+        let packet = |(id, (gap, bytes)): (usize, (u64, u32))| {
+            at += gap;
+            (at, Pkt::new(id as u32, bytes))
+        };
+        steps.into_iter().enumerate().map(packet).collect()
+    })
 }
 
 /// One opportunity of 1500 bytes at 5 ms, two at 7 ms, each 10 ms.
