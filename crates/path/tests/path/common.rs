@@ -222,7 +222,10 @@ pub enum Bug {
     Slow,
 }
 
-/// Cases in which a bug must be found.
+/// Cases at most until a bug must be found, where one is rare.
+const SEEKING: u32 = 2_000;
+
+/// Cases in which a property must hold.
 pub const CASES: u32 = 500;
 
 /// Checks a property of random cases, and that it does not hold with any of the bugs that it should catch.
@@ -249,7 +252,7 @@ pub fn check_some<S: Strategy>(
             Bug::None => TestRunner::new(config),
             // Whether a bug is found must not depend on luck, and its smallest case is of no interest.
             _ => TestRunner::new_with_rng(
-                Config { cases: CASES, max_shrink_iters: 0, ..config },
+                Config { cases: SEEKING, max_shrink_iters: 0, ..config },
                 TestRng::deterministic_rng(RngAlgorithm::ChaCha),
             ),
         };
