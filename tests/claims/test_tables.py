@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from cwndlab import suites
+from cwndlab.suites import window_sweep
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "suites" / "tables.py"
 
@@ -45,6 +46,21 @@ def test_a_table_is_made_of_its_suite(
     assert lines[-1].split(" | ")[4] == "725"
     assert tables.main(["tri-point", str(patch.path)]) == 2
     assert "holds cubic-patch, not tri-point" in capsys.readouterr().err
+
+
+def test_runs_that_settle_are_of_the_runs_spread(
+    tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ["duration=2s", "repeat=2", "hosts.a.sndbuf=64KiB", "record.tcp=100ms", "record.queue=100ms"]
+    runs = suites.suite("window-sweep").load(short).run(out=tmp_path / "windows")
+    assert tables.main(["window-sweep-runs", str(runs.path), "--print"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    # Three tests of two runs each, which share their draws: one spread, a degree of freedom each.
+    first, second = runs.summary["goodput_mbps"].to_list()[:2]
+    spread = 100 * abs(first - second) / 2**0.5 / ((first + second) / 2)
+    assert last.startswith(f"| simulated | 3 | {spread:.2g} % |")
+    whole = tables.window_runs()
+    assert len(whole) == 2 + len(window_sweep.CORRELATIONS)
 
 
 def test_an_interval_is_students(tables: ModuleType) -> None:
