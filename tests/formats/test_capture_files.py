@@ -214,8 +214,8 @@ def test_windows_are_those_asked_for(truth: ResultSet, tmp_path: Path) -> None:
     assert samples(whole, flow, "acked")["value"].sum() == 6_000_000
 
 
-RECEIVER = {2: "hz: 1000", 16: "ack_every: {segments: 16}, nic: {coalesce: {time: 30ms, frames: 64}}"}
-"""A receiver that acknowledges every second segment, and one that aggregates."""
+RECEIVER = {2: "hz: 1000", 16: "ack_every: {segments: 16}, nic: {coalesce: {time: 3ms, frames: 64}}"}
+"""A receiver that acknowledges every second segment, and one that merges what comes within 3 ms."""
 
 
 def test_stretch_acknowledgements_show(tmp_path: Path) -> None:
