@@ -156,6 +156,8 @@ pub struct Endpoint {
     unread_resets: bool,
     /// The application has closed, and reads no more.
     gone: bool,
+    /// See [`crate::profile::Facts::timer_wheel`].
+    timer_wheel: bool,
     time_wait: Nanos,
     time_wait_until: Option<Nanos>,
     /// A reset to send: (sequence number, acknowledgement).
@@ -333,6 +335,7 @@ impl Endpoint {
             challenged: None,
             unread_resets: facts.unread_resets,
             gone: false,
+            timer_wheel: facts.timer_wheel,
             time_wait: facts.time_wait,
             time_wait_until: None,
             reset: None,
@@ -671,12 +674,14 @@ impl Endpoint {
 /// Segments out.
 impl Endpoint {
     fn syn(&mut self, now: Nanos) -> Segment {
+        let gap = self.handshake.timeouts.get(self.handshake.sent);
+        let deadline = gap.map(|&gap| self.timer_runs(now, gap));
         let h = &mut self.handshake;
         h.due = false;
         if h.sent == 0 {
             h.first_sent = now;
         }
-        h.deadline = h.timeouts.get(h.sent).map(|gap| now + gap);
+        h.deadline = deadline;
         h.sent += 1;
         let passive = self.state == State::SynReceived;
         let mut segment = Segment {
@@ -883,6 +888,11 @@ impl Endpoint {
         self.take_payload(now, segment, self.r.nxt);
     }
 
+    /// When a timer runs that is set to so long from now.
+    fn timer_runs(&self, now: Nanos, wait: Nanos) -> Nanos {
+        if self.timer_wheel { self.clock.linux_timer(now, wait) } else { now + wait }
+    }
+
     /// The ACK of something else may have been for an old connection that the reset has ended: the first SYN is tried again
     /// soon, where the system does so.
     fn hasten_syn(&mut self, now: Nanos) {
@@ -891,7 +901,7 @@ impl Endpoint {
             && h.sent == 1
             && !mutant!(SynNotHastened)
         {
-            h.deadline = Some(self.clock.time_of_tick(self.clock.ticks(now) + ticks));
+            h.deadline = Some(self.clock.linux_timer(now, ticks * self.clock.tick_ns()));
         }
     }
 
@@ -1275,7 +1285,7 @@ impl Endpoint {
             self.r.ack_now = false;
         }
         if self.state == State::TimeWait && segment.flags.has(Flags::FIN) {
-            self.time_wait_until = Some(now + self.time_wait);
+            self.time_wait_until = Some(self.timer_runs(now, self.time_wait));
         }
         let last = first + u64::from(segment.len);
         let reports = self.receiver.sends_dsack() && !mutant!(NoDsack);
@@ -1396,7 +1406,7 @@ impl Endpoint {
     }
 
     fn enter_time_wait(&mut self, now: Nanos) {
-        self.time_wait_until = Some(now + self.time_wait);
+        self.time_wait_until = Some(self.timer_runs(now, self.time_wait));
         self.enter(State::TimeWait, now);
     }
 

@@ -512,6 +512,7 @@ pub(super) fn facts(name: &'static str, inferred: bool) -> Facts {
         sack: true,
         syn_timeouts: old_syn_timeouts(),
         synack_timeouts: synack_timeouts(3 * SECOND),
+        timer_wheel: false,
         invalid_ratelimit: 0,
         syn_hastened: None,
         unread_resets: false,

@@ -56,6 +56,7 @@ impl LinuxProfile {
                 sack: true,
                 syn_timeouts: Vec::new(),
                 synack_timeouts: Vec::new(),
+                timer_wheel: config.timer_wheel,
                 invalid_ratelimit: 0,
                 syn_hastened: None,
                 unread_resets: true,

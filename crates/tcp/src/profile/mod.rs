@@ -94,10 +94,12 @@ pub struct Facts {
     pub syn_timeouts: Vec<Nanos>,
     /// Gaps between transmissions of the SYN-ACK, likewise.
     pub synack_timeouts: Vec<Nanos>,
+    /// Timers of the handshake and of TIME-WAIT wait for the next slot of Linux's timer wheel.
+    pub timer_wheel: bool,
     /// Least time between two ACKs that answer what is outside the window and carries no data, so that two peers do not answer
     /// each other for ever; 0: each is answered.
     pub invalid_ratelimit: Nanos,
-    /// Ticks after which the first SYN is repeated when something else than it was acknowledged; None: it keeps its time.
+    /// To how many ticks the first SYN's timer is set when something else than it was acknowledged; None: it keeps its time.
     pub syn_hastened: Option<u64>,
     /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
     pub unread_resets: bool,

@@ -92,6 +92,7 @@ pub fn profile() -> Windows {
             window_scaling: true,
             syn_timeouts: handshake.clone(),
             synack_timeouts: handshake,
+            timer_wheel: false,
             invalid_ratelimit: 0,
             syn_hastened: None,
             unread_resets: true,

@@ -70,7 +70,9 @@ pub struct LinuxReceiver {
 /// A delayed ACK.
 #[derive(Clone, Copy, Debug)]
 struct Delayed {
+    /// When it should leave, and when the timer runs.
     jiffy: u64,
+    runs: u64,
     /// True time, not later than the jiffy.
     at: Nanos,
 }
@@ -504,7 +506,8 @@ impl LinuxReceiver {
                 return;
             }
         }
-        self.delayed = Some(Delayed { jiffy, at: cx.now + (ato - 1) * self.tick });
+        let runs = self.config.timer_runs(self.jiffies, ato);
+        self.delayed = Some(Delayed { jiffy, runs, at: cx.now + (runs - self.jiffies - 1) * self.tick });
     }
 }
 
@@ -615,8 +618,8 @@ impl Receiver for LinuxReceiver {
         if cx.now < delayed.at {
             return;
         }
-        if self.jiffies < delayed.jiffy {
-            self.delayed = Some(Delayed { at: cx.clock.time_of_tick(delayed.jiffy), ..delayed });
+        if self.jiffies < delayed.runs {
+            self.delayed = Some(Delayed { at: cx.clock.time_of_tick(delayed.runs), ..delayed });
             return;
         }
         self.delayed = None;

@@ -3,6 +3,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use crate::clock::linux_wheel;
+
 /// What congestion window growth counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
@@ -50,6 +52,8 @@ pub struct Config {
     pub counting: Counting,
     /// Era: loss detection.
     pub detection: Detection,
+    /// Era: timers wait for the next slot of a wheel (4.8); before, they ran in their tick.
+    pub timer_wheel: bool,
     /// Era: RACK whatever `tcp_recovery` says (6.18); before, its bit 1 chooses between RACK and the duplicate threshold.
     pub rack_always: bool,
     /// Era: receive buffer autotuning.
@@ -162,11 +166,18 @@ impl Config {
         self.rack_always || self.recovery & 1 != 0
     }
 
+    /// The jiffy in which a timer runs that was set in jiffy `now` to `wait` jiffies from then.
+    #[inline]
+    pub(crate) fn timer_runs(&self, now: u64, wait: u64) -> u64 {
+        if self.timer_wheel { linux_wheel(now, wait) } else { now + wait }
+    }
+
     /// Linux 3.9 (2013).
     pub fn linux_3_9() -> Config {
         Config {
             counting: Counting::Acks,
             detection: Detection::Fack,
+            timer_wheel: false,
             rack_always: false,
             drs: Drs::Doubling,
             rcv_rtt_seeks_minimum: false,
@@ -213,6 +224,7 @@ impl Config {
         Config {
             counting: Counting::Packets,
             detection: Detection::Rack,
+            timer_wheel: true,
             drs: Drs::Growth,
             limit_output_always: false,
             compresses_sacks: true,

@@ -166,7 +166,7 @@ impl LinuxSender {
             Wait::Jiffies(jiffies) => jiffies,
             Wait::Micros(us) => self.us_to_jiffies(us),
         };
-        let jiffy = self.timer.start + jiffies;
+        let jiffy = self.config.timer_runs(self.timer.start, jiffies);
         if self.core.jiffies < jiffy {
             self.timer.at = cx.clock.time_of_tick(jiffy);
             return;
