@@ -34,7 +34,7 @@ help: ## this list
 setup: $(STAMPS)/native-release ## a virtual environment in .venv with cwndlab in it, optimised
 	$(SAY) 'Ready. Try: $(BIN)/cwndlab --help'
 
-demo: setup ## build, then run the test of the CUBIC patch and a column of TEACUP: tables and reports in two minutes once it is built
+demo: setup ## build, then run the test of the CUBIC patch and a column of TEACUP: tables and reports in 80 s on two cores once it is built
 	$(SAY) 'Running: cwndlab run cubic-patch (FreeBSD wiki, March 2025: five TCPs, ten runs of 300 s at 1 Gbps and 41 ms)'
 	@$(BIN)/cwndlab run cubic-patch
 	$(SAY) 'Running: a column of teacup-140502A (CAIA technical report 140502A: six TCPs at 10 Mbps, 20 ms, 90 packets)'

@@ -1,7 +1,7 @@
-"""Writes the tables of the suites' pages from results: `python docs/suites/tables.py TABLE DIR...`.
+"""Writes the tables of the suites' pages from results: `.venv/bin/python docs/suites/tables.py TABLE DIR...`.
 
 A table stands between `<!-- tables.py: TABLE -->` and `<!-- end -->` on its page; what was there is replaced.
-`python docs/suites/tables.py` lists the tables, and of what results each is made.
+`.venv/bin/python docs/suites/tables.py --help` lists the tables, and of what results each is made.
 """
 
 from __future__ import annotations
