@@ -87,8 +87,8 @@ const WAYS: usize = 8;
 pub(super) struct Cake {
     mode: FlowMode,
     cobalt: Params,
-    /// What a flow may send in a round, by the number of bulk flows its busier host has; 2^-16 bytes.
-    shares: Box<[i64]>,
+    /// What a flow may send in a round, by the number of bulk flows its busier host has.
+    shares: Box<[Credit]>,
     /// Nanoseconds for each byte, times 2^`shift`; 0: no shaper.
     per_byte: u64,
     shift: u32,
@@ -100,6 +100,9 @@ pub(super) struct Cake {
     bytes: u64,
     packets: u32,
     flows: Vec<Flow>,
+    /// What looking for a flow's queue asks of eight at a time, apart from the rest of their `flows`.
+    owners: Vec<Owner>,
+    sets: Vec<Set>,
     new: VecDeque<u32>,
     old: Round,
     decaying: List,
@@ -110,20 +113,30 @@ pub(super) struct Cake {
     random: Xoshiro256PlusPlus,
 }
 
+// One cache line.
+#[repr(align(64))]
 struct Flow {
     items: Chain,
     bytes: u64,
     cobalt: Cobalt,
-    /// Bytes it may still send, 2^-16 bytes; of a flow in the rotation it is there.
-    deficit: i64,
-    set: Set,
-    /// Hash of the flow that has this queue.
+    /// What it may still send; of a flow in the rotation it is there.
+    deficit: Credit,
+}
+
+/// What a flow may send, in units of 2^-14 bytes: the debt of a packet of 64 KiB fits.
+type Credit = i32;
+
+fn cost(bytes: u32) -> Credit {
+    bytes.saturating_mul(1 << 14).min(i32::MAX as u32) as Credit
+}
+
+/// The flow that has a queue.
+#[derive(Clone, Copy, Default)]
+struct Owner {
+    /// Its hash.
     tag: u32,
     src: u16,
     dst: u16,
-    /// Neighbours in the list of decaying flows.
-    before: u32,
-    after: u32,
 }
 
 /// What a flow counts as.
@@ -158,19 +171,9 @@ impl Cake {
             });
             intervals.max(4 << 20).min(packets_limit)
         });
-        let flow = || Flow {
-            items: Chain::EMPTY,
-            bytes: 0,
-            cobalt: Cobalt::default(),
-            deficit: 0,
-            set: Set::None,
-            tag: 0,
-            src: 0,
-            dst: 0,
-            before: NONE,
-            after: NONE,
-        };
-        let shares = (0..=QUEUES as u64).map(|load| (quantum * (65_535 / load.max(1))) as i64).collect();
+        let flow = || Flow { items: Chain::EMPTY, bytes: 0, cobalt: Cobalt::default(), deficit: 0 };
+        let shares =
+            (0..=QUEUES as u64).map(|load| ((quantum * (65_535 / load.max(1))) >> 2) as Credit).collect();
         Cake {
             mode: config.flow_mode,
             cobalt: Params::new(config.rtt_ns, (u64::from(site.mtu) * per_byte) >> shift),
@@ -184,9 +187,11 @@ impl Cake {
             bytes: 0,
             packets: 0,
             flows: (0..QUEUES).map(|_| flow()).collect(),
+            owners: vec![Owner::default(); QUEUES],
+            sets: vec![Set::None; QUEUES],
             new: VecDeque::with_capacity(QUEUES),
             old: Round::default(),
-            decaying: List { first: NONE, last: NONE },
+            decaying: List::new(),
             src_bulk: Vec::new(),
             dst_bulk: Vec::new(),
             perturbation: site.random.next_u32(),
@@ -208,27 +213,26 @@ impl Cake {
         let place = (hash >> 22) as usize;
         let first = place - place % WAYS;
         let ways = || (0..WAYS).map(|way| first + (place + way) % WAYS);
-        let owned = ways().find(|&index| self.flows[index].set != Set::None && self.flows[index].tag == hash);
-        let free = || ways().find(|&index| self.flows[index].set == Set::None);
-        let index = owned.or_else(free).unwrap_or(place);
-        let flow = &self.flows[index];
-        if flow.tag != hash || flow.set == Set::None {
-            let is_bulk = flow.set == Set::Bulk;
-            if is_bulk {
-                self.count_bulk(index, false);
-            }
-            let flow = &mut self.flows[index];
-            (flow.tag, flow.src, flow.dst) = (hash, packet.src(), packet.dst());
-            if is_bulk {
-                self.count_bulk(index, true);
-            }
+        let owned = ways().find(|&index| self.sets[index] != Set::None && self.owners[index].tag == hash);
+        let free = || ways().find(|&index| self.sets[index] == Set::None);
+        if let Some(index) = owned {
+            return index;
+        }
+        let index = free().unwrap_or(place);
+        let is_bulk = self.sets[index] == Set::Bulk;
+        if is_bulk {
+            self.count_bulk(index, false);
+        }
+        self.owners[index] = Owner { tag: hash, src: packet.src(), dst: packet.dst() };
+        if is_bulk {
+            self.count_bulk(index, true);
         }
         index
     }
 
     /// Counts a flow among the bulk flows of its hosts, or no longer.
     fn count_bulk(&mut self, index: usize, more: bool) {
-        let Flow { src, dst, .. } = self.flows[index];
+        let Owner { src, dst, .. } = self.owners[index];
         for (counts, host) in [(&mut self.src_bulk, src), (&mut self.dst_bulk, dst)] {
             let host = usize::from(host);
             if counts.len() <= host {
@@ -240,8 +244,8 @@ impl Cake {
     }
 
     /// A flow's share of a round: less, the more bulk flows its busier host has.
-    fn share(&self, index: usize) -> i64 {
-        let Flow { src, dst, .. } = self.flows[index];
+    fn share(&self, index: usize) -> Credit {
+        let Owner { src, dst, .. } = self.owners[index];
         let count = |counts: &Vec<u32>, host: u16| counts.get(usize::from(host)).copied().unwrap_or(0);
         let mut load = 1;
         if matches!(self.mode, FlowMode::DualSrchost | FlowMode::TripleIsolate) {
@@ -251,6 +255,20 @@ impl Cake {
             load = load.max(count(&self.dst_bulk, dst));
         }
         self.shares[load as usize]
+    }
+
+    /// Gives the flows of the rotation the shares that they have now.
+    fn share_out(&mut self) {
+        let (mut hosts, mut share) = (None, 0);
+        for place in 0..self.old.flows.len() {
+            let index = self.old.flows[place] as usize;
+            // Flows of the same hosts mostly stand together.
+            let Owner { src, dst, .. } = self.owners[index];
+            if hosts.replace((src, dst)) != Some((src, dst)) {
+                share = self.share(index);
+            }
+            self.old.shares[place] = share;
+        }
     }
 
     /// The flow that may send now and whether it is new.
@@ -263,18 +281,16 @@ impl Cake {
             // It is no longer sparse.
             self.new.pop_front();
             if self.flows[index].items.is_empty() {
-                self.flows[index].set = Set::SparseWait;
+                self.sets[index] = Set::SparseWait;
             } else {
-                self.flows[index].set = Set::Bulk;
+                self.sets[index] = Set::Bulk;
                 self.count_bulk(index, true);
             }
             let share = self.share(index);
             self.old.push(first, self.flows[index].deficit + share, share);
         }
         if std::mem::take(&mut self.old.stale) {
-            for place in 0..self.old.flows.len() {
-                self.old.shares[place] = self.share(self.old.flows[place] as usize);
-            }
+            self.share_out();
         }
         self.old.turn().map(|flow| (flow as usize, false))
     }
@@ -326,34 +342,33 @@ impl Cake {
         let flow = &mut self.flows[index];
         flow.cobalt.queue_empty(&self.cobalt, now);
         let resting = flow.cobalt.at_rest(now);
-        let was_bulk = flow.set == Set::Bulk;
-        flow.set = if resting { Set::None } else { Set::Decaying };
-        if was_bulk {
+        let set = if resting { Set::None } else { Set::Decaying };
+        if std::mem::replace(&mut self.sets[index], set) == Set::Bulk {
             self.count_bulk(index, false);
         }
         if !resting {
-            self.decaying.push(&mut self.flows, index as u32);
+            self.decaying.push(index as u32, self.flows[index].cobalt.unchanged_until());
         }
     }
 }
 
 /// The rotation of bulk flows: the flow at `head` is next, the one before it last. Deficits and shares, which are looked at
-/// often and many at a time, lie together; 2^-16 bytes.
+/// often and many at a time, lie together.
 #[derive(Default)]
 struct Round {
     flows: Vec<u32>,
-    deficits: Vec<i64>,
-    shares: Vec<i64>,
+    deficits: Vec<Credit>,
+    shares: Vec<Credit>,
     head: usize,
     /// A host's number of bulk flows has changed, and the shares have not.
     stale: bool,
 }
 
 /// Deficits that are looked at together.
-const STEP: usize = 8;
+const STEP: usize = 16;
 
 impl Round {
-    fn push(&mut self, flow: u32, deficit: i64, share: i64) {
+    fn push(&mut self, flow: u32, deficit: Credit, share: Credit) {
         let place = if self.head == 0 { self.flows.len() } else { self.head };
         self.flows.insert(place, flow);
         self.deficits.insert(place, deficit);
@@ -382,8 +397,7 @@ impl Round {
             let mut next = self.head;
             let deficits = self.deficits[next..].chunks_exact_mut(STEP);
             for (deficits, shares) in deficits.zip(self.shares[next..].chunks_exact(STEP)) {
-                // The sign of a number less one tells whether it is positive.
-                if deficits.iter().fold(-1, |signs, &deficit| signs & (deficit - 1)) >= 0 {
+                if deficits.iter().fold(false, |any, &deficit| any | (deficit > 0)) {
                     break;
                 }
                 for (deficit, share) in deficits.iter_mut().zip(shares) {
@@ -404,35 +418,51 @@ impl Round {
     }
 }
 
-/// A list that flows may leave in the middle.
+/// The list of decaying flows, which they may leave in the middle. It is turned at every packet, and therefore lies apart from
+/// the flows.
 struct List {
     first: u32,
     last: u32,
+    links: Vec<Link>,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    before: u32,
+    after: u32,
+    /// Until then nothing changes about the flow.
+    until: Nanos,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl List {
-    fn push(&mut self, flows: &mut [Flow], index: u32) {
-        flows[index as usize].before = self.last;
-        flows[index as usize].after = NONE;
-        match flows.get_mut(self.last as usize) {
+    fn new() -> Self {
+        let link = Link { before: NONE, after: NONE, until: 0 };
+        List { first: NONE, last: NONE, links: vec![link; QUEUES] }
+    }
+
+    fn push(&mut self, index: u32, until: Nanos) {
+        self.links[index as usize] = Link { before: self.last, after: NONE, until };
+        match self.links.get_mut(self.last as usize) {
             Some(last) => last.after = index,
             None => self.first = index,
         }
         self.last = index;
     }
 
-    fn remove(&mut self, flows: &mut [Flow], index: u32) {
-        let Flow { before, after, .. } = flows[index as usize];
-        match flows.get_mut(before as usize) {
-            Some(flow) => flow.after = after,
+    /// Takes a flow out, and says until when nothing changes about it.
+    fn remove(&mut self, index: u32) -> Nanos {
+        let Link { before, after, until } = self.links[index as usize];
+        match self.links.get_mut(before as usize) {
+            Some(link) => link.after = after,
             None => self.first = after,
         }
-        match flows.get_mut(after as usize) {
-            Some(flow) => flow.before = before,
+        match self.links.get_mut(after as usize) {
+            Some(link) => link.before = before,
             None => self.last = before,
         }
+        until
     }
 }
 
@@ -451,18 +481,18 @@ impl<P: Packet> Qdisc<P> for Cake {
         self.packets += 1;
         self.memory += truesize(len);
         store.push(&mut flow.items, place);
-        match flow.set {
-            Set::None | Set::Decaying => {
-                if flow.set == Set::Decaying {
-                    self.decaying.remove(&mut self.flows, index as u32);
+        match self.sets[index] {
+            set @ (Set::None | Set::Decaying) => {
+                if set == Set::Decaying {
+                    self.decaying.remove(index as u32);
                 }
                 self.new.push_back(index as u32);
                 let share = self.share(index);
-                self.flows[index].set = Set::Sparse;
+                self.sets[index] = Set::Sparse;
                 self.flows[index].deficit = share;
             }
             Set::SparseWait => {
-                flow.set = Set::Bulk;
+                self.sets[index] = Set::Bulk;
                 self.count_bulk(index, true);
             }
             Set::Sparse | Set::Bulk => (),
@@ -475,8 +505,12 @@ impl<P: Packet> Qdisc<P> for Cake {
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
         if self.packets > 0 && self.decaying.first != NONE {
             let first = self.decaying.first;
-            self.decaying.remove(&mut self.flows, first);
-            self.is_empty_now(first as usize, now);
+            let until = self.decaying.remove(first);
+            if now < until {
+                self.decaying.push(first, until);
+            } else {
+                self.is_empty_now(first as usize, now);
+            }
         }
         while self.packets > 0 {
             let (index, is_new) = self.turn()?;
@@ -493,7 +527,7 @@ impl<P: Packet> Qdisc<P> for Cake {
             // It stays first in its list.
             let deficit =
                 if is_new { &mut self.flows[index].deficit } else { &mut self.old.deficits[self.old.head] };
-            *deficit -= i64::from(len) << 16;
+            *deficit -= cost(len);
             if self.per_byte > 0 {
                 let time = (u64::from(len) * self.per_byte) >> self.shift;
                 self.time_next += time;
@@ -579,6 +613,11 @@ impl Cobalt {
             self.set_count(self.count - 1);
             self.drop_next = self.control(params, self.drop_next);
         }
+    }
+
+    /// Until when [`Cobalt::queue_empty`] would change nothing, nor the queue be at rest.
+    fn unchanged_until(&self) -> Nanos {
+        if self.blue == 0 && self.count == 0 { self.drop_next } else { 0 }
     }
 
     fn at_rest(&self, now: Nanos) -> bool {
