@@ -258,8 +258,8 @@ def namespaces() -> Iterator[None]:
             run("-n", own, "link", "set", "eth0", "up")
             run("-n", own, "link", "set", "lo", "up")
             run("-n", between, "link", "set", f"{which}0", "up")
-            _native.set_offloads(own, "eth0", False)
-            _native.set_offloads(between, f"{which}0", False)
+            _native.set_offloads(own, "eth0", tso=False, gro=False)
+            _native.set_offloads(between, f"{which}0", tso=False, gro=False)
             # Windows for 1 Gbit/s and 40 ms, several times over.
             for name, most in (("rmem", 33_554_432), ("wmem", 33_554_432)):
                 setting = f"echo '4096 131072 {most}' > /proc/sys/net/ipv4/tcp_{name}"

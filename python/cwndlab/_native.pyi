@@ -183,10 +183,11 @@ class TcpSampler:
         """End it: batches of `tcp`, and JSON {"samples", "missed": intervals skipped, "late_max_ns",
         "walk_ns": what finding sockets takes, "errors": [...]}."""
 
-def set_offloads(netns: str | None, interface: str, on: bool) -> None:
-    """Switch segmentation, aggregation and checksum offloads of an interface on or off (Linux only).
+def set_offloads(netns: str | None, interface: str, *, tso: bool, gro: bool) -> None:
+    """Switch offloads of an interface on or off (Linux only).
 
-    Raises OSError with one line.
+    `tso` is segmentation (TSO and GSO) with the checksums and scattered buffers it needs, `gro` receive
+    aggregation with the checking of checksums. Raises OSError with one line.
     """
 
 def catalogue() -> str:

@@ -81,8 +81,8 @@ def emulated(queue: str) -> Iterator[Pair]:
             ip("-n", own, "addr", "add", f"10.98.0.{number}/24", "dev", "eth0")
             ip("-n", own, "link", "set", "eth0", "up")
             ip("-n", between, "link", "set", f"{which}0", "up")
-            _native.set_offloads(own, "eth0", False)
-            _native.set_offloads(between, f"{which}0", False)
+            _native.set_offloads(own, "eth0", tso=False, gro=False)
+            _native.set_offloads(between, f"{which}0", tso=False, gro=False)
         (run,) = api.load(PATH.format(queue=queue)).plan().runs
         links = [link for link in run.scenario["links"] if link["bottleneck"]]
         forward, reverse = (dict(link) for link in (links[0], links[-1]))

@@ -3,13 +3,17 @@
 Machines that run tests are busy: what is asserted is structure, conservation, and bounds that physics sets.
 """
 
+import ctypes
+import fcntl
 import json
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import polars as pl
@@ -21,7 +25,7 @@ from cwndlab.errors import InputError
 from cwndlab.results import tables
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds.netns import machine, namespaces, network
-from cwndlab.testbeds.netns.layout import lay_out
+from cwndlab.testbeds.netns.layout import Layout, lay_out
 
 pytestmark = pytest.mark.live
 
@@ -207,9 +211,9 @@ def test_every_form_of_network_carries_flows_both_ways(tmp_path: Path, network: 
 experiment: net
 duration: 2s
 hosts:
-  a: {stack: linux, egress: {delay: 1ms}}
-  b: {stack: linux, nic: {tso: true, gro: true}}
-  c: {stack: linux}
+  a: {stack: linux, egress: {delay: 1ms}, nic: {tso: true}}
+  b: {stack: linux, nic: {gro: true}}
+  c: {stack: linux, nic: {tso: true, gro: true}}
 flows:
   - {name: one, from: a, to: b, bytes: 200KB, cc: cubic}
   - {name: other, from: c, to: a, bytes: 200KB, cc: reno, app: {kind: bulk, tool: own}, sndbuf: 100KB}
@@ -295,22 +299,73 @@ def test_a_rule_behind_receive_aggregation_drops_what_it_says(dumbbell: Path, cw
 def test_an_interface_is_polled_as_the_experiment_says() -> None:
     nic = "nic: {gro: true, coalesce: {gro_flush_timeout: 30us, napi_defer_hard_irqs: 2}}"
     text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")
+    values = {}
+    with built(text) as (layout, made):
+        for node in ("a", "b"):
+            (port,) = (port for port, _ in layout.interfaces(node))
+            command = ["sh", "-c", READ_POLLING, "sh", port.interface]
+            namespace = namespaces.NAMESPACES / made.namespaces[node]
+            enter = ["nsenter", f"--net={namespace}", "unshare", "--mount"]
+            shown = subprocess.check_output([*enter, *command], text=True)
+            values[node] = shown.split()
+    assert values == {"a": ["0", "0"], "b": ["30000", "2"]}
+
+
+SENDING = {"TX checksums": 0x16, "scattered buffers": 0x18, "TSO": 0x1E, "GSO": 0x23}
+RECEIVING = {"RX checksums": 0x14, "GRO": 0x2B}
+"""Commands of SIOCETHTOOL that read what `tso` and `gro` switch (linux/ethtool.h)."""
+SIOCETHTOOL = 0x8946
+
+
+@pytest.mark.parametrize(("tso", "gro"), [(False, False), (True, False), (False, True), (True, True)])
+def test_offloads_are_off_but_those_that_the_experiment_sets(tso: bool, gro: bool) -> None:
+    nic = f"nic: {{tso: {str(tso).lower()}, gro: {str(gro).lower()}}}"
+    text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")
+    with built(text) as (layout, made):
+        (port,) = (port for port, _ in layout.interfaces("b"))
+        assert offloads(made.namespaces["b"], port.interface) == {
+            **dict.fromkeys(SENDING, tso),
+            **dict.fromkeys(RECEIVING, gro),
+        }
+        others = [
+            (made.namespaces[node], port.interface)
+            for node in (*layout.hosts, *layout.nodes)
+            for port, _ in layout.interfaces(node)
+            if node != "b"
+        ]
+        assert made.emulator is not None
+        ends = [network.emulated_end(number, side) for number in range(len(layout.cables)) for side in "ab"]
+        for place, interface in [*others, *((made.emulator, end) for end in ends)]:
+            assert not any(offloads(place, interface).values()), (place, interface)
+
+
+def offloads(namespace: str, interface: str) -> dict[str, bool]:
+    """Which offloads of an interface are on, by `SENDING` and `RECEIVING`."""
+
+    def ask() -> dict[str, bool]:
+        found = {}
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            for name, command in {**SENDING, **RECEIVING}.items():
+                # struct ethtool_value, to which struct ifreq leads.
+                value = ctypes.create_string_buffer(struct.pack("II", command, 0), 8)
+                request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(value))
+                fcntl.ioctl(asked, SIOCETHTOOL, request)
+                found[name] = bool(struct.unpack("II", value.raw)[1])
+        return found
+
+    return namespaces.inside(namespace, ask)
+
+
+@contextmanager
+def built(text: str) -> Iterator[tuple[Layout, network.Network]]:
+    """The namespaces and interfaces of an experiment's first run."""
     scenario = api.load(text, testbed="netns").plan().runs[0].scenario
     owner = namespaces.Owner()
     try:
         layout = lay_out(scenario)
-        built = network.build(owner, layout, scenario, own_emulator=True)
-        values = {}
-        for node in ("a", "b"):
-            (port,) = (port for port, _ in layout.interfaces(node))
-            command = ["sh", "-c", READ_POLLING, "sh", port.interface]
-            namespace = namespaces.NAMESPACES / built.namespaces[node]
-            enter = ["nsenter", f"--net={namespace}", "unshare", "--mount"]
-            shown = subprocess.check_output([*enter, *command], text=True)
-            values[node] = shown.split()
+        yield layout, network.build(owner, layout, scenario, own_emulator=True)
     finally:
         owner.close()
-    assert values == {"a": ["0", "0"], "b": ["30000", "2"]}
 
 
 def test_a_suites_rows_of_linux_are_run_by_this_kernel(tmp_path: Path, cwndlab: Command) -> None:

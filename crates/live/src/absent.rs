@@ -50,7 +50,7 @@ pub mod offload {
 
     /// # Errors
     /// Always.
-    pub fn set(_namespace: Option<&str>, _interface: &str, _on: bool) -> io::Result<()> {
+    pub fn set(_namespace: Option<&str>, _interface: &str, _tso: bool, _gro: bool) -> io::Result<()> {
         Err(io::Error::other("offloads are switched on Linux only"))
     }
 }

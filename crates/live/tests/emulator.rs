@@ -575,7 +575,7 @@ fn what_is_missing_is_named() {
     assert!(line.contains("link there: rate_bps must be above zero"), "{line}");
     let line = refusal(&|config| config["cable"] = json!([]));
     assert!(line.contains("unknown field `cable`"), "{line}");
-    let line = live::offload::set(Some(&net.place("e")), "c0", false).unwrap_err().to_string();
+    let line = live::offload::set(Some(&net.place("e")), "c0", false, false).unwrap_err().to_string();
     assert!(line.contains("interface c0"), "{line}");
 }
 

@@ -103,10 +103,12 @@ fn run_script(
     (outcome.exit_code, outcome.message, outcome.output)
 }
 
-/// Switch segmentation, aggregation and checksum offloads of an interface on or off; raises OSError with one line.
+/// Switch segmentation (`tso`) and receive aggregation (`gro`) of an interface on or off, each with the offloads it needs;
+/// raises OSError with one line.
 #[pyfunction]
-fn set_offloads(py: Python<'_>, netns: Option<&str>, interface: &str, on: bool) -> PyResult<()> {
-    py.detach(|| live::offload::set(netns, interface, on)).map_err(failed)
+#[pyo3(signature = (netns, interface, *, tso, gro))]
+fn set_offloads(py: Python<'_>, netns: Option<&str>, interface: &str, tso: bool, gro: bool) -> PyResult<()> {
+    py.detach(|| live::offload::set(netns, interface, tso, gro)).map_err(failed)
 }
 
 /// The figures printed under the scenario lines of a loadlatency run in its classic form: (upload capacity and download

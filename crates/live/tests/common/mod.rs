@@ -93,7 +93,7 @@ impl Net {
     /// Switches the offloads of all interfaces.
     pub fn offloads(&self, on: bool) {
         for (place, interface) in [("a", "eth0"), ("b", "eth0"), ("e", "a0"), ("e", "b0")] {
-            live::offload::set(Some(&self.place(place)), interface, on).expect("offloads");
+            live::offload::set(Some(&self.place(place)), interface, on, on).expect("offloads");
         }
     }
 

@@ -118,14 +118,15 @@ def first_cc(host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> str
 
 
 def offloads(network: Network, layout: Layout, hosts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Switch offloads off everywhere but at the interfaces of hosts that ask for them."""
+    """Switch offloads off everywhere; of a host's interface, those stay on that its `nic` asks for."""
     for number, cable in enumerate(layout.cables):
         for side, port in (("a", cable.near), ("b", cable.far)):
             nic = hosts[port.node]["nic"] if port.node in hosts else {"tso": False, "gro": False}
-            on = bool(nic["tso"] or nic["gro"])
-            _native.set_offloads(network.namespaces[port.node], port.interface, on)
+            _native.set_offloads(
+                network.namespaces[port.node], port.interface, tso=nic["tso"], gro=nic["gro"]
+            )
             if network.emulator is not None:
-                _native.set_offloads(network.emulator, emulated_end(number, side), False)
+                _native.set_offloads(network.emulator, emulated_end(number, side), tso=False, gro=False)
 
 
 def netlink(namespace: str, work: Callable[[Any], _T]) -> _T:
