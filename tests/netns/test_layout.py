@@ -110,6 +110,20 @@ def test_base_round_trips_add_up_both_ways() -> None:
     assert base_rtt_ns(scenario("triangle"), "a", "c") == 10_000_000
 
 
+def test_a_base_round_trip_has_the_delays_at_both_hosts_egress() -> None:
+    text = f"experiment: x\nduration: 2s\n{HOSTS}{NETWORKS['dumbbell']}{FLOWS}"
+    delays = [
+        "hosts.a.egress={delay: 20ms}",
+        "hosts.b.egress={delay: 500ms}",
+        "hosts.c.egress={delay: 3ms}",
+    ]
+    made = load(text, delays).plan().runs[0].scenario
+    assert base_rtt_ns(made, "a", "c") == base_rtt_ns(made, "c", "a") == 33_000_000
+    # One that impairs in other ways delays nothing.
+    made = load(text, ["hosts.a.egress={loss: {random: 1%}}"]).plan().runs[0].scenario
+    assert base_rtt_ns(made, "a", "c") == 10_000_000
+
+
 def test_starts_are_drawn_by_seed_repeat_and_flow_alone() -> None:
     made = scenario(more="start_jitter: 50ms\nrepeat: 2\n")
     starts = start_times(made)

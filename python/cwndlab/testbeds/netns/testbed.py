@@ -305,12 +305,15 @@ def start_times(scenario: Mapping[str, Any]) -> dict[str, int]:
 
 
 def base_rtt_ns(scenario: Mapping[str, Any], one: str, other: str) -> int:
-    """The sum of delays between two hosts, there and back."""
+    """The sum of delays between two hosts, there and back: of links, and of what stands at their egress."""
     from cwndlab.experiment.topology import Routes
 
     ways = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
-    delays = {link["name"]: link["delay_ns"] for link in scenario["links"]}
-    return sum(delays[name] for way in (ways.way(one, other), ways.way(other, one)) for name in way or ())
+    delays: dict[str, int] = {link["name"]: link["delay_ns"] for link in scenario["links"]}
+    taken = (delays[name] for way in (ways.way(one, other), ways.way(other, one)) for name in way or ())
+    egresses = (host["egress"] for host in scenario["hosts"] if host["name"] in (one, other))
+    added: int = sum(egress["delay_ns"] for egress in egresses if egress is not None)
+    return sum(taken) + added
 
 
 def _until(rows: pa.Table, end_ns: int) -> pa.Table:
