@@ -438,6 +438,7 @@ def test_a_refusal_on_the_command_line_is_one_line_and_exit_code_2(dumbbell: Pat
     assert (ran.returncode, ran.stdout) == (2, "")
     available = ", ".join(machine.kernel().congestion_controls)
     assert f"found 'cdg'; expected one of {available} on {machine.kernel().stack}" in ran.stderr
+    assert "modprobe tcp_cdg" in ran.stderr
     assert (ran.stderr.startswith("error: "), ran.stderr.count("\n")) == (True, 1)
 
 

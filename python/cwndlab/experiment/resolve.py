@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingType
@@ -234,9 +235,10 @@ class _Resolver:
             return stack.default_cc
         own = stack.cc_alias.get(name, name)
         if own not in stack.cc:
-            raise Misplaced(
-                path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", nearest(name, stack.cc))
-            )
+            hint = nearest(name, stack.cc)
+            if hint is None and self.support.real and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
+                hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
+            raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
         return own
 
     def sysctls(self, host_name: str, host: Host, stack: Stack) -> dict[str, int]:

@@ -140,6 +140,7 @@ def path(sysctl: str) -> Path:
 
 def _kernel() -> Kernel:
     found = dict(_readable(SYSCTLS / "net"))
+    _load_congestion_controls()
     return Kernel(
         release=platform.release(),
         congestion_controls=tuple(path("net.ipv4.tcp_available_congestion_control").read_text().split()),
@@ -148,6 +149,21 @@ def _kernel() -> Kernel:
         ),
         sysctls=dict(sorted(found.items())),
     )
+
+
+def _load_congestion_controls() -> None:
+    """Have the kernel load those that the models know and its list does not have yet, as it lists no module
+    that is not loaded.
+
+    It loads one when somebody with the rights chooses it (tcp_cong.c, tcp_ca_find_autoload), also where a
+    namespace may not have it as its default.
+    """
+    listed = path("net.ipv4.tcp_available_congestion_control").read_text().split()
+    stacks = catalogue.catalogue().stacks.values()
+    known_to_models = {cc for stack in stacks if stack.family == "linux" for cc in stack.cc}
+    for name in sorted(known_to_models.difference(listed)):
+        with suppress(OSError):
+            path("net.ipv4.tcp_congestion_control").write_text(name, encoding="ascii")
 
 
 def _readable(directory: Path) -> Iterator[tuple[str, str]]:
