@@ -29,8 +29,8 @@ TOOLS = {
 }
 """Programs that help, and for what. None is needed by the simulator."""
 
-CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
-"""Bits of /proc/self/status CapEff (capabilities(7)): network configuration, new namespaces."""
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+"""Bits of /proc/self/status CapEff (capabilities(7)): to set up networks, packet sockets, new namespaces."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,7 @@ def examine() -> Iterator[Finding]:
         yield _testbed(name)
     for name in testbeds.LATER:
         yield Finding("testbeds", name, False, "not available yet")
-    for name, purpose in TOOLS.items():
-        found = shutil.which(name)
-        yield Finding("tools", name, found is not None, found or f"not found ({purpose})")
+    yield from _tools()
     yield from _kernel()
     yield from _rights()
 
@@ -107,6 +105,15 @@ def _testbed(name: str) -> Finding:
     return Finding("testbeds", name, True, f"ready{more}")
 
 
+def _tools() -> Iterator[Finding]:
+    from cwndlab.testbeds.netns.machine import PACKAGES
+
+    for name, purpose in TOOLS.items():
+        found = shutil.which(name)
+        absent = f"not found ({purpose}; Debian: apt install {PACKAGES[name]})"
+        yield Finding("tools", name, found is not None, found or absent)
+
+
 def _kernel() -> Iterator[Finding]:
     controls = _congestion_controls()
     yield Finding(
@@ -151,10 +158,9 @@ def _rights() -> Iterator[Finding]:
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", _text(Path("/proc/self/status")), re.MULTILINE)
     if effective is not None:
         held = int(effective[1], 16)
-        able = all(held >> bit & 1 for bit in (CAP_NET_ADMIN, CAP_SYS_ADMIN))
-        yield Finding(
-            "rights", "network namespaces", able, "yes" if able else "needs CAP_NET_ADMIN and CAP_SYS_ADMIN"
-        )
+        missing = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
+        detail = f"needs {' and '.join(missing)}" if missing else "yes"
+        yield Finding("rights", "network namespaces", not missing, detail)
     tun = Path("/dev/net/tun")
     if platform.system() == "Linux":
         yield Finding("rights", "TUN devices", os.access(tun, os.R_OK | os.W_OK), str(tun))

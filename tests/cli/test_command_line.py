@@ -158,6 +158,14 @@ def test_doctor_says_what_this_machine_can_do(cwndlab):
     assert [line for line in cwndlab("doctor").out.splitlines() if line.startswith("  + sim")]
 
 
+def test_doctor_says_how_to_get_the_tools_that_are_not_there(cwndlab, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    found = [item for item in json.loads(cwndlab("doctor", "--json").out) if item["section"] == "tools"]
+    assert found
+    assert not any(item["there"] for item in found)
+    assert all(re.search(r"; Debian: apt install [a-z0-9-]+\)$", item["detail"]) for item in found)
+
+
 def test_version(cwndlab):
     assert re.fullmatch(r"cwndlab \d+\.\d+\.\d+\n", cwndlab("--version").out)
 

@@ -447,8 +447,9 @@ def test_different_buffers_are_for_our_own_sender() -> None:
     assert run.scenario["live"]["flows"]["f1"]["tool"] == "own"
 
 
-def test_without_rights_one_line_says_so(dumbbell: Path, cwndlab: Command) -> None:
-    powerless = ("setpriv", "--bounding-set=-sys_admin,-net_admin")
+@pytest.mark.parametrize("right", ["sys_admin", "net_admin", "net_raw"])
+def test_without_rights_one_line_says_so(dumbbell: Path, cwndlab: Command, right: str) -> None:
+    powerless = ("setpriv", f"--bounding-set=-{right}")
     ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", dumbbell.parent / "out", prefix=powerless)
     assert ran.returncode == 2
     assert ran.stderr.startswith("error: testbed netns needs root, ")

@@ -74,7 +74,7 @@ def test_a_link_of_rate_and_queue_alone_has_no_netem(monkeypatch: pytest.MonkeyP
     ("bottleneck", "has", "complaint"),
     [
         ({"delay": "5ms"}, HAS[:-1], "needs queue discipline netem for delay, loss and duplicates"),
-        ({"loss": "{random: 1%}"}, ("pfifo", "htb"), "this kernel has pfifo, htb; or use emulator: own"),
+        ({"loss": "{random: 1%}"}, ("htb", "pfifo"), "pfifo; try modprobe sch_netem, or use emulator"),
         ({"queue": "{kind: codel}"}, HAS, "needs queue discipline codel; this kernel has"),
         ({"loss": "{nth: {every: 5}}"}, HAS, "loss other than random needs emulator: own"),
         ({"corrupt": "1%"}, HAS, "corruption needs emulator: own"),

@@ -1,13 +1,15 @@
 """What a Scenario becomes in namespaces, decided without any."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cwndlab import load, order
 from cwndlab.experiment.support import TESTBEDS
-from cwndlab.testbeds.netns import carrier, machine, network, rules
+from cwndlab.testbeds.netns import carrier, machine, namespaces, network, rules
 from cwndlab.testbeds.netns.layout import Layout, lay_out
 from cwndlab.testbeds.netns.testbed import base_rtt_ns, start_times
 
@@ -166,6 +168,37 @@ def test_rules_say_which_packets_are_dropped(loss: str, chosen: str) -> None:
     expected = "ip daddr 10.0.2.1 ip protocol tcp tcp dport { 5201, 5202 } ip length >= 152"
     assert line == f"{expected} {chosen} counter drop"
     assert rules.script(made["hosts"][0], lay_out(made)) == ""
+
+
+@pytest.fixture
+def nft_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Makes a program that takes the place of nft, and gives the file it copies its rules to."""
+
+    def make(ending: str) -> Path:
+        program, rules_seen = tmp_path / "nft", tmp_path / "rules"
+        program.write_text(f"#!/bin/sh\ncat >{rules_seen}\n{ending}\n", encoding="utf-8")
+        program.chmod(0o755)
+        monkeypatch.setattr(machine, "need_tool", lambda name, purpose: str(program))
+        monkeypatch.setattr(namespaces, "in_scratch", lambda work: work())
+        return rules_seen
+
+    return make
+
+
+def test_rules_are_tried_before_anything_starts(nft_of: Callable[[str], Path]) -> None:
+    stage = "hosts.c.ingress={after_gro: {loss: {random: 1%}}}"
+    text = f"experiment: x\nduration: 2s\n{HOSTS}{NETWORKS['dumbbell']}{FLOWS}"
+    made = load(text, [stage]).plan().runs[0].scenario
+    host, layout = made["hosts"][2], lay_out(made)
+    seen = nft_of("exit 0")
+    rules.check(host, layout)
+    assert seen.read_text(encoding="utf-8") == rules.script(host, layout)
+    nft_of("echo 'Error: Could not process rule: No such file or directory' >&2; exit 1")
+    with pytest.raises(ValueError, match=r"^host c: ingress\.after_gro: this kernel does not") as refused:
+        rules.check(host, layout)
+    assert "modprobe nft_numgen" in str(refused.value)
+    assert "Could not process rule" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_block_is_one_repeat_of_every_cell_in_an_order_of_its_own() -> None:

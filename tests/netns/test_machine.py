@@ -1,10 +1,14 @@
 """What a kernel has and lacks, found out and put into words, on kernels that are not this one."""
 
+import os
+import socket
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
+from pyroute2.netlink.exceptions import NetlinkError
 
-from cwndlab.testbeds.netns import machine
+from cwndlab.testbeds.netns import machine, namespaces
 
 AVAILABLE = "net.ipv4.tcp_available_congestion_control"
 CHOSEN = "net.ipv4.tcp_congestion_control"
@@ -60,3 +64,47 @@ def test_congestion_controls_that_are_modules_are_found(
     assert {"reno", "cubic", "bbr"} <= set(found.congestion_controls)
     assert not {"reno", "cubic"} & set(modular.asked), "what is there needs no module"
     assert found.sysctls[CHOSEN] == "cubic", "the default is the kernel's own, not the last one tried"
+
+
+class Netlink:
+    """Stands for a socket of rtnetlink of a kernel that answers new interfaces with `code`, an errno or 0."""
+
+    code = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass
+
+    def link(self, command: str, **options: Any) -> None:
+        assert (command, options["kind"]) == ("add", "veth")
+        if self.code:
+            raise NetlinkError(self.code)
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "packets", "complaint"),
+    [
+        (1, 0, "needs root, or the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN"),
+        (95, 0, "this kernel does not make (Operation not supported); try modprobe veth"),
+        (0, 1, "needs root, or the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN"),
+        (0, 97, "kernel has not (Address family not supported by protocol); try modprobe af_packet"),
+    ],
+)
+def test_what_runs_need_in_a_namespace_is_tried_in_one(
+    interfaces: int, packets: int, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(*family_and_type: int) -> socket.socket:
+        assert family_and_type == (socket.AF_PACKET, socket.SOCK_RAW)
+        raise OSError(packets, os.strerror(packets))
+
+    monkeypatch.setattr(namespaces, "in_scratch", lambda work: work())
+    monkeypatch.setattr("pyroute2.IPRoute", Netlink)
+    monkeypatch.setattr(Netlink, "code", interfaces)
+    monkeypatch.setattr(machine.socket, "socket", opened)
+    reason = machine.trouble()
+    assert reason is not None
+    assert complaint in reason
+    assert reason.startswith("testbed netns needs ")
+    assert "\n" not in reason

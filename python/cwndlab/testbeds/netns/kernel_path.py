@@ -76,7 +76,7 @@ def check(scenario: Mapping[str, Any]) -> None:
                 purpose = " for delay, loss and duplicates" if need == "netem" else ""
                 raise ValueError(
                     f"{place}: emulator kernel needs queue discipline {need}{purpose}; {having};"
-                    " or use emulator: own"
+                    f" try modprobe sch_{need}, or use emulator: own"
                 )
         if link["overhead"] != ETHERNET and link["rate_bps"] is not None:
             raise ValueError(

@@ -1,11 +1,13 @@
 """What this machine's kernel has: congestion controls, sysctls of a namespace, queue disciplines; rights and
 tools."""
 
+import errno
 import functools
 import os
 import platform
 import re
 import shutil
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,8 +21,19 @@ from cwndlab.testbeds.netns import namespaces
 
 SYSCTLS = Path("/proc/sys")
 
-PACKAGES = {"iperf3": "iperf3", "iperf": "iperf", "nft": "nftables"}
-"""Programs that runs call, and their Debian packages."""
+PACKAGES = {
+    "iperf3": "iperf3",
+    "iperf": "iperf",
+    "nft": "nftables",
+    "tc": "iproute2",
+    "ip": "iproute2",
+    "ethtool": "ethtool",
+    "tcpdump": "tcpdump",
+    "tshark": "tshark",
+    "tcptrace": "tcptrace",
+    "ssh": "openssh-client",
+}
+"""Programs that runs call or that help otherwise, and their Debian packages."""
 
 QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "tbf", "htb", "netem")
 """Queue disciplines that are asked after: those that `emulator: kernel` makes use of."""
@@ -50,14 +63,17 @@ class Kernel:
 
 
 def trouble() -> str | None:
-    """Why this machine cannot make network namespaces, in one line; None if it can."""
+    """Why this machine cannot make network namespaces with what runs need in them, in one line; None if it
+    can."""
     try:
-        namespaces.in_scratch(lambda: None)
+        reason = namespaces.in_scratch(_lacking)
     except OSError as error:
         return (
             "testbed netns needs root, or the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN"
             f" ({error.strerror}); try sudo"
         )
+    if reason is not None:
+        return f"testbed netns needs {reason}"
     for directory in (namespaces.OWNERS, namespaces.NAMESPACES):
         place = directory if directory.exists() else directory.parent
         if not os.access(place, os.W_OK):
@@ -136,6 +152,29 @@ def write_sysctls(values: Mapping[str, str]) -> None:
 def path(sysctl: str) -> Path:
     """The file of a sysctl."""
     return SYSCTLS / sysctl.replace(".", "/")
+
+
+def _lacking() -> str | None:
+    """What the kernel lacks of cables and of the emulator's sockets, tried in this namespace; raises
+    PermissionError without the rights."""
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    with IPRoute() as route:
+        try:
+            route.link("add", ifname="near", kind="veth", peer={"ifname": "far"})
+        except NetlinkError as error:
+            why = os.strerror(error.code)
+            if error.code in (errno.EPERM, errno.EACCES):
+                raise PermissionError(error.code, why) from None
+            return f"veth interfaces, which this kernel does not make ({why}); try modprobe veth"
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
+    except PermissionError:
+        raise
+    except OSError as error:
+        return f"packet sockets, which this kernel has not ({error.strerror}); try modprobe af_packet"
+    return None
 
 
 def _kernel() -> Kernel:

@@ -12,11 +12,11 @@ from cwndlab.traffic.apps import STAMP
 
 def check(scenario: Mapping[str, Any]) -> None:
     """Raises ValueError, with one line, for what cannot be carried out here."""
-    lay_out(scenario)
+    layout = lay_out(scenario)
     _record(scenario)
     _loggers(scenario)
     for host in scenario["hosts"]:
-        rules.check(host)
+        rules.check(host, layout)
         _sysctls(host, scenario["flows"])
     for flow in scenario["flows"]:
         tool = scenario["live"]["flows"][flow["name"]]["tool"]

@@ -4,9 +4,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from cwndlab.testbeds.netns import machine
+from cwndlab.testbeds.netns import machine, namespaces
 from cwndlab.testbeds.netns.layout import SERVER_PORT, Layout
-from cwndlab.testbeds.netns.namespaces import NAMESPACES
 
 HEADERS = 52
 """Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323): what a packet has besides payload."""
@@ -16,8 +15,9 @@ _COUNTS = 1 << 31
 """Modulus of a counter that is not to come round."""
 
 
-def check(host: Mapping[str, Any]) -> None:
-    """Raises ValueError, one line, for an impairment that rules cannot make, or where nft is missing."""
+def check(host: Mapping[str, Any], layout: Layout) -> None:
+    """Raises ValueError, one line, for an impairment that rules cannot make, where nft is missing, or where
+    this kernel does not take the host's rules: they are loaded into a namespace that is thrown away."""
     stage = host["ingress"]["after_gro"]
     if stage is None:
         return
@@ -28,6 +28,14 @@ def check(host: Mapping[str, Any]) -> None:
             raise ValueError(f"{place}: rules of the kernel cannot {key.removesuffix('_ppb')} packets")
     if stage["loss"] is not None and stage["loss"]["kind"] == "gilbert":
         raise ValueError(f"{place}: rules of the kernel drop random, nth or listed packets, not by gilbert")
+    text = script(host, layout)
+    if not text:
+        return
+    try:
+        namespaces.in_scratch(lambda: _load(text))
+    except OSError as error:
+        problem = "this kernel does not take rules of nf_tables with numgen (modprobe nft_numgen)"
+        raise ValueError(f"{place}: {problem}: {error}") from None
 
 
 def script(host: Mapping[str, Any], layout: Layout) -> str:
@@ -56,9 +64,13 @@ def script(host: Mapping[str, Any], layout: Layout) -> str:
 
 def apply(namespace: str, text: str) -> None:
     """Put rules into a namespace; raises OSError with nft's own words."""
+    namespaces.inside(namespace, lambda: _load(text))
+
+
+def _load(text: str) -> None:
+    """Put rules into the namespace this thread is in, which the processes it starts are in too."""
     nft = machine.need_tool("nft", "ingress.after_gro")
-    command = ["nsenter", f"--net={NAMESPACES / namespace}", nft, "-f", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run([nft, "-f", "-"], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"nft: {' '.join(done.stderr.split())}")
 
