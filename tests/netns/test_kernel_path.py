@@ -1,9 +1,10 @@
 """Links as queue disciplines of a kernel, decided and put into messages without one that has them."""
 
+from types import ModuleType
 from typing import Any
 
 import pytest
-from pyroute2.netlink.rtnl.tcmsg import sched_netem
+from pyroute2.netlink.rtnl.tcmsg import sched_codel, sched_fq_codel, sched_netem
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
 from cwndlab import load
@@ -68,6 +69,58 @@ def test_a_link_of_rate_and_queue_alone_has_no_netem(monkeypatch: pytest.MonkeyP
     told = shaped(scenario()["links"][0], monkeypatch)
     assert [kind for kind, _, _ in told] == ["htb", "htb", "pfifo"]
     assert told[-1][2] == {"parent": 0x10001, "limit": 30}
+
+
+@pytest.mark.parametrize(
+    ("queue", "plugin", "message"),
+    [
+        ("{kind: codel, ce_threshold: 1ms}", sched_codel, {"TCA_CODEL_CE_THRESHOLD": 1000}),
+        ("{kind: codel}", sched_codel, {"TCA_CODEL_CE_THRESHOLD": None, "TCA_CODEL_TARGET": 5000}),
+        (
+            "{kind: fq_codel, quantum: 300B, ce_threshold: 2ms, target: 7ms, flows: 16}",
+            sched_fq_codel,
+            {
+                "TCA_FQ_CODEL_QUANTUM": 300,
+                "TCA_FQ_CODEL_CE_THRESHOLD": 2000,
+                "TCA_FQ_CODEL_TARGET": 7000,
+                "TCA_FQ_CODEL_FLOWS": 16,
+            },
+        ),
+        (
+            "{kind: fq_codel}",
+            sched_fq_codel,
+            {"TCA_FQ_CODEL_QUANTUM": 1514, "TCA_FQ_CODEL_CE_THRESHOLD": None, "TCA_FQ_CODEL_LIMIT": 10240},
+        ),
+    ],
+)
+def test_the_kernel_is_told_what_the_experiment_says_of_a_queue(
+    queue: str, plugin: ModuleType, message: dict[str, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "queue_kinds", lambda: (*HAS, "codel", "fq_codel"))
+    made = scenario(queue=queue)
+    kernel_path.check(made)
+    _, _, options = shaped(made["links"][0], monkeypatch)[-1]
+    attributes = dict(plugin.get_parameters(options)["attrs"])
+    assert {name: attributes.get(name) for name in message} == message
+
+
+@pytest.mark.parametrize(
+    ("key", "complaint"),
+    [
+        ("memory_limit: 1MB", "emulator kernel leaves memory_limit of fq_codel at the kernel's own 33554432"),
+        ("drop_batch: 8", "emulator kernel leaves drop_batch of fq_codel at the kernel's own 64"),
+        ("quantum: 255B", "the kernel's quantum of fq_codel is at least 256 bytes, not 255"),
+    ],
+)
+def test_what_the_kernel_cannot_be_told_of_a_queue_is_refused(
+    key: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "queue_kinds", lambda: (*HAS, "fq_codel"))
+    with pytest.raises(ValueError, match=r"^link bottleneck: ") as refused:
+        kernel_path.check(scenario(queue=f"{{kind: fq_codel, {key}}}"))
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+    kernel_path.check(scenario(queue="{kind: fq_codel, memory_limit: 32MiB, drop_batch: 64}"))
 
 
 @pytest.mark.parametrize(

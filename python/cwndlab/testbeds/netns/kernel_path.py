@@ -7,12 +7,13 @@ is left to `emulator: own`. The kernel counts packets with their Ethernet header
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.results.tables import SCHEMAS
 from cwndlab.testbeds.netns import machine
 from cwndlab.testbeds.netns.carrier import Carried
@@ -31,6 +32,10 @@ _NETEM, _BELOW_NETEM = 0x30000, 0x30001
 """Handle 3: of a netem at the top, and 3:1, below which the rest is then."""
 NETEM_LIMIT = 1_000_000
 """Packets that netem holds at most: more than are ever on their way; the queue is below HTB."""
+UNTOLD = {"fq_codel": ("memory_limit", "drop_batch")}
+"""Parameters of queues that pyroute2 has no way to tell the kernel."""
+QUANTUM_MIN = 256
+"""Bytes; fq_codel takes this for anything less (sch_fq_codel.c, fq_codel_change)."""
 UNLIMITED_BYTES = 125_000_000_000
 """Rate of a class whose link has none, bytes per second."""
 JOIN_S = 2.0
@@ -40,7 +45,6 @@ JOIN_S = 2.0
 def check(scenario: Mapping[str, Any]) -> None:
     """Raises ValueError, one line, for a link that this kernel's queue disciplines cannot be."""
     has = machine.queue_kinds()
-    having = f"this kernel has {', '.join(has) or 'none of those cwndlab uses'}"
     if scenario["schedule"]:
         raise ValueError(
             "emulator: kernel changes no link while a run goes on; leave `schedule` out, or use own"
@@ -56,32 +60,47 @@ def check(scenario: Mapping[str, Any]) -> None:
         if node["switch"] is not None:
             raise ValueError(f"node {node['name']}: a shared buffer needs emulator: own")
     for link in scenario["links"]:
-        place = f"link {link['name']}"
-        loss = link["loss"]
-        impaired = [
-            name
-            for name, value in (
-                ("loss other than random", loss is not None and loss["kind"] != "random"),
-                ("corruption", link["corrupt_ppb"]),
-                ("jitter", link["jitter"]),
-                ("a shaper", link["shaper"]),
-            )
-            if value
-        ]
-        if impaired:
-            raise ValueError(f"{place}: {impaired[0]} needs emulator: own; {having} for emulator: kernel")
-        needs = ["htb", link["queue"]["kind"], *(["netem"] if netem(link) else [])]
-        for need in needs:
-            if need not in has:
-                purpose = " for delay, loss and duplicates" if need == "netem" else ""
-                raise ValueError(
-                    f"{place}: emulator kernel needs queue discipline {need}{purpose}; {having};"
-                    f" try modprobe sch_{need}, or use emulator: own"
-                )
-        if link["overhead"] != ETHERNET and link["rate_bps"] is not None:
+        _check_link(link, has)
+
+
+def _check_link(link: Mapping[str, Any], has: Sequence[str]) -> None:
+    having = f"this kernel has {', '.join(has) or 'none of those cwndlab uses'}"
+    place = f"link {link['name']}"
+    loss = link["loss"]
+    impaired = [
+        name
+        for name, value in (
+            ("loss other than random", loss is not None and loss["kind"] != "random"),
+            ("corruption", link["corrupt_ppb"]),
+            ("jitter", link["jitter"]),
+            ("a shaper", link["shaper"]),
+        )
+        if value
+    ]
+    if impaired:
+        raise ValueError(f"{place}: {impaired[0]} needs emulator: own; {having} for emulator: kernel")
+    needs = ["htb", link["queue"]["kind"], *(["netem"] if netem(link) else [])]
+    for need in needs:
+        if need not in has:
+            purpose = " for delay, loss and duplicates" if need == "netem" else ""
             raise ValueError(
-                f"{place}: the kernel counts {ETHERNET} bytes of overhead, not {link['overhead']}"
+                f"{place}: emulator kernel needs queue discipline {need}{purpose}; {having};"
+                f" try modprobe sch_{need}, or use emulator: own"
             )
+    kind = link["queue"]["kind"]
+    for param in catalogue().queues[kind]:
+        if param.name in UNTOLD.get(kind, ()) and link["queue"][param.field] != param.default:
+            raise ValueError(
+                f"{place}: emulator kernel leaves {param.name} of {kind} at the kernel's own {param.default};"
+                " leave it out, or use emulator: own"
+            )
+    if kind == "fq_codel" and link["queue"]["quantum_bytes"] < QUANTUM_MIN:
+        found = link["queue"]["quantum_bytes"]
+        raise ValueError(
+            f"{place}: the kernel's quantum of fq_codel is at least {QUANTUM_MIN} bytes, not {found}"
+        )
+    if link["overhead"] != ETHERNET and link["rate_bps"] is not None:
+        raise ValueError(f"{place}: the kernel counts {ETHERNET} bytes of overhead, not {link['overhead']}")
 
 
 class KernelPath:
@@ -217,7 +236,10 @@ def netem(link: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _queue(queue: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The kind and parameters of a queue as pyroute2 takes them; times in microseconds."""
+    """The kind and parameters of a queue as pyroute2 takes them; times in microseconds.
+
+    What is null in the Scenario is left out: the kernel then does the same as the model.
+    """
     kind = queue["kind"]
     match kind:
         case "pfifo":
@@ -225,18 +247,27 @@ def _queue(queue: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         case "bfifo":
             return kind, {"limit": queue["limit_bytes"]}
         case "codel":
-            return kind, {
+            told = {
                 "cdl_limit": queue["limit_packets"],
                 "cdl_target": queue["target_ns"] // 1000,
                 "cdl_interval": queue["interval_ns"] // 1000,
                 "cdl_ecn": int(queue["ecn"]),
+                "cdl_ce_threshold": _microseconds(queue["ce_threshold_ns"]),
             }
         case "fq_codel":
-            return kind, {
+            told = {
                 "fqc_limit": queue["limit_packets"],
                 "fqc_flows": queue["flows"],
+                "fqc_quantum": queue["quantum_bytes"],
                 "fqc_target": queue["target_ns"] // 1000,
                 "fqc_interval": queue["interval_ns"] // 1000,
                 "fqc_ecn": int(queue["ecn"]),
+                "fqc_ce_threshold": _microseconds(queue["ce_threshold_ns"]),
             }
-    raise ValueError(f"queue {kind} is not one that emulator kernel makes")
+        case _:
+            raise ValueError(f"queue {kind} is not one that emulator kernel makes")
+    return kind, {name: value for name, value in told.items() if value is not None}
+
+
+def _microseconds(time_ns: int | None) -> int | None:
+    return None if time_ns is None else time_ns // 1000
