@@ -272,17 +272,23 @@ def test_validate_refuses_to_compare_different_things(dumbbell: Path, cwndlab: C
 
 
 def test_the_kernels_own_queues_carry_a_path_without_delay(dumbbell: Path, cwndlab: Command) -> None:
-    text = DUMBBELL.replace("delay: 5ms, ", "") + "emulator: kernel\n"
+    call = "  - {name: call, from: a, to: b, app: voip}\n  - {name: probe, from: a, to: b, app: ping}\n"
+    text = DUMBBELL.replace("delay: 5ms, ", "").replace("seed: 1", f"{call}seed: 1") + "emulator: kernel\n"
     dumbbell.write_text(text, encoding="utf-8")
     out = dumbbell.parent / "out"
     ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", "--set", "duration=2s")
     assert ran.returncode == 0, ran.stderr
     results = api.open(out)
-    (row,) = results.summary.to_dicts()
+    row, *streams = results.summary.to_dicts()
     assert row["status"] == "complete"
     assert 4.0 < row["goodput_mbps"] <= 10 * 1448 / 1514 * 1.05
     assert results.series(0, table="queue")["backlog_packets"].max() <= 30
     assert row["ce_marks"] is None, "what is not known is empty"
+    for stream, flow in zip(streams, results.record(0).summary["flows"][1:], strict=True):
+        came = flow["one_way"]["count"] if stream["flow"] == "call" else flow["rtt"]["count"]
+        assert 0 <= stream["drop_rate"] < 1
+        # But for those on their way when the run began to be measured, and when it ended.
+        assert flow["segments_sent"] - flow["drops"] == pytest.approx(came, abs=5)
 
 
 def test_a_rule_behind_receive_aggregation_drops_what_it_says(dumbbell: Path, cwndlab: Command) -> None:

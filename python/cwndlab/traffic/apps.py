@@ -67,7 +67,11 @@ class Figures:
     """Payload bytes."""
     read_in_window: int = 0
     sent_in_window: int = 0
-    """Datagrams."""
+    """Datagrams or echoes."""
+    missing_in_window: int = 0
+    """Datagrams or echoes found missing, as one with a later number came instead."""
+    expected: int = 0
+    """The number of the next one."""
     samples: list[tuple[int, str, int, int]] = field(default_factory=list)
     """When, what, its value, and the payload read by then."""
     seconds: dict[int, int] = field(default_factory=dict)
@@ -82,14 +86,23 @@ class Figures:
         self.seconds[now // SECOND] = self.seconds.get(now // SECOND, 0) + count
         return now
 
+    def arrived(self, number: int) -> None:
+        """Note that a datagram or echo came, and which are missing before it; one that comes late or twice
+        changes nothing."""
+        if number >= self.expected:
+            if self.clock.measure[0] <= self.clock.now() < self.clock.measure[1]:
+                self.missing_in_window += number - self.expected
+            self.expected = number + 1
+
     def sample(self, kind: str, value: int, at: int | None = None) -> None:
         """Note a row for the `samples` table."""
         self.samples.append((self.clock.now() if at is None else at, kind, value, self.read))
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the clock."""
-        names = ("flow", "role", "opened_ns", "ended_ns", "error", "read", "read_in_window", "sent_in_window")
-        return {name: getattr(self, name) for name in names} | {
+        names = ("flow", "role", "opened_ns", "ended_ns", "error", "read", "read_in_window")
+        counts = ("sent_in_window", "missing_in_window")
+        return {name: getattr(self, name) for name in (*names, *counts)} | {
             "samples": list(self.samples),
             "seconds": sorted(self.seconds.items()),
         }
@@ -353,13 +366,13 @@ def _echoes(target: str, size: int, interval: int, until: int, figures: Figures,
     """Send ICMP echo requests (RFC 792) at an interval and note when replies come; the other end's kernel
     answers."""
     clock, identifier = figures.clock, os.getpid() & 0xFFFF
-    sent: dict[int, int] = {}
+    sent: dict[int, tuple[int, int]] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as sock:
         sock.connect((target, 0))
         due, number = clock.now(), 0
         while clock.now() < until + linger_ns and (sent or due < until):
             if due < until and clock.now() >= due:
-                sent[number & 0xFFFF] = clock.now()
+                sent[number & 0xFFFF] = number, clock.now()
                 sock.send(_echo_request(identifier, number & 0xFFFF, size))
                 if clock.measure[0] <= clock.now() < clock.measure[1]:
                     figures.sent_in_window += 1
@@ -370,8 +383,9 @@ def _echoes(target: str, size: int, interval: int, until: int, figures: Figures,
             packet, now = sock.recv(65535), clock.now()
             message = packet[(packet[0] & 15) * 4 :]
             kind, _, _, whose, which = struct.unpack_from("!BBHHH", message)
-            if kind == 0 and whose == identifier and (left := sent.pop(which, None)) is not None:
-                figures.sample("probe-rtt", now - left, now)
+            if kind == 0 and whose == identifier and (echo := sent.pop(which, None)) is not None:
+                figures.arrived(echo[0])
+                figures.sample("probe-rtt", now - echo[1], now)
                 figures.took(size)
 
 
@@ -504,7 +518,9 @@ def _datagram_sink(task: Mapping[str, Any], figures: Figures) -> End:
         while True:
             data = sock.recv(65535)
             now = figures.took(len(data))
-            figures.sample("one-way-delay", now - STAMP.unpack_from(data)[1], now)
+            number, sent = STAMP.unpack_from(data)
+            figures.arrived(number)
+            figures.sample("one-way-delay", now - sent, now)
 
     return work
 

@@ -163,7 +163,7 @@ class _Flow:
             "wire_bytes": known.get("wire_bytes", self._wire_bytes()),
             "segments_sent": self._own.get("sent_in_window") if own else self._segments(),
             "retransmits": 0 if own else self._grown(sender, "retransmits"),
-            "drops": known.get("drops"),
+            "drops": self._missing() if own and known.get("drops") is None else known.get("drops"),
             "ce_marks": known.get("ce_marks"),
             "rtos": 0 if own else len(rtos),
             "fast_recoveries": 0 if own else len(entries),
@@ -391,6 +391,13 @@ class _Flow:
         )
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
         return payload + -(-payload // max(sizes)) * (HEADERS + overhead)
+
+    def _missing(self) -> int | None:
+        """Datagrams or echoes that did not come: those before one that did, or all where none did. What was
+        sent last may still be on its way."""
+        if not self._reader or not self._own:
+            return None
+        return int(self._reader["missing_in_window"] if self._reader["read"] else self._own["sent_in_window"])
 
     def _unacknowledged(self) -> int | None:
         """What the sending sockets held at the window's end: unacknowledged or not yet sent (tcp_info(7))."""

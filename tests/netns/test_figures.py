@@ -1,0 +1,80 @@
+"""The summary of a run on the real kernel, made of what was seen without one."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from cwndlab import load
+from cwndlab.testbeds.netns import figures
+from cwndlab.testbeds.netns.carrier import Carried
+from cwndlab.traffic.apps import Clock, Figures
+
+TEXT = """\
+experiment: x
+duration: 2s
+hosts: {a: {stack: linux}, b: {stack: linux}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit}}}
+flows: [{name: f, from: a, to: b, app: APP}]
+"""
+SECOND = 10**9
+
+
+class Stopped(Clock):
+    """A clock of a run of 2 s that is measured from its first second on."""
+
+    def __init__(self) -> None:
+        super().__init__((SECOND, 2 * SECOND), 2 * SECOND)
+        self.at = SECOND
+
+    def now(self) -> int:
+        return self.at
+
+
+def reader(numbers: list[int]) -> Figures:
+    """An end to which these came in the window, 200 bytes each."""
+    end = Figures("f", "to", Stopped())
+    for number in numbers:
+        end.took(200)
+        end.arrived(number)
+    return end
+
+
+def drops(app: str, sent: int, numbers: list[int], **known: Any) -> Any:
+    """What the summary says of datagrams or echoes of which these came."""
+    scenario = load(TEXT.replace("APP", app)).plan().runs[0].scenario
+    ends = {"to": reader(numbers), "from": Figures("f", "from", Stopped(), opened_ns=0)}
+    if app == "ping":
+        ends = {"from": reader(numbers)}
+        ends["from"].opened_ns = 0
+    ends["from"].sent_in_window = sent
+    carried = Carried([], [], {"f": known} if known else {})
+    observed = figures.Observed(scenario, pl.DataFrame(), pl.DataFrame(), carried)
+    observed.reports = {("f", role): end.as_json() for role, end in ends.items()}
+    observed.starts = {"f": 0}
+    (flow,) = figures.summary(observed)["flows"]
+    return flow["drops"]
+
+
+@pytest.mark.parametrize("app", ["voip", "{kind: udp-cbr, rate: 1mbit}", "ping"])
+def test_datagrams_and_echoes_that_did_not_come_are_drops(app: str) -> None:
+    # The last two may still be on their way.
+    assert drops(app, 8, [0, 1, 4, 5]) == 2
+    assert drops(app, 4, [0, 1, 2, 3]) == 0
+    # One late, one twice.
+    assert drops(app, 4, [0, 2, 1, 3, 3]) == 1
+    assert drops(app, 4, []) == 4
+
+
+def test_drops_that_the_carrier_counted_are_its_own() -> None:
+    assert drops("voip", 8, [0, 1, 4, 5], drops=7) == 7
+
+
+def test_what_is_missed_before_the_window_is_not_of_it() -> None:
+    end = Figures("f", "to", Stopped())
+    assert isinstance(end.clock, Stopped)
+    end.clock.at = SECOND - 1
+    end.arrived(3)
+    end.clock.at = SECOND
+    end.arrived(5)
+    assert (end.missing_in_window, end.as_json()["missing_in_window"]) == (1, 1)
