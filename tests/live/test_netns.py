@@ -302,6 +302,18 @@ def test_a_rule_behind_receive_aggregation_drops_what_it_says(dumbbell: Path, cw
     assert row["retransmit_rate"] == pytest.approx(0.02, abs=0.012)
 
 
+def test_a_rule_drops_datagrams_too(dumbbell: Path, cwndlab: Command) -> None:
+    ingress = "hosts.b.ingress={after_gro: {loss: {nth: {every: 4, packet: 0}}}}"
+    flow = "flows.f1={from: a, to: b, app: {kind: udp-cbr, rate: 400kbit, payload: 200}}"
+    out = dumbbell.parent / "out"
+    short = ("--set", "duration=1s", "--set", ingress, "--set", flow)
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", *short)
+    assert ran.returncode == 0, ran.stderr
+    (flow_seen,) = api.open(out).record(0).summary["flows"]
+    # 250 of them in a second, of which the last may be on their way at its end.
+    assert flow_seen["one_way"]["count"] == pytest.approx(0.75 * flow_seen["segments_sent"], abs=10)
+
+
 def test_an_interface_is_polled_as_the_experiment_says() -> None:
     nic = "nic: {gro: true, coalesce: {gro_flush_timeout: 30us, napi_defer_hard_irqs: 2}}"
     text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")

@@ -164,9 +164,12 @@ def test_rules_say_which_packets_are_dropped(loss: str, chosen: str) -> None:
     made = load(text, [stage]).plan().runs[0].scenario
     script = rules.script(made["hosts"][2], lay_out(made))
     (line,) = (line for line in script.splitlines() if "drop" in line)
+    assert line == f"{chosen} counter drop"
     # The port of the experiment stands for those of both flows that the host accepts.
-    expected = "ip daddr 10.0.2.1 ip protocol tcp tcp dport { 5201, 5202 } ip length >= 152"
-    assert line == f"{expected} {chosen} counter drop"
+    assert [line for line in script.splitlines() if "jump" in line] == [
+        "ip daddr 10.0.2.1 ip protocol tcp tcp dport { 5201, 5202 } ip length >= 152 jump chosen",
+        "ip daddr 10.0.2.1 ip protocol udp udp dport { 5201, 5202 } ip length >= 128 jump chosen",
+    ]
     assert rules.script(made["hosts"][0], lay_out(made)) == ""
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from cwndlab.testbeds.netns import machine, namespaces
 from cwndlab.testbeds.netns.layout import SERVER_PORT, Layout
 
-HEADERS = 52
-"""Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323): what a packet has besides payload."""
+HEADERS = {"tcp": 52, "udp": 28}
+"""By protocol that rules count, the bytes a packet has besides payload: an IPv4 header, and a TCP header
+with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count."""
 _BILLION = 10**9
 """What probabilities count in (parts per billion), and the range of the random numbers drawn."""
 _COUNTS = 1 << 31
@@ -52,14 +53,19 @@ def script(host: Mapping[str, Any], layout: Layout) -> str:
         case _:
             listed = ", ".join(str(packet) for packet in loss["packets"])
             chosen = f"numgen inc mod {_COUNTS} {{ {listed} }}" if listed else ""
-    payload = max(stage["min_payload"], loss.get("min_payload", 0))
-    counted = [f"ip daddr {layout.hosts[host['name']]} ip protocol tcp", *_ports(host, stage, layout)]
-    counted += [f"ip length >= {payload + HEADERS}"] if payload else []
     if not chosen:
         return ""
-    rule = " ".join([*counted, chosen, "counter drop"])
-    chain = f"chain input {{\ntype filter hook input priority 0\n{rule}\n}}"
-    return f"table ip cwndlab {{\n{chain}\n}}\n"
+    payload = max(stage["min_payload"], loss.get("min_payload", 0))
+    counted = []
+    for protocol, headers in HEADERS.items():
+        to = f"ip daddr {layout.hosts[host['name']]} ip protocol {protocol}"
+        matches = [to, *_ports(protocol, host, stage, layout)]
+        matches += [f"ip length >= {payload + headers}"] if payload else []
+        counted.append(" ".join([*matches, "jump chosen"]))
+    # One counter for both protocols.
+    drop = f"chain chosen {{\n{chosen} counter drop\n}}"
+    chain = "\n".join(["chain input {", "type filter hook input priority 0", *counted, "}"])
+    return f"table ip cwndlab {{\n{drop}\n{chain}\n}}\n"
 
 
 def apply(namespace: str, text: str) -> None:
@@ -75,14 +81,14 @@ def _load(text: str) -> None:
         raise OSError(f"nft: {' '.join(done.stderr.split())}")
 
 
-def _ports(host: Mapping[str, Any], stage: Mapping[str, Any], layout: Layout) -> list[str]:
+def _ports(protocol: str, host: Mapping[str, Any], stage: Mapping[str, Any], layout: Layout) -> list[str]:
     """Matches of ports. The experiment's server port stands for those of all flows that the host accepts."""
     matches = []
     if stage["dport"] is not None:
         ports = {stage["dport"]}
         if stage["dport"] == SERVER_PORT:
             ports |= {ends.target_port for ends in layout.flows.values() if ends.to == host["name"]}
-        matches.append(f"tcp dport {{ {', '.join(map(str, sorted(ports)))} }}")
+        matches.append(f"{protocol} dport {{ {', '.join(map(str, sorted(ports)))} }}")
     if stage["sport"] is not None:
-        matches.append(f"tcp sport {stage['sport']}")
+        matches.append(f"{protocol} sport {stage['sport']}")
     return matches
