@@ -312,6 +312,7 @@ def test_a_rule_drops_datagrams_too(dumbbell: Path, cwndlab: Command) -> None:
     (flow_seen,) = api.open(out).record(0).summary["flows"]
     # 250 of them in a second, of which the last may be on their way at its end.
     assert flow_seen["one_way"]["count"] == pytest.approx(0.75 * flow_seen["segments_sent"], abs=10)
+    assert flow_seen["drops"] == pytest.approx(0.25 * flow_seen["segments_sent"], abs=5)
 
 
 def test_an_interface_is_polled_as_the_experiment_says() -> None:

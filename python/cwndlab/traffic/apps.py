@@ -68,8 +68,8 @@ class Figures:
     read_in_window: int = 0
     sent_in_window: int = 0
     """Datagrams or echoes."""
-    missing_in_window: int = 0
-    """Datagrams or echoes found missing, as one with a later number came instead."""
+    missing: set[int] = field(default_factory=set)
+    """Numbers of datagrams or echoes found missing in the window, as a later one came instead."""
     expected: int = 0
     """The number of the next one."""
     samples: list[tuple[int, str, int, int]] = field(default_factory=list)
@@ -87,12 +87,12 @@ class Figures:
         return now
 
     def arrived(self, number: int) -> None:
-        """Note that a datagram or echo came, and which are missing before it; one that comes late or twice
-        changes nothing."""
-        if number >= self.expected:
-            if self.clock.measure[0] <= self.clock.now() < self.clock.measure[1]:
-                self.missing_in_window += number - self.expected
-            self.expected = number + 1
+        """Note that a datagram or echo came, and which are missing before it; one that comes late is missing
+        no more, and one that comes twice changes nothing."""
+        if self.clock.measure[0] <= self.clock.now() < self.clock.measure[1]:
+            self.missing.update(range(self.expected, number))
+        self.missing.discard(number)
+        self.expected = max(self.expected, number + 1)
 
     def sample(self, kind: str, value: int, at: int | None = None) -> None:
         """Note a row for the `samples` table."""
@@ -100,9 +100,9 @@ class Figures:
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the clock."""
-        names = ("flow", "role", "opened_ns", "ended_ns", "error", "read", "read_in_window")
-        counts = ("sent_in_window", "missing_in_window")
-        return {name: getattr(self, name) for name in (*names, *counts)} | {
+        names = ("flow", "role", "opened_ns", "ended_ns", "error", "read", "read_in_window", "sent_in_window")
+        return {name: getattr(self, name) for name in names} | {
+            "missing_in_window": len(self.missing),
             "samples": list(self.samples),
             "seconds": sorted(self.seconds.items()),
         }

@@ -163,7 +163,7 @@ class _Flow:
             "wire_bytes": known.get("wire_bytes", self._wire_bytes()),
             "segments_sent": self._own.get("sent_in_window") if own else self._segments(),
             "retransmits": 0 if own else self._grown(sender, "retransmits"),
-            "drops": self._missing() if own and known.get("drops") is None else known.get("drops"),
+            "drops": self._missing() if self._counts_own_drops() else known.get("drops"),
             "ce_marks": known.get("ce_marks"),
             "rtos": 0 if own else len(rtos),
             "fast_recoveries": 0 if own else len(entries),
@@ -391,6 +391,15 @@ class _Flow:
         )
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
         return payload + -(-payload // max(sizes)) * (HEADERS + overhead)
+
+    def _counts_own_drops(self) -> bool:
+        """Whether the ends of a stream know of drops what the carrier does not: it knows no flows, or a rule
+        behind it drops datagrams."""
+        if not self._is_stream:
+            return False
+        (receiver,) = (host for host in self._observed.scenario["hosts"] if host["name"] == self._flow["to"])
+        ruled = receiver["ingress"]["after_gro"] is not None and self._flow["app"]["kind"] != "ping"
+        return ruled or self._observed.carried.flows.get(self._name, {}).get("drops") is None
 
     def _missing(self) -> int | None:
         """Datagrams or echoes that did not come: those before one that did, or all where none did. What was
