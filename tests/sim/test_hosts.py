@@ -145,13 +145,23 @@ def test_netem_sees_segments_before_segmentation():
     assert max(lost[True]) >= 2 * 1448
 
 
-def test_tso_leaves_in_bursts_of_at_most_tso_max():
-    run = short_runs.run(
-        PATH,
-        hosts__a__nic="{tso: true, tso_max: 2896B}",
-        hosts__a__egress="{loss: {nth: {every: 20, packet: 10}}}",
-    )
-    assert max(row["value"] for row in run.rows["events"] if row["hop"] == "a.egress") == 2896
+@pytest.mark.parametrize("sender", ["a", "b"], ids=["who opened the connection", "who accepted it"])
+def test_tso_leaves_in_bursts_of_at_most_tso_max(sender):
+    largest = {}
+    for limit in ("", ", tso_max: 2896B"):
+        app = "bulk" if sender == "a" else "request-response, request: 1MB, response: 100B"
+        run = short_runs.run(
+            PATH.replace("to: b}", f"to: b, app: {{kind: {app}}}}}"),
+            **{
+                f"hosts__{sender}__stack": "freebsd-13",
+                "hosts__a__cc": "newreno" if sender == "a" else "reno",
+                f"hosts__{sender}__nic": f"{{tso: true{limit}}}",
+                f"hosts__{sender}__egress": "{loss: {nth: {every: 20, packet: 10}}}",
+            },
+        )
+        lost = [row["value"] for row in run.rows["events"] if row["hop"] == f"{sender}.egress"]
+        largest[limit] = max(lost)
+    assert largest[""] > 2896 == largest[", tso_max: 2896B"]
 
 
 def test_a_full_transmit_queue_tells_the_stack_or_does_not():

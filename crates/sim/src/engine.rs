@@ -403,6 +403,7 @@ impl Simulation {
         });
         match answer {
             Answer::Connection(mut endpoint) => {
+                self.limit_tso(host, &mut endpoint);
                 endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
                 self.connections[connection] = Some(*endpoint);
                 self.service(connection);
@@ -760,11 +761,15 @@ impl Simulation {
         let mut endpoint = self.with_config(host, 2 * flow, socket, Some(&cc), |profile, config, now| {
             Endpoint::connect(profile, config, now)
         });
+        self.limit_tso(host, &mut endpoint);
+        endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
+        self.connections[2 * flow] = Some(endpoint);
+    }
+
+    fn limit_tso(&self, host: u16, endpoint: &mut Endpoint) {
         if let Some(most) = self.hosts[host as usize].tso_max {
             endpoint.limit_tso(most);
         }
-        endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
-        self.connections[2 * flow] = Some(endpoint);
     }
 
     fn change(&mut self) {

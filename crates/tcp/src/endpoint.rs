@@ -203,6 +203,8 @@ struct Handshake {
     /// The peer's SYN offered window scaling.
     peer_scales: bool,
     syn_window: u16,
+    /// See [`Endpoint::limit_tso`].
+    tso_limit: u32,
     timeouts: Vec<Nanos>,
     /// See [`crate::profile::Facts::syn_hastened`].
     hastened: Option<u64>,
@@ -320,6 +322,7 @@ impl Endpoint {
                 scales: facts.window_scaling,
                 peer_scales: false,
                 syn_window,
+                tso_limit: u32::MAX,
                 timeouts,
                 hastened: facts.syn_hastened,
                 sent: 0,
@@ -480,7 +483,8 @@ impl Endpoint {
 
     /// The interface takes segments of at most `payload` bytes, or of one MSS where that is more.
     pub fn limit_tso(&mut self, payload: u32) {
-        self.s.tso_max = self.s.tso_max.min(payload);
+        self.handshake.tso_limit = payload;
+        self.size_super_packets();
     }
 
     /// Whether [`Endpoint::on_tx_complete`] is awaited before more can be sent.
@@ -1351,15 +1355,27 @@ impl Endpoint {
             _ => DEFAULT_MSS,
         };
         self.s.mss = u32::from(h.mss.min(peer_mss));
-        let options = if self.s.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let options = self.option_bytes();
         self.s.payload = self.s.mss - options;
-        self.s.tso_max = (MAX_PAYLOAD - options) / self.s.payload * self.s.payload;
-        self.r.payload = u32::from(h.mss) - options;
+        self.r.payload = u32::from(self.handshake.mss) - options;
+        self.size_super_packets();
         self.r.sack = self.s.sack;
         self.r.timestamps = self.s.timestamps;
         self.s.last_received = now;
         self.s.wnd = u64::from(syn.window);
         self.s.max_wnd = self.s.wnd;
+    }
+
+    /// Whole segments, as many as an IP packet holds and the interface takes, but at least one.
+    fn size_super_packets(&mut self) {
+        let payload = self.s.payload;
+        let most = (MAX_PAYLOAD - self.option_bytes()).min(self.handshake.tso_limit).max(payload);
+        self.s.tso_max = most / payload * payload;
+    }
+
+    /// Bytes of the options that every segment carries.
+    fn option_bytes(&self) -> u32 {
+        if self.s.timestamps { TIMESTAMPS_BYTES } else { 0 }
     }
 }
 

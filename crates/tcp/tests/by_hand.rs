@@ -123,3 +123,94 @@ fn a_reset_ends_the_connection() {
     assert_eq!(a.state(), State::Closed);
     assert_eq!(a.failure(), Some(tcp::Failure::Reset));
 }
+
+const MS: Nanos = 1_000_000;
+
+/// Both ends of a connection of two systems of one kind that has just opened, each `prepared` before its handshake, and the
+/// time.
+fn opened(stack: &str, config: &Config<'_>, prepare: impl Fn(&mut Endpoint)) -> (Endpoint, Endpoint, Nanos) {
+    let stack = profile::find(stack).expect("a stack");
+    let mut a = Endpoint::connect(&*stack, config, 0);
+    prepare(&mut a);
+    let syn = a.poll_transmit(0).expect("a SYN");
+    let Answer::Connection(mut b) = Listener::new(&*stack).on_segment(ONE_WAY, &syn, config) else {
+        panic!("a SYN opens a connection")
+    };
+    prepare(&mut b);
+    a.on_segment(2 * ONE_WAY, &b.poll_transmit(ONE_WAY).expect("a SYN-ACK"));
+    b.on_segment(3 * ONE_WAY, &a.poll_transmit(2 * ONE_WAY).expect("an ACK"));
+    assert_eq!((a.state(), b.state()), (State::Established, State::Established));
+    (a, *b, 3 * ONE_WAY)
+}
+
+fn newreno() -> Config<'static> {
+    Config { cc: "newreno", ..config(1) }
+}
+
+#[test]
+fn the_interface_limits_super_packets_whoever_opened_the_connection() {
+    // An initial window of 10 segments of 1448 bytes (freebsd-tcp.md A.2), and limits that are no whole segments.
+    for (limit, expected) in [(None, 14_480), (Some(2896), 2896), (Some(4343), 2896), (Some(100), 1448)] {
+        let prepare = |end: &mut Endpoint| limit.into_iter().for_each(|limit| end.limit_tso(limit));
+        let (a, b, now) = opened("freebsd-13", &Config { tso: true, ..newreno() }, prepare);
+        for mut end in [a, b] {
+            end.write(100_000);
+            let sent: Vec<u32> = std::iter::from_fn(|| end.poll_transmit(now)).map(|s| s.len).collect();
+            assert_eq!(sent, vec![expected; 14_480 / expected as usize], "limit {limit:?}");
+        }
+    }
+}
+
+#[test]
+fn freebsd_falls_back_to_a_window_of_one_segment_at_enobufs() {
+    // freebsd-tcp.md A.15: W := 1 MSS, S unchanged, rexmt timer armed if idle -> slow start back.
+    let (mut a, mut b, now) = opened("freebsd-13", &newreno(), |_| ());
+    a.write(100_000);
+    let sent = a.poll_transmit(now).expect("a segment");
+    let refused = a.poll_transmit(now).expect("another");
+    assert_eq!((sent.len, refused.len, a.cwnd()), (1448, 1448, 14_480));
+    a.on_tx_dropped(now);
+    assert_eq!(a.poll_transmit(now), None);
+    assert_eq!((a.cwnd(), a.info(now).sender.ssthresh), (1448, None));
+
+    b.on_segment(now + MS, &sent);
+    b.on_timer(now + 200 * MS);
+    let ack = b.poll_transmit(now + 200 * MS).expect("an ACK");
+    a.on_segment(now + 200 * MS, &ack);
+    assert_eq!((a.cwnd(), a.info(now).sender.ssthresh), (2 * 1448, None));
+    let again = a.poll_transmit(now + 200 * MS).expect("the refused segment");
+    assert_eq!((again.seq, again.len), (refused.seq, 1448));
+}
+
+#[test]
+fn freebsd_waits_for_its_timer_when_the_only_segment_meets_enobufs() {
+    // freebsd-tcp.md A.15 and A.12: the timer is armed if idle, and runs for at least 230 ms.
+    let (mut a, _, now) = opened("freebsd-13", &newreno(), |_| ());
+    a.write(100);
+    let refused = a.poll_transmit(now).expect("a segment");
+    a.on_tx_dropped(now);
+    assert_eq!(a.poll_transmit(now), None);
+    let due = a.next_timer().expect("the retransmission timer");
+    assert!(due >= now + 230 * MS, "{due}");
+    a.on_timer(due);
+    assert_eq!(a.poll_transmit(due).map(|segment| (segment.seq, segment.len)), Some((refused.seq, 100)));
+}
+
+#[test]
+fn rack_is_silent_for_10_ms_after_enobufs() {
+    let (mut a, _, now) = opened("freebsd-15-current/rack", &newreno(), |_| ());
+    a.write(100_000);
+    let sent = a.poll_transmit(now).expect("a segment");
+    let refused = a.poll_transmit(now).expect("another");
+    assert_eq!(refused.seq, sent.seq.wrapping_add(1448));
+    let cwnd = a.cwnd();
+    a.on_tx_dropped(now);
+    assert_eq!(a.poll_transmit(now), None);
+    assert_eq!(a.next_timer(), Some(now + 10 * MS));
+    a.on_timer(now + 10 * MS - 1);
+    assert_eq!(a.poll_transmit(now + 10 * MS - 1), None);
+    a.on_timer(now + 10 * MS);
+    let again = a.poll_transmit(now + 10 * MS).expect("the refused segment");
+    assert_eq!((again.seq, again.len), (refused.seq, 1448));
+    assert_eq!((a.cwnd(), a.info(now).retransmits), (cwnd, 0));
+}
