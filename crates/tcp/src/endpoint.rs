@@ -18,10 +18,10 @@ use crate::sender::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, 
 
 /// The MSS of a peer that announces none (RFC 9293 section 3.7.1), or 0, which Linux and FreeBSD take for none.
 pub(crate) const DEFAULT_MSS: u16 = 536;
-/// The smallest MSS that a peer is believed: Linux's TCP_MIN_SND_MSS of 48 bytes of payload, and timestamps.
-const LEAST_MSS: u16 = 48 + TIMESTAMPS_BYTES as u16;
+/// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
+const LEAST_MSS: u16 = 48;
 /// The largest shift of a window field (RFC 7323 section 2.3).
-const LARGEST_SCALE: u8 = 14;
+pub(crate) const LARGEST_SCALE: u8 = 14;
 /// The largest value of a window field.
 const LARGEST_FIELD: u64 = 65_535;
 /// The largest payload of an IPv4 packet without options.
