@@ -23,7 +23,7 @@ const LEAST_MSS: u16 = 48;
 /// The largest shift of a window field (RFC 7323 section 2.3).
 pub(crate) const LARGEST_SCALE: u8 = 14;
 /// The largest value of a window field.
-const LARGEST_FIELD: u64 = 65_535;
+pub(crate) const LARGEST_FIELD: u64 = 65_535;
 /// The largest payload of an IPv4 packet without options.
 const MAX_PAYLOAD: u32 = 65_535 - IP_HEADER - TCP_HEADER;
 

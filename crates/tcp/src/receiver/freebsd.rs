@@ -4,12 +4,8 @@ use wire::segment::TIMESTAMPS_BYTES;
 
 use super::{Arrival, Context, ReceiveState, Receiver};
 use crate::clock::Nanos;
-use crate::endpoint::DEFAULT_MSS;
+use crate::endpoint::{DEFAULT_MSS, LARGEST_FIELD, LARGEST_SCALE};
 
-/// The largest value of the window field.
-const FIELD: u64 = 65_535;
-/// The largest shift (RFC 7323 section 2.3).
-const LARGEST_SCALE: u8 = 14;
 /// Memory a cluster of 2048 bytes takes with its mbuf: what a socket buffer may hold is this much less than
 /// kern.ipc.maxsockbuf.
 pub const CLUSTER_AND_MBUF: u64 = 2304;
@@ -104,7 +100,7 @@ impl FreeBsdReceiver {
     /// Space the window field can offer now.
     #[inline]
     fn space(&self, r: &ReceiveState) -> u64 {
-        r.free().min(FIELD << r.wscale)
+        r.free().min(LARGEST_FIELD << r.wscale)
     }
 
     /// The window after silly-window avoidance (RFC 9293 section 3.8.6.2.2).
@@ -189,10 +185,10 @@ impl Receiver for FreeBsdReceiver {
         let asked = if self.t.maxsockbuf_fixed { 0 } else { r.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
         let largest = if r.rcvbuf_auto { self.t.maxsockbuf } else { self.t.maxsockbuf.max(asked) };
         let mut scale = 0;
-        while self.t.rfc1323 && scale < LARGEST_SCALE && FIELD << scale < largest {
+        while self.t.rfc1323 && scale < LARGEST_SCALE && LARGEST_FIELD << scale < largest {
             scale += 1;
         }
-        (r.rcvbuf.min(FIELD) as u16, scale)
+        (r.rcvbuf.min(LARGEST_FIELD) as u16, scale)
     }
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {

@@ -2,7 +2,7 @@
 
 use super::{Arrival, Context, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
-use crate::endpoint::DEFAULT_MSS;
+use crate::endpoint::{DEFAULT_MSS, LARGEST_FIELD, LARGEST_SCALE};
 use crate::mutants::mutant;
 use crate::sender::linux::config::{Drs, Shared};
 
@@ -520,7 +520,7 @@ impl Receiver for LinuxReceiver {
     fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
         let mss = u64::from(r.payload);
         let full = self.window_from(r.rcvbuf);
-        let mut window = if full > mss { full / mss * mss } else { full }.min(65_535 / mss * mss);
+        let mut window = if full > mss { full / mss * mss } else { full }.min(LARGEST_FIELD / mss * mss);
         if !self.config.scaling_ratio {
             window = window.min(INIT_RCVWND * mss);
         }
@@ -528,7 +528,7 @@ impl Receiver for LinuxReceiver {
         let most =
             if r.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
         let bits = 64 - most.leading_zeros();
-        (window as u16, bits.saturating_sub(16).min(14) as u8)
+        (window as u16, bits.saturating_sub(16).min(LARGEST_SCALE.into()) as u8)
     }
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {

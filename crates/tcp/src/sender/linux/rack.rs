@@ -13,6 +13,7 @@ const STATIC_REO_WND: u32 = 2;
 const NO_DUPTHRESH: u32 = 4;
 /// Recoveries without D-SACK after which the reordering window shrinks again (TCP_RACK_RECOVERY_THRESH).
 const RECOVERIES: u32 = 16;
+
 /// RACK's state.
 #[derive(Debug)]
 pub(super) struct Rack {
