@@ -174,7 +174,7 @@ impl Shim {
         let mut v = CcVar::new(tuning.cc);
         v.mss = positive(event, "mss")?;
         v.maxseg = positive(event, "t_maxseg")?;
-        v.hz = positive(event, "hz")?.clamp(1, 1_000_000) as u32;
+        v.hz = positive(event, "hz")?.min(1_000_000) as u32;
         v.snd_scale = 14;
         v.cwnd = 10 * 1448;
         v.snd_wnd = u64::from(u32::MAX);
@@ -287,9 +287,10 @@ impl Shim {
     fn trains_up_to(&mut self, event: &Value) -> Result<(), String> {
         let (start, bytes, nsegs) =
             (number(event, "t0_us")?, positive(event, "bytes")?, number(event, "nsegs")?);
-        let rtt = positive(event, "srtt_us")
-            .or_else(|_| Ok(positive(event, "ertt_ms")? * 1000))
-            .map_err(|why: String| format!("a train without an RTT: {why}"))?;
+        let rtt = match &event["srtt_us"] {
+            Value::Null => positive(event, "ertt_ms")? * 1000,
+            _ => positive(event, "srtt_us")?,
+        };
         self.delay_ticks = event["ertt_ms"].as_u64().unwrap_or(rtt / 1000) as u32;
         self.marks_rounds = event["new_meas_on_last"] == 1;
         if let Some((last, last_rtt, _, _)) = self.train {
@@ -298,27 +299,35 @@ impl Shim {
                 return Err(format!("more than {MOST_TRAINS} trains before t0_us = {start}"));
             }
             while at + rtt <= start {
-                self.run_train(at, rtt, bytes, nsegs, None);
+                self.run_train(at, rtt, bytes, nsegs, None)?;
                 at += rtt;
             }
         }
-        let n = event["n"].as_u64();
-        if n.unwrap_or(self.v.cwnd / bytes) > LONGEST_TRAIN {
-            return Err(format!("a train of more than {LONGEST_TRAIN} ACKs"));
-        }
-        self.run_train(start, rtt, bytes, nsegs, n);
+        self.run_train(start, rtt, bytes, nsegs, event["n"].as_u64())?;
         self.train = Some((start, rtt, bytes, nsegs));
         Ok(())
     }
 
-    fn run_train(&mut self, start: u64, rtt: u64, bytes: u64, nsegs: u64, n: Option<u64>) {
+    /// A train of `n` ACKs, or of as many as the window holds.
+    fn run_train(
+        &mut self,
+        start: u64,
+        rtt: u64,
+        bytes: u64,
+        nsegs: u64,
+        n: Option<u64>,
+    ) -> Result<(), String> {
         let n = n.unwrap_or_else(|| (self.v.cwnd / bytes).max(1));
+        if n > LONGEST_TRAIN {
+            return Err(format!("a train of more than {LONGEST_TRAIN} ACKs"));
+        }
         self.v.snd_wnd = u64::from(u32::MAX);
         for k in 0..n {
             self.at(start + k * (rtt / n), rtt);
             self.v.new_measurement = self.marks_rounds && k == n - 1;
             self.ack(bytes, nsegs);
         }
+        Ok(())
     }
 }
 
@@ -358,12 +367,22 @@ mod tests {
         let train =
             |rest: &str| refusal(&format!(r#"{{"ev": "train", "t_us": 1, "t0_us": 9000000, {rest}}}"#));
         assert_eq!(train(r#""bytes": 0, "nsegs": 1, "srtt_us": 1"#), "line 2: bytes is 0");
-        assert_eq!(
-            train(r#""bytes": 1, "nsegs": 1, "srtt_us": 0"#),
-            "line 2: a train without an RTT: no number ertt_ms"
-        );
+        assert_eq!(train(r#""bytes": 1, "nsegs": 1, "srtt_us": 0"#), "line 2: srtt_us is 0");
+        assert_eq!(train(r#""bytes": 1, "nsegs": 1"#), "line 2: no number ertt_ms");
         assert!(train(r#""bytes": 1, "nsegs": 1, "srtt_us": 1, "n": 999999999"#).contains("ACKs"));
         assert!(train(r#""bytes": 1, "nsegs": 99999999999999, "srtt_us": 1"#).contains("at most"));
+        // The trains between two that were recorded are bounded as well.
+        let huge = 1_u64 << 40;
+        let event = |rest: &str| {
+            format!(r#"{{"scn": "x", "i": 1, "t_us": 1, "cwnd": {huge}, "ssthresh": 1073725440, {rest}}}"#)
+        };
+        let train = |t0: u32| {
+            event(&format!(
+                r#""ev": "train", "t0_us": {t0}, "bytes": 1, "nsegs": 1, "srtt_us": 1000, "n": 1"#
+            ))
+        };
+        let events = [event(r#""ev": "force_cwnd""#), train(0), train(10_000)].join("\n");
+        assert_eq!(refusal(&events), "line 4: a train of more than 1048576 ACKs");
         assert_eq!(refusal(r#"{"ev": "what", "t_us": 1}"#), "line 2: no event is called what");
     }
 }
