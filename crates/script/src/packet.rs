@@ -82,20 +82,13 @@ pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
     let option_length = option_length(options);
     let ip_length = ip_length(packet);
     let tcp_length = ip_length - HEADER;
-    let mut bytes = Vec::with_capacity(ip_length);
     let ecn = match packet.ecn {
         Some(EcnField::Is(ecn)) => ecn,
         Some(EcnField::Capable) => Ecn::Ect0,
         None => Ecn::NotEct,
     };
-    bytes.extend([0x45, ecn as u8]);
-    bytes.extend((ip_length as u16).to_be_bytes());
-    // No identification, don't fragment, TTL 64, TCP; the checksum is still to come.
-    bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-    bytes.extend(ends.src.octets());
-    bytes.extend(ends.dst.octets());
-    let header_checksum = checksum::of(checksum::sum(&bytes));
-    bytes[10..12].copy_from_slice(&header_checksum.to_be_bytes());
+    let mut bytes = Vec::with_capacity(ip_length);
+    bytes.extend(codec::ipv4_header(ends, codec::PROTOCOL_TCP, ecn, 0, ip_length as u32));
     bytes.extend(ends.sport.to_be_bytes());
     bytes.extend(ends.dport.to_be_bytes());
     bytes.extend(packet.seq.to_be_bytes());
@@ -107,7 +100,7 @@ pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
     bytes.resize(2 * HEADER + option_length, 0);
     bytes.resize(ip_length, 0);
     // The pseudo-header (RFC 9293 section 3.1): addresses, protocol, length.
-    let pseudo = checksum::sum(&bytes[12..20]) + 6 + tcp_length as u64;
+    let pseudo = checksum::sum(&bytes[12..20]) + u64::from(codec::PROTOCOL_TCP) + tcp_length as u64;
     let tcp_checksum = checksum::of(pseudo + checksum::sum(&bytes[HEADER..]));
     bytes[HEADER + 16..HEADER + 18].copy_from_slice(&tcp_checksum.to_be_bytes());
     bytes

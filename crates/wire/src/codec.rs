@@ -86,7 +86,7 @@ pub fn write_ipv4(
 
 /// The header of an IPv4 packet of `ip_length` bytes; see [`write_ipv4`].
 #[inline]
-pub(crate) fn ipv4_header(
+pub fn ipv4_header(
     ends: &Ends<Ipv4Addr>,
     protocol: u8,
     ecn: Ecn,
@@ -205,7 +205,8 @@ pub fn parse(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
 }
 
 const IPV6_HEADER: usize = 40;
-const PROTOCOL_TCP: u8 = 6;
+/// TCP in the protocol field of an IP header (RFC 9293 section 3.1).
+pub const PROTOCOL_TCP: u8 = 6;
 /// The TTL or hop limit that FreeBSD and Linux send with.
 const HOP_LIMIT: u8 = 64;
 /// Don't Fragment, in the first byte of the flags and the fragment offset (RFC 791 section 3.1).
