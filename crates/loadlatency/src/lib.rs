@@ -23,7 +23,7 @@ pub mod wire;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use measure::{Flows, Measured, Overall, SCENARIOS};
+pub use measure::SCENARIOS;
 
 /// What an end says of itself: the tool's version and the system.
 pub fn about() -> String {

@@ -49,7 +49,7 @@ impl Captures {
             points: Vec::new(),
             hosts: vec![None; scenario.hosts.len()],
             links: vec![None; scenario.links.len()],
-            layouts: families.iter().map(|&family| layout(family)).collect(),
+            layouts: families.iter().map(|family| family.syn_layout()).collect(),
             probes: scenario.flows.iter().map(|flow| matches!(flow.app, App::Ping { .. })).collect(),
         };
         for capture in &scenario.record.pcap {
@@ -148,12 +148,4 @@ impl Captures {
 fn address(host: u16) -> Ipv4Addr {
     let [high, low] = host.to_be_bytes();
     Ipv4Addr::new(10, high, low, 1)
-}
-
-fn layout(family: Family) -> SynLayout {
-    match family {
-        Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
-        Family::Linux => SynLayout::Linux,
-        Family::Windows => SynLayout::Windows,
-    }
 }

@@ -135,7 +135,7 @@ impl Simulation {
         let named = scenario.flows.len();
         let parents = work::expand(&mut scenario);
         let groups = work::groups(&scenario);
-        let hosts = hosts(&scenario, profiles)?;
+        let hosts = hosts(&scenario, profiles);
         let mut flows = flows(&scenario, &parents, &groups)?;
         let tracked: Vec<bool> = hosts.iter().map(|h| h.profile.facts().family == Family::Linux).collect();
         for flow in &mut flows {
@@ -777,16 +777,9 @@ impl Simulation {
             && change.at_ns <= self.now
         {
             let link = self.scenario.links.iter().position(|l| l.name == change.link);
-            let what = path::LinkChange {
-                rate_bps: change.rate_bps,
-                delay_ns: change.delay_ns,
-                loss: change.loss.clone(),
-                queue: change.queue.clone(),
-                down: change.down,
-            };
             let seed = (self.scenario.seed, self.scenario.repeat);
             if let Some(link) = link {
-                self.network.change(link, self.now, &what, seed, &mut self.agenda);
+                self.network.change(link, self.now, &change.path_change(), seed, &mut self.agenda);
             }
             self.next_change += 1;
         }
@@ -1190,7 +1183,7 @@ fn egresses(scenario: &Scenario) -> Vec<Option<Egress>> {
     scenario.hosts.iter().enumerate().map(egress).collect()
 }
 
-fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Result<Vec<HostRun>, String> {
+fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Vec<HostRun> {
     scenario
         .hosts
         .iter()
@@ -1199,7 +1192,7 @@ fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Result<Vec<Hos
             let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
             // Up for 100 s to 1100 s, at a random point of a tick.
             let phase = 100 * SECOND + draw(&mut random) % (1000 * SECOND);
-            Ok(HostRun {
+            HostRun {
                 clock: HostClock::new(host.hz, phase, 0),
                 timestamp_offset: draw(&mut random) as u32,
                 mss: host.mss,
@@ -1213,7 +1206,7 @@ fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Result<Vec<Hos
                 full: host.nic.full,
                 profile,
                 waiting: Vec::new(),
-            })
+            }
         })
         .collect()
 }

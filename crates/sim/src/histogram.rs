@@ -19,6 +19,9 @@ pub struct Histogram {
     max: Nanos,
 }
 
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Histogram>() == 64);
+
 impl Histogram {
     /// A histogram whose percentiles are within 2^-(mantissa_bits + 1) of the truth, or 1.024 us.
     pub fn new(mantissa_bits: u32) -> Histogram {

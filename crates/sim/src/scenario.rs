@@ -539,6 +539,19 @@ impl Link {
     }
 }
 
+impl Change {
+    /// What the path crate is told of a change.
+    pub fn path_change(&self) -> path::LinkChange {
+        path::LinkChange {
+            rate_bps: self.rate_bps,
+            delay_ns: self.delay_ns,
+            loss: self.loss.clone(),
+            queue: self.queue.clone(),
+            down: self.down,
+        }
+    }
+}
+
 impl Egress {
     /// The link that stands for netem.
     pub fn path_config(&self) -> path::LinkConfig {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use path::{Link, LinkChange, LinkConfig, Mode, Nanos, QueueConfig, Switch};
+use path::{Link, LinkConfig, Mode, Nanos, QueueConfig, Switch};
 use sim::scenario::{self, Sampling};
 
 use super::Shared;
@@ -127,7 +127,7 @@ fn worker(
     for change in &scenario.schedule {
         let on = |way: &&Way<'_>| way.link.is_some_and(|(_, link)| link.name == change.link);
         if let Some(direction) = ways.iter().position(on) {
-            schedule.push(Change { at: change.at_ns, direction, change: path_change(change) });
+            schedule.push(Change { at: change.at_ns, direction, change: change.path_change() });
         }
     }
     let now = sys::monotonic() - shared.base;
@@ -268,16 +268,6 @@ fn switches(config: &Config, ways: &[&Way<'_>], directions: &mut [Direction]) ->
         runs.push(SwitchRun { switch: Switch::new(switch, &configs, &streams), outgoing, incoming });
     }
     runs
-}
-
-fn path_change(change: &scenario::Change) -> LinkChange {
-    LinkChange {
-        rate_bps: change.rate_bps,
-        delay_ns: change.delay_ns,
-        loss: change.loss.clone(),
-        queue: change.queue.clone(),
-        down: change.down,
-    }
 }
 
 /// About how many packets a link holds.
