@@ -130,32 +130,67 @@ mod tests {
     use std::collections::VecDeque;
 
     use proptest::prelude::*;
+    use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
     use super::*;
 
+    /// Which of four queues, and whether a packet goes into it or comes out.
+    fn steps() -> impl Strategy<Value = Vec<(usize, bool)>> {
+        prop::collection::vec((0..4_usize, any::<bool>()), 1..400)
+    }
+
+    type Pop = fn(&mut Store<()>, &mut Chain) -> Option<Place>;
+
+    fn are_queues(steps: Vec<(usize, bool)>, pop: Pop) -> Result<(), TestCaseError> {
+        let mut store = Store::default();
+        let mut chains = [Chain::EMPTY; 4];
+        let mut model: [VecDeque<u64>; 4] = Default::default();
+        let mut most = 0;
+        for (number, (queue, push)) in (0..).zip(steps) {
+            if push {
+                let place = store.put(Queued { packet: (), arrived: number, len: 1 });
+                prop_assert_eq!(store[place].arrived, number);
+                store.push(&mut chains[queue], place);
+                model[queue].push_back(number);
+            } else {
+                let found = pop(&mut store, &mut chains[queue]).map(|place| store.take(place).arrived);
+                prop_assert_eq!(found, model[queue].pop_front());
+            }
+            let first = chains[queue].first().map(|place| store[place].arrived);
+            prop_assert_eq!(first, model[queue].front().copied());
+            prop_assert_eq!(chains[queue].is_empty(), model[queue].is_empty());
+            most = most.max(model.iter().map(VecDeque::len).sum());
+        }
+        prop_assert_eq!(store.nodes.len(), most, "places are used again");
+        Ok(())
+    }
+
     proptest! {
         #[test]
-        fn chains_are_queues(steps in prop::collection::vec((0..4_usize, any::<bool>()), 1..400)) {
-            let mut store = Store::default();
-            let mut chains = [Chain::EMPTY; 4];
-            let mut model: [VecDeque<u64>; 4] = Default::default();
-            let mut most = 0;
-            for (number, (queue, push)) in (0..).zip(steps) {
-                if push {
-                    let place = store.put(Queued { packet: (), arrived: number, len: 1 });
-                    prop_assert_eq!(store[place].arrived, number);
-                    store.push(&mut chains[queue], place);
-                    model[queue].push_back(number);
-                } else {
-                    let found = store.pop(&mut chains[queue]).map(|place| store.take(place).arrived);
-                    prop_assert_eq!(found, model[queue].pop_front());
-                }
-                let first = chains[queue].first().map(|place| store[place].arrived);
-                prop_assert_eq!(first, model[queue].front().copied());
-                prop_assert_eq!(chains[queue].is_empty(), model[queue].is_empty());
-                most = most.max(model.iter().map(VecDeque::len).sum());
-            }
-            prop_assert_eq!(store.nodes.len(), most, "places are used again");
+        fn chains_are_queues(steps in steps()) {
+            are_queues(steps, Store::pop)?;
         }
+    }
+
+    /// Takes the last packet instead of the first.
+    fn pop_last(store: &mut Store<()>, chain: &mut Chain) -> Option<Place> {
+        let mut rest = Chain::EMPTY;
+        loop {
+            let place = store.pop(chain)?;
+            if chain.is_empty() {
+                *chain = rest;
+                return Some(place);
+            }
+            store.push(&mut rest, place);
+        }
+    }
+
+    #[test]
+    fn the_property_sees_a_stack() {
+        let config = Config { failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+        let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let found =
+            TestRunner::new_with_rng(config, random).run(&steps(), |steps| are_queues(steps, pop_last));
+        assert!(matches!(found, Err(TestError::Fail(..))), "{found:?}");
     }
 }
