@@ -57,7 +57,7 @@ pub struct FlowKey {
     pub dst: IpAddr,
     /// Port at `src`; null: any.
     pub sport: Option<u16>,
-    /// Port at `dst`; null: any.
+    /// Port at `dst`; null: packets without ports, such as ICMP's, alone.
     pub dport: Option<u16>,
 }
 

@@ -92,7 +92,59 @@ impl Flows {
                 (key.src, key.dst) == (src, dst) && port(key.sport, sport) && port(key.dport, dport);
             let reverse =
                 (key.src, key.dst) == (dst, src) && port(key.sport, dport) && port(key.dport, sport);
-            (forward || reverse).then_some(Owner { flow: *flow, forward })
+            // Echoes have no ports: other connections between their hosts are not theirs.
+            let kind = key.dport.is_some() || headers.ports == (0, 0);
+            (kind && (forward || reverse)).then_some(Owner { flow: *flow, forward })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::frame::IP;
+    use super::*;
+
+    const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+
+    fn key(sport: Option<u16>, dport: Option<u16>) -> FlowKey {
+        FlowKey { flow: "f".into(), src: A.into(), dst: B.into(), sport, dport }
+    }
+
+    /// A frame with a packet of a protocol, which begins with these ports.
+    fn frame(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, ports: (u16, u16)) -> Vec<u8> {
+        let mut bytes = vec![0; IP];
+        bytes[IP - 2..].copy_from_slice(&[0x08, 0]);
+        bytes.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]);
+        bytes.extend(src.octets());
+        bytes.extend(dst.octets());
+        bytes.extend(ports.0.to_be_bytes());
+        bytes.extend(ports.1.to_be_bytes());
+        // TCP's header has five words.
+        bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn echoes_own_what_has_no_ports_and_nothing_else() {
+        const TCP: u8 = 6;
+        const UDP: u8 = 17;
+        const ICMP: u8 = 1;
+        let mut flows = Flows::new(vec![(3, key(Some(40_000), Some(5201))), (4, key(None, None))]);
+        let mut owner = |bytes: Vec<u8>| {
+            let (owner, _) = flows.find(&Headers::read(&bytes).expect("a packet"), &bytes);
+            owner.map(|owner| (owner.flow, owner.forward))
+        };
+        assert_eq!(owner(frame(A, B, TCP, (40_000, 5201))), Some((3, true)));
+        assert_eq!(owner(frame(B, A, TCP, (5201, 40_000))), Some((3, false)));
+        // An echo request begins with its type, 8, and its checksum.
+        assert_eq!(owner(frame(A, B, ICMP, (0x800, 0x1234))), Some((4, true)));
+        assert_eq!(owner(frame(B, A, ICMP, (0, 0x1234))), Some((4, false)));
+        // The control connection of a tool, and a datagram of somebody else.
+        assert_eq!(owner(frame(A, B, TCP, (40_002, 5201))), None);
+        assert_eq!(owner(frame(B, A, UDP, (53, 53))), None);
+        assert_eq!(owner(frame(B, Ipv4Addr::new(10, 0, 2, 1), ICMP, (0, 0))), None);
     }
 }
