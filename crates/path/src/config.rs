@@ -80,13 +80,13 @@ impl QueueConfig {
             }
             QueueConfig::FqCodel(fq) => {
                 positive("flows", fq.flows.into())?;
-                positive("quantum_bytes", fq.quantum_bytes.map_or(1, u64::from))?;
+                positive("quantum_bytes", fq.quantum_bytes.into())?;
                 positive("interval_ns", fq.interval_ns)
             }
             QueueConfig::Pie(pie) => positive("tupdate_ns", pie.tupdate_ns),
             QueueConfig::FqPie(fq) => {
                 positive("flows", fq.flows.into())?;
-                positive("quantum_bytes", fq.quantum_bytes.map_or(1, u64::from))?;
+                positive("quantum_bytes", fq.quantum_bytes.into())?;
                 positive("tupdate_ns", fq.tupdate_ns)
             }
             QueueConfig::Cake(cake) => {
@@ -242,7 +242,8 @@ mod tests {
             queue(&format!(
                 r#"{{"kind": "red", "limit_bytes": 100000, "min_bytes": {min}, "max_bytes": {max},
                     "avpkt_bytes": 1000, "burst_packets": 20, "probability_ppb": 20000000,
-                    "bandwidth_bps": 10000000, "ecn": false, "harddrop": false, "adaptive": false}}"#
+                    "bandwidth_bps": 10000000, "ecn": false, "harddrop": false, "nodrop": false,
+                    "adaptive": false}}"#
             ))
         };
         assert_eq!(red(10_000, 30_000).check(), Ok(()));

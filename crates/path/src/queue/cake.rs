@@ -28,9 +28,8 @@ pub struct CakeConfig {
     pub rtt_ns: u64,
     /// Who gets a fair share.
     pub flow_mode: FlowMode,
-    /// Memory of all packets, as Linux accounts for it; null: four intervals at the bandwidth, at least 4 MiB, at most
-    /// 10240 packets.
-    pub memlimit_bytes: Option<u64>,
+    /// Memory of all packets, as Linux accounts for it.
+    pub memlimit_bytes: u64,
 }
 
 /// Between whom CAKE shares the link.
@@ -164,13 +163,6 @@ impl Cake {
             shift -= excess;
         }
         let quantum = rate.map_or(1514, |rate| (rate >> 12).clamp(300, 1514));
-        let packets_limit = 10_240 * u64::from(site.mtu);
-        let memory_limit = config.memlimit_bytes.unwrap_or_else(|| {
-            let intervals = rate.map_or(u64::MAX, |rate| {
-                (u128::from(rate) * 4 * u128::from(config.rtt_ns) / 1_000_000_000) as u64
-            });
-            intervals.max(4 << 20).min(packets_limit)
-        });
         let flow = || Flow { items: Chain::EMPTY, bytes: 0, cobalt: Cobalt::default(), deficit: 0 };
         let shares =
             (0..=QUEUES as u64).map(|load| ((quantum * (65_535 / load.max(1))) >> 2) as Credit).collect();
@@ -182,7 +174,7 @@ impl Cake {
             shift,
             time_next: 0,
             failsafe_next: 0,
-            memory_limit,
+            memory_limit: config.memlimit_bytes,
             memory: 0,
             bytes: 0,
             packets: 0,

@@ -17,8 +17,8 @@ pub struct FqCodelConfig {
     pub limit_packets: u32,
     /// Queues that flows are hashed to.
     pub flows: u32,
-    /// Bytes that a flow may send in a round; null: the link's MTU with overhead.
-    pub quantum_bytes: Option<u32>,
+    /// Bytes that a flow may send in a round; Linux's default is the link's MTU with overhead.
+    pub quantum_bytes: u32,
     /// Acceptable standing sojourn time.
     pub target_ns: u64,
     /// Window over which the minimum is taken.
@@ -71,7 +71,7 @@ impl FqCodel {
                 ecn: config.ecn,
                 mtu: site.mtu,
             },
-            flows: Flows::new(config.flows, config.quantum_bytes.unwrap_or(site.mtu), site.random.next_u32()),
+            flows: Flows::new(config.flows, config.quantum_bytes, site.random.next_u32()),
             states: (0..config.flows).map(|_| State::default()).collect(),
         }
     }

@@ -25,8 +25,8 @@ pub struct FqPieConfig {
     pub alpha: u32,
     /// Weight of the delay's change, in sixteenths per second.
     pub beta: u32,
-    /// Bytes that a flow may send in a round; null: the link's MTU with overhead.
-    pub quantum_bytes: Option<u32>,
+    /// Bytes that a flow may send in a round; Linux's default is the link's MTU with overhead.
+    pub quantum_bytes: u32,
     /// Memory of all packets, as Linux accounts for it.
     pub memory_limit_bytes: u64,
     /// Highest drop probability, in percent, at which packets are marked instead.
@@ -85,7 +85,7 @@ impl FqPie {
             memory_limit: config.memory_limit_bytes,
             mark_below: if config.ecn { percent(u64::from(config.ecn_prob)) } else { 0 },
             params: Params::new(&pie, site.mtu),
-            flows: Flows::new(config.flows, config.quantum_bytes.unwrap_or(site.mtu), site.random.next_u32()),
+            flows: Flows::new(config.flows, config.quantum_bytes, site.random.next_u32()),
             states: (0..config.flows).map(|_| State::default()).collect(),
             random: site.random,
         }

@@ -32,8 +32,7 @@ pub struct RedConfig {
     pub ecn: bool,
     /// Drop ECN-capable packets too when the average is at `max_bytes`.
     pub harddrop: bool,
-    /// With `ecn`: packets that cannot be marked pass where they would be dropped. Absent means no.
-    #[serde(default)]
+    /// With `ecn`: packets that cannot be marked pass where they would be dropped.
     pub nodrop: bool,
     /// Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001).
     pub adaptive: bool,

@@ -132,7 +132,7 @@ fn no_limit_is_exceeded() {
                 // A packet is let in as long as those that wait do not exceed it (fq_pie_qdisc_enqueue).
                 (packets, memory) = (config.limit_packets, config.memory_limit_bytes + truesize(LARGEST));
             }
-            QueueConfig::Cake(config) => memory = config.memlimit_bytes.unwrap(),
+            QueueConfig::Cake(config) => memory = config.memlimit_bytes,
             QueueConfig::Dualpi2(config) => packets = config.limit_packets,
         }
         if let Some(change) = log.changes.iter().find(|change| change.1 > bytes || change.2 > packets) {
@@ -373,7 +373,7 @@ fn run(case: &Case, bug: Bug) -> Log {
         let limit = match &mut queue {
             QueueConfig::FqCodel(config) => &mut config.memory_limit_bytes,
             QueueConfig::FqPie(config) => &mut config.memory_limit_bytes,
-            QueueConfig::Cake(config) => config.memlimit_bytes.as_mut().unwrap(),
+            QueueConfig::Cake(config) => &mut config.memlimit_bytes,
             other => panic!("{other:?} has no memory limit"),
         };
         *limit += 3 * truesize(LARGEST);
@@ -436,11 +436,11 @@ fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
                 bandwidth_bps: RATE,
                 ecn,
                 harddrop,
-                nodrop,
+                nodrop: nodrop && ecn,
                 adaptive,
             })
         });
-    let quantum = || prop::option::of(100..4000_u32);
+    let quantum = || 100..4000_u32;
     let fq_codel = (limit(), 1..6_u32, quantum(), time(), interval(), any::<bool>(), memory()).prop_map(
         |(limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn, memory_limit_bytes)| {
             QueueConfig::FqCodel(FqCodelConfig {
@@ -493,8 +493,8 @@ fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
         Just(FlowMode::TripleIsolate)
     ];
     let cake = (prop::option::of(1_000_000..50_000_000_u64), interval(), mode, 0..60_000_u64).prop_map(
-        |(bandwidth_bps, rtt_ns, flow_mode, memlimit)| {
-            QueueConfig::Cake(CakeConfig { bandwidth_bps, rtt_ns, flow_mode, memlimit_bytes: Some(memlimit) })
+        |(bandwidth_bps, rtt_ns, flow_mode, memlimit_bytes)| {
+            QueueConfig::Cake(CakeConfig { bandwidth_bps, rtt_ns, flow_mode, memlimit_bytes })
         },
     );
     let dualpi2 = (limit(), time(), interval(), 0..4_000_000_000_u32, 1..4_u32, 0..=100_u32, any::<bool>())

@@ -124,7 +124,7 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
         3 => QueueConfig::FqCodel(FqCodelConfig {
             limit_packets,
             flows: 1024,
-            quantum_bytes: None,
+            quantum_bytes: 1514,
             target_ns,
             interval_ns,
             ecn: true,
@@ -149,7 +149,7 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
             tupdate_ns,
             alpha: 2,
             beta: 20,
-            quantum_bytes: None,
+            quantum_bytes: 1514,
             memory_limit_bytes,
             ecn_prob: 10,
             ecn: false,
@@ -160,7 +160,7 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
             bandwidth_bps: limit_packets.is_multiple_of(2).then_some(rate_bps * 9 / 10),
             rtt_ns: interval_ns,
             flow_mode: FlowMode::TripleIsolate,
-            memlimit_bytes: Some(u64::from(limit_packets) * 4000),
+            memlimit_bytes: u64::from(limit_packets) * 4000,
         }),
         7 => QueueConfig::Dualpi2(Dualpi2Config {
             limit_packets,
