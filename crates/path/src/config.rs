@@ -63,6 +63,10 @@ impl QueueConfig {
             0 => Err(format!("queue {key}: found 0; expected above 0")),
             _ => Ok(()),
         };
+        let flows = |flows: u32| match flows {
+            1..=MOST_FLOWS => Ok(()),
+            _ => Err(format!("queue flows: found {flows}; expected 1 to {MOST_FLOWS}")),
+        };
         match self {
             QueueConfig::Pfifo { .. } | QueueConfig::Bfifo { .. } | QueueConfig::Netem { .. } => Ok(()),
             QueueConfig::Codel { interval_ns, .. } => positive("interval_ns", *interval_ns),
@@ -79,13 +83,13 @@ impl QueueConfig {
                 Ok(())
             }
             QueueConfig::FqCodel(fq) => {
-                positive("flows", fq.flows.into())?;
+                flows(fq.flows)?;
                 positive("quantum_bytes", fq.quantum_bytes.into())?;
                 positive("interval_ns", fq.interval_ns)
             }
             QueueConfig::Pie(pie) => positive("tupdate_ns", pie.tupdate_ns),
             QueueConfig::FqPie(fq) => {
-                positive("flows", fq.flows.into())?;
+                flows(fq.flows)?;
                 positive("quantum_bytes", fq.quantum_bytes.into())?;
                 positive("tupdate_ns", fq.tupdate_ns)
             }
@@ -106,6 +110,9 @@ impl QueueConfig {
         }
     }
 }
+
+/// The most queues of a discipline that hashes flows to queues (Linux fq_codel_change and fq_pie_change).
+const MOST_FLOWS: u32 = 65_536;
 
 /// Loss of packets before the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -143,6 +150,21 @@ pub enum LossConfig {
     },
 }
 
+impl LossConfig {
+    /// Checks what parsing cannot: that the packets to lose exist.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            LossConfig::Nth { every, packet, .. } if packet >= every => {
+                Err("loss nth needs every >= 1 and packet below every".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Variation of a link's delay, as netem's `delay TIME JITTER distribution KIND`. A delay never goes below zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -155,6 +177,20 @@ pub struct JitterConfig {
     pub reorder: bool,
     /// For [`JitterKind::Table`]: equally likely deviations in units of `sd_ns` / 8192, as in netem's .dist files.
     pub table: Option<Vec<i16>>,
+}
+
+impl JitterConfig {
+    /// Checks what parsing cannot: that there are values to draw from.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn check(&self) -> Result<(), String> {
+        let has_values = self.table.as_ref().is_some_and(|table| !table.is_empty());
+        if self.kind == JitterKind::Table && !has_values {
+            return Err("jitter table: found no values; expected at least one".into());
+        }
+        Ok(())
+    }
 }
 
 /// Distribution of jitter.
@@ -262,8 +298,34 @@ mod tests {
             ))
         };
         assert_eq!(dualpi2(2, 10).check(), Ok(()));
+        let fq_codel = |flows: u32| {
+            queue(&format!(
+                r#"{{"kind": "fq_codel", "limit_packets": 10240, "flows": {flows}, "quantum_bytes": 1514,
+                    "target_ns": 5000000, "interval_ns": 100000000, "ecn": true, "ce_threshold_ns": null,
+                    "memory_limit_bytes": 33554432, "drop_batch": 64}}"#
+            ))
+        };
+        assert_eq!(fq_codel(65_536).check(), Ok(()));
+        assert_eq!(fq_codel(0).check(), Err("queue flows: found 0; expected 1 to 65536".into()));
+        assert_eq!(fq_codel(65_537).check(), Err("queue flows: found 65537; expected 1 to 65536".into()));
         assert!(dualpi2(0, 10).check().is_err_and(|why| why.contains("coupling_factor")));
         assert!(dualpi2(2, 101).check().is_err_and(|why| why.contains("classic_protection")));
+    }
+
+    #[test]
+    fn a_loss_of_no_packet_is_refused() {
+        let nth = |every, packet| LossConfig::Nth { every, packet, min_payload: 0 }.check();
+        assert_eq!(nth(1, 0), Ok(()));
+        assert!(nth(0, 0).is_err() && nth(5, 5).is_err());
+    }
+
+    #[test]
+    fn jitter_without_values_to_draw_from_is_refused() {
+        let jitter = |kind, table| JitterConfig { kind, sd_ns: 1, reorder: false, table }.check();
+        assert_eq!(jitter(JitterKind::Normal, None), Ok(()));
+        assert_eq!(jitter(JitterKind::Table, Some(vec![0])), Ok(()));
+        assert!(jitter(JitterKind::Table, None).is_err());
+        assert!(jitter(JitterKind::Table, Some(Vec::new())).is_err());
     }
 
     #[test]

@@ -106,10 +106,10 @@ enum Pattern {
 
 impl Loss {
     fn new(config: &LossConfig, random: Xoshiro256PlusPlus) -> Self {
+        config.check().unwrap_or_else(|why| panic!("{why}"));
         let pattern = match *config {
             LossConfig::Random { probability_ppb } => Pattern::Random(Chance::ppb(probability_ppb)),
             LossConfig::Nth { every, packet, min_payload } => {
-                assert!(packet < every, "packet {packet} of every {every}");
                 Pattern::Nth { every, packet, min_payload, index: 0 }
             }
             LossConfig::Gilbert { p_ppb, r_ppb, loss_bad_ppb, loss_good_ppb } => Pattern::Gilbert {

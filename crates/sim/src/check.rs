@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tcp::profile::{self, Profile};
 
-use crate::scenario::{App, Sampling, Scenario, VERSION};
+use crate::scenario::{App, Host, Sampling, Scenario, VERSION};
 
 /// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
 const LARGEST_DATAGRAM: u32 = 65_507;
@@ -45,7 +45,7 @@ pub fn check(scenario: &Scenario) -> Result<Vec<Box<dyn Profile>>, String> {
     scenario.hosts.iter().map(host_profile).collect()
 }
 
-/// Checks the links and the schedule, whoever carries them out.
+/// Checks the links, the schedule and what hosts do to packets, whoever carries them out.
 ///
 /// # Errors
 /// One line.
@@ -56,7 +56,10 @@ pub fn check_links(scenario: &Scenario) -> Result<(), String> {
             return Err(format!("link {name}: rate_bps must be above zero"));
         }
         if let Some(loss) = &link.loss {
-            check_loss(loss).map_err(|why| format!("link {name}: {why}"))?;
+            loss.check().map_err(|why| format!("link {name}: {why}"))?;
+        }
+        if let Some(jitter) = &link.jitter {
+            jitter.check().map_err(|why| format!("link {name}: {why}"))?;
         }
         link.queue.check().map_err(|why| format!("link {name}: {why}"))?;
         if let Some(shaper) = &link.shaper {
@@ -90,26 +93,38 @@ pub fn check_links(scenario: &Scenario) -> Result<(), String> {
             ));
         }
         if let Some(loss) = &change.loss {
-            check_loss(loss).map_err(|why| format!("schedule: {why}"))?;
+            loss.check().map_err(|why| format!("schedule: {why}"))?;
         }
         if let Some(queue) = &change.queue {
             queue.check().map_err(|why| format!("schedule: {why}"))?;
+            if matches!(queue, path::QueueConfig::Netem { .. }) {
+                return Err(format!("schedule: {}: netem is for a host's egress", change.link));
+            }
         }
         if change.rate_bps == Some(0) {
             return Err("schedule: rate_bps must be above zero".into());
         }
         last = change.at_ns;
     }
-    Ok(())
+    scenario.hosts.iter().try_for_each(check_impairments)
 }
 
-fn check_loss(loss: &path::LossConfig) -> Result<(), String> {
-    match loss {
-        path::LossConfig::Nth { every, packet, .. } if *every == 0 || packet >= every => {
-            Err("loss nth needs every >= 1 and packet below every".into())
-        }
-        _ => Ok(()),
+/// What a host's egress and ingress do to packets.
+fn check_impairments(host: &Host) -> Result<(), String> {
+    let name = &host.name;
+    let stages = [&host.ingress.before_gro, &host.ingress.after_gro];
+    let losses = stages.into_iter().flatten().map(|s| &s.loss).chain(host.egress.iter().map(|e| &e.loss));
+    for loss in losses.flatten() {
+        loss.check().map_err(|why| format!("host {name}: {why}"))?;
     }
+    let Some(egress) = &host.egress else { return Ok(()) };
+    if let Some(jitter) = &egress.jitter {
+        jitter.check().map_err(|why| format!("host {name}: egress: {why}"))?;
+    }
+    if egress.rate_bps == Some(0) {
+        return Err(format!("host {name}: egress.rate_bps must be above zero"));
+    }
+    Ok(())
 }
 
 /// Whether `node` is a switch whose ports share memory.
@@ -192,7 +207,7 @@ fn check_app(app: &App) -> Result<(), String> {
     Ok(())
 }
 
-fn host_profile(host: &crate::scenario::Host) -> Result<Box<dyn Profile>, String> {
+fn host_profile(host: &Host) -> Result<Box<dyn Profile>, String> {
     let name = &host.name;
     if host.hz == 0 || host.hz > 10_000 || 1_000_000_000 % host.hz != 0 {
         return Err(format!("host {name}: hz must divide 10^9 and be at most 10000; found {}", host.hz));
@@ -209,14 +224,6 @@ fn host_profile(host: &crate::scenario::Host) -> Result<Box<dyn Profile>, String
     }
     if host.noise.is_some_and(|n| n.stall.is_some_and(|s| s.every_ns == 0)) {
         return Err(format!("host {name}: noise.stall.every_ns must be above zero"));
-    }
-    let stages = [&host.ingress.before_gro, &host.ingress.after_gro];
-    let losses = stages.into_iter().flatten().map(|s| &s.loss).chain(host.egress.iter().map(|e| &e.loss));
-    for loss in losses.flatten() {
-        check_loss(loss).map_err(|why| format!("host {name}: {why}"))?;
-    }
-    if host.egress.as_ref().is_some_and(|e| e.rate_bps == Some(0)) {
-        return Err(format!("host {name}: egress.rate_bps must be above zero"));
     }
     let Some(mut profile) = profile::find(&host.stack) else {
         let known: Vec<&str> = profile::all().iter().map(|p| p.facts().name).collect();

@@ -63,6 +63,7 @@ impl<P: Packet + 'static> Stepped<P> {
     ) -> Self {
         let mtu = config.mtu + config.overhead;
         let site = Site { rate_bps: config.rate_bps, mtu, random: streams("aqm") };
+        config.shaper.iter().for_each(|shaper| shaper.check().unwrap_or_else(|why| panic!("{why}")));
         let shaper = match config.shaper {
             None => Shaper::None,
             Some(ShaperConfig::TokenBucket { rate_bps, burst_bytes }) => {

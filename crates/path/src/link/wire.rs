@@ -60,16 +60,13 @@ struct Jitter {
 
 impl Jitter {
     fn new(config: &JitterConfig, random: Xoshiro256PlusPlus) -> Self {
+        config.check().unwrap_or_else(|why| panic!("{why}"));
         let table = match config.kind {
             JitterKind::Uniform => None,
             JitterKind::Normal => Some(NORMAL.clone()),
             JitterKind::Pareto => Some(PARETO.clone()),
             JitterKind::Table => config.table.clone(),
         };
-        assert!(
-            config.kind == JitterKind::Uniform || table.as_ref().is_some_and(|table| !table.is_empty()),
-            "jitter without a table"
-        );
         Jitter { sd: config.sd_ns as i64, reorder: config.reorder, table, random }
     }
 

@@ -152,7 +152,6 @@ enum Set {
 
 impl Cake {
     pub(super) fn new(config: &CakeConfig, mut site: Site) -> Self {
-        assert!(config.rtt_ns > 0 && config.bandwidth_bps != Some(0), "CAKE's rtt or bandwidth is zero");
         // Bytes per second, at least 64 (cake_set_rate).
         let rate = config.bandwidth_bps.map(|bps| (bps / 8).max(64));
         let (mut per_byte, mut shift) = (0, 34);

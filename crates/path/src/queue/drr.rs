@@ -41,7 +41,6 @@ pub(super) struct Turn {
 
 impl Flows {
     pub(super) fn new(flows: u32, quantum: u32, perturbation: u32) -> Self {
-        assert!(flows > 0 && quantum > 0, "no flows or no quantum");
         let flow = |_| Flow { items: Chain::EMPTY, bytes: 0, deficit: 0, listed: false };
         Flows {
             flows: (0..flows).map(flow).collect(),

@@ -69,8 +69,6 @@ pub(super) struct Dualpi2 {
 
 impl Dualpi2 {
     pub(super) fn new(config: Dualpi2Config, site: Site) -> Self {
-        assert!(config.tupdate_ns > 0 && config.coupling_factor > 0, "DualPI2's tupdate or coupling is zero");
-        assert!(config.classic_protection <= 100, "DualPI2's classic protection is a percentage");
         let mut dualpi2 = Dualpi2 {
             update_next: config.tupdate_ns,
             config,

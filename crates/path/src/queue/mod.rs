@@ -191,7 +191,11 @@ pub fn catalogue() -> Vec<QueueKind> {
 }
 
 /// Makes the discipline of a configuration.
+///
+/// # Panics
+/// If [`QueueConfig::check`] refuses it, or it is netem, which is no discipline on a link.
 pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Box<dyn Qdisc<P>> {
+    config.check().unwrap_or_else(|why| panic!("{why}"));
     match *config {
         QueueConfig::Pfifo { limit_packets } => {
             Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))

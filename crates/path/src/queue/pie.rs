@@ -119,7 +119,6 @@ pub(super) struct Params {
 
 impl Params {
     pub(super) fn new(config: &PieConfig, mtu: u32) -> Self {
-        assert!(config.tupdate_ns > 0, "PIE's tupdate is zero");
         Params {
             target: config.target_ns,
             tupdate: config.tupdate_ns,

@@ -85,7 +85,6 @@ pub(super) struct Red {
 
 impl Red {
     pub(super) fn new(config: RedConfig, site: Site) -> Self {
-        assert!(config.min_bytes < config.max_bytes, "RED's min is not below its max");
         Red {
             weight_log: weight_log(&config),
             packet_time: (config.avpkt_bytes * 8 * ONE / config.bandwidth_bps).max(1),

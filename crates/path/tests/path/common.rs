@@ -226,7 +226,7 @@ pub enum Bug {
 const SEEKING: u32 = 2_000;
 
 /// Cases in which a property must hold.
-pub const CASES: u32 = 500;
+const CASES: u32 = 500;
 
 /// Checks a property of random cases, and that it does not hold with any of the bugs that it should catch.
 pub fn check<S: Strategy>(

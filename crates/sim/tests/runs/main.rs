@@ -1,7 +1,9 @@
-//! Whole runs of the engine: the same however hops are carried out, the same as yesterday, and recorded truly.
+//! Whole runs of the engine: the same however hops are carried out, the same as yesterday, and recorded truly; and what
+//! is no run.
 
 mod captures;
 mod fused_equals_stepped;
 mod golden;
 mod milestones;
+mod refusals;
 mod support;
