@@ -117,6 +117,11 @@ EDITS = [
         "rcvbuf: 600KB",
         "ingress: {after_gro: {loss: {random: 1%}, match: {dport: 70000}}}",
     ),
+    (
+        "a match of an ingress within its loss",
+        "rcvbuf: 600KB",
+        "ingress: {after_gro: {loss: {nth: {every: 9, match: {dport: 80}}}}}",
+    ),
     ("a datagram that does not fit", "app: bulk", "app: {kind: udp-cbr, rate: 1mbit, payload: 9000B}"),
     ("a background without a mean", "app: bulk", "app: {kind: background, load: 1mbit, shape: 1}"),
     ("a trace elsewhere", "delay: 20ms", "shaper: {kind: trace, file: ../../etc/passwd}"),

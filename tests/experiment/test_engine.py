@@ -38,7 +38,7 @@ network:
       rate: 10mbit
       delay: 5ms
       shaper: {kind: policer, rate: 8mbit, burst: 100KB}
-      loss: {nth: {every: 100, packet: 3, min_payload: 1}}
+      loss: {nth: {every: 100, packet: 3, min_payload: 1, match: {dport: 5201}}}
       duplicate: 0.1%
       corrupt: 0.1%
       schedule:

@@ -87,6 +87,36 @@ def test_an_opportunity_of_a_trace_carries_a_full_packet(tmp_path):
     assert 10_000_000 <= min(delays) <= max(delays) <= 110_000_000
 
 
+MATCHED = """\
+experiment: matched
+duration: 3s
+hosts:
+  a: {stack: linux-6.8}
+  b: {stack: linux-6.8}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    access: {rate: 1gbit}
+    bottleneck:
+      rate: 10mbit
+      delay: 5ms
+      loss: {nth: {every: 20, packet: 3, match: {sport: 10001, min_payload: 1B}}}
+flows:
+  - {name: f, from: a, to: b, app: {kind: rate-limited, rate: 1mbit}}
+  - {name: g, from: a, to: b, app: {kind: rate-limited, rate: 1mbit}}
+start_jitter: 0s
+"""
+
+
+def test_nth_on_a_link_counts_and_loses_what_it_matches():
+    run = short_runs.run(MATCHED)
+    lost = [row["flow"] for row in run.rows["events"] if row["kind"] == "drop"]
+    assert set(lost) == {"g"}
+    assert len(lost) > 5
+    assert len(lost) == pytest.approx(run.flow("g")["segments_sent"] / 20, abs=1)
+
+
 GENERAL = """\
 experiment: general
 duration: 3s

@@ -121,6 +121,17 @@ fn losses_are_those_of_the_rule() {
     assert_eq!(column(&batches, "events", "value"), [200; 10], "their payload");
     assert_eq!(column(&batches, "events", "hop"), [0; 10]);
     assert_eq!(column(&batches, "events", "flow"), [0; 10]);
+
+    // Of a rule for ports, those of the packets decide.
+    for (dport, expected) in [(5201, 90), (5202, 100)] {
+        let emulator = net.emulator(|scenario| {
+            scenario["links"][0]["loss"] =
+                json!({"kind": "nth", "every": 10, "packet": 3, "min_payload": 100, "dport": dport, "sport": null});
+        });
+        send(&a, 0..100, 200, Duration::ZERO);
+        assert_eq!(receive(&b).len(), expected, "to {dport}");
+        stop(emulator);
+    }
 }
 
 #[test]

@@ -370,6 +370,9 @@ impl Packet for Datagram {
     fn flow_hash(&self) -> u32 {
         0
     }
+    fn ports(&self) -> (u16, u16) {
+        (0, 0)
+    }
     fn src(&self) -> u16 {
         0
     }

@@ -31,6 +31,9 @@ impl Packet for Pkt {
     fn flow_hash(&self) -> u32 {
         self.flow
     }
+    fn ports(&self) -> (u16, u16) {
+        (0, 0)
+    }
     fn src(&self) -> u16 {
         0
     }

@@ -131,6 +131,10 @@ pub enum LossConfig {
         packet: u32,
         /// Only packets with at least this many payload bytes are counted and dropped.
         min_payload: u32,
+        /// Only packets to this port; null: any.
+        dport: Option<u16>,
+        /// Only packets from this port; null: any.
+        sport: Option<u16>,
     },
     /// Two-state Gilbert-Elliott chain, as netem's `loss gemodel p r 1-h 1-k`.
     Gilbert {
@@ -314,7 +318,9 @@ mod tests {
 
     #[test]
     fn a_loss_of_no_packet_is_refused() {
-        let nth = |every, packet| LossConfig::Nth { every, packet, min_payload: 0 }.check();
+        let nth = |every, packet| {
+            LossConfig::Nth { every, packet, min_payload: 0, dport: None, sport: None }.check()
+        };
         assert_eq!(nth(1, 0), Ok(()));
         assert!(nth(0, 0).is_err() && nth(5, 5).is_err());
     }

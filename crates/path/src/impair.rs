@@ -87,6 +87,8 @@ enum Pattern {
         every: u32,
         packet: u32,
         min_payload: u32,
+        dport: Option<u16>,
+        sport: Option<u16>,
         index: u32,
     },
     Gilbert {
@@ -109,8 +111,8 @@ impl Loss {
         config.check().unwrap_or_else(|why| panic!("{why}"));
         let pattern = match *config {
             LossConfig::Random { probability_ppb } => Pattern::Random(Chance::ppb(probability_ppb)),
-            LossConfig::Nth { every, packet, min_payload } => {
-                Pattern::Nth { every, packet, min_payload, index: 0 }
+            LossConfig::Nth { every, packet, min_payload, dport, sport } => {
+                Pattern::Nth { every, packet, min_payload, dport, sport, index: 0 }
             }
             LossConfig::Gilbert { p_ppb, r_ppb, loss_bad_ppb, loss_good_ppb } => Pattern::Gilbert {
                 p: Chance::ppb(p_ppb),
@@ -127,8 +129,11 @@ impl Loss {
     fn hits(&mut self, packet: &impl Packet) -> bool {
         match &mut self.pattern {
             Pattern::Random(chance) => chance.hit(&mut self.random),
-            Pattern::Nth { every, packet: which, min_payload, index } => {
-                if packet.payload() < *min_payload {
+            Pattern::Nth { every, packet: which, min_payload, dport, sport, index } => {
+                let counts = packet.payload() >= *min_payload
+                    && dport.is_none_or(|port| port == packet.ports().1)
+                    && sport.is_none_or(|port| port == packet.ports().0);
+                if !counts {
                     return false;
                 }
                 let hit = *index == *which;

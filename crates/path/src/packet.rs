@@ -24,6 +24,8 @@ pub trait Packet: Send {
     fn payload(&self) -> u32;
     /// Hash of the flow's addresses, ports and protocol, well mixed.
     fn flow_hash(&self) -> u32;
+    /// Source and destination port; 0 where there are none.
+    fn ports(&self) -> (u16, u16);
     /// Number of the sending host.
     fn src(&self) -> u16;
     /// Number of the receiving host.

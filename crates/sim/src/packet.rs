@@ -247,6 +247,11 @@ macro_rules! fields {
         }
 
         #[inline]
+        fn ports(&self) -> (u16, u16) {
+            ports(self.connection)
+        }
+
+        #[inline]
         fn src(&self) -> u16 {
             self.src
         }

@@ -349,6 +349,9 @@ class _Resolver:
         if stage is None:
             return None
         match = stage.match or Match()
+        if stage.loss is not None and stage.loss.nth is not None and stage.loss.nth.match is not None:
+            problem = "belongs beside loss at a host's ingress"
+            raise Misplaced((*path, "loss", "nth", "match"), BadValue(problem=problem))
         return {
             "loss": self.loss(stage.loss, (*path, "loss")),
             "duplicate_ppb": stage.duplicate or 0,
@@ -508,8 +511,15 @@ class _Resolver:
         if loss.random is not None:
             return {"kind": "random", "probability_ppb": loss.random}
         if loss.nth is not None:
-            nth = loss.nth
-            return {"kind": "nth", "every": nth.every, "packet": nth.packet, "min_payload": nth.min_payload}
+            nth, match = loss.nth, loss.nth.match or Match()
+            return {
+                "kind": "nth",
+                "every": nth.every,
+                "packet": nth.packet,
+                "min_payload": max(nth.min_payload, match.min_payload or 0),
+                "dport": match.dport,
+                "sport": match.sport,
+            }
         if loss.gilbert is not None:
             chain = loss.gilbert
             return {

@@ -382,6 +382,15 @@ class AckEvery(Section):
     segments: Annotated[int, *_integer(1, 10_000)] = _required("segments in an aggregate")
 
 
+class Match(Section):
+    """Which packets a rule is about."""
+
+    section: ClassVar[str] = "match"
+    dport: Annotated[int, *_integer(1, 65535)] | None = _about("destination port")
+    sport: Annotated[int, *_integer(1, 65535)] | None = _about("source port")
+    min_payload: Annotated[int, *_bytes(0, 65535)] | None = _about("payload bytes at least")
+
+
 class NthLoss(Section):
     """Every n-th packet, as iptables' statistic module counts."""
 
@@ -391,8 +400,9 @@ class NthLoss(Section):
         "phase: which of the period is lost; 0 is the first", 0
     )
     min_payload: Annotated[int, *_bytes(0, 65535)] = _about(
-        "match: count and lose only packets with so many payload bytes", 0
+        "count and lose only packets with so many payload bytes", 0
     )
+    match: Match | None = _about("count and lose only these packets")
 
     @model_validator(mode="after")
     def _within_period(self) -> NthLoss:
@@ -444,15 +454,6 @@ class Jitter(Section):
     sd: Time | None = _about("standard deviation")
     reorder: Flag = _about("whether packets may overtake each other", False)
     file: Text | None = _about("distribution table as tc netem reads it, beside the experiment")
-
-
-class Match(Section):
-    """Which packets a rule is about."""
-
-    section: ClassVar[str] = "match"
-    dport: Annotated[int, *_integer(1, 65535)] | None = _about("destination port")
-    sport: Annotated[int, *_integer(1, 65535)] | None = _about("source port")
-    min_payload: Annotated[int, *_bytes(0, 65535)] | None = _about("payload bytes at least")
 
 
 class Egress(Section):

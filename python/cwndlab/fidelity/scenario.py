@@ -114,7 +114,14 @@ def _links(run: Run) -> list[dict[str, Any]]:
         forth["loss"] = {"kind": "random", "probability_ppb": round(run.loss * 1e9)}
     into = _link(run, "r2-b", "r2-b")
     if lan:
-        into["loss"] = {"kind": "nth", "every": run.drop_every, "packet": 0, "min_payload": 1}
+        into["loss"] = {
+            "kind": "nth",
+            "every": run.drop_every,
+            "packet": 0,
+            "min_payload": 1,
+            "dport": None,
+            "sport": None,
+        }
     return [
         _link(run, "a-r1", "a-r1", rate_bps=nic),
         forth,

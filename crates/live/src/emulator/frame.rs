@@ -85,6 +85,11 @@ impl path::Packet for Frame {
     }
 
     #[inline]
+    fn ports(&self) -> (u16, u16) {
+        self.headers.ports
+    }
+
+    #[inline]
     fn src(&self) -> u16 {
         self.headers.src
     }

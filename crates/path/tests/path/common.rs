@@ -38,6 +38,10 @@ impl Packet for Pkt {
     fn flow_hash(&self) -> u32 {
         self.flow
     }
+    /// The halves of the flow's number.
+    fn ports(&self) -> (u16, u16) {
+        (self.flow as u16, (self.flow >> 16) as u16)
+    }
     fn src(&self) -> u16 {
         self.src
     }

@@ -16,7 +16,7 @@ fn lost(loss: LossConfig, count: u32) -> Vec<u32> {
 
 #[test]
 fn nth_loses_one_of_each_period() {
-    let nth = |every, packet| LossConfig::Nth { every, packet, min_payload: 0 };
+    let nth = |every, packet| LossConfig::Nth { every, packet, min_payload: 0, dport: None, sport: None };
     assert_eq!(lost(nth(100, 0), 250), [0, 100, 200]);
     assert_eq!(lost(nth(3, 2), 10), [2, 5, 8]);
     assert_eq!(lost(nth(1, 0), 3), [0, 1, 2]);
@@ -24,12 +24,31 @@ fn nth_loses_one_of_each_period() {
 
 #[test]
 fn nth_counts_only_packets_with_enough_payload() {
-    let loss = LossConfig::Nth { every: 2, packet: 1, min_payload: 100 };
+    let loss = LossConfig::Nth { every: 2, packet: 1, min_payload: 100, dport: None, sport: None };
     let config = LinkConfig { loss: Some(loss), ..LinkConfig::default() };
     // Pure ACKs in between do not count.
     let arrivals = (0..9).map(|id| (0, Pkt::new(id, if id % 3 == 1 { 40 } else { 1000 }))).collect();
     let log = run_fused(&config, &Feed { arrivals, questions: Vec::new() }, 0, true);
     assert_eq!(log.dropped.iter().map(|drop| drop.1).collect::<Vec<_>>(), [2, 5, 8]);
+}
+
+#[test]
+fn nth_counts_only_packets_with_its_ports() {
+    // Nine packets from port 1000, 1001, 1002, 1000, … to ports 80, 80, 80, 81, 81, 81, 80, …
+    let arrivals: Vec<_> = (0..9)
+        .map(|id| (0, Pkt { flow: (80 + id / 3 % 2) << 16 | (1000 + id % 3), ..Pkt::new(id, 1000) }))
+        .collect();
+    let lost = |dport, sport| {
+        let loss = LossConfig::Nth { every: 2, packet: 0, min_payload: 0, dport, sport };
+        let config = LinkConfig { loss: Some(loss), ..LinkConfig::default() };
+        let log = run_fused(&config, &Feed { arrivals: arrivals.clone(), questions: Vec::new() }, 0, true);
+        log.dropped.into_iter().map(|(_, id, _)| id).collect::<Vec<_>>()
+    };
+    assert_eq!(lost(Some(80), None), [0, 2, 7]);
+    assert_eq!(lost(Some(81), None), [3, 5]);
+    assert_eq!(lost(None, Some(1001)), [1, 7]);
+    assert_eq!(lost(Some(80), Some(1002)), [2]);
+    assert_eq!(lost(Some(1002), None), [0_u32; 0]);
 }
 
 #[test]

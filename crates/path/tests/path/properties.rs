@@ -304,7 +304,9 @@ fn loss() -> impl Strategy<Value = LossConfig> {
         (1..5_u32, 0..5_u32).prop_map(|(every, packet)| LossConfig::Nth {
             every,
             packet: packet % every,
-            min_payload: 100
+            min_payload: 100,
+            dport: None,
+            sport: None,
         }),
         (ppb(), ppb(), ppb(), ppb()).prop_map(|(p_ppb, r_ppb, loss_bad_ppb, loss_good_ppb)| {
             LossConfig::Gilbert { p_ppb, r_ppb, loss_bad_ppb, loss_good_ppb }

@@ -363,7 +363,7 @@ fn an_outage_loses_what_enters() {
 
 #[test]
 fn a_new_loss_starts_from_its_beginning() {
-    let loss = Some(path::LossConfig::Nth { every: 2, packet: 0, min_payload: 0 });
+    let loss = Some(path::LossConfig::Nth { every: 2, packet: 0, min_payload: 0, dport: None, sport: None });
     let found = changed(&PLAIN, &LinkChange { loss, ..LinkChange::default() });
     assert_eq!(found.iter().map(|&(_, id)| id).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 7, 9]);
 }

@@ -101,7 +101,7 @@ fn stage(loss: Option<LossConfig>) -> IngressStage {
 
 /// The first packet of so many is lost.
 fn nth(every: u32) -> Option<LossConfig> {
-    Some(LossConfig::Nth { every, packet: 0, min_payload: 0 })
+    Some(LossConfig::Nth { every, packet: 0, min_payload: 0, dport: None, sport: None })
 }
 
 fn change(queue: QueueConfig) -> Change {
