@@ -119,6 +119,9 @@ def test_an_abc_l_var_of_44_turns_a_claim_over(tmp_path: Path) -> None:
     standing_in = {"hosts.a.sysctl": {"abc_l_var: 44}": "abc_l_var: 2}"}}
     assert judge([claim], {"lro-slow-start": right})[0].verdict == "agree"
     assert judge([claim], {"lro-slow-start": wrong}, standing_in)[0].verdict == "differ"
+    # A short segment ends an aggregate of the fourth flight early.
+    acks = stated("lro-one-ack-1", "lro-one-ack-2", "lro-one-ack-3", "lro-one-ack-4")
+    assert [judged.value for judged in judge(acks, {"lro-slow-start": right})] == [1, 1, 1, 3]
 
 
 def test_linux_in_the_place_of_freebsd_turns_a_claim_of_loadlatency_over(tmp_path: Path) -> None:

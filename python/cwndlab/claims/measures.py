@@ -383,11 +383,14 @@ def _flight_bytes(run: Run, number: int) -> float:
 
 
 def _acks_of_round(run: Run, number: int) -> float:
-    """Acknowledgements of new data that the flight of a round trip got, the first being 1."""
+    """Acknowledgements that the flight of a round trip got, the first being 1: rows of the table, which has one for each.
+
+    What was delivered is the receiver's, and half a round trip ahead of the sender; so it tells the flight, not the ACK.
+    """
     ends = [0.0, *_rounds(run)]
     if len(ends) <= number:
         raise UndecidedError(f"the flow has no round {number}")
-    delivered = run.tcp["delivered_bytes"].unique().to_numpy()
+    delivered = run.tcp["delivered_bytes"].to_numpy()
     return float(((delivered > ends[number - 1]) & (delivered <= ends[number])).sum())
 
 
