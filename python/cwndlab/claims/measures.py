@@ -385,8 +385,8 @@ def _flight_bytes(run: Run, number: int) -> float:
 def _acks_of_round(run: Run, number: int) -> float:
     """Acknowledgements that the flight of a round trip got, the first being 1.
 
-    The table has a row for each. What was delivered is the receiver's, half a round trip ahead of the sender: it
-    tells the flight, not the ACK.
+    The table has a row for each. What was delivered is the receiver's, half a round trip ahead of the sender:
+    it tells the flight, not the ACK.
     """
     ends = [0.0, *_rounds(run)]
     if len(ends) <= number:
