@@ -648,7 +648,43 @@ def _figure(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 or value == 0 else f"{value:#.3g}"
 
 
+# Pause frames ---
+
+PAUSE = {"true": "yes", "True": "yes", "false": "no", "False": "no"}
+
+
+def pause_incast(results: ResultSet) -> list[str]:
+    """Rounds of incast without pause frames and with them."""
+    rows = []
+    for run in runs_of([results], "incast"):
+        servers = list(run.values())
+        first = servers[0]
+        samples = results.series(first["run_id"], table="samples").filter(pl.col("kind") == "round")
+        rounds = samples["value"].to_numpy() / 1e6
+        cells = [first["hosts.server.count"], PAUSE[str(first["network.star.switch.pause"])], len(rounds)]
+        lost = mean(row["drop_rate"] for row in servers)
+        quantiles = [f"{np.quantile(rounds, share):.3g}" for share in (0.5, 0.95)]
+        timeouts = sum(row["rtos"] for row in servers)
+        rows.append([*(str(cell) for cell in cells), *quantiles, f"{100 * lost:.2g} %", str(timeouts)])
+    head = ["servers", "pause", "rounds", "median, ms", "95 %, ms", "lost", "timeouts"]
+    return table(head, rows, 2)
+
+
+def pause_trunk(results: ResultSet) -> list[str]:
+    """Flows to an overloaded cable, and one whose own way is free, without pause frames and with them."""
+    rows = []
+    for run in runs_of([results], "pause-frames"):
+        goodputs = [f"{run[name]['goodput_mbps']:.3g}" for name in ("a", "b", "victim")]
+        lost = [f"{100 * run[name]['drop_rate']:.2g} %" for name in ("a", "b", "victim")]
+        pause = PAUSE[str(run["a"]["network.switch_of.s1.pause"])]
+        rows.append([pause, *goodputs, f"{run['probe']['rtt_p50_ms']:.2g} ms", ", ".join(lost)])
+    names = ["`a`, Mbit/s", "`b`, Mbit/s", "`victim`, Mbit/s"]
+    return table(["pause", *names, "RTT of the probe, median", "lost of `a`, `b`, `victim`"], rows, 1)
+
+
 TABLES = {
+    "pause-incast": Table("../pause-frames.md", "runs of examples/incast.yaml", pause_incast),
+    "pause-trunk": Table("../pause-frames.md", "runs of examples/pause-frames.yaml", pause_trunk),
     "tri-point": Table("tri-point.md", "runs of tri-point", tri_point),
     "tri-point-more": Table(
         "tri-point.md", "runs of tri-point-more, in one directory or several", tri_point_more
