@@ -3,6 +3,7 @@
 import json
 
 from cwndlab.experiment.plan import Plan
+from cwndlab.order import SET_UP_NS
 from cwndlab.progress import clock
 from cwndlab.results import parts, texttable
 from cwndlab.results.catalogue import run_id
@@ -19,18 +20,13 @@ MOST_RUNS = 40
 """Runs listed in text."""
 
 
-SET_UP_S = 3.0
-"""What a run in real time takes besides its length and the pause after it: namespaces, programs, idle
-ping."""
-
-
 def seconds(plan: Plan, jobs: int, pause_ns: int | None = None) -> float:
     """About how long the plan takes on that many workers, in s by the clock on the wall.
 
     `pause_ns`: the settle time between runs that take real time; None for the simulator.
     """
     if pause_ns is not None:
-        return (plan.simulated_ns + pause_ns * len(plan.runs)) / 1e9 / jobs + SET_UP_S * len(plan.runs) / jobs
+        return (plan.simulated_ns + (SET_UP_NS + pause_ns) * len(plan.runs)) / 1e9 / jobs
     cut = [
         sum(parts.expected_packets(run.scenario) / PACKETS_PER_S + RUN_S for run in part.runs)
         for part in parts.cut(plan.runs)

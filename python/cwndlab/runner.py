@@ -52,10 +52,10 @@ def run(
         if sequence is not None:
             ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
         runs = [planned for part in ahead for planned in part.runs]
-        observer.start(len(runs), sum(parts.expected_packets(planned.scenario) for planned in runs))
+        site = Site(bed.name, directory / "runs", versions, sequence)
+        observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
         stopped = False
         try:
-            site = Site(bed.name, directory / "runs", versions, sequence)
             workers.carry_out(ahead, site, jobs, observer)
         except StoppedError:
             stopped = True

@@ -7,8 +7,8 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from cwndlab import testbeds
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.plan import PlannedRun
-from cwndlab.order import Order
+from cwndlab.order import SET_UP_NS, Order
 from cwndlab.results import parts
 from cwndlab.results.parts import Part, PartWriter, RunRecord
 from cwndlab.testbeds.base import CancelledError, Control, Testbed
@@ -60,6 +60,12 @@ class Site:
     sequence: Order | None = None
     """The order of runs and the pause between them, where runs take real time."""
 
+    def work(self, scenario: dict[str, Any]) -> tuple[int, int]:
+        """What a run costs before its t = 0, and from then on: packets, or us where it takes real time."""
+        if self.sequence is None:
+            return 0, parts.expected_packets(scenario)
+        return (self.sequence.pause_ns + SET_UP_NS) // 1000, scenario["duration_ns"] // 1000
+
 
 def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) -> None:
     """Carry out parts on up to `jobs` processes; one job needs no other process.
@@ -75,7 +81,7 @@ def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) 
         for place, part in enumerate(ahead):
             if place and site.sequence is not None:
                 time.sleep(site.sequence.pause_ns / 1e9)
-            carry_out_part(part, bed, site, PartControl(lambda: False, observer.advance))
+            carry_out_part(part, bed, site, PartControl(lambda: False, observer.advance, site.work))
     except KeyboardInterrupt:
         raise StoppedError("interrupted") from None
     except OSError as error:
@@ -98,16 +104,21 @@ class PartControl:
     cancelled: Callable[[], bool]
     advance: Callable[[int, int], None]
     """Told of runs finished and of work done since the last call."""
+    work: Callable[[dict[str, Any]], tuple[int, int]]
+    """`Site.work`."""
     _told: int = 0
 
     def of_run(self, planned: PlannedRun) -> Control:
         """The control of one run: its own time becomes work."""
-        work, duration = parts.expected_packets(planned.scenario), max(planned.scenario["duration_ns"], 1)
-        return Control(self.cancelled, lambda now_ns: self._tell(0, work * min(now_ns, duration) // duration))
+        before, during = self.work(planned.scenario)
+        duration = max(planned.scenario["duration_ns"], 1)
+        return Control(
+            self.cancelled, lambda now_ns: self._tell(0, before + during * min(now_ns, duration) // duration)
+        )
 
     def finished(self, planned: PlannedRun) -> None:
         """A run is over, however much of it was told."""
-        self._tell(1, parts.expected_packets(planned.scenario))
+        self._tell(1, sum(self.work(planned.scenario)))
         self._told = 0
 
     def _tell(self, runs: int, work: int) -> None:
@@ -175,7 +186,8 @@ class _Workers:
         try:
             while self._working or (waiting and not self._troubles):
                 while waiting and len(self._working) < jobs and not self._troubles:
-                    self._start(waiting.pop())
+                    with _uninterrupted():
+                        self._start(waiting.pop())
                 self._listen(waiting)
         except KeyboardInterrupt:
             self._stop()
@@ -249,6 +261,16 @@ class _Workers:
         self._working.clear()
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the end; a process started meanwhile does not see it before it unblocks it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _cause(process: BaseProcess) -> str:
     process.join(timeout=5)
     code = process.exitcode or 0
@@ -258,13 +280,17 @@ def _cause(process: BaseProcess) -> str:
 def _work(pipe: "Connection[Any, Any]", cancel: Event, site: Site) -> None:
     """What a worker process does: carry out part after part until it is told to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # programs that a testbed starts take it
     threading.Thread(target=_die_with_parent, daemon=True).start()
     bed = testbeds.find(site.testbed)
     part: Part | None = None
+
+    def advance(runs: int, work: int) -> None:
+        pipe.send(("advance", runs, work))
+
     try:
         while (part := pipe.recv()) is not None:
-            control = PartControl(cancel.is_set, lambda count, work: pipe.send(("advance", count, work)))
-            carry_out_part(part, bed, site, control)
+            carry_out_part(part, bed, site, PartControl(cancel.is_set, advance, site.work))
             pipe.send(("done",))
     except CancelledError:
         pipe.send(("cancelled",))

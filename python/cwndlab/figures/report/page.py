@@ -494,8 +494,15 @@ def _box_data(facts: _Facts) -> dict[str, object]:
         values = columns.ordered(rows[key].to_list())
         places = {value: place for place, value in enumerate(values)}
         names = ["–" if value is None else str(value) for value in values]
-        of_row = [places[value] for value in rows[key].to_list()]
-        keys.append({"key": key, "short": facts.short.get(key, key), "values": names, "rows": of_row})
+        keys.append(
+            {
+                "key": key,
+                "short": facts.short.get(key, key),
+                "values": names,
+                "written": [name.removesuffix(inferred.MARK) for name in names],  # as --where takes them
+                "rows": [places[value] for value in rows[key].to_list()],
+            }
+        )
     names = [name for name in _varying_figures(rows) if rows[name].n_unique() > 1]
     figures = []
     for name in sorted(names, key=lambda name: name != "goodput_mbps"):

@@ -527,7 +527,7 @@
       const wanted = keys.map((key, place) => ({ key, at: chosen[place].value })).filter((each) => each.at !== "");
       const rows = figure.rows.map((value, row) => ({ value, row }))
         .filter(({ value, row }) => value !== null && wanted.every(({ key, at }) => key.rows[row] === Number(at)));
-      const where = wanted.map(({ key, at }) => ` --where ${quoted(`${key.key}=${key.values[at]}`)}`).join("");
+      const where = wanted.map(({ key, at }) => ` --where ${quoted(`${key.key}=${key.written[at]}`)}`).join("");
       holder.replaceChildren();
       for (const over of keys) {
         if (wanted.some(({ key }) => key === over)) continue;
