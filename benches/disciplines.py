@@ -80,7 +80,10 @@ def main() -> int:
             for bench in benches:
                 packets, seconds = run([], bench.write(bench.seconds, folder))
                 bench.times.append(seconds / packets * 1e9)
-        costs = {(bench.kind, bench.flows): Cost(count(bench, folder), min(bench.times)) for bench in benches}
+        costs = {
+            (bench.kind, bench.flows): Cost(instructions_per_packet(bench, folder), min(bench.times))
+            for bench in benches
+        }
     print("| discipline | flows | instructions | times pfifo | ns | times pfifo |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for (kind, flows), found in costs.items():
@@ -88,7 +91,8 @@ def main() -> int:
         counts = f"{found.instructions:,.0f} | {instructions:.2f}"
         print(f"| {kind} | {flows} | {counts} | {found.ns:.0f} | {ns:.2f} |")
     dear = too_dear(costs)
-    print(*dear, sep="\n", file=sys.stderr)
+    for line in dear:
+        print(line, file=sys.stderr)
     return int(bool(dear))
 
 
@@ -108,14 +112,14 @@ def too_dear(costs: dict[tuple[str, int], Cost]) -> list[str]:
     return lines
 
 
-def count(bench: Bench, folder: str) -> float:
-    """Instructions a packet, of a shorter run, setting up subtracted."""
-    nothing, _ = counted(bench.write(1e-6, folder), folder)
-    instructions, packets = counted(bench.write(COUNTED_SECONDS, folder), folder)
+def instructions_per_packet(bench: Bench, folder: str) -> float:
+    """Of a shorter run, setting up subtracted."""
+    nothing, _ = count(bench.write(1e-6, folder), folder)
+    instructions, packets = count(bench.write(COUNTED_SECONDS, folder), folder)
     return (instructions - nothing) / packets
 
 
-def counted(path: Path, folder: str) -> tuple[int, int]:
+def count(path: Path, folder: str) -> tuple[int, int]:
     """Instructions of a run, and its packets."""
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/callgrind"]
     packets, _ = run(valgrind, path)

@@ -11,13 +11,16 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from cwndlab import _native
+from cwndlab.testbeds.netns.namespaces import remove
 
 PREFIX = f"cwndlabbench-{os.getpid()}"
 A, B = "10.97.0.1", "10.97.0.2"
@@ -26,6 +29,7 @@ ETHERNET_BYTES = 14
 
 def main() -> None:
     """Parse the command line, measure, print."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not without removing the namespaces
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=int, default=10, help="of each measurement (%(default)s)")
     parser.add_argument("--only", choices=["delay", "rate", "capacity"], help="one of them")
@@ -266,8 +270,7 @@ def namespaces() -> Iterator[None]:
                 subprocess.run(inside(which, "sh", "-c", setting), check=True)
         yield
     finally:
-        for which in ("a", "b", "e"):
-            subprocess.run(["ip", "netns", "del", place(which)], check=False, capture_output=True)
+        remove([place(which) for which in "abe"])
 
 
 if __name__ == "__main__":

@@ -11,12 +11,16 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from cwndlab.testbeds.netns.namespaces import remove
 
 PREFIX = f"cwndlabbench-{os.getpid()}"
 A, B = "10.97.1.1", "10.97.1.2"
@@ -29,6 +33,7 @@ SCENARIOS = {"down": (1, "-R", 1), "up": (2, "", 1), "4 down": (10, "-R", 4), "4
 
 def main() -> None:
     """Parse the command line, measure, print."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not without removing the namespaces
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=int, default=5, help="of each measurement (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="of which the best counts (%(default)s)")
@@ -110,8 +115,7 @@ def namespaces() -> Iterator[None]:
             ip("-n", f"{PREFIX}-{which}", "link", "set", "eth0", "up")
         yield
     finally:
-        for which in "ab":
-            subprocess.run(["ip", "netns", "del", f"{PREFIX}-{which}"], check=False, capture_output=True)
+        remove([f"{PREFIX}-{which}" for which in "ab"])
 
 
 if __name__ == "__main__":
