@@ -14,6 +14,7 @@ from cwndlab import _native
 from cwndlab.errors import CwndlabError, InputError, shown
 from cwndlab.formats import directory
 from cwndlab.formats import loadlatency as document_format
+from cwndlab.results import directories
 from cwndlab.results.loadlatency import DOCUMENTS, TOOL
 from cwndlab.results.resultset import ResultSet
 
@@ -98,15 +99,16 @@ def serve(server: Server) -> None:
 
 
 def check_places(json_file: Path | None, out: Path | None) -> None:
-    """Refuse what could not be written to, before minutes or hours are measured for it; raises InputError."""
+    """Refuse what could not be written to, before minutes or hours are measured for it; raises InputError.
+
+    Makes the directory `out` if it is not there.
+    """
     if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
         raise InputError(
             f"--json: found {shown(str(json_file))}; expected a file in a directory that is there"
         )
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(
-            f"-o: found {shown(str(out))}, which is not empty; expected a new or an empty directory"
-        )
+    if out is not None:
+        directories.choose(TOOL, out)
 
 
 def measure(measurement: Measurement) -> Outcome:

@@ -18,6 +18,7 @@ from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
 from cwndlab.suites import suite
+from experiments import dumbbell
 
 
 def stated(*names: str) -> list[Claim]:
@@ -199,6 +200,21 @@ def test_seconds_on_the_wire_never_carry_more_than_the_rate(tmp_path: Path) -> N
     assert judged.inferred == ("windows-7",)
     assert "**inferred**: windows-7" in markdown([judged])
     assert "agree*" in text([judged]) and "* inferred" in text([judged])
+
+
+def test_an_inferred_stack_that_is_not_swept_is_said_too(tmp_path: Path) -> None:
+    text = dumbbell(
+        "fixed",
+        duration="1s",
+        a="stack: windows-7",
+        b="stack: linux-6.8",
+        bottleneck="rate: 5mbit, delay: 10ms",
+        flow="name: f1, from: a, to: b, app: bulk",
+    )
+    (claim,) = stated("teacup-windows-fills-2mbit")
+    claim = replace(claim, suite="fixed", measure={"of": "utilisation"})
+    (judged,) = judge([claim], {"fixed": run(load(text), out=tmp_path / "fixed")})
+    assert judged.inferred == ("windows-7",)
 
 
 def test_a_session_of_loadlatency_is_judged_as_a_whole(tmp_path: Path) -> None:

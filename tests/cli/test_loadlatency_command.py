@@ -32,6 +32,8 @@ from cwndlab.cli import main
         "run ::1 --json .",
         "run ::1 --json no-such/run.json",
         "run ::1 -o /etc",
+        "run ::1 -o /etc/passwd",
+        "run ::1 -o /dev/null/out",
         "serve here",
         "serve --bind nowhere",
         "serve --port 70000",

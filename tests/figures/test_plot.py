@@ -198,6 +198,22 @@ def test_sojourn_follows_a_rate_that_changes():
     assert (early, late) == pytest.approx((37 * 1514 / 1e3, 37 * 1514 * 2 / 1e3))
 
 
+@pytest.mark.parametrize("rate_bps", [8_000_000, None])
+@pytest.mark.parametrize(("kind", "drains_bps"), [("token-bucket", 2_000_000), ("policer", None)])
+def test_sojourn_waits_for_tokens(rate_bps: int | None, kind: str, drains_bps: int | None):
+    shaped = scenario(rate_bps=rate_bps)
+    shaped["links"][0]["shaper"] = {"kind": kind, "rate_bps": 2_000_000, "burst_bytes": 3000}
+    results = MemoryResults(
+        pl.DataFrame([summary_row(0)]), {"queue": queue(0)}, lines=[record(0, scenario=shaped)]
+    )
+    if rate_bps is drains_bps is None:
+        with pytest.raises(InputError, match="no queue of a link with a rate"):
+            figures.plot(results, "sojourn")
+    else:
+        line = data_lines(figures.plot(results, "sojourn"))[0]
+        assert line.get_ydata().max() == pytest.approx(49 * 1514 * 8e3 / (drains_bps or rate_bps))
+
+
 def test_boxes_stand_in_the_order_of_their_quantities(results: MemoryResults):
     figure = figures.plot(results, "box", by=["network.dumbbell.bottleneck.delay", "hosts.a.cc"])
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["0ms", "20ms", "100ms"]

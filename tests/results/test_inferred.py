@@ -51,7 +51,9 @@ def test_one_that_all_rows_share_is_marked_above_them(tmp_path: Path) -> None:
         "hosts.a.stack: [STACKS]", "network.dumbbell.bottleneck.rate: [5mbit, 6mbit]"
     )
     alone = load(text).run(out=tmp_path / "alone")
-    assert "stack windows-7 (inferred)" in display.table(alone).splitlines()[0]
+    lines = display.table(alone).splitlines()
+    assert "stack windows-7*" in lines[0] and lines[-1] == inferred.FOOTNOTE
+    assert "inferred" not in display.table(alone, columns=["goodput_mbps"])
 
 
 def test_a_report_marks_them(results: ResultSet) -> None:
@@ -61,6 +63,8 @@ def test_a_report_marks_them(results: ResultSet) -> None:
         "Stacks inferred, with no recording of the real system behind the model: freebsd-15-d49540." in text
     )
     assert "freebsd-13 (inferred)" not in text
+    # As --where takes them, in the command below the boxes.
+    assert '"written":["freebsd-13","freebsd-15-d49540"]' in text
 
 
 @pytest.mark.parametrize(("kind", "options"), [("cwnd", {}), ("box", {"by": ["hosts.a.stack"]})])
@@ -76,6 +80,11 @@ def test_figures_mark_them(results: ResultSet, kind: str, options: dict[str, lis
 def test_a_comparison_notes_them(results: ResultSet) -> None:
     text = verdict.text(results.compare(by="hosts.a.stack"))
     assert "note: inferred, with no recording of the real system behind the model: freebsd-15-d49540" in text
+
+
+def test_a_comparison_of_two_directories_notes_them_once(results: ResultSet, tmp_path: Path) -> None:
+    notes = results.compare(carried_out(tmp_path / "again", *STACKS)).notes
+    assert notes == ["inferred, with no recording of the real system behind the model: freebsd-15-d49540"]
 
 
 def test_where_none_is_inferred_nothing_is_said(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """What happens to a sweep when a run fails, the disk does, or its directory is taken."""
 
 from contextlib import suppress
+from pathlib import Path
 
 import lab
 import pytest
 
 from cwndlab import runner, testbeds, workers
 from cwndlab.errors import CwndlabError, InputError
-from cwndlab.experiment.plan import Plan
+from cwndlab.experiment.plan import Plan, PlannedRun
+from cwndlab.order import SET_UP_NS, Order
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds.base import CancelledError, Outcome
 
@@ -80,6 +82,25 @@ def test_progress_adds_up_to_what_was_ahead(run_with):
     assert run_with(MadeUpTestbed(), observer=observer).complete
     assert observer.done == observer.ahead
     assert observer.ahead[0] == 4
+
+
+def test_where_runs_take_real_time_progress_is_that_time():
+    def told(rate_bps: int) -> tuple[list[int], int]:
+        scenario = lab.scenario()
+        scenario["links"][0]["rate_bps"] = rate_bps
+        planned = PlannedRun(0, 0, {}, scenario, "")
+        advances = []
+        site = workers.Site("netns", Path(), {}, Order({0: 0}, pause_ns=2 * 10**9))
+        control = workers.PartControl(lambda: False, lambda _, work: advances.append(work), site.work)
+        for now_s in (0, 4, 10):
+            control.of_run(planned).progress(now_s * 10**9)
+        control.finished(planned)
+        return advances, sum(site.work(scenario))
+
+    advances, ahead = told(2_000_000)
+    assert advances == [2_000_000 + SET_UP_NS // 1000, 4_000_000, 6_000_000, 0]
+    assert sum(advances) == ahead
+    assert told(100_000_000) == (advances, ahead)
 
 
 def test_a_run_that_fails_does_not_stop_the_others_and_is_done_again_on_resuming(run_with):

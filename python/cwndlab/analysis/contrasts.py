@@ -117,7 +117,7 @@ def of_two(
                 )
     names = _labels(a.path, b.path)
     pair = RunSet(names[0], sides[0][0]), RunSet(names[1], sides[1][0])
-    notes = [*sides[0][1], *sides[1][1]]
+    notes = list(dict.fromkeys([*sides[0][1], *sides[1][1]]))
     return _compared([pair], common, chosen.figures, options or Options(), notes)
 
 

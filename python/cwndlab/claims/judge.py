@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cwndlab.claims.claim import Claim
-from cwndlab.claims.measures import UndecidedError, measure, stacks_of
-from cwndlab.results.inferred import is_inferred
+from cwndlab.claims.measures import UndecidedError, inferred_stacks, measure
 from cwndlab.results.resultset import ResultSet
 
 AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
@@ -46,9 +45,10 @@ def _judgement(
 ) -> Judgement:
     if claim.suite is not None and claim.suite not in results:
         return Judgement(claim, None, CANNOT_TELL, f"suite {claim.suite} was not run")
-    about = tuple(name for name in stacks_of(claim, results.get(claim.suite or "")) if is_inferred(name))
+    own = results.get(claim.suite or "")
+    about = inferred_stacks(claim, own)
     try:
-        value, note = measure(claim, results.get(claim.suite or ""), standing_in)
+        value, note = measure(claim, own, standing_in)
     except UndecidedError as why:
         return Judgement(claim, None, CANNOT_TELL, str(why), about)
     return Judgement(claim, value, AGREE if claim.expected.holds(value) else DIFFER, note, about)

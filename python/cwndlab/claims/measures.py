@@ -27,7 +27,7 @@ import polars as pl
 from cwndlab.claims.claim import Claim
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.schema import LOAD_SCENARIOS
-from cwndlab.results.inferred import is_stack_key
+from cwndlab.results import inferred
 from cwndlab.results.resultset import ResultSet
 
 
@@ -62,13 +62,13 @@ def measure(
     return float(OVER[asked.get("over", "median")](values)), ""
 
 
-def stacks_of(claim: Claim, results: ResultSet | None) -> list[str]:
-    """The stacks that a claim names, by its cells; of one that names none, every stack of the results."""
+def inferred_stacks(claim: Claim, results: ResultSet | None) -> tuple[str, ...]:
+    """The stacks with inferred models that a claim names, by its cells; of one that names no stack at all,
+    those of the results."""
     named = [word for word in _words(claim.measure) if catalogue().stack(word) is not None]
     if named or results is None:
-        return list(dict.fromkeys(named))
-    keys = [key for key in results.keys if is_stack_key(key)]
-    return list(dict.fromkeys(value for key in keys for value in results.summary[key]))
+        return tuple(name for name in dict.fromkeys(named) if inferred.is_inferred(name))
+    return tuple(inferred.of_rows(results.summary))
 
 
 def _words(part: object) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cwndlab.claims.claim import PUBLICATIONS, WRITTEN
 from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
-from cwndlab.results.inferred import STAR, footnote
+from cwndlab.results.inferred import FOOTNOTE, STAR
 
 _NAME, _FIGURE = 44, 11
 """Widths of the columns of the terminal's table."""
@@ -27,8 +27,8 @@ def text(judgements: Sequence[Judgement]) -> str:
                 f" {judged.claim.name[: _NAME - 2]:{_NAME - 1}}{published:>{_FIGURE}}{ours:>{_FIGURE}}"
                 f"  {judged.verdict}{STAR if judged.inferred else ''}"
             )
-    legend = [footnote(judged.claim.name for judged in judgements if judged.inferred)]
-    return "\n".join([*lines, "", *(line for line in legend if line), count(judgements)]) + "\n"
+    legend = [FOOTNOTE] if any(judged.inferred for judged in judgements) else []
+    return "\n".join([*lines, "", *legend, count(judgements)]) + "\n"
 
 
 def count(judgements: Sequence[Judgement]) -> str:

@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cwndlab.errors import unknown
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -44,11 +46,11 @@ def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options
     paint = importlib.import_module("cwndlab.figures.paint")
     request = importlib.import_module("cwndlab.figures.request")
     if kind not in KINDS:
-        raise request.unknown("kind", kind, KINDS)
+        raise unknown("kind", kind, KINDS)
     names = [field.name for field in fields(request.Options)]
     for name in options:
         if name not in names:
-            raise request.unknown("option", name, names)
+            raise unknown("option", name, names)
     chosen = request.Options(**options)
     draw = importlib.import_module(f"cwndlab.figures.{kind}").draw
     with paint.style(chosen):

@@ -126,7 +126,8 @@ def finish(figure: Figure, axes: Sequence[Axes], options: Options, heading: str,
 
 
 def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, note: str = "") -> None:
-    """Set the title, a note on what is shown and the optional footnote; make room for what is below."""
+    """Set the title, a note on what is shown, the caveat and the optional footnote; make room for what is
+    below."""
     if options.title is not None:
         heading = options.title
     if heading:
@@ -134,14 +135,12 @@ def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, 
     if note:
         axes[0].set_title(note, loc="right", fontsize="small", fontweight="normal", color="#595959")
     below: list[Artist] = list(figure.legends)
-    if options.caveat:
-        said = figure.text(0.5, 0.0, options.caveat, ha="center", va="bottom", wrap=True)
-        said.set(fontsize="x-small", color="#595959")
-        below.append(said)
-    if options.footnote and options.command:
-        words = figure.text(0.5, 0.0, options.command, ha="center", va="bottom", wrap=True)
-        words.set(fontsize="x-small", color="#595959", family="DejaVu Sans Mono")
-        below.append(words)
+    command = options.command if options.footnote else None
+    for text, font in ((options.caveat, {}), (command, {"family": "DejaVu Sans Mono"})):
+        if text:
+            words = figure.text(0.5, 0.0, text, ha="center", va="bottom", wrap=True)
+            words.set(fontsize="x-small", color="#595959", **font)
+            below.append(words)
     _reserve(figure, below, grow=options.size == "paper")
 
 

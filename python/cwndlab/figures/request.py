@@ -76,7 +76,7 @@ class Options:
     footnote: bool = False
     """Whether the command is also printed below the figure."""
     caveat: str = ""
-    """A line below the figure; `bind` names there the stacks whose models are inferred."""
+    """Set by `bind`: the line below the figure that names the stacks whose models are inferred."""
 
     def __post_init__(self) -> None:
         """Refuse what no result could satisfy."""
@@ -261,9 +261,8 @@ def bind(results: ResultSet, options: Options) -> Request:
             )
         )
         rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
-    if not options.caveat:
-        options = replace(options, caveat=inferred.note(inferred.of_rows(rows)))
-    return Request(results, options, rows)
+    caveat = inferred.note(inferred.of_rows(rows))
+    return Request(results, replace(options, caveat=caveat), rows)
 
 
 def _either(rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]) -> list[object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -15,14 +17,17 @@ from cwndlab.figures.request import Request, floats
 def draw(request: Request) -> Figure:
     """Return the figure in ms: the bytes that wait over the link's rate at that time, exact for a FIFO queue.
 
-    The packet in service is not counted. The rate is that of the run's Scenario with its schedule; hops
-    without a rate have no queue and are left out. Raises InputError if no hop is left.
+    The packet in service is not counted. The rate is that of the run's Scenario with its schedule, or that of
+    a token bucket behind the queue where it is lower, as when the burst is spent; hops without a rate have no
+    queue and are left out. Raises InputError if no hop is left.
     """
     lines = []
     for run, hop, frame in hops_of(request, "backlog_bytes"):
         scenario = request.results.record(run.run_id).scenario
         link = next((link for link in scenario["links"] if link["name"] == hop), None)
-        if link is None or not link["rate_bps"]:
+        shaper = (link or {}).get("shaper") or {}
+        bucket_bps = float(shaper["rate_bps"]) if shaper.get("kind") == "token-bucket" else math.inf
+        if link is None or not (link["rate_bps"] or bucket_bps < math.inf):
             continue
         t_s = floats(frame["t_s"])
         changes = [
@@ -30,7 +35,7 @@ def draw(request: Request) -> Figure:
             for change in scenario["schedule"]
             if change["link"] == hop and change.get("rate_bps")
         ]
-        rate_bps = rates_at(t_s, float(link["rate_bps"]), changes)
+        rate_bps = np.minimum(rates_at(t_s, float(link["rate_bps"] or math.inf), changes), bucket_bps)
         lines.append(timelines.Line(run, hop, t_s, floats(frame["backlog_bytes"]) * 8e3 / rate_bps))
     if not lines:
         raise InputError("sojourn: no queue of a link with a rate was recorded for these runs")

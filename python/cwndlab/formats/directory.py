@@ -58,7 +58,7 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
     versions = {"cwndlab": version("cwndlab")}
     header = Header(name, testbed, keys, versions)
     cut = parts.cut(planned)
-    directory = directories.choose(name, out, resume=False)
+    directory = directories.choose(name, out)
     sources = {"experiment": name, "imported": [str(run.recording.source) for run in runs]}
     text = "# Imported from other tools' files: not an experiment to run.\n" + yaml.safe_dump(
         sources, sort_keys=False

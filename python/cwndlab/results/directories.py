@@ -14,11 +14,11 @@ LOCK = ".lock"
 """An empty file that the writer of a results directory holds locked."""
 
 
-def choose(experiment: str, out: Path | None, resume: bool) -> Path:
+def choose(experiment: str, out: Path | None, resume: bool | None = None) -> Path:
     """The directory for the results of an experiment: `out`, or `results/NAME-DATE` below the current one.
 
-    A new one unless `resume`, then `out` or the newest of that experiment. Raises InputError when `out` holds
-    something else, or there is nothing to resume.
+    A new one unless `resume`, then `out` or the newest of that experiment; None where the caller knows no
+    resuming. Raises InputError when `out` holds something else, or there is nothing to resume.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).lstrip(".-") or "experiment"
     try:
@@ -26,9 +26,8 @@ def choose(experiment: str, out: Path | None, resume: bool) -> Path:
             return _newest(Path("results"), name) if resume else _dated(Path("results"), name)
         out.mkdir(parents=True, exist_ok=True)
         if not resume and any(path.name != LOCK for path in out.iterdir()):
-            raise InputError(
-                f"{out}: not empty; give another directory, or --resume to complete these results"
-            )
+            resuming = "" if resume is None else ", or --resume to complete these results"
+            raise InputError(f"{out}: not empty; give another directory{resuming}")
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
     return out

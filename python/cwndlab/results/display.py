@@ -106,7 +106,8 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
             grid.append(column)
     lines = [", ".join(once)] if once else []
     lines += texttable.lines(grid)
-    lines += [note] if (note := inferred.footnote(inferred.of_rows(rows))) else []
+    if any(f"{name}{inferred.STAR}" in line for line in lines for name in inferred.of_rows(rows)):
+        lines.append(inferred.FOOTNOTE)
     if cut:
         more = rows.height - MOST_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
@@ -149,7 +150,7 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
         swept = any(key.endswith(f".{name}") for key in keys)
         if rows[name].n_unique() == 1:
             known = name != "flow" and rows[name][0] is not None
-            once += [f"{name} {inferred.marked(rows[name][0])}"] if known else []
+            once += [f"{name} {inferred.marked(rows[name][0], inferred.STAR)}"] if known else []
         elif not swept or name in _telling([*before, name], rows):
             labels.append(name)
         before.append(name)

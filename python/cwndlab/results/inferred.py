@@ -10,7 +10,10 @@ MARK = " (inferred)"
 """Behind the name of such a stack, where there is room for it."""
 
 STAR = "*"
-"""The same in a table for a terminal, with `footnote` below the table."""
+"""The same in a table for a terminal, with `FOOTNOTE` below the table."""
+
+FOOTNOTE = f"{STAR} inferred: no recording of the real system stands behind the model"
+"""The line below a table in which `STAR` marks such stacks."""
 
 
 def is_inferred(name: object) -> bool:
@@ -47,8 +50,3 @@ def note(names: Iterable[str]) -> str:
     """Return a sentence on such stacks, without a full stop; empty if there are none."""
     listed = ", ".join(names)
     return f"inferred, with no recording of the real system behind the model: {listed}" if listed else ""
-
-
-def footnote(names: Iterable[str]) -> str:
-    """Return the line below a table in which `STAR` marks such stacks; empty if there are none."""
-    return f"{STAR} inferred: no recording of the real system stands behind the model" if list(names) else ""
