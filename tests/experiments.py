@@ -2,15 +2,24 @@
 
 
 def dumbbell(
-    name: str, *, duration: str, a: str, b: str, bottleneck: str, flow: str, access: str = "1gbit"
+    name: str,
+    *,
+    duration: str,
+    a: str,
+    b: str | None = None,
+    bottleneck: str,
+    flow: str = "name: f1, from: a, to: b, app: bulk",
+    access: str = "1gbit",
+    more: str = "",
 ) -> str:
-    """Host `a` left, host `b` right, one flow; each is the inside of a mapping of the experiment file."""
+    """Host `a` left, host `b` (default: as `a`) right, one flow; each is the inside of a mapping of the
+    experiment file, `more` what follows."""
     return f"""\
 experiment: {name}
 duration: {duration}
 hosts:
   a: {{{a}}}
-  b: {{{b}}}
+  b: {{{a if b is None else b}}}
 network:
   dumbbell:
     left: [a]
@@ -19,4 +28,4 @@ network:
     bottleneck: {{{bottleneck}}}
 flows:
   - {{{flow}}}
-"""
+{more}"""

@@ -209,7 +209,6 @@ def test_an_inferred_stack_that_is_not_swept_is_said_too(tmp_path: Path) -> None
         a="stack: windows-7",
         b="stack: linux-6.8",
         bottleneck="rate: 5mbit, delay: 10ms",
-        flow="name: f1, from: a, to: b, app: bulk",
     )
     (claim,) = stated("teacup-windows-fills-2mbit")
     claim = replace(claim, suite="fixed", measure={"of": "utilisation"})

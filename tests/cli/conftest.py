@@ -17,17 +17,22 @@ SMALL = dumbbell(
     a="stack: freebsd-9.2, cc: newreno",
     b="stack: freebsd-9.2",
     bottleneck="rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 30p}",
-    flow="name: f1, from: a, to: b, app: bulk",
-) + ("sweep:\n  - {hosts.a.cc: [newreno, cubic]}\nrepeat: 5\nseed: 1\nrecord: {tcp: per-ack, queue: 10ms}\n")
+    more="""\
+sweep:
+  - {hosts.a.cc: [newreno, cubic]}
+repeat: 5
+seed: 1
+record: {tcp: per-ack, queue: 10ms}
+""",
+)
 
 SWEEP = dumbbell(
     "sweep",
     duration="100ms",
     a="stack: freebsd-13",
-    b="stack: freebsd-13",
     bottleneck="rate: 100mbit, delay: 1ms, queue: {kind: pfifo, limit: 30p}",
-    flow="name: f1, from: a, to: b, app: bulk",
-) + ("sweep:\n  - {hosts.a.cc: [newreno, cubic]}\nrepeat: 640\n")
+    more="sweep:\n  - {hosts.a.cc: [newreno, cubic]}\nrepeat: 640\n",
+)
 """So many runs that they make several parts of results."""
 
 

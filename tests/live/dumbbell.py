@@ -5,17 +5,13 @@ from collections.abc import Callable
 
 from experiments import dumbbell
 
-DUMBBELL = (
-    dumbbell(
-        "live",
-        duration="3s",
-        a="stack: linux, cc: cubic",
-        b="stack: linux, cc: cubic",
-        access="100mbit",
-        bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 30p}",
-        flow="name: f1, from: a, to: b, app: bulk",
-    )
-    + "seed: 1\n"
+DUMBBELL = dumbbell(
+    "live",
+    duration="3s",
+    a="stack: linux, cc: cubic",
+    access="100mbit",
+    bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 30p}",
+    more="seed: 1\n",
 )
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

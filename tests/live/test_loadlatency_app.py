@@ -15,17 +15,15 @@ from experiments import dumbbell
 # Reno's slow start fills a queue whatever its depth; CUBIC's HyStart leaves before. A second of 10 Mbit/s
 # is 825 packets of 1514 bytes. Of those that are lost then, some are lost again: the load has to last until
 # the receiver can read what came behind them, and so long that a second of that matters little.
-LAB = (
-    dumbbell(
-        "load",
-        duration="7s",
-        a="stack: linux-6.18, cc: reno",
-        b="stack: linux-6.18, cc: cubic",
-        access="100mbit",
-        bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 825p}",
-        flow="name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 1, idle: 2s}",
-    )
-    + """\
+LAB = dumbbell(
+    "load",
+    duration="7s",
+    a="stack: linux-6.18, cc: reno",
+    b="stack: linux-6.18, cc: cubic",
+    access="100mbit",
+    bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 825p}",
+    flow="name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 1, idle: 2s}",
+    more="""\
 sweep:
   - zip:
       network.dumbbell.bottleneck.queue:
@@ -34,7 +32,7 @@ sweep:
       duration: [27s, 7s, 7s]
 pause: 0s
 seed: 1
-"""
+""",
 )
 FULL_NS = {"2": 1_100_000_000, "1": 100_000_000, "4": 100_000_000}
 """By scenario, more than the full queue and the way take: a ping that took longer was sent again."""

@@ -12,16 +12,14 @@ from cwndlab.results import loadlatency
 from cwndlab.runner import run
 from experiments import dumbbell
 
-LAB = (
-    dumbbell(
-        "load",
-        duration="5s",
-        a="stack: linux-6.18, cc: cubic",
-        b="stack: freebsd-13, cc: newreno",
-        bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 60p}",
-        flow="name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 4, idle: 1s}",
-    )
-    + "start_jitter: 0s\n"
+LAB = dumbbell(
+    "load",
+    duration="5s",
+    a="stack: linux-6.18, cc: cubic",
+    b="stack: freebsd-13, cc: newreno",
+    bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 60p}",
+    flow="name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 4, idle: 1s}",
+    more="start_jitter: 0s\n",
 )
 
 

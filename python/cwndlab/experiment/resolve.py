@@ -400,7 +400,7 @@ class _Resolver:
     def link(self, wire: Wire, start: _Moment, bottleneck: bool) -> dict[str, Any]:
         link = wire.link
         shaper = self.shaper(link, wire.at("shaper"))
-        if link.rate is not None and _has_trace(link):
+        if link.rate is not None and link.has_trace:
             bad = BadValue(
                 f"a rate of {units.format_rate(link.rate)} on {wire.name}, which has a trace",
                 "one or the other: a trace is the link's rate",
@@ -608,7 +608,7 @@ class _Resolver:
     def check_change(self, wire: Wire, new: Settings, path: Path) -> None:
         if not new.model_fields_set:
             raise Misplaced(path, BadValue("nothing", one_of(new.known_keys())))
-        if new.rate is not None and _has_trace(wire.link):
+        if new.rate is not None and wire.link.has_trace:
             expected = f"no rate, as {wire.name} has a trace, which is its rate"
             raise Misplaced((*path, "rate"), BadValue(shown(units.format_rate(new.rate)), expected))
 
@@ -925,15 +925,11 @@ def _rate(link: Link) -> int | None:
     return min((rate for rate in (link.rate, shaper, cake) if rate is not None), default=None)
 
 
-def _has_trace(link: Link) -> bool:
-    return link.shaper is not None and link.shaper.kind == "trace"
-
-
 def _overhead(link: Link) -> int:
     """Return the bytes that a link counts beside an IP packet: as written, or as tc or mahimahi do."""
     if link.overhead is not None:
         return link.overhead
-    return beside.TRACE_OVERHEAD if _has_trace(link) else ETHERNET_HEADER
+    return beside.TRACE_OVERHEAD if link.has_trace else ETHERNET_HEADER
 
 
 def _transmission_ns(link: Link, packet: int) -> int:

@@ -735,6 +735,11 @@ class Link(Section):
     )
     schedule: list[Change] = _about("changes at given times", [])
 
+    @property
+    def has_trace(self) -> bool:
+        """Whether a trace takes the place of the rate."""
+        return self.shaper is not None and self.shaper.kind == "trace"
+
 
 class _OnlyWritten(Link):
     """Settings of a link where they differ from another's; written back without defaults."""

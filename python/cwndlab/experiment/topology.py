@@ -10,16 +10,7 @@ from typing import Any
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Path
-from cwndlab.experiment.schema import (
-    Chain,
-    Dumbbell,
-    Host,
-    Link,
-    Network,
-    Reversible,
-    Shaper,
-    Star,
-)
+from cwndlab.experiment.schema import Chain, Dumbbell, Host, Link, Network, Reversible, Star
 from cwndlab.experiment.units import BadValue
 
 _IMPAIRMENTS = frozenset({"loss", "duplicate", "corrupt", "jitter", "schedule"})
@@ -264,26 +255,22 @@ def _merged(layers: _Layers) -> Link:
     settings: dict[str, Any] = {}
     for _, link in reversed(layers):
         own = _written(link)
-        if "rate" in own and link.shaper is None and _has_trace(settings.get("shaper")):
+        if "rate" in own and link.shaper is None and _link(settings).has_trace:
             del settings["shaper"]
-        if "rate" not in own and _has_trace(link.shaper):
+        if "rate" not in own and link.has_trace:
             settings.pop("rate", None)
         settings |= own
     return _link(settings)
-
-
-def _has_trace(shaper: Shaper | None) -> bool:
-    return shaper is not None and shaper.kind == "trace"
 
 
 def _at_the_nics_rate(link: Link, at_ends: Mapping[str, Host]) -> Link:
     """Return one direction of a cable at the rate of the interfaces at its ends, the lower where there are
     two."""
     rates = {name: host.nic.rate for name, host in at_ends.items() if host.nic.rate is not None}
-    for name, rate in rates.items():
-        if _has_trace(link.shaper):
-            found = f"{units.format_rate(rate)} of a host whose cable has a trace"
-            raise Misplaced(("hosts", name, "nic", "rate"), BadValue(found, "one or the other"))
+    if rates and link.has_trace:
+        name, rate = next(iter(rates.items()))
+        found = f"{units.format_rate(rate)} of a host whose cable has a trace"
+        raise Misplaced(("hosts", name, "nic", "rate"), BadValue(found, "one or the other"))
     return link.model_copy(update={"rate": min(rates.values())}) if rates else link
 
 
