@@ -1,6 +1,5 @@
 """The command line: parses, calls, prints. Data goes to stdout, everything else to stderr."""
 
-import os
 import shlex
 import signal
 import sys
@@ -138,11 +137,12 @@ def run(
     """
     import cwndlab
     from cwndlab import runner, testbeds
+    from cwndlab.workers import processors
 
     bed = testbeds.find(testbed)
     bed.ready()
     loaded = cwndlab.load(experiment, overrides or (), testbed)
-    workers = jobs if jobs is not None else 1 if bed.real_time else _processors()
+    workers = jobs if jobs is not None else 1 if bed.real_time else processors()
     if dry_run:
         from cwndlab import estimate, order
 
@@ -226,6 +226,7 @@ def claims(
     from cwndlab import runner
     from cwndlab import suites as built_in
     from cwndlab.claims import report
+    from cwndlab.workers import processors
 
     stated = published.claims()
     known = list(dict.fromkeys(claim.suite for claim in stated if claim.suite is not None))
@@ -236,7 +237,7 @@ def claims(
     document = out or (None if suites else models.REPOSITORY / "docs" / "claims.md")
     if document is not None and not document.parent.is_dir():
         raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
-    workers = jobs if jobs is not None else _processors()
+    workers = jobs if jobs is not None else processors()
     at_hand = {}
     for name in wanted:
         directory = results / name
@@ -283,10 +284,11 @@ def validate(
     """
     from cwndlab import validation
     from cwndlab.validation import report
+    from cwndlab.workers import processors
 
     with _progress(quiet) as observer:
         directory, model, kernel = validation.run(
-            experiment, overrides or (), out, jobs=_processors(), resume=resume, observer=observer
+            experiment, overrides or (), out, jobs=processors(), resume=resume, observer=observer
         )
     rows = validation.compare(model, kernel)
     report.write(directory, rows, model, kernel)
@@ -830,7 +832,7 @@ def trace(
     if not text and (flights or limit is not None):
         raise InputError("--flights and --limit are of the lines that --text prints: give --text, too")
     if not capture.is_file():
-        raise InputError(f"{capture}: no such file")
+        raise InputError(f"{capture}: {'not a file' if capture.exists() else 'no such file'}")
     try:
         if text:
             print(_native.packet_text(str(capture), flights, limit), end="")
@@ -933,11 +935,6 @@ def _width() -> int:
     import shutil
 
     return max(80, shutil.get_terminal_size((80, 24)).columns)
-
-
-def _processors() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _pairs(texts: list[str] | None) -> dict[str, list[str]]:

@@ -67,6 +67,11 @@ class Site:
         return (self.sequence.pause_ns + SET_UP_NS) // 1000, scenario["duration_ns"] // 1000
 
 
+def processors() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) -> None:
     """Carry out parts on up to `jobs` processes; one job needs no other process.
 

@@ -6,6 +6,7 @@ Machines that run tests are busy: what is asserted is structure, conservation, a
 import ctypes
 import fcntl
 import json
+import os
 import signal
 import socket
 import struct
@@ -476,6 +477,19 @@ def test_without_rights_one_line_says_so(dumbbell: Path, cwndlab: Command, right
     assert not (dumbbell.parent / "out").exists()
 
 
+@pytest.mark.parametrize("prefix", [(), ("setpriv", "--bounding-set=-sys_nice")])
+def test_senders_and_receivers_run_before_ordinary_processes_where_they_may(
+    dumbbell: Path, prefix: tuple[str, ...]
+) -> None:
+    allowed = subprocess.run([*prefix, "chrt", "--rr", "1", "true"], check=False, capture_output=True)
+    process = started(dumbbell, dumbbell.parent / "out", prefix)
+    found = policies(wait_for(lambda: own_namespaces(process.pid)))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    policy = os.SCHED_RR if allowed.returncode == 0 else os.SCHED_OTHER
+    assert found == {("cwndlab.traffic.agent", policy), ("iperf3", policy)}
+
+
 def test_an_interrupted_run_leaves_nothing(dumbbell: Path) -> None:
     process = started(dumbbell, dumbbell.parent / "out")
     names = wait_for(lambda: own_namespaces(process.pid))
@@ -554,9 +568,9 @@ def test_a_sweep_goes_in_random_blocks_with_its_order_recorded_and_can_be_resume
     ]
 
 
-def started(file: Path, out: Path) -> "subprocess.Popen[str]":
+def started(file: Path, out: Path, prefix: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
     """A run under way in a process of its own."""
-    command = [sys.executable, "-m", "cwndlab", "run", file, "--testbed", "netns", "-o", out, "-q"]
+    command = [*prefix, sys.executable, "-m", "cwndlab", "run", file, "--testbed", "netns", "-o", out, "-q"]
     return subprocess.Popen(
         [*map(str, command), "--set", "duration=60s"],
         stdout=subprocess.DEVNULL,
@@ -604,6 +618,19 @@ def remaining(names: list[str]) -> list[str]:
     return found + [
         " ".join(words) for words in commands() if any(f"cwndlab-{run}-" in word for word in words)
     ]
+
+
+def policies(names: list[str]) -> set[tuple[str, int]]:
+    """The programs at the ends of flows in a run's namespaces, with the policies they are scheduled by."""
+    inodes = {(namespaces.NAMESPACES / name).stat().st_ino for name in names}
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            for program in {"cwndlab.traffic.agent", "iperf3"}.intersection(words):
+                if (process / "ns/net").stat().st_ino in inodes:
+                    found.add((program, os.sched_getscheduler(int(process.name))))
+    return found
 
 
 def in_namespace(name: str) -> list[list[str]]:

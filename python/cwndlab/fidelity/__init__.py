@@ -1,6 +1,5 @@
 """Fidelity: the models against recordings of the systems they model, recording by recording."""
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from importlib.resources import files
@@ -13,7 +12,7 @@ from cwndlab.fidelity.compare import DRAWS, Figures, Row, compare
 from cwndlab.fidelity.measure import measure
 from cwndlab.fidelity.recordings import Module, Recording, discover
 from cwndlab.fidelity.scenario import covered
-from cwndlab.workers import Observer
+from cwndlab.workers import Observer, processors
 
 __all__ = ["NOTES", "REPOSITORY", "evaluate", "notes", "run"]
 
@@ -48,7 +47,7 @@ def evaluate(recordings: Sequence[Recording], observer: Observer | None = None) 
         observer.start(len(tasks), sum(_work(recording) for recording, _ in tasks))
     results: dict[str, dict[int, Figures]] = {recording.key: {} for recording in recordings}
     # The engine runs with the interpreter's lock released: threads are enough to use every processor.
-    pool = ThreadPoolExecutor(_processors())
+    pool = ThreadPoolExecutor(processors())
     try:
         futures: dict[Future[Figures], tuple[Recording, int]] = {
             pool.submit(measure, recording, draw): (recording, draw) for recording, draw in tasks
@@ -99,7 +98,3 @@ def _work(recording: Recording) -> int:
         return 1
     goodput = recording.figures.get("goodput", recording.what.rate_bps / 1e6)
     return int(goodput * 1e6 * recording.what.duration_s / 12_000) + 1
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

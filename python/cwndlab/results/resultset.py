@@ -82,7 +82,7 @@ class ResultSet:
         Raises InputError for a run, table or flow that does not exist, and for a damaged part.
         """
         if table not in tables.SCHEMAS:
-            raise unknown("table", table, list(tables.SCHEMAS))
+            raise unknown("table", table, tables.SCHEMAS)
         index = self._index(run_id)
         if flow is not None:
             flows = self._frame.filter(pl.col("run_index") == index)["flow"].to_list()
@@ -94,7 +94,7 @@ class ResultSet:
     def rows(self, run_id: object, table: str = "tcp") -> pa.Table:
         """One table of one run as it is stored, integers in ns and bytes; raises InputError as `series`."""
         if table not in tables.SCHEMAS:
-            raise unknown("table", table, list(tables.SCHEMAS))
+            raise unknown("table", table, tables.SCHEMAS)
         return self._rows(self._index(run_id), table)
 
     def record(self, run_id: object) -> RunRecord:

@@ -14,14 +14,13 @@ import pyarrow as pa
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.resolve import ETHERNET_HEADER
 from cwndlab.results.tables import SCHEMAS
 from cwndlab.testbeds.netns import machine
 from cwndlab.testbeds.netns.carrier import Carried
 from cwndlab.testbeds.netns.layout import Layout
 from cwndlab.testbeds.netns.network import Network, netlink
 
-ETHERNET = 14
-"""Bytes of an Ethernet header, which the kernel counts with every packet (tc(8))."""
 plugins.setdefault(
     "bfifo", sched_pfifo
 )  # the same parameter, counted in bytes (struct tc_fifo_qopt); pyroute2 knows one
@@ -99,8 +98,10 @@ def _check_link(link: Mapping[str, Any], has: Sequence[str]) -> None:
         raise ValueError(
             f"{place}: the kernel's quantum of fq_codel is at least {QUANTUM_MIN} bytes, not {found}"
         )
-    if link["overhead"] != ETHERNET and link["rate_bps"] is not None:
-        raise ValueError(f"{place}: the kernel counts {ETHERNET} bytes of overhead, not {link['overhead']}")
+    if link["overhead"] != ETHERNET_HEADER and link["rate_bps"] is not None:
+        raise ValueError(
+            f"{place}: the kernel counts {ETHERNET_HEADER} bytes of overhead, not {link['overhead']}"
+        )
 
 
 class KernelPath:
@@ -162,7 +163,7 @@ class KernelPath:
     def _shape(self, link: Mapping[str, Any], namespace: str, interface: str) -> None:
         rate = UNLIMITED_BYTES if link["rate_bps"] is None else link["rate_bps"] // 8
         kind, parameters = _queue(link["queue"])
-        packet = link["mtu"] + ETHERNET
+        packet = link["mtu"] + ETHERNET_HEADER
         impairments = netem(link)
 
         def put(socket: Any) -> None:
