@@ -136,10 +136,10 @@ def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, 
         axes[0].set_title(note, loc="right", fontsize="small", fontweight="normal", color="#595959")
     below: list[Artist] = list(figure.legends)
     command = options.command if options.footnote else None
-    for text, font in ((options.caveat, {}), (command, {"family": "DejaVu Sans Mono"})):
+    for text, family in ((options.caveat, None), (command, "DejaVu Sans Mono")):
         if text:
             words = figure.text(0.5, 0.0, text, ha="center", va="bottom", wrap=True)
-            words.set(fontsize="x-small", color="#595959", **font)
+            words.set(fontsize="x-small", color="#595959", family=family)
             below.append(words)
     _reserve(figure, below, grow=options.size == "paper")
 
