@@ -221,6 +221,8 @@ def inside(cwndlab, monkeypatch, capsys):
         (["plot", "RESULTS", "-o", "no/such/place.png"], "no/such/place.png"),
         (["report", "RESULTS", "-o", "no/such/place.html"], "no/such/place.html"),
         (["report", "nowhere"], "nowhere: no such directory"),
+        (["trace", "full"], "full: not a file"),
+        (["trace", "no.pcap"], "no.pcap: no such file"),
         (["init", "no/such/place.yaml"], "no/such/place.yaml: No such file or directory"),
     ],
 )
