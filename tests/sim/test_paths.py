@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import short_runs
 
+from experiments import dumbbell
+
 STAR = """\
 experiment: switch
 duration: 2s
@@ -87,26 +89,17 @@ def test_an_opportunity_of_a_trace_carries_a_full_packet(tmp_path):
     assert 10_000_000 <= min(delays) <= max(delays) <= 110_000_000
 
 
-MATCHED = """\
-experiment: matched
-duration: 3s
-hosts:
-  a: {stack: linux-6.8}
-  b: {stack: linux-6.8}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck:
-      rate: 10mbit
-      delay: 5ms
-      loss: {nth: {every: 20, packet: 3, match: {sport: 10001, min_payload: 1B}}}
-flows:
-  - {name: f, from: a, to: b, app: {kind: rate-limited, rate: 1mbit}}
-  - {name: g, from: a, to: b, app: {kind: rate-limited, rate: 1mbit}}
-start_jitter: 0s
-"""
+MATCHED = dumbbell(
+    "matched",
+    duration="3s",
+    a="stack: linux-6.8",
+    bottleneck=(
+        "rate: 10mbit, delay: 5ms, "
+        "loss: {nth: {every: 20, packet: 3, match: {sport: 10001, min_payload: 1B}}}"
+    ),
+    flow="name: f, from: a, to: b, app: {kind: rate-limited, rate: 1mbit}",
+    more="  - {name: g, from: a, to: b, app: {kind: rate-limited, rate: 1mbit}}\nstart_jitter: 0s\n",
+)
 
 
 def test_nth_on_a_link_counts_and_loses_what_it_matches():
