@@ -6,6 +6,7 @@
 //! Not modelled: diffserv tins, ACK filter, ingress mode, splitting of super-packets (there are none here), and
 //! collisions between hosts.
 
+use std::array;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
@@ -15,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::drr::truesize;
 use super::store::{Chain, Place, Store};
 use super::{Param, Qdisc, QueueKind, Queued, Sink, Site, mark};
-use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
+use crate::{Xoshiro256PlusPlus, near};
 
 /// Parameters of CAKE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +105,9 @@ pub(super) struct Cake {
     sets: Vec<Set>,
     new: VecDeque<u32>,
     old: Round,
+    /// Whose turn it was last in the rotation, a ring; `turn` is the place of the next.
+    turns: Vec<u32>,
+    turn: usize,
     decaying: List,
     /// Bulk flows of each sending and receiving host.
     src_bulk: Vec<u32>,
@@ -134,6 +138,12 @@ fn cost(bytes: u32) -> Credit {
 struct Owner {
     /// Its hash.
     tag: u32,
+    hosts: Hosts,
+}
+
+/// Between which hosts it goes.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Hosts {
     src: u16,
     dst: u16,
 }
@@ -182,6 +192,8 @@ impl Cake {
             sets: vec![Set::None; QUEUES],
             new: VecDeque::with_capacity(QUEUES),
             old: Round::default(),
+            turns: vec![0; QUEUES],
+            turn: 0,
             decaying: List::new(),
             src_bulk: Vec::new(),
             dst_bulk: Vec::new(),
@@ -192,29 +204,35 @@ impl Cake {
 
     /// The queue of a packet's flow: its own if it has one, else a free one of its set, else it shares (cake_hash).
     fn classify(&mut self, packet: &impl Packet) -> usize {
-        let hosts = u32::from(packet.src()) << 16 | u32::from(packet.dst());
+        let pair = u32::from(packet.src()) << 16 | u32::from(packet.dst());
         let key = match self.mode {
             FlowMode::Flowblind => return 0,
-            FlowMode::Srchost => hosts | 0xffff,
-            FlowMode::Dsthost => hosts | 0xffff_0000,
-            FlowMode::Hosts => hosts,
+            FlowMode::Srchost => pair | 0xffff,
+            FlowMode::Dsthost => pair | 0xffff_0000,
+            FlowMode::Hosts => pair,
             _ => packet.flow_hash(),
         };
         let hash = (key ^ self.perturbation).wrapping_mul(0x9e37_79b1);
         let place = (hash >> 22) as usize;
         let first = place - place % WAYS;
         let ways = || (0..WAYS).map(|way| first + (place + way) % WAYS);
-        let owned = ways().find(|&index| self.sets[index] != Set::None && self.owners[index].tag == hash);
-        let free = || ways().find(|&index| self.sets[index] == Set::None);
-        if let Some(index) = owned {
+        let hosts = Hosts { src: packet.src(), dst: packet.dst() };
+        if let Some(index) = ways().find(|&index| self.owners[index].tag == hash) {
+            if self.sets[index] == Set::None {
+                self.owners[index].hosts = hosts;
+            }
             return index;
         }
-        let index = free().unwrap_or(place);
+        let index = ways().find(|&index| self.sets[index] == Set::None).unwrap_or(place);
         let is_bulk = self.sets[index] == Set::Bulk;
         if is_bulk {
             self.count_bulk(index, false);
         }
-        self.owners[index] = Owner { tag: hash, src: packet.src(), dst: packet.dst() };
+        self.owners[index] = Owner { tag: hash, hosts };
+        if matches!(self.sets[index], Set::Bulk | Set::SparseWait) {
+            // The rotation may have hosts of its own no longer, and this flow's share is another's.
+            (self.old.hosts, self.old.stale) = (None, true);
+        }
         if is_bulk {
             self.count_bulk(index, true);
         }
@@ -223,7 +241,7 @@ impl Cake {
 
     /// Counts a flow among the bulk flows of its hosts, or no longer.
     fn count_bulk(&mut self, index: usize, more: bool) {
-        let Owner { src, dst, .. } = self.owners[index];
+        let Hosts { src, dst } = self.owners[index].hosts;
         for (counts, host) in [(&mut self.src_bulk, src), (&mut self.dst_bulk, dst)] {
             let host = usize::from(host);
             if counts.len() <= host {
@@ -235,8 +253,7 @@ impl Cake {
     }
 
     /// A flow's share of a round: less, the more bulk flows its busier host has.
-    fn share(&self, index: usize) -> Credit {
-        let Owner { src, dst, .. } = self.owners[index];
+    fn share(&self, Hosts { src, dst }: Hosts) -> Credit {
         let count = |counts: &Vec<u32>, host: u16| counts.get(usize::from(host)).copied().unwrap_or(0);
         let mut load = 1;
         if matches!(self.mode, FlowMode::DualSrchost | FlowMode::TripleIsolate) {
@@ -250,20 +267,19 @@ impl Cake {
 
     /// Gives the flows of the rotation the shares that they have now.
     fn share_out(&mut self) {
-        let (mut hosts, mut share) = (None, 0);
-        for place in 0..self.old.flows.len() {
-            let index = self.old.flows[place] as usize;
-            // Flows of the same hosts mostly stand together.
-            let Owner { src, dst, .. } = self.owners[index];
-            if hosts.replace((src, dst)) != Some((src, dst)) {
-                share = self.share(index);
+        let mut old = std::mem::take(&mut self.old);
+        if let Some(hosts) = old.hosts {
+            old.shares.fill(self.share(hosts));
+        } else {
+            for (&flow, share) in old.flows.iter().zip(&mut old.shares) {
+                *share = self.share(self.owners[flow as usize].hosts);
             }
-            self.old.shares[place] = share;
         }
+        self.old = old;
     }
 
     /// The flow that may send now and whether it is new.
-    fn turn(&mut self) -> Option<(usize, bool)> {
+    fn turn<P>(&mut self, store: &Store<P>) -> Option<(usize, bool)> {
         while let Some(&first) = self.new.front() {
             let index = first as usize;
             if self.flows[index].deficit > 0 {
@@ -277,13 +293,21 @@ impl Cake {
                 self.sets[index] = Set::Bulk;
                 self.count_bulk(index, true);
             }
-            let share = self.share(index);
-            self.old.push(first, self.flows[index].deficit + share, share);
+            let hosts = self.owners[index].hosts;
+            let share = self.share(hosts);
+            self.old.push(first, hosts, self.flows[index].deficit + share, share);
         }
         if std::mem::take(&mut self.old.stale) {
             self.share_out();
         }
-        self.old.turn().map(|flow| (flow as usize, false))
+        let flow = self.old.turn()?;
+        // Turns come in nearly the same order again. The flow of the farther one leads to the packet of the nearer one.
+        self.turns[self.turn] = flow;
+        let round = self.turn + QUEUES - self.old.flows.len();
+        store.bring(self.flows[self.turns[(round + 1) % QUEUES] as usize].items);
+        near::bring(&self.flows[self.turns[(round + 2) % QUEUES] as usize]);
+        self.turn = (self.turn + 1) % QUEUES;
+        Some((flow as usize, false))
     }
 
     fn pop<P>(&mut self, index: usize, store: &mut Store<P>) -> Option<Place> {
@@ -348,6 +372,8 @@ impl Cake {
 #[derive(Default)]
 struct Round {
     flows: Vec<u32>,
+    /// Between which all of them go; none: they do not.
+    hosts: Option<Hosts>,
     deficits: Vec<Credit>,
     shares: Vec<Credit>,
     head: usize,
@@ -356,10 +382,15 @@ struct Round {
 }
 
 /// Deficits that are looked at together.
-const STEP: usize = 16;
+const STEP: usize = 8;
 
 impl Round {
-    fn push(&mut self, flow: u32, deficit: Credit, share: Credit) {
+    fn push(&mut self, flow: u32, hosts: Hosts, deficit: Credit, share: Credit) {
+        if self.flows.is_empty() {
+            self.hosts = Some(hosts);
+        } else if self.hosts != Some(hosts) {
+            self.hosts = None;
+        }
         let place = if self.head == 0 { self.flows.len() } else { self.head };
         self.flows.insert(place, flow);
         self.deficits.insert(place, deficit);
@@ -386,34 +417,41 @@ impl Round {
         }
         loop {
             let mut next = self.head;
-            let deficits = self.deficits[next..].chunks_exact_mut(STEP);
-            for (deficits, shares) in deficits.zip(self.shares[next..].chunks_exact(STEP)) {
-                if deficits.iter().fold(false, |any, &deficit| any | (deficit > 0)) {
+            let (deficits, _) = self.deficits[next..].as_chunks_mut::<STEP>();
+            let (shares, _) = self.shares[next..].as_chunks::<STEP>();
+            for (deficits, shares) in deficits.iter_mut().zip(shares) {
+                if any_positive(deficits) {
                     break;
                 }
-                for (deficit, share) in deficits.iter_mut().zip(shares) {
-                    *deficit += share;
-                }
+                // Copies, so that one addition can do several.
+                let (before, shares) = (*deficits, *shares);
+                *deficits = array::from_fn(|place| before[place] + shares[place]);
                 next += STEP;
             }
-            while let Some(deficit) = self.deficits.get_mut(next) {
-                if *deficit > 0 {
-                    self.head = next;
-                    return Some(self.flows[next]);
-                }
-                *deficit += self.shares[next];
-                next += 1;
+            let found = self.deficits[next..].iter().position(|&deficit| deficit > 0);
+            let passed = next..found.map_or(self.deficits.len(), |places| next + places);
+            for (deficit, share) in self.deficits[passed.clone()].iter_mut().zip(&self.shares[passed.clone()])
+            {
+                *deficit += share;
+            }
+            if found.is_some() {
+                self.head = passed.end;
+                return Some(self.flows[self.head]);
             }
             self.head = 0;
         }
     }
 }
 
-/// The list of decaying flows, which they may leave in the middle. It is turned at every packet, and therefore lies apart from
-/// the flows.
+/// Looks at all, which several at a time is sooner done than up to the first.
+fn any_positive(deficits: &[Credit; STEP]) -> bool {
+    deficits.iter().fold(false, |any, &deficit| any | (deficit > 0))
+}
+
+/// The list of decaying flows, which they may leave in the middle. It is a ring, as it is turned at every packet, and lies apart
+/// from the flows for the same reason.
 struct List {
     first: u32,
-    last: u32,
     links: Vec<Link>,
 }
 
@@ -430,30 +468,27 @@ const NONE: u32 = u32::MAX;
 impl List {
     fn new() -> Self {
         let link = Link { before: NONE, after: NONE, until: 0 };
-        List { first: NONE, last: NONE, links: vec![link; QUEUES] }
+        List { first: NONE, links: vec![link; QUEUES] }
     }
 
     fn push(&mut self, index: u32, until: Nanos) {
-        self.links[index as usize] = Link { before: self.last, after: NONE, until };
-        match self.links.get_mut(self.last as usize) {
-            Some(last) => last.after = index,
-            None => self.first = index,
-        }
-        self.last = index;
+        let Some(first) = self.links.get_mut(self.first as usize) else {
+            self.links[index as usize] = Link { before: index, after: index, until };
+            self.first = index;
+            return;
+        };
+        let last = std::mem::replace(&mut first.before, index);
+        self.links[last as usize].after = index;
+        self.links[index as usize] = Link { before: last, after: self.first, until };
     }
 
-    /// Takes a flow out, and says until when nothing changes about it.
-    fn remove(&mut self, index: u32) -> Nanos {
-        let Link { before, after, until } = self.links[index as usize];
-        match self.links.get_mut(before as usize) {
-            Some(link) => link.after = after,
-            None => self.first = after,
+    fn remove(&mut self, index: u32) {
+        let Link { before, after, .. } = self.links[index as usize];
+        self.links[before as usize].after = after;
+        self.links[after as usize].before = before;
+        if self.first == index {
+            self.first = if after == index { NONE } else { after };
         }
-        match self.links.get_mut(after as usize) {
-            Some(link) => link.before = before,
-            None => self.last = before,
-        }
-        until
     }
 }
 
@@ -478,7 +513,7 @@ impl<P: Packet> Qdisc<P> for Cake {
                     self.decaying.remove(index as u32);
                 }
                 self.new.push_back(index as u32);
-                let share = self.share(index);
+                let share = self.share(self.owners[index].hosts);
                 self.sets[index] = Set::Sparse;
                 self.flows[index].deficit = share;
             }
@@ -494,17 +529,19 @@ impl<P: Packet> Qdisc<P> for Cake {
     }
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
-        if self.packets > 0 && self.decaying.first != NONE {
-            let first = self.decaying.first;
-            let until = self.decaying.remove(first);
-            if now < until {
-                self.decaying.push(first, until);
+        if self.packets > 0
+            && let first = self.decaying.first
+            && let Some(link) = self.decaying.links.get(first as usize)
+        {
+            if now < link.until {
+                self.decaying.first = link.after;
             } else {
+                self.decaying.remove(first);
                 self.is_empty_now(first as usize, now);
             }
         }
         while self.packets > 0 {
-            let (index, is_new) = self.turn()?;
+            let (index, is_new) = self.turn(store)?;
             let Some(place) = self.next_of(index, now, store, sink) else {
                 if is_new {
                     self.new.pop_front();
