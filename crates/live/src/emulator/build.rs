@@ -159,6 +159,7 @@ fn worker(
         batch: Vec::new(),
         scratch: vec![0; 1 << 16],
         recent_since: now,
+        rested: now,
         recent: 0,
         busy: false,
         streams: Box::new(move |link, purpose| {

@@ -28,10 +28,15 @@ const TAKEN: usize = 256;
 /// A thread that waits for a packet to be due wakes so much earlier and looks at the clock until then: what waking takes.
 const SPIN: Nanos = 20_000;
 /// Above this many packets a second the thread sleeps at least [`NAP`] between batches, to leave processors to others.
-/// A packet counts at each of its hops: 100 Mbps over three hops, data and ACKs, is some 50,000 and not yet too many.
-const BUSY: u64 = 100_000;
+/// A packet counts at each of its hops: 100 Mbps over three hops, data and ACKs, is some 40,000 and not yet too many.
+const BUSY: u64 = 55_000;
 /// See [`BUSY`]: at 1 Gbps eight packets of 1500 bytes leave together.
 const NAP: Nanos = 80_000;
+/// A thread that found no time to sleep for so long sleeps for [`BREATH`] all the same: the kernel takes the processor from
+/// real-time threads that use more than 95 % of a second (sched_rt_runtime_us), for the 50 ms that are left of it.
+const BREATHLESS: Nanos = 1_000_000;
+/// See [`BREATHLESS`].
+const BREATH: Nanos = 70_000;
 /// Longest sleep: the flags of the other threads are looked at, live figures and clock offset kept fresh.
 const IDLE: Nanos = 50_000_000;
 /// Packets of a link with at least this delay need not wake the thread when they arrive.
@@ -257,6 +262,8 @@ pub(super) struct Worker {
     pub(super) scratch: Vec<u8>,
     /// Since when `recent` packets have been sent.
     pub(super) recent_since: Nanos,
+    /// When the thread last went to sleep.
+    pub(super) rested: Nanos,
     pub(super) recent: u64,
     pub(super) busy: bool,
     pub(super) streams: Box<Streams>,
@@ -785,7 +792,11 @@ impl Worker {
         } else {
             due = due.saturating_sub(SPIN);
         }
+        if now > self.rested + BREATHLESS {
+            due = due.max(now + BREATH);
+        }
         if due > now {
+            self.rested = now;
             // While packets come anyway and none is urgent, they need not wake the thread.
             let wait = due - now;
             if self.busy || patient && active { sleep(wait) } else { self.poll(wait) }
