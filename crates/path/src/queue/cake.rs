@@ -105,9 +105,9 @@ pub(super) struct Cake {
     sets: Vec<Set>,
     new: VecDeque<u32>,
     old: Round,
-    /// Whose turn it was last in the rotation, a ring; `turn` is the place of the next.
-    turns: Vec<u32>,
-    turn: usize,
+    /// Whose turn it was last in the rotation: a ring, and the place of the next in it.
+    served: Vec<u32>,
+    next_served: usize,
     decaying: List,
     /// Bulk flows of each sending and receiving host.
     src_bulk: Vec<u32>,
@@ -129,6 +129,7 @@ struct Flow {
 /// What a flow may send, in units of 2^-14 bytes: the debt of a packet of 64 KiB fits.
 type Credit = i32;
 
+/// What sending so many bytes takes of it.
 fn cost(bytes: u32) -> Credit {
     bytes.saturating_mul(1 << 14).min(i32::MAX as u32) as Credit
 }
@@ -173,6 +174,7 @@ impl Cake {
         }
         let quantum = rate.map_or(1514, |rate| (rate >> 12).clamp(300, 1514));
         let flow = || Flow { items: Chain::EMPTY, bytes: 0, cobalt: Cobalt::default(), deficit: 0 };
+        // Linux has them in units of 2^-16 bytes.
         let shares =
             (0..=QUEUES as u64).map(|load| ((quantum * (65_535 / load.max(1))) >> 2) as Credit).collect();
         Cake {
@@ -192,8 +194,8 @@ impl Cake {
             sets: vec![Set::None; QUEUES],
             new: VecDeque::with_capacity(QUEUES),
             old: Round::default(),
-            turns: vec![0; QUEUES],
-            turn: 0,
+            served: vec![0; QUEUES],
+            next_served: 0,
             decaying: List::new(),
             src_bulk: Vec::new(),
             dst_bulk: Vec::new(),
@@ -230,7 +232,7 @@ impl Cake {
         }
         self.owners[index] = Owner { tag: hash, hosts };
         if matches!(self.sets[index], Set::Bulk | Set::SparseWait) {
-            // The rotation may have hosts of its own no longer, and this flow's share is another's.
+            // The rotation may be of one pair of hosts no longer, and this flow's share has changed.
             (self.old.hosts, self.old.stale) = (None, true);
         }
         if is_bulk {
@@ -302,11 +304,11 @@ impl Cake {
         }
         let flow = self.old.turn()?;
         // Turns come in nearly the same order again. The flow of the farther one leads to the packet of the nearer one.
-        self.turns[self.turn] = flow;
-        let round = self.turn + QUEUES - self.old.flows.len();
-        store.bring(self.flows[self.turns[(round + 1) % QUEUES] as usize].items);
-        near::bring(&self.flows[self.turns[(round + 2) % QUEUES] as usize]);
-        self.turn = (self.turn + 1) % QUEUES;
+        self.served[self.next_served] = flow;
+        let round_ago = self.next_served + QUEUES - self.old.flows.len();
+        store.bring(self.flows[self.served[(round_ago + 1) % QUEUES] as usize].items);
+        near::bring(&self.flows[self.served[(round_ago + 2) % QUEUES] as usize]);
+        self.next_served = (self.next_served + 1) % QUEUES;
         Some((flow as usize, false))
     }
 
