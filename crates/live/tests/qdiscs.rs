@@ -387,7 +387,6 @@ impl Packet for Datagram {
     }
     fn set_ce(&mut self) {}
     fn set_corrupt(&mut self) {}
-    fn add_queue_delay(&mut self, _ns: u64) {}
 }
 
 #[derive(Default)]
@@ -397,7 +396,7 @@ struct Log {
 }
 
 impl Output<Datagram> for Log {
-    fn forward(&mut self, at: u64, packet: Datagram) {
+    fn forward(&mut self, at: u64, packet: Datagram, _waited: u64) {
         self.passed.push((at, packet.number));
     }
     fn dropped(&mut self, _at: u64, _packet: &Datagram, _why: DropReason) {

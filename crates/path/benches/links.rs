@@ -17,7 +17,6 @@ struct Pkt {
     bytes: u32,
     flow: u32,
     ecn: Ecn,
-    waited: u64,
     _header: [u64; 5],
 }
 
@@ -50,9 +49,6 @@ impl Packet for Pkt {
         self.ecn = Ecn::Ce;
     }
     fn set_corrupt(&mut self) {}
-    fn add_queue_delay(&mut self, ns: u64) {
-        self.waited += ns;
-    }
 }
 
 #[derive(Default)]
@@ -62,9 +58,9 @@ struct Count {
 }
 
 impl Output<Pkt> for Count {
-    fn forward(&mut self, at: u64, packet: Pkt) {
+    fn forward(&mut self, at: u64, _packet: Pkt, waited: u64) {
         self.packets += 1;
-        self.last = at ^ packet.waited;
+        self.last = at ^ waited;
     }
     fn dropped(&mut self, _at: u64, _packet: &Pkt, _why: DropReason) {
         self.packets += 1;
@@ -85,7 +81,7 @@ fn run(config: &LinkConfig, mode: Mode) -> Count {
             link.on_event(event, &mut count);
         }
         let flow = (i as u32 % 8).wrapping_mul(0x9e37_79b9);
-        link.arrive(at, Pkt { bytes: 1500, flow, ecn: Ecn::NotEct, waited: 0, _header: [0; 5] }, &mut count);
+        link.arrive(at, Pkt { bytes: 1500, flow, ecn: Ecn::NotEct, _header: [0; 5] }, &mut count);
     }
     count
 }

@@ -160,7 +160,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
 
     /// A packet enters the link at `at`, which must not be earlier than the link's last arrival or event. On a fused or
     /// an early link it may lie ahead of the driver's clock; on a stepped link it is the driver's clock.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         if self.impairments.active {
             self.arrive_impaired(at, packet, out);
@@ -302,8 +302,17 @@ impl<P: Packet + Clone + 'static> Link<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn accept(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
+        if let Hop::Stepped(stepped) = &mut self.hop {
+            stepped.accept(at, packet, out);
+        } else {
+            self.accept_otherwise(at, packet, out);
+        }
+    }
+
+    #[inline(never)]
+    fn accept_otherwise(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         match &mut self.hop {
             Hop::Fused(fused) => fused.accept(at, packet, out),
             Hop::Stepped(stepped) => stepped.accept(at, packet, out),

@@ -38,8 +38,6 @@ pub trait Packet: Send {
     fn set_ce(&mut self);
     /// Damages the packet: its receiver will discard it.
     fn set_corrupt(&mut self);
-    /// Adds the time the packet waited in one queue, from its arrival there to the start of its transmission.
-    fn add_queue_delay(&mut self, ns: Nanos);
 }
 
 /// Why a hop dropped a packet.
@@ -61,9 +59,10 @@ pub enum DropReason {
 
 /// What a link tells its driver. All times are exact and may lie ahead of the driver's clock.
 pub trait Output<P> {
-    /// The packet reaches the far end of the link at `at`. Called when its transmission starts (at once, on a fused
+    /// The packet reaches the far end of the link at `at`, of which it has `waited` in the queue, from its arrival there to the
+    /// start of its transmission. Called when its transmission starts (at once, on a fused
     /// link). Of one link, `at` never decreases, unless its jitter reorders.
-    fn forward(&mut self, at: Nanos, packet: P);
+    fn forward(&mut self, at: Nanos, packet: P, waited: Nanos);
     /// The packet was dropped at `at`.
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason);
     /// The packet was marked CE at `at`.

@@ -171,9 +171,9 @@ struct Tap<'a, O> {
 }
 
 impl<P: Packet, O: Output<P>> Output<P> for Tap<'_, O> {
-    fn forward(&mut self, at: Nanos, packet: P) {
+    fn forward(&mut self, at: Nanos, packet: P, waited: Nanos) {
         self.buffer.leaving.push(Reverse((at, packet.bytes() + self.overhead)));
-        self.out.forward(at + self.delay, packet);
+        self.out.forward(at + self.delay, packet, waited);
     }
 
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason) {

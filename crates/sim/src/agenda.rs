@@ -1,7 +1,8 @@
-//! When each source of events wants to run next: a tournament tree over a fixed set of sources.
+//! When each source of events wants to run next: tournament trees over a fixed set of sources.
 //!
 //! Sources are numbered in the total order of simultaneous events, so the leftmost of equal times wins and no key but
-//! the time is compared. Moving one source costs one round of eight per level, and mostly stops early.
+//! the time is compared. Arrivals, which are most events, have a tree of their own, and so have the timers of either end of
+//! connections, so that the engine can tell what comes next at one of them. Moving one source costs one round of eight per level, and mostly stops early.
 
 use tcp::Nanos;
 
@@ -69,7 +70,15 @@ pub struct Sources {
 /// only sees the first.
 #[derive(Clone, Debug)]
 pub struct Agenda {
+    arriving: Tree,
+    arriving_sources: Vec<Source>,
     usual: Tree,
+    /// Of opening and of accepting connections.
+    timing: [Tree; 2],
+    /// Leaves of the usual tree from here on come after arrivals of the same time.
+    after_arrivals: usize,
+    /// And from here on after timers.
+    after_timers: usize,
     rare: Tree,
     /// The source at each leaf of the usual tree; the last leaf stands for the rare tree.
     usual_sources: Vec<Source>,
@@ -78,7 +87,6 @@ pub struct Agenda {
     egresses: Vec<u32>,
     arrivals: Vec<u32>,
     ingresses: Vec<u32>,
-    first_timer: u32,
     /// What the timers are set to.
     timers: Vec<Nanos>,
     departures: Vec<u32>,
@@ -91,23 +99,14 @@ impl Agenda {
     /// An agenda in which no source wants to run.
     pub fn new(sources: &Sources) -> Agenda {
         let mut usual_sources = Vec::new();
-        let mut place = |present: &[bool], source: fn(u32) -> Source| -> Vec<u32> {
-            let mut leaves = Vec::new();
-            for (number, &present) in (0u32..).zip(present) {
-                leaves.push(if present { usual_sources.len() as u32 } else { NO_LEAF });
-                if present {
-                    usual_sources.push(source(number));
-                }
-            }
-            leaves
-        };
-        let services = place(&sources.services, Source::Service);
-        let egresses = place(&sources.egresses, Source::Egress);
-        let arrivals = place(&sources.arrivals, Source::Arrival);
-        let ingresses = place(&sources.ingresses, Source::Ingress);
-        let timers = place(&vec![true; sources.timers], Source::Timer);
-        let departures = place(&sources.departures, Source::Departure);
-        let first_timer = timers.first().copied().unwrap_or(NO_LEAF);
+        let mut arriving_sources = Vec::new();
+        let services = place(&mut usual_sources, &sources.services, Source::Service);
+        let egresses = place(&mut usual_sources, &sources.egresses, Source::Egress);
+        let after_arrivals = usual_sources.len();
+        let arrivals = place(&mut arriving_sources, &sources.arrivals, Source::Arrival);
+        let ingresses = place(&mut usual_sources, &sources.ingresses, Source::Ingress);
+        let after_timers = usual_sources.len();
+        let departures = place(&mut usual_sources, &sources.departures, Source::Departure);
         let mut rare_sources = vec![Source::CatchUp, Source::Pause];
         rare_sources.extend((0..sources.rounds as u32).map(Source::Round));
         rare_sources.extend((0..sources.apps as u32).map(Source::App));
@@ -119,7 +118,12 @@ impl Agenda {
             Source::Window,
         ]);
         Agenda {
+            arriving: Tree::new(arriving_sources.len()),
+            arriving_sources,
             usual: Tree::new(usual_sources.len() + 1),
+            timing: [Tree::new(sources.timers.div_ceil(2)), Tree::new(sources.timers / 2)],
+            after_arrivals,
+            after_timers,
             rare: Tree::new(rare_sources.len()),
             usual_sources,
             rare_sources,
@@ -127,7 +131,6 @@ impl Agenda {
             egresses,
             arrivals,
             ingresses,
-            first_timer,
             timers: vec![NEVER; sources.timers],
             departures,
         }
@@ -136,11 +139,49 @@ impl Agenda {
     /// The first source and its time; the time is [`NEVER`] if none wants to run.
     #[inline]
     pub fn first(&self) -> (Nanos, Source) {
+        let (arrival, arriving) = self.arriving.first();
+        let (timer, connection) = self.first_timer();
         let (time, leaf) = self.usual.first();
+        let is_timer = timer < time || timer == time && timer < NEVER && leaf >= self.after_timers;
+        let time = if is_timer { timer } else { time };
+        if (arrival < time || arrival == time && (is_timer || leaf >= self.after_arrivals))
+            && let Some(&source) = self.arriving_sources.get(arriving)
+        {
+            return (arrival, source);
+        }
+        if is_timer {
+            return (timer, Source::Timer(connection as u32));
+        }
         match self.usual_sources.get(leaf) {
             Some(&source) => (time, source),
             None => (time, self.rare_sources[self.rare.first().1]),
         }
+    }
+
+    /// The first timer, and of which connection.
+    #[inline]
+    fn first_timer(&self) -> (Nanos, usize) {
+        let (opening, first) = self.timing[0].first();
+        let (accepting, second) = self.timing[1].first();
+        (opening, 2 * first).min((accepting, 2 * second + 1))
+    }
+
+    /// When something else than an arrival, or a timer of a side that does not matter, wants to run next.
+    #[inline]
+    pub fn first_other(&self, matters: [bool; 2]) -> Nanos {
+        let mut first = self.usual.first().0;
+        for (tree, matters) in self.timing.iter().zip(matters) {
+            if matters {
+                first = first.min(tree.first().0);
+            }
+        }
+        first
+    }
+
+    /// When the next packet arrives at the far end of a link.
+    #[inline]
+    pub fn arrival(&self, link: usize) -> Nanos {
+        self.arriving.time(self.arrivals[link] as usize)
     }
 
     /// Sets when a link's service wants to run.
@@ -152,7 +193,7 @@ impl Agenda {
     /// Sets when the next packet arrives at the far end of a link.
     #[inline]
     pub fn set_arrival(&mut self, link: usize, time: Nanos) {
-        self.usual.set(self.arrivals[link] as usize, time);
+        self.arriving.set(self.arrivals[link] as usize, time);
     }
 
     /// Sets when a segment reaches a host's NIC from its egress.
@@ -175,7 +216,7 @@ impl Agenda {
     #[inline]
     pub fn set_timer(&mut self, connection: usize, time: Nanos) {
         self.timers[connection] = time;
-        self.usual.set(self.first_timer as usize + connection, time);
+        self.timing[connection & 1].set(connection / 2, time);
     }
 
     /// When a host waits for its NIC.
@@ -197,6 +238,18 @@ impl Agenda {
         self.rare.set(leaf, time);
         self.usual.set(self.usual_sources.len(), self.rare.first().0);
     }
+}
+
+/// Adds to `sources` those that are `present`; the leaf of each.
+fn place(sources: &mut Vec<Source>, present: &[bool], source: fn(u32) -> Source) -> Vec<u32> {
+    let mut leaves = Vec::new();
+    for (number, &present) in (0u32..).zip(present) {
+        leaves.push(if present { sources.len() as u32 } else { NO_LEAF });
+        if present {
+            sources.push(source(number));
+        }
+    }
+    leaves
 }
 
 /// The next time of each leaf, and which is first: a tournament of eight at a time, so that a run of few sources is

@@ -225,7 +225,8 @@ struct Survivors<'a> {
 }
 
 impl Output<Packet> for Survivors<'_> {
-    fn forward(&mut self, at: Nanos, packet: Packet) {
+    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
+        packet.queue_delay += waited;
         if packet.corrupt {
             self.lost.push(lost(at, self.hop, &packet, DropReason::Corrupt, false));
             return;
@@ -296,7 +297,8 @@ struct Line<'a> {
 }
 
 impl Output<Packet> for Line<'_> {
-    fn forward(&mut self, at: Nanos, packet: Packet) {
+    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
+        packet.queue_delay += waited;
         let place = self.pipe.partition_point(|&(other, _)| other <= at);
         self.pipe.insert(place, (at, packet));
     }

@@ -58,7 +58,11 @@ pub struct Network {
     /// The same of other links; these packets are in `waiting`.
     flights: Vec<Pipe<Light>>,
     /// What links put out that has not gone on yet, the latest last.
-    emitted: Vec<(Nanos, Light)>,
+    emitted: Vec<Emitted>,
+    /// Packets that will enter each link when that has to happen, in order of time; see [`AT_ONCE`].
+    entering: Vec<Vec<(Nanos, Light)>>,
+    /// Links have to be as they are now: nothing may wait to enter one.
+    catching_up: bool,
     /// What is in each host's NIC, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
     /// Drops and marks since they were last taken. Almost always empty.
@@ -240,11 +244,25 @@ impl<T: Copy + Default> Pipe<T> {
     }
 }
 
+/// So many packets enter a patient link together: one after the other, the processor has the link's code and memory at hand.
+const AT_ONCE: usize = 64;
+/// A link must be as patient as this for that: links may have to catch up as often.
+const WORTHWHILE: Nanos = 1_000_000;
+
+/// A packet that a link has put out.
+#[derive(Clone, Copy)]
+struct Emitted {
+    at: Nanos,
+    /// In queues, longer than the packet itself says: writing it there, and then reading the whole, would have to wait.
+    waited: Nanos,
+    light: Light,
+}
+
 /// What a link puts out.
 struct Exit<'a> {
     link: u32,
     waiting: &'a mut Waiting,
-    emitted: &'a mut Vec<(Nanos, Light)>,
+    emitted: &'a mut Vec<Emitted>,
     lost: &'a mut Vec<Lost>,
     changes: &'a mut Vec<(Nanos, u32, u64, u32)>,
     paused: &'a mut Vec<(Nanos, bool)>,
@@ -253,11 +271,11 @@ struct Exit<'a> {
 
 impl Output<Light> for Exit<'_> {
     #[inline]
-    fn forward(&mut self, at: Nanos, light: Light) {
+    fn forward(&mut self, at: Nanos, light: Light, waited: Nanos) {
         if let Some((ring, delay)) = &mut self.ring {
             ring.push(at - *delay, light.connection() ^ 1, path::Packet::payload(&light));
         }
-        self.emitted.push((at, light));
+        self.emitted.push(Emitted { at, waited, light });
     }
 
     #[cold]
@@ -385,6 +403,8 @@ impl Network {
             pipes: links.iter().map(|_| Pipe::new()).collect(),
             flights: links.iter().map(|_| Pipe::new()).collect(),
             emitted: Vec::new(),
+            entering: links.iter().map(|_| Vec::with_capacity(AT_ONCE)).collect(),
+            catching_up: false,
             ways,
             due: NEVER,
             rings: tracked.iter().map(|&tracked| tracked.then(TransmitRing::default)).collect(),
@@ -502,11 +522,14 @@ impl Network {
 
     /// Patient links start every transmission that is due at or before `now`.
     pub fn catch_up(&mut self, now: Nanos, agenda: &mut Agenda) {
+        self.catching_up = true;
         for link in 0..self.links.len() {
             if self.ways[link].patience > 0 {
+                self.enter_all(link, agenda);
                 self.with_patience(link, |link, exit| link.on_event(now, exit), agenda);
             }
         }
+        self.catching_up = false;
         let due =
             (0..self.links.len()).filter(|&link| self.ways[link].patience > 0).map(|link| self.due(link));
         self.due = due.min().unwrap_or(NEVER);
@@ -603,7 +626,8 @@ impl Network {
         } else {
             self.flights[link].pop_front();
             agenda.set_arrival(link, self.flights[link].next().unwrap_or(NEVER));
-            self.go_on(self.topology.next_link(link, path::Packet::dst(&light)), at, light, agenda);
+            let next = self.topology.next_link(link, path::Packet::dst(&light));
+            self.go_on(next, at, 0, light, agenda);
         }
         at_host
     }
@@ -618,6 +642,35 @@ impl Network {
         };
         let arrivals = (0..self.links.len()).map(arrives).collect();
         (stepped, arrivals)
+    }
+
+    /// Whether packets may arrive over each link before what happens at other hosts meanwhile, because they are all that the
+    /// others can do to this one: then the sides of connections that are there, opening and accepting.
+    pub fn ahead(&self, scenario: &scenario::Scenario) -> Vec<Option<[bool; 2]>> {
+        let mut ahead = vec![None; self.links.len()];
+        let (services, arrivals) = self.sources();
+        let at_host = |link: usize| matches!(self.ways[link].end, End::Host(_));
+        if services.contains(&true) || (0..self.links.len()).any(|link| arrivals[link] && !at_host(link)) {
+            return ahead;
+        }
+        let host = |name: &str| scenario.hosts.iter().position(|h| h.name == name);
+        let mut last_links = vec![Vec::new(); scenario.hosts.len()];
+        for flow in &scenario.flows {
+            let (Some(a), Some(b)) = (host(&flow.from), host(&flow.to)) else { continue };
+            for (source, sink, side) in [(a, b, 1), (b, a, 0)] {
+                if let Some(&last) = self.topology.path(source, sink).last() {
+                    last_links[sink].push((last, side));
+                }
+            }
+        }
+        for links in last_links {
+            let Some(&(link, _)) = links.first() else { continue };
+            // What comes over two links comes in order of time, and what overtakes comes sooner than it seems.
+            if links.iter().all(|&(other, _)| other == link) && !self.ways[link].reorders {
+                ahead[link] = Some([0, 1].map(|side| links.iter().any(|&(_, other)| other == side)));
+            }
+        }
+        ahead
     }
 
     /// State of a link as of `t`.
@@ -688,14 +741,21 @@ impl Network {
 
     /// [`Network::enter`] for a packet that is in `waiting` already.
     #[inline]
-    fn go_on(&mut self, mut link: usize, mut at: Nanos, mut light: Light, agenda: &mut Agenda) {
+    fn go_on(
+        &mut self,
+        mut link: usize,
+        mut at: Nanos,
+        mut waited: Nanos,
+        mut light: Light,
+        agenda: &mut Agenda,
+    ) {
         while self.ways[link].plain {
-            let Some((arrival, waited)) = self.links[link].pass(at, path::Packet::bytes(&light)) else {
+            let Some((arrival, longer)) = self.links[link].pass(at, path::Packet::bytes(&light)) else {
                 self.lost.push(lost(at, link as u32, self.waiting.get(&light), DropReason::Overlimit, false));
                 self.waiting.free(&light);
                 return;
             };
-            path::Packet::add_queue_delay(&mut light, waited);
+            waited += longer;
             at = arrival;
             if self.ways[link].end == End::Node {
                 let next = self.topology.next_link(link, path::Packet::dst(&light));
@@ -704,19 +764,31 @@ impl Network {
                     continue;
                 }
             }
-            self.fly(link, at, light, agenda);
+            self.fly(link, at, waited, light, agenda);
             return;
         }
+        light.add_queue_delay(waited);
         self.go_through(link, at, light, agenda);
     }
 
     /// A packet enters `link`, which is not plain.
-    #[inline]
+    #[inline(always)]
     fn go_through(&mut self, link: usize, at: Nanos, light: Light, agenda: &mut Agenda) {
         if self.ways[link].tapped {
             self.tapped.push((at, link as u32, *self.waiting.unpack(&light)));
         }
-        if self.ways[link].patience > 0 {
+        let patience = self.ways[link].patience;
+        if patience >= WORTHWHILE && !self.catching_up {
+            let entering = &mut self.entering[link];
+            entering.push((at, light));
+            if entering.len() == AT_ONCE {
+                self.enter_all(link, agenda);
+            } else if at + patience < self.due {
+                self.due = at + patience;
+                agenda.set_rare(Source::CatchUp, self.due);
+            }
+        } else if patience > 0 {
+            self.enter_all(link, agenda);
             self.with_patience(link, |link, exit| link.arrive(at, light, exit), agenda);
         } else {
             self.with_exit(
@@ -727,16 +799,36 @@ impl Network {
         }
     }
 
+    /// Packets that wait to enter a patient link do so.
+    #[inline(never)]
+    fn enter_all(&mut self, link: usize, agenda: &mut Agenda) {
+        if self.entering[link].is_empty() {
+            return;
+        }
+        let mut entering = std::mem::take(&mut self.entering[link]);
+        let enter = |link: &mut Link<Light>, exit: &mut Exit<'_>| {
+            for (at, light) in entering.drain(..) {
+                link.arrive(at, light, exit);
+            }
+        };
+        self.with_patience(link, enter, agenda);
+        self.entering[link] = entering;
+    }
+
     /// A packet is on its way to the far end of `link`, after all others unless the link reorders.
     #[inline]
-    fn fly(&mut self, link: usize, at: Nanos, light: Light, agenda: &mut Agenda) {
+    fn fly(&mut self, link: usize, at: Nanos, waited: Nanos, mut light: Light, agenda: &mut Agenda) {
         let flight = &mut self.flights[link];
         let first = flight.next();
         if self.ways[link].reorders {
+            light.add_queue_delay(waited);
             flight.insert(at, light);
         } else {
             debug_assert!(flight.last() <= at, "links without reordering keep the order");
-            flight.push_back(at, light);
+            let draft = flight.draft();
+            *draft = (at, light);
+            draft.1.add_queue_delay(waited);
+            flight.push_draft();
         }
         if first.is_none_or(|first| at < first) {
             agenda.set_arrival(link, at);
@@ -832,25 +924,25 @@ impl Network {
     fn leave_all(&mut self, link: usize, before: usize, agenda: &mut Agenda) {
         // Links behind this one leave the list as they find it.
         let mut next = before;
-        while let Some(&(at, light)) = self.emitted.get(next) {
+        while let Some(&Emitted { at, waited, light }) = self.emitted.get(next) {
             next += 1;
-            self.leave(link, at, light, agenda);
+            self.leave(link, at, waited, light, agenda);
         }
         self.emitted.truncate(before);
     }
 
     /// A packet leaves `link`, which is not plain.
     #[inline]
-    fn leave(&mut self, link: usize, at: Nanos, light: Light, agenda: &mut Agenda) {
+    fn leave(&mut self, link: usize, at: Nanos, waited: Nanos, light: Light, agenda: &mut Agenda) {
         // Behind a link that reorders, packets go on in the order of their arrival, which is known only then.
         if self.ways[link].end == End::Node && !self.ways[link].reorders {
             let next = self.topology.next_link(link, path::Packet::dst(&light));
             if self.ways[next].early {
-                self.go_on(next, at, light, agenda);
+                self.go_on(next, at, waited, light, agenda);
                 return;
             }
         }
-        self.fly(link, at, light, agenda);
+        self.fly(link, at, waited, light, agenda);
     }
 }
 

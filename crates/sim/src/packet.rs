@@ -99,6 +99,12 @@ const ECN: u32 = 3;
 const CORRUPT: u32 = 4;
 
 impl Light {
+    /// The packet has waited in one more queue.
+    #[inline]
+    pub fn add_queue_delay(&mut self, waited: Nanos) {
+        self.queue_delay += waited;
+    }
+
     /// See [`Packet::connection`].
     #[inline]
     pub fn connection(&self) -> u32 {
@@ -264,11 +270,6 @@ macro_rules! fields {
         #[inline]
         fn dscp(&self) -> u8 {
             0
-        }
-
-        #[inline]
-        fn add_queue_delay(&mut self, ns: Nanos) {
-            self.queue_delay += ns;
         }
     };
 }

@@ -66,6 +66,8 @@ ETHERNET_HEADER = 14
 """Bytes that tc counts beside an IP packet (hard_header_len of an Ethernet device)."""
 ACK_BYTES = 52
 """Bytes of an acknowledgement's IP packet: the headers and a timestamp option (RFC 7323)."""
+CAKE_MOST_MEMORY = 2**32 - 1
+"""Bytes that CAKE's memory may have (TCA_CAKE_MEMORY is a u32)."""
 TX_QUEUE = 1000
 """Packets of a transmit queue unless the experiment sets it (Linux's txqueuelen)."""
 _BUFFER_MAXIMA = ("net.core.wmem_max", "net.core.rmem_max")
@@ -457,7 +459,11 @@ class _Resolver:
             # red_validate_flags says the same.
             raise Misplaced(path, BadValue("true", "false, or ecn: true beside it", key="nodrop"))
         if kind == "cake" and resolved["memlimit_bytes"] is not None:
-            _check_room(resolved["memlimit_bytes"], wire.link, (*path, "memlimit"))
+            at = (*path, "memlimit")
+            _check_room(resolved["memlimit_bytes"], wire.link, at)
+            if resolved["memlimit_bytes"] > CAKE_MOST_MEMORY:
+                expected = "at most 4294967295B (tc has 32 bits for it)"
+                raise Misplaced(at, BadValue(units.format_size(resolved["memlimit_bytes"]), expected))
         _fill_in(resolved, queue, wire.link)
         return resolved
 

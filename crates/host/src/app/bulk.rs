@@ -51,6 +51,12 @@ impl Bulk {
         }
     }
 
+    /// Whether it may still write: the connection is not being closed.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        !self.closed
+    }
+
     /// Stops writing: what is in the socket is still sent, then the connection closes.
     pub fn stop(&mut self, endpoint: &mut Endpoint, now: Nanos) {
         self.closed = true;

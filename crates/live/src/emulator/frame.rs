@@ -124,11 +124,6 @@ impl path::Packet for Frame {
     fn set_corrupt(&mut self) {
         self.corrupt = true;
     }
-
-    #[inline]
-    fn add_queue_delay(&mut self, ns: Nanos) {
-        self.queue_delay += ns;
-    }
 }
 
 /// What the headers of an IP packet say.

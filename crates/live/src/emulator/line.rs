@@ -259,7 +259,8 @@ pub(super) struct Exit<'a> {
 
 impl Output<Frame> for Exit<'_> {
     #[inline]
-    fn forward(&mut self, at: Nanos, frame: Frame) {
+    fn forward(&mut self, at: Nanos, mut frame: Frame, waited: Nanos) {
+        frame.queue_delay += waited;
         if let Some(overhead) = self.bottleneck
             && let Some(flow) = frame.flow
             && frame.forward

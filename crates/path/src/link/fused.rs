@@ -40,12 +40,9 @@ impl Fused {
     }
 
     #[inline]
-    pub(super) fn accept<P: Packet>(&mut self, at: Nanos, mut packet: P, out: &mut impl Output<P>) {
+    pub(super) fn accept<P: Packet>(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         match self.pass(at, packet.bytes()) {
-            Some((arrival, waited)) => {
-                packet.add_queue_delay(waited);
-                out.forward(arrival, packet);
-            }
+            Some((arrival, waited)) => out.forward(arrival, packet, waited),
             None => out.dropped(at, &packet, DropReason::Overlimit),
         }
     }

@@ -38,7 +38,7 @@ impl Netem {
         }
     }
 
-    pub(super) fn accept<P: Packet>(&mut self, at: Nanos, mut packet: P, out: &mut impl Output<P>) {
+    pub(super) fn accept<P: Packet>(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         self.advance(at, out);
         if self.inside.len() >= self.limit {
             self.count_drop();
@@ -47,10 +47,10 @@ impl Netem {
         }
         let len = packet.bytes() + self.overhead;
         let ready = self.wire.carry(at);
-        let mut depart = ready;
+        let (mut depart, mut waited) = (ready, 0);
         if self.server.rate_bps().is_some() {
             let start = ready.max(self.server.free_at());
-            packet.add_queue_delay(start - ready);
+            waited = start - ready;
             depart = self.server.begin(start, len);
         }
         let place = self.inside.iter().rposition(|&(other, _)| other <= depart).map_or(0, |last| last + 1);
@@ -58,7 +58,7 @@ impl Netem {
         self.counters.backlog_bytes += u64::from(len);
         self.counters.backlog_packets += 1;
         self.report(at, out);
-        out.forward(depart, packet);
+        out.forward(depart, packet, waited);
     }
 
     /// Lets go of what has left at or before `now`.

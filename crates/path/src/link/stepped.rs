@@ -98,7 +98,7 @@ impl<P: Packet + 'static> Stepped<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn accept(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         self.advance(at, out);
         self.remember(at);
@@ -109,7 +109,7 @@ impl<P: Packet + 'static> Stepped<P> {
         let item = Queued { len: packet.bytes() + self.overhead, packet, arrived: at };
         if self.waiting == 0 {
             self.waiting_since = at;
-            if self.server.free_at() <= at && !self.paused && self.queue.can_bypass() {
+            if self.server.free_at() <= at && !self.paused && self.queue.pass(at, &item) {
                 self.transmit(at, item, out);
                 return;
             }
@@ -322,7 +322,7 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, start: Nanos, mut item: Queued<P>, out: &mut impl Output<P>) {
+    fn transmit(&mut self, start: Nanos, item: Queued<P>, out: &mut impl Output<P>) {
         let depart = match &mut self.shaper {
             Shaper::Trace(trace) => {
                 let depart = trace.take(item.len);
@@ -334,8 +334,7 @@ impl<P: Packet + 'static> Stepped<P> {
         self.counters.packets += 1;
         self.counters.bytes += u64::from(item.len);
         self.counters.busy_ns += depart - start;
-        item.packet.add_queue_delay(start - item.arrived);
-        out.forward(self.wire.carry(depart), item.packet);
+        out.forward(self.wire.carry(depart), item.packet, start - item.arrived);
     }
 
     /// Bytes and packets that wait.

@@ -9,6 +9,7 @@
 use std::array;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ pub struct CakeConfig {
     /// Who gets a fair share.
     pub flow_mode: FlowMode,
     /// Memory of all packets, as Linux accounts for it.
-    pub memlimit_bytes: u64,
+    pub memlimit_bytes: u32,
 }
 
 /// Between whom CAKE shares the link.
@@ -100,15 +101,13 @@ pub(super) struct Cake {
     bytes: u64,
     packets: u32,
     flows: Vec<Flow>,
-    /// What looking for a flow's queue asks of eight at a time, apart from the rest of their `flows`.
-    owners: Vec<Owner>,
-    sets: Vec<Set>,
     new: VecDeque<u32>,
     old: Round,
     /// Whose turn it was last in the rotation: a ring, and the place of the next in it.
     served: Vec<u32>,
     next_served: usize,
-    decaying: List,
+    /// The first of a ring of decaying flows.
+    decaying: Option<u16>,
     /// Bulk flows of each sending and receiving host.
     src_bulk: Vec<u32>,
     dst_bulk: Vec<u32>,
@@ -116,15 +115,25 @@ pub(super) struct Cake {
     random: Xoshiro256PlusPlus,
 }
 
-// One cache line.
+/// A queue and the flow that has it: one cache line.
 #[repr(align(64))]
 struct Flow {
     items: Chain,
-    bytes: u64,
     cobalt: Cobalt,
+    /// Less than the limit of memory, which has as many bits.
+    bytes: u32,
+    /// The flow's hash.
+    tag: u32,
+    hosts: Hosts,
     /// What it may still send; of a flow in the rotation it is there.
     deficit: Credit,
+    /// Its neighbours in the ring of decaying flows.
+    before: u16,
+    after: u16,
+    set: Set,
 }
+
+const _: () = assert!(size_of::<Flow>() == 64);
 
 /// What a flow may send, in units of 2^-14 bytes: the debt of a packet of 64 KiB fits.
 type Credit = i32;
@@ -134,15 +143,7 @@ fn cost(bytes: u32) -> Credit {
     bytes.saturating_mul(1 << 14).min(i32::MAX as u32) as Credit
 }
 
-/// The flow that has a queue.
-#[derive(Clone, Copy, Default)]
-struct Owner {
-    /// Its hash.
-    tag: u32,
-    hosts: Hosts,
-}
-
-/// Between which hosts it goes.
+/// Between which hosts a flow goes.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Hosts {
     src: u16,
@@ -173,7 +174,17 @@ impl Cake {
             shift -= excess;
         }
         let quantum = rate.map_or(1514, |rate| (rate >> 12).clamp(300, 1514));
-        let flow = || Flow { items: Chain::EMPTY, bytes: 0, cobalt: Cobalt::default(), deficit: 0 };
+        let flow = || Flow {
+            items: Chain::EMPTY,
+            cobalt: Cobalt::default(),
+            bytes: 0,
+            tag: 0,
+            hosts: Hosts::default(),
+            deficit: 0,
+            before: 0,
+            after: 0,
+            set: Set::None,
+        };
         // Linux has them in units of 2^-16 bytes.
         let shares =
             (0..=QUEUES as u64).map(|load| ((quantum * (65_535 / load.max(1))) >> 2) as Credit).collect();
@@ -185,18 +196,16 @@ impl Cake {
             shift,
             time_next: 0,
             failsafe_next: 0,
-            memory_limit: config.memlimit_bytes,
+            memory_limit: config.memlimit_bytes.into(),
             memory: 0,
             bytes: 0,
             packets: 0,
             flows: (0..QUEUES).map(|_| flow()).collect(),
-            owners: vec![Owner::default(); QUEUES],
-            sets: vec![Set::None; QUEUES],
             new: VecDeque::with_capacity(QUEUES),
             old: Round::default(),
             served: vec![0; QUEUES],
             next_served: 0,
-            decaying: List::new(),
+            decaying: None,
             src_bulk: Vec::new(),
             dst_bulk: Vec::new(),
             perturbation: site.random.next_u32(),
@@ -216,24 +225,39 @@ impl Cake {
         };
         let hash = (key ^ self.perturbation).wrapping_mul(0x9e37_79b1);
         let place = (hash >> 22) as usize;
+        let hosts = Hosts { src: packet.src(), dst: packet.dst() };
+        let flow = &mut self.flows[place];
+        if flow.tag == hash && flow.set != Set::None {
+            return place;
+        }
+        self.classify_otherwise(hash, hosts)
+    }
+
+    /// As [`Cake::classify`], but for a flow whose queue is not where its hash says, or is idle.
+    #[cold]
+    fn classify_otherwise(&mut self, hash: u32, hosts: Hosts) -> usize {
+        let place = (hash >> 22) as usize;
         let first = place - place % WAYS;
         let ways = || (0..WAYS).map(|way| first + (place + way) % WAYS);
-        let hosts = Hosts { src: packet.src(), dst: packet.dst() };
-        if let Some(index) = ways().find(|&index| self.owners[index].tag == hash) {
-            if self.sets[index] == Set::None {
-                self.owners[index].hosts = hosts;
+        if let Some(index) = ways().find(|&index| self.flows[index].tag == hash) {
+            let flow = &mut self.flows[index];
+            if flow.set == Set::None {
+                flow.hosts = hosts;
             }
             return index;
         }
-        let index = ways().find(|&index| self.sets[index] == Set::None).unwrap_or(place);
-        let is_bulk = self.sets[index] == Set::Bulk;
+        let index = ways().find(|&index| self.flows[index].set == Set::None).unwrap_or(place);
+        let set = self.flows[index].set;
+        let is_bulk = set == Set::Bulk;
         if is_bulk {
             self.count_bulk(index, false);
         }
-        self.owners[index] = Owner { tag: hash, hosts };
-        if matches!(self.sets[index], Set::Bulk | Set::SparseWait) {
+        self.flows[index].tag = hash;
+        self.flows[index].hosts = hosts;
+        if matches!(set, Set::Bulk | Set::SparseWait) {
             // The rotation may be of one pair of hosts no longer, and this flow's share has changed.
-            (self.old.hosts, self.old.stale) = (None, true);
+            self.old.take_apart();
+            self.old.stale = true;
         }
         if is_bulk {
             self.count_bulk(index, true);
@@ -242,8 +266,9 @@ impl Cake {
     }
 
     /// Counts a flow among the bulk flows of its hosts, or no longer.
+    #[inline(never)]
     fn count_bulk(&mut self, index: usize, more: bool) {
-        let Hosts { src, dst } = self.owners[index].hosts;
+        let Hosts { src, dst } = self.flows[index].hosts;
         for (counts, host) in [(&mut self.src_bulk, src), (&mut self.dst_bulk, dst)] {
             let host = usize::from(host);
             if counts.len() <= host {
@@ -268,15 +293,10 @@ impl Cake {
     }
 
     /// Gives the flows of the rotation the shares that they have now.
+    #[inline(never)]
     fn share_out(&mut self) {
         let mut old = std::mem::take(&mut self.old);
-        if let Some(hosts) = old.hosts {
-            old.shares.fill(self.share(hosts));
-        } else {
-            for (&flow, share) in old.flows.iter().zip(&mut old.shares) {
-                *share = self.share(self.owners[flow as usize].hosts);
-            }
-        }
+        old.share_out(|flow| self.share(self.flows[flow as usize].hosts));
         self.old = old;
     }
 
@@ -284,20 +304,21 @@ impl Cake {
     fn turn<P>(&mut self, store: &Store<P>) -> Option<(usize, bool)> {
         while let Some(&first) = self.new.front() {
             let index = first as usize;
-            if self.flows[index].deficit > 0 {
+            let flow = &mut self.flows[index];
+            let (hosts, deficit) = (flow.hosts, flow.deficit);
+            if deficit > 0 {
                 return Some((index, true));
             }
             // It is no longer sparse.
             self.new.pop_front();
-            if self.flows[index].items.is_empty() {
-                self.sets[index] = Set::SparseWait;
+            if flow.items.is_empty() {
+                flow.set = Set::SparseWait;
             } else {
-                self.sets[index] = Set::Bulk;
+                flow.set = Set::Bulk;
                 self.count_bulk(index, true);
             }
-            let hosts = self.owners[index].hosts;
             let share = self.share(hosts);
-            self.old.push(first, hosts, self.flows[index].deficit + share, share);
+            self.old.push(first, hosts, deficit + share, share);
         }
         if std::mem::take(&mut self.old.stale) {
             self.share_out();
@@ -305,7 +326,7 @@ impl Cake {
         let flow = self.old.turn()?;
         // Turns come in nearly the same order again. The flow of the farther one leads to the packet of the nearer one.
         self.served[self.next_served] = flow;
-        let round_ago = self.next_served + QUEUES - self.old.flows.len();
+        let round_ago = self.next_served + QUEUES - (self.old.flows.len() - self.old.holes);
         store.bring(self.flows[self.served[(round_ago + 1) % QUEUES] as usize].items);
         near::bring(&self.flows[self.served[(round_ago + 2) % QUEUES] as usize]);
         self.next_served = (self.next_served + 1) % QUEUES;
@@ -316,7 +337,7 @@ impl Cake {
         let flow = &mut self.flows[index];
         let place = store.pop(&mut flow.items)?;
         let len = store[place].len;
-        flow.bytes -= u64::from(len);
+        flow.bytes -= len;
         self.bytes -= u64::from(len);
         self.packets -= 1;
         self.memory -= truesize(len);
@@ -343,9 +364,10 @@ impl Cake {
     }
 
     /// Drops the oldest packet of the flow with the most bytes, the first of several, and tells its BLUE.
+    #[cold]
     fn shed<P>(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         let bytes = |index: u32| (self.flows[index as usize].bytes, Reverse(index));
-        let active = self.new.iter().copied().chain(self.old.flows.iter().copied());
+        let active = self.new.iter().copied().chain(self.old.active());
         let Some((_, Reverse(fattest))) = active.map(bytes).max() else { return };
         let fattest = fattest as usize;
         self.flows[fattest].cobalt.queue_full(&self.cobalt, now);
@@ -360,138 +382,416 @@ impl Cake {
         flow.cobalt.queue_empty(&self.cobalt, now);
         let resting = flow.cobalt.at_rest(now);
         let set = if resting { Set::None } else { Set::Decaying };
-        if std::mem::replace(&mut self.sets[index], set) == Set::Bulk {
+        if std::mem::replace(&mut flow.set, set) == Set::Bulk {
             self.count_bulk(index, false);
         }
         if !resting {
-            self.decaying.push(index as u32, self.flows[index].cobalt.unchanged_until());
+            self.begin_decay(index as u16);
+        }
+    }
+
+    /// A flow that was in no list is new.
+    #[inline(always)]
+    fn begin_sparse(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let hosts = flow.hosts;
+        if std::mem::replace(&mut flow.set, Set::Sparse) == Set::Decaying {
+            self.end_decay(index as u16);
+        }
+        self.new.push_back(index as u32);
+        self.flows[index].deficit = self.share(hosts);
+    }
+
+    /// Looks after the next of the decaying flows.
+    #[inline(always)]
+    fn turn_decaying(&mut self, now: Nanos) {
+        let Some(first) = self.decaying else { return };
+        let flow = &self.flows[usize::from(first)];
+        if now < flow.cobalt.unchanged_until() {
+            self.decaying = Some(flow.after);
+        } else {
+            self.end_decay(first);
+            self.is_empty_now(first.into(), now);
+        }
+    }
+
+    /// Puts a flow at the end of the ring of decaying flows.
+    fn begin_decay(&mut self, index: u16) {
+        let first = *self.decaying.get_or_insert(index);
+        // Alone it is its own neighbour.
+        let last = if first == index { index } else { self.flows[usize::from(first)].before };
+        self.flows[usize::from(last)].after = index;
+        self.flows[usize::from(first)].before = index;
+        let flow = &mut self.flows[usize::from(index)];
+        (flow.before, flow.after) = (last, first);
+    }
+
+    /// Takes a flow out of the ring, wherever in it it is.
+    fn end_decay(&mut self, index: u16) {
+        let Flow { before, after, .. } = self.flows[usize::from(index)];
+        self.flows[usize::from(before)].after = after;
+        self.flows[usize::from(after)].before = before;
+        if self.decaying == Some(index) {
+            self.decaying = (after != index).then_some(after);
         }
     }
 }
 
-/// The rotation of bulk flows: the flow at `head` is next, the one before it last. Deficits and shares, which are looked at
-/// often and many at a time, lie together.
+/// The rotation of bulk flows: the first from `head` on is next, the last before it last. What is looked at often and of many
+/// flows lies together.
 #[derive(Default)]
 struct Round {
+    /// [`NONE`] where a flow has left a hole.
     flows: Vec<u32>,
-    /// Between which all of them go; none: they do not.
-    hosts: Option<Hosts>,
-    deficits: Vec<Credit>,
+    holes: usize,
+    /// What each may still send, but for what `alike` adds; [`Credit::MIN`] in holes.
+    deficits: Credits,
+    /// The most that any of a group of `deficits` has, unless flows have `shares`.
+    tops: Credits,
+    /// Set as long as all go between the same hosts.
+    alike: Option<Alike>,
+    /// What each gets at its turn when it has nothing left to send, unless that is alike; nothing in holes.
     shares: Vec<Credit>,
     head: usize,
     /// A host's number of bulk flows has changed, and the shares have not.
     stale: bool,
 }
 
-/// Deficits that are looked at together.
-const STEP: usize = 8;
+/// What flows between the same hosts get. It is not written to each: flows that the round has still to pass have `got` on top
+/// of their deficits, and those that it has passed one share more.
+struct Alike {
+    hosts: Hosts,
+    share: Credit,
+    got: Credit,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// As much may be unwritten: with it and the debt of a packet of 64 KiB, a deficit still fits.
+const UNWRITTEN: Credit = 1 << 29;
+
+/// A hole is looked for so far before `head`.
+const NEAR: usize = 32;
 
 impl Round {
+    fn active(&self) -> impl Iterator<Item = u32> {
+        self.flows.iter().copied().filter(|&flow| flow != NONE)
+    }
+
     fn push(&mut self, flow: u32, hosts: Hosts, deficit: Credit, share: Credit) {
-        if self.flows.is_empty() {
-            self.hosts = Some(hosts);
-        } else if self.hosts != Some(hosts) {
-            self.hosts = None;
+        if self.flows.len() == self.holes {
+            *self = Round { alike: Some(Alike { hosts, share, got: 0 }), ..self.emptied() };
+        } else if self.alike.as_ref().is_some_and(|alike| alike.hosts != hosts) {
+            self.take_apart();
         }
-        let place = if self.head == 0 { self.flows.len() } else { self.head };
-        self.flows.insert(place, flow);
-        self.deficits.insert(place, deficit);
-        self.shares.insert(place, share);
-        if self.head > 0 {
-            self.head += 1;
+        let place = self.make_room();
+        self.flows[place] = flow;
+        if let Some(alike) = &self.alike {
+            let passed = if place < self.head { alike.share } else { 0 };
+            self.set_deficit(place, deficit - alike.got - passed);
+        } else {
+            self.deficits.values[place] = deficit;
+            self.shares[place] = share;
+        }
+        if self.head == self.flows.len() {
+            self.wrap();
         }
     }
 
+    /// A hole that is last in the rotation.
+    fn make_room(&mut self) -> usize {
+        if self.flows[self.head..].first() == Some(&NONE) {
+            self.holes -= 1;
+            self.head += 1;
+            return self.head - 1;
+        }
+        let from = self.head.saturating_sub(NEAR);
+        if let Some(hole) = self.flows[from..self.head].iter().rposition(|&flow| flow == NONE) {
+            let hole = from + hole;
+            let passed = hole + 1..self.head;
+            self.flows.copy_within(passed.clone(), hole);
+            self.deficits.values.copy_within(passed.clone(), hole);
+            if self.alike.is_some() {
+                self.see_tops(hole / GROUP..self.head.div_ceil(GROUP));
+            } else {
+                self.shares.copy_within(passed, hole);
+            }
+            self.holes -= 1;
+            return self.head - 1;
+        }
+        self.close_holes();
+        let place = if self.head == 0 { self.flows.len() } else { self.head };
+        self.flows.insert(place, NONE);
+        self.deficits.insert(place, Credit::MIN);
+        if self.alike.is_some() {
+            self.see_all_tops();
+        } else {
+            self.shares.insert(place, 0);
+        }
+        if self.head > 0 {
+            self.head += 1;
+        }
+        place
+    }
+
+    /// Leaves a hole.
     fn remove_head(&mut self) {
-        self.flows.remove(self.head);
-        self.deficits.remove(self.head);
-        self.shares.remove(self.head);
-        if self.head == self.flows.len() {
-            self.head = 0;
+        self.flows[self.head] = NONE;
+        self.holes += 1;
+        if self.alike.is_none() {
+            self.shares[self.head] = 0;
+        }
+        self.set_deficit(self.head, Credit::MIN);
+    }
+
+    fn close_holes(&mut self) {
+        if self.holes == 0 {
+            return;
+        }
+        let mut kept = 0;
+        let mut head = 0;
+        for place in 0..self.flows.len() {
+            if place == self.head {
+                head = kept;
+            }
+            if self.flows[place] != NONE {
+                self.flows[kept] = self.flows[place];
+                self.deficits.values[kept] = self.deficits.values[place];
+                if self.alike.is_none() {
+                    self.shares[kept] = self.shares[place];
+                }
+                kept += 1;
+            }
+        }
+        self.holes = 0;
+        self.flows.truncate(kept);
+        self.deficits.truncate(kept);
+        if self.alike.is_none() {
+            self.shares.truncate(kept);
+        }
+        self.head = head;
+        if head == kept {
+            self.wrap();
+        }
+    }
+
+    /// Its memory, without flows.
+    fn emptied(&mut self) -> Round {
+        let mut round = std::mem::take(self);
+        round.flows.clear();
+        round.deficits.truncate(0);
+        round.tops.truncate(0);
+        round.shares.clear();
+        Round { holes: 0, head: 0, ..round }
+    }
+
+    /// Goes on with the first flow.
+    fn wrap(&mut self) {
+        self.head = 0;
+        if let Some(alike) = &mut self.alike {
+            alike.got += alike.share;
+            if alike.got > UNWRITTEN {
+                let got = std::mem::take(&mut alike.got);
+                self.add(self.flows.len(), got);
+            }
+        }
+    }
+
+    /// The next flow has sent something.
+    fn charge(&mut self, cost: Credit) {
+        self.set_deficit(self.head, self.deficits.values[self.head] - cost);
+    }
+
+    fn set_deficit(&mut self, place: usize, deficit: Credit) {
+        if self.alike.is_some() {
+            // Read before it is written: both at once would have to wait for the writing.
+            let group = &self.deficits.groups()[place / GROUP];
+            self.tops.values[place / GROUP] = most_but(group, place % GROUP).max(deficit);
+        }
+        self.deficits.values[place] = deficit;
+    }
+
+    /// Gives all flows the share that they have now.
+    fn share_out(&mut self, share_of: impl Fn(u32) -> Credit) {
+        if let Some(alike) = &mut self.alike {
+            let Some(&flow) = self.flows.iter().find(|&&flow| flow != NONE) else { return };
+            let before = std::mem::replace(&mut alike.share, share_of(flow));
+            let change = before - alike.share;
+            self.add(self.head, change);
+            return;
+        }
+        for (&flow, share) in self.flows.iter().zip(&mut self.shares) {
+            *share = if flow == NONE { 0 } else { share_of(flow) };
+        }
+    }
+
+    /// Adds to the first flows' deficits.
+    fn add(&mut self, flows: usize, credit: Credit) {
+        let (groups, _) = self.deficits.values.as_chunks_mut::<GROUP>();
+        let groups = groups[..flows.div_ceil(GROUP)].iter_mut().zip(&mut self.tops.values);
+        for (first, (group, top)) in (0..).step_by(GROUP).zip(groups) {
+            let before = *group;
+            *group = array::from_fn(|place| {
+                let to_all = if first + place < flows { credit } else { 0 };
+                if before[place] == Credit::MIN { Credit::MIN } else { before[place] + to_all }
+            });
+            *top = most(group);
+        }
+    }
+
+    /// Lets each flow have a share of its own.
+    fn take_apart(&mut self) {
+        if let Some(Alike { share, got, .. }) = self.alike {
+            self.add(self.flows.len(), got);
+            self.add(self.head, share);
+            self.alike = None;
+            self.shares.clear();
+            self.shares.extend(self.flows.iter().map(|&flow| if flow == NONE { 0 } else { share }));
+        }
+    }
+
+    fn see_all_tops(&mut self) {
+        let groups = self.deficits.groups().len();
+        self.tops.resize(groups);
+        self.see_tops(0..groups);
+    }
+
+    /// Deficits of these groups have changed.
+    fn see_tops(&mut self, groups: Range<usize>) {
+        for (group, top) in self.deficits.groups()[groups.clone()].iter().zip(&mut self.tops.values[groups]) {
+            *top = most(group);
         }
     }
 
     /// Gives flows their share, one after the other, until one may send. With many flows of one host that takes a whole
     /// round for every packet.
     fn turn(&mut self) -> Option<u32> {
-        if self.flows.is_empty() {
+        if self.flows.len() == self.holes {
             return None;
         }
         loop {
-            let mut next = self.head;
-            let (deficits, _) = self.deficits[next..].as_chunks_mut::<STEP>();
-            let (shares, _) = self.shares[next..].as_chunks::<STEP>();
-            for (deficits, shares) in deficits.iter_mut().zip(shares) {
-                if any_positive(deficits) {
-                    break;
-                }
-                // Copies, so that one addition can do several.
-                let (before, shares) = (*deficits, *shares);
-                *deficits = array::from_fn(|place| before[place] + shares[place]);
-                next += STEP;
+            let found = match &self.alike {
+                Some(alike) => self.first_above(-alike.got),
+                None => self.pass(),
+            };
+            if let Some(place) = found {
+                self.head = place;
+                return Some(self.flows[place]);
             }
-            let found = self.deficits[next..].iter().position(|&deficit| deficit > 0);
-            let passed = next..found.map_or(self.deficits.len(), |places| next + places);
-            for (deficit, share) in self.deficits[passed.clone()].iter_mut().zip(&self.shares[passed.clone()])
-            {
-                *deficit += share;
-            }
-            if found.is_some() {
-                self.head = passed.end;
-                return Some(self.flows[self.head]);
-            }
-            self.head = 0;
+            self.wrap();
         }
     }
-}
 
-/// Looks at all, which several at a time is sooner done than up to the first.
-fn any_positive(deficits: &[Credit; STEP]) -> bool {
-    deficits.iter().fold(false, |any, &deficit| any | (deficit > 0))
-}
-
-/// The list of decaying flows, which they may leave in the middle. It is a ring, as it is turned at every packet, and lies apart
-/// from the flows for the same reason.
-struct List {
-    first: u32,
-    links: Vec<Link>,
-}
-
-#[derive(Clone, Copy)]
-struct Link {
-    before: u32,
-    after: u32,
-    /// Until then nothing changes about the flow.
-    until: Nanos,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl List {
-    fn new() -> Self {
-        let link = Link { before: NONE, after: NONE, until: 0 };
-        List { first: NONE, links: vec![link; QUEUES] }
+    /// The first flow from the next on that has more than `least`.
+    #[inline]
+    fn first_above(&self, least: Credit) -> Option<usize> {
+        let near = self.deficits.find_in_group(self.head, least);
+        near.or_else(|| {
+            let group = self.tops.find(self.head / GROUP + 1, least)?;
+            self.deficits.find_in_group(group * GROUP, least)
+        })
     }
 
-    fn push(&mut self, index: u32, until: Nanos) {
-        let Some(first) = self.links.get_mut(self.first as usize) else {
-            self.links[index as usize] = Link { before: index, after: index, until };
-            self.first = index;
-            return;
-        };
-        let last = std::mem::replace(&mut first.before, index);
-        self.links[last as usize].after = index;
-        self.links[index as usize] = Link { before: last, after: self.first, until };
-    }
-
-    fn remove(&mut self, index: u32) {
-        let Link { before, after, .. } = self.links[index as usize];
-        self.links[before as usize].after = after;
-        self.links[after as usize].before = before;
-        if self.first == index {
-            self.first = if after == index { NONE } else { after };
+    /// Gives the next flows their own shares, up to the first that may send.
+    fn pass(&mut self) -> Option<usize> {
+        let found = self.deficits.find(self.head, 0);
+        let passed = self.head..found.unwrap_or(self.flows.len());
+        for (deficit, share) in self.deficits.values[passed.clone()].iter_mut().zip(&self.shares[passed]) {
+            *deficit += share;
         }
+        found
     }
+}
+
+/// Credits of which several are looked at together.
+#[derive(Default)]
+struct Credits {
+    count: usize,
+    /// Filled up to whole groups with the least there is.
+    values: Vec<Credit>,
+}
+
+/// So many.
+const GROUP: usize = 8;
+
+impl Credits {
+    fn insert(&mut self, place: usize, credit: Credit) {
+        self.values.insert(place, credit);
+        self.resize(self.count + 1);
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.values.truncate(count);
+        self.resize(count);
+    }
+
+    fn resize(&mut self, count: usize) {
+        self.count = count;
+        self.values.resize(count.next_multiple_of(GROUP), Credit::MIN);
+    }
+
+    fn groups(&self) -> &[[Credit; GROUP]] {
+        self.values.as_chunks().0
+    }
+
+    /// The first from `place` on that is more than `least`.
+    #[inline]
+    fn find(&self, place: usize, least: Credit) -> Option<usize> {
+        self.find_in_group(place, least).or_else(|| {
+            let first = place / GROUP + 1;
+            let coming = self.groups().get(first..)?.iter();
+            coming.zip(first..).find_map(|(group, number)| {
+                let above = above(group, least);
+                (above != 0).then(|| number * GROUP + above.trailing_zeros() as usize)
+            })
+        })
+    }
+
+    /// The first from `place` to the end of its group that is more than `least`.
+    #[inline]
+    fn find_in_group(&self, place: usize, least: Credit) -> Option<usize> {
+        let above = above(self.groups().get(place / GROUP)?, least) >> (place % GROUP);
+        (above != 0).then(|| place + above.trailing_zeros() as usize)
+    }
+}
+
+/// Which of a group are more than `least`, a bit for each.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn above(group: &[Credit; GROUP], least: Credit) -> u32 {
+    use std::arch::x86_64::{
+        _mm_castsi128_ps, _mm_cmpgt_epi32, _mm_movemask_ps, _mm_set_epi32, _mm_set1_epi32,
+    };
+    let &[a, b, c, d, e, f, g, h] = group;
+    // All at once, which the compiler does not find itself.
+    // SAFETY: every x86-64 has SSE2.
+    let (low, high) = unsafe {
+        let least = _mm_set1_epi32(least);
+        let low = _mm_cmpgt_epi32(_mm_set_epi32(d, c, b, a), least);
+        let high = _mm_cmpgt_epi32(_mm_set_epi32(h, g, f, e), least);
+        (_mm_movemask_ps(_mm_castsi128_ps(low)), _mm_movemask_ps(_mm_castsi128_ps(high)))
+    };
+    (low | high << 4) as u32
+}
+
+/// Which of a group are more than `least`, a bit for each.
+#[cfg(not(target_arch = "x86_64"))]
+fn above(group: &[Credit; GROUP], least: Credit) -> u32 {
+    group.iter().rev().fold(0, |bits, &credit| bits << 1 | u32::from(credit > least))
+}
+
+/// The most that any of a group has but for one.
+#[inline]
+fn most_but(group: &[Credit; GROUP], one: usize) -> Credit {
+    let others =
+        group.iter().enumerate().map(|(place, &credit)| if place == one { Credit::MIN } else { credit });
+    others.fold(Credit::MIN, Credit::max)
+}
+
+/// The most that any of a group has.
+#[inline]
+fn most(group: &[Credit; GROUP]) -> Credit {
+    group.iter().fold(Credit::MIN, |most, &credit| most.max(credit))
 }
 
 impl<P: Packet> Qdisc<P> for Cake {
@@ -504,23 +804,15 @@ impl<P: Packet> Qdisc<P> for Cake {
             self.failsafe_next = now;
         }
         let flow = &mut self.flows[index];
-        flow.bytes += u64::from(len);
+        flow.bytes += len;
         self.bytes += u64::from(len);
         self.packets += 1;
         self.memory += truesize(len);
         store.push(&mut flow.items, place);
-        match self.sets[index] {
-            set @ (Set::None | Set::Decaying) => {
-                if set == Set::Decaying {
-                    self.decaying.remove(index as u32);
-                }
-                self.new.push_back(index as u32);
-                let share = self.share(self.owners[index].hosts);
-                self.sets[index] = Set::Sparse;
-                self.flows[index].deficit = share;
-            }
+        match flow.set {
+            Set::None | Set::Decaying => self.begin_sparse(index),
             Set::SparseWait => {
-                self.sets[index] = Set::Bulk;
+                flow.set = Set::Bulk;
                 self.count_bulk(index, true);
             }
             Set::Sparse | Set::Bulk => (),
@@ -531,16 +823,8 @@ impl<P: Packet> Qdisc<P> for Cake {
     }
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
-        if self.packets > 0
-            && let first = self.decaying.first
-            && let Some(link) = self.decaying.links.get(first as usize)
-        {
-            if now < link.until {
-                self.decaying.first = link.after;
-            } else {
-                self.decaying.remove(first);
-                self.is_empty_now(first as usize, now);
-            }
+        if self.packets > 0 {
+            self.turn_decaying(now);
         }
         while self.packets > 0 {
             let (index, is_new) = self.turn(store)?;
@@ -555,9 +839,11 @@ impl<P: Packet> Qdisc<P> for Cake {
             };
             let len = store[place].len;
             // It stays first in its list.
-            let deficit =
-                if is_new { &mut self.flows[index].deficit } else { &mut self.old.deficits[self.old.head] };
-            *deficit -= cost(len);
+            if is_new {
+                self.flows[index].deficit -= cost(len);
+            } else {
+                self.old.charge(cost(len));
+            }
             if self.per_byte > 0 {
                 let time = (u64::from(len) * self.per_byte) >> self.shift;
                 self.time_next += time;
@@ -566,6 +852,44 @@ impl<P: Packet> Qdisc<P> for Cake {
             return Some(place);
         }
         None
+    }
+
+    /// The usual packet, such as an acknowledgement beside little else: the only one, and of a flow that may send and has
+    /// nothing on its account.
+    fn pass(&mut self, now: Nanos, item: &Queued<P>) -> bool {
+        let before = match self.new.len() {
+            0 => None,
+            1 => Some(self.new[0] as usize),
+            _ => return false,
+        };
+        if self.per_byte > 0 || truesize(item.len) > self.memory_limit {
+            return false;
+        }
+        let index = self.classify(&item.packet);
+        let may_send = before.is_none_or(|before| self.flows[before].deficit > 0);
+        let flow = &self.flows[index];
+        let fits = match flow.set {
+            Set::None | Set::Decaying => may_send,
+            Set::Sparse => may_send && before == Some(index),
+            Set::SparseWait | Set::Bulk => false,
+        };
+        if !fits || !flow.cobalt.is_idle() {
+            return false;
+        }
+        if flow.set != Set::Sparse {
+            self.begin_sparse(index);
+        }
+        self.turn_decaying(now);
+        if let Some(before) = before
+            && before != index
+        {
+            self.new.pop_front();
+            self.is_empty_now(before, now);
+        }
+        let flow = &mut self.flows[index];
+        flow.cobalt.let_pass(&self.cobalt, now);
+        flow.deficit -= cost(item.len);
+        true
     }
 
     fn backlog_bytes(&self) -> u64 {
@@ -633,6 +957,7 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
+    #[inline]
     fn queue_empty(&mut self, params: &Params, now: Nanos) {
         if self.blue > 0 && now - self.blue_moved > params.target {
             self.blue = self.blue.saturating_sub(BLUE_DOWN);
@@ -640,20 +965,39 @@ impl Cobalt {
         }
         self.dropping = false;
         if self.count > 0 && now >= self.drop_next {
-            self.set_count(self.count - 1);
-            self.drop_next = self.control(params, self.drop_next);
+            self.relax(params);
         }
+    }
+
+    #[inline(never)]
+    fn relax(&mut self, params: &Params) {
+        self.set_count(self.count - 1);
+        self.drop_next = self.control(params, self.drop_next);
     }
 
     /// Until when [`Cobalt::queue_empty`] would change nothing, nor the queue be at rest.
     fn unchanged_until(&self) -> Nanos {
-        if self.blue == 0 && self.count == 0 { self.drop_next } else { 0 }
+        if self.is_idle() { self.drop_next } else { 0 }
     }
 
     fn at_rest(&self, now: Nanos) -> bool {
-        self.blue == 0 && self.count == 0 && now >= self.drop_next
+        self.is_idle() && now >= self.drop_next
     }
 
+    /// Whether neither CoDel nor BLUE has anything to do unless a packet is late.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.count | self.blue == 0
+    }
+
+    /// A packet that is not late while it [`Cobalt::is_idle`].
+    #[inline]
+    fn let_pass(&mut self, params: &Params, now: Nanos) {
+        self.dropping = false;
+        self.drop_next = now + params.interval;
+    }
+
+    #[inline]
     fn should_drop<P: Packet>(
         &mut self,
         params: &Params,
@@ -664,6 +1008,23 @@ impl Cobalt {
     ) -> bool {
         let sojourn = now - item.arrived;
         let over_target = sojourn > params.target && sojourn > 4 * params.mtu_time;
+        if !over_target && self.is_idle() {
+            self.let_pass(params, now);
+            return false;
+        }
+        self.control_queue(params, now, over_target, item, random, sink)
+    }
+
+    #[inline(never)]
+    fn control_queue<P: Packet>(
+        &mut self,
+        params: &Params,
+        now: Nanos,
+        over_target: bool,
+        item: &mut Queued<P>,
+        random: &mut Xoshiro256PlusPlus,
+        sink: &mut dyn Sink<P>,
+    ) -> bool {
         let mut late = now.checked_sub(self.drop_next);
         let mut due = self.count > 0 && late.is_some();
         let mut drop = false;

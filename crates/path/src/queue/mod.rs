@@ -39,6 +39,11 @@ pub trait Qdisc<P>: Send {
     fn can_bypass(&self) -> bool {
         false
     }
+    /// [`Qdisc::enqueue`] and [`Qdisc::dequeue`] at once, for a packet that finds the queue empty and the link idle; false, and
+    /// nothing done, if it has to go through both.
+    fn pass(&mut self, _now: Nanos, _item: &Queued<P>) -> bool {
+        self.can_bypass()
+    }
     /// Bytes of the packet that `dequeue` would give, for a discipline that knows without doing it.
     fn head_len(&self, _store: &Store<P>) -> Option<u32> {
         None

@@ -60,9 +60,6 @@ impl Packet for Pkt {
     fn set_corrupt(&mut self) {
         self.corrupt = true;
     }
-    fn add_queue_delay(&mut self, ns: u64) {
-        self.waited += ns;
-    }
 }
 
 /// Everything a link reported, each kind in the order of the reports.
@@ -77,7 +74,8 @@ pub struct Log {
 }
 
 impl Output<Pkt> for Log {
-    fn forward(&mut self, at: u64, packet: Pkt) {
+    fn forward(&mut self, at: u64, packet: Pkt, waited: u64) {
+        let packet = Pkt { waited, ..packet };
         self.forwarded.push((at, packet));
     }
     fn dropped(&mut self, at: u64, packet: &Pkt, why: DropReason) {

@@ -85,8 +85,8 @@ struct Lines {
 }
 
 impl Output<Pkt> for Lines {
-    fn forward(&mut self, _at: u64, packet: Pkt) {
-        let start = self.arrived[packet.id as usize] + packet.waited;
+    fn forward(&mut self, _at: u64, packet: Pkt, waited: u64) {
+        let start = self.arrived[packet.id as usize] + waited;
         self.lines.push(format!("start {start} {}", packet.id));
     }
     fn dropped(&mut self, at: u64, packet: &Pkt, why: DropReason) {

@@ -42,12 +42,14 @@ struct Shape {
     access_mbps: u64,
     machines: u8,
     app: u8,
+    /// All flows go between the first two hosts, every other one the other way.
+    together: bool,
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
     let small = prop_oneof![Just(0u32), Just(0), 1u32..30_000_000];
     (
-        prop::collection::vec(0..STACKS.len(), 1..4),
+        prop::collection::vec(0..STACKS.len(), 1..6),
         any::<bool>(),
         [1u64..60, 1u64..60],
         [0u64..30_000, 0u64..30_000],
@@ -58,7 +60,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         any::<u64>(),
         any::<bool>(),
         prop_oneof![Just(10_000u64), Just(100)],
-        (0u8..7, 0u8..8),
+        (0u8..7, 0u8..8, any::<bool>()),
     )
         .prop_map(
             |(
@@ -73,7 +75,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
                 seed,
                 jitter,
                 access_mbps,
-                (machines, app),
+                (machines, app, together),
             )| Shape {
                 stacks,
                 chain,
@@ -91,6 +93,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
                 access_mbps,
                 machines,
                 app,
+                together,
             },
         )
 }
@@ -160,7 +163,7 @@ fn queue(number: u8, limit_packets: u32, rate_bps: u64) -> QueueConfig {
             bandwidth_bps: limit_packets.is_multiple_of(2).then_some(rate_bps * 9 / 10),
             rtt_ns: interval_ns,
             flow_mode: FlowMode::TripleIsolate,
-            memlimit_bytes: u64::from(limit_packets) * 4000,
+            memlimit_bytes: limit_packets * 4000,
         }),
         7 => QueueConfig::Dualpi2(Dualpi2Config {
             limit_packets,
@@ -281,6 +284,11 @@ fn scenario(shape: &Shape) -> Scenario {
     for (index, &stack) in shape.stacks.iter().enumerate() {
         let (stack, cc) = STACKS[stack];
         let (a, b) = (format!("a{index}"), format!("b{index}"));
+        if shape.together && index > 0 {
+            let (from, to) = if index % 2 == 0 { ("a0", "b0") } else { ("b0", "a0") };
+            s.flows.push(bulk(&format!("f{index}"), from, to, STACKS[shape.stacks[0]].1));
+            continue;
+        }
         attach(&mut s, host(&a, stack), "r1", access);
         let at = if shape.chain && index % 2 == 0 { "r3" } else { "r2" };
         attach(&mut s, host(&b, stack), at, access);
