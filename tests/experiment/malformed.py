@@ -76,6 +76,7 @@ EDITS = [
     ("RED that neither marks nor drops", "kind: pfifo, limit: 90p", "kind: red, limit: 100KB, nodrop: true"),
     ("RED without room for a packet", "kind: pfifo, limit: 90p", "kind: red, limit: 1000B"),
     ("CAKE without room for a packet", "kind: pfifo, limit: 90p", "kind: cake, memlimit: 10B"),
+    ("CAKE with more memory than tc can say", "kind: pfifo, limit: 90p", "kind: cake, memlimit: 5GB"),
     ("a token bucket that no packet fits", "delay: 20ms", "shaper: {kind: tbf, rate: 2mbit, burst: 500B}"),
     ("a policer that no packet fits", "delay: 20ms", "shaper: {kind: policer, rate: 2mbit, burst: 1B}"),
     ("an egress that holds nothing", "sndbuf: 600KB", "egress: {limit: 0p}"),
