@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python lint rustfmt clippy ruff mypy portable docs-check fidelity bench lock clean \
+.PHONY: help setup demo test test-rust test-mutants test-python lint rustfmt clippy ruff mypy portable docs-check fidelity bench lock clean \
 	toolchain test-tools
 
 help: ## this list
@@ -41,13 +41,29 @@ demo: setup ## build, then run the test of the CUBIC patch and a column of TEACU
 	@$(BIN)/cwndlab run teacup-140502A --set network.dumbbell.bottleneck.rate=10mbit \
 		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
 
-test: lint test-rust test-python portable docs-check ## everything: linters, Rust tests, Python tests, portability
+# What `make test` runs. A part that fails does not keep the next one from running.
+TEST_PARTS := rustfmt clippy ruff mypy test-rust test-mutants test-python portable docs-check
+
+test: ## everything: linters, Rust tests, Python tests, portability, documents; says at the end all that failed
+	@mkdir -p $(STAMPS)/test && rm -f $(STAMPS)/test/*; \
+	for part in $(TEST_PARTS); do \
+	    { $(MAKE) --no-print-directory $$part || touch $(STAMPS)/test/$$part.failed; } 2>&1 | tee $(STAMPS)/test/$$part.log; \
+	done; \
+	cd $(STAMPS)/test && if ls *.failed >/dev/null 2>&1; then \
+	    printf '\n\033[1m==> What failed\033[0m\n'; \
+	    for part in *.failed; do part=$${part%.failed}; echo "make $$part"; \
+	        grep -hE '^(FAILED|ERROR) |^test .*FAILED$$|^error(\[|:)' $$part.log | sed 's/^/    /'; done; \
+	    exit 1; \
+	fi
 
 test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'
 	cargo test --locked --profile $(PROFILE) --workspace --no-fail-fast
-	cargo test --locked --profile $(PROFILE) -p tcp --features mutants --test mutants
-	cargo test --locked --profile $(PROFILE) -p script --features mutants --test mutants
+
+test-mutants: toolchain ## faults planted in copies of the TCP models and the script language: the tests find each
+	$(SAY) 'Rust tests against planted faults'
+	cargo test --locked --profile $(PROFILE) --no-fail-fast -p tcp --features mutants --test mutants
+	cargo test --locked --profile $(PROFILE) --no-fail-fast -p script --features mutants --test mutants
 
 test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested
 	$(SAY) 'Python tests'
@@ -98,7 +114,7 @@ docs-check: toolchain $(STAMPS)/venv ## links between the documents, and rustdoc
 	$(BIN)/python docs/check.py
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
 
-fidelity: setup ## the models against recordings of real systems in ../shared/groundtruth; rewrites docs/fidelity.md
+fidelity: setup ## the models against the recordings of real systems in groundtruth/; rewrites docs/fidelity.md
 	$(SAY) 'Fidelity'
 	@$(BIN)/cwndlab fidelity
 

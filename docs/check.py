@@ -19,8 +19,12 @@ def main() -> int:
 
 
 def documents() -> list[Path]:
-    """The documents a reader starts from, and all of docs/, examples/ and tests/."""
-    nested = (path for folder in ("docs", "examples", "tests") for path in (ROOT / folder).rglob("*.md"))
+    """The documents a reader starts from, and all of docs/, examples/, groundtruth/ and tests/."""
+    nested = (
+        path
+        for folder in ("docs", "examples", "groundtruth", "tests")
+        for path in (ROOT / folder).rglob("*.md")
+    )
     return [*sorted(ROOT.glob("*.md")), *sorted(nested)]
 
 
@@ -33,7 +37,9 @@ def problems(document: Path) -> list[str]:
             continue
         path, _, anchor = link.partition("#")
         target = (document.parent / path).resolve() if path else document
-        if not target.exists():
+        if not target.is_relative_to(ROOT):
+            found.append(f"{document.relative_to(ROOT)}: {link}: outside the repository")
+        elif not target.exists():
             found.append(f"{document.relative_to(ROOT)}: {link}: no such file")
         elif anchor and target.suffix == ".md" and anchor not in anchors(target):
             found.append(f"{document.relative_to(ROOT)}: {link}: no such heading")

@@ -165,9 +165,7 @@ def run(
 def fidelity(
     against: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Recordings to compare with [../shared/groundtruth by the sources]."
-        ),
+        typer.Option(metavar="DIR", help="Recordings to compare with [groundtruth/ of the checkout]."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -182,14 +180,19 @@ def fidelity(
     from cwndlab import fidelity as models
     from cwndlab.fidelity import report
 
-    directory = against or models.REPOSITORY / ".." / "shared" / "groundtruth"
+    directory = against or models.GROUNDTRUTH
+    if against is None and not directory.is_dir():
+        raise InputError(
+            "the recordings are part of the source repository, not of the installed package: clone the"
+            " repository and run `make fidelity` there, or name a copy of its groundtruth/ with --against"
+        )
     document = out or models.REPOSITORY / "docs" / "fidelity.md"
     if not document.parent.is_dir():
         raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
     with _progress(quiet) as observer:
         rows = models.run(directory, observer)
     print(report.text(rows), end="")
-    report.write(rows, document, str(against) if against else "../shared/groundtruth")
+    report.write(rows, document, str(against) if against else "groundtruth/")
     _say(f"written: {document}")
     failed = [row for row in rows if row.error is not None]
     if failed:

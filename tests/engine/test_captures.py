@@ -31,7 +31,7 @@ flows:
 record: {pcap: [a, b, {at: bottleneck, snaplen: 60}]}
 """
 
-SHARED = Path(cwndlab.__file__).parents[2] / ".." / "shared"
+GROUNDTRUTH = Path(cwndlab.__file__).parents[2] / "groundtruth"
 
 STACKS = [
     ("freebsd-9.2", "newreno"),
@@ -244,7 +244,7 @@ def test_text_is_that_of_tcpdump(results: ResultSet) -> None:
 
 
 def test_text_of_a_recorded_stack_is_that_of_tcpdump(tmp_path: Path) -> None:
-    recording = SHARED / "groundtruth/freebsd/stack/f13rack_cubic_10m_40ms_b90.pcap.gz"
+    recording = GROUNDTRUTH / "freebsd/stack/f13rack_cubic_10m_40ms_b90.pcap.gz"
     whole = tmp_path / "whole.pcap"
     whole.write_bytes(gzip.decompress(recording.read_bytes()))
     assert text(recording) == tcpdump(whole)

@@ -13,7 +13,7 @@ from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.template import TEMPLATE
 from cwndlab.suites import suite, suites
 
-SHARED = Path(__file__).parents[3] / "shared"
+GROUNDTRUTH = Path(__file__).parents[2] / "groundtruth"
 EVERY = "hosts.b.ingress.after_gro.loss.nth.every"
 
 
@@ -71,11 +71,13 @@ def test_teacup_hosts_have_the_published_sysctls() -> None:
     But for net.inet.tcp.tso, which the suite switches off as `nic.tso`, and three of Linux without effect
     where buffers are set by option and neither side asks for ECN; the suite's comments say so.
     """
-    text = (SHARED / "groundtruth/published/teacup-140502A-settings.txt").read_text()
-    listed = {
-        **dict(re.findall(r"^- (net\.inet\.tcp[\w.]+): (\d+)$", text, re.MULTILINE)),
-        **dict(re.findall(r"^- (net\.ipv4\.tcp\w+) = ([\d ]+)$", text, re.MULTILINE)),
-    }
+    with (GROUNDTRUTH / "published/teacup-140502A-settings.csv").open() as file:
+        listed = {
+            row["name"]: row["value"]
+            for row in csv.DictReader(file)
+            if row["name"].startswith(("net.inet.tcp", "net.ipv4.tcp"))
+            and re.fullmatch(r"[\d ]+", row["value"])
+        }
     compared, others = 0, set()
     for name in ("freebsd-9.2", "linux-3.9"):
         stack = catalogue().stacks[name]
@@ -183,7 +185,7 @@ def test_published_figures_are_data() -> None:
     assert suite("teacup-140502A").published()
 
 
-def test_published_figures_are_those_of_the_recordings_beside_the_repository() -> None:
+def test_published_figures_are_those_of_the_groundtruth() -> None:
     loss = {
         (figure.cell["hosts.a.stack"], figure.cell["hosts.a.cc"], figure.cell[EVERY]): figure.value
         for figure in suite("loss-resilience").published()
@@ -194,7 +196,7 @@ def test_published_figures_are_those_of_the_recordings_beside_the_repository() -
         "33": "every_33rd_mbps",
         "25": "every_25th_mbps",
     }
-    rows = list(csv.DictReader((SHARED / "groundtruth/published/loss-resilience.csv").open()))
+    rows = list(csv.DictReader((GROUNDTRUTH / "published/loss-resilience.csv").open()))
     assert len(loss) == 4 * len(rows) == 32
     for row in rows:
         cc = "newreno" if row["cc"] == "reno" else row["cc"]
@@ -203,12 +205,12 @@ def test_published_figures_are_those_of_the_recordings_beside_the_repository() -
         for every, column in columns.items():
             assert loss[stack, cc, every] == float(row[column])
     ours = suite("window-sweep").path
-    theirs = SHARED / "groundtruth/published/window-sweep.csv"
+    theirs = GROUNDTRUTH / "published/window-sweep.csv"
     assert ours.with_name("window-sweep-cells.csv").read_text() == theirs.read_text()
     averages = [float(row["average_mbps"]) for row in csv.DictReader(theirs.open())]
     assert [figure.value for figure in suite("window-sweep").published()] == averages
     classic = ours.with_name("loadlatency-2011.txt").read_text()
-    assert classic == (SHARED / "groundtruth/loadlatency-2011.txt").read_text()
+    assert classic == (GROUNDTRUTH / "loadlatency-2011.txt").read_text()
     printed: dict[int, dict[str, float]] = {}
     for number, rates, hertz in re.findall(
         r"^Scenario (\d+): .*?\.\.\. (.*), ([\d.]+) Hz", classic, re.MULTILINE

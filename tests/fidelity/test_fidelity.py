@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from cwndlab import fidelity
+from cwndlab.cli import main
 from cwndlab.errors import InputError
 from cwndlab.fidelity import report
 from cwndlab.fidelity.compare import BOUNDS, Bound, Row, compare, percentile
 from cwndlab.fidelity.recordings import Recording, Run, discover
 
-RECORDINGS = fidelity.REPOSITORY / ".." / "shared" / "groundtruth"
+RECORDINGS = fidelity.GROUNDTRUTH
 
 SAMPLE = (
     "freebsd11-cubic",
@@ -127,3 +128,15 @@ def test_no_directory_and_bad_files_are_one_line(tmp_path: Path) -> None:
 
 def test_notes_name_rows_that_exist(recordings: dict[str, Recording]) -> None:
     assert set(fidelity.notes()) <= set(recordings)
+
+
+def test_an_installed_package_says_where_the_recordings_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fidelity, "GROUNDTRUTH", tmp_path / "groundtruth")
+    with pytest.raises(SystemExit) as ended:
+        main(["fidelity", "-o", str(tmp_path / "fidelity.md")])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "not of the installed package" in said and "--against" in said
+    assert not list(tmp_path.iterdir())

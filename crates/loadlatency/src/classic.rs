@@ -92,7 +92,7 @@ mod tests {
 
     /// The published run: nineteen lines and what was printed under them.
     fn published() -> String {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/groundtruth/loadlatency-2011.txt");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../groundtruth/loadlatency-2011.txt");
         std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 

@@ -10,7 +10,7 @@ use trace::{Connections, Direction, Skipped, read};
 
 /// Recordings at the sender's NIC, 100 bytes a packet.
 fn captures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/groundtruth/freebsd/stack");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../groundtruth/freebsd/stack");
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.to_string_lossy().ends_with(".pcap.gz"));

@@ -14,10 +14,13 @@ from cwndlab.fidelity.recordings import Module, Recording, discover
 from cwndlab.fidelity.scenario import covered
 from cwndlab.workers import Observer, processors
 
-__all__ = ["NOTES", "REPOSITORY", "evaluate", "notes", "run"]
+__all__ = ["GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-"""Where the sources lie: the recordings beside it, the report in its docs/."""
+"""Where the sources lie, in a checkout: the recordings are in its groundtruth/, the report in its docs/."""
+
+GROUNDTRUTH = REPOSITORY / "groundtruth"
+"""The recordings, in a checkout."""
 
 NOTES = "notes.yaml"
 """What is known of the cause of rows outside their bounds, by row."""

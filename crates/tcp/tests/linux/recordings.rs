@@ -14,7 +14,7 @@ struct Figures {
 
 /// A recording's samples: (seconds, cwnd in packets, retransmits so far).
 fn recorded(name: &str) -> Vec<(f64, u32, u64)> {
-    let path = format!("{}/../../../shared/groundtruth/linux-6.18/{name}.csv.gz", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../groundtruth/linux-6.18/{name}.csv.gz", env!("CARGO_MANIFEST_DIR"));
     let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut text = String::new();
     flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip");
