@@ -39,8 +39,9 @@ const MOST_FLOWS: usize = 64;
 /// Flows of a session altogether, at most; their numbers are kept, so that none is used twice.
 const MOST_OPENED: usize = 65_536;
 
-/// Time from one line about a refusal to the next, ns.
-const QUIET_NS: u64 = 1_000_000_000;
+/// Lines that may be said at once, and the time in which one more may be, ns: 300 kB a day at most, whoever floods the server.
+const MOST_LINES: u64 = 100;
+const LINE_NS: u64 = 30_000_000_000;
 
 /// How to serve.
 #[derive(Clone, Debug, Deserialize)]
@@ -169,7 +170,7 @@ struct Server {
     pending: Mutex<VecDeque<(u64, TcpStream)>>,
     over: AtomicBool,
     counter: AtomicU64,
-    quiet: Mutex<Quiet>,
+    spoken: Mutex<Spoken>,
     lines: Sender<String>,
 }
 
@@ -197,7 +198,7 @@ impl Server {
             pending: Mutex::default(),
             over: AtomicBool::new(false),
             counter: AtomicU64::new(0),
-            quiet: Mutex::default(),
+            spoken: Mutex::default(),
             lines,
         }
     }
@@ -260,7 +261,7 @@ impl Server {
             Ok(Shown::Refused(status)) => {
                 // It may be gone.
                 let _ = (&stream).write_all(&wire::answer(status));
-                self.say_refused(peer, status);
+                self.say(format!("refused {peer}: {}", refusal(status)));
             }
             Ok(Shown::Pinger(session)) => self.run(stream, peer, &session),
             Ok(Shown::Flow(session, id, served)) => serve_flow(&stream, &session, id, &served),
@@ -391,31 +392,35 @@ impl Server {
         }
     }
 
-    /// At most a line a second: whoever floods the server does not fill the disk its lines may go to.
-    fn say_refused(&self, peer: SocketAddr, status: Status) {
-        let now = sys::now_ns();
-        let mut quiet = locked(&self.quiet);
-        if now < quiet.until_ns {
-            quiet.unsaid += 1;
-            return;
-        }
-        let more =
-            if quiet.unsaid > 0 { format!(" (and {} others before)", quiet.unsaid) } else { String::new() };
-        *quiet = Quiet { until_ns: now + QUIET_NS, unsaid: 0 };
-        self.say(format!("refused {peer}: {}{more}", refusal(status)));
-    }
-
+    /// Says a line, or counts it where too many were said: whoever floods the server does not fill the disk its lines go to.
     fn say(&self, line: String) {
         // Nobody listens any more once the server ends.
-        let _ = self.lines.send(line);
+        if let Some(line) = locked(&self.spoken).allowed(line, sys::now_ns()) {
+            let _ = self.lines.send(line);
+        }
     }
 }
 
-/// Refusals about which nothing is said.
+/// How much was said of late: a bucket of `MOST_LINES` lines that is emptied by one every `LINE_NS`.
 #[derive(Default)]
-struct Quiet {
+struct Spoken {
+    /// When all that was said is made up for.
     until_ns: u64,
     unsaid: u64,
+}
+
+impl Spoken {
+    /// The line, with how many were left out before it, if it may be said.
+    fn allowed(&mut self, line: String, now_ns: u64) -> Option<String> {
+        let until_ns = self.until_ns.max(now_ns) + LINE_NS;
+        if until_ns > now_ns + MOST_LINES * LINE_NS {
+            self.unsaid += 1;
+            return None;
+        }
+        self.until_ns = until_ns;
+        let unsaid = std::mem::take(&mut self.unsaid);
+        Some(if unsaid > 0 { format!("{line} (and {unsaid} lines before are left out)") } else { line })
+    }
 }
 
 enum Shown {
@@ -510,6 +515,27 @@ mod tests {
     use std::io::Read as _;
 
     use super::*;
+
+    #[test]
+    fn a_flood_gets_some_lines_and_then_one_now_and_then() {
+        let mut spoken = Spoken::default();
+        // A million lines in a day: a flood, evenly spread.
+        let day_ns = 24 * 3600 * 1_000_000_000;
+        let said: Vec<String> = (0..1_000_000)
+            .filter_map(|number| spoken.allowed(format!("line {number}"), number * (day_ns / 1_000_000)))
+            .collect();
+        assert_eq!(said.len() as u64, MOST_LINES + day_ns / LINE_NS - 1);
+        assert_eq!(said[99], "line 99");
+        // What is said counts what is not: nothing is lost from sight.
+        let told: usize = said
+            .iter()
+            .filter_map(|line| line.split_once("(and ")?.1.split(' ').next()?.parse::<usize>().ok())
+            .sum();
+        assert!((999_000..=1_000_000).contains(&(told + said.len())), "{told} left out, {} said", said.len());
+        // A server that few use says everything.
+        let mut spoken = Spoken::default();
+        assert!((0..10_000).all(|number| spoken.allowed(String::new(), number * LINE_NS).is_some()));
+    }
 
     #[test]
     fn what_a_client_hears_last_it_hears_when_the_next_is_served() {
