@@ -131,13 +131,14 @@ fn loadlatency_overall(text: &str) -> PyResult<(f64, f64, Option<f64>, f64)> {
     ))
 }
 
-/// Version of the engine, and whether it was built with overflow checks and assertions, such as `0.1.0 (release)`.
+/// Version of the engine, whether it was built with overflow checks and assertions, and a hash of its sources (`build.rs`),
+/// such as `0.1.0 (release) sources 3f2a91c0d4e5`.
 #[pyfunction]
 fn version() -> &'static str {
     if cfg!(debug_assertions) {
-        concat!(env!("CARGO_PKG_VERSION"), " (checked)")
+        concat!(env!("CARGO_PKG_VERSION"), " (checked) sources ", env!("CWNDLAB_SOURCES"))
     } else {
-        concat!(env!("CARGO_PKG_VERSION"), " (release)")
+        concat!(env!("CARGO_PKG_VERSION"), " (release) sources ", env!("CWNDLAB_SOURCES"))
     }
 }
 
