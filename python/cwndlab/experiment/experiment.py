@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,9 +58,12 @@ class Experiment:
     spec: Spec
     support: Support
 
-    def plan(self) -> plan.Plan:
-        """Return all runs, every cell of them checked and resolved; raises `ExperimentError`."""
-        return plan.make(self)
+    def plan(self, told: Callable[[int, int], None] | None = None) -> plan.Plan:
+        """Return all runs, every cell of them checked and resolved; raises `ExperimentError`.
+
+        ``told`` is told now and then how many runs of how many are planned.
+        """
+        return plan.make(self, told)
 
     def run(
         self, testbed: str = "sim", out: Path | str | None = None, jobs: int = 1, *, resume: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -61,8 +62,11 @@ class Plan:
         return sum(run.scenario["duration_ns"] for run in self.runs)
 
 
-def make(experiment: Experiment) -> Plan:
-    """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused."""
+def make(experiment: Experiment, told: Callable[[int, int], None] | None = None) -> Plan:
+    """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused.
+
+    ``told`` is told of each cell how many runs of how many are planned.
+    """
     repeat = experiment.spec.repeat
     catalogue = experiment.support.catalogue()
     part = taking_part.part_of(experiment.tree, experiment.axes, experiment.support, catalogue)
@@ -77,6 +81,8 @@ def make(experiment: Experiment) -> Plan:
             scenario = {**resolved.scenario, "repeat": number}
             digest = scenario_hash(scenario)
             runs.append(PlannedRun(len(runs), number, cell.values, scenario, digest, notes))
+        if told is not None:
+            told(len(runs), count)
     keys = tuple(key for axis in part.axes for key in axis.keys)
     return Plan(experiment.name, keys, repeat, runs)
 

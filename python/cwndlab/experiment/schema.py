@@ -7,6 +7,7 @@ do. Names that come from the engine (stacks, congestion controls, sysctls) are c
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -300,17 +301,22 @@ class Section(BaseModel):
         return value
 
     @classmethod
-    def known_keys(cls) -> list[str]:
+    def known_keys(cls) -> tuple[str, ...]:
         """Return the keys a file may use here, in order."""
-        return [spec.alias or name for name, spec in cls.model_fields.items()]
+        return tuple(_keys_by_name(cls).values())
 
     def written(self) -> list[tuple[str, Any]]:
         """Return the keys the file wrote and their values, in the order of the schema."""
+        there = self.model_fields_set
         return [
-            (spec.alias or name, getattr(self, name))
-            for name, spec in type(self).model_fields.items()
-            if name in self.model_fields_set
+            (key, getattr(self, name)) for name, key in _keys_by_name(type(self)).items() if name in there
         ]
+
+
+@functools.cache
+def _keys_by_name(section: type[Section]) -> dict[str, str]:
+    """The keys of a section as a file writes them, by the names of the fields; asked for in every cell."""
+    return {name: spec.alias or name for name, spec in section.model_fields.items()}
 
 
 def _about(text: str, default: Any = None, **more: Any) -> Any:
@@ -1121,9 +1127,9 @@ class Spec(Section):
     netns: KernelPart | None = _about("how testbed netns takes part; nothing to other testbeds")
 
     @classmethod
-    def known_keys(cls) -> list[str]:
+    def known_keys(cls) -> tuple[str, ...]:
         """Return the keys a file may use, with the sweep, which is taken out before."""
-        return [*super().known_keys(), "sweep"]
+        return (*super().known_keys(), "sweep")
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Spec:
