@@ -1,16 +1,19 @@
 """The command line: parses, calls, prints. Data goes to stdout, everything else to stderr."""
 
+import errno
+import io
+import os
 import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from cwndlab.errors import CwndlabError, InputError
+from cwndlab.errors import CwndlabError, InputError, StoppedError
 from cwndlab.figures import KINDS
 
 if TYPE_CHECKING:
@@ -18,8 +21,21 @@ if TYPE_CHECKING:
 
 # What a command needs is imported inside it: `cwndlab --help` has to answer at once.
 
+
+class _Commands(typer.core.TyperGroup):
+    """Commands whose interruption is told as any error; typer itself would end without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, typer.Abort):
+            raise StoppedError("interrupted") from None
+
+
 app = typer.Typer(
     name="cwndlab",
+    cls=_Commands,
     help="The congestion-window laboratory: describe a TCP experiment once, run it, compare and report.",
     add_completion=False,
     rich_markup_mode=None,
@@ -56,7 +72,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command of `sys.argv` or `arguments` and exit: 0 done, 1 failed, 2 bad input, 130 stopped."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    _open_streams()
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _as_interrupt)
     try:
         code = app(args=arguments, prog_name="cwndlab", standalone_mode=False)
     except CwndlabError as error:
@@ -65,13 +85,52 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.TyperException as error:
         _complain(f"{error.format_message().rstrip('.')}{_see(error)}")
         code = error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         _complain("interrupted")
-        code = 130
+        code = StoppedError.exit_code
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        # One that is about no file is of stdout.
+        if error.errno != errno.EPIPE:
+            _complain(f"{error.filename or 'stdout'}: {error.strerror or error}")
         code = 1
-    sys.exit(code if isinstance(code, int) else 0)
+    _exit(code if isinstance(code, int) else 0)
+
+
+def _open_streams() -> None:
+    """See that stdout and stderr are there, so that no file we open takes their place.
+
+    What is printed to a stdout that was closed is an error, as it is of every program; what could be said on
+    stderr is lost.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest that is free, so this very one. Nothing can be written to stdout then.
+            os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
+    # Closed above us, or given away by whoever started Python.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files may hold what the terminal's encoding does not have.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _exit(code: int) -> NoReturn:
+    """Exit, with an error if what was printed did not arrive."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # A reader that has seen enough, as `head`, is no error.
+        if error.errno != errno.EPIPE and not code:
+            _complain(f"stdout: {error.strerror}")
+        code = code or 1
+        # What is left in the buffer has nowhere to go, and Python must not try again.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)
 
 
 @app.callback(invoke_without_command=True)
@@ -147,7 +206,9 @@ def run(
         from cwndlab import estimate, order
 
         pause = order.pause_ns(loaded.spec) if bed.real_time else None
-        print(estimate.as_json(loaded.plan()) if json else estimate.as_text(loaded.plan(), workers, pause))
+        with _progress(quiet) as observer:
+            plan = loaded.plan(None if observer is None else observer.planning)
+        print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
         return
     with _progress(quiet) as observer:
         results = runner.run(loaded, testbed=testbed, out=out, jobs=workers, resume=resume, observer=observer)
@@ -781,6 +842,7 @@ def loadlatency_run(
 
     In the nineteen scenarios of 2011, and by today's figures.
     """
+    from cwndlab import files
     from cwndlab import loadlatency as tool
 
     if ipv4 and ipv6:
@@ -796,7 +858,7 @@ def loadlatency_run(
     if str(json_file) == "-":
         print(outcome.document)
     elif json_file is not None:
-        json_file.write_text(outcome.document + "\n", encoding="utf-8")
+        files.save(json_file, (outcome.document + "\n").encode())
     if outcome.scenarios and (out is not None or json_file is None):
         _say(f"results: {tool.keep(outcome, out).path}")
     if outcome.interrupted:
@@ -1005,7 +1067,8 @@ def _see(error: typer.TyperException) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    with suppress(OSError):  # whoever closed stderr wants to hear nothing
+        print(text, file=sys.stderr, flush=True)
 
 
 def _complain(text: str) -> None:

@@ -30,6 +30,12 @@ class InputError(CwndlabError):
     exit_code = 2
 
 
+class StoppedError(CwndlabError):
+    """Stopped by Ctrl-C or a signal that asks for the end; what is whole is kept. Exit code 130."""
+
+    exit_code = 130
+
+
 class ExperimentError(InputError):
     """An experiment that is refused: ``FILE:LINE: KEY: found X; expected Y (hint: did you mean Z?)``.
 

@@ -14,7 +14,7 @@ from cwndlab import _native
 from cwndlab.errors import CwndlabError, InputError, shown
 from cwndlab.formats import directory
 from cwndlab.formats import loadlatency as document_format
-from cwndlab.results import directories
+from cwndlab.results import directories, sums
 from cwndlab.results.loadlatency import DOCUMENTS, TOOL
 from cwndlab.results.resultset import ResultSet
 
@@ -124,7 +124,7 @@ def keep(outcome: Outcome, out: Path | None) -> ResultSet:
     """Write a run as a directory of results, each scenario a run of it, with the document beside them."""
     runs = document_format.runs(outcome.document, Path(DOCUMENTS))
     results = directory.write(runs, "loadlatency", out, testbed=TOOL)
-    (results.path / DOCUMENTS).write_text(outcome.document + "\n", encoding="utf-8")
+    sums.replace(results.path, {DOCUMENTS: (outcome.document + "\n").encode()})
     return results
 
 

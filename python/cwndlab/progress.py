@@ -39,6 +39,10 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
         if self._bar is not None:
             self._bar.stop()
 
+    def planning(self, planned: int, runs: int) -> None:
+        """So many runs of the plan are known and checked."""
+        self._show(planned, runs, f"planned {planned} of {runs} runs")
+
     def start(self, runs: int, work: int) -> None:
         """So many runs and so much work are ahead. A second call begins anew."""
         if self._bar is not None:
@@ -52,20 +56,19 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
         """So many more runs and so much more work are done."""
         self._runs += runs
         self._work += work
+        self._show(self._work, self._all_work, f"{self._runs} of {self._all_runs} runs")
+
+    def _show(self, done: int, of: int, text: str) -> None:
         now = time.monotonic()
         if self._terminal and now - self._begun > QUIET_S:
-            self._show()
+            self._draw(done, of, text)
         elif not self._terminal and now - self._last_line > LINE_S:
             self._last_line = now
-            share = self._work / max(self._all_work, 1)
+            share = done / max(of, 1)
             left = (now - self._begun) * (1 - share) / max(share, 1e-9)
-            print(
-                f"{self._runs} of {self._all_runs} runs, {share:.0%}, about {clock(left)} left",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{text}, {share:.0%}, about {clock(left)} left", file=sys.stderr, flush=True)
 
-    def _show(self) -> None:
+    def _draw(self, done: int, of: int, text: str) -> None:
         if self._bar is None:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -79,11 +82,10 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._bar.add_task("", total=self._all_work)
+            self._task = self._bar.add_task("", total=of)
             self._bar.start()
         if self._task is not None:
-            text = f"{self._runs} of {self._all_runs} runs"
-            self._bar.update(self._task, completed=self._work, description=text)
+            self._bar.update(self._task, completed=done, description=text)
 
 
 def clock(seconds: float) -> str:

@@ -1,17 +1,18 @@
 """Runs an experiment: plans it, chooses a directory, has its parts carried out, writes the catalogue."""
 
-from importlib.metadata import version
+from collections.abc import Sequence
 from pathlib import Path
 
-from cwndlab import order, testbeds, workers
-from cwndlab.errors import InputError
+from cwndlab import code, order, testbeds, workers
+from cwndlab.errors import InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.plan import Plan, PlannedRun
 from cwndlab.results import catalogue, directories, loadlatency, parts, resuming
 from cwndlab.results.catalogue import Header
+from cwndlab.results.parts import Part
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds.base import Testbed
-from cwndlab.workers import Observer, Site, StoppedError
+from cwndlab.workers import Observer, Site
 
 
 def run(
@@ -39,46 +40,57 @@ def run(
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
     bed = testbeds.find(testbed)
-    plan = check(experiment, testbed)
-    versions = {"cwndlab": version("cwndlab"), **bed.versions()}
+    observer = observer or _Nobody()
+    plan = check(experiment, testbed, observer)
+    versions = {"cwndlab": code.version(), **bed.versions()}
     header = Header(plan.experiment, bed.name, list(plan.keys), versions)
     cut = parts.cut(plan.runs, alone=bed.real_time)
     sequence = order.arrange(experiment.spec, plan) if bed.real_time else None
     directory = directories.choose(plan.experiment, None if out is None else Path(out), resume)
     with directories.locked(directory):
-        kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
-        observer = observer or _Nobody()
-        ahead = [part for part in cut if part.name not in kept]
-        if sequence is not None:
-            ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
-        runs = [planned for part in ahead for planned in part.runs]
         site = Site(bed.name, directory / "runs", versions, sequence)
-        observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
-        stopped = False
         try:
-            workers.carry_out(ahead, site, jobs, observer)
-        except StoppedError:
-            stopped = True
-        finally:
-            done = resuming.collect(directory, cut)
-            table = catalogue.build(header, cut, done)
-            catalogue.write(directory, table)
-            catalogue.write_summary(directory, table)
-            loadlatency.write(ResultSet(directory))
-    if stopped:
-        kept_runs = f"{len(done)} of {len(plan.runs)} runs are kept in {directory}"
-        raise StoppedError(f"interrupted; {kept_runs}, and --resume with -o does the others")
+            kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
+            ahead = [part for part in cut if part.name not in kept]
+            if sequence is not None:
+                ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
+            runs = [planned for part in ahead for planned in part.runs]
+            observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
+            try:
+                workers.carry_out(ahead, site, jobs, observer)
+            finally:
+                table = catalogue.build(header, cut, resuming.collect(directory, cut))
+                resuming.conclude(directory, table)
+                loadlatency.write(ResultSet(directory))
+        except KeyboardInterrupt:
+            raise StoppedError(_left(directory, cut)) from None
     return ResultSet(directory)
 
 
-def check(experiment: Experiment, testbed: str) -> Plan:
+def _left(directory: Path, cut: Sequence[Part]) -> str:
+    """What an interrupted sweep says it left, whenever it was stopped."""
+    there = [part for part in cut if (directory / "runs" / part.name).is_dir()]
+    done, planned = (sum(len(part.runs) for part in some) for some in (there, cut))
+    if not (directory / catalogue.FILE).exists():
+        return f"interrupted before anything was carried out; {directory} can be used again"
+    return (
+        f"interrupted; {done} of {planned} runs are kept in {directory}, and --resume with -o does the others"
+    )
+
+
+def check(experiment: Experiment, testbed: str, observer: Observer | None = None) -> Plan:
     """The plan of an experiment that a testbed can carry out here; raises InputError, one line, if it
     cannot."""
     bed = testbeds.find(testbed)
     bed.ready()
-    plan = experiment.plan()
+    observer = observer or _Nobody()
+    # Finding the runs takes nine tenths of the time.
+    plan = experiment.plan(lambda planned, runs: observer.planning(planned * 9 // 10, runs))
     for planned in plan.runs:
-        _preflight(bed, planned)
+        # Repeats of a cell differ in nothing that a testbed could refuse.
+        if not planned.repeat:
+            _preflight(bed, planned)
+            observer.planning(len(plan.runs) * 9 // 10 + planned.index // 10, len(plan.runs))
     return plan
 
 
@@ -92,6 +104,9 @@ def _preflight(bed: Testbed, planned: PlannedRun) -> None:
 
 class _Nobody:
     """An observer that looks away."""
+
+    def planning(self, planned: int, runs: int) -> None:
+        """Nothing to do."""
 
     def start(self, runs: int, work: int) -> None:
         """Nothing to do."""

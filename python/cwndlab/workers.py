@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +29,9 @@ from cwndlab.testbeds.base import CancelledError, Control, Testbed
 class Observer(Protocol):
     """Is told how far a sweep is."""
 
+    def planning(self, planned: int, runs: int) -> None:
+        """So many runs of the plan are known and checked; before `start`."""
+
     def start(self, runs: int, work: int) -> None:
         """So many runs and so much work are ahead; work is in arbitrary units."""
 
@@ -37,14 +39,11 @@ class Observer(Protocol):
         """So many more runs and so much more work are done."""
 
 
+STOPPING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a sweep as Ctrl-C does: asked to by another program, or the terminal is gone."""
+
 STOP_S = 10.0
 """Seconds that workers have to drop their parts; they look every few tens of milliseconds."""
-
-
-class StoppedError(CwndlabError):
-    """The sweep was stopped on request; what is whole is kept."""
-
-    exit_code = 130
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,8 @@ def processors() -> int:
 def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) -> None:
     """Carry out parts on up to `jobs` processes; one job needs no other process.
 
-    Raises StoppedError after SIGINT, when what is not whole has been dropped, and CwndlabError when the disk
-    fails or a worker dies; parts already committed stay.
+    Raises KeyboardInterrupt after SIGINT, when what is not whole has been dropped, and CwndlabError when the
+    disk fails or a worker dies; parts already committed stay.
     """
     if min(jobs, len(ahead)) > 1:
         _Workers(site, observer).carry_out(ahead, jobs)
@@ -87,8 +86,6 @@ def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) 
             if place and site.sequence is not None:
                 time.sleep(site.sequence.pause_ns / 1e9)
             carry_out_part(part, bed, site, PartControl(lambda: False, observer.advance, site.work))
-    except KeyboardInterrupt:
-        raise StoppedError("interrupted") from None
     except OSError as error:
         raise CwndlabError(f"{error.filename or site.runs}: {error.strerror or error}") from None
 
@@ -180,7 +177,6 @@ class _Workers:
 
     def __init__(self, site: Site, observer: Observer) -> None:
         self._context = multiprocessing.get_context("spawn")
-        self._cancel = self._context.Event()
         self._site = site
         self._observer = observer
         self._working: list[_Worker] = []
@@ -194,9 +190,6 @@ class _Workers:
                     with _uninterrupted():
                         self._start(waiting.pop())
                 self._listen(waiting)
-        except KeyboardInterrupt:
-            self._stop()
-            raise StoppedError("interrupted") from None
         except BaseException:
             self._stop()
             raise
@@ -207,7 +200,7 @@ class _Workers:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
             target=_work,
-            args=(theirs, self._cancel, self._site),
+            args=(theirs, self._site),
             name=f"cwndlab part {part.name}",
             daemon=True,
         )
@@ -227,11 +220,12 @@ class _Workers:
             match message:
                 case ("advance", int(runs), int(work)):
                     self._observer.advance(runs, work)
-                case ("done",) if waiting:
+                case ("done",) if waiting and not self._troubles:
                     worker.part = waiting.pop()
                     worker.pipe.send(worker.part)
                 case ("done",):
-                    worker.pipe.send(None)
+                    with suppress(OSError):  # it may have been told already
+                        worker.pipe.send(None)
                     self._ended(worker, None)
                 case ("cancelled",):
                     self._ended(worker, None)
@@ -244,32 +238,39 @@ class _Workers:
         worker.pipe.close()
         if trouble:
             self._troubles.append(trouble)
-            self._cancel.set()
+            self._cancel()
 
-    def _stop(self) -> None:
-        """Let every worker drop its part, and wait for them; those that do not listen are ended."""
-        self._cancel.set()
+    def _cancel(self) -> None:
+        """Let every worker drop its part. Whatever comes over the pipe meanwhile means that."""
         for worker in self._working:
             with suppress(OSError):
-                worker.pipe.send(None)  # for one that has finished its part and asks for another
-        deadline = time.monotonic() + STOP_S
-        while self._working and (left := deadline - time.monotonic()) > 0:
-            for ready in wait([worker.pipe for worker in self._working], timeout=left):
-                worker = next(worker for worker in self._working if worker.pipe is ready)
-                try:
-                    worker.pipe.recv()  # what it still says must be taken: a full pipe would hold it up
-                except (EOFError, OSError):
-                    self._ended(worker, None)
-        for worker in self._working:
-            worker.process.kill()
-            worker.process.join()
-        self._working.clear()
+                worker.pipe.send(None)
+
+    def _stop(self) -> None:
+        """Let every worker drop its part, and wait for them; a further Ctrl-C ends those at once."""
+        try:
+            self._cancel()
+            deadline = time.monotonic() + STOP_S
+            while self._working and (left := deadline - time.monotonic()) > 0:
+                for ready in wait([worker.pipe for worker in self._working], timeout=left):
+                    worker = next(worker for worker in self._working if worker.pipe is ready)
+                    try:
+                        worker.pipe.recv()  # what it still says must be taken: a full pipe would hold it up
+                    except (EOFError, OSError):
+                        self._ended(worker, None)
+        finally:
+            with _uninterrupted():
+                for worker in self._working:
+                    worker.process.kill()
+                    worker.process.join()
+                    worker.pipe.close()
+                self._working.clear()
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until the end; a process started meanwhile does not see it before it unblocks it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *STOPPING})
     try:
         yield
     finally:
@@ -282,10 +283,13 @@ def _cause(process: BaseProcess) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def _work(pipe: "Connection[Any, Any]", cancel: Event, site: Site) -> None:
+def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
     """What a worker process does: carry out part after part until it is told to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # programs that a testbed starts take it
+    for number in STOPPING:
+        signal.signal(number, _left_to_the_parent)
+    # Programs that a testbed starts take them all.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
     threading.Thread(target=_die_with_parent, daemon=True).start()
     bed = testbeds.find(site.testbed)
     part: Part | None = None
@@ -295,7 +299,8 @@ def _work(pipe: "Connection[Any, Any]", cancel: Event, site: Site) -> None:
 
     try:
         while (part := pipe.recv()) is not None:
-            carry_out_part(part, bed, site, PartControl(cancel.is_set, advance, site.work))
+            # Nothing comes over the pipe before the part is done, unless it is to be dropped.
+            carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work))
             pipe.send(("done",))
     except CancelledError:
         pipe.send(("cancelled",))
@@ -305,6 +310,10 @@ def _work(pipe: "Connection[Any, Any]", cancel: Event, site: Site) -> None:
         pipe.send(("trouble", f"{error.filename or site.runs}: {error.strerror or error}"))
     except Exception as error:
         pipe.send(("trouble", f"part {part.name}: {_one_line(error)}" if part else _one_line(error)))
+
+
+def _left_to_the_parent(number: int, frame: object) -> None:
+    """Nothing: not SIG_IGN, which programs that a testbed starts would inherit."""
 
 
 def _one_line(error: Exception) -> str:

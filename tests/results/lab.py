@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cwndlab.experiment.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, parts, resuming
+from cwndlab.results import catalogue, parts, resuming, sums
 from cwndlab.results.catalogue import Header
 from cwndlab.results.parts import Part, PartWriter, RunRecord
 from cwndlab.results.tables import SCHEMAS
@@ -143,14 +143,30 @@ def header(**changed: Any) -> Header:
     )
 
 
+def begun(directory: Path, cut: list[Part]) -> Path:
+    """A results directory before the first run."""
+    directory.mkdir(parents=True)
+    resuming.prepare(directory, header(), cut, EXPERIMENT, resume=False)
+    return directory
+
+
 def results(directory: Path, runs: list[PlannedRun] | None = None) -> Path:
     """A results directory as a sweep leaves it."""
-    directory.mkdir(parents=True)
     cut = parts.cut(plan() if runs is None else runs)
-    resuming.prepare(directory, header(), cut, EXPERIMENT, resume=False)
+    begun(directory, cut)
     for part in cut:
         write_part(directory / "runs", part)
-    table = catalogue.build(header(), cut, resuming.collect(directory, cut))
-    catalogue.write(directory, table)
-    catalogue.write_summary(directory, table)
+    resuming.conclude(directory, catalogue.build(header(), cut, resuming.collect(directory, cut)))
     return directory
+
+
+def store(directory: Path, table: pa.Table) -> None:
+    """Put another catalogue into a directory, with its digest."""
+    sums.replace(directory, {catalogue.FILE: catalogue.to_parquet(table)})
+
+
+def seal(directory: Path) -> None:
+    """Make every SHA256SUMS anew, as whoever alters results on purpose would."""
+    for listed in [*directory.glob("runs/*/SHA256SUMS"), directory / "SHA256SUMS"]:
+        names = sums.Sums(listed.parent).names
+        sums.seal(listed.parent, dict.fromkeys(name for name in names if (listed.parent / name).exists()))

@@ -10,7 +10,7 @@ import pytest
 from cwndlab.errors import InputError
 from cwndlab.experiment.plan import PlannedRun
 from cwndlab.results import parts, tables
-from cwndlab.results.parts import Part, PartWriter, RunRecord
+from cwndlab.results.parts import Part, PartWriter, RunRecord, StoredPart
 
 
 def write(runs, batches, name="0-0"):
@@ -34,6 +34,7 @@ def test_a_part_appears_only_when_it_is_whole(tmp_path):
         writer.commit()
     assert sorted(path.name for path in (tmp_path / "0-0").iterdir()) == [
         "0-a.pcap",
+        "SHA256SUMS",
         "runs.jsonl",
         "tcp.parquet",
     ]
@@ -66,10 +67,11 @@ def test_a_run_that_fits_is_one_row_group_and_reads_back_as_written(tmp_path):
     runs = lab.plan()
     lab.write_part(tmp_path, Part("0-3", tuple(runs)), rows=300)
     assert pq.ParquetFile(tmp_path / "0-3/tcp.parquet").num_row_groups == len(runs)
-    for record in parts.read_records(tmp_path / "0-3"):
+    part = StoredPart(tmp_path / "0-3")
+    for record in part.records:
         expected = pa.Table.from_batches([lab.tcp_rows(record.run_id, 0, 300)])
-        assert parts.read_rows(tmp_path / "0-3", "tcp", record).to_pylist() == expected.to_pylist()
-        parts.verify(tmp_path / "0-3", record)
+        assert part.rows("tcp", record).to_pylist() == expected.to_pylist()
+    part.verify()
 
 
 def test_memory_stays_bounded_however_long_a_run_is(tmp_path):
@@ -143,7 +145,7 @@ def test_a_line_that_is_no_record_is_refused(line):
 def test_a_capture_cannot_name_another_directory():
     values = json.loads(lab.record(lab.plan()[0], {}).to_json())
     values["captures"] = ["../../secrets.pcap"]
-    with pytest.raises(ValueError, match="bad name"):
+    with pytest.raises(ValueError, match="no name of a file beside it"):
         RunRecord.from_json(json.dumps(values))
 
 
@@ -167,7 +169,6 @@ def test_long_runs_are_parts_of_their_own_and_short_ones_share():
 def test_damage_is_named_in_one_line(tmp_path, damage):
     write(tmp_path, [lab.tcp_rows(0, 0, 100)])
     file = tmp_path / "0-0/tcp.parquet"
-    record = parts.read_records(tmp_path / "0-0")[0]
     if damage == "removed":
         file.unlink()
     elif damage == "cut":
@@ -178,6 +179,6 @@ def test_damage_is_named_in_one_line(tmp_path, damage):
         write(tmp_path, [lab.tcp_rows(0, 500, 100)], "1-1")
         (tmp_path / "1-1/tcp.parquet").rename(file)
     with pytest.raises(InputError) as refused:
-        parts.verify(tmp_path / "0-0", record)
+        StoredPart(tmp_path / "0-0").verify()
     assert "tcp.parquet: " in str(refused.value)
-    assert "damaged" in str(refused.value) or "altered" in str(refused.value)
+    assert "the results are damaged" in str(refused.value)

@@ -5,6 +5,7 @@ import shutil
 
 import lab
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import cwndlab
@@ -138,10 +139,7 @@ def test_records_tell_how_a_run_was_carried_out(tmp_path):
 
 
 def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
-    directory = tmp_path / "r"
-    directory.mkdir()
-    cut = parts.cut(lab.plan())
-    resuming.prepare(directory, lab.header(), cut, lab.EXPERIMENT, resume=False)
+    directory = lab.begun(tmp_path / "r", parts.cut(lab.plan()))
     results = cwndlab.open(directory)
     assert results.summary["status"].to_list() == ["missing"] * 4
     assert results.summary["goodput_mbps"].null_count() == 4
@@ -149,6 +147,22 @@ def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
     assert list(results.records()) == []
     with pytest.raises(InputError, match="was not carried out"):
         results.series(0)
+
+
+def test_runs_finished_before_a_sweep_was_killed_are_there(tmp_path):
+    cut = parts.cut(lab.plan(), alone=True)
+    directory = lab.begun(tmp_path / "r", cut)
+    for part in (cut[2], cut[0]):
+        lab.write_part(directory / "runs", part)
+    whole = cwndlab.open(lab.results(tmp_path / "whole"))
+    results = cwndlab.open(directory)
+    assert results.summary["status"].to_list() == ["complete", "missing", "complete", "missing"]
+    assert results.summary["goodput_mbps"].to_list() == [8.0, None, 8.2, None]
+    done = [0, 2]
+    assert results.summary[done].equals(whole.summary[done])
+    assert [record.run_id for record in results.records()] == done
+    assert results.series(2).equals(whole.series(2))
+    results.verify()
 
 
 def damage_catalogue(directory):
@@ -176,32 +190,87 @@ def cut_records(directory):
 def lose_a_record(directory):
     file = directory / "runs/0-3/runs.jsonl"
     file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
+    lab.seal(directory)
 
 
 def no_text(directory):
-    (directory / "runs/0-3/runs.jsonl").write_bytes(b"\xff\xfe")
+    (directory / "runs/0-3/runs.jsonl").write_bytes(b"\xff\xfe\n")
+    lab.seal(directory)
+
+
+def remove_sums(directory):
+    (directory / "SHA256SUMS").unlink()
+
+
+def sums_of_nothing(directory):
+    (directory / "SHA256SUMS").write_bytes(b"")
+
+
+def other_digest(directory):
+    file = directory / "SHA256SUMS"
+    file.write_text(file.read_text().translate(str.maketrans("01", "10")))
+
+
+def no_digest(directory):
+    file = directory / "SHA256SUMS"
+    file.write_text("".join(line + "\n" for line in file.read_text().splitlines() if "catalogue" not in line))
+
+
+def altered(directory, name, values):
+    _, table = catalogue.read(directory)
+    place = table.schema.get_field_index(name)
+    lab.store(directory, table.set_column(place, name, [values]))
+
+
+def no_names(directory):
+    altered(directory, "run_id", ["x"] * 4)
+
+
+def no_utf8(directory):
+    altered(directory, "flow", pa.array([b"\xff"] * 4).view(pa.utf8()))
+
+
+def versions_of_nothing(directory):
+    _, table = catalogue.read(directory)
+    header = json.loads(table.schema.metadata[b"cwndlab"]) | {"versions": 3}
+    lab.store(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+
+
+def no_records(directory):
+    (directory / "runs/0-3/runs.jsonl").write_bytes(b"")
+    lab.seal(directory)
+
+
+def bad_time(directory):
+    file = directory / "runs/0-3/runs.jsonl"
+    file.write_text(file.read_text().replace("2026-01-01T00:00:00+00:00", "now"))
+    lab.seal(directory)
+
+
+def endless(directory):
+    file = directory / "runs/0-3/runs.jsonl"
+    file.unlink()
+    file.symlink_to("/dev/zero")
 
 
 def other_format(directory):
     header = lab.header(format=99, versions={"cwndlab": "9.9"})
     table = catalogue.build(header, parts.cut(lab.plan()), {})
-    catalogue.write(directory, table)
+    lab.store(directory, table)
 
 
 def lose_a_column(directory):
     _, table = catalogue.read(directory)
-    catalogue.write(directory, table.drop_columns(["status"]))
+    lab.store(directory, table.drop_columns(["status"]))
 
 
 def later_version(directory):
     _, table = catalogue.read(directory)
-    catalogue.write(directory, table.append_column("happiness", [[1.0] * 4]))
+    lab.store(directory, table.append_column("happiness", [[1.0] * 4]))
 
 
 def outside(directory):
-    _, table = catalogue.read(directory)
-    place = table.schema.get_field_index("part")
-    catalogue.write(directory, table.set_column(place, "part", [["../../elsewhere"] * 4]))
+    altered(directory, "part", ["../../elsewhere"] * 4)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +279,32 @@ def outside(directory):
         (damage_catalogue, "catalogue.parquet: "),
         (cut_catalogue, "catalogue.parquet: "),
         (remove_catalogue, "not a directory of results (catalogue.parquet is not there)"),
-        (remove_part, "runs.jsonl: No such file or directory; the results are damaged"),
+        (remove_part, "runs/0-3: is not there; the results are damaged"),
+        (remove_sums, "r: SHA256SUMS is not there; results of format 2 and before have none: read them with"),
+        (sums_of_nothing, "SHA256SUMS: was cut; the results are damaged"),
+        (
+            other_digest,
+            "catalogue.parquet: is not as it was written (see SHA256SUMS); the results are damaged",
+        ),
+        (no_digest, "catalogue.parquet: SHA256SUMS does not list it; the results are damaged"),
+        (no_names, "catalogue.parquet: a run_id is not the run's number and hash; the results are damaged"),
+        (no_utf8, "Invalid UTF8 sequence at string index 0; the results are damaged"),
+        (
+            versions_of_nothing,
+            "catalogue.parquet: header.versions: Input should be an object; the results are",
+        ),
+        (no_records, "runs.jsonl: holds no run; the results are damaged"),
+        (
+            bad_time,
+            "runs.jsonl: not the record of a run (started: Value error, Invalid isoformat string: 'now')",
+        ),
+        (endless, "runs.jsonl: is no file; the results are damaged"),
         (cut_records, "the results are damaged"),
         (lose_a_record, "lacks run 0-"),
         (no_text, "the results are damaged"),
         (
             other_format,
-            "was written by cwndlab 9.9 in format 99, and this version reads format 2; read it with",
+            "was written by cwndlab 9.9 in format 99, and this version reads format 3; read it with",
         ),
         (lose_a_column, "lacks columns that every catalogue has; the results are damaged"),
         (later_version, "with columns that this version does not know, such as 'happiness'; read it with"),
@@ -237,7 +325,7 @@ def test_figures_that_an_earlier_version_did_not_know_are_missing(tmp_path):
     columns = cwndlab.open(directory).summary.columns
     later = ["load_scenario", "upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz", "rpm"]
     _, table = catalogue.read(directory)
-    catalogue.write(directory, table.drop_columns([*later, "sender_mbps"]))
+    lab.store(directory, table.drop_columns([*later, "sender_mbps"]))
 
     results = cwndlab.open(directory)
     results.verify()
@@ -259,6 +347,7 @@ def test_altered_rows_are_found(tmp_path):
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     lines[1]["tables"]["tcp"]["row_groups"] = [2]  # rows of another run
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lab.seal(directory)
     with pytest.raises(InputError, match="the rows of run 1 were altered"):
         cwndlab.open(directory).verify()
 
@@ -281,6 +370,14 @@ def test_columns_and_json_give_single_runs(tmp_path):
     rows = [json.loads(line) for line in display.json_lines(results).splitlines()]
     assert [row["goodput_mbps"] for row in rows] == [8.0, 8.1, 8.2, 8.3]
     assert rows[0]["jain"] is None
+    (first, *_) = display.json_lines(results, ["goodput_mbps", "flow"]).splitlines()
+    assert json.loads(first) == {
+        "run_id": results.runs["run_id"][0],
+        "repeat": 0,
+        "flow": "f1",
+        "hosts.a.cc": "newreno",
+        "goodput_mbps": 8.0,
+    }
     with pytest.raises(InputError, match="column: 'goodput' does not exist"):
         display.table(results, columns=["goodput"])
 

@@ -7,7 +7,7 @@ import lab
 import pytest
 
 from cwndlab import runner, testbeds, workers
-from cwndlab.errors import CwndlabError, InputError
+from cwndlab.errors import CwndlabError, InputError, StoppedError
 from cwndlab.experiment.plan import Plan, PlannedRun
 from cwndlab.order import SET_UP_NS, Order
 from cwndlab.results.resultset import ResultSet
@@ -15,7 +15,7 @@ from cwndlab.testbeds.base import CancelledError, Outcome
 
 
 class MadeUpExperiment:
-    def plan(self):
+    def plan(self, told=None):
         return Plan("made-up", ("hosts.a.cc",), 2, lab.plan())
 
     def as_yaml(self):
@@ -58,6 +58,9 @@ class MadeUpTestbed:
 class Counting:
     def __init__(self):
         self.ahead = self.done = (0, 0)
+
+    def planning(self, planned, runs):
+        assert planned <= runs
 
     def start(self, runs, work):
         self.ahead = (runs, work)
@@ -128,7 +131,7 @@ def test_a_full_disk_ends_the_sweep_and_leaves_no_half_part(run_with, tmp_path):
 
 
 def test_an_interruption_keeps_the_plan_and_no_half_part(run_with, tmp_path):
-    with pytest.raises(workers.StoppedError, match="interrupted; 0 of 4 runs are kept"):
+    with pytest.raises(StoppedError, match="interrupted; 0 of 4 runs are kept"):
         run_with(MadeUpTestbed({2: KeyboardInterrupt()}))
     assert list((tmp_path / "out/runs").iterdir()) == []
     assert run_with(MadeUpTestbed(), resume=True).complete
@@ -141,7 +144,7 @@ def test_a_scenario_the_testbed_refuses_is_refused_before_anything_is_written(ru
 
 
 def test_results_of_another_engine_are_not_mixed_in(run_with):
-    with suppress(workers.StoppedError):
+    with suppress(StoppedError):
         run_with(MadeUpTestbed({0: KeyboardInterrupt()}))
-    with pytest.raises(InputError, match="holds another experiment: engine was 1, is 2; resume with"):
+    with pytest.raises(InputError, match="out: was begun with engine 1, and this is 2; "):
         run_with(MadeUpTestbed(version="2"), resume=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from cwndlab import files
 from cwndlab.claims.claim import PUBLICATIONS, WRITTEN
 from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
 from cwndlab.results.inferred import FOOTNOTE, STAR
@@ -69,9 +70,7 @@ def markdown(judgements: Sequence[Judgement]) -> str:
 
 def write(judgements: Sequence[Judgement], path: Path) -> None:
     """Rewrite the document at `path`, whole or not at all."""
-    aside = path.with_name(path.name + ".new")
-    aside.write_text(markdown(judgements), encoding="utf-8")
-    aside.replace(path)
+    files.save(path, markdown(judgements).encode())
 
 
 def _row(judged: Judgement) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from cwndlab import files
 from cwndlab.fidelity.compare import BOUNDS, DRAWS, PROXY_FACTOR, UNITS, Check, Row
 from cwndlab.fidelity.recordings import Kind
 from cwndlab.validation.report import section_of, with_section
@@ -156,4 +157,4 @@ def write(rows: Sequence[Row], path: Path, recordings: str) -> None:
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     kept = section_of(before)
     made = markdown(rows, recordings)
-    path.write_text(with_section(made, kept) if kept else made, encoding="utf-8")
+    files.save(path, (with_section(made, kept) if kept else made).encode())

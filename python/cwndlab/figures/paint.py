@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from cwndlab import files
 from cwndlab.errors import InputError, unknown
 from cwndlab.figures.request import Options
 
@@ -209,7 +211,9 @@ def save(figure: Figure, out: Path, options: Options) -> None:
         ".pdf": {"CreationDate": None, "Creator": "cwndlab", "Producer": "cwndlab", "Subject": command},
     }
     resolution = _SIZES[options.size][4]
+    image = io.BytesIO()
+    figure.savefig(image, format=ending[1:], dpi=resolution, metadata=metadata[ending])
     try:
-        figure.savefig(out, format=ending[1:], dpi=resolution, metadata=metadata[ending])
+        files.save(out, image.getvalue())
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from None

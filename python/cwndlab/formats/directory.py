@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import yaml
 
+from cwndlab import code
 from cwndlab.analysis import summary
 from cwndlab.experiment.plan import PlannedRun, scenario_hash
 from cwndlab.formats.base import Recording
@@ -55,7 +55,7 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
     for index, (run, cell) in enumerate(zip(runs, cells, strict=True)):
         scenario = _scenario(run, name)
         planned.append(PlannedRun(index, run.repeat, cell, scenario, scenario_hash(scenario)))
-    versions = {"cwndlab": version("cwndlab")}
+    versions = {"cwndlab": code.version()}
     header = Header(name, testbed, keys, versions)
     cut = parts.cut(planned)
     directory = directories.choose(name, out)
@@ -70,9 +70,7 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
         rows = [
             row for part in cut for run in part.runs for row in _rows(part, run, runs[run.index], testbed)
         ]
-        table = catalogue.of_rows(header, rows)
-        catalogue.write(directory, table)
-        catalogue.write_summary(directory, table)
+        resuming.conclude(directory, catalogue.of_rows(header, rows))
     return ResultSet(directory)
 
 

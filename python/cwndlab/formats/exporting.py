@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from cwndlab.errors import InputError, unknown
+from cwndlab.files import replace
 from cwndlab.formats import flent, siftr_log, xplot
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
@@ -35,7 +35,8 @@ def export(results: ResultSet, form: str, out: Path, runs: Sequence[str] = ()) -
         if any(out.iterdir()):
             raise InputError(f"{out}: not empty; give another directory with -o")
         if form in ("csv", "parquet"):
-            yield Path(shutil.copy(results.path / SUMMARY, out / SUMMARY))
+            replace(out / SUMMARY, results.load(SUMMARY))
+            yield out / SUMMARY
         written = 0
         for run in chosen:
             for file in writer(results, run, out):
@@ -44,6 +45,8 @@ def export(results: ResultSet, form: str, out: Path, runs: Sequence[str] = ()) -
         if not written:
             raise InputError(f"{results.path}: these runs hold nothing that {form} has a place for")
     except OSError as error:
+        for file in out.glob("*"):  # all are ours, and the last is half a file
+            file.unlink()
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
 
 

@@ -5,6 +5,7 @@ Nothing in it depends on a clock, a machine or the number of workers.
 """
 
 import csv
+import functools
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from cwndlab.analysis import summary
 from cwndlab.analysis.summary import Figure
@@ -21,11 +24,12 @@ from cwndlab.errors import InputError, shown
 from cwndlab.experiment.plan import PlannedRun
 from cwndlab.results import parts
 from cwndlab.results.parts import Part, RunRecord
+from cwndlab.results.sums import Sums, damaged
 
 FILE = "catalogue.parquet"
 SUMMARY = "summary.csv"
 
-FORMAT = 2
+FORMAT = 3
 """Version of the layout of a results directory."""
 
 MISSING = "missing"
@@ -44,6 +48,8 @@ _LATER = tuple(name for name in summary.FIGURES if name not in summary.WORDS)
 class Header:
     """What is true of all runs of a directory."""
 
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
+
     experiment: str
     """The experiment's name."""
     testbed: str
@@ -56,14 +62,18 @@ class Header:
 
 def run_id(run: PlannedRun) -> str:
     """The name of a run in the summary: its index in the plan and a hash of its Scenario."""
-    return f"{run.index}-{run.scenario_hash[:8]}"
+    return _run_id(run.index, run.scenario_hash)
+
+
+def _run_id(index: Any, scenario_hash: Any) -> str:
+    return f"{index}-{scenario_hash[:8]}"
 
 
 def build(header: Header, planned: Sequence[Part], records: Mapping[int, RunRecord]) -> pa.Table:
     """The catalogue of a plan whose runs with `records`, by index, are there."""
     pairs = ((part, run) for part in planned for run in part.runs)
     return of_rows(
-        header, [row for part, run in pairs for row in _rows(header, part, run, records.get(run.index))]
+        header, [row for part, run in pairs for row in _rows(header, part.name, run, records.get(run.index))]
     )
 
 
@@ -73,11 +83,18 @@ def of_rows(header: Header, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return table.replace_schema_metadata({"cwndlab": json.dumps(asdict(header), ensure_ascii=False)})
 
 
-def write(directory: Path, table: pa.Table) -> None:
-    """Put the catalogue into a results directory, whole or not at all."""
+def to_parquet(table: pa.Table) -> bytes:
+    """The catalogue as the bytes of its file."""
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="snappy", version="2.6", data_page_version="1.0")
-    parts.replace(directory / FILE, buffer.getvalue())
+    pq.write_table(
+        table,
+        buffer,
+        compression="snappy",
+        version="2.6",
+        data_page_version="1.0",
+        write_page_checksum=True,
+    )
+    return buffer.getvalue()
 
 
 def read(directory: Path) -> tuple[Header, pa.Table]:
@@ -104,38 +121,79 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
         raise InputError(f"{directory}: no such directory")
     if not file.is_file():
         raise InputError(f"{directory}: not a directory of results ({FILE} is not there)")
+    content = Sums(directory).load(FILE)
     try:
-        table = pq.read_table(file)
-        header = Header(**json.loads((table.schema.metadata or {})[b"cwndlab"]))
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{file}: {reason}; the results are damaged") from None
+        table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+        table.validate(full=True)
+        header = _header_reader().validate_json((table.schema.metadata or {})[b"cwndlab"])
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise damaged(file, f"{'.'.join(['header', *map(str, fault['loc'])])}: {fault['msg']}") from None
+    except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
+        raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
     writer = f"was written by cwndlab {header.versions.get('cwndlab', 'of an unknown version')}"
     advice = "read it with that version, or run the experiment again"
     if header.format != FORMAT:
         raise InputError(
             f"{file}: {writer} in format {header.format}, and this version reads format {FORMAT}; {advice}"
         )
-    known = _schema(header).names
-    unknown = [name for name in table.schema.names if name not in known]
+    schema = _schema(header)
+    unknown = [name for name in table.schema.names if name not in schema.names]
     if unknown:
         raise InputError(
             f"{file}: {writer} with columns that this version does not know, such as {shown(unknown[0])}; "
             + advice
         )
-    if any(name not in table.schema.names for name in known if name not in _LATER):
-        raise InputError(f"{file}: lacks columns that every catalogue has; the results are damaged")
+    if any(name not in table.schema.names for name in schema.names if name not in _LATER):
+        raise damaged(file, "lacks columns that every catalogue has")
+    for column in table.schema:
+        if column.type != schema.field(column.name).type:
+            raise damaged(file, f"{column.name} holds {column.type}, not {schema.field(column.name).type}")
+    _check_rows(file, table)
     return header, table
 
 
-def write_summary(directory: Path, table: pa.Table) -> None:
-    """Write summary.csv beside the catalogue: a row per flow of each run, a missing figure empty."""
+def _check_rows(file: Path, table: pa.Table) -> None:
+    """Refuse rows that no plan has: runs without a name, parts that are no names of directories."""
+    for name in (*_FIRST, "status", *_LAST):
+        if table[name].null_count:
+            raise damaged(file, f"{name} is empty in a row")
+    runs = zip(*(table[name].to_pylist() for name in ("run_id", "run_index", "scenario_hash")), strict=True)
+    if any(name != _run_id(index, scenario_hash) for name, index, scenario_hash in runs):
+        raise damaged(file, "a run_id is not the run's number and hash")
+    for part in map(str, table["part"].unique().to_pylist()):
+        if not parts.NAME.fullmatch(part):
+            raise damaged(file, f"{shown(part)} is no name of a part")
+
+
+@functools.cache
+def _header_reader() -> TypeAdapter[Header]:
+    return TypeAdapter(Header)
+
+
+def completed(header: Header, table: pa.Table, records: Iterable[RunRecord]) -> pa.Table:
+    """The catalogue with the figures of runs that were finished after it was written."""
+    places: dict[Any, Any] = dict(zip(table["run_index"].to_pylist(), table["part"].to_pylist(), strict=True))
+    rows: list[dict[str, Any]] = []
+    found: list[int] = []
+    for record in records:
+        run = PlannedRun(record.run_id, record.repeat, record.cell, record.scenario, record.scenario_hash)
+        rows += _rows(header, places[record.run_id], run, record)
+        found.append(record.run_id)
+    others = table.filter(pc.invert(pc.is_in(table["run_index"], pa.array(found, pa.uint32()))))
+    both = pa.concat_tables([others, of_rows(header, rows).select(table.schema.names)])
+    # The sort is stable: flows of a run stay in their order.
+    return both.take(pc.sort_indices(both, [("run_index", "ascending")]))
+
+
+def to_csv(table: pa.Table) -> bytes:
+    """The bytes of summary.csv: a row per flow of each run, a missing figure empty."""
     columns = summary_columns(table.schema.names)
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(columns)
     lines.writerows(zip(*(_texts(table.column(name).to_pylist()) for name in columns), strict=True))
-    parts.replace(directory / SUMMARY, text.getvalue().encode())
+    return text.getvalue().encode()
 
 
 def summary_columns(columns: Iterable[str]) -> list[str]:
@@ -143,7 +201,7 @@ def summary_columns(columns: Iterable[str]) -> list[str]:
     return [name for name in columns if name not in _LAST]
 
 
-def _rows(header: Header, part: Part, run: PlannedRun, record: RunRecord | None) -> Iterator[dict[str, Any]]:
+def _rows(header: Header, part: str, run: PlannedRun, record: RunRecord | None) -> Iterator[dict[str, Any]]:
     for flow, figures in _figures(run, record).items():
         yield {
             "run_id": run_id(run),
@@ -154,7 +212,7 @@ def _rows(header: Header, part: Part, run: PlannedRun, record: RunRecord | None)
             **figures,
             "run_index": run.index,
             "scenario_hash": run.scenario_hash,
-            "part": part.name,
+            "part": part,
         }
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cwndlab.errors import InputError
+from cwndlab.files import naming
 
 LOCK = ".lock"
 """An empty file that the writer of a results directory holds locked."""
@@ -25,12 +26,27 @@ def choose(experiment: str, out: Path | None, resume: bool | None = None) -> Pat
         if out is None:
             return _newest(Path("results"), name) if resume else _dated(Path("results"), name)
         out.mkdir(parents=True, exist_ok=True)
-        if not resume and any(path.name != LOCK for path in out.iterdir()):
+        if not resume and is_begun(out):
             resuming = "" if resume is None else ", or --resume to complete these results"
             raise InputError(f"{out}: not empty; give another directory{resuming}")
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
     return out
+
+
+def is_begun(directory: Path) -> bool:
+    """Whether a directory holds more than what is left where not even a first catalogue could be written."""
+    return any(
+        not _BEFORE.fullmatch(path.name) and not (path.name == "runs" and _is_empty(path))
+        for path in directory.iterdir()
+    )
+
+
+_BEFORE = re.compile(rf"{re.escape(LOCK)}|SHA256SUMS|\.(SHA256SUMS|catalogue\.parquet)\.[0-9]+")
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def _dated(base: Path, name: str) -> Path:
@@ -67,7 +83,9 @@ def _newest(base: Path, name: str) -> Path:
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """Hold a results directory, so that two runs never write into one; released whenever the process ends."""
-    with (directory / LOCK).open("a") as lock:
+    with naming(directory / LOCK):
+        handle = os.open(directory / LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    with os.fdopen(handle, "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -115,9 +115,13 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
 
 
 def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
-    """The summary, or some of its columns: a line of JSON per flow of each run, a missing figure null."""
+    """The summary as a line of JSON per flow of each run, a missing figure null.
+
+    Of `columns`, too, each line says first which row it is: run, repeat, flow and the swept keys.
+    """
     _check(columns, results.summary.columns)
-    rows = results.summary.select(columns or pl.all()).iter_rows(named=True)
+    wanted = list(dict.fromkeys(["run_id", "repeat", "flow", *results.keys, *columns]))
+    rows = results.summary.select(wanted if columns else pl.all()).iter_rows(named=True)
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cwndlab.analysis.summary import app_of
-from cwndlab.errors import InputError
-from cwndlab.results import parts, texttable
+from cwndlab.results import sums, texttable
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.sums import damaged
 
 CLASSIC, DOCUMENTS = "loadlatency.txt", "loadlatency.json"
 """Files in a directory of results: the classic lines, and a document for each series of scenarios (of a run
@@ -90,7 +89,7 @@ def classic(results: ResultSet) -> str:
     Of a run of the tool itself, the one of its document. Raises InputError if that is damaged.
     """
     if results.header.testbed == TOOL:
-        return _kept(results.path / DOCUMENTS)
+        return _kept(results)
     everything = series(results)
     rows = [{**one.cell, "flow": one.flow, "repeat": str(one.repeat)} for one in everything]
     names = texttable.telling(list(rows[0]), rows) if rows else []
@@ -111,17 +110,17 @@ def write(results: ResultSet) -> None:
     header = results.header
     facts = {"experiment": header.experiment, "testbed": header.testbed, **header.versions}
     documents = [one.document(facts) for one in everything]
-    parts.replace(results.path / CLASSIC, classic(results).encode())
-    parts.replace(results.path / DOCUMENTS, (json.dumps(documents, separators=(",", ":")) + "\n").encode())
+    text = json.dumps(documents, separators=(",", ":")) + "\n"
+    sums.replace(results.path, {CLASSIC: classic(results).encode(), DOCUMENTS: text.encode()})
 
 
-def _kept(file: Path) -> str:
+def _kept(results: ResultSet) -> str:
     from cwndlab import _native
 
     try:
-        return str(json.loads(_native.loadlatency_read(file.read_text(encoding="utf-8")))["classic"])
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: {' '.join(str(error).split())}; the results are damaged") from None
+        return str(json.loads(_native.loadlatency_read(results.load(DOCUMENTS).decode()))["classic"])
+    except ValueError as error:
+        raise damaged(results.path / DOCUMENTS, " ".join(str(error).split())) from None
 
 
 def _pingers(record: RunRecord) -> list[str]:

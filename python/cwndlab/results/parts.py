@@ -1,28 +1,36 @@
 """Parts, the unit of commit: some runs in one directory that appears whole or not at all."""
 
+import functools
 import json
 import os
 import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from cwndlab import files
 from cwndlab.errors import InputError
 from cwndlab.experiment.plan import PlannedRun
-from cwndlab.results import tables
+from cwndlab.results import sums, tables
+from cwndlab.results.sums import Sums, damaged
 
 RUNS = "runs.jsonl"
 """The file of a part that holds a line per run."""
 
 NAME = re.compile(r"[0-9]+-[0-9]+")
 """Names of parts: first and last run. Names read from disk are checked before they become paths."""
+
+ASIDE = re.compile(rf"\.{NAME.pattern}\.[0-9]+")
+"""Names of parts that are being written, or were when the machine stopped: `.PART.PID`."""
 
 MOST_RUNS = 256
 """Runs in a part at most."""
@@ -69,12 +77,36 @@ def expected_packets(scenario: dict[str, Any]) -> int:
     return int(sum(rates) * scenario["duration_ns"] // (10**9 * 8 * 1500)) + 1
 
 
+def _time(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+def _beside(name: str) -> str:
+    if "/" in name or name.startswith("."):
+        raise ValueError(f"{name!r} is no name of a file beside it")
+    return name
+
+
+def _table(name: str) -> str:
+    if name not in tables.SCHEMAS:
+        raise ValueError(f"{name!r} is no table")
+    return name
+
+
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+Count = Annotated[int, Field(ge=0)]
+
+
 @dataclass(frozen=True)
 class TableRecord:
     """Where a run's rows of one table are, and what they hash to."""
 
-    rows: int
-    row_groups: list[int]
+    __pydantic_config__ = _STRICT
+
+    rows: Count
+    row_groups: list[Count]
     sha256: str
 
 
@@ -82,11 +114,13 @@ class TableRecord:
 class RunRecord:
     """One line of runs.jsonl: a run as it was carried out, with clock times and facts of the machine."""
 
-    run_id: int
-    repeat: int
+    __pydantic_config__ = _STRICT
+
+    run_id: Count
+    repeat: Count
     cell: dict[str, str]
     scenario_hash: str
-    status: str
+    status: Literal["complete", "failed"]
     """`complete`, or `failed` with the reason in `error`."""
     error: str | None
     warnings: list[str]
@@ -96,11 +130,11 @@ class RunRecord:
     machine: dict[str, str]
     facts: dict[str, Any]
     """What the testbed found on its hosts, such as the sysctls in force."""
-    started: str
+    started: Annotated[str, AfterValidator(_time)]
     """UTC, ISO 8601."""
     wall_s: float
-    tables: dict[str, TableRecord]
-    captures: list[str]
+    tables: dict[Annotated[str, AfterValidator(_table)], TableRecord]
+    captures: list[Annotated[str, AfterValidator(_beside)]]
     """Names of the part's pcap files of this run."""
     summary: dict[str, Any] | None
     """Counters of the run as docs/architecture.md gives them; None of a run that failed."""
@@ -108,7 +142,7 @@ class RunRecord:
     position: int | None = None
     """Place among the runs as they were carried out, from 0; None where time is virtual and order means
     nothing."""
-    attachments: list[str] = field(default_factory=list)
+    attachments: list[Annotated[str, AfterValidator(_beside)]] = field(default_factory=list)
     """Names of the part's files with what tools reported of this run."""
 
     def to_json(self) -> str:
@@ -118,60 +152,109 @@ class RunRecord:
         return json.dumps(values, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, line: str) -> Self:
+    def from_json(cls, line: str | bytes) -> "RunRecord":
         """The record of a line; raises ValueError when it is not one."""
         try:
-            values = json.loads(line)
-            records = {name: TableRecord(**table) for name, table in values.pop("tables").items()}
-            if any("/" in name or not name.endswith(".pcap") for name in values["captures"]):
-                raise ValueError("a capture has a bad name")
-            if any("/" in name or name.startswith(".") for name in values.get("attachments", ())):
-                raise ValueError("an attachment has a bad name")
-            return cls(**values, tables=records)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"not the record of a run ({error})") from None
+            return _reader().validate_json(line)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, fault["loc"]))
+            reason = f"{place}: {fault['msg']}" if place else fault["msg"]
+            raise ValueError(f"not the record of a run ({reason})") from None
 
 
-def read_records(part: Path) -> list[RunRecord]:
-    """The runs of a part in order; raises InputError when the part is damaged."""
-    file = part / RUNS
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-        return [RunRecord.from_json(line) for line in lines]
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}; the results are damaged") from None
-    except ValueError as error:
-        raise InputError(f"{file}: {error}; the results are damaged") from None
+@functools.cache
+def _reader() -> TypeAdapter[RunRecord]:
+    return TypeAdapter(RunRecord)
 
 
-def read_rows(part: Path, table: str, record: RunRecord) -> pa.Table:
-    """The rows of one run in a table, empty if it has none; raises InputError when the part is damaged."""
-    kept = record.tables.get(table)
-    if kept is None:
-        return tables.SCHEMAS[table].empty_table()
-    file = part / f"{table}.parquet"
-    try:
-        with pq.ParquetFile(file) as parquet:
-            rows = parquet.read_row_groups(kept.row_groups)
-    except (OSError, pa.ArrowException, IndexError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{file}: {reason}; the results are damaged") from None
-    if rows.num_rows != kept.rows or rows.schema.names != tables.SCHEMAS[table].names:
-        raise InputError(
-            f"{file}: holds other rows than {RUNS} says of run {record.run_id}; the results are damaged"
-        )
-    return rows
+class StoredPart:
+    """A part on disk. Nothing of it is taken for data unless its bytes are those that were written.
+
+    Raises InputError, one line, wherever the part is damaged. A file is hashed when it is first needed; a
+    part has about a million packets or one run, so that hardly more is read than was asked for.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Open the part in `directory`."""
+        if not directory.is_dir():
+            raise damaged(directory, "is not there")
+        self.directory = directory
+        self._sums = Sums(directory)
+
+    @functools.cached_property
+    def records(self) -> list[RunRecord]:
+        """The runs in order."""
+        file = self.directory / RUNS
+        lines = self._sums.load(RUNS).split(b"\n")[:-1]
+        if not lines:
+            raise damaged(file, "holds no run")
+        try:
+            return [RunRecord.from_json(line) for line in lines]
+        except ValueError as error:
+            raise damaged(file, str(error)) from None
+
+    def rows(self, table: str, record: RunRecord) -> pa.Table:
+        """The rows of one run in a table, empty if it has none."""
+        kept = record.tables.get(table)
+        if kept is None:
+            return tables.SCHEMAS[table].empty_table()
+        name = f"{table}.parquet"
+        self._sums.check(name)
+        file = self.directory / name
+        try:
+            with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                rows = parquet.read_row_groups(kept.row_groups)
+        except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
+            raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
+        if rows.num_rows != kept.rows or rows.schema != tables.SCHEMAS[table]:
+            raise damaged(file, f"holds other rows than {RUNS} says of run {record.run_id}")
+        return rows
+
+    def file(self, name: str) -> Path:
+        """A file beside the tables, a capture or what a tool reported."""
+        self._sums.check(name)
+        return self.directory / name
+
+    def check(self) -> None:
+        """Read every file again; raises InputError unless all are as they were written."""
+        names = {RUNS}
+        for record in self.records:
+            names |= {f"{table}.parquet" for table in record.tables}
+            names |= {*record.captures, *record.attachments}
+        for name in sorted(names):
+            self._sums.check(name)
+
+    def verify(self) -> None:
+        """Read every file and row again; raises InputError unless all hash to what was recorded."""
+        self.check()
+        for record in self.records:
+            for table, kept in record.tables.items():
+                rows = self.rows(table, record)
+                digest = tables.RowsHash()
+                for start in range(0, rows.num_rows, tables.ROWS_PER_GROUP):
+                    digest.update(rows.slice(start, tables.ROWS_PER_GROUP))
+                if digest.hexdigest() != kept.sha256:
+                    file = self.directory / f"{table}.parquet"
+                    raise InputError(f"{file}: the rows of run {record.run_id} were altered")
 
 
-def verify(part: Path, record: RunRecord) -> None:
-    """Read all of a run's rows again; raises InputError unless they hash to what was recorded."""
-    for table, kept in record.tables.items():
-        rows = read_rows(part, table, record)
-        digest = tables.RowsHash()
-        for start in range(0, rows.num_rows, tables.ROWS_PER_GROUP):
-            digest.update(rows.slice(start, tables.ROWS_PER_GROUP))
-        if digest.hexdigest() != kept.sha256:
-            raise InputError(f"{part / table}.parquet: the rows of run {record.run_id} were altered")
+def discard(directory: Path) -> None:
+    """Remove a part, or one that was being written; raises InputError if anything in it is not ours."""
+    if directory.is_symlink() or not directory.is_dir():
+        raise InputError(f"{directory}: is no directory of its own; take it away")
+    for entry in directory.iterdir():
+        if not _MADE.fullmatch(entry.name) or entry.is_symlink() or not entry.is_file():
+            raise InputError(
+                f"{entry}: was not made by cwndlab, so its directory is not removed; take it away"
+            )
+    shutil.rmtree(directory)
+
+
+_MADE = re.compile(
+    rf"{re.escape(RUNS)}|{sums.FILE}|\.{sums.FILE}\.[0-9]+|({'|'.join(tables.SCHEMAS)})\.parquet|[0-9]+-.+"
+)
+"""Files that a part can have."""
 
 
 class PartWriter:
@@ -184,7 +267,8 @@ class PartWriter:
         """Start the part `name` below the directory `runs`."""
         self._final = runs / name
         self._aside = runs / f".{name}.{os.getpid()}"
-        self._aside.mkdir()
+        with files.naming(self._final):
+            self._aside.mkdir()
         self._files: dict[str, pq.ParquetWriter] = {}
         self._groups: dict[str, int] = {}
         self._lines: list[str] = []
@@ -209,29 +293,32 @@ class PartWriter:
 
     def commit(self) -> None:
         """Put the part in place, all of it safely on disk before; a part of that name is replaced."""
-        for file in self._files.values():
-            file.close()
-        (self._aside / RUNS).write_text("".join(self._lines), encoding="utf-8")
-        for path in self._aside.iterdir():
-            sync(path)
-        sync(self._aside)
-        if self._final.exists():
-            shutil.rmtree(self._final)
-        self._aside.rename(self._final)
-        sync(self._final.parent)
+        with files.naming(self._final):
+            for file in self._files.values():
+                file.close()
+            (self._aside / RUNS).write_text("".join(self._lines), encoding="utf-8")
+            names = sorted(path.name for path in self._aside.iterdir())
+            for name in names:
+                files.sync(self._aside / name)
+            sums.seal(self._aside, names)
+            if os.path.lexists(self._final):
+                discard(self._final)
+            self._aside.rename(self._final)
+            files.sync(self._final.parent)
 
     def write_group(self, table: str, rows: pa.Table) -> int:
         """Write one row group, and say which it is in its file."""
-        if table not in self._files:
-            self._files[table] = tables.parquet_writer(table, self._aside / f"{table}.parquet")
-        self._files[table].write_table(rows, row_group_size=tables.ROWS_PER_GROUP)
+        with files.naming(self._final / f"{table}.parquet"):
+            if table not in self._files:
+                self._files[table] = tables.parquet_writer(table, self._aside / f"{table}.parquet")
+            self._files[table].write_table(rows, row_group_size=tables.ROWS_PER_GROUP)
         group = self._groups.get(table, 0)
         self._groups[table] = group + 1
         return group
 
     def append(self, name: str, data: bytes) -> None:
         """Append bytes to a file of the part."""
-        with (self._aside / name).open("ab") as file:
+        with files.naming(self._final / name), (self._aside / name).open("ab") as file:
             file.write(data)
 
 
@@ -309,21 +396,3 @@ class _Rows:
         self._written += group.num_rows
         self._held.clear()
         self._held_rows = 0
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or directory is on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Write a file so that it is either as before or whole, whenever the machine stops."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_bytes(data)
-    sync(aside)
-    aside.replace(path)
-    sync(path.parent)

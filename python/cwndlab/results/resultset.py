@@ -9,10 +9,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cwndlab.errors import InputError, shown, unknown
-from cwndlab.results import catalogue, parts, tables
+from cwndlab.errors import InputError, unknown
+from cwndlab.results import catalogue, tables
 from cwndlab.results.catalogue import FAILED, MISSING, Header
-from cwndlab.results.parts import RunRecord
+from cwndlab.results.parts import RunRecord, StoredPart
+from cwndlab.results.sums import Sums, damaged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,11 +66,14 @@ class ResultSet:
     @property
     def experiment(self) -> str:
         """The text of experiment.yaml: the experiment as run, defaults written out."""
-        file = self.path / "experiment.yaml"
         try:
-            return file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}: {error}; the results are damaged") from None
+            return self.load("experiment.yaml").decode()
+        except UnicodeDecodeError:
+            raise damaged(self.path / "experiment.yaml", "is no text in UTF-8") from None
+
+    def load(self, name: str) -> bytes:
+        """A file of the directory, such as summary.csv; raises InputError unless it is as it was written."""
+        return Sums(self.path).load(name)
 
     def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
         """One table of one run, of all flows or one.
@@ -107,17 +111,21 @@ class ResultSet:
     def records(self) -> Iterator[RunRecord]:
         """The records of all runs that are there, in the order of the plan."""
         for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
-            yield from self._part(part).values()
+            yield from self._part(part).records
 
     def captures(self, run_id: object) -> list[Path]:
         """The pcap files of a run."""
-        index = self._index(run_id)
-        return [self._directory(index) / name for name in self._record(index).captures]
+        record = self.record(run_id)
+        part = self._part(self._part_of(record.run_id))
+        return [part.file(name) for name in record.captures]
 
     def verify(self) -> None:
-        """Read every row again; raises InputError unless all hash to what was recorded."""
-        for record in self.records():
-            parts.verify(self._directory(record.run_id), record)
+        """Read every file and every row again; raises InputError unless all hash to what was recorded."""
+        own = Sums(self.path)
+        for name in own.names:
+            own.check(name)
+        for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
+            self._part(part).verify()
 
     def plot(self, kind: str, out: str | Path | None = None, **options: Any) -> "Figure":
         """Draw a figure; see `cwndlab.figures.plot`."""
@@ -156,10 +164,23 @@ class ResultSet:
 
     @cached_property
     def _frame(self) -> pl.DataFrame:
-        return _polars(self._catalogue)
+        return _polars(self._with_newer())
+
+    def _with_newer(self) -> pa.Table:
+        """The catalogue with what was finished since it was written: the sweep goes on, or was killed."""
+        table = self._catalogue
+        lacking = table.filter(pc.field("status") == MISSING)
+        wanted = set(lacking["run_index"].to_pylist())
+        names = [
+            name for name in map(str, lacking["part"].unique().to_pylist()) if self._place(name).is_dir()
+        ]
+        newer = [record for name in names for record in self._part(name).records if record.run_id in wanted]
+        # What an import knows of a run is not in its record.
+        newer = [record for record in newer if record.summary is not None or record.status == FAILED]
+        return catalogue.completed(self._header, table, newer) if newer else table
 
     @cached_property
-    def _parts(self) -> dict[str, dict[int, RunRecord]]:
+    def _parts(self) -> dict[str, StoredPart]:
         return {}
 
     def _index(self, run_id: object) -> int:
@@ -170,35 +191,30 @@ class ResultSet:
             raise unknown("run", text, self.runs["run_id"].to_list())
         return int(found["run_index"][0])
 
-    def _directory(self, index: int) -> Path:
-        return self._place(str(self.runs.filter(pl.col("run_index") == index)["part"][0]))
+    def _part_of(self, index: int) -> str:
+        return str(self.runs.filter(pl.col("run_index") == index)["part"][0])
 
     def _place(self, part: str) -> Path:
-        if not parts.NAME.fullmatch(part):
-            raise InputError(f"{self.path}: {shown(part)} is no name of a part; the results are damaged")
         return self.path / "runs" / part
 
-    def _part(self, name: str) -> dict[int, RunRecord]:
+    def _part(self, name: str) -> StoredPart:
         if name not in self._parts:
-            records = parts.read_records(self._place(name))
-            self._parts[name] = {record.run_id: record for record in records}
+            self._parts[name] = StoredPart(self._place(name))
         return self._parts[name]
 
     def _record(self, index: int) -> RunRecord:
         row = self.runs.filter(pl.col("run_index") == index)
+        name, part = row["run_id"][0], str(row["part"][0])
         if row["status"][0] == MISSING:
-            raise InputError(
-                f"{self.path}: run {row['run_id'][0]} was not carried out; run again with --resume"
-            )
-        part = str(row["part"][0])
-        if index not in self._part(part):
-            raise InputError(
-                f"{self.path / 'runs' / part}: lacks run {row['run_id'][0]}; the results are damaged"
-            )
-        return self._part(part)[index]
+            raise InputError(f"{self.path}: run {name} was not carried out; run again with --resume")
+        for record in self._part(part).records:
+            if record.run_id == index and record.scenario_hash == row["scenario_hash"][0]:
+                return record
+        raise damaged(self._place(part), f"lacks run {name}")
 
     def _rows(self, index: int, table: str) -> pa.Table:
-        return parts.read_rows(self._directory(index), table, self._record(index))
+        record = self._record(index)
+        return self._part(self._part_of(index)).rows(table, record)
 
 
 def _polars(table: pa.Table) -> pl.DataFrame:

@@ -1,17 +1,18 @@
 """What a results directory already holds, and whether an experiment may go on in it."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import yaml
 
 from cwndlab.analysis import summary
 from cwndlab.errors import InputError, shown
-from cwndlab.results import catalogue, parts
+from cwndlab.results import catalogue, parts, sums
 from cwndlab.results.catalogue import Header
-from cwndlab.results.directories import LOCK
-from cwndlab.results.parts import Part, RunRecord
+from cwndlab.results.directories import is_begun
+from cwndlab.results.parts import Part, RunRecord, StoredPart
+from cwndlab.results.sums import Sums
 
 EXPERIMENT = "experiment.yaml"
 
@@ -19,32 +20,53 @@ EXPERIMENT = "experiment.yaml"
 def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: str, resume: bool) -> set[str]:
     """Make a directory ready for the parts of a plan; returns the names of parts that are there and stay.
 
-    Raises InputError when the directory holds another experiment, saying what differs.
+    A part stays if every file of it is as it was written and every run in it is complete. Raises InputError
+    when the directory holds another experiment, saying what differs, or what this program did not make.
     """
+    runs = directory / "runs"
     if (directory / catalogue.FILE).exists():
         _same(directory, header, cut, experiment)
-    elif resume and any(path.name != LOCK for path in directory.iterdir()):
+    elif resume and is_begun(directory):
         raise InputError(f"{directory}: not a directory of results ({catalogue.FILE} is not there)")
-    else:
-        catalogue.write(directory, catalogue.build(header, cut, {}))
-    parts.replace(directory / EXPERIMENT, experiment.encode())
-    runs = directory / "runs"
+    if runs.is_symlink():
+        raise InputError(f"{runs}: is a symlink; put the directory it points at in its place")
     runs.mkdir(exist_ok=True)
-    for aside in runs.glob(".*"):
-        shutil.rmtree(aside)
+    if not (directory / catalogue.FILE).exists():
+        # Whatever comes after the catalogue can be made again by resuming.
+        first = catalogue.to_parquet(catalogue.build(header, cut, {}))
+        sums.replace(directory, {catalogue.FILE: first, EXPERIMENT: experiment.encode()})
+    elif not (directory / EXPERIMENT).exists():
+        sums.replace(directory, {EXPERIMENT: experiment.encode()})
+    for path in runs.iterdir():
+        if parts.ASIDE.fullmatch(path.name):
+            parts.discard(path)
     return {part.name for part in cut if _whole(runs / part.name, part)}
 
 
 def collect(directory: Path, cut: Sequence[Part]) -> dict[int, RunRecord]:
     """The records of all runs that are there, by index."""
     found = [directory / "runs" / part.name for part in cut]
-    return {record.run_id: record for part in found if part.is_dir() for record in parts.read_records(part)}
+    return {record.run_id: record for part in found if part.is_dir() for record in StoredPart(part).records}
+
+
+def conclude(directory: Path, table: pa.Table) -> None:
+    """Put a catalogue whose runs are over into a directory, and summary.csv beside it."""
+    contents = {catalogue.FILE: catalogue.to_parquet(table), catalogue.SUMMARY: catalogue.to_csv(table)}
+    sums.replace(directory, contents)
 
 
 def _whole(directory: Path, part: Part) -> bool:
+    """Whether a part can stay; one that is damaged cannot."""
+    if directory.is_symlink():
+        raise InputError(f"{directory}: is a symlink; put the directory it points at in its place")
     if not directory.is_dir():
         return False
-    records = parts.read_records(directory)
+    try:
+        stored = StoredPart(directory)
+        records = stored.records
+        stored.check()
+    except InputError:
+        return False
     planned = [(run.index, run.scenario_hash) for run in part.runs]
     if [(record.run_id, record.scenario_hash) for record in records] != planned:
         raise InputError(f"{directory}: holds other runs than were planned; the results are damaged")
@@ -53,6 +75,13 @@ def _whole(directory: Path, part: Part) -> bool:
 
 def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str) -> None:
     before, table = catalogue.stored(directory)
+    for name in dict.fromkeys([*header.versions, *before.versions]):
+        was, now = before.versions.get(name, "absent"), header.versions.get(name, "absent")
+        if was != now:
+            raise InputError(
+                f"{directory}: was begun with {name} {was}, and this is {now}; their results are not mixed: "
+                "resume with that one, or run the experiment again in another directory"
+            )
     change = next(_changes(directory, before, header, experiment), None)
     stored = list(zip(*(table.column(name).to_pylist() for name in ("run_id", "part")), strict=True))
     planned = [(catalogue.run_id(run), part.name) for part in cut for run in part.runs]
@@ -75,14 +104,11 @@ def _changes(directory: Path, before: Header, now: Header, experiment: str) -> I
     if before.testbed != now.testbed:
         yield f"testbed was {before.testbed}, is {now.testbed}"
     file = directory / EXPERIMENT
-    old = dict(_leaves(file.read_text(encoding="utf-8"))) if file.exists() else {}
+    old = dict(_leaves(Sums(directory).load(EXPERIMENT).decode())) if file.exists() else {}
     new = dict(_leaves(experiment))
     for key in [*old, *(key for key in new if key not in old)] if old else []:
         if old.get(key) != new.get(key):
             yield f"{key} was {_value(old.get(key))}, is {_value(new.get(key))}"
-    for name, version in now.versions.items():
-        if before.versions.get(name) != version:
-            yield f"{name} was {before.versions.get(name, 'absent')}, is {version}"
 
 
 def _value(text: str | None) -> str:

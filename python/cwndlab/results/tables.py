@@ -107,7 +107,7 @@ def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
         "column_encoding": {field.name: "DELTA_BINARY_PACKED" for field in schema if field.name not in names},
         "write_statistics": True,
         "write_page_index": False,
-        "write_page_checksum": False,
+        "write_page_checksum": True,
         "store_schema": True,
     }
     return pq.ParquetWriter(path, schema, **pinned)

@@ -12,6 +12,7 @@ import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
+from cwndlab import files
 from cwndlab.errors import InputError
 from cwndlab.figures import paint
 from cwndlab.figures.report.html import element, join, raw, table
@@ -87,10 +88,10 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
 
 def write(directory: Path, rows: Sequence[Row], model: ResultSet, kernel: ResultSet) -> None:
     """Write validate.csv, overlay.png and validate.html into the directory of a validation."""
-    (directory / "validate.csv").write_text(csv_text(rows), encoding="utf-8")
+    files.replace(directory / "validate.csv", csv_text(rows).encode())
     overlay(model, kernel, directory / "overlay.png")
     page = html(rows, kernel, directory / "overlay.png")
-    (directory / "validate.html").write_text(page, encoding="utf-8")
+    files.replace(directory / "validate.html", page.encode())
 
 
 def csv_text(rows: Sequence[Row]) -> str:
@@ -141,7 +142,9 @@ def overlay(model: ResultSet, kernel: ResultSet, out: Path) -> None:
         for place in range(len(first), down * across):
             axes[place // across][place % across].set_visible(False)
         figure.legend(loc="outside lower center", ncols=4)
-        figure.savefig(out, dpi=110, metadata={"Software": "cwndlab"})
+        image = io.BytesIO()
+        figure.savefig(image, dpi=110, metadata={"Software": "cwndlab"})
+        files.replace(out, image.getvalue())
 
 
 def html(rows: Sequence[Row], kernel: ResultSet, picture: Path) -> str:
@@ -208,7 +211,7 @@ def write_section(document: Path, section: str) -> None:
         before = document.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{document}: {error.strerror}") from None
-    document.write_text(with_section(before, section), encoding="utf-8")
+    files.save(document, with_section(before, section).encode())
 
 
 def with_section(text: str, section: str) -> str:

@@ -8,7 +8,7 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import yaml
 
+from cwndlab import files
 from cwndlab.analysis import contrasts, verdict
 from cwndlab.analysis.comparison import Comparison, Options
 from cwndlab.analysis.summary import CARRIED_OUT
@@ -57,7 +58,7 @@ def write(results: ResultSet, path: str | Path) -> Path:
     target = Path(path)
     page = render(results)
     try:
-        target.write_text(page, encoding="utf-8")
+        files.save(target, page.encode())
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from None
     return target
@@ -773,7 +774,7 @@ def _with_interval(mean: float, half: float) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("cwndlab.figures.report").joinpath(name).read_text(encoding="utf-8")
+    return resources("cwndlab.figures.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
