@@ -93,7 +93,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if error.errno != errno.EPIPE:
             _complain(f"{error.filename or 'stdout'}: {error.strerror or error}")
         code = 1
+    except BaseException as error:  # a panic of the engine is no Exception
+        if isinstance(error, SystemExit) or TRACEBACK in os.environ:
+            raise
+        _complain(
+            f"{type(error).__name__}: {error}; this is a fault of cwndlab, or of results that were altered"
+            f" with their SHA256SUMS ({TRACEBACK}=1 shows where)"
+        )
+        code = 1
     _exit(code if isinstance(code, int) else 0)
+
+
+TRACEBACK = "CWNDLAB_TRACEBACK"
+"""With this in the environment, an error that nobody thought of prints where it was."""
 
 
 def _open_streams() -> None:

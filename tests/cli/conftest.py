@@ -103,7 +103,8 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def results_of() -> Callable[[Path], dict[str, bytes]]:
-    """The files of a directory that are results: not the page, nor clock times and facts of the machine."""
+    """The files of a directory that are results: not the page, nor clock times and facts of the machine, nor
+    the digests of those."""
 
     def read(directory: Path) -> dict[str, bytes]:
         return dict(_files(directory))
@@ -113,5 +114,6 @@ def results_of() -> Callable[[Path], dict[str, bytes]]:
 
 def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(directory.rglob("*")):
-        if path.is_file() and path.name not in ("runs.jsonl", "report.html"):
+        own = path.parent == directory
+        if path.is_file() and path.name not in ("runs.jsonl", "report.html", "" if own else "SHA256SUMS"):
             yield str(path.relative_to(directory)), path.read_bytes()

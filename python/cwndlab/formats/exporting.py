@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
-from cwndlab.errors import InputError, unknown
+from cwndlab.errors import CwndlabError, InputError, unknown
 from cwndlab.files import replace
 from cwndlab.formats import flent, siftr_log, xplot
 from cwndlab.results.catalogue import MISSING, SUMMARY
@@ -26,28 +26,35 @@ def export(results: ResultSet, form: str, out: Path, runs: Sequence[str] = ()) -
     Raises InputError for a format or run that does not exist, a directory that is not empty or cannot be
     written, and runs without what the format holds.
     """
-    writer = FORMATS.get(form)
-    if writer is None:
+    if form not in FORMATS:
         raise unknown("--format", form, FORMATS)
     chosen = [str(results.runs["run_id"][_place(results, run)]) for run in runs] or _all(results)
     try:
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):
             raise InputError(f"{out}: not empty; give another directory with -o")
+        yield from _written(results, form, chosen, out)
+    except OSError as error:
+        raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
+
+
+def _written(results: ResultSet, form: str, runs: Sequence[str], out: Path) -> Iterator[Path]:
+    """Write everything, or nothing: the directory was empty before."""
+    try:
         if form in ("csv", "parquet"):
             replace(out / SUMMARY, results.load(SUMMARY))
             yield out / SUMMARY
         written = 0
-        for run in chosen:
-            for file in writer(results, run, out):
+        for run in runs:
+            for file in FORMATS[form](results, run, out):
                 written += 1
                 yield file
         if not written:
             raise InputError(f"{results.path}: these runs hold nothing that {form} has a place for")
-    except OSError as error:
-        for file in out.glob("*"):  # all are ours, and the last is half a file
+    except (OSError, CwndlabError, KeyboardInterrupt):
+        for file in out.iterdir():
             file.unlink()
-        raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
+        raise
 
 
 def _all(results: ResultSet) -> list[str]:

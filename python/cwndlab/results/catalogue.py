@@ -161,6 +161,9 @@ def _check_rows(file: Path, table: pa.Table) -> None:
     runs = zip(*(table[name].to_pylist() for name in ("run_id", "run_index", "scenario_hash")), strict=True)
     if any(name != _run_id(index, scenario_hash) for name, index, scenario_hash in runs):
         raise damaged(file, "a run_id is not the run's number and hash")
+    for column in table.schema:
+        if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(table[column.name]))).as_py():
+            raise damaged(file, f"{column.name} is not finite in a row")
     for part in map(str, table["part"].unique().to_pylist()):
         if not parts.NAME.fullmatch(part):
             raise damaged(file, f"{shown(part)} is no name of a part")

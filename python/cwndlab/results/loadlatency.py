@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cwndlab.analysis.summary import app_of
+from cwndlab.errors import InputError
 from cwndlab.results import sums, texttable
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
@@ -51,8 +52,12 @@ class Series:
             "started_unix_s": None,
             "facts": {**facts, **self.cell, "flow": self.flow, "repeat": str(self.repeat)},
         }
-        made = _native.loadlatency_document(json.dumps(observed), json.dumps(conditions))
-        return dict(json.loads(made))
+        try:
+            return dict(
+                json.loads(_native.loadlatency_document(json.dumps(observed), json.dumps(conditions)))
+            )
+        except ValueError as error:
+            raise InputError(f"flow {self.flow}: {error}; the results are damaged") from None
 
 
 def series(results: ResultSet) -> list[Series]:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cwndlab import files
 from cwndlab.errors import InputError
@@ -94,6 +94,50 @@ def _table(name: str) -> str:
     return name
 
 
+class _Named(BaseModel):
+    name: str
+
+
+class _Flow(_Named):
+    source: str = Field(alias="from")
+    to: str
+
+
+class _Window(BaseModel):
+    from_ns: int
+    to_ns: int
+
+
+class _Scenario(BaseModel):
+    """What all that read results rely on, of what docs/architecture.md says; the rest is not looked at."""
+
+    duration_ns: int
+    measure: _Window
+    hosts: list[_Named]
+    links: list[_Named]
+    flows: list[_Flow]
+
+
+class _Counted(BaseModel):
+    flow: str
+
+
+class _Summary(BaseModel):
+    """The same of the counters of a run."""
+
+    flows: list[_Counted]
+
+
+def _like(shape: type[BaseModel]) -> AfterValidator:
+    """A mapping that holds at least what `shape` says, kept as it is."""
+
+    def check(value: dict[str, Any]) -> dict[str, Any]:
+        shape.model_validate(value, strict=True)
+        return value
+
+    return AfterValidator(check)
+
+
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 Count = Annotated[int, Field(ge=0)]
@@ -136,9 +180,9 @@ class RunRecord:
     tables: dict[Annotated[str, AfterValidator(_table)], TableRecord]
     captures: list[Annotated[str, AfterValidator(_beside)]]
     """Names of the part's pcap files of this run."""
-    summary: dict[str, Any] | None
+    summary: Annotated[dict[str, Any], _like(_Summary)] | None
     """Counters of the run as docs/architecture.md gives them; None of a run that failed."""
-    scenario: dict[str, Any]
+    scenario: Annotated[dict[str, Any], _like(_Scenario)]
     position: int | None = None
     """Place among the runs as they were carried out, from 0; None where time is virtual and order means
     nothing."""
@@ -240,15 +284,18 @@ class StoredPart:
 
 
 def discard(directory: Path) -> None:
-    """Remove a part, or one that was being written; raises InputError if anything in it is not ours."""
+    """Remove a part, or one that was being written; raises InputError as `check_ours`."""
+    check_ours(directory)
+    shutil.rmtree(directory)
+
+
+def check_ours(directory: Path) -> None:
+    """Refuse a directory that is to be removed if it is a symlink, or holds anything that no part has."""
     if directory.is_symlink() or not directory.is_dir():
         raise InputError(f"{directory}: is no directory of its own; take it away")
     for entry in directory.iterdir():
         if not _MADE.fullmatch(entry.name) or entry.is_symlink() or not entry.is_file():
-            raise InputError(
-                f"{entry}: was not made by cwndlab, so its directory is not removed; take it away"
-            )
-    shutil.rmtree(directory)
+            raise InputError(f"{entry}: is not of cwndlab, so its directory is not removed; take it away")
 
 
 _MADE = re.compile(

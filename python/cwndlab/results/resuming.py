@@ -66,6 +66,7 @@ def _whole(directory: Path, part: Part) -> bool:
         records = stored.records
         stored.check()
     except InputError:
+        parts.check_ours(directory)  # it is done again, which may take long
         return False
     planned = [(run.index, run.scenario_hash) for run in part.runs]
     if [(record.run_id, record.scenario_hash) for record in records] != planned:

@@ -1,0 +1,16 @@
+"""Results damaged at random: refused in one line, or without effect on what is printed."""
+
+from fuzz import Fuzzer
+
+
+def test_flipped_bits_and_cuts_are_refused_or_change_nothing(tmp_path):
+    fuzzer = Fuzzer(tmp_path, seed=1)
+    assert [wrong for _ in range(200) if (wrong := fuzzer.flip())] == []
+    assert fuzzer.refused["refused by --verify"] > 150
+    assert fuzzer.refused["refused by a plain read"] > 50
+
+
+def test_values_altered_on_purpose_make_no_traceback(tmp_path):
+    fuzzer = Fuzzer(tmp_path, seed=2)
+    assert [wrong for _ in range(80) if (wrong := fuzzer.alter())] == []
+    assert fuzzer.refused["refused"] > 20
