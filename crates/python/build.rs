@@ -18,7 +18,9 @@ fn sources() -> io::Result<String> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("../..");
     let mut files = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
     for member in entries(&root.join("crates"))? {
-        files.extend(["Cargo.toml", "build.rs"].map(|name| member.join(name)).into_iter().filter(|file| file.exists()));
+        files.extend(
+            ["Cargo.toml", "build.rs"].map(|name| member.join(name)).into_iter().filter(|file| file.exists()),
+        );
         // Also when a file comes or goes.
         println!("cargo::rerun-if-changed={}", member.join("src").display());
         below(&member.join("src"), &mut files)?;

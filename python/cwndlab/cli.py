@@ -29,8 +29,10 @@ class _Commands(typer.core.TyperGroup):
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)
-        except (KeyboardInterrupt, typer.Abort):
-            raise StoppedError("interrupted") from None
+        except (KeyboardInterrupt, typer.Abort) as error:
+            # A further Ctrl-C may come while the first is on its way, which says what is left.
+            first = error.__context__
+            raise first if isinstance(first, StoppedError) else StoppedError("interrupted") from None
 
 
 app = typer.Typer(
@@ -73,36 +75,51 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command of `sys.argv` or `arguments` and exit: 0 done, 1 failed, 2 bad input, 130 stopped."""
     _open_streams()
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, _as_interrupt)
+    for name in ENDING:
+        if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(getattr(signal, name), _as_interrupt)
     try:
         code = app(args=arguments, prog_name="cwndlab", standalone_mode=False)
-    except CwndlabError as error:
-        _complain(str(error))
-        code = error.exit_code
-    except typer.TyperException as error:
-        _complain(f"{error.format_message().rstrip('.')}{_see(error)}")
-        code = error.exit_code
-    except KeyboardInterrupt:
-        _complain("interrupted")
-        code = StoppedError.exit_code
-    except OSError as error:
-        # One that is about no file is of stdout.
-        if error.errno != errno.EPIPE:
-            _complain(f"{error.filename or 'stdout'}: {error.strerror or error}")
-        code = 1
-    except BaseException as error:  # a panic of the engine is no Exception
-        if isinstance(error, SystemExit) or TRACEBACK in os.environ:
-            raise
-        _complain(
-            f"{type(error).__name__}: {error}; this is a fault of cwndlab, or of results that were altered"
-            f" with their SHA256SUMS ({TRACEBACK}=1 shows where)"
-        )
-        code = 1
+        if code == StoppedError.exit_code:
+            raise KeyboardInterrupt  # before a command began, of which typer makes an exit without a word
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # What is left to do is to say why we end, and nobody gains by interrupting that.
+        for name in (*ENDING, "SIGINT"):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        code = _told(error)
     _exit(code if isinstance(code, int) else 0)
 
+
+def _told(error: BaseException) -> int:
+    """Say in one line what ended a command, and return its exit code."""
+    match error:
+        case CwndlabError():
+            _complain(str(error))
+            return error.exit_code
+        case typer.TyperException():
+            _complain(f"{error.format_message().rstrip('.')}{_see(error)}")
+            return int(error.exit_code)
+        case KeyboardInterrupt():
+            _complain("interrupted")
+            return StoppedError.exit_code
+        case OSError():
+            # One that is about no file is of stdout, and a reader that has seen enough is no error.
+            if error.errno != errno.EPIPE:
+                _complain(f"{error.filename or 'stdout'}: {error.strerror or error}")
+            return 1
+    if TRACEBACK in os.environ:
+        raise error
+    _complain(  # a panic of the engine is no Exception
+        f"{type(error).__name__}: {error}; this is a fault of cwndlab, or of results that were altered with"
+        f" their SHA256SUMS ({TRACEBACK}=1 shows where)"
+    )
+    return 1
+
+
+ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a command as Ctrl-C does: another program asks for it, or the terminal is gone."""
 
 TRACEBACK = "CWNDLAB_TRACEBACK"
 """With this in the environment, an error that nobody thought of prints where it was."""
@@ -874,8 +891,7 @@ def loadlatency_run(
     if outcome.scenarios and (out is not None or json_file is None):
         _say(f"results: {tool.keep(outcome, out).path}")
     if outcome.interrupted:
-        _complain("interrupted")
-        raise typer.Exit(130)
+        raise StoppedError("interrupted")
     if outcome.error is not None:
         raise CwndlabError(outcome.error)
 

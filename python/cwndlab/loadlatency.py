@@ -142,4 +142,6 @@ def _refusals() -> Iterator[None]:
         # Without the place in the JSON it was handed.
         raise InputError(str(error).partition(" at line ")[0]) from None
     except OSError as error:
+        if error.errno is not None:
+            raise  # of stdout, where a line was printed
         raise CwndlabError(str(error)) from None

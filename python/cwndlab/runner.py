@@ -63,7 +63,9 @@ def run(
                 resuming.conclude(directory, table)
                 loadlatency.write(ResultSet(directory))
         except KeyboardInterrupt:
-            raise StoppedError(_left(directory, cut)) from None
+            with workers.uninterrupted():
+                left = _left(directory, cut)
+            raise StoppedError(left) from None
     return ResultSet(directory)
 
 

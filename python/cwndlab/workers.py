@@ -187,7 +187,7 @@ class _Workers:
         try:
             while self._working or (waiting and not self._troubles):
                 while waiting and len(self._working) < jobs and not self._troubles:
-                    with _uninterrupted():
+                    with uninterrupted():
                         self._start(waiting.pop())
                 self._listen(waiting)
         except BaseException:
@@ -259,7 +259,7 @@ class _Workers:
                     except (EOFError, OSError):
                         self._ended(worker, None)
         finally:
-            with _uninterrupted():
+            with uninterrupted():
                 for worker in self._working:
                     worker.process.kill()
                     worker.process.join()
@@ -268,7 +268,7 @@ class _Workers:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until the end; a process started meanwhile does not see it before it unblocks it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *STOPPING})
     try:

@@ -19,9 +19,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import lab
 import pyarrow as pa
+import typer
 
 from cwndlab import cli
 from cwndlab.errors import InputError
@@ -76,7 +78,7 @@ def commands(out: Path) -> dict[str, Callable[[Path], list[str]]]:
     }
 
 
-OFTEN = ("json", "csv", "by", "siftr") * 5 + ("cwnd", "sequence", "report")
+OFTEN = ("json", "csv", "by", "siftr") * 20 + ("cwnd", "sequence", "report")
 """What is tried after `show`: drawing takes long."""
 
 
@@ -86,6 +88,8 @@ class Fuzzer:
     def __init__(self, directory: Path, seed: int) -> None:
         """Make results below `directory`."""
         self.random = random.Random(seed)
+        # As `cli.main` calls it, but not made anew each time, which takes longer than most commands.
+        self.app = typer.main.get_command(cli.app)
         self.whole, self.damaged, self.out = directory / "whole", directory / "damaged", directory / "out"
         file = directory / "fuzzed.yaml"
         file.write_text(EXPERIMENT)
@@ -228,7 +232,11 @@ class Fuzzer:
     def _run(self, arguments: list[str]) -> Printed:
         printed, said = io.StringIO(), io.StringIO()
         code: Any = None
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(said),
+            mock.patch.object(cli, "app", self.app),
+        ):
             try:
                 cli.main(arguments)
             except SystemExit as ended:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 
 import lab
 import polars as pl
@@ -404,6 +405,16 @@ def test_compare_by_a_key_or_with_other_results(tmp_path):
     # Run 6 + n of cubic counted 600 kB more than run n of newreno, in 8 s.
     assert found.each[1].difference == pytest.approx(0.6)
     other = cwndlab.open(lab.results(tmp_path / "b", lab.plan(repeats=6)))
-    assert {each.kind for each in ours.compare(other).each} == {"identical"}
+    same = ours.compare(other)
+    assert {each.kind for each in same.each} == {"identical"}
+    assert not same.notes
+    versions = {"cwndlab": "0.1.0 code aa", "engine": "0.1.0 sources bb"}
+    _, table = catalogue.read(other.path)
+    header = asdict(other.header) | {"versions": versions}
+    lab.store(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    assert list(ours.compare(cwndlab.open(other.path)).notes) == [
+        "a was made by cwndlab none, engine none",
+        "b was made by cwndlab 0.1.0 code aa, engine 0.1.0 sources bb",
+    ]
     with pytest.raises(InputError, match="either other results or a key"):
         ours.compare()

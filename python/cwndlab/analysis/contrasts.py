@@ -117,8 +117,20 @@ def of_two(
                 )
     names = _labels(a.path, b.path)
     pair = RunSet(names[0], sides[0][0]), RunSet(names[1], sides[1][0])
-    notes = list(dict.fromkeys([*sides[0][1], *sides[1][1]]))
+    notes = list(dict.fromkeys([*_makers(names, a, b), *sides[0][1], *sides[1][1]]))
     return _compared([pair], common, chosen.figures, options or Options(), notes)
+
+
+def _makers(names: Sequence[str], a: "ResultSet", b: "ResultSet") -> list[str]:
+    """What made each of two results, where that was not the same."""
+    known = dict.fromkeys([*a.header.versions, *b.header.versions])
+    differ = [name for name in known if a.header.versions.get(name) != b.header.versions.get(name)]
+    return [
+        f"{label} was made by "
+        + ", ".join(f"{name} {results.header.versions.get(name, 'none')}" for name in differ)
+        for label, results in zip(names, (a, b), strict=True)
+        if differ
+    ]
 
 
 def of_files(
