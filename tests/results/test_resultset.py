@@ -353,6 +353,15 @@ def test_altered_rows_are_found(tmp_path):
         cwndlab.open(directory).verify()
 
 
+def test_a_list_of_digests_that_was_cut_is_found(tmp_path):
+    directory = lab.results(tmp_path / "r")
+    file = directory / "SHA256SUMS"
+    file.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:1]))
+    cwndlab.open(directory).series(0)
+    with pytest.raises(InputError, match="experiment.yaml: SHA256SUMS does not list it"):
+        cwndlab.open(directory).verify()
+
+
 def test_the_table_fits_and_averages_repeats(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r"))
     assert display.table(results).splitlines() == [

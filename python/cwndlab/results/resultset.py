@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from cwndlab.analysis.contrasts import Comparisons
 
 
+_OWN = ("experiment.yaml", catalogue.SUMMARY, "loadlatency.txt", "loadlatency.json")
+"""Files that SHA256SUMS lists beside the catalogue, where they are."""
+
+
 class ResultSet:
     """The results of an experiment, opened from their directory.
 
@@ -122,7 +126,9 @@ class ResultSet:
     def verify(self) -> None:
         """Read every file and every row again; raises InputError unless all hash to what was recorded."""
         own = Sums(self.path)
-        for name in own.names:
+        # Those that are there and not listed, too: a list that was cut lists less.
+        there = [name for name in _OWN if (self.path / name).exists()]
+        for name in dict.fromkeys([*own.names, *there]):
             own.check(name)
         for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
             self._part(part).verify()
