@@ -358,7 +358,7 @@ def test_a_list_of_digests_that_was_cut_is_found(tmp_path):
     file = directory / "SHA256SUMS"
     file.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:1]))
     cwndlab.open(directory).series(0)
-    with pytest.raises(InputError, match="experiment.yaml: SHA256SUMS does not list it"):
+    with pytest.raises(InputError, match=r"experiment\.yaml: SHA256SUMS does not list it"):
         cwndlab.open(directory).verify()
 
 
