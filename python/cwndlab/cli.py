@@ -426,8 +426,10 @@ def plot(
         float | None, typer.Option(metavar="SECONDS", help="Length of a throughput window.")
     ] = None,
     overlap: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Share of a throughput window that the next repeats."),
+        str | None,
+        typer.Option(
+            metavar="SHARE", help="Share of a throughput window that the next repeats, such as 75%."
+        ),
     ] = None,
     hop: Annotated[str | None, typer.Option(metavar="NAME", help="The hop whose queue is shown.")] = None,
     labels: Annotated[
@@ -463,7 +465,7 @@ def plot(
         "against": against,
         "by": by,
         "average": average,
-        "overlap": overlap,
+        "overlap": _optional_share("--overlap", overlap, least=0),
         "hop": hop,
         "labels": labels,
         "title": title,
@@ -951,19 +953,20 @@ def _pairs(texts: list[str] | None) -> dict[str, list[str]]:
     return pairs
 
 
-def _share(option: str, text: str) -> float:
-    """A share between 0 and 1, or in per cent."""
+def _share(option: str, text: str, *, least: float | None = None) -> float:
+    """A share below 1, written so or in per cent: above 0, or from `least`."""
     try:
         number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         number = -1.0
-    if not 0 < number < 1:
-        raise InputError(f"{option}: found {text!r}; expected a share between 0 and 1, such as 0.95 or 95%")
+    if not (0 < number < 1 or number == least):
+        bounds = "between 0 and 1" if least is None else f"from {least:g} to below 1"
+        raise InputError(f"{option}: found {text!r}; expected a share {bounds}, such as 0.95 or 95%")
     return number
 
 
-def _optional_share(option: str, text: str | None) -> float | None:
-    return None if text is None else _share(option, text)
+def _optional_share(option: str, text: str | None, *, least: float | None = None) -> float | None:
+    return None if text is None else _share(option, text, least=least)
 
 
 def _globbed(paths: list[Path]) -> list[Path]:

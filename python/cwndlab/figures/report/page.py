@@ -18,7 +18,7 @@ import yaml
 
 from cwndlab.analysis import contrasts, verdict
 from cwndlab.analysis.comparison import Comparison, Options
-from cwndlab.analysis.summary import CARRIED_OUT
+from cwndlab.analysis.summary import CARRIED_OUT, is_datagrams
 from cwndlab.errors import InputError
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import mean_interval
@@ -35,6 +35,9 @@ MOST_SENTENCES = 6
 
 MOST_SHOWN = 5
 """So many runs are shown over time when the page opens; more lines are hard to tell apart."""
+
+MOSTLY = 50.0
+"""Per cent of the time above which a limit is a flow's main one."""
 
 MOST_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
@@ -184,28 +187,41 @@ _LIMITS = {
 
 
 def _limits(facts: _Facts) -> Markup:
-    """What limited the flows: a sentence for each, or for many how often each limit was the main one."""
-    known = facts.complete.filter(pl.any_horizontal(pl.col(list(_LIMITS)).is_not_null()))
+    """What limited the connections: a sentence for each, or for many how often each was the main limit.
+
+    Only those count of which some limit was measured: datagrams have none.
+    """
+    known = facts.complete.filter(pl.sum_horizontal(pl.col(list(_LIMITS)).fill_null(0.0)) > 0)
     if not known.height:
         return raw("")
     labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"])
     sentences, mains = [], []
     for row in known.iter_rows(named=True):
         shares = sorted(((row[name] or 0.0, words) for name, words in _LIMITS.items()), reverse=True)
-        said = [f"{share:.0f} % of the time by {words}" for share, words in shares if share >= 0.5]
-        mains.append(shares[0][1])
+        said = [f"{_share(share)} of the time by {words}" for share, words in shares if share > 0]
+        mains.append(shares[0][1] if shares[0][0] > MOSTLY else "")
         name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
-        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing that was counted") + ".")
+        sentences.append(f"{name}: limited {', '.join(said)}.")
     every = element("ul", *(element("li", text) for text in sentences))
     heading = element("h3", "What limited the flows")
     if len(sentences) <= 16:
         return join(heading, every)
     counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
     summed = (
-        element("li", f"{count} of {len(mains)} flows were mostly limited by {words}.")
+        element("li", f"{count} of {len(mains)} TCP flows were limited {_mostly(words)}.")
         for count, words in counts
     )
     return join(heading, element("ul", *summed), details("Each flow", every))
+
+
+def _mostly(words: str) -> str:
+    if words:
+        return f"by {words} for more than half of the time"
+    return "by none of these for more than half of the time"
+
+
+def _share(percent: float) -> str:
+    return f"{percent:.0f} %" if percent >= 0.5 else "less than 1 %"
 
 
 def _cells(facts: _Facts) -> Markup:
@@ -236,6 +252,7 @@ def _runs(facts: _Facts) -> Markup:
     names = _varying_figures(facts.summary)
     constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
     words = [name for name in ("repeat", "stack", "cc") if name not in constant]
+    words += ["app"] if facts.summary["app"].n_unique() > 1 else []
     constant = [name for name in constant if facts.summary[name][0] is not None]
     if facts.summary["repeat"].n_unique() == 1:
         words.remove("repeat")
@@ -312,7 +329,7 @@ def _verdicts(facts: _Facts) -> Markup:
         if not few:
             rows = [_verdict_row(each) for each in found.each]
             names = list(dict.fromkeys(name for each in found.each for name in each.contrast.where))
-            heads = [*names, "of", "against", "difference [%]", "95 % interval", "p, corrected", "verdict"]
+            heads = [*names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
             body = table(
                 heads, rows, caption=f"{len(rows)} comparisons.", sortable=True, row_heads=len(names)
             )
@@ -331,7 +348,7 @@ def _verdicts(facts: _Facts) -> Markup:
 def _verdict_row(found: Comparison) -> list[object]:
     """A row of the table of comparisons."""
     share = found.share(found.difference)
-    difference: object = ("", math.nan) if share is None else (f"{100 * share:+.2f}", 100 * share)
+    difference = (verdict.difference(found), math.nan if share is None else 100 * share)
     p = found.corrected_p
     return [
         *found.contrast.where.values(),
@@ -482,7 +499,7 @@ def _boxes(facts: _Facts) -> Markup:
 
 
 def _box_keys(facts: _Facts) -> list[str]:
-    keys = [*facts.telling, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
+    keys = ["app", *facts.telling, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
     return [key for key in keys if 1 < facts.complete[key].n_unique() <= 40]
 
 
@@ -501,6 +518,7 @@ def _box_data(facts: _Facts) -> dict[str, object]:
                 "values": names,
                 "written": [name.removesuffix(inferred.MARK) for name in names],  # as --where takes them
                 "rows": [places[value] for value in rows[key].to_list()],
+                "one": key == "app",  # flows of different applications are never put into one box
             }
         )
     names = [name for name in _varying_figures(rows) if rows[name].n_unique() > 1]
@@ -526,12 +544,17 @@ def _testbed(facts: _Facts) -> Markup:
             element("h3", "Links"),
             _objects(scenario["links"], "One direction of a cable each"),
             element("h3", "Flows"),
-            _objects(scenario["flows"], "Who sends to whom, and how"),
+            _objects(_flows(scenario), "Who sends to whom, and how"),
         ]
     parts.append(
         details("The experiment as run, defaults written out", element("pre", facts.results.experiment))
     )
     return join(*parts)
+
+
+def _flows(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The flows of a Scenario; datagrams have no congestion control, though a Scenario names one."""
+    return [{**flow, "cc": None} if is_datagrams(flow) else flow for flow in scenario["flows"]]
 
 
 def _parameters(facts: _Facts) -> Markup:
