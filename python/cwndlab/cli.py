@@ -147,7 +147,8 @@ def run(
         from cwndlab import estimate, order
 
         pause = order.pause_ns(loaded.spec) if bed.real_time else None
-        print(estimate.as_json(loaded.plan()) if json else estimate.as_text(loaded.plan(), workers, pause))
+        plan = runner.check(loaded, testbed)
+        print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
         return
     with _progress(quiet) as observer:
         results = runner.run(loaded, testbed=testbed, out=out, jobs=workers, resume=resume, observer=observer)
@@ -155,6 +156,7 @@ def run(
         _print_summary(results, json=json)
     page = _report(results, report)
     if not quiet:
+        _remarks(results)
         _say(f"results: {results.path}")
         if page is not None:
             _say(f"report:  {page}")
@@ -909,6 +911,21 @@ def _report(results: "ResultSet", wanted: bool | None) -> str | None:
     from cwndlab.figures.report import write
 
     return str(write(results, results.path / "report.html"))
+
+
+MOST_REMARKS = 5
+"""Warnings, and notes, that `run` prints; the report has all."""
+
+
+def _remarks(results: "ResultSet") -> None:
+    """Print what to check before trusting the runs, and what was decided for them, each once."""
+    records = list(results.records())
+    for kind, word in (("warnings", "warning"), ("notes", "note")):
+        said = list(dict.fromkeys(text for record in records for text in getattr(record, kind)))
+        for text in said[:MOST_REMARKS]:
+            _say(f"{word}: {text}")
+        if len(said) > MOST_REMARKS:
+            _say(f"{word}: {len(said) - MOST_REMARKS} more {kind}, which the report has")
 
 
 def _failures(results: "ResultSet") -> None:

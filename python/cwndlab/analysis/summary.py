@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cwndlab.analysis import dynamics
+from cwndlab.experiment.catalogue import DATAGRAMS
 
 Figure = int | float | str | None
 """A cell of the summary; None is a figure that does not exist, written as an empty field."""
@@ -78,9 +79,6 @@ run's warnings say by how much."""
 
 WORDS = ("stack", "cc", "app", "status")
 """The figures that are text; all others are floats with six significant digits."""
-
-DATAGRAMS = frozenset({"udp-cbr", "voip", "ping"})
-"""Apps without a connection: their flows have no congestion control, and share nothing by it."""
 
 OF_TCP = (
     "retransmit_rate",

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
-from cwndlab.analysis.summary import CARRIED_OUT, DATAGRAMS
+from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.errors import InputError, unknown
+from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
 from cwndlab.results import inferred
