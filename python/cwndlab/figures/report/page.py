@@ -39,6 +39,9 @@ MOST_SHOWN = 5
 MOSTLY = 50.0
 """Per cent of the time above which a limit is a flow's main one."""
 
+MOST_FACTS = 20
+"""Runs of which is shown what a testbed found on its hosts."""
+
 MOST_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
 
@@ -658,6 +661,7 @@ def _provenance(facts: _Facts) -> Markup:
         machines = dict.fromkeys(tuple(record.machine.items()) for record in records)
         for machine in machines:
             rows += [[f"machine: {name}", text] for name, text in machine]
+        rows += [["machine: " + name, text] for name, text in _machine(records)]
         seeds = sorted({int(record.scenario["seed"]) for record in records})
         rows.append(["seed", ", ".join(map(str, seeds))])
     parts = [table(["what", "value"], rows, caption="Where these results come from.", row_heads=1)]
@@ -680,10 +684,14 @@ def _provenance(facts: _Facts) -> Markup:
             element("h3", "Runs that are not complete"),
             table(["run", "reason"], failed[:MOST_ROWS], caption=f"{len(failed)} runs."),
         ]
-    facts_of = {json.dumps(record.facts, sort_keys=True): record.facts for record in records if record.facts}
-    for found in facts_of.values():
-        text = json.dumps(found, indent=2, ensure_ascii=False)
-        parts.append(details("What the testbed found on its hosts", element("pre", text)))
+    found = {json.dumps(record.facts, sort_keys=True): record for record in records if record.facts}
+    for record in list(found.values())[:MOST_FACTS]:
+        text = json.dumps(record.facts, indent=2, ensure_ascii=False)
+        of_run = f", run {record.run_id}" if len(found) > 1 else ""
+        parts.append(details(f"What the testbed found on its hosts{of_run}", element("pre", text)))
+    if len(found) > MOST_FACTS:
+        more = f"What it found in {len(found) - MOST_FACTS} more runs is in their runs.jsonl."
+        parts.append(element("p", more, class_="hint"))
     parts.append(
         element(
             "p",
@@ -693,6 +701,29 @@ def _provenance(facts: _Facts) -> Markup:
         )
     )
     return join(*parts)
+
+
+def _machine(records: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
+    """What real machines were, as far as a reader has to know it; each fact of several runs once."""
+    machines = [record.facts["machine"] for record in records if "machine" in record.facts]
+    for place, words in _MACHINE.items():
+        values = [machine.get(place[0], {}).get(place[1]) for machine in machines]
+        known = dict.fromkeys(_fact(value) for value in values if value is not None)
+        if known:
+            yield words, ", ".join(known)
+
+
+_MACHINE = {
+    ("cpu", "model"): "processor",
+    ("cpu", "online"): "processors in use",
+    ("cpu", "governor"): "frequency governor",
+    ("clock", "source"): "clock source",
+    ("clock", "synchronised"): "clock synchronised (NTP)",
+}
+
+
+def _fact(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _some(items: Sequence[str]) -> str:
