@@ -9,7 +9,8 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.results import catalogue, display, parts, resuming
+from cwndlab.experiment.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, display, parts, resuming, texttable
 
 
 def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
@@ -22,6 +23,7 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
         "hosts.a.cc",
         "stack",
         "cc",
+        "app",
         "goodput_mbps",
         "sender_mbps",
         "throughput_mbps",
@@ -295,6 +297,37 @@ def test_a_long_table_is_cut_and_says_so(tmp_path):
     assert lines[-1] == f"and 10 more rows: --all shows them, and {tmp_path / 'r' / 'summary.csv'} holds them"
     assert max(map(len, lines[:-1])) <= 80
     assert len(display.table(results, every=True).splitlines()) == 1 + 2 + 50
+
+
+def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
+    flows = [
+        {"name": name, "from": "a", "to": "b", "cc": "cubic", "app": {"kind": kind}}
+        for name, kind in (("f1", "bulk"), ("f2", "ping"))
+    ]
+    runs = []
+    for index in range(30):
+        resolved = lab.scenario(flows=flows, seed=index)
+        runs.append(PlannedRun(index, 0, {"hosts.a.cc": f"cc{index}"}, resolved, scenario_hash(resolved)))
+    counted = [lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=4000)]
+    results = cwndlab.open(lab.results(tmp_path / "r", runs, summary={"flows": counted}))
+    ends = [line.split() for line in display.table(results).splitlines()[-7:-1]]
+    assert [[words[0], *(word for word in words if word in ("bulk", "ping"))] for words in ends] == [
+        [what, app] for app in ("bulk", "ping") for what in ("min", "median", "max")
+    ]
+    assert ["8.000" in words for words in ends] == [True] * 3 + [False] * 3
+    named = display.table(results, columns=["run_id", "goodput_mbps"]).splitlines()[-7:-1]
+    assert [line.split("  ")[0] for line in named[::3]] == ["bulk: min", "ping: min"]
+
+
+def test_long_values_that_differ_are_shown_to_differ():
+    texts = ["{kind: pfifo, limit: 1000p}", "{kind: pfifo, limit: 100p}", "x" * 60 + "a" + "x" * 60]
+    texts.append(texts[-1].replace("a", "b"))
+    for cells in (texts[:2], texts[2:], texts):
+        assert len(set(texttable.aligned(cells, right=False))) == len(cells)
+    assert texttable.aligned(texts[:2], right=False) == [
+        "{kind: pfifo…mit: 1000p}",
+        "{kind: pfifo…imit: 100p}",
+    ]
 
 
 def test_compare_by_a_key_or_with_other_results(tmp_path):

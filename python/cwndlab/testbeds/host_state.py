@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 SECRETS = ("_key", "_secret", "_password")
 """Ends of the names of sysctls that hold secrets: of TCP Fast Open, of IPv6's stable addresses, of the hash
-that spreads packets over queues (net.ipv4.tcp_fastopen_key, net.ipv6.conf.NAME.stable_secret, net.core.netdev_rss_key)."""
+that spreads packets over queues (net.ipv4.tcp_fastopen_key, net.ipv6.conf.NAME.stable_secret,
+net.core.netdev_rss_key)."""
 
 CPUS = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
