@@ -299,17 +299,24 @@ def test_a_long_table_is_cut_and_says_so(tmp_path):
     assert len(display.table(results, every=True).splitlines()) == 1 + 2 + 50
 
 
-def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
+TWO_FLOWS = {"flows": [lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=4000)]}
+
+
+def of_two_applications(count):
+    """Runs of a transfer and a ping each, in so many cells."""
     flows = [
         {"name": name, "from": "a", "to": "b", "cc": "cubic", "app": {"kind": kind}}
         for name, kind in (("f1", "bulk"), ("f2", "ping"))
     ]
-    runs = []
-    for index in range(30):
-        resolved = lab.scenario(flows=flows, seed=index)
-        runs.append(PlannedRun(index, 0, {"hosts.a.cc": f"cc{index}"}, resolved, scenario_hash(resolved)))
-    counted = [lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=4000)]
-    results = cwndlab.open(lab.results(tmp_path / "r", runs, summary={"flows": counted}))
+    scenarios = [lab.scenario(flows=flows, seed=index) for index in range(count)]
+    return [
+        PlannedRun(index, 0, {"hosts.a.cc": f"cc{index}"}, resolved, scenario_hash(resolved))
+        for index, resolved in enumerate(scenarios)
+    ]
+
+
+def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(30), summary=TWO_FLOWS))
     ends = [line.split() for line in display.table(results).splitlines()[-7:-1]]
     assert [[words[0], *(word for word in words if word in ("bulk", "ping"))] for words in ends] == [
         [what, app] for app in ("bulk", "ping") for what in ("min", "median", "max")
@@ -317,6 +324,17 @@ def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
     assert ["8.000" in words for words in ends] == [True] * 3 + [False] * 3
     named = display.table(results, columns=["run_id", "goodput_mbps"]).splitlines()[-7:-1]
     assert [line.split("  ")[0] for line in named[::3]] == ["bulk: min", "ping: min"]
+
+
+def test_a_mean_over_flows_of_different_applications_is_not_compared(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(4), summary=TWO_FLOWS))
+    assert results.compare(by="hosts.a.cc").each[0].figure == "goodput_mbps"  # the run's sum
+    assert results.compare(by="hosts.a.cc", figures=["retransmit_rate"]).each  # only one of them has it
+    with pytest.raises(
+        InputError, match=r"different applications \(bulk, ping\); choose with --where app=bulk"
+    ):
+        results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"])
+    assert results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"], where={"app": ["ping"]}).each
 
 
 def test_long_values_that_differ_are_shown_to_differ():
