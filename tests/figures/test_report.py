@@ -300,7 +300,7 @@ def test_only_what_a_limit_was_measured_of_counts_as_limited():
             summary_row(run, "idle", app="on-off", **dict.fromkeys(shares, 0.0)),
         )
     ]
-    html = page.render(MemoryResults(pl.DataFrame(rows)))
+    html = page.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
     limits = html[html.index("What limited the flows") : html.index("</details>")]
     assert (
         "10 of 20 TCP flows were limited by the congestion window for more than half of the time." in limits
@@ -315,7 +315,7 @@ def test_boxes_of_the_page_are_of_one_application_at_a_time():
     rows = [
         summary_row(run, flow, app=app) for run in range(2) for flow, app in (("f1", "bulk"), ("f2", "ping"))
     ]
-    html = page.render(MemoryResults(pl.DataFrame(rows)))
+    html = page.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
     block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
     assert block is not None
     keys = {key["key"]: key for key in json.loads(block[1])["boxes"]["keys"]}
