@@ -236,7 +236,7 @@ def run(
 
         pause = order.pause_ns(loaded.spec) if bed.real_time else None
         with _progress(quiet) as observer:
-            plan = loaded.plan(None if observer is None else observer.planning)
+            plan = runner.check(loaded, testbed, observer)
         print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
         return
     with _progress(quiet) as observer:
@@ -245,6 +245,7 @@ def run(
         _print_summary(results, json=json)
     page = _report(results, report)
     if not quiet:
+        _remarks(results)
         _say(f"results: {results.path}")
         if page is not None:
             _say(f"report:  {page}")
@@ -516,8 +517,10 @@ def plot(
         float | None, typer.Option(metavar="SECONDS", help="Length of a throughput window.")
     ] = None,
     overlap: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Share of a throughput window that the next repeats."),
+        str | None,
+        typer.Option(
+            metavar="SHARE", help="Share of a throughput window that the next repeats, such as 75%."
+        ),
     ] = None,
     hop: Annotated[str | None, typer.Option(metavar="NAME", help="The hop whose queue is shown.")] = None,
     labels: Annotated[
@@ -553,7 +556,7 @@ def plot(
         "against": against,
         "by": by,
         "average": average,
-        "overlap": overlap,
+        "overlap": _optional_share("--overlap", overlap, least=0),
         "hop": hop,
         "labels": labels,
         "title": title,
@@ -999,6 +1002,21 @@ def _report(results: "ResultSet", wanted: bool | None) -> str | None:
     return str(write(results, results.path / "report.html"))
 
 
+MOST_REMARKS = 5
+"""Warnings, and notes, that `run` prints; the report has all."""
+
+
+def _remarks(results: "ResultSet") -> None:
+    """Print what to check before trusting the runs, and what was decided for them, each once."""
+    records = list(results.records())
+    for kind, word in (("warnings", "warning"), ("notes", "note")):
+        said = list(dict.fromkeys(text for record in records for text in getattr(record, kind)))
+        for text in said[:MOST_REMARKS]:
+            _say(f"{word}: {text}")
+        if len(said) > MOST_REMARKS:
+            _say(f"{word}: {len(said) - MOST_REMARKS} more {kind}, which the report has")
+
+
 def _failures(results: "ResultSet") -> None:
     """Say which runs failed and why, and raise if any did."""
     failed = [record for record in results.records() if record.status != "complete"]
@@ -1041,19 +1059,20 @@ def _pairs(texts: list[str] | None) -> dict[str, list[str]]:
     return pairs
 
 
-def _share(option: str, text: str) -> float:
-    """A share between 0 and 1, or in per cent."""
+def _share(option: str, text: str, *, least: float | None = None) -> float:
+    """A share below 1, written so or in per cent: above 0, or from `least`."""
     try:
         number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         number = -1.0
-    if not 0 < number < 1:
-        raise InputError(f"{option}: found {text!r}; expected a share between 0 and 1, such as 0.95 or 95%")
+    if not (0 < number < 1 or number == least):
+        bounds = "between 0 and 1" if least is None else f"from {least:g} to below 1"
+        raise InputError(f"{option}: found {text!r}; expected a share {bounds}, such as 0.95 or 95%")
     return number
 
 
-def _optional_share(option: str, text: str | None) -> float | None:
-    return None if text is None else _share(option, text)
+def _optional_share(option: str, text: str | None, *, least: float | None = None) -> float | None:
+    return None if text is None else _share(option, text, least=least)
 
 
 def _globbed(paths: list[Path]) -> list[Path]:

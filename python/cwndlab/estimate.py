@@ -54,6 +54,8 @@ def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
         f"{plan.experiment}: {runs_in_all} of {clock(plan.simulated_ns / 1e9)} in all, "
         f"about {clock(seconds(plan, jobs, pause_ns))} on {_many(jobs, 'worker')}",
     ]
+    warnings = dict.fromkeys(warning for run in plan.runs for warning in run.warnings)
+    lines += [f"warning: {warning}" for warning in list(warnings)[:MOST_RUNS]]
     notes = dict.fromkeys(note for run in plan.runs for note in run.notes)
     lines += [f"note: {note}" for note in list(notes)[:MOST_RUNS]]
     return "\n".join(lines)
@@ -68,6 +70,7 @@ def as_json(plan: Plan) -> str:
                 "repeat": run.repeat,
                 "cell": run.cell,
                 "notes": run.notes,
+                "warnings": run.warnings,
                 "scenario": run.scenario,
             },
             ensure_ascii=False,

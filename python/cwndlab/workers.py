@@ -148,7 +148,7 @@ def _carry_out_run(
         scenario_hash=planned.scenario_hash,
         status="complete" if outcome else "failed",
         error=failure,
-        warnings=outcome.warnings if outcome else [],
+        warnings=[*planned.warnings, *(outcome.warnings if outcome else ())],
         notes=list(planned.notes),
         testbed=bed.name,
         versions=site.versions,

@@ -267,6 +267,25 @@ def test_a_figure_that_is_zero_has_no_per_cent() -> None:
     assert (as_json["difference_pct"], as_json["difference"]) == (None, 1.625)
 
 
+def test_figures_in_per_cent_differ_in_points_wherever_a_difference_stands() -> None:
+    a, b = 0.001 * values(1, 0.05, 12), 0.001 * values(1.2, 0.05, 12, seed=2)
+    found = compared(simulated(a, figure="retransmit_rate"), simulated(b, figure="retransmit_rate"))
+    between = r"between \+0\.01\d and \+0\.02\d points"
+    said = rf".* after is 0\.020 points higher than before, 95 % sure \({between}\)\."
+    assert re.fullmatch(said, verdict.sentence(found))
+    rows = dict(re.findall(r"^  ([a-z0-9 %]+?)  +(.*)$", verdict.block(found), re.MULTILINE))
+    assert rows["difference"] == "+0.020 points (+20.0 % of before's mean)"
+    assert "points" in rows["95 % interval"]
+    assert "%" not in rows["95 % interval"]
+    assert re.search(r"\+0\.020 points +\+0\.01\d to \+0\.02\d points", verdict.table([found]))
+    close = compared(
+        simulated(a, figure="retransmit_rate"),
+        simulated(a + 1e-6 * b, figure="retransmit_rate"),
+        equivalent=0.03,
+    )
+    assert "differs by less than 3 % of before's mean" in verdict.sentence(close)
+
+
 def test_equal_input_gives_equal_words() -> None:
     a, b = measured(values(10, 1, 12)), measured(values(11, 1, 12, seed=2))
     assert verdict.as_dict(compared(a, b)) == verdict.as_dict(compared(a, b))

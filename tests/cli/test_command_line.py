@@ -76,6 +76,25 @@ def test_run_prints_the_summary_and_where_it_is(cwndlab):
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
+def test_the_congestion_control_of_a_host_that_names_none_is_said(cwndlab):
+    cwndlab.file("small.yaml", SMALL.replace(", cc: newreno", "").partition("sweep:")[0])
+    said = "note: a names no cc: newreno, the default of freebsd-9.2, was taken\n"
+    assert said in cwndlab("run", "small.yaml", "--dry-run").out
+    ran = cwndlab("run", "small.yaml", "-o", "out", "--no-report")
+    assert ran.err.startswith(said)
+
+
+def test_every_share_is_written_in_per_cent_or_as_a_fraction(cwndlab, small):
+    for share in ("75%", "0.75", "0", "0%"):
+        ran = cwndlab("plot", small, "--kind", "throughput", "--overlap", share, "-o", "x.png")
+        assert (ran.code, ran.out) == (0, "x.png\n")
+    for option, kind in (("--overlap", "throughput"), ("--confidence", "bar")):
+        for share in ("100%", "1", "-1%", "75 percent", "nan"):
+            ran = cwndlab("plot", small, "--kind", kind, option, share)
+            assert ran.code == 2
+            assert ran.err.startswith(f"error: {option}: found {share!r}; expected a share ")
+
+
 def test_dry_run_runs_nothing(cwndlab):
     cwndlab.file("small.yaml")
     ran = cwndlab("run", "small.yaml", "--dry-run", "--jobs", "2", "--set", "repeat=2")

@@ -53,6 +53,7 @@ def summary_row(
     row |= {
         "stack": "freebsd-13",
         "cc": "cubic",
+        "app": "bulk",
         "goodput_mbps": 9.0,
         "rtt_mean_ms": 41.0,
         "limited_cwnd_pct": 97.0,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.text import Text
 from memory_results import MemoryResults, queue, record, sawtooth, scenario, summary_row, sweep
 
 from cwndlab import figures
@@ -253,6 +254,37 @@ def test_a_heat_map_has_the_mean_in_every_field_and_hatches_what_is_missing(resu
         (pl.col("hosts.a.cc") == "newreno") & (pl.col("network.dumbbell.bottleneck.delay") == "100ms")
     )
     assert values[2, 1] == pytest.approx(expected["goodput_mbps"].mean())
+
+
+@pytest.fixture(scope="module")
+def unlike() -> MemoryResults:
+    """A sweep with a transfer and a ping in each run."""
+    rows = [
+        summary_row(
+            number, flow, {"queue": limit}, repeat=repeat, app=app, cc=cc, goodput_mbps=rate + 0.1 * number
+        )
+        for number, (limit, repeat) in enumerate((limit, r) for limit in ("10p", "90p") for r in range(3))
+        for flow, app, cc, rate in (("f1", "bulk", "cubic", 9.0), ("f2", "ping", None, 0.004))
+    ]
+    return MemoryResults(pl.DataFrame(rows))
+
+
+@pytest.mark.parametrize("kind", ["box", "bar", "cdf"])
+def test_flows_of_different_applications_are_not_put_together(unlike: MemoryResults, kind: str):
+    figure = figures.plot(unlike, kind, value="goodput_mbps")
+    names = texts(figure)
+    assert [name for name in names if "ping" in name]
+    assert [name for name in names if "bulk" in name]
+    asked = figures.plot(unlike, kind, value="goodput_mbps", by=["queue"], flows=["f1", "f2"])
+    assert not [name for name in texts(asked) if "ping" in name]
+    alike = figures.plot(unlike, kind, value="goodput_mbps", where={"app": "bulk"})
+    assert not [name for name in texts(alike) if "bulk" in name]
+
+
+def test_a_heat_map_shows_one_application_and_says_so(unlike: MemoryResults):
+    figure = figures.plot(unlike, "heat", by=["queue", "repeat"])
+    assert figure.axes[0].images[0].get_array().min() >= 9
+    assert "app bulk" in " ".join(text.get_text() for text in figure.findobj(Text))
 
 
 def test_throughput_against_delay_grows_leftwards(results: MemoryResults):

@@ -273,7 +273,7 @@ def test_tables_say_what_was_run():
         "0.1.0",
         "2026-11-21T11:00:00Z",
         "Linux 6.12",
-        "18 of 18 flows were mostly limited by the congestion window.",
+        "18 of 18 TCP flows were limited by the congestion window for more than half of the time.",
         "<summary>Each flow</summary>",
         "newreno, delay 0ms, repeat 2, f1: limited 97 % of the time by the congestion window",
         "10\u00a0Mbit/s",
@@ -285,6 +285,42 @@ def test_a_few_flows_get_a_sentence_each():
     html = page.render(sweep(ccs=("cubic",), repeats=1))
     limits = "limited 97 % of the time by the congestion window, 3 % of the time by the send buffer."
     assert f"<li>delay 20ms, f1: {limits}</li>" in html
+
+
+def test_only_what_a_limit_was_measured_of_counts_as_limited():
+    shares = dict.fromkeys(("limited_cwnd_pct", "limited_rwnd_pct", "limited_sndbuf_pct", "limited_app_pct"))
+    half = {"limited_cwnd_pct": 45.0, "limited_sndbuf_pct": 40.0, "limited_app_pct": 0.2}
+    rows = [
+        row
+        for run in range(10)
+        for row in (
+            summary_row(run),
+            summary_row(run, "f2", **half),
+            summary_row(run, "ping", app="ping", cc=None, **shares),
+            summary_row(run, "idle", app="on-off", **dict.fromkeys(shares, 0.0)),
+        )
+    ]
+    html = page.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    limits = html[html.index("What limited the flows") : html.index("</details>")]
+    assert (
+        "10 of 20 TCP flows were limited by the congestion window for more than half of the time." in limits
+    )
+    assert "10 of 20 TCP flows were limited by none of these for more than half of the time." in limits
+    assert "40 % of the time by the send buffer, less than 1 % of the time by the application." in limits
+    assert "ping" not in limits
+    assert "idle" not in limits
+
+
+def test_boxes_of_the_page_are_of_one_application_at_a_time():
+    rows = [
+        summary_row(run, flow, app=app) for run in range(2) for flow, app in (("f1", "bulk"), ("f2", "ping"))
+    ]
+    html = page.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
+    assert block is not None
+    keys = {key["key"]: key for key in json.loads(block[1])["boxes"]["keys"]}
+    assert keys["app"]["one"]
+    assert not keys["flow"]["one"]
 
 
 def test_every_swept_key_gets_its_verdict():

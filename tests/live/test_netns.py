@@ -5,6 +5,7 @@ Machines that run tests are busy: what is asserted is structure, conservation, a
 
 import ctypes
 import fcntl
+import gzip
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.results import tables
 from cwndlab.results.resultset import ResultSet
-from cwndlab.testbeds.netns import machine, namespaces, network
+from cwndlab.testbeds.netns import machine, namespaces, network, testbed
 from cwndlab.testbeds.netns.layout import Layout, lay_out
 
 pytestmark = pytest.mark.live
@@ -437,7 +438,10 @@ def test_analogues_of_another_systems_sysctls_are_labelled(tmp_path: Path, cwndl
         ("hosts.a.stack=freebsd", "found 'freebsd'; expected one of linux-"),
         ("hosts.a.noise={processing: {mean: 1ms}}", "not supported by testbed netns yet"),
         ("record.tcp=per-ack", "give an interval such as 10ms"),
-        ("loggers=[siftr]", "siftr is not one of this testbed's: tcp_info, queue, pcap, iperf3, ping"),
+        (
+            "loggers=[ping, siftr]",
+            "loggers.2: found 'siftr'; expected one that testbed netns has: tcp_info, queue, pcap",
+        ),
         ("hosts.b.nic.coalesce.time=1ms", "not supported by testbed netns yet"),
         ("flows.f1={from: a, to: b, sndbuf: 100KB, app: {kind: bulk, tool: iperf3}}", "both ends alike (-w)"),
     ],
@@ -460,6 +464,46 @@ def test_a_refusal_on_the_command_line_is_one_line_and_exit_code_2(dumbbell: Pat
     assert f"found 'cdg'; expected one of {available} on {machine.kernel().stack}" in ran.stderr
     assert "modprobe tcp_cdg" in ran.stderr
     assert (ran.stderr.startswith("error: "), ran.stderr.count("\n")) == (True, 1)
+
+
+def test_a_dry_run_refuses_what_the_run_would(dumbbell: Path, cwndlab: Command) -> None:
+    options = ("--testbed", "netns", "--set", "loggers=[siftr]")
+    dry = cwndlab("run", dumbbell, "--dry-run", *options)
+    assert (dry.returncode, dry.stdout) == (2, "")
+    assert dry.stderr == cwndlab("run", dumbbell, *options).stderr
+    refused = ("--set", "hosts.a.sysctl.net.ipv4.tcp_reordering=99999")
+    assert cwndlab("run", dumbbell, "--dry-run", "--testbed", "netns", *refused).returncode == 2
+
+
+def test_settings_of_the_machine_and_its_namespaces_are_kept(bulk: ResultSet) -> None:
+    record = bulk.record(0)
+    (name,) = [name for name in record.attachments if "hosts" in name]
+    kept = json.loads(gzip.decompress(next(bulk.path.glob(f"runs/*/{name}")).read_bytes()))
+    own = kept["namespaces"]["a"]
+    assert own["sysctls"]["net.ipv4.tcp_congestion_control"] != ""
+    assert kept["common"]["net.ipv4.tcp_rmem"].count(" ") == 2
+    assert own["interfaces"]["lo"]["mtu"] >= 1500
+    veth = next(each for name, each in own["interfaces"].items() if name != "lo")
+    assert not [feature for feature in veth["offloads"] if "segmentation" in feature and "tcp" in feature]
+    assert set(record.facts["machine"]) == {"uname", "cpu", "clock", "modules"}
+    assert (kept["changed"], [text for text in record.warnings if "changed during" in text]) == ([], [])
+    assert "tcp_fastopen_key" not in json.dumps(kept)
+
+
+def test_a_setting_that_changes_during_a_run_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = testbed._Run._wait
+
+    def meddle(run: testbed._Run, zero: int) -> None:
+        (name,) = [path.name for path in namespaces.NAMESPACES.glob("cwndlab-*-a")]
+        namespaces.inside(name, lambda: machine.write_sysctls({"net.ipv4.tcp_retries2": "9"}))
+        wait(run, zero)
+
+    monkeypatch.setattr(testbed._Run, "_wait", meddle)
+    results = api.load(DUMBBELL, ["duration=1s"], "netns").run("netns", tmp_path / "out")
+    warning = "net.ipv4.tcp_retries2 of a changed during the run: '15' before, '9' after"
+    assert warning in results.record(0).warnings
 
 
 def test_different_buffers_are_for_our_own_sender() -> None:

@@ -2,12 +2,16 @@
 
 import os
 import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from pyroute2.netlink.exceptions import NetlinkError
 
+import cwndlab as api
+from cwndlab import estimate
+from cwndlab.errors import InputError
 from cwndlab.testbeds.netns import machine, namespaces
 
 AVAILABLE = "net.ipv4.tcp_available_congestion_control"
@@ -64,6 +68,67 @@ def test_congestion_controls_that_are_modules_are_found(
     assert {"reno", "cubic", "bbr"} <= set(found.congestion_controls)
     assert not {"reno", "cubic"} & set(modular.asked), "what is there needs no module"
     assert found.sysctls[CHOSEN] == "cubic", "the default is the kernel's own, not the last one tried"
+
+
+UNNAMED = """\
+experiment: unnamed
+duration: 1s
+hosts:
+  a: {stack: linux}
+  b: {stack: linux, cc: reno}
+  c: {stack: linux, sysctl: {net.ipv4.tcp_wmem: 4096 16384 4194304}}
+network:
+  dumbbell: {left: [a, b], right: [c], access: {rate: 1gbit}, bottleneck: {rate: 10mbit, delay: 5ms}}
+flows:
+  - {name: f1, from: a, to: c, app: bulk}
+  - {name: f2, from: b, to: c, app: bulk}
+  - {name: f3, from: c, to: a, app: ping}
+"""
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Puts a kernel in the place of this machine's: one that begins with BBR."""
+
+    def be(*controls: str, release: str = "6.18.1", wmem: str = "4096\t16384\t33554432") -> None:
+        sysctls = {CHOSEN: "bbr", "net.ipv4.tcp_ecn": "2", "net.ipv4.tcp_wmem": wmem}
+        known = machine.Kernel(release, controls, controls, sysctls)
+        monkeypatch.setattr(machine, "kernel", lambda: known)
+        machine.known.cache_clear()
+
+    yield be
+    machine.known.cache_clear()
+
+
+def test_a_file_that_names_no_cc_means_the_models_default(
+    kernel: Callable[..., None],
+) -> None:
+    kernel("reno", "bbr", "cubic")
+    (here,) = api.load(UNNAMED, (), "netns").plan().runs
+    (model,) = api.load(UNNAMED).plan().runs
+    for run in (here, model):
+        assert [flow["cc"] for flow in run.scenario["flows"]] == ["cubic", "reno", "cubic"]
+        assert run.notes == ("a names no cc: cubic, the default of linux-6.18, was taken",)
+    assert model.warnings == ()
+    assert here.warnings == (
+        "this machine's own default congestion control is bbr; a got cubic, the default of linux-6.18",
+        "net.ipv4.tcp_wmem.max is 33554432 on this machine, and 4194304 in the model linux-6.18",
+    )
+    for part in ("warning: this machine's own default", "note: a names no cc: cubic"):
+        assert part in estimate.as_text(api.load(UNNAMED, (), "netns").plan(), 1, 0)
+
+
+def test_another_version_of_linux_than_the_simulators_is_warned_about(kernel: Callable[..., None]) -> None:
+    kernel("reno", "cubic", release="6.1.0-25-amd64", wmem="4096\t16384\t4194304")
+    (run,) = api.load(UNNAMED, (), "netns").plan().runs
+    assert "stack linux is linux-6.1 on this machine, and linux-6.18 on testbed sim" in run.warnings
+
+
+def test_a_kernel_without_the_default_is_refused_where_a_host_names_none(kernel: Callable[..., None]) -> None:
+    kernel("reno", "bbr")
+    with pytest.raises(InputError, match=r"hosts\.a: names no cc, and this kernel lacks cubic, the default"):
+        api.load(UNNAMED, (), "netns")
+    assert api.load(UNNAMED, ["hosts.a.cc=bbr"], "netns").plan().runs[0].warnings
 
 
 class Netlink:

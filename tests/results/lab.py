@@ -128,12 +128,12 @@ def record(run: PlannedRun, tables: dict[str, Any], **changed: Any) -> RunRecord
     return RunRecord(**values)
 
 
-def write_part(runs: Path, part: Part, rows: int = 100) -> None:
+def write_part(runs: Path, part: Part, rows: int = 100, **changed: Any) -> None:
     with PartWriter(runs, part.name) as writer:
         for run in part.runs:
             files = writer.begin(run.index)
             files.rows("tcp", tcp_rows(run.index, 0, rows))
-            writer.record(record(run, files.finish()))
+            writer.record(record(run, files.finish(), **changed))
         writer.commit()
 
 
@@ -150,12 +150,12 @@ def begun(directory: Path, cut: list[Part]) -> Path:
     return directory
 
 
-def results(directory: Path, runs: list[PlannedRun] | None = None) -> Path:
-    """A results directory as a sweep leaves it."""
+def results(directory: Path, runs: list[PlannedRun] | None = None, **changed: Any) -> Path:
+    """A results directory as a sweep leaves it; `changed` are fields of its records."""
     cut = parts.cut(plan() if runs is None else runs)
     begun(directory, cut)
     for part in cut:
-        write_part(directory / "runs", part)
+        write_part(directory / "runs", part, **changed)
     resuming.conclude(directory, catalogue.build(header(), cut, resuming.collect(directory, cut)))
     return directory
 

@@ -30,7 +30,10 @@ APPLICATION = (
 
 def figures(*flows, **changed):
     scenario = lab.scenario(**changed)
-    scenario["flows"] = [{"name": flow["flow"], "from": "a", "to": "b", "cc": "newreno"} for flow in flows]
+    scenario["flows"] = [
+        {"name": flow["flow"], "from": "a", "to": "b", "cc": "newreno", "app": {"kind": "bulk"}}
+        for flow in flows
+    ]
     return summary.flow_figures(scenario, {"flows": list(flows)})
 
 
@@ -38,6 +41,7 @@ def test_each_figure_by_hand():
     assert figures(lab.flow_counters())["f1"] == {
         "stack": "freebsd-9.2",
         "cc": "newreno",
+        "app": "bulk",
         "goodput_mbps": 8.0,  # 8 MB in 8 s
         "sender_mbps": 8.1,  # 0.1 MB more in the sender's socket
         "throughput_mbps": 9.0,
@@ -178,6 +182,33 @@ def test_fairness_of_two_flows():
     assert summary.jain([5.0, 5.0, 5.0]) == pytest.approx(1)
     assert summary.jain([5.0, 0.0]) == pytest.approx(0.5)
     assert summary.jain([0.0, 0.0]) is None
+
+
+def test_fairness_is_among_connections_of_the_same_application():
+    apps = {"f1": "bulk", "f2": "bulk", "f3": "video", "f4": "ping", "f5": "voip", "f6": "udp-cbr"}
+    goodput = {"f1": 8_000_000, "f2": 2_000_000}
+    counted = [lab.flow_counters(name, goodput_bytes=goodput.get(name, 64_000)) for name in apps]
+    flows = [
+        {"name": name, "from": "a", "to": "b", "cc": "newreno", "app": {"kind": kind}}
+        for name, kind in apps.items()
+    ]
+    rows = summary.flow_figures(lab.scenario(flows=flows), {"flows": counted})
+    assert {name: row["jain"] for name, row in rows.items()} == {
+        "f1": 0.735294,  # (8 + 2)^2 / (2 (64 + 4)): nobody else counts
+        "f2": 0.735294,
+        **dict.fromkeys(("f3", "f4", "f5", "f6")),
+    }
+    assert [row["app"] for row in rows.values()] == list(apps.values())
+
+
+@pytest.mark.parametrize("kind", ["ping", "voip", "udp-cbr"])
+def test_datagrams_have_nothing_of_tcp(kind):
+    flow = {"name": "f1", "from": "a", "to": "b", "cc": "newreno", "app": {"kind": kind}}
+    scenario = lab.scenario(flows=[flow])
+    row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    assert [name for name in ("cc", *summary.OF_TCP) if row[name] is not None] == []
+    assert (row["goodput_mbps"], row["drop_rate"]) == (8.0, pytest.approx(50 / 6000, rel=1e-5))
+    assert summary.no_figures(scenario, "missing")["f1"]["cc"] is None
 
 
 def test_parts_of_the_bottleneck_add_up():

@@ -11,7 +11,8 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.results import catalogue, display, parts, resuming
+from cwndlab.experiment.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, display, parts, resuming, texttable
 
 
 def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
@@ -24,6 +25,7 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
         "hosts.a.cc",
         "stack",
         "cc",
+        "app",
         "goodput_mbps",
         "sender_mbps",
         "throughput_mbps",
@@ -402,6 +404,55 @@ def test_a_long_table_is_cut_and_says_so(tmp_path):
     assert lines[-1] == f"and 10 more rows: --all shows them, and {tmp_path / 'r' / 'summary.csv'} holds them"
     assert max(map(len, lines[:-1])) <= 80
     assert len(display.table(results, every=True).splitlines()) == 1 + 2 + 50
+
+
+TWO_FLOWS = {"flows": [lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=4000)]}
+
+
+def of_two_applications(count):
+    """Runs of a transfer and a ping each, in so many cells."""
+    flows = [
+        {"name": name, "from": "a", "to": "b", "cc": "cubic", "app": {"kind": kind}}
+        for name, kind in (("f1", "bulk"), ("f2", "ping"))
+    ]
+    scenarios = [lab.scenario(flows=flows, seed=index) for index in range(count)]
+    return [
+        PlannedRun(index, 0, {"hosts.a.cc": f"cc{index}"}, resolved, scenario_hash(resolved))
+        for index, resolved in enumerate(scenarios)
+    ]
+
+
+def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(30), summary=TWO_FLOWS))
+    ends = [line.split() for line in display.table(results).splitlines()[-7:-1]]
+    assert [[words[0], *(word for word in words if word in ("bulk", "ping"))] for words in ends] == [
+        [what, app] for app in ("bulk", "ping") for what in ("min", "median", "max")
+    ]
+    assert ["8.000" in words for words in ends] == [True] * 3 + [False] * 3
+    named = display.table(results, columns=["run_id", "goodput_mbps"]).splitlines()[-7:-1]
+    assert [line.split("  ")[0] for line in named[::3]] == ["bulk: min", "ping: min"]
+
+
+def test_a_mean_over_flows_of_different_applications_is_not_compared(tmp_path):
+    results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(4), summary=TWO_FLOWS))
+    assert results.compare(by="hosts.a.cc").each[0].figure == "goodput_mbps"  # the run's sum
+    assert results.compare(by="hosts.a.cc", figures=["retransmit_rate"]).each  # only one of them has it
+    with pytest.raises(
+        InputError, match=r"different applications \(bulk, ping\); choose with --where app=bulk"
+    ):
+        results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"])
+    assert results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"], where={"app": ["ping"]}).each
+
+
+def test_long_values_that_differ_are_shown_to_differ():
+    texts = ["{kind: pfifo, limit: 1000p}", "{kind: pfifo, limit: 100p}", "x" * 60 + "a" + "x" * 60]
+    texts.append(texts[-1].replace("a", "b"))
+    for cells in (texts[:2], texts[2:], texts):
+        assert len(set(texttable.aligned(cells, right=False))) == len(cells)
+    assert texttable.aligned(texts[:2], right=False) == [
+        "{kind: pfifo…mit: 1000p}",
+        "{kind: pfifo…imit: 100p}",
+    ]
 
 
 def test_compare_by_a_key_or_with_other_results(tmp_path):

@@ -21,26 +21,30 @@ def of_run(
     scenario: Mapping[str, Any],
     summary: Mapping[str, Any],
     bottlenecks: Mapping[str, tuple[str, float] | None],
+    alike: Sequence[Sequence[str]],
 ) -> dict[str, Figures]:
     """The figures of each flow, by flow name; those that do not exist are None.
 
-    `jain_1s_mean` and `jain_1s_min`: Jain's index in each whole second of the measurement window in which at
-    least two flows are active. `convergence_s`: from the start of the last flow to the end of the first
-    `FAIR_WINDOW_S` seconds over which the index of the goodputs of those active is at least `FAIR`.
-    `time_to_90_s`: from the start of the first flow over a bottleneck to the end of the first second in which
-    all over it together fill `FULL` of its rate (their goodputs, scaled by what their packets occupied there
-    per byte of payload in the window). Both are multiples of a second, plus what is left of the second a flow
-    started in.
+    `alike` has the names of the flows whose shares are compared with each other, group by group; the first
+    three figures are of each group. `jain_1s_mean` and `jain_1s_min`: Jain's index in each whole second of
+    the measurement window in which at least two flows are active. `convergence_s`: from the start of the
+    last flow to the end of the first `FAIR_WINDOW_S` seconds over which the index of the goodputs of those
+    active is at least `FAIR`. `time_to_90_s`: from the start of the first flow over a bottleneck to the
+    end of the first second in which all over it together fill `FULL` of its rate (their goodputs, scaled by
+    what their packets occupied there per byte of payload in the window). Both are multiples of a second, plus
+    what is left of the second a flow started in.
     `bottlenecks` names each flow's narrowest link and the bits it can carry in the measurement window.
     """
     flows = {flow["flow"]: _Seconds(flow) for flow in summary["flows"] if flow["flow"] in bottlenecks}
     window = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
-    shared: Figures = {
-        **_fairness(list(flows.values()), window),
-        "convergence_s": _convergence(list(flows.values())),
-    }
     filled = _filled(scenario, flows, bottlenecks)
-    return {name: {**shared, "time_to_90_s": filled.get(name)} for name in bottlenecks}
+    found: dict[str, Figures] = {name: {"time_to_90_s": filled.get(name)} for name in bottlenecks}
+    for names in alike:
+        group = [flows[name] for name in names]
+        shared = {**_fairness(group, window), "convergence_s": _convergence(group)}
+        for name in names:
+            found[name].update(shared)
+    return found
 
 
 class _Seconds:

@@ -56,6 +56,8 @@ class Run:
     label: str
     figures: Mapping[str, float]
     """By column of the summary, in its unit; a figure that does not exist is absent."""
+    mixed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Figures that would be means over flows of different applications, with these."""
     cell: Mapping[str, str] = field(default_factory=dict)
     """Value of each swept key."""
     repeat: int | None = None
@@ -104,10 +106,12 @@ def of_results(
         record = records[index]
         simulated = record.testbed == "sim"
         names = of_run["flow"].to_list()
+        mixed = {} if of_run["app"].n_unique() == 1 else _mixed(of_run, figures)
         runs.append(
             Run(
                 label=str(first["run_id"]),
-                figures=_all_flows({name: of_run[name].to_list() for name in figures}),
+                figures=_all_flows({name: of_run[name].to_list() for name in figures if name not in mixed}),
+                mixed=mixed,
                 cell={key: str(first[key]) for key in keys},
                 repeat=int(first["repeat"]),
                 draws=(int(record.scenario["seed"]), int(first["repeat"])) if simulated else None,
@@ -157,6 +161,17 @@ def _of_recording(recording: Recording) -> Run:
         started=recording.started,
         series=lambda figure: _reported(frame, recording.flows, figure),
     )
+
+
+def _mixed(of_run: pl.DataFrame, figures: Iterable[str]) -> dict[str, list[str]]:
+    """The figures that are means over a run's flows where these are of different applications."""
+    mixed = {}
+    for name in figures:
+        if name not in (*SUMMED, *LOWEST, *HIGHEST):
+            apps = of_run.filter(pl.col(name).is_not_null())["app"].unique(maintain_order=True)
+            if len(apps) > 1:
+                mixed[name] = [str(app) for app in apps]
+    return mixed
 
 
 def _all_flows(figures: Mapping[str, Sequence[float | None]]) -> dict[str, float]:

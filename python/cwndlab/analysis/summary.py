@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cwndlab.analysis import dynamics
+from cwndlab.experiment.catalogue import DATAGRAMS
 
 Figure = int | float | str | None
 """A cell of the summary; None is a figure that does not exist, written as an empty field."""
@@ -15,6 +16,7 @@ Figure = int | float | str | None
 FIGURES: tuple[str, ...] = (
     "stack",
     "cc",
+    "app",
     "goodput_mbps",
     "sender_mbps",
     "throughput_mbps",
@@ -75,8 +77,23 @@ CARRIED_OUT = ("complete", "unreliable")
 `unreliable`: over a path that was not quite the one described, as a real-time emulator finds of itself; the
 run's warnings say by how much."""
 
-WORDS = ("stack", "cc", "status")
+WORDS = ("stack", "cc", "app", "status")
 """The figures that are text; all others are floats with six significant digits."""
+
+OF_TCP = (
+    "retransmit_rate",
+    "cycle_s",
+    "slow_start_exit_s",
+    "rtos",
+    "fast_recoveries",
+    "cwnd_mean_bytes",
+    "cwnd_max_bytes",
+    "limited_cwnd_pct",
+    "limited_rwnd_pct",
+    "limited_sndbuf_pct",
+    "limited_app_pct",
+)
+"""Figures that only a TCP connection has."""
 
 
 def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, dict[str, Figure]]:
@@ -94,9 +111,10 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
     loss. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `power` is
     Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979). `slow_start_exit_s` is from the
     flow's start to the first end of slow start, wherever the window lies. `jain` is Jain's index over the
-    goodputs of the run's flows (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there are several;
-    `analysis.dynamics` has the figures over single seconds. Pingers of loadlatency scenarios, in whose rows
-    the figures of the scenario are (docs/loadlatency.md), take no part in either.
+    goodputs of the run's flows of the same application (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
+    are several; `analysis.dynamics` has the figures over single seconds. Datagrams take no part in either,
+    nor do pingers of loadlatency scenarios, in whose rows the figures of the scenario are
+    (docs/loadlatency.md). `cc` and the figures of `OF_TCP` are None for datagrams.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {
@@ -104,13 +122,15 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
         for flow in scenario["flows"]
         if flow["name"] in counted
     }
-    pingers = {flow["name"] for flow in scenario["flows"] if app_of(flow).get("part") == "pinger"}
-    sharing = [name for name in rows if name not in pingers]
-    fairness = jain([rows[name]["goodput_mbps"] for name in sharing])
-    shared = dynamics.of_run(scenario, summary, {name: narrowest(scenario, name) for name in sharing})
-    for name in sharing:
-        rows[name]["jain"] = six_digits(fairness)
-        rows[name].update({figure: six_digits(value) for figure, value in shared[name].items()})
+    alike = _alike([flow for flow in scenario["flows"] if flow["name"] in rows])
+    for names in alike:
+        fairness = six_digits(jain([rows[name]["goodput_mbps"] for name in names]))
+        for name in names:
+            rows[name]["jain"] = fairness
+    pingers = {flow["name"] for flow in scenario["flows"] if _is_pinger(flow)}
+    bottlenecks = {name: narrowest(scenario, name) for name in rows if name not in pingers}
+    for name, shared in dynamics.of_run(scenario, summary, bottlenecks, alike).items():
+        rows[name].update({figure: six_digits(value) for figure, value in shared.items()})
     return rows
 
 
@@ -119,7 +139,7 @@ def no_figures(scenario: Mapping[str, Any], status: str) -> dict[str, dict[str, 
     rows: dict[str, dict[str, Figure]] = {}
     for flow in scenario["flows"]:
         row: dict[str, Figure] = dict.fromkeys(FIGURES)
-        row.update(stack=_stack(scenario, flow), cc=flow["cc"], status=status)
+        row.update(_words(scenario, flow), status=status)
         rows[flow["name"]] = row
     return rows
 
@@ -235,7 +255,9 @@ def _figures(
     known: dict[str, Figure] = {name: six_digits(value) for name, value in floats.items()}
     known.update({name: counted[name] for name in COUNTS if name in counted})
     known["load_scenario"] = load["observed"]["number"] if "observed" in load else None
-    known.update(stack=_stack(scenario, flow), cc=flow["cc"], status=counted["status"])
+    known.update(_words(scenario, flow), status=counted["status"])
+    if is_datagrams(flow):
+        known.update(dict.fromkeys(OF_TCP))
     return {name: known.get(name) for name in FIGURES}
 
 
@@ -279,6 +301,33 @@ def app_of(flow: Mapping[str, Any]) -> Mapping[str, Any]:
     """A flow's application; nothing of one that another tool carried out."""
     app = flow.get("app")
     return app if isinstance(app, Mapping) else {}
+
+
+def is_datagrams(flow: Mapping[str, Any]) -> bool:
+    """Whether a flow of a Scenario is without a connection."""
+    return app_of(flow).get("kind") in DATAGRAMS
+
+
+def _is_pinger(flow: Mapping[str, Any]) -> bool:
+    return app_of(flow).get("part") == "pinger"
+
+
+def _alike(flows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """The names of the flows whose shares can be compared: connections of the same application."""
+    kinds: dict[object, list[str]] = {}
+    for flow in flows:
+        if not is_datagrams(flow) and not _is_pinger(flow):
+            kinds.setdefault(app_of(flow).get("kind"), []).append(flow["name"])
+    return list(kinds.values())
+
+
+def _words(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, Figure]:
+    """What a flow is: its sender's stack, its congestion control and its application, with its part in one of
+    several parts."""
+    app = app_of(flow)
+    kind = " ".join(str(app[name]) for name in ("kind", "part") if name in app)
+    cc = None if is_datagrams(flow) else flow["cc"]
+    return {"stack": _stack(scenario, flow), "cc": cc, "app": kind or None}
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,8 @@ def block(found: Comparison) -> str:
     if not found.contrast.combinations:
         for side in (found.a, found.b):
             sd = "" if math.isnan(side.sd) or side.sd == 0 else f" ± {_amount(side.sd, found)} (sd)"
-            rows.append((side.label, f"{_amount(side.mean, found)}{sd}{_unit(found)}"))
+            unit = f" {_scale(found).unit}" if _scale(found).unit else ""
+            rows.append((side.label, f"{_amount(side.mean, found)}{sd}{unit}"))
     if found.kind is not Kind.IDENTICAL:
         rows.append(("difference", _signed(found.difference, found)))
     if found.interval is not None:
@@ -84,11 +85,11 @@ def table(found: Sequence[Comparison]) -> str:
     if len(pairs) > 1:
         heads.append(("a", [comparison.a.label for comparison in found], False))
         heads.append(("b", [comparison.b.label for comparison in found], False))
-    names = ("a", "b") if len(pairs) > 1 else next(iter(pairs))
+    names = ("a", "b") if len(pairs) > 1 else texttable.shortened(next(iter(pairs)))
     for name, side in zip(names, ("a", "b"), strict=True):
         means = [_amount(getattr(comparison, side).mean, comparison) for comparison in found]
         heads.append((name if len(pairs) == 1 else f"mean {name}", means, True))
-    heads.append(("difference", [_brief(comparison) for comparison in found], True))
+    heads.append(("difference", [difference(comparison) for comparison in found], True))
     heads.append(("interval", [interval(each) for each in found], False))
     ps = ["" if each.corrected_p is None else f"{each.corrected_p:.2g}" for each in found]
     heads.append(("p", ps, True))
@@ -97,6 +98,11 @@ def table(found: Sequence[Comparison]) -> str:
     units = {name: unit if name in (*names, "mean a", "mean b") else "" for name, _, _ in heads}
     grid = [texttable.aligned([name, units[name], *cells], right=right) for name, cells, right in heads]
     return "\n".join(texttable.lines(grid))
+
+
+def difference(found: Comparison) -> str:
+    """The difference in words."""
+    return _told(found.difference, found, _plus)
 
 
 def interval(found: Comparison) -> str:
@@ -261,7 +267,9 @@ def _seen(found: Comparison) -> str:
 
 
 def _equivalent(found: Comparison, sure: str) -> str:
-    margin = f"{100 * (found.margin or 0):g} %"
+    # Beside differences in points, a share has to say of what.
+    of = "" if _relative(found) else f" of {found.a.label}'s mean"
+    margin = f"{100 * (found.margin or 0):g} %{of}"
     if found.equivalent:
         return f"; differs by less than {margin}, {sure} sure"
     return f"; not shown to differ by less than {margin}"
@@ -402,8 +410,18 @@ def _scale(found: Comparison) -> _Scale:
 
 
 def _unit(found: Comparison) -> str:
-    unit = _scale(found).unit
+    """The unit of a difference; of a figure in per cent that is points."""
+    unit = "points" if _scale(found).unit == "%" else _scale(found).unit
     return f" {unit}" if unit else ""
+
+
+def _relative(found: Comparison) -> bool:
+    """Whether differences are said in per cent of a's mean; else in the unit of the figure.
+
+    All differences of a comparison are said alike: figures in per cent in points, as a per cent of per cents
+    misleads, unless they are an average over combinations, which has no unit.
+    """
+    return found.a.mean != 0 and (_scale(found).unit != "%" or found.contrast.combinations > 0)
 
 
 def _amount(value: float, found: Comparison) -> str:
@@ -412,51 +430,49 @@ def _amount(value: float, found: Comparison) -> str:
 
 
 def _size(difference: float, found: Comparison) -> str:
-    """A difference without its sign: in per cent of a's mean, or where that says less in the unit."""
-    percent = _percent_of(found, difference)
-    if percent is None or (_scale(found).unit == "%" and not found.contrast.combinations):
-        points = " points" if _scale(found).unit == "%" else _unit(found)
-        return f"{abs(difference) * _scale(found).factor:.3g}{points}"
-    return f"{_digits(abs(percent))} %"
+    """A difference without its sign."""
+    return _told(abs(difference), found, _digits)
 
 
 def _signed(difference: float, found: Comparison) -> str:
+    """A difference with its sign, and beside it the same the other way: in the unit, or as a share."""
     percent = _percent_of(found, difference)
-    sign = "" if difference == 0 else "+" if difference > 0 else "−"
-    in_units = f"{sign}{abs(difference) * _scale(found).factor:.3g}{_unit(found)}"
-    if percent is None:
-        return in_units
-    share = f"{sign}{_digits(abs(percent))} %"
-    return share if found.contrast.combinations else f"{share} ({in_units})"
-
-
-def _brief(found: Comparison) -> str:
-    percent = _percent_of(found, found.difference)
-    return _signed(found.difference, found) if percent is None else f"{_plus(percent)} %"
+    if percent is None or found.contrast.combinations:
+        return _told(difference, found, _plus)
+    in_units = f"{_plus(difference * _scale(found).factor)}{_unit(found)}"
+    share = f"{_plus(percent)} %"
+    return f"{share} ({in_units})" if _relative(found) else f"{in_units} ({share} of {found.a.label}'s mean)"
 
 
 def _span(interval: Interval, found: Comparison) -> str:
-    low, high = _percent_of(found, interval.low), _percent_of(found, interval.high)
-    if low is None or high is None:
-        factor = _scale(found).factor
-        return f"{_plus(interval.low * factor)} to {_plus(interval.high * factor)}{_unit(found)}"
-    return f"{_plus(low)} to {_plus(high)} %"
+    low = _plus(_in_told(interval.low, found))
+    return f"{low} to {_told(interval.high, found, _plus)}"
 
 
 def _between(interval: Interval, found: Comparison) -> str:
     return f"between {_span(interval, found).replace(' to ', ' and ')}"
 
 
+def _told(difference: float, found: Comparison, written: Callable[[float], str]) -> str:
+    """A difference, written, with what `_relative` says it is in."""
+    return f"{written(_in_told(difference, found))}{' %' if _relative(found) else _unit(found)}"
+
+
+def _in_told(difference: float, found: Comparison) -> float:
+    percent = _percent_of(found, difference) if _relative(found) else None
+    return difference * _scale(found).factor if percent is None else percent
+
+
 def _plus(value: float) -> str:
     if math.isinf(value):
         return "−∞" if value < 0 else "+∞"
-    return f"{'−' if value < 0 else '+'}{_digits(abs(value))}"
+    return f"{'−' if value < 0 else '+' if value > 0 else ''}{_digits(abs(value))}"
 
 
 def _digits(value: float) -> str:
     """Two decimals, of small numbers two digits, of large ones three; no exponent."""
-    if value == 0:
-        return "0"
+    if value == 0 or math.isinf(value):
+        return "0" if value == 0 else "∞"
     magnitude = math.floor(math.log10(value))
     decimals = max(0, 2 - magnitude) if magnitude >= 0 else min(6, 1 - magnitude)
     return f"{value:.{min(decimals, 2) if magnitude >= -1 else decimals}f}"

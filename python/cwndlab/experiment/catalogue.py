@@ -11,6 +11,9 @@ from typing import Any
 PARTS = ("min", "default", "max")
 """Parts of a sysctl of three values, in the order of its text."""
 
+DATAGRAMS = frozenset({"udp-cbr", "voip", "ping"})
+"""Apps without a connection: their flows have no congestion control, and share nothing by it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sysctl:
@@ -21,6 +24,19 @@ class Sysctl:
     min: int
     max: int
     about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a real machine has otherwise than the model that the simulator takes for the same file.
+
+    ``model`` is that model's name, ``cc`` the machine's own default congestion control, which no experiment
+    means, and ``sysctls`` the model's defaults of those that differ.
+    """
+
+    model: str
+    cc: str
+    sysctls: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +52,8 @@ class Stack:
     hz: int
     ecn: str
     sysctls: Mapping[str, Sysctl]
+    machine: Machine | None = None
+    """Of a real one; None of a model."""
 
     def real_name(self, name: str) -> str:
         """Return the real name of a sysctl: that of three values without ``.min``, ``.default``, ``.max``."""

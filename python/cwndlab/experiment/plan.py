@@ -28,7 +28,7 @@ class PlannedRun:
     ``index`` is the run's place in the plan and its ``run_id`` in every table; ``repeat`` counts from 0;
     ``cell`` maps each swept key, in the order of the sweep, to its value as text; ``scenario`` is the
     Scenario the engine takes; ``scenario_hash`` is `scenario_hash` of it; ``notes`` say what resolving
-    decided, one sentence each.
+    decided, and ``warnings`` what to check before trusting the run, one sentence each.
     """
 
     index: int
@@ -37,6 +37,7 @@ class PlannedRun:
     scenario: dict[str, Any]
     scenario_hash: str
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
         for number in range(repeat):
             scenario = {**resolved.scenario, "repeat": number}
             digest = scenario_hash(scenario)
-            runs.append(PlannedRun(len(runs), number, cell.values, scenario, digest, notes))
+            runs.append(
+                PlannedRun(len(runs), number, cell.values, scenario, digest, notes, resolved.warnings)
+            )
         if told is not None:
             told(len(runs), count)
     keys = tuple(key for axis in part.axes for key in axis.keys)

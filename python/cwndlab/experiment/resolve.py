@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from cwndlab.errors import ExperimentError, nearest, nearest_names, one_of, shown
-from cwndlab.experiment import beside, locate, topology, units
-from cwndlab.experiment.catalogue import PARTS, Catalogue, Param, Stack
+from cwndlab.experiment import beside, defaults, locate, topology, units
+from cwndlab.experiment.catalogue import DATAGRAMS, PARTS, Catalogue, Param, Stack
 from cwndlab.experiment.locate import Path
 from cwndlab.experiment.schema import (
     AnyQueue,
@@ -50,7 +50,6 @@ from cwndlab.experiment.support import LIVE_KEYS, Support
 from cwndlab.experiment.topology import Misplaced, Topology, Wire, origin
 from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.experiment.yaml_nodes import Mapping
-from cwndlab.loggers import LOGGERS
 from cwndlab.traffic import tools
 from cwndlab.traffic.tools import LOAD_TOOL
 
@@ -92,10 +91,12 @@ MAX_FLOWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A Scenario with ``repeat`` 0, and sentences on what resolving decided."""
+    """A Scenario with ``repeat`` 0, sentences on what resolving decided, and on what to check before trusting
+    the run."""
 
     scenario: dict[str, Any]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -> Resolved:
@@ -176,6 +177,8 @@ class _Resolver:
     catalogue: Catalogue
     support: Support
     notes: list[str] = field(default_factory=list)
+    unnamed: dict[str, list[str]] = field(default_factory=dict)
+    """Hosts that send and name no congestion control, by stack."""
 
     def resolve(self) -> Resolved:
         spec = self.spec
@@ -208,14 +211,17 @@ class _Resolver:
             "schedule": self.schedule(net, start),
             **({"live": self.live(flows)} if self.support.real else {}),
         }
-        return Resolved(scenario, tuple(self.notes))
+        self.notes += defaults.notes(self.unnamed, self.catalogue)
+        warnings = dict.fromkeys(defaults.warnings(self.unnamed, spec.hosts, self.catalogue))
+        return Resolved(scenario, tuple(self.notes), tuple(warnings))
 
     # Hosts
 
     def check_host(self, name: str, host: Host) -> None:
         """Check the names in a host against its stack."""
         stack = self.stack(name)
-        self.cc(host.cc, stack, ("hosts", name, "cc"))
+        if host.cc is not None:
+            self.cc(host.cc, stack, ("hosts", name, "cc"))
         own = AGGREGATION.get(stack.family)
         for key in ("gro", "lro"):
             if getattr(host.nic, key) and key != own:
@@ -232,9 +238,7 @@ class _Resolver:
             raise Misplaced(("hosts", host, "stack"), bad)
         return stack
 
-    def cc(self, name: str | None, stack: Stack, path: Path) -> str:
-        if name is None:
-            return stack.default_cc
+    def cc(self, name: str, stack: Stack, path: Path) -> str:
         own = stack.cc_alias.get(name, name)
         if own not in stack.cc:
             hint = nearest(name, stack.cc)
@@ -242,6 +246,19 @@ class _Resolver:
                 hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
             raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
         return own
+
+    def default_cc(self, flow: _Flow, stack: Stack) -> str:
+        """Return the congestion control of a flow for which neither it nor its host names one."""
+        host = origin(flow.from_, self.spec.hosts)
+        if flow.model.app.kind not in DATAGRAMS:
+            senders = self.unnamed.setdefault(stack.name, [])
+            senders += [host] if host not in senders else []
+            if stack.default_cc not in stack.cc:
+                problem = (
+                    f"names no cc, and this kernel lacks {stack.default_cc}, the default of {stack.name}"
+                )
+                raise Misplaced(("hosts", host), BadValue(problem=f"{problem}; it has {one_of(stack.cc)}"))
+        return stack.default_cc
 
     def sysctls(self, host_name: str, host: Host, stack: Stack) -> dict[str, int]:
         """Return the host's sysctls as integers; three values become ``.min``, ``.default``, ``.max``."""
@@ -775,11 +792,12 @@ class _Resolver:
         sender = self.spec.hosts[origin(flow.from_, self.spec.hosts)]
         stack = self.stack(origin(flow.from_, self.spec.hosts))
         sndbuf, rcvbuf = self.buffers(flow)
-        cc = (
-            self.cc(flow.model.cc, stack, (*flow.path, "cc"))
-            if flow.model.cc
-            else self.cc(sender.cc, stack, ("hosts", origin(flow.from_, self.spec.hosts), "cc"))
-        )
+        if flow.model.cc:
+            cc = self.cc(flow.model.cc, stack, (*flow.path, "cc"))
+        elif sender.cc:
+            cc = self.cc(sender.cc, stack, ("hosts", origin(flow.from_, self.spec.hosts), "cc"))
+        else:
+            cc = self.default_cc(flow, stack)
         return {
             "name": flow.name,
             "from": flow.from_,
@@ -817,9 +835,17 @@ class _Resolver:
         """Return what only real hosts are told: the engine never sees it."""
         return {
             "emulator": self.spec.emulator or "own",
-            "loggers": self.spec.loggers if self.spec.loggers is not None else list(LOGGERS),
+            "loggers": self.loggers(),
             "flows": {flow.name: self.tool(flow) for flow in flows},
         }
+
+    def loggers(self) -> list[str]:
+        known = self.support.loggers
+        for place, logger in enumerate(self.spec.loggers or ()):
+            if logger not in known:
+                expected = f"one that testbed {self.support.testbed} has: {', '.join(known)}"
+                raise Misplaced(("loggers", place), BadValue(shown(logger), expected))
+        return self.spec.loggers if self.spec.loggers is not None else list(known)
 
     def tool(self, flow: _Flow) -> dict[str, Any]:
         """Return what carries a flow out: a common tool where one can, unless the file names one."""

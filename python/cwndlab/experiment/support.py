@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cwndlab.experiment.catalogue import Catalogue, catalogue
 from cwndlab.experiment.schema import Section
+from cwndlab.loggers import LOGGERS
 
 LIVE_KEYS = ("tool", "report")
 """Keys of app `bulk` that say how real testbeds send, and nothing to a model."""
@@ -25,6 +26,8 @@ class Support:
     only_off: Mapping[str, frozenset[str]]
     real: bool = False
     """Whether real hosts carry it out, so that a Scenario says with which tools, emulator and loggers."""
+    loggers: tuple[str, ...] = ()
+    """Those it has of what may run beside the traffic."""
 
     def catalogue(self) -> Catalogue:
         """What the testbed knows: stacks, congestion controls, sysctls, queues; raises InputError if it
@@ -95,6 +98,7 @@ NETNS = Support(
     },
     only_off={"nic": _keys("lro")},
     real=True,
+    loggers=LOGGERS,
 )
 """This host's kernel. Stacks, congestion controls and sysctls are those it has; queue disciplines, losses and
 apps those of the engine."""

@@ -25,7 +25,7 @@ def draw(request: Request) -> Figure:
     column = options.value or "goodput_mbps"
     if request.locate(column)[0] is not None:
         raise InputError(f"value: {column} is a series; bars need a column of the summary, one value per run")
-    keys = request.group_keys(most=4)
+    keys = request.apart(request.group_keys(most=4), column)
     found = grouped.groups(request, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)

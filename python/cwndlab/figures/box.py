@@ -26,7 +26,7 @@ def draw(request: Request) -> Figure:
     """
     options = request.options
     column = options.value or "goodput_mbps"
-    keys = request.group_keys(most=4)
+    keys = request.apart(request.group_keys(most=4), column)
     found = grouped.groups(request, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)

@@ -14,7 +14,7 @@ def draw(request: Request) -> Figure:
     """Return the figure: share of `value` (default `tcp.rtt_ms`) at or below x, a line per value of `by`."""
     options = request.options
     column = options.value or "tcp.rtt_ms"
-    keys = request.group_keys(most=3)
+    keys = request.apart(request.group_keys(most=3), column)
     found = grouped.groups(request, column, keys)
     names = (
         grouped.checked(options.labels, len(found)) if options.labels else [group.label for group in found]

@@ -116,6 +116,7 @@ _WORDS = {
     "segments-per-ack": Column("segments per ACK", "segments"),
     "flight-per-round": Column("flight per round trip", "kB", 1e-3),
     "cc": Column("congestion control", ""),
+    "app": Column("application", ""),
     "stack": Column("stack", ""),
     "flow": Column("flow", ""),
     "repeat": Column("repeat", ""),

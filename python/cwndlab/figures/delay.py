@@ -27,8 +27,10 @@ def draw(request: Request) -> Figure:
     for name in (up, left):
         if request.locate(name)[0] is not None:
             raise InputError(f"value: {name} is a series; this kind needs columns of the summary")
-    keys = request.group_keys(most=3, default=3)
-    found = grouped.groups(request, up, keys)
+    keys = request.apart(request.group_keys(most=3, default=3), up)
+    found = [group for group in grouped.groups(request, up, keys) if group.rows[left].count()]
+    if not found:
+        raise InputError(f"{left}: no value was recorded for these runs and flows")
     names = (
         grouped.checked(options.labels, len(found)) if options.labels else [group.label for group in found]
     )

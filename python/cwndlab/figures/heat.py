@@ -14,7 +14,8 @@ from cwndlab.figures.request import Request
 def draw(request: Request) -> Figure:
     """Return the figure: mean of `value` (default `goodput_mbps`), first key of `by` across, second upwards.
 
-    Fields without a value are hatched. `log="y"` makes the colour scale logarithmic. Raises InputError unless
+    Where a field would hold flows of different applications, those of the first are shown. Fields without a
+    value are hatched. `log="y"` makes the colour scale logarithmic. Raises InputError unless
     there are two keys.
     """
     options = request.options
@@ -22,6 +23,9 @@ def draw(request: Request) -> Figure:
     keys = request.group_keys(most=2, default=2)
     if len(keys) < 2:
         raise InputError("by: a heat map needs two keys; the runs shown differ in fewer")
+    app = ""
+    if request.apart(keys, column) != keys:
+        request, app = request.of_one_app(column)
     found = grouped.groups(request, column, keys)
     across = [str(name) for name in columns.ordered(group.names[0] for group in found)]
     upwards = [str(name) for name in columns.ordered(group.names[1] for group in found)]
@@ -57,7 +61,8 @@ def draw(request: Request) -> Figure:
         bar.ax.yaxis.set_minor_formatter(paint.plain_numbers())
     # The axes are names here: a logarithmic scale means the colours.
     title = f"{shown.words} over {grouped.in_words(keys)}"
-    paint.title(figure, [axis], options, title, f"mean, {grouped.counted(request, column)}")
+    note = f"mean, {grouped.counted(request, column)}"
+    paint.title(figure, [axis], options, title, f"app {app}; {note}" if app else note)
     return figure
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.errors import InputError, unknown
+from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import Floats
 from cwndlab.results import inferred
@@ -18,6 +19,9 @@ from cwndlab.results.texttable import short_names
 
 MOST_RUNS = 12
 """So many runs a figure of time series shows unless runs are named; it says so when there are more."""
+
+_WORDS = ("stack", "app", "cc", "flow", "repeat", "testbed")
+"""Columns of the summary that runs and flows can be told apart by, besides the swept keys."""
 
 SIZES = ("paper", "slide")
 LOGS = ("", "x", "y", "xy")
@@ -35,7 +39,7 @@ class Options:
     runs: Sequence[object] | None = None
     """Run IDs, in the order they are drawn; the number in front of a run ID's `-` is enough."""
     where: Mapping[str, object] = field(default_factory=dict)
-    """Swept key (or `repeat`, `stack`, `cc`): the value, or a list of values, that runs must have."""
+    """Swept key (or `repeat`, `stack`, `app`, `cc`): the value, or a list of values, that runs must have."""
     either: Sequence[Mapping[str, object]] = ()
     """Alternatives, each as in `where`: runs must have what one of them says."""
     flows: Sequence[str] | None = None
@@ -47,7 +51,7 @@ class Options:
     against: str | None = None
     """Second column, for kinds that show one against another."""
     by: Sequence[str] = ()
-    """Keys that make the groups: swept keys, `flow`, `stack`, `cc`, `repeat`."""
+    """Keys that make the groups: swept keys, `flow`, `app`, `stack`, `cc`, `repeat`."""
     average: float = 1.0
     """Length of a throughput window in seconds."""
     overlap: float = 0.0
@@ -125,7 +129,7 @@ class Request:
         """The keys that a figure can group by."""
         return [
             *columns.swept_keys(self.results.summary),
-            *(name for name in ("stack", "cc", "flow", "repeat", "testbed") if name in self.rows.columns),
+            *(name for name in _WORDS if name in self.rows.columns),
         ]
 
     def runs(self) -> tuple[list[Run], str]:
@@ -181,6 +185,29 @@ class Request:
         return distinguishing(self.rows, [name for name in keys if name not in ("repeat", "testbed")])[
             :default
         ]
+
+    def apart(self, keys: Sequence[str], column: str) -> list[str]:
+        """Return the keys, and `app` behind them where a group would else hold flows of different
+        applications, which nobody asked for unless by naming the flows."""
+        table = self.locate(column)[0]
+        if self.options.flows is not None or table == "queue" or "app" not in self.rows.columns:
+            return list(keys)
+        rows = self._having(column)
+        alone = rows.select(*keys).n_unique() if keys else 1
+        return list(keys) if rows.select(*keys, "app").n_unique() <= alone else [*keys, "app"]
+
+    def of_one_app(self, column: str) -> tuple[Request, str]:
+        """Return the request for flows of the first application that has the column, and its name."""
+        app = self._having(column)["app"][0]
+        return replace(self, rows=self.rows.filter(pl.col("app").eq_missing(pl.lit(app)))), str(app)
+
+    def _having(self, column: str) -> pl.DataFrame:
+        """Return the rows of the summary whose flows can have the column."""
+        table, name = self.locate(column)
+        if table is None:
+            return self.rows.filter(pl.col(name).is_not_null())
+        connections = pl.col("app").is_in(list(DATAGRAMS)).not_().fill_null(True)
+        return self.rows.filter(connections) if table in ("tcp", "tcp_info") else self.rows
 
     def values(self, name: str, rows: pl.DataFrame) -> Floats:
         """Return `name` over `rows` in shown units: a value per row of the summary, or all samples."""
@@ -282,7 +309,7 @@ def filtered(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
     `key` may be the end of a swept key (`whole_key`). Raises InputError, with the nearest names, for a key or
     a value that does not exist.
     """
-    names = [*columns.swept_keys(rows), "repeat", "stack", "cc", "flow", "testbed"]
+    names = [*columns.swept_keys(rows), *_WORDS]
     key = whole_key("key", key, [name for name in names if name in rows.columns])
     values = [str(value) for value in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
     text = rows[key].cast(pl.String)

@@ -9,14 +9,12 @@ import polars as pl
 import pyarrow as pa
 
 from cwndlab import _native
+from cwndlab.analysis.summary import is_datagrams
 from cwndlab.results.tables import SCHEMAS
 from cwndlab.testbeds.netns.layout import Ends
 
 DEFAULT_NS = 10_000_000
 """Interval where the experiment records no series: the summary needs some."""
-
-STREAMS = frozenset({"udp-cbr", "voip", "ping"})
-"""Apps without a connection."""
 
 
 class TcpInfoLogger:
@@ -32,7 +30,7 @@ class TcpInfoLogger:
         """Prepare; nothing runs yet."""
         recorded = scenario["record"]["tcp"]
         interval = recorded["interval_ns"] if recorded["kind"] == "interval" else DEFAULT_NS
-        flows = [flow for flow in scenario["flows"] if flow["app"]["kind"] not in STREAMS]
+        flows = [flow for flow in scenario["flows"] if not is_datagrams(flow)]
         self._samplers = [
             _native.TcpSampler(
                 json.dumps(

@@ -40,7 +40,7 @@ FAILED = "failed"
 
 _FIRST = ("run_id", "repeat", "flow", "testbed")
 _LAST = ("run_index", "scenario_hash", "part")
-_LATER = tuple(name for name in summary.FIGURES if name not in summary.WORDS)
+_LATER = ("app", *(name for name in summary.FIGURES if name not in summary.WORDS))
 """Columns that an earlier version may not have known."""
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -80,9 +81,9 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
 
     Repeats of a cell are averaged over those there (`n` says how many). What is the same in all rows
     is said once above them. Without `every`, a long table shows its first rows, and below them the smallest,
-    the median and the largest of each figure over all rows, and of a loadlatency scenario only the row of its
-    pinger, which has the scenario's figures. `columns` names columns of the summary to show,
-    a row per flow of each run, instead of as many as fit in `width` characters; an unknown one raises
+    the median and the largest of each figure over all rows of an application, and of a loadlatency scenario
+    only the row of its pinger, which has the scenario's figures. `columns` names columns of the summary to
+    show, a row per flow of each run, instead of as many as fit in `width` characters; an unknown one raises
     InputError.
     """
     if columns:
@@ -95,13 +96,15 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
         known = [name for name in _FIGURES if rows[name].count()]
         figures = sorted(known, key=lambda name: not (rows[name] != 0).any())
     cut = not every and rows.height > MOST_ROWS
+    alike = rows.partition_by("app", maintain_order=True) if cut else []
     heads = texttable.short_names([name for name in labels if name not in _FIGURES])
-    grid = [
-        _column(_marked(rows[name]), _FIGURES.get(name) or _Head(heads[name]), cut=cut, first=place == 0)
-        for place, name in enumerate(labels)
-    ]
+    grid = []
+    for place, name in enumerate(labels):
+        ends = _ends_of_rows(alike, named="app" not in labels[1:]) if place == 0 else _ends(name, alike)
+        head = _FIGURES.get(name) or _Head(heads[name])
+        grid.append(_column(_marked(rows[name]), head, ends, numbers=place > 0))
     for name in figures:
-        column = _column(rows[name], _FIGURES[name], cut=cut, first=False)
+        column = _column(rows[name], _FIGURES[name], _ends(name, alike))
         if len(texttable.GAP.join([*(other[0] for other in grid), column[0]])) <= width:
             grid.append(column)
     lines = [", ".join(once)] if once else []
@@ -133,7 +136,7 @@ def _cells(results: ResultSet, *, every: bool) -> pl.DataFrame:
     return (
         results.summary.filter(pl.lit(every) | ~part)
         .with_columns(index)
-        .group_by([*results.keys, "flow", "stack", "cc"], maintain_order=True)
+        .group_by([*results.keys, "flow", "app", "stack", "cc"], maintain_order=True)
         .agg(
             pl.col("run").first(),
             (there & (pl.col("status") != FAILED)).sum().alias("n"),
@@ -150,10 +153,10 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
     keys = _telling(results.keys, rows)
     labels += keys
     before = list(keys)
-    for name in ("flow", "stack", "cc"):
+    for name in ("flow", "app", "stack", "cc"):
         swept = any(key.endswith(f".{name}") for key in keys)
         if rows[name].n_unique() == 1:
-            known = name != "flow" and rows[name][0] is not None
+            known = name in ("stack", "cc") and rows[name][0] is not None
             once += [f"{name} {inferred.marked(rows[name][0], inferred.STAR)}"] if known else []
         elif not swept or name in _telling([*before, name], rows):
             labels.append(name)
@@ -172,15 +175,30 @@ def _telling(names: Sequence[str], rows: pl.DataFrame) -> list[str]:
     return texttable.telling(names, rows.select(names).to_dicts())
 
 
-def _column(values: pl.Series, head: _Head, *, cut: bool, first: bool) -> list[str]:
-    """The cells of a column, all as wide: two lines of head, the rows and, where cut, a few statistics."""
-    numbers = values.dtype.is_numeric() and not first
-    texts = _numbers(values, head.factor) if numbers else ["" if v is None else str(v) for v in values]
-    if cut:
-        named = _SPREAD if first else ("", "", "")
-        ends = _numbers(values, head.factor, _spread(values)) if numbers else named
-        texts = [*texts[:MOST_ROWS], *ends]
+def _column(values: pl.Series, head: _Head, ends: Sequence[Any], *, numbers: bool = True) -> list[str]:
+    """The cells of a column, all as wide: two lines of head, the rows and, where these are cut, the ends.
+
+    A column of numbers is shown as text unless `numbers`."""
+    numbers = numbers and values.dtype.is_numeric()
+    cells = [*(values.head(MOST_ROWS) if ends else values), *ends]
+    if numbers:
+        texts = _numbers(values, head.factor, cells)
+    else:
+        texts = ["" if value is None else str(value) for value in cells]
     return texttable.aligned([head.name, head.unit, *texts], right=numbers)
+
+
+def _ends_of_rows(alike: Sequence[pl.DataFrame], *, named: bool) -> list[str]:
+    """What stands before the statistics below a table that is cut, three for each application's rows."""
+    several = named and len(alike) > 1
+    return [f"{rows['app'][0]}: {what}" if several else what for rows in alike for what in _SPREAD]
+
+
+def _ends(name: str, alike: Sequence[pl.DataFrame]) -> list[Any]:
+    """The statistics of a column below a table that is cut."""
+    if name == "app":
+        return [rows["app"][0] for rows in alike for _ in _SPREAD]
+    return [end for rows in alike for end in _spread(rows[name])]
 
 
 def _marked(values: pl.Series) -> pl.Series:
@@ -195,19 +213,19 @@ _SPREAD = ("min", "median", "max")
 
 
 def _spread(values: pl.Series) -> list[float | None]:
+    """Smallest, median and largest value; three times None of what are no numbers."""
+    if not values.dtype.is_numeric():
+        return [None] * len(_SPREAD)
     found = (values.min(), values.median(), values.max())
     return [float(value) if isinstance(value, int | float) else None for value in found]
 
 
-def _numbers(
-    values: pl.Series, factor: float, shown_values: Sequence[float | None] | None = None
-) -> list[str]:
-    """Numbers with the decimals that suit all `values`: none where all are whole."""
+def _numbers(values: pl.Series, factor: float, chosen: Sequence[float | None]) -> list[str]:
+    """The chosen numbers with the decimals that suit all `values`: none where all are whole."""
     scaled = [abs(value * factor) for value in values.drop_nulls() if value]
     whole = all(value == round(value) for value in scaled)
     # Four digits of the largest and three of the smallest, within reason.
     decimals = 0 if whole else min(3, max(4 - _digits(max(scaled)), 3 - _digits(min(scaled)), 0))
-    chosen = values.to_list() if shown_values is None else shown_values
     return ["" if value is None else f"{value * factor:.{decimals}f}" for value in chosen]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 WIDEST = 24
-"""Characters of a cell of text; a longer one is cut."""
+"""Characters of a cell of text; a longer one loses its middle."""
 
 GAP = "  "
 
@@ -31,9 +31,27 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return short
 
 
+def shortened(texts: Sequence[str]) -> list[str]:
+    """The texts, long ones without their middle; as much of it stays as tells them apart."""
+    longest = max(map(len, texts), default=0)
+    for width in range(WIDEST, longest + 1):
+        cut = {text: _without_middle(text, width) for text in texts}
+        if len(set(cut.values())) == len(cut):
+            return [cut[text] for text in texts]
+    return list(texts)
+
+
+def _without_middle(text: str, width: int) -> str:
+    """At most `width` characters of a text, from both of its ends."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+
+
 def aligned(cells: Sequence[str], *, right: bool) -> list[str]:
-    """The cells of a column, cut and padded to the same width."""
-    cut = [cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in cells]
+    """The cells of a column, shortened and padded to the same width."""
+    cut = shortened(cells)
     width = max(map(len, cut))
     return [cell.rjust(width) if right else cell.ljust(width) for cell in cut]
 

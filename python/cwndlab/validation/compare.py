@@ -101,6 +101,7 @@ def median_errors(rows: Sequence[Row]) -> dict[str, tuple[float, int]]:
 
 
 _Key = tuple[tuple[tuple[str, str], ...], str, str]
+"""Swept keys, the flow, its congestion control: none of datagrams."""
 
 
 def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Figures, str]]]:
@@ -116,9 +117,9 @@ def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Figures, str]]]:
             if row["status"] in CARRIED_OUT or row["status"] == "unfinished":
                 figures = _measure(results, run, row)
                 measured.append((figures, row["status"]))
-                found.setdefault((cell, row["flow"], row["cc"]), []).append((figures, row["status"]))
+                found.setdefault((cell, row["flow"], row["cc"] or ""), []).append((figures, row["status"]))
         if len(rows) > 1 and len(measured) == len(rows):
-            ccs = "+".join(dict.fromkeys(row["cc"] for row in rows))
+            ccs = "+".join(dict.fromkeys(row["cc"] for row in rows if row["cc"]))
             total: Figures = _total(results, run)
             found.setdefault((cell, ALL, ccs), []).append((total, measured[0][1]))
     return found

@@ -19,7 +19,7 @@ import yaml
 from cwndlab import files
 from cwndlab.analysis import contrasts, verdict
 from cwndlab.analysis.comparison import Comparison, Options
-from cwndlab.analysis.summary import CARRIED_OUT
+from cwndlab.analysis.summary import CARRIED_OUT, is_datagrams
 from cwndlab.errors import InputError
 from cwndlab.figures import columns
 from cwndlab.figures.numeric import mean_interval
@@ -36,6 +36,12 @@ MOST_SENTENCES = 6
 
 MOST_SHOWN = 5
 """So many runs are shown over time when the page opens; more lines are hard to tell apart."""
+
+MOSTLY = 50.0
+"""Per cent of the time above which a limit is a flow's main one."""
+
+MOST_FACTS = 20
+"""Runs of which is shown what a testbed found on its hosts."""
 
 MOST_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
@@ -185,28 +191,41 @@ _LIMITS = {
 
 
 def _limits(facts: _Facts) -> Markup:
-    """What limited the flows: a sentence for each, or for many how often each limit was the main one."""
-    known = facts.complete.filter(pl.any_horizontal(pl.col(list(_LIMITS)).is_not_null()))
+    """What limited the connections: a sentence for each, or for many how often each was the main limit.
+
+    Only those count of which some limit was measured: datagrams have none.
+    """
+    known = facts.complete.filter(pl.sum_horizontal(pl.col(list(_LIMITS)).fill_null(0.0)) > 0)
     if not known.height:
         return raw("")
     labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"])
     sentences, mains = [], []
     for row in known.iter_rows(named=True):
         shares = sorted(((row[name] or 0.0, words) for name, words in _LIMITS.items()), reverse=True)
-        said = [f"{share:.0f} % of the time by {words}" for share, words in shares if share >= 0.5]
-        mains.append(shares[0][1])
+        said = [f"{_share(share)} of the time by {words}" for share, words in shares if share > 0]
+        mains.append(shares[0][1] if shares[0][0] > MOSTLY else "")
         name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
-        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing that was counted") + ".")
+        sentences.append(f"{name}: limited {', '.join(said)}.")
     every = element("ul", *(element("li", text) for text in sentences))
     heading = element("h3", "What limited the flows")
     if len(sentences) <= 16:
         return join(heading, every)
     counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
     summed = (
-        element("li", f"{count} of {len(mains)} flows were mostly limited by {words}.")
+        element("li", f"{count} of {len(mains)} TCP flows were limited {_mostly(words)}.")
         for count, words in counts
     )
     return join(heading, element("ul", *summed), details("Each flow", every))
+
+
+def _mostly(words: str) -> str:
+    if words:
+        return f"by {words} for more than half of the time"
+    return "by none of these for more than half of the time"
+
+
+def _share(percent: float) -> str:
+    return f"{percent:.0f} %" if percent >= 0.5 else "less than 1 %"
 
 
 def _cells(facts: _Facts) -> Markup:
@@ -237,6 +256,7 @@ def _runs(facts: _Facts) -> Markup:
     names = _varying_figures(facts.summary)
     constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
     words = [name for name in ("repeat", "stack", "cc") if name not in constant]
+    words += ["app"] if facts.summary["app"].n_unique() > 1 else []
     constant = [name for name in constant if facts.summary[name][0] is not None]
     if facts.summary["repeat"].n_unique() == 1:
         words.remove("repeat")
@@ -313,7 +333,7 @@ def _verdicts(facts: _Facts) -> Markup:
         if not few:
             rows = [_verdict_row(each) for each in found.each]
             names = list(dict.fromkeys(name for each in found.each for name in each.contrast.where))
-            heads = [*names, "of", "against", "difference [%]", "95 % interval", "p, corrected", "verdict"]
+            heads = [*names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
             body = table(
                 heads, rows, caption=f"{len(rows)} comparisons.", sortable=True, row_heads=len(names)
             )
@@ -332,7 +352,7 @@ def _verdicts(facts: _Facts) -> Markup:
 def _verdict_row(found: Comparison) -> list[object]:
     """A row of the table of comparisons."""
     share = found.share(found.difference)
-    difference: object = ("", math.nan) if share is None else (f"{100 * share:+.2f}", 100 * share)
+    difference = (verdict.difference(found), math.nan if share is None else 100 * share)
     p = found.corrected_p
     return [
         *found.contrast.where.values(),
@@ -483,7 +503,7 @@ def _boxes(facts: _Facts) -> Markup:
 
 
 def _box_keys(facts: _Facts) -> list[str]:
-    keys = [*facts.telling, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
+    keys = ["app", *facts.telling, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
     return [key for key in keys if 1 < facts.complete[key].n_unique() <= 40]
 
 
@@ -502,6 +522,7 @@ def _box_data(facts: _Facts) -> dict[str, object]:
                 "values": names,
                 "written": [name.removesuffix(inferred.MARK) for name in names],  # as --where takes them
                 "rows": [places[value] for value in rows[key].to_list()],
+                "one": key == "app",  # flows of different applications are never put into one box
             }
         )
     names = [name for name in _varying_figures(rows) if rows[name].n_unique() > 1]
@@ -527,12 +548,17 @@ def _testbed(facts: _Facts) -> Markup:
             element("h3", "Links"),
             _objects(scenario["links"], "One direction of a cable each"),
             element("h3", "Flows"),
-            _objects(scenario["flows"], "Who sends to whom, and how"),
+            _objects(_flows(scenario), "Who sends to whom, and how"),
         ]
     parts.append(
         details("The experiment as run, defaults written out", element("pre", facts.results.experiment))
     )
     return join(*parts)
+
+
+def _flows(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The flows of a Scenario; datagrams have no congestion control, though a Scenario names one."""
+    return [{**flow, "cc": None} if is_datagrams(flow) else flow for flow in scenario["flows"]]
 
 
 def _parameters(facts: _Facts) -> Markup:
@@ -636,6 +662,7 @@ def _provenance(facts: _Facts) -> Markup:
         machines = dict.fromkeys(tuple(record.machine.items()) for record in records)
         for machine in machines:
             rows += [[f"machine: {name}", text] for name, text in machine]
+        rows += [["machine: " + name, text] for name, text in _machine(records)]
         seeds = sorted({int(record.scenario["seed"]) for record in records})
         rows.append(["seed", ", ".join(map(str, seeds))])
     parts = [table(["what", "value"], rows, caption="Where these results come from.", row_heads=1)]
@@ -658,10 +685,14 @@ def _provenance(facts: _Facts) -> Markup:
             element("h3", "Runs that are not complete"),
             table(["run", "reason"], failed[:MOST_ROWS], caption=f"{len(failed)} runs."),
         ]
-    facts_of = {json.dumps(record.facts, sort_keys=True): record.facts for record in records if record.facts}
-    for found in facts_of.values():
-        text = json.dumps(found, indent=2, ensure_ascii=False)
-        parts.append(details("What the testbed found on its hosts", element("pre", text)))
+    found = {json.dumps(record.facts, sort_keys=True): record for record in records if record.facts}
+    for record in list(found.values())[:MOST_FACTS]:
+        text = json.dumps(record.facts, indent=2, ensure_ascii=False)
+        of_run = f", run {record.run_id}" if len(found) > 1 else ""
+        parts.append(details(f"What the testbed found on its hosts{of_run}", element("pre", text)))
+    if len(found) > MOST_FACTS:
+        more = f"What it found in {len(found) - MOST_FACTS} more runs is in their runs.jsonl."
+        parts.append(element("p", more, class_="hint"))
     parts.append(
         element(
             "p",
@@ -671,6 +702,29 @@ def _provenance(facts: _Facts) -> Markup:
         )
     )
     return join(*parts)
+
+
+def _machine(records: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
+    """What real machines were, as far as a reader has to know it; each fact of several runs once."""
+    machines = [record.facts["machine"] for record in records if "machine" in record.facts]
+    for place, words in _MACHINE.items():
+        values = [machine.get(place[0], {}).get(place[1]) for machine in machines]
+        known = dict.fromkeys(_fact(value) for value in values if value is not None)
+        if known:
+            yield words, ", ".join(known)
+
+
+_MACHINE = {
+    ("cpu", "model"): "processor",
+    ("cpu", "online"): "processors in use",
+    ("cpu", "governor"): "frequency governor",
+    ("clock", "source"): "clock source",
+    ("clock", "synchronised"): "clock synchronised (NTP)",
+}
+
+
+def _fact(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _some(items: Sequence[str]) -> str:

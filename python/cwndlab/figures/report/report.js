@@ -511,7 +511,7 @@
     figures.forEach((figure, place) => chooser.append(new Option(figure.label, place)));
     const chosen = keys.map((key) => {
       const select = document.createElement("select");
-      select.append(new Option("all", ""));
+      if (!key.one) select.append(new Option("all", ""));
       key.values.forEach((value, place) => select.append(new Option(value, place)));
       const label = document.createElement("label");
       label.append(`${key.short} `, select);
@@ -524,6 +524,10 @@
 
     function draw() {
       const figure = figures[chooser.value];
+      keys.forEach((key, place) => {
+        const held = (value) => figure.rows.some((each, row) => each !== null && key.rows[row] === value);
+        if (key.one && !held(Number(chosen[place].value))) chosen[place].value = key.values.findIndex((_, value) => held(value));
+      });
       const wanted = keys.map((key, place) => ({ key, at: chosen[place].value })).filter((each) => each.at !== "");
       const rows = figure.rows.map((value, row) => ({ value, row }))
         .filter(({ value, row }) => value !== null && wanted.every(({ key, at }) => key.rows[row] === Number(at)));

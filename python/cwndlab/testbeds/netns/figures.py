@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from cwndlab.loggers.tcp_info import STREAMS
+from cwndlab.analysis.summary import is_datagrams
 from cwndlab.results.tables import SCHEMAS
 from cwndlab.testbeds.netns.carrier import Carried
 
@@ -135,7 +135,7 @@ class _Flow:
         self._received = _of(observed.receivers, self._name)
         self._own: Mapping[str, Any] = observed.reports.get((self._name, "from"), {})
         self._read: Mapping[str, Any] = observed.reports.get((self._name, "to"), {})
-        self._is_stream = flow["app"]["kind"] in STREAMS
+        self._is_stream = is_datagrams(flow)
         self._part: str | None = flow["app"].get("part")
         self._session = observed.sessions.get(flow["app"].get("group", ""))
 

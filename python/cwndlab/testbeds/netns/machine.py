@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cwndlab.errors import InputError
 from cwndlab.experiment import catalogue
-from cwndlab.experiment.catalogue import PARTS, Catalogue, Stack, Sysctl
+from cwndlab.experiment.catalogue import PARTS, Catalogue, Machine, Stack, Sysctl
 from cwndlab.testbeds.netns import namespaces
 
 SYSCTLS = Path("/proc/sys")
@@ -105,21 +105,28 @@ def known() -> Catalogue:
     """The catalogue of an experiment on this machine: one stack, with what its kernel has.
 
     Queue disciplines, losses and apps are the engine's: its path carries the packets, and our own sender
-    follows its models. Raises InputError where this machine cannot carry out anything.
+    follows its models. The default congestion control is that of the model, too, so that a file means the
+    same on both. Raises InputError where this machine cannot carry out anything.
     """
     engine, here = catalogue.catalogue(), kernel()
+    model = engine.stacks[engine.newest["linux"]]
+    sysctls = {name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)}
+    otherwise = {
+        name: modelled.default
+        for name, modelled in model.sysctls.items()
+        if name in sysctls and sysctls[name].default != modelled.default
+    }
     stack = Stack(
         name=here.stack,
         family="linux",
         inferred=False,
-        default_cc=here.sysctls["net.ipv4.tcp_congestion_control"],
+        default_cc=engine.stacks.get(here.stack, model).default_cc,
         cc=here.congestion_controls,
         cc_alias={"newreno": "reno"},
         hz=ticks_per_second(),
         ecn={"0": "off", "1": "on"}.get(here.sysctls["net.ipv4.tcp_ecn"], "accept"),
-        sysctls={
-            name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)
-        },
+        sysctls=sysctls,
+        machine=Machine(model.name, here.sysctls["net.ipv4.tcp_congestion_control"], otherwise),
     )
     return replace(engine, stacks={stack.name: stack}, newest={"linux": stack.name})
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pyroute2 import IPRoute
 
 from cwndlab import _native
+from cwndlab.analysis.summary import is_datagrams
 from cwndlab.testbeds.netns import machine, polling, rules
 from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port
 from cwndlab.testbeds.netns.namespaces import NAMESPACES, Owner, inside
@@ -112,7 +113,7 @@ def first_cc(host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> str
     So it is that of all flows that the host sends, or Reno, where they differ or a namespace may not choose
     theirs (net.ipv4.tcp_allowed_congestion_control): it switches nothing on, and every Linux has it.
     """
-    used = {flow["cc"] for flow in flows if flow["from"] == host["name"]}
+    used = {flow["cc"] for flow in flows if flow["from"] == host["name"] and not is_datagrams(flow)}
     common = used.pop() if len(used) == 1 else PLAIN_CC
     return common if common in machine.kernel().allowed_congestion_controls else PLAIN_CC
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cwndlab.loggers import LOGGERS
 from cwndlab.testbeds.netns import kernel_path, machine, namespaces, network, rules
 from cwndlab.testbeds.netns.layout import lay_out
 from cwndlab.traffic import load, tools
@@ -14,7 +13,6 @@ def check(scenario: Mapping[str, Any]) -> None:
     """Raises ValueError, with one line, for what cannot be carried out here."""
     layout = lay_out(scenario)
     _record(scenario)
-    _loggers(scenario)
     for host in scenario["hosts"]:
         rules.check(host, layout)
         _sysctls(host, scenario["flows"])
@@ -33,12 +31,6 @@ def _record(scenario: Mapping[str, Any]) -> None:
         raise ValueError(
             "record.tcp: a live kernel tells no more than samples; give an interval such as 10ms"
         )
-
-
-def _loggers(scenario: Mapping[str, Any]) -> None:
-    for logger in scenario["live"]["loggers"]:
-        if logger not in LOGGERS:
-            raise ValueError(f"loggers: {logger} is not one of this testbed's: {', '.join(LOGGERS)}")
 
 
 def _sysctls(host: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from cwndlab import _native
 from cwndlab.errors import InputError
 from cwndlab.loggers import tcp_info
 from cwndlab.loggers.tcp_info import TcpInfoLogger
+from cwndlab.testbeds import host_state
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.netns import figures, machine, namespaces, network, preflight, reaper
 from cwndlab.testbeds.netns.carrier import Carrier, OwnEmulator
@@ -24,6 +25,7 @@ from cwndlab.testbeds.netns.figures import Observed, Session
 from cwndlab.testbeds.netns.kernel_path import KernelPath
 from cwndlab.testbeds.netns.layout import lay_out
 from cwndlab.testbeds.netns.network import Network
+from cwndlab.testbeds.netns.state import FILE, State
 from cwndlab.traffic import hosts, load, tools
 from cwndlab.traffic.hosts import Agents
 
@@ -98,6 +100,8 @@ class _Run:
         logger = TcpInfoLogger(self._run_id, self._scenario, self._layout.flows, at_hosts)
         stopped = False
         try:
+            # While the agents begin; nothing is on the path yet.
+            state = State(built, own_changes=not own and bool(self._scenario["schedule"]))
             idle = self._ping(agents)
             agents.ask(self._orders())
             logger.start()
@@ -105,7 +109,9 @@ class _Run:
             self._wait(zero)
             senders, receivers = logger.stop()
             answers = agents.ask({host: {"do": "end"} for host in at_hosts}, takes_s=self._patience_s())
-            time.sleep(SETTLE_S)
+            settled = time.monotonic() + SETTLE_S
+            changed = state.changes()
+            time.sleep(max(0.0, settled - time.monotonic()))
             carried = carrier.stop()
             stopped = True
         finally:
@@ -124,10 +130,14 @@ class _Run:
             sessions=_sessions(answers),
         )
         self._write(writer, observed, _until(senders, self._scenario["duration_ns"]), answers)
+        writer.attach(FILE, state.document(changed))
         return Outcome(
             summary=figures.summary(observed),
-            facts=self._facts(observed, idle, built),
-            warnings=self._warnings(observed, logger, idle),
+            facts={**self._facts(observed, idle, built), "machine": state.facts},
+            warnings=[
+                *self._warnings(observed, logger, idle),
+                *host_state.warnings(changed, f"{self._run_id}-{FILE}"),
+            ],
         )
 
     def _patience_s(self) -> float:

@@ -1,0 +1,49 @@
+"""Says which defaults were taken for hosts that name none, and where a real machine's are not the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.schema import Host
+
+MOST_NAMES = 6
+"""Hosts that a sentence names."""
+
+
+def notes(unnamed: Mapping[str, Sequence[str]], catalogue: Catalogue) -> Iterator[str]:
+    """Yield a sentence for each stack on the congestion control of its senders that name none.
+
+    `unnamed` has the names of these hosts by their stack's.
+    """
+    for name, hosts in unnamed.items():
+        verb = "names" if len(hosts) == 1 else "name"
+        default = catalogue.stacks[name].default_cc
+        yield f"{_some(hosts)} {verb} no cc: {default}, the default of {name}, was taken"
+
+
+def warnings(
+    unnamed: Mapping[str, Sequence[str]], hosts: Mapping[str, Host], catalogue: Catalogue
+) -> Iterator[str]:
+    """Yield a sentence for each way in which this machine differs from the model that stands for it."""
+    for name, senders in unnamed.items():
+        stack = catalogue.stacks[name]
+        if stack.machine is not None and stack.machine.cc != stack.default_cc:
+            own = f"this machine's own default congestion control is {stack.machine.cc}"
+            yield f"{own}; {_some(senders)} got {stack.default_cc}, the default of {name}"
+    for host in hosts.values():
+        here = catalogue.stack(host.stack)
+        if here is None or here.machine is None:
+            continue
+        model = here.machine.model
+        if host.stack in catalogue.newest and model != here.name:
+            yield f"stack {host.stack} is {here.name} on this machine, and {model} on testbed sim"
+        for sysctl, modelled in here.machine.sysctls.items():
+            if sysctl not in host.sysctl and here.real_name(sysctl) not in host.sysctl:
+                value = here.sysctls[sysctl].default
+                yield f"{sysctl} is {value} on this machine, and {modelled} in the model {model}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
