@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -28,7 +28,9 @@ from cwndlab.errors import CwndlabError, InputError, nearest, shown, unknown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.formats import teacup_source
-from cwndlab.formats.teacup_source import Place, Source, Text, arguments, as_text, refuse, undated
+from cwndlab.formats.teacup_source import Source, arguments, undated
+from cwndlab.formats.teacup_values import STAMP, Place, Text, as_text, refuse
+from cwndlab.text import printable
 
 MOST_RUNS = 50_000
 """Runs of one configuration at most."""
@@ -75,6 +77,9 @@ SIZES = {"": 1, "b": 1, "bytes": 1, "kbytes": 1000, "mbytes": 10**6, "kbit": 125
 }
 """Units of sizes in bytes: tc's kilobytes have 1024, ipfw's Kbytes 1000."""
 
+_NAMED = 12
+"""Hosts, and pipes, that a message names at most."""
+
 KINDS = ("mapped", "approximated", "dropped")
 
 
@@ -112,7 +117,7 @@ def convert(path: Path, stack: str | None = None, prefix: str | None = None) -> 
 def as_text_list(findings: Sequence[Finding]) -> list[str]:
     """The findings as lines, by kind."""
     return [
-        f"{finding.kind:<12} {Path(finding.place.file).name}:{finding.place.line}  {finding.text}"
+        printable(f"{finding.kind:<12} {Path(finding.place.file).name}:{finding.place.line}  {finding.text}")
         for kind in KINDS
         for finding in findings
         if finding.kind == kind
@@ -133,7 +138,7 @@ class _Parameter:
     def label(self, row: int) -> str:
         """What a value adds to the test ID."""
         pairs = zip(self.short_names, self.rows[row], strict=True)
-        return "".join(f"_{short}_{as_text(value).replace('_', '-')}" for short, value in pairs)
+        return "".join(f"_{short}_{printable(as_text(value)).replace('_', '-')}" for short, value in pairs)
 
 
 Leaves = dict[str, Any]
@@ -172,7 +177,7 @@ class _Converter:
             "# What became of its settings:",
             *(f"#   {line}" for line in as_text_list(findings)),
         ]
-        safe = "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in header)
+        safe = "\n".join(map(printable, header))
         return Converted(f"{safe}\n\n{text}", name, ids, findings)
 
     # ---- what TEACUP says
@@ -189,7 +194,7 @@ class _Converter:
         wanted = self.prefix or undated(str(self.source.get("TPCONF_test_id", ""))) or self.source.file.stem
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-_")[:32] or "teacup"
         if "TPCONF_test_id" in self.source.settings:
-            dated = teacup_source.STAMP in str(self.source.get("TPCONF_test_id"))
+            dated = STAMP in str(self.source.get("TPCONF_test_id"))
             place = self.source.place("TPCONF_test_id")
             self._say("mapped", place, f"TPCONF_test_id: experiment {name}, the beginning of test IDs")
             if dated and self.prefix is None:
@@ -276,12 +281,17 @@ class _Converter:
 
     def _leaves(self, variables: Mapping[str, Any]) -> Leaves:
         traffic = list(self._traffic(variables))
-        ends = dict.fromkeys(host for flow in traffic for host in (flow["from"], flow["to"]))
+        ends = dict.fromkeys(
+            host for flow in traffic for host in (*flow["responders"], flow["from"], flow["to"])
+        )
         pipes = self._pipes(variables)
         left, right = self._sides(list(ends), pipes)
+        if sum(flow["from"] in right for flow in traffic) > sum(flow["from"] in left for flow in traffic):
+            # The bottleneck is the direction that most of the data take.
+            left, right = right, left
         leaves: Leaves = {}
         stops = []
-        flows = [flow for flow in traffic if (flow["from"] in left) != (flow["to"] in left)]
+        flows = [flow for flow in traffic if self._crosses(flow, left, right)]
         for flow in traffic:
             if flow not in flows:
                 ends_text = f"{flow['from']} to {flow['to']}"
@@ -296,8 +306,12 @@ class _Converter:
         for flow in flows:
             stops.append(flow["stop"])
         leaves["duration"] = units.format_time(max(stops))
+        copies = self._copies(flows)
+        left, right = ([host for host in side if copies.get(host) != 0] for side in (left, right))
         for host in [*left, *right]:
             leaves |= self._host(host, variables)
+            if host in copies:
+                leaves[f"hosts.{_safe(host)}.count"] = copies[host]
         leaves["network.dumbbell.left"] = [_safe(host) for host in left]
         leaves["network.dumbbell.right"] = [_safe(host) for host in right]
         leaves["network.dumbbell.access"] = {"rate": ACCESS_RATE, "overhead": 38}
@@ -315,6 +329,32 @@ class _Converter:
                 f"flows.{flow['name']}.{key}": flow[key] for key in ("cc", "sndbuf", "rcvbuf") if key in flow
             }
         return leaves
+
+    def _crosses(self, flow: Mapping[str, Any], left: Sequence[str], right: Sequence[str]) -> bool:
+        """Whether what all its senders send passes the router."""
+        senders, to = flow["responders"] or [flow["from"]], flow["to"]
+        return any(
+            to in near and all(sender in far for sender in senders)
+            for near, far in ((left, right), (right, left))
+        )
+
+    def _copies(self, flows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """How many hosts stand behind that of each incast: all its responders; 0 for the others of them."""
+        copies: dict[str, int] = {}
+        for flow in flows:
+            responders = flow["responders"]
+            for host in responders:
+                if host in copies:
+                    refuse(flow["place"], f"host {host} answers in two incasts, which has no counterpart")
+            copies |= dict.fromkeys(responders, 0) | ({flow["from"]: len(responders)} if responders else {})
+        for flow in flows:
+            for host in (flow["from"], flow["to"]):
+                if host in copies and not flow["responders"]:
+                    refuse(
+                        flow["place"],
+                        f"host {host} answers in an incast and has other flows, which has no counterpart",
+                    )
+        return copies
 
     def _traffic(self, variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         place = self.source.place("TPCONF_traffic_gens")
@@ -334,7 +374,7 @@ class _Converter:
             task = str(positional[0]) if positional else ""
             name = _safe(f"f{number}")
             begin = self._time(start, at, "start")
-            flow = {"name": name, "place": at, "start": begin}
+            flow = {"name": name, "place": at, "start": begin, "responders": []}
             made = self._task(task, flow, {str(key): value for key, value in named.items()}, variables, at)
             if made is not None:
                 yield made
@@ -347,16 +387,23 @@ class _Converter:
             "start_ping": self._ping,
             "start_nttcp": self._nttcp,
             "start_httperf_dash": self._dash,
+            "start_httperf_incast": self._incast,
+            "start_httperf_incast_n": self._incast,
         }
         if task not in makers:
             self._say("dropped", at, f"{task or 'a traffic generator without a name'}: has no counterpart")
             return None
-        ends = ("client", "dest") if task == "start_ping" else ("client", "server")
-        for key in ends:
+        ends = {"start_ping": "dest", "start_httperf_incast": "servers", "start_httperf_incast_n": "servers"}
+        other = ends.get(task, "server")
+        for key in ("client", other):
             if not as_text(named.get(key, "")):
                 refuse(at, f"{task}: {key} is not given")
-        client, server = (self._host_of(named.pop(key), at) for key in ends)
-        flow |= {"from": client, "to": server}
+        client, servers = self._host_of(named.pop("client"), at), as_text(named.pop(other)).split(",")
+        if other != "servers" and len(servers) > 1:
+            refuse(at, f"{task}: {other} is one host")
+        flow |= {"from": client, "to": self._host_of(servers[0], at), "client": client}
+        if other == "servers":
+            flow["responders"] = [self._host_of(server, at) for server in servers]
         seconds = named.pop("duration", variables.get("V_duration", self.source.get("TPCONF_duration", "")))
         flow["stop"] = flow["start"] + self._time(seconds, at, "duration")
         if flow["stop"] <= flow["start"]:
@@ -411,6 +458,32 @@ class _Converter:
             "chunk": units.format_time(round(cycle * 10**9)),
         }
         self._say("approximated", at, "start_httperf_dash: a video player that fetches a chunk each cycle")
+        return flow
+
+    def _incast(self, flow: dict[str, Any], named: dict[str, Any], at: Place) -> dict[str, Any]:
+        responders = flow["responders"]
+        if wanted := as_text(named.pop("num_responders", "")):
+            count = self._number(wanted, at, "num_responders")
+            if not 1 <= count <= len(responders):
+                refuse(at, f"num_responders: {wanted} of {len(responders)} servers")
+            del responders[int(count) :]
+        if len(set(responders)) < len(responders):
+            refuse(at, "a server that answers twice in an incast has no counterpart")
+        period = self._number(named.pop("period", ""), at, "period")
+        size = self._number(named.pop("response_size", ""), at, "response_size")
+        if period <= 0 or size <= 0:
+            refuse(at, "an incast: period and response_size must be above 0")
+        flow["from"], flow["to"] = responders[0], flow["client"]
+        flow["app"] = {
+            "kind": "incast",
+            "size": units.format_size(round(size * 1024)),
+            "think": units.format_time(round(period * 10**9)),
+        }
+        for key in ("sizes", "server_port_start", "config_dir", "config_in", "docroot"):
+            named.pop(key, None)
+        hosts = f"{len(responders)} copies of {responders[0]} answer"
+        text = "the next round begins a period after the last answer, not after the request"
+        self._say("approximated", at, f"an incast: {hosts}; {text}")
         return flow
 
     def _host(self, host: str, variables: Mapping[str, Any]) -> Leaves:
@@ -537,11 +610,25 @@ class _Converter:
                 if left and right:
                     break
             else:
-                refuse(first["place"], "no pipe leads from one end of the traffic to the other")
+                self._no_pipe(hosts, pipes)
         outside = [host for host in hosts if host not in left and host not in right]
         for host in outside:
             self._say("dropped", first["place"], f"host {host}: not behind the router")
         return left, right
+
+    def _no_pipe(self, hosts: list[str], pipes: list[dict[str, Any]]) -> NoReturn:
+        """Refuse pipes of which none has hosts of the traffic at both ends."""
+        ends = []
+        for host in hosts[:_NAMED]:
+            known = self._addresses(host)
+            ends.append(f"{host} ({', '.join(known) if known else 'no address in TPCONF_host_internal_ip'})")
+        more = [f"{len(hosts) - _NAMED} more"] if len(hosts) > _NAMED else []
+        looked = dict.fromkeys(f"{as_text(pipe['source'])} to {as_text(pipe['dest'])}" for pipe in pipes)
+        refuse(
+            pipes[0]["place"],
+            f"no pipe leads from one end of the traffic to the other: hosts with traffic are "
+            f"{', '.join(ends + more)}; looked for one at each end of {', '.join(list(looked)[:_NAMED])}",
+        )
 
     def _between(
         self, pipes: list[dict[str, Any]], sources: list[str], dests: list[str]
@@ -674,7 +761,7 @@ class _Converter:
 
     def _host_of(self, word: Any, at: Place) -> str:
         """The host of a name or an address."""
-        text = as_text(word).split(":")[0]
+        text = as_text(word).split(":")[0].strip()
         hosts = [str(host) for host in self.source.get("TPCONF_hosts")]
         if text in hosts:
             return text
@@ -790,9 +877,9 @@ class _Converter:
         for key, value in {**base, **first}.items():
             words = key.split(".")
             if words[0] == "flows":
-                flows.setdefault(words[1], {"name": words[1]})[words[2]] = value
-                continue
-            here = tree
+                here, words = flows.setdefault(words[1], {"name": words[1]}), words[2:]
+            else:
+                here = tree
             for word in words[:-1]:
                 here = here.setdefault(word, {})
             here[words[-1]] = value
@@ -848,6 +935,8 @@ class _Converter:
             "TPCONF_vary_parameters": "sweep",
             "TPCONF_test_id": "names",
         }
+        if not self.source.get("TPCONF_host_init_custom_cmds"):
+            used["TPCONF_host_init_custom_cmds"] = "no commands"
         for name, setting in self.source.settings.items():
             if not name.startswith("TPCONF_"):
                 continue
@@ -857,6 +946,18 @@ class _Converter:
                 self._say("mapped", setting.place, f"{name}: {used[name]}")
         for place, what in self.source.ignored:
             self._say("dropped", place, what)
+        self._commands()
+
+    def _commands(self) -> None:
+        """Name each command that TEACUP would have run on a host."""
+        commands = self.source.get("TPCONF_host_init_custom_cmds", {})
+        place = self.source.place("TPCONF_host_init_custom_cmds")
+        if not isinstance(commands, dict):
+            refuse(place, "TPCONF_host_init_custom_cmds is no dictionary")
+        for host, wanted in commands.items():
+            for command in wanted if isinstance(wanted, list | tuple) else [wanted]:
+                at = command.place(0) if isinstance(command, Text) else place
+                self._say("dropped", at, f"a command on host {as_text(host)}: {as_text(command)}")
 
 
 class _Plain(yaml.SafeDumper):
@@ -893,9 +994,18 @@ def _simplify(leaves: Sequence[Leaves]) -> None:
             continue
         rest = {json.dumps({**leaf[key], "limit": None}, sort_keys=True) for leaf in leaves}
         if len(rest) == 1:
-            for leaf in leaves:
-                queue = leaf.pop(key)
-                leaf |= {f"{key}.{name}": value for name, value in queue.items()}
+            _spread(leaves, key)
+    for key in [key for key in leaves[0] if re.fullmatch(r"flows\.[^.]+\.app", key)]:
+        shapes = {(leaf[key]["kind"], *leaf[key]) for leaf in leaves}
+        if len(shapes) == 1 and any(leaf[key] != leaves[0][key] for leaf in leaves):
+            _spread(leaves, key)
+
+
+def _spread(leaves: Sequence[Leaves], key: str) -> None:
+    """Put the parts of a mapping in its place."""
+    for leaf in leaves:
+        whole = leaf.pop(key)
+        leaf |= {f"{key}.{name}": value for name, value in whole.items()}
 
 
 def _axes_of(

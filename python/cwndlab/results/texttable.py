@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from cwndlab.text import printable
+
 WIDEST = 24
 """Characters of a cell of text; a longer one is cut."""
 
@@ -33,6 +35,7 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
 def aligned(cells: Sequence[str], *, right: bool) -> list[str]:
     """The cells of a column, cut and padded to the same width."""
+    cells = [printable(cell) for cell in cells]
     cut = [cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in cells]
     width = max(map(len, cut))
     return [cell.rjust(width) if right else cell.ljust(width) for cell in cut]
