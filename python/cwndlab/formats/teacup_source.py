@@ -151,7 +151,10 @@ class _Reader:
 
     def read(self, path: Path) -> None:
         try:
-            data = path.read_bytes()
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: is no regular file")
+            with path.open("rb") as stream:
+                data = stream.read(MOST_BYTES + 1)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
         if len(data) > MOST_BYTES:
