@@ -58,7 +58,8 @@ NUMBERS = (
 
 FLENT = b"""{"version": 4, "metadata": {"NAME": "tcp_nup", "TITLE": "x", "HOST": "h"},
 "x_values": [0, 0.2, 0.4, 0.6], "results": {"TCP upload::1": [1.5, null, 9.5, 8],
-"TCP upload sum": [1, 2, 3, 4],
+"TCP upload sum": [1, 2, 3, 4], "TCP upload::1::tcp_cwnd": [10, null, 12, 11],
+"TCP upload::1::tcp_rtt": [40, 41, 42, 43], "TCP upload::1::tcp_pacing_rate": [1, 2, 3, 4],
 "Ping (ms) ICMP": [40, 41, 42, 43]}, "raw_values": {"TCP upload::1": [
 {"t": 1.0, "val": 3, "tcp_rtt": 40.5, "tcp_cwnd": 10}, {"t": 1.3, "tcp_rtt": 41}]}}"""
 
@@ -158,7 +159,9 @@ def stored(pattern: str) -> Callable[[Path], list[bytes]]:
 
 
 TARGETS = {
-    "siftr": Target(siftr.read, text(logs.siftr9, logs.siftr_ertt, logs.siftr13, logs.siftr15)),
+    "siftr": Target(
+        siftr.read, text(logs.siftr9, logs.siftr_manual, logs.siftr_ertt, logs.siftr13, logs.siftr15)
+    ),
     "siftr2": Target(siftr2.read, text(logs.siftr2_text, logs.siftr25_text, logs.siftr25_binary)),
     "web10g": Target(web10g.read, text(logs.web10g, logs.web10g_bare)),
     "estats": Target(web10g.read, text(logs.estats)),

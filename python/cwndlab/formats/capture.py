@@ -299,7 +299,8 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
         "inflight_bytes": np.concatenate([_values(data, "flight_bytes"), _values(acks, "flight_bytes")])[
             order
         ],
-        "delivered_bytes": series.bounded(delivered),
+        # Without an acknowledgement nothing is known, not even that it was nothing.
+        "delivered_bytes": series.bounded(delivered) if len(acked_ns) else np.full(len(times), np.nan),
         "retransmits": retransmits.astype(np.float64),
     }
     for kind, rows in (("segments-per-ack", segments), ("flight-per-round", flight)):

@@ -11,8 +11,8 @@ fields they have.
 
 siftr(4) describes the fields. A record is the state of a connection's control block as one of its packets
 passes, either way: the local end is the sender of the flow it is of. The log has no counter of what was
-delivered or retransmitted, so goodput stays empty. Fields that the `tcp` table has no place for become samples
-`siftr.NAME`; those behind the known ones are named by their number.
+delivered or retransmitted, so goodput stays empty. Fields that the `tcp` table has no place for become
+samples `siftr.NAME`; those behind the known ones are named by their number.
 """
 
 from __future__ import annotations
