@@ -382,14 +382,12 @@ def test_a_capture_of_one_direction_alone_tells_of_sack_blocks(tmp_path: Path) -
     )
 
 
-def packet(
-    t_ns: int, ends: tuple[str, int, str, int], seq: int, ack: int, length: int, flags: int = 0x10
-) -> bytes:
+def packet(t_ns: int, ends: tuple[str, int, str, int], seq: int, ack: int, length: int) -> bytes:
     """A record of a capture of IP packets: a TCP segment of which only the headers were kept."""
     source, sport, target, dport = ends
     address = [bytes(map(int, host.split("."))) for host in (source, target)]
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + length, 0, 0, 64, 6, 0, *address)
-    tcp = struct.pack(">HHIIBBHHH", sport, dport, seq, ack, 0x50, flags, 65535, 0, 0)
+    tcp = struct.pack(">HHIIBBHHH", sport, dport, seq, ack, 0x50, 0x10, 65535, 0, 0)
     return struct.pack("<IIII", t_ns // 10**9, t_ns % 10**9, 40, 40 + length) + ip + tcp
 
 
@@ -475,5 +473,5 @@ def test_captures_without_tcp_are_skipped_and_named(tmp_path: Path) -> None:
     (place / "b.pcap").unlink()
     with pytest.raises(InputError, match=r"a\.pcap: no TCP data in this capture, nor in the others"):
         importing.results([place], Options(), tmp_path / "none")
-    with pytest.raises(InputError, match="no TCP data in this capture$"):
+    with pytest.raises(InputError, match=r"no TCP data in this capture$"):
         importing.results([place / "a.pcap"], Options(), tmp_path / "none")

@@ -234,3 +234,20 @@ pub fn source(path: &Path) -> io::Result<Box<dyn Read + Send>> {
         Box::new(file)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_compressed_file_holds_is_bounded() {
+        let mut text = Vec::new();
+        Expanded { inner: io::repeat(0).take(100), left: 100 }
+            .read_to_end(&mut text)
+            .expect("as much as may be");
+        assert_eq!(text.len(), 100);
+        let refused =
+            Expanded { inner: io::repeat(0), left: 1 << 20 }.read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(refused.to_string(), "holds more than 128 GiB, decompressed");
+    }
+}
