@@ -335,7 +335,7 @@ def script(
     for file in files:
         outcome = scripts.run(file, stack, symbols, tolerance_usecs)
         for line in outcome.output:
-            print(line)
+            print(printable(line))
         if outcome.message is not None:
             _say(outcome.message)
         worst = max(worst, outcome.exit_code)

@@ -150,6 +150,14 @@ def configuration(path: Path) -> list[base.Recording]:
 
 
 BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
+COMPUTED = b"""env.password = 'x'
+rates = [2, 6, 10]
+TPCONF_names = ','.join(map(str, rates)) + ','.join(str(x) for x in rates[1:] if x > 2)
+TPCONF_power_admin_pw = env.password
+TPCONF_more = [[x] * y for x in range(3) for y in (1, 2)][::2]
+"""
+"""What configurations are computed with, put before one."""
+
 IPERF = Path(__file__).parent / "iperf"
 
 
@@ -173,7 +181,9 @@ TARGETS = {
     "iperf3": Target(iperf3.read, stored("*.json"), ".json"),
     "iperf_text": Target(iperf_text.read, stored("*[0-9e].[ct]*"), ".txt"),
     "capture": Target(pair, packets, ".pcap"),
-    "teacup": Target(configuration, text(BASELINE.read_bytes), ".py"),
+    "teacup": Target(
+        configuration, text(BASELINE.read_bytes, lambda: COMPUTED + BASELINE.read_bytes()), ".py"
+    ),
 }
 
 

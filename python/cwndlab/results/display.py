@@ -118,7 +118,7 @@ def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
     """The summary, or some of its columns: a line of JSON per flow of each run, a missing figure null."""
     _check(columns, results.summary.columns)
     rows = results.summary.select(columns or pl.all()).iter_rows(named=True)
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def _cells(results: ResultSet, *, every: bool) -> pl.DataFrame:
