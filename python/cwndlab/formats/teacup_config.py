@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.formats import teacup_source
 from cwndlab.formats.teacup_source import Source, arguments, undated
+from cwndlab.formats.teacup_sweep import Leaves, Parameter, axes_of, linked, simplify
 from cwndlab.formats.teacup_values import STAMP, Place, Text, as_text, refuse
 from cwndlab.text import printable
 
@@ -124,27 +124,6 @@ def as_text_list(findings: Sequence[Finding]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class _Parameter:
-    """One entry of TPCONF_vary_parameters: what it sets, and to what."""
-
-    name: str
-    variables: tuple[str, ...]
-    short_names: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    extra: Mapping[str, Any]
-    place: Place
-
-    def label(self, row: int) -> str:
-        """What a value adds to the test ID."""
-        pairs = zip(self.short_names, self.rows[row], strict=True)
-        return "".join(f"_{short}_{printable(as_text(value)).replace('_', '-')}" for short, value in pairs)
-
-
-Leaves = dict[str, Any]
-"""Values of an experiment file by their dotted keys."""
-
-
 @dataclass
 class _Converter:
     source: Source
@@ -170,7 +149,7 @@ class _Converter:
         self._rest()
         text = self._write(name, tree, sweep, repeat)
         prefix = self._prefix()
-        ids = [prefix + "".join(map(_Parameter.label, parameters, cell)) for cell in cells]
+        ids = [prefix + "".join(map(Parameter.label, parameters, cell)) for cell in cells]
         findings = sorted(self.found.values(), key=lambda finding: (finding.place.file, finding.place.line))
         header = [
             f"# {len(ids)} runs from the TEACUP configuration {self.source.file.name}.",
@@ -203,7 +182,7 @@ class _Converter:
                 )
         return name
 
-    def _parameters(self) -> Iterator[_Parameter]:
+    def _parameters(self) -> Iterator[Parameter]:
         entries = self.source.get("TPCONF_parameter_list", {})
         place = self.source.place("TPCONF_vary_parameters")
         names = self.source.get("TPCONF_vary_parameters", [])
@@ -222,7 +201,7 @@ class _Converter:
             "mapped", place, f"TPCONF_vary_parameters: sweep over {', '.join(map(str, names)) or 'nothing'}"
         )
 
-    def _parameter(self, name: str, entry: Any, place: Place) -> _Parameter:
+    def _parameter(self, name: str, entry: Any, place: Place) -> Parameter:
         if not isinstance(entry, tuple | list) or len(entry) not in (3, 4):
             refuse(place, f"{name}: expected (variables, short names, values, extra variables)")
         variables, shorts, values = entry[:3]
@@ -243,7 +222,7 @@ class _Converter:
                     f"{name}: {shown(str(value))} has no value for each of {', '.join(map(str, variables))}",
                 )
             rows.append(tuple(row[: len(variables)]))
-        return _Parameter(
+        return Parameter(
             name,
             tuple(map(str, variables)),
             tuple(map(str, shorts)),
@@ -252,7 +231,7 @@ class _Converter:
             place,
         )
 
-    def _variables(self, parameters: Sequence[_Parameter], cell: Sequence[int]) -> dict[str, Any]:
+    def _variables(self, parameters: Sequence[Parameter], cell: Sequence[int]) -> dict[str, Any]:
         """The V_ variables of a run."""
         values: dict[str, Any] = {}
         for parameter, row in zip(parameters, cell, strict=True):
@@ -828,18 +807,18 @@ class _Converter:
     # ---- from runs to a sweep
 
     def _factor(
-        self, parameters: Sequence[_Parameter], cells: Sequence[tuple[int, ...]], leaves: Sequence[Leaves]
+        self, parameters: Sequence[Parameter], cells: Sequence[tuple[int, ...]], leaves: Sequence[Leaves]
     ) -> tuple[Leaves, list[dict[str, Any]], int]:
         """What all runs share, the axes of the rest, and how often each cell is run."""
         place = self.source.place("TPCONF_vary_parameters")
         keys = list(dict.fromkeys(key for leaf in leaves for key in leaf))
         if any(leaf.keys() != set(keys) for leaf in leaves):
             refuse(place, "runs that differ in more than values (flows, hosts) have no counterpart")
-        _simplify(leaves)
+        simplify(leaves)
         keys = list(leaves[0])
         at = {cell: place_ for place_, cell in enumerate(cells)}
-        depends = {key: _axes_of(key, parameters, cells, leaves, at) for key in keys}
-        groups = _groups([len(parameter.rows) for parameter in parameters], depends.values())
+        depends = {key: axes_of(key, parameters, cells, leaves, at) for key in keys}
+        groups = linked([len(parameter.rows) for parameter in parameters], depends.values())
         sweep: list[dict[str, Any]] = []
         repeat = 1
         for group in groups:
@@ -972,70 +951,3 @@ def _safe(name: str) -> str:
     """A name as the experiment file allows it."""
     made = re.sub(r"[^A-Za-z0-9_-]", "-", name)[:32].lstrip("-_")
     return made or "x"
-
-
-def _simplify(leaves: Sequence[Leaves]) -> None:
-    """Leave out what goes without saying, and sweep over parts of queues where only those differ."""
-    prefix = "network.dumbbell."
-    both = [key for key in leaves[0] if key.startswith(prefix + "reverse.")]
-    mirror = all(leaf[key] == leaf[key.replace("reverse", "bottleneck")] for leaf in leaves for key in both)
-    lossless = all(leaf.get(f"{prefix}{way}.loss", {}).get("random", "0%") == "0%" for leaf in leaves
-                   for way in ("bottleneck", "reverse"))  # fmt: skip
-    for leaf in leaves:
-        if mirror and lossless:
-            for key in both:
-                del leaf[key]
-        if lossless:
-            for way in ("bottleneck", "reverse"):
-                leaf.pop(f"{prefix}{way}.loss", None)
-    for way in ("bottleneck", "reverse"):
-        key = f"{prefix}{way}.queue"
-        if key not in leaves[0]:
-            continue
-        rest = {json.dumps({**leaf[key], "limit": None}, sort_keys=True) for leaf in leaves}
-        if len(rest) == 1:
-            _spread(leaves, key)
-    for key in [key for key in leaves[0] if re.fullmatch(r"flows\.[^.]+\.app", key)]:
-        shapes = {(leaf[key]["kind"], *leaf[key]) for leaf in leaves}
-        if len(shapes) == 1 and any(leaf[key] != leaves[0][key] for leaf in leaves):
-            _spread(leaves, key)
-
-
-def _spread(leaves: Sequence[Leaves], key: str) -> None:
-    """Put the parts of a mapping in its place."""
-    for leaf in leaves:
-        whole = leaf.pop(key)
-        leaf |= {f"{key}.{name}": value for name, value in whole.items()}
-
-
-def _axes_of(
-    key: str,
-    parameters: Sequence[_Parameter],
-    cells: Sequence[tuple[int, ...]],
-    leaves: Sequence[Leaves],
-    at: Mapping[tuple[int, ...], int],
-) -> set[int]:
-    """The parameters that a value depends on."""
-    texts = [json.dumps(leaf[key], sort_keys=True) for leaf in leaves]
-    if len(set(texts)) == 1:
-        return set()
-    found = set()
-    for axis in range(len(parameters)):
-        for cell in cells:
-            if cell[axis] and texts[at[cell]] != texts[at[(*cell[:axis], 0, *cell[axis + 1 :])]]:
-                found.add(axis)
-                break
-    return found
-
-
-def _groups(sizes: Sequence[int], linked: Iterator[set[int]] | Any) -> list[list[int]]:
-    """Axes that must be swept together because one value depends on several of them, in order."""
-    group = list(range(len(sizes)))
-    for axes in linked:
-        targets = {group[axis] for axis in axes}
-        if targets:
-            least = min(targets)
-            group = [least if member in targets else member for member in group]
-    return [
-        [axis for axis, member in enumerate(group) if member == leader] for leader in dict.fromkeys(group)
-    ]
