@@ -11,8 +11,9 @@ class Capture:
     have times in ns by the capture's clock. IndexError for a connection that does not exist.
     """
 
-    def __new__(cls, path: str, pairs: bool) -> Capture:
-        """`pairs` keeps what finding packets in another capture needs."""
+    def __new__(cls, path: str, pairs: bool, beside: str | None = None) -> Capture:
+        """`pairs` keeps what finding packets in another capture needs; `beside` is a file by the same clock
+        that makes one capture with the first, as where each holds one direction."""
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -248,10 +249,11 @@ def loadlatency_overall(text: str) -> tuple[float, float, float | None, float]:
 def version() -> str:
     """Version of the engine, and whether it was built with overflow checks and assertions."""
 
-def packet_text(path: str, flights: bool, limit: int | None = None) -> str:
-    """The TCP packets of a capture file as tcpdump prints them, a line each, at most `limit` lines.
+def packet_text(path: str, flights: bool, limit: int | None, write: Callable[[str], object]) -> None:
+    """Hand the TCP packets of a capture file to `write` as tcpdump prints them, a line each, some at a time.
 
-    `flights` makes one line of data that follows in sequence. Raises ValueError with one line.
+    At most `limit` lines; `flights` makes one line of data that follows in sequence. Raises ValueError with
+    one line, and whatever `write` raises.
     """
 
 def replay_cc_vectors(text: str, stack: str, cc: str) -> tuple[int, int, int, int, list[str]]:

@@ -15,6 +15,7 @@ import typer
 
 from cwndlab.errors import CwndlabError, InputError, StoppedError
 from cwndlab.figures import KINDS
+from cwndlab.text import printable
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
@@ -425,7 +426,7 @@ def script(
     for file in files:
         outcome = scripts.run(file, stack, symbols, tolerance_usecs)
         for line in outcome.output:
-            print(line)
+            print(printable(line))
         if outcome.message is not None:
             _say(outcome.message)
         worst = max(worst, outcome.exit_code)
@@ -756,8 +757,11 @@ def import_(
             command = f"cwndlab run {shlex.quote(str(written))}"
             _say(f"{len(converted.test_ids)} runs: {written}; run them with: {command}")
         return
-    results = importing.results(paths, Options(window, step, count, same_clock), out)
+    skipped: list[str] = []
+    results = importing.results(paths, Options(window, step, count, same_clock), out, skipped)
     if not quiet:
+        for line in skipped:
+            _say(f"skipped: {line}")
         _print_summary(results, json=json)
         _say(f"results: {results.path}")
 
@@ -931,7 +935,7 @@ def trace(
         raise InputError(f"{capture}: {'not a file' if capture.exists() else 'no such file'}")
     try:
         if text:
-            print(_native.packet_text(str(capture), flights, limit), end="")
+            _native.packet_text(str(capture), flights, limit, sys.stdout.write)
             return
         connections = _native.Capture(str(capture), False).connections()
     except ValueError as error:
@@ -1115,8 +1119,8 @@ def _see(error: typer.TyperException) -> str:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # whoever closed stderr wants to hear nothing
-        print(text, file=sys.stderr, flush=True)
+        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
 
 
 def _complain(text: str) -> None:
-    _say(f"error: {' '.join(text.split())}")
+    _say(f"error: {printable(' '.join(text.split()))}")

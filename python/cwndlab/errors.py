@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from cwndlab.text import printable
+
 _SHOWN = 60
 """Characters of a bad value that a message repeats."""
 _LISTED = 12
@@ -20,8 +22,8 @@ class CwndlabError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """Return the message on one line, whatever went into it."""
-        return " ".join(super().__str__().split())
+        """Return the message on one line that a terminal only shows, whatever went into it."""
+        return printable(" ".join(super().__str__().split()))
 
 
 class InputError(CwndlabError):

@@ -34,9 +34,13 @@ def run(
     from cwndlab import _native
 
     try:
-        if file.stat().st_size > LARGEST:
+        if not file.is_file() and file.exists():
+            raise InputError(f"{file}: is no regular file")
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+        if len(data) > LARGEST:
             raise InputError(f"{file}: too large for a script (limit {LARGEST >> 20} MiB)")
-        text = file.read_text(encoding="utf-8")
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:

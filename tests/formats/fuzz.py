@@ -58,7 +58,8 @@ NUMBERS = (
 
 FLENT = b"""{"version": 4, "metadata": {"NAME": "tcp_nup", "TITLE": "x", "HOST": "h"},
 "x_values": [0, 0.2, 0.4, 0.6], "results": {"TCP upload::1": [1.5, null, 9.5, 8],
-"TCP upload sum": [1, 2, 3, 4],
+"TCP upload sum": [1, 2, 3, 4], "TCP upload::1::tcp_cwnd": [10, null, 12, 11],
+"TCP upload::1::tcp_rtt": [40, 41, 42, 43], "TCP upload::1::tcp_pacing_rate": [1, 2, 3, 4],
 "Ping (ms) ICMP": [40, 41, 42, 43]}, "raw_values": {"TCP upload::1": [
 {"t": 1.0, "val": 3, "tcp_rtt": 40.5, "tcp_cwnd": 10}, {"t": 1.3, "tcp_rtt": 41}]}}"""
 
@@ -149,6 +150,14 @@ def configuration(path: Path) -> list[base.Recording]:
 
 
 BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
+COMPUTED = b"""env.password = 'x'
+rates = [2, 6, 10]
+TPCONF_names = ','.join(map(str, rates)) + ','.join(str(x) for x in rates[1:] if x > 2)
+TPCONF_power_admin_pw = env.password
+TPCONF_more = [[x] * y for x in range(3) for y in (1, 2)][::2]
+"""
+"""What configurations are computed with, put before one."""
+
 IPERF = Path(__file__).parent / "iperf"
 
 
@@ -158,7 +167,9 @@ def stored(pattern: str) -> Callable[[Path], list[bytes]]:
 
 
 TARGETS = {
-    "siftr": Target(siftr.read, text(logs.siftr9, logs.siftr_ertt, logs.siftr13, logs.siftr15)),
+    "siftr": Target(
+        siftr.read, text(logs.siftr9, logs.siftr_manual, logs.siftr_ertt, logs.siftr13, logs.siftr15)
+    ),
     "siftr2": Target(siftr2.read, text(logs.siftr2_text, logs.siftr25_text, logs.siftr25_binary)),
     "web10g": Target(web10g.read, text(logs.web10g, logs.web10g_bare)),
     "estats": Target(web10g.read, text(logs.estats)),
@@ -170,7 +181,9 @@ TARGETS = {
     "iperf3": Target(iperf3.read, stored("*.json"), ".json"),
     "iperf_text": Target(iperf_text.read, stored("*[0-9e].[ct]*"), ".txt"),
     "capture": Target(pair, packets, ".pcap"),
-    "teacup": Target(configuration, text(BASELINE.read_bytes), ".py"),
+    "teacup": Target(
+        configuration, text(BASELINE.read_bytes, lambda: COMPUTED + BASELINE.read_bytes()), ".py"
+    ),
 }
 
 

@@ -380,3 +380,98 @@ def test_a_capture_of_one_direction_alone_tells_of_sack_blocks(tmp_path: Path) -
         .head(ours.height - 20)
         .equals(ours.select("flow", "seq", "value").head(ours.height - 20))
     )
+
+
+def packet(t_ns: int, ends: tuple[str, int, str, int], seq: int, ack: int, length: int) -> bytes:
+    """A record of a capture of IP packets: a TCP segment of which only the headers were kept."""
+    source, sport, target, dport = ends
+    address = [bytes(map(int, host.split("."))) for host in (source, target)]
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + length, 0, 0, 64, 6, 0, *address)
+    tcp = struct.pack(">HHIIBBHHH", sport, dport, seq, ack, 0x50, 0x10, 65535, 0, 0)
+    return struct.pack("<IIII", t_ns // 10**9, t_ns % 10**9, 40, 40 + length) + ip + tcp
+
+
+def capture_file(path: Path, packets: list[bytes]) -> Path:
+    path.write_bytes(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101) + b"".join(packets))
+    return path
+
+
+DATA = ("10.0.0.1", 10000, "10.0.1.1", 5201)
+CONTROL = ("10.0.0.1", 40000, "10.0.1.1", 5201)
+
+
+def turned(ends: tuple[str, int, str, int]) -> tuple[str, int, str, int]:
+    return (*ends[2:], *ends[:2])
+
+
+def both_ways(length: int = 1000, count: int = 500) -> tuple[list[bytes], list[bytes]]:
+    """What a test of iperf3 sends: data and the bytes of its control connection, and what comes back."""
+    there = [packet(n * 10**6, DATA, 1000 + n * length, 7, length) for n in range(count)]
+    back = [packet(n * 10**6 + 5 * 10**5, turned(DATA), 7, 1000 + (n + 1) * length, 0) for n in range(count)]
+    there.insert(3, packet(2_100_000, CONTROL, 50, 60, 1))
+    back.insert(3, packet(2_200_000, turned(CONTROL), 60, 51, 1))
+    return there, back
+
+
+def test_two_files_of_a_direction_each_are_one_capture(tmp_path: Path) -> None:
+    there, back = both_ways()
+    whole = capture_file(tmp_path / "whole.pcap", [p for pair in zip(there, back, strict=True) for p in pair])
+    expected = imported([whole], tmp_path / "whole")
+    rate = expected.summary["goodput_mbps"][0]
+    assert rate == pytest.approx(8.0, rel=0.01)
+    for names in (("0-access.a.pcap", "0-access.a.reverse.pcap"), ("data.pcap", "acks.pcap")):
+        files = [capture_file(tmp_path / name, way) for name, way in zip(names, (there, back), strict=True)]
+        for order in (files, files[::-1]):
+            out = tmp_path / f"{order[0].name}-out"
+            found = imported(order, out)
+            assert found.summary["flow"].to_list() == ["10.0.0.1:10000-10.0.1.1:5201"]
+            assert found.summary["goodput_mbps"].to_list() == [rate]
+            assert found.series(0)["delivered_bytes"].max() == 500_000
+    # One alone does not tell what was acknowledged.
+    alone = imported([tmp_path / "0-access.a.pcap"], tmp_path / "alone")
+    assert "10.0.0.1:10000-10.0.1.1:5201" in alone.summary["flow"].to_list()
+    assert alone.summary["goodput_mbps"].null_count() == alone.summary.height
+    assert any("holds one direction" in line for line in alone.record(0).warnings)
+
+
+def test_repeated_runs_are_paired_by_their_names(tmp_path: Path) -> None:
+    """Both runs have the same ports and numbers, as those of a simulation have."""
+    files = []
+    for run, count in enumerate((500, 250)):
+        for name, way in zip(("access.a", "access.a.reverse"), both_ways(count=count), strict=True):
+            files.append(capture_file(tmp_path / f"{run}-{name}.pcap", way))
+    found = imported(files, tmp_path / "out")
+    assert found.series(0)["delivered_bytes"].max() == 500_000
+    assert found.summary["goodput_mbps"].null_count() == 0
+
+
+def test_iperf3s_control_connection_is_no_flow(tmp_path: Path) -> None:
+    there, back = both_ways()
+    file = capture_file(tmp_path / "x.pcap", [p for pair in zip(there, back, strict=True) for p in pair])
+    found = imported([file], tmp_path / "out")
+    assert found.summary["flow"].to_list() == ["10.0.0.1:10000-10.0.1.1:5201"]
+    assert found.summary["jain"].to_list() == [None] or found.summary["jain"].to_list() == [1.0]
+    assert found.record(0).warnings == ["x.pcap: 1 control connections of iperf3 are left out"]
+    # Another small connection stays: it is to another port.
+    other = ("10.0.0.1", 40000, "10.0.1.1", 22)
+    there[3], back[3] = packet(2_100_000, other, 50, 60, 1), packet(2_200_000, turned(other), 60, 51, 1)
+    file = capture_file(tmp_path / "y.pcap", [p for pair in zip(there, back, strict=True) for p in pair])
+    assert imported([file], tmp_path / "y").summary.height == 3
+
+
+def test_captures_without_tcp_are_skipped_and_named(tmp_path: Path) -> None:
+    place = tmp_path / "captures"
+    place.mkdir()
+    there, back = both_ways()
+    capture_file(place / "a.pcap", [])
+    capture_file(place / "b.pcap", [p for pair in zip(there, back, strict=True) for p in pair])
+    capture_file(place / "c.pcap", [packet(1, DATA, 1, 1, 0)])
+    skipped: list[str] = []
+    found = importing.results([place], Options(), tmp_path / "out", skipped)
+    assert found.summary.height == 1
+    assert skipped == [f"{place / name}: no TCP data in this capture" for name in ("a.pcap", "c.pcap")]
+    (place / "b.pcap").unlink()
+    with pytest.raises(InputError, match=r"a\.pcap: no TCP data in this capture, nor in the others"):
+        importing.results([place], Options(), tmp_path / "none")
+    with pytest.raises(InputError, match=r"no TCP data in this capture$"):
+        importing.results([place / "a.pcap"], Options(), tmp_path / "none")

@@ -166,3 +166,46 @@ def test_what_cannot_be_exported_is_one_line(results: ResultSet, tmp_path: Path)
         list(exporting.export(results, "csv", tmp_path / "one", ["7"]))
     one = list(exporting.export(results, "xplot", tmp_path / "one", ["1"]))
     assert [file.name[:2] for file in one] == ["1-", "1-"]
+
+
+def test_flent_names_the_flows_in_their_order(tmp_path: Path) -> None:
+    """The flow that begins last in time is the first of the experiment."""
+    text = EXPERIMENT.replace("{name: f1, from: a, to: b, app: bulk}", "{name: z, from: a, to: b, start: 3s}")
+    text = text.replace("sweep: [{network.dumbbell.bottleneck.rate: [10mbit, 5mbit]}]\n", "")
+    results = cwndlab.load(text).run(out=tmp_path / "results")
+    (file,) = files(results, "flent", tmp_path / "out")
+    content = json.loads(gzip.decompress(file.read_bytes()))
+    meta = content["metadata"]["SERIES_META"]
+    assert [meta[f"TCP upload::{number}"]["FLOW"] for number in (1, 2)] == ["z", "f2"]
+    assert meta["TCP upload::1"]["FROM"] == "a" and meta["TCP upload::1"]["TO"] == "b"
+    assert "FLOW" not in meta["TCP upload sum"]
+    first = next(
+        x for x, y in zip(content["x_values"], content["results"]["TCP upload::1"], strict=True) if y
+    )
+    assert first > 3
+
+
+def test_what_flent_sampled_of_a_socket_is_no_flow(tmp_path: Path) -> None:
+    content = {
+        "version": 4,
+        "metadata": {"NAME": "tcp_nup"},
+        "x_values": [0.2, 0.4, 0.6],
+        "results": {
+            "TCP upload::10": [8.0, 8.0, 8.0],
+            "TCP upload::10::tcp_cwnd": [10, None, 12],
+            "TCP upload::10::tcp_rtt": [131.0, 131.5, 132.0],
+            "TCP upload::10::tcp_pacing_rate": [9.0, 9.0, 9.0],
+            "TCP upload::10::tcp_rtt_var": [1.0, 1.0, 1.0],
+            "TCP upload sum": [8.0, 8.0, 8.0],
+        },
+        "raw_values": {},
+    }
+    file = tmp_path / "data.flent"
+    file.write_text(json.dumps(content))
+    back = importing.results([file], Options(), tmp_path / "back")
+    assert back.summary["flow"].to_list() == ["TCP upload::10"]
+    assert back.summary["goodput_mbps"].to_list() == [8.0]
+    series = back.series(0)
+    assert series["cwnd_bytes"].to_list() == [14480, None, 17376]
+    assert series["srtt_ms"].to_list() == [131.0, 131.5, 132.0]
+    assert series["pacing_bps"].to_list() == [9_000_000] * 3

@@ -3,10 +3,14 @@
 import fuzz
 import pytest
 
+FILES = {"teacup": 240}
+"""Files tried, where 60 do not do: one letter wrong in a configuration is mostly one too many."""
+
 
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 def test_damaged_files_are_refused_or_read(name: str) -> None:
-    tried, read = fuzz.fuzz(name, seconds=60, seed=2, most=60)
-    assert tried == 60
+    most = FILES.get(name, 60)
+    tried, read = fuzz.fuzz(name, seconds=120, seed=2, most=most)
+    assert tried == most
     # Small damage leaves most logs readable; otherwise nothing behind the first check would be tried.
     assert read > 0

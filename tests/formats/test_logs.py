@@ -21,6 +21,7 @@ LOGS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "siftr9": (logs.siftr9, "SIFTR"),
     "siftr-ertt": (logs.siftr_ertt, "SIFTR"),
     "siftr13": (logs.siftr13, "SIFTR"),
+    "siftr-manual": (logs.siftr_manual, "SIFTR"),
     "siftr15": (logs.siftr15, "SIFTR"),
     "siftr2": (logs.siftr2_text, "siftr2"),
     "siftr25-text": (logs.siftr25_text, "siftr2"),
@@ -227,7 +228,7 @@ def test_a_damaged_name_of_a_flow_is_the_same_in_the_table(tmp_path: Path) -> No
     (recording,) = base.read(write(tmp_path / "damaged.log", damaged))
     named = recording.tables["tcp"]["flow"].cast("string").unique().to_pylist()
     assert sorted(named) == sorted(recording.flows)
-    assert any(name.endswith("\0") for name in named)
+    assert any(name.endswith(r"\x00") for name in named)
 
 
 @pytest.mark.parametrize("year", ["9999", "0001"])
@@ -236,3 +237,47 @@ def test_a_transcript_of_a_year_that_no_clock_shows_has_no_times(tmp_path: Path,
     damaged = f"{year}-01-01T00:00:00+00:00\nESTAB{connections.partition('ESTAB')[0]}"
     (recording,) = base.read(write(tmp_path / "damaged.txt", damaged))
     assert any("no times" in warning for warning in recording.warnings)
+
+
+def test_siftr_as_its_manual_page_describes_it(tmp_path: Path) -> None:
+    (found,) = base.read(write(tmp_path / "log", logs.siftr_manual()))
+    (whole,) = base.read(write(tmp_path / "whole", logs.siftr9()))
+    assert not found.warnings
+    assert found.tables["tcp"].equals(whole.tables["tcp"])
+    kinds = set(found.tables["samples"]["kind"].cast("string").to_pylist())
+    assert "siftr.rto" in kinds and "siftr.reassembly" not in kinds
+
+
+def test_columns_of_logs_are_kept_and_can_be_plotted(tmp_path: Path) -> None:
+    wanted = {
+        "siftr13": {"siftr.rto": 230, "siftr.snd_hiwat": 600000, "siftr.flowtype": 0, "siftr.rcv_wnd": 65700},
+        "siftr15": {"siftr.rto": 230000, "siftr.flowid": 3735928559, "siftr.flowtype": 63},
+        "ttprobe": {"ttprobe.mss": logs.MSS},
+        "ttprobe-binary": {"ttprobe.mss": logs.MSS},
+    }
+    for name, columns in wanted.items():
+        results = importing.results(
+            [write(tmp_path / name, LOGS[name][0]())], Options(), tmp_path / f"r-{name}"
+        )
+        samples = results.series(0, table="samples")
+        for kind, value in columns.items():
+            mine = samples.filter(samples["kind"].cast(str) == kind)
+            # It stays the same: the first and the last row.
+            assert mine["value"].to_list() == [value, value] and mine["t_s"].to_list() == [0.0, 1.9], kind
+            figure = results.plot("series", value=kind)
+            (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata())]
+            assert line.get_ydata()[0] == value
+    with pytest.raises(InputError, match=r"siftr.rta.*siftr.rto"):
+        cwndlab.open(tmp_path / "r-siftr13").plot("series", value="siftr.rta")
+
+
+def test_unknown_fields_and_columns_have_names(tmp_path: Path) -> None:
+    (found,) = base.read(write(tmp_path / "log", logs.siftr9(",7,8,9")))
+    kinds = set(found.tables["samples"]["kind"].cast("string").to_pylist())
+    assert {"siftr.flowid", "siftr.flowtype", "siftr.field29"} <= kinds
+    recording = read(tmp_path, "web10g")
+    kinds = set(recording.tables["samples"]["kind"].cast("string").to_pylist())
+    assert kinds and all(kind.startswith("web10g.") for kind in kinds)
+    assert "web10g.curcwnd" not in kinds
+    bare = read(tmp_path, "web10g-bare").tables["samples"]["kind"].cast("string").to_pylist()
+    assert "web10g.column11" not in bare and "web10g.column12" in bare

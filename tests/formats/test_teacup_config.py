@@ -192,6 +192,123 @@ def test_files_beside_it_are_read_in_place(tmp_path: Path) -> None:
     assert any(finding.place.file.endswith("nodes.py") for finding in converted.findings)
 
 
+def test_values_are_computed_as_python_does(tmp_path: Path) -> None:
+    """What TEACUP's example configurations are written with."""
+    file = tmp_path / "config.py"
+    file.write_text(
+        "env.password = 'secret'\nenv.pool = [1, 2]\n"
+        "rates = [500, 1000, 2000]\n"
+        "a = env.password\n"
+        "b = ','.join(map(str, rates))\n"
+        "c = ','.join(str(x) for x in rates)\n"
+        "d = [2 * x + y for x in rates[:2] for y in (0, 1) if x != 500 or y == 1]\n"
+        "e = range(0, 10, 3)[1:]\n"
+        "f = 'abcdef'[::2]\n"
+        "g = [name for name, rate in [('a', 1), ('b', 2)] if not rate in [1]]\n"
+        "h = [x for x in range(3)] + list((7, 8)) + env.pool\n"
+        "i = ','.join(['%s.%d' % (x, len(rates)) for x in 'ab'])\n"
+        "x = 'outside'\nj = [x for x in [1]] + [x]\n"
+        "rates2 = {}\nrates2['k'] = [float(x) / 3 for x in rates[-1:]]\n"
+    )
+    names: dict[str, object] = {}
+    text = file.read_text().replace("env.password", "env_password").replace("env.pool", "env_pool")
+    exec(text, names)  # Python itself is the judge of our own text
+    source = teacup_source.read(file)
+    for name in "abcdefghij":
+        value = names[name]
+        assert source.get(name) == (list(value) if isinstance(value, range) else value), name
+    assert source.get("rates2") == names["rates2"]
+
+
+def test_an_option_cuts_the_flows_of_an_imported_file(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path, ("['tcpalgos', 'bandwidths', 'delays', 'aqms', 'bsizes', 'runs', ]", "['delays']")
+    )
+    text = convert(file).experiment
+    assert "stop: 90s" in text
+    plan = cwndlab.load(text, ["duration=10s"]).plan()
+    assert {flow["stop_ns"] for run in plan.runs for flow in run.scenario["flows"]} == {10**10}
+    assert plan.runs[0].notes[0] == "flow f1 is cut: it stops at the end, 10s, and not at 90s"
+    # What is written beside the results runs again.
+    again = cwndlab.load(cwndlab.load(text, ["duration=10s"]).as_yaml()).plan()
+    assert [run.scenario_hash for run in again.runs] == [run.scenario_hash for run in plan.runs]
+    with pytest.raises(InputError, match="within the duration"):
+        cwndlab.load(text.replace("duration: 90s", "duration: 10s"))
+    with pytest.raises(InputError, match="within the duration"):
+        cwndlab.load(text, ["duration=10s", "flows.f1.stop=20s"])
+    late = text.replace("start: 0s", "start: 20s", 1)
+    assert late != text
+    notes = cwndlab.load(late, ["duration=10s"]).plan().runs[0].notes
+    assert "flow f1 is left out: it would start when the run is over" in notes
+
+
+def test_the_bottleneck_is_the_direction_the_data_take(tmp_path: Path) -> None:
+    text = BASELINE.read_text()
+    ends = re.search(r"client='(\w+)', server='(\w+)'", text)
+    assert ends is not None
+    turned = text.replace(ends[0], f"client='{ends[2]}', server='{ends[1]}'")
+    turned = turned.replace("('2mbit', '2mbit')", "('2mbit', '1mbit')")
+    assert turned != text
+    file = tmp_path / "config.py"
+    file.write_text(turned)
+    run = cwndlab.load(convert(file).experiment).plan().runs[0]
+    # Both flows go to where pipe 2 leads, which has the downstream rate.
+    assert run.cell["network.dumbbell.bottleneck.rate"] == "2mbit"
+    assert run.cell["network.dumbbell.reverse.rate"] == "1mbit"
+    links = {link["name"]: link for link in run.scenario["links"]}
+    assert links["bottleneck"]["rate_bps"] == 2_000_000
+
+
+def test_an_incast_is_one_flow_of_all_who_answer(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path,
+        ("TPCONF_hosts = ['newtcp20', 'newtcp27', ]", "TPCONF_hosts = ['newtcp20', 'newtcp27', 'newtcp28']"),
+        ("    'newtcp27': ['172.16.11.2'],", "    'newtcp27': ['172.16.11.2'], 'newtcp28': ['172.16.11.3'],"),
+        ("TPCONF_runs = 1", "TPCONF_runs = 1\nsizes = [8, 64]"),
+        (
+            "TPCONF_parameter_list = {",
+            "TPCONF_parameter_list = {\n    'sizes': (['V_size'], ['sz'], sizes, {}),",
+        ),
+        ("['tcpalgos', 'bandwidths', 'delays', 'aqms', 'bsizes', 'runs', ]", "['sizes']"),
+    )
+    text = file.read_text()
+    start = text.index("traffic_iperf = [")
+    file.write_text(
+        text[:start] + "traffic_iperf = [('0.0', '1', \" start_http_server, server='newtcp27', port=80 \"),\n"
+        "    ('1.0', '2', \" start_httperf_incast, client='newtcp20', servers='newtcp27:80, newtcp28:80',"
+        ' duration=30, period=10, response_size=V_size")]\n' + text[text.index("TPCONF_traffic_gens") :]
+    )
+    converted = convert(file)
+    runs = cwndlab.load(converted.experiment).plan().runs
+    assert [run.cell for run in runs] == [{"flows.f2.app.size": "8KiB"}, {"flows.f2.app.size": "64KiB"}]
+    flows = runs[0].scenario["flows"]
+    assert [(flow["from"], flow["to"]) for flow in flows] == [
+        ("newtcp27.1", "newtcp20"),
+        ("newtcp27.2", "newtcp20"),
+    ]
+    assert flows[0]["app"]["kind"] == "incast" and flows[0]["app"]["size_bytes"] == 8192
+    said = kinds(converted)
+    assert any("2 copies of newtcp27 answer" in line for line in said["approximated"])
+    assert any("start_http_server" in line for line in said["dropped"])
+
+
+def test_commands_that_are_dropped_are_listed(tmp_path: Path) -> None:
+    file = changed(
+        tmp_path,
+        (
+            "TPCONF_host_init_custom_cmds = {}\n",
+            "TPCONF_host_init_custom_cmds = {\n    'newtcp20': [\n"
+            "        'sysctl net.inet.tcp.sack.enable=V_delay',\n        'touch \x1b[31mx'],\n}\n",
+        ),
+    )
+    line = file.read_text().splitlines().index("        'sysctl net.inet.tcp.sack.enable=V_delay',") + 1
+    found = kinds(convert(file))["dropped"]
+    assert f"{line}: a command on host newtcp20: sysctl net.inet.tcp.sack.enable=V_delay" in found
+    printed = "\n".join(teacup_config.as_text_list(convert(file).findings))
+    assert "\x1b" not in printed and r"touch \x1b[31mx" in printed
+    assert "\x1b" not in convert(file).experiment
+
+
 LEFT = "touched"
 CODE = f"__import__('os').system('touch {LEFT}')"
 
@@ -211,10 +328,26 @@ CODE = f"__import__('os').system('touch {LEFT}')"
         ("for x in range(3): pass", 1, "for"),
         ("def f(): pass", 1, "a function"),
         ("x = lambda: 1", 5, "lambda"),
-        ("x = [y for y in range(3)]", 5, "a comprehension"),
+        (f"x = [{CODE} for y in range(3)]", 6, "a call"),
+        (f"x = [y for y in {CODE}]", 17, "a call"),
+        (f"x = [y for y in range(3) if {CODE}]", 29, "a call"),
+        ("x = {y: y for y in range(3)}", 5, "a comprehension"),
+        ("x = [y for y in range(3)][y]", 27, "has no value"),
+        ("x = [y for y, z in [1]]", 12, "a name for each value"),
+        ("x = [a for a in range(60000) for b in range(60000)]", 39, "may make"),
+        ("x = [[0] * 60000 for y in range(60000)]", 6, "may make"),
+        ("x = str([[0] * 60000, [0] * 60000])", 9, "more than 65536"),
         ("x = f'{1}'", 5, "an f-string"),
-        ("x = 'a'.join(['b'])", 5, "a call"),
-        ("x = env.user", 5, "an attribute"),
+        ("x = 'a'.join([1])", 5, "only texts are joined"),
+        ("x = 'a'.upper()", 5, "a call"),
+        ("x = map(eval, ['1'])", 5, "a call"),
+        ("x = map(str, 1)", 14, "a list is expected"),
+        ("x = range(9)[1:'a']", 5, "whole numbers"),
+        ("x = range(9)[::0]", 5, "no step of 0"),
+        ("x = 5[1:2]", 5, "a slice of"),
+        ("x = env.unset", 5, "the name 'env.unset' has no value"),
+        ("x = sys.path", 5, "an attribute"),
+        ("x = env.password.__class__", 5, "an attribute"),
         (f"sys.path.append({CODE})", 1, "a call"),
         (f"TPCONF_hosts[{CODE}] = 1", 1, "no dictionary"),
         ("execfile('../other.py')", 1, "only a file in the same directory"),
@@ -265,11 +398,12 @@ def test_code_is_refused_with_its_place(
     [
         (f"duration={CODE}", "code is not executed"),
         ("duration=(lambda: 9)()", "code is not executed"),
-        ("duration=[x for x in (1,)][0]", "code is not executed"),
+        ("duration=[__import__('os') for x in (1,)][0]", "code is not executed"),
+        ("duration=[x for x in range(9999)][0]", "may make"),
         ("**{'duration': 9}", "only NAME=VALUE"),
         ("duration=V_unknown", "has no value"),
         ("duration=1) or __import__('os').system('touch touched'", "not a list of parameters"),
-        ("duration='90'.join('a')", "code is not executed"),
+        ("duration='90'.upper()", "code is not executed"),
         ("duration=9 ** 99", "cannot compute"),
     ],
 )
@@ -314,8 +448,10 @@ def test_a_refused_configuration_leaves_no_file(tmp_path: Path, monkeypatch: pyt
         (
             "source='172.16.10.0/24', dest='172.16.11.0/24'",
             "source='10.0.0.0/8', dest='10.0.0.0/8'",
-            "no pipe leads",
+            "hosts with traffic are newtcp20 (172.16.10.3), newtcp27 (172.16.11.2); "
+            "looked for one at each end of 10.0.0.0/8 to 10.0.0.0/8",
         ),
+        ("    'newtcp27': ['172.16.11.2'],", "", "newtcp27 (no address in TPCONF_host_internal_ip)"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(tmp_path: Path, old: str, new: str, told: str) -> None:

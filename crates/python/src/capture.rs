@@ -18,7 +18,8 @@ use trace::whole::Whole;
 use crate::RecordBatch;
 
 /// A pcap or pcapng file in memory; raises ValueError, with one line, when it cannot be read. `pairs` keeps what finding its
-/// packets in another capture needs.
+/// packets in another capture needs. `beside` is another file by the same clock, as where each holds one direction: both
+/// together are the capture.
 #[pyclass(module = "cwndlab._native", frozen)]
 pub struct Capture {
     whole: Whole,
@@ -27,8 +28,13 @@ pub struct Capture {
 #[pymethods]
 impl Capture {
     #[new]
-    fn new(py: Python<'_>, path: &str, pairs: bool) -> PyResult<Capture> {
-        let whole = py.detach(|| Whole::open(Path::new(path), pairs)).map_err(PyValueError::new_err)?;
+    #[pyo3(signature = (path, pairs, beside=None))]
+    fn new(py: Python<'_>, path: &str, pairs: bool, beside: Option<&str>) -> PyResult<Capture> {
+        let whole = py.detach(|| match beside {
+            Some(beside) => Whole::open_both(Path::new(path), Path::new(beside), pairs),
+            None => Whole::open(Path::new(path), pairs),
+        });
+        let whole = whole.map_err(PyValueError::new_err)?;
         Ok(Capture { whole })
     }
 

@@ -53,28 +53,46 @@ fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> PyResult<
     py.detach(|| tcp::replay::replay_functions(text, header)).map(score).map_err(PyValueError::new_err)
 }
 
-/// The TCP packets of a capture file as tcpdump prints them, a line each, at most `limit` lines; `flights` makes one line of
-/// data that follows in sequence. Raises ValueError, with one line, when the file cannot be read.
+/// Hand the TCP packets of a capture file to `write` as tcpdump prints them, a line each, at most `limit` lines, some at a
+/// time; `flights` makes one line of data that follows in sequence. Raises ValueError, with one line, when the file cannot be
+/// read to its end, and whatever `write` raises.
 #[pyfunction]
-#[pyo3(signature = (path, flights, limit = None))]
-fn packet_text(py: Python<'_>, path: &str, flights: bool, limit: Option<usize>) -> PyResult<String> {
+fn packet_text(
+    py: Python<'_>,
+    path: &str,
+    flights: bool,
+    limit: Option<usize>,
+    write: Py<PyAny>,
+) -> PyResult<()> {
     let limit = limit.unwrap_or(usize::MAX);
-    py.detach(|| -> Result<String, String> {
-        let source = trace::whole::source(Path::new(path)).map_err(|error| error.to_string())?;
-        let (mut text, mut lines) = (String::new(), 0);
-        trace::text::print(source, flights, |line| {
+    py.detach(|| -> PyResult<()> {
+        let wrong = |text: String| PyValueError::new_err(text);
+        let source = trace::whole::source(Path::new(path)).map_err(|error| wrong(error.to_string()))?;
+        let (mut text, mut lines, mut written) = (String::new(), 0, Ok(()));
+        let hand_over = |text: &mut String| {
+            let told = Python::attach(|py| write.call1(py, (text.as_str(),)).map(drop));
+            text.clear();
+            told
+        };
+        let read = trace::text::print(source, flights, |line| {
             if lines < limit {
                 text.push_str(line);
                 text.push('\n');
                 lines += 1;
             }
-            lines < limit
-        })
-        .map_err(|error| error.to_string())?;
-        Ok(text)
+            if text.len() > PIECE {
+                written = hand_over(&mut text);
+            }
+            lines < limit && written.is_ok()
+        });
+        written?;
+        hand_over(&mut text)?;
+        read.map_err(|error| wrong(error.to_string()))
     })
-    .map_err(PyValueError::new_err)
 }
+
+/// Bytes of text handed over at a time.
+const PIECE: usize = 1 << 18;
 
 type Score = (usize, usize, u64, u64, Vec<String>);
 

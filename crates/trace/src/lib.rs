@@ -16,6 +16,7 @@
 
 pub mod clock;
 pub mod connection;
+mod merged;
 pub mod pairs;
 pub mod rounds;
 pub mod series;
@@ -25,6 +26,7 @@ pub mod whole;
 
 use std::io::Read;
 
+use merged::Records;
 use wire::capture::{Error, Reader};
 use wire::codec;
 
@@ -57,22 +59,21 @@ pub fn read<R: Read>(
     connections: &mut Connections,
     mut visit: impl FnMut(&Seen<'_>, &Connection),
 ) -> Result<Skipped, Error> {
-    read_while(source, connections, |seen, connection| {
+    read_while(&mut Reader::new(source)?, connections, |seen, connection| {
         visit(seen, connection);
         true
     })
 }
 
 /// As [`read`], until `visit` says that it wants no more.
-fn read_while<R: Read>(
-    source: R,
+fn read_while(
+    records: &mut impl Records,
     connections: &mut Connections,
     mut visit: impl FnMut(&Seen<'_>, &Connection) -> bool,
 ) -> Result<Skipped, Error> {
-    let mut reader = Reader::new(source)?;
     let mut skipped = Skipped::default();
     loop {
-        let record = match reader.next_record() {
+        let record = match records.next() {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(skipped),
             Err(Error::CutShort { offset }) => {

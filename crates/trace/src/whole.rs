@@ -5,8 +5,10 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+use wire::capture::Reader;
 
 use crate::connection::{Connection, Connections, Direction, Seen};
+use crate::merged::{Merged, Records};
 use crate::pairs::Sightings;
 use crate::series::{Series, Stream};
 use crate::throughput::{Count, Window, Windows};
@@ -56,16 +58,31 @@ impl Whole {
         Whole::read(source(path).map_err(|error| error.to_string())?, pairs)
     }
 
+    /// Reads two files by one clock as one capture, as where each holds one direction; as [`Whole::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Whole::open`].
+    pub fn open_both(path: &Path, beside: &Path, pairs: bool) -> Result<Whole, String> {
+        let open = |path| source(path).map_err(|error| error.to_string());
+        let merged = Merged::new(open(path)?, open(beside)?);
+        Whole::of(&mut merged.map_err(|error| error.to_string())?, pairs)
+    }
+
     /// Reads a capture; as [`Whole::open`].
     ///
     /// # Errors
     ///
     /// As [`Whole::open`].
     pub fn read<R: Read>(source: R, pairs: bool) -> Result<Whole, String> {
+        Whole::of(&mut Reader::new(source).map_err(|error| error.to_string())?, pairs)
+    }
+
+    fn of(records: &mut impl Records, pairs: bool) -> Result<Whole, String> {
         let mut whole = Whole::default();
         let (mut packets, mut connections) = (0, Connections::new());
         let mut fits = true;
-        let result = read_while(source, &mut connections, |seen, connection| {
+        let result = read_while(records, &mut connections, |seen, connection| {
             packets += 1;
             fits = packets <= MAX_PACKETS && seen.connection < MAX_CONNECTIONS;
             if fits {
@@ -176,12 +193,34 @@ impl Whole {
     }
 }
 
+/// The most bytes that a compressed capture may hold: more than [`MAX_PACKETS`] whole frames on average need half of.
+pub const MAX_EXPANDED: u64 = 1 << 37;
+
+/// A compressed file, up to [`MAX_EXPANDED`] bytes of what it holds.
+struct Expanded<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Expanded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(into)?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(|| {
+            io::Error::other(format!("holds more than {} GiB, decompressed", MAX_EXPANDED >> 30))
+        })?;
+        Ok(count)
+    }
+}
+
 /// A capture file as it is read, through gzip where it is compressed.
 ///
 /// # Errors
 ///
-/// When the file cannot be opened.
+/// When the file cannot be opened, or is no regular file: one that never ends, or waits for somebody to write.
 pub fn source(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("is no regular file"));
+    }
     let mut magic = [0; 2];
     let gzip = match File::open(path)?.read_exact(&mut magic) {
         Ok(()) => magic == [0x1f, 0x8b],
@@ -189,5 +228,26 @@ pub fn source(path: &Path) -> io::Result<Box<dyn Read + Send>> {
         Err(error) => return Err(error),
     };
     let file = File::open(path)?;
-    Ok(if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
+    Ok(if gzip {
+        Box::new(Expanded { inner: MultiGzDecoder::new(file), left: MAX_EXPANDED })
+    } else {
+        Box::new(file)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_compressed_file_holds_is_bounded() {
+        let mut text = Vec::new();
+        Expanded { inner: io::repeat(0).take(100), left: 100 }
+            .read_to_end(&mut text)
+            .expect("as much as may be");
+        assert_eq!(text.len(), 100);
+        let refused =
+            Expanded { inner: io::repeat(0), left: 1 << 20 }.read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(refused.to_string(), "holds more than 128 GiB, decompressed");
+    }
 }

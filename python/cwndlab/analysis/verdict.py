@@ -120,7 +120,7 @@ def tally(found: Sequence[Comparison]) -> list[str]:
 
 def json_lines(found: Comparisons) -> str:
     """A line of JSON per comparison, those over all combinations first; what does not exist is null."""
-    lines = [json.dumps(as_dict(each), ensure_ascii=False) for each in (*found.overall, *found.each)]
+    lines = [json.dumps(as_dict(each)) for each in (*found.overall, *found.each)]
     lines += [json.dumps({"note": note}, ensure_ascii=False) for note in found.notes]
     return "".join(f"{line}\n" for line in lines)
 

@@ -49,9 +49,13 @@ def _integers(experiment: str, name: str) -> list[int]:
         raise BadValue(shown(name), "the name of a file beside the experiment")
     path = Path(experiment).parent / name
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if path.exists() and not path.is_file():
+            raise BadValue(f"{name}, which is no regular file", "a text file beside the experiment")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise BadValue(f"{name} of {path.stat().st_size} bytes", f"at most {MAX_BYTES}")
-        text = path.read_text("ascii")
+        text = data.decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a text file"
         raise BadValue(f"{name}: {reason}", "a text file beside the experiment") from None

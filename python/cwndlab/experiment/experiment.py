@@ -25,8 +25,9 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
 
     A word that is no file and has neither a directory nor a suffix is taken for a suite's name.
     ``overrides`` are ``KEY=VALUE`` with the dotted keys of a sweep, applied in order before anything is
-    checked; overriding a key that an axis sweeps cuts the axis to that value. ``testbed`` decides which
-    keys are carried out. Raises `ExperimentError` for everything that is wrong without the sweep.
+    checked; overriding a key that an axis sweeps cuts the axis to that value, and a shorter ``duration``
+    the flows that the file lets stop later, which is noted. ``testbed`` decides which keys are carried out.
+    Raises `ExperimentError` for everything that is wrong without the sweep.
     """
     support = _support(testbed)
     if isinstance(path_or_text, str) and "\n" in path_or_text:
@@ -35,11 +36,11 @@ def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str =
         path = _file(path_or_text)
         file, source = str(path), yaml_nodes.read_file(path)
     tree = yaml_nodes.parse(source, file)
-    axes = sweep.override(tree, sweep.read_axes(tree), overrides)
+    axes, notes = sweep.cut_stops(tree, sweep.override(tree, sweep.read_axes(tree), overrides))
     base = next(sweep.cells(tree, ()))
     spec = locate.check_partly(Spec, base.tree) or locate.check(Spec, next(sweep.cells(tree, axes)).tree)
     _check(tree, axes, support)
-    return Experiment(spec.experiment, file, source, tree, axes, spec, support)
+    return Experiment(spec.experiment, file, source, tree, axes, spec, support, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class Experiment:
     axes: tuple[sweep.Axis, ...]
     spec: Spec
     support: Support
+    notes: tuple[str, ...] = ()
+    """What the overrides changed besides what they say."""
 
     def plan(self, told: Callable[[int, int], None] | None = None) -> plan.Plan:
         """Return all runs, every cell of them checked and resolved; raises `ExperimentError`.

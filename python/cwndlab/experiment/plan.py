@@ -77,7 +77,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     runs: list[PlannedRun] = []
     for cell in part.cells():
         resolved = resolve(locate.check(Spec, cell.tree), cell.tree, catalogue, experiment.support)
-        notes = (*part.notes, *resolved.notes)
+        notes = (*experiment.notes, *part.notes, *resolved.notes)
         for number in range(repeat):
             scenario = {**resolved.scenario, "repeat": number}
             digest = scenario_hash(scenario)

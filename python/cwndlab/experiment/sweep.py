@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cwndlab.errors import ExperimentError, nearest, one_of, shown
-from cwndlab.experiment import locate, schema, yaml_nodes
+from cwndlab.experiment import locate, schema, units, yaml_nodes
 from cwndlab.experiment.locate import Path
 from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Place, Scalar
 
 SWEPT = ("hosts", "network", "flows", "duration", "start_jitter", "measure", "record")
 """Top-level keys that may differ between cells."""
+
+_OPTION = "--set "
+"""What the place of a key that an option sets begins with."""
+
+_STOP = r"flows\.([^.]+)\.stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ def cells(tree: Mapping, axes: Sequence[Axis]) -> Iterator[Cell]:
 def override(tree: Mapping, axes: tuple[Axis, ...], options: Sequence[str]) -> tuple[Axis, ...]:
     """Put ``KEY=VALUE`` options into the tree, in order; return the axes, a set one cut to its value."""
     for option in options:
-        place = Place("--set " + (option if option.isprintable() else shown(option)), None)
+        place = Place(_OPTION + (option if option.isprintable() else shown(option)), None)
         key, equals, text = option.partition("=")
         key = key.strip()
         if not equals or not key:
@@ -81,6 +87,57 @@ def override(tree: Mapping, axes: tuple[Axis, ...], options: Sequence[str]) -> t
         put(tree, key, yaml_nodes.copy(node), place)
         axes = tuple(_fixed(axis, key, node, place) for axis in axes)
     return axes
+
+
+def cut_stops(tree: Mapping, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[str, ...]]:
+    """Let no flow go on after a duration that an option sets; return the axes and what was cut, in words.
+
+    A flow that would not even have started is left out. The file's own duration and stops must fit each
+    other, as must a stop that an option sets.
+    """
+    duration = tree.items.get("duration")
+    place = tree.key_places.get("duration")
+    if place is None or not place.file.startswith(_OPTION) or not isinstance(duration, Scalar):
+        return axes, ()
+    notes: dict[str, None] = {}
+
+    def cut(node: Node, name: str) -> Node:
+        if not isinstance(node, Scalar) or not _later(node, duration):
+            return node
+        notes[f"flow {name} is cut: it stops at the end, {duration.text}, and not at {node.text}"] = None
+        return yaml_nodes.copy(duration)
+
+    flows = tree.items.get("flows")
+    listed = flows.items if isinstance(flows, yaml_nodes.Sequence) else []
+    swept = {key.split(".")[1] for axis in axes for key in axis.keys if key.startswith("flows.")}
+    for index, flow in reversed(list(enumerate(listed))):
+        if not isinstance(flow, Mapping):
+            continue
+        named, start = flow.items.get("name"), flow.items.get("start")
+        name = named.text if isinstance(named, Scalar) else f"f{index + 1}"
+        written = {key for key, place in flow.key_places.items() if not place.file.startswith(_OPTION)}
+        late = isinstance(start, Scalar) and "start" in written and not _later(duration, start)
+        if late and named is not None and name not in swept:
+            del listed[index]
+            notes[f"flow {name} is left out: it would start when the run is over"] = None
+        elif "stop" in written:
+            flow.items["stop"] = cut(flow.items["stop"], name)
+    changed = []
+    for axis in axes:
+        stops = {at: found[1] for at, key in enumerate(axis.keys) if (found := re.fullmatch(_STOP, key))}
+        rows = (
+            tuple(cut(node, stops[at]) if at in stops else node for at, node in enumerate(row))
+            for row in axis.rows
+        )
+        changed.append(Axis(axis.keys, axis.places, tuple(rows)))
+    return tuple(changed), tuple(reversed(notes))
+
+
+def _later(node: Scalar, other: Scalar) -> bool:
+    try:
+        return units.parse_time(node.text) > units.parse_time(other.text)
+    except BadValue:
+        return False  # refused where it is checked
 
 
 def put(tree: Mapping, key: str, node: Node, place: Place) -> None:

@@ -239,7 +239,8 @@ class Request:
     def locate(self, name: str) -> tuple[str | None, str]:
         """Return (table, column) of a column name; the table is None for a column of the summary.
 
-        `samples.KIND` is the samples of one kind; then the column is that kind.
+        `samples.KIND` is the samples of one kind, `LOG.COLUMN` what an imported log has; then the column is
+        that kind.
         """
         numeric = columns.numeric_columns(self.results.summary)
         if name in numeric:
@@ -248,9 +249,11 @@ class Request:
         for candidate in [table] if table else list(columns.SERIES):
             if column in columns.SERIES.get(candidate, ()):
                 return candidate, column
-        kinds = self.sample_kinds() if table == "samples" else []
-        if column in kinds:
+        kinds = self.sample_kinds()
+        if table == "samples" and column in kinds:
             return table, column
+        if name.removeprefix("samples.") in kinds:  # of a log, as it names its columns
+            return "samples", name.removeprefix("samples.")
         series = [f"{table}.{column}" for table, names in columns.SERIES.items() for column in names]
         raise unknown("column", name, [*numeric, *series, *(f"samples.{kind}" for kind in kinds)])
 

@@ -15,7 +15,8 @@ def draw(request: Request) -> Figure:
     """Return the figure: `value` is a column of a series (`tcp.inflight_bytes` is the default).
 
     A column of `tcp` or `tcp_info` gives a line per flow, one of `queue` a line per hop, `samples.KIND` the
-    samples of that kind. Counters and states hold until the next row, samples are joined by lines. Raises
+    samples of that kind, `siftr.COLUMN` a column of an imported log. Counters, states and what logs hold stay
+    until the next row, other samples are joined by lines. Raises
     InputError for a column of the summary, which has no time.
     """
     column = request.options.value or "tcp.inflight_bytes"
@@ -36,4 +37,6 @@ def draw(request: Request) -> Figure:
         lines = [
             timelines.tcp_line(request, run, flow, name, shown.factor, table=table) for run, flow in flows
         ]
-    return timelines.draw(request, lines, title=shown.words, ylabel=shown.label, steps=table != "samples")
+    return timelines.draw(
+        request, lines, title=shown.words, ylabel=shown.label, steps=table != "samples" or "." in name
+    )

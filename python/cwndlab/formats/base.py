@@ -14,7 +14,7 @@ import gzip
 import importlib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from cwndlab.errors import InputError
 from cwndlab.results import tables
+from cwndlab.text import printable
 
 FORMATS: tuple[str, ...] = (
     "capture",
@@ -43,8 +44,14 @@ FORMATS: tuple[str, ...] = (
 HEAD_BYTES = 64 << 10
 """Bytes of the beginning of a file that `recognises` is shown, decompressed where the file is gzip."""
 
-MOST_BYTES = 4 << 30
-"""Decompressed bytes of a text file above which it is refused: more does not fit into memory as text."""
+MOST_BYTES = 1 << 30
+"""Decompressed bytes of a log above which it is refused: it is held in memory."""
+
+MOST_LINES = 1 << 24
+"""Lines of a log above which it is refused: as records they take some hundred bytes each."""
+
+MOST_JSON_BYTES = 128 << 20
+"""Decompressed bytes of JSON above which it is refused: read, it takes up to thirty times as much."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,34 @@ def read(path: Path) -> list[Recording]:
     found = module.read(path)
     if not found:
         raise InputError(f"{path}: holds no run ({module.NAME})")
-    return found
+    return [shown_as_text(recording) for recording in found]
+
+
+def shown_as_text(found: Recording) -> Recording:
+    """The recording with names and remarks in which nothing is left that a terminal would carry out."""
+    names = {flow: printable(flow) for flow in found.flows}
+    return replace(
+        found,
+        label=printable(found.label),
+        flows=tuple(dict.fromkeys(names.values())),
+        figures={names.get(flow, flow): figures for flow, figures in found.figures.items()},
+        tables={name: _shown_names(rows) for name, rows in found.tables.items()},
+        facts={printable(key): printable(value) for key, value in found.facts.items()},
+        warnings=tuple(map(printable, found.warnings)),
+    )
+
+
+def _shown_names(rows: pa.Table) -> pa.Table:
+    for place, column in enumerate(rows.schema):
+        if not pa.types.is_dictionary(column.type):
+            continue
+        chunks = []
+        for chunk in cast(Any, rows.column(place)).chunks:
+            names = [printable(name) for name in chunk.dictionary.to_pylist()]
+            chunks.append(pa.DictionaryArray.from_arrays(chunk.indices, pa.array(names, pa.utf8())))
+        shown: Any = pa.chunked_array(cast(Any, chunks), cast(Any, column.type))
+        rows = rows.set_column(place, column, shown)
+    return rows
 
 
 def known(path: Path) -> bool:
@@ -123,21 +157,30 @@ def head(path: Path) -> bytes:
 
 
 def text(path: Path) -> str:
-    """A text file, decompressed where it is gzip; bytes that are no UTF-8 become U+FFFD.
+    """A log, decompressed where it is gzip; bytes that are no UTF-8 become U+FFFD.
 
-    Raises InputError when it cannot be read or is larger than `MOST_BYTES`.
+    Raises InputError when it cannot be read, is larger than `MOST_BYTES` or has more than `MOST_LINES`.
     """
-    return data(path).decode("utf-8", errors="replace")
+    found = data(path)
+    if found.count(b"\n") > MOST_LINES:
+        raise InputError(f"{path}: holds more than {MOST_LINES} lines")
+    return found.decode("utf-8", errors="replace")
 
 
-def data(path: Path) -> bytes:
+def json_text(path: Path) -> str:
+    """A file of JSON as `text`, of up to `MOST_JSON_BYTES`."""
+    return data(path, MOST_JSON_BYTES).decode("utf-8", errors="replace")
+
+
+def data(path: Path, most: int | None = None) -> bytes:
     """A whole file, decompressed where it is gzip.
 
-    Raises InputError when it cannot be read or is larger than `MOST_BYTES`.
+    Raises InputError when it cannot be read or is larger than `most` (`MOST_BYTES`).
     """
-    found = _bytes(path, MOST_BYTES + 1)
-    if len(found) > MOST_BYTES:
-        raise InputError(f"{path}: holds more than {MOST_BYTES >> 30} GiB")
+    most = MOST_BYTES if most is None else most
+    found = _bytes(path, most + 1)
+    if len(found) > most:
+        raise InputError(f"{path}: holds more than {most >> 20} MiB")
     return found
 
 
@@ -212,6 +255,9 @@ def _array(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> A
 
 def _bytes(path: Path, most: int) -> bytes:
     try:
+        # What is read from a device, or a pipe, may never end, and cannot be read twice.
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'is no regular file'}")
         with path.open("rb") as plain:
             if plain.read(2) != b"\x1f\x8b":
                 plain.seek(0)

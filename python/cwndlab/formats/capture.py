@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.errors import InputError, nearest, one_of, shown
-from cwndlab.formats import base, packets, series
+from cwndlab.formats import base, capture_files, packets, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.series import Column, Flow
 
@@ -151,28 +151,31 @@ def read(path: Path) -> list[Recording]:
     return read_all([path], Options())
 
 
-def read_all(paths: Sequence[Path], options: Options) -> list[Recording]:
+def read_all(paths: Sequence[Path], options: Options, skipped: list[str] | None = None) -> list[Recording]:
     """The runs that captures show: those of the same connections make one run, at several points.
 
-    Raises InputError when one cannot be read, or holds no TCP data.
+    One without TCP data is left out, and named in `skipped`. Raises InputError when one cannot be read, or,
+    without `skipped`, holds no TCP data.
     """
     streams = []
-    for path in paths:
-        try:
-            capture = _native.Capture(str(path), len(paths) > 1)
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from None
-        found = list(_streams(capture, path))
+    for opened in capture_files.open_all(paths):
+        found = list(_streams(opened.capture, opened.path))
         if not found:
-            raise InputError(f"{path}: no TCP data in this capture")
+            if skipped is None:
+                raise InputError(f"{opened.path}: no TCP data in this capture")
+            skipped.append(f"{opened.path}: no TCP data in this capture")
+            continue
         if len(found) > series.MOST_FLOWS:
-            raise InputError(f"{path}: more than {series.MOST_FLOWS} connections with data")
+            raise InputError(f"{opened.path}: more than {series.MOST_FLOWS} connections with data")
         streams.append(found)
     return [_recording([streams[place] for place in group], options) for group in _together(streams)]
 
 
 def _streams(capture: _native.Capture, path: Path) -> Iterator[_Stream]:
+    control = capture_files.control_connections(capture)
     for number, entry in enumerate(capture.connections()):
+        if number in control:
+            continue
         ends = (entry["source"], entry["source_port"], entry["target"], entry["target_port"])
         halves = entry["forward"], entry["backward"]
         for backward in (False, True):
@@ -296,7 +299,8 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
         "inflight_bytes": np.concatenate([_values(data, "flight_bytes"), _values(acks, "flight_bytes")])[
             order
         ],
-        "delivered_bytes": series.bounded(delivered),
+        # Without an acknowledgement nothing is known, not even that it was nothing.
+        "delivered_bytes": series.bounded(delivered) if len(acked_ns) else np.full(len(times), np.nan),
         "retransmits": retransmits.astype(np.float64),
     }
     for kind, rows in (("segments-per-ack", segments), ("flight-per-round", flight)):
@@ -339,10 +343,11 @@ def _windows(stream: _Stream, name: str, run: _Run) -> None:
 def _figures(stream: _Stream, acked_ns: Column, sent_ns: Column, options: Options) -> dict[str, float]:
     sender = stream.sender
     found = {"retransmit_rate": sender["repeated_packets"] / max(sender["data_packets"], 1)}
-    if len(acked_ns) and len(sent_ns):
-        seconds = (max(acked_ns.max(), sent_ns.max()) - sent_ns.min()) / 1e9
+    if len(sent_ns):
+        seconds = (max(acked_ns.max(initial=0), sent_ns.max()) - sent_ns.min()) / 1e9
         if seconds > 0:
-            found["goodput_mbps"] = 8e-6 * sender["acked_bytes"] / seconds
+            if len(acked_ns):
+                found["goodput_mbps"] = 8e-6 * sender["acked_bytes"] / seconds
             total = {"ip": sender["ip_bytes"], "payload": sender["payload_bytes"]}.get(options.count)
             if total is not None:
                 found["throughput_mbps"] = 8e-6 * total / seconds
@@ -403,7 +408,14 @@ def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
 def _skipped(stream: _Stream) -> list[str]:
     _, fragments, cut, malformed, ends = stream.capture.skipped()
     name = stream.path.name
+    control = len(capture_files.control_connections(stream.capture))
+    alone = capture_files.is_one_way(stream.capture)
     said = [
+        (control, f"{name}: {control} control connections of iperf3 are left out"),
+        (
+            alone,
+            f"{name}: holds one direction, and no capture here the other; acknowledgements are not known",
+        ),
         (fragments, f"{name}: {fragments} fragments without a TCP header"),
         (cut, f"{name}: {cut} packets of which the capture holds too little"),
         (malformed, f"{name}: {malformed} malformed packets"),

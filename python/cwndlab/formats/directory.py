@@ -15,11 +15,13 @@ import yaml
 from cwndlab import code
 from cwndlab.analysis import summary
 from cwndlab.experiment.plan import PlannedRun, scenario_hash
+from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.results import catalogue, directories, parts, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.parts import Part, PartWriter, RunFiles, RunRecord
 from cwndlab.results.resultset import ResultSet
+from cwndlab.text import printable
 
 TESTBED = "import"
 """What stands for the testbed in the summary."""
@@ -46,6 +48,14 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
 
     Raises InputError when the directory cannot be written, or holds something else.
     """
+    runs = [
+        Run(
+            base.shown_as_text(run.recording),
+            {printable(key): printable(value) for key, value in run.cell.items()},
+            run.repeat,
+        )
+        for run in runs
+    ]
     keys = list(dict.fromkeys(key for run in runs for key in run.cell))
     if not keys and len(runs) > 1:
         keys = [KEY]

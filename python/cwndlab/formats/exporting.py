@@ -15,6 +15,7 @@ from cwndlab.formats import flent, siftr_log, xplot
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.tables import SCHEMAS
+from cwndlab.text import csv_cell
 
 Writer = Callable[[ResultSet, str, Path], Iterator[Path]]
 """Writes one run, named by its run ID, into a directory; yields the files."""
@@ -76,8 +77,16 @@ def _csv(results: ResultSet, run: str, out: Path) -> Iterator[Path]:
         frame = results.series(run, table=table)
         if frame.height:
             file = out / f"{_safe(run)}-{table}.csv"
-            frame.write_csv(file)
+            texts = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
+            frame.with_columns(_cells(frame[name]) for name in texts).write_csv(file)
             yield file
+
+
+def _cells(column: pl.Series) -> pl.Series:
+    """Names as cells that no spreadsheet takes for formulas."""
+    names = column.cast(pl.String)
+    known = names.drop_nulls().unique().to_list()
+    return names.replace({name: csv_cell(name) for name in known}) if known else names
 
 
 def _parquet(results: ResultSet, run: str, out: Path) -> Iterator[Path]:

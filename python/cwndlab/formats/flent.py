@@ -31,6 +31,16 @@ NAME = "Flent"
 STEP_S = 0.2
 """Time between points: Flent's own default."""
 
+_RATE = r"TCP (up|down)load(?!.*(avg|sum|fairness|::tcp_))"
+"""Series that are rates of a flow."""
+
+_SAMPLED = (
+    ("tcp_rtt", "srtt_ns", 1e6),
+    ("tcp_cwnd", "cwnd_bytes", 1448.0),
+    ("tcp_pacing_rate", "pacing_bps", 1e6),
+)
+"""What Flent samples of a socket with `ss`: ms, segments, Mbit/s on the grid."""
+
 MOST_POINTS = 5_000_000
 """Points of a series at most."""
 
@@ -38,8 +48,10 @@ MOST_POINTS = 5_000_000
 def write(results: ResultSet, run: str, out: Path) -> Iterator[Path]:
     """Write a run that has a counter of what was delivered."""
     frame = results.series(run)
-    flows = frame["flow"].cast(pl.String).unique(maintain_order=True).to_list() if frame.height else []
     record = results.record(run)
+    there = set(frame["flow"].cast(pl.String).unique()) if frame.height else set()
+    ends = {flow["name"]: (flow["from"], flow["to"]) for flow in record.scenario["flows"]}
+    flows = [name for name in ends if name in there]
     length = record.scenario["duration_ns"] / 1e9
     grid = np.arange(0, max(length, STEP_S) + STEP_S / 2, STEP_S)
     started = datetime.fromisoformat(record.started)
@@ -90,7 +102,10 @@ def write(results: ResultSet, run: str, out: Path) -> Iterator[Path]:
             "IP_VERSION": 4,
             "NOTE": f"exported by cwndlab from {record.testbed}",
             "TEST_PARAMETERS": {"upload_streams": str(many)},
-            "SERIES_META": {name: {"UNITS": "ms" if "ms" in name else "Mbits/s"} for name in columns},
+            "SERIES_META": {
+                name: {"UNITS": "ms" if "ms" in name else "Mbits/s"} | _meta(name, flows, ends)
+                for name in columns
+            },
             "FLENT_VERSION": "2.1.1",
             "FAILED_RUNNERS": 0,
         },
@@ -102,6 +117,15 @@ def write(results: ResultSet, run: str, out: Path) -> Iterator[Path]:
     # No time in the file's header: equal results are equal bytes.
     file.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
     yield file
+
+
+def _meta(name: str, flows: list[str], ends: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Which flow of the experiment a series is of."""
+    number = name.removeprefix("TCP upload::")
+    if number == name or not number.isdigit():
+        return {}
+    flow = flows[int(number) - 1]
+    return {"FLOW": flow, "FROM": ends[flow][0], "TO": ends[flow][1]}
 
 
 def recognises(head: bytes) -> bool:
@@ -118,7 +142,7 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a file that is damaged, or holds no TCP stream.
     """
     try:
-        content = json.loads(base.data(path))
+        content = json.loads(base.data(path, base.MOST_JSON_BYTES))
         return [_recording(path, content)]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -129,10 +153,12 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
     x = np.array(content["x_values"], dtype=np.float64)
     if len(x) > MOST_POINTS or x.ndim != 1 or not np.all((x >= 0) & (x < 1e9)):
         raise ValueError("x_values are no times")
+    results = content["results"]
+    names = [name for name in results if re.match(_RATE, name)]
+    # Flent keeps what it sampled of a socket in series of their own: `TCP upload::1::tcp_cwnd`.
     flows = []
-    for name, values in content["results"].items():
-        if not re.match(r"TCP (up|down)load(?!.*(avg|sum|fairness))", name):
-            continue
+    for name in names:
+        values = results[name]
         rates = np.array([np.nan if value is None else float(value) for value in values])
         if len(rates) != len(x):
             raise ValueError(f"{name[:40]} has another length than x_values")
@@ -143,7 +169,7 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
             delivered = np.full(len(x), np.nan)
         columns: dict[str, Any] = {"delivered_bytes": series.bounded(delivered)}
         points = content.get("raw_values", {}).get(name, [])
-        columns |= _sampled(points, x)
+        columns |= _beside(results, name, len(x)) | _sampled(points, x)
         whole = rates[np.isfinite(rates)]
         figures = {"goodput_mbps": float(whole.mean())} if len(whole) else {}
         flows.append(Flow(str(name)[:64], (x * 1e9).astype(np.int64), columns, figures))
@@ -155,12 +181,26 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
     return series.recording(NAME, path, path.name, flows, epoch=False, facts=facts)
 
 
+def _beside(results: Mapping[str, Any], flow: str, length: int) -> dict[str, Column]:
+    """What was sampled of a flow's socket, on the grid."""
+    found = {}
+    for key, column, scale in _SAMPLED:
+        values = results.get(f"{flow}::{key}")
+        if values is None:
+            continue
+        known = np.array([np.nan if value is None else float(value) for value in values])
+        if len(known) != length:
+            raise ValueError(f"{flow[:40]}::{key} has another length than x_values")
+        found[column] = series.bounded(known * scale)
+    return found
+
+
 def _sampled(points: list[Mapping[str, Any]], x: Column) -> dict[str, Column]:
     """cwnd and RTT among the raw values, held until the next point of the grid."""
     found = {}
     times = [float(point["t"]) for point in points if "t" in point]
     zero = min(times, default=0.0)
-    for key, column, scale in (("tcp_rtt", "srtt_ns", 1e6), ("tcp_cwnd", "cwnd_bytes", 1448.0)):
+    for key, column, scale in _SAMPLED[:2]:
         known = [
             (float(point["t"]) - zero, float(point[key])) for point in points if point.get(key) is not None
         ]

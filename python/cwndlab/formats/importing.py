@@ -21,17 +21,20 @@ def is_configuration(path: Path) -> bool:
     """Whether a file is a TEACUP configuration: Python that sets TPCONF_ names."""
     if not path.is_file() or path.suffix != ".py":
         return False
-    return b"TPCONF_" in path.read_bytes()[: 1 << 20]
+    with path.open("rb") as file:
+        return b"TPCONF_" in file.read(1 << 20)
 
 
-def read(paths: Sequence[Path], options: Options) -> list[Run]:
+def read(paths: Sequence[Path], options: Options, skipped: list[str] | None = None) -> list[Run]:
     """The runs in files and directories.
 
     Captures of the same connections make one run. In a directory, files of no known format are passed over,
-    but one must be known. Raises InputError, one line, for what cannot be read.
+    but one must be known. Captures without TCP data are left out, which `skipped` tells in lines, unless
+    nothing else is there. Raises InputError, one line, for what cannot be read.
     """
+    skipped = [] if skipped is None else skipped
     if len(paths) == 1 and paths[0].is_dir() and teacup_tree.is_tree(paths[0]):
-        return teacup_tree.read(paths[0], options)
+        return teacup_tree.read(paths[0], options, skipped)
     captures: list[Path] = []
     others: list[Path] = []
     for path in paths:
@@ -45,13 +48,17 @@ def read(paths: Sequence[Path], options: Options) -> list[Run]:
             (captures if capture.recognises(base.head(file)) else others).append(file)
     runs = [Run(recording) for path in others for recording in base.read(path)]
     if captures:
-        runs += [Run(recording) for recording in capture.read_all(captures, options)]
+        runs += [Run(recording) for recording in capture.read_all(captures, options, skipped)]
+    if not runs:
+        raise InputError(skipped[0] if len(skipped) == 1 else f"{skipped[0]}, nor in the others")
     return runs
 
 
-def results(paths: Sequence[Path], options: Options, out: Path | None = None) -> ResultSet:
-    """Import files and directories into `out`, or into `results/NAME-DATE`; as `read` raises."""
-    return directory.write(read(paths, options), directory.name_of(paths), out)
+def results(
+    paths: Sequence[Path], options: Options, out: Path | None = None, skipped: list[str] | None = None
+) -> ResultSet:
+    """Import files and directories into `out`, or into `results/NAME-DATE`; as `read` raises, and skips."""
+    return directory.write(read(paths, options, skipped), directory.name_of(paths), out)
 
 
 def configuration(

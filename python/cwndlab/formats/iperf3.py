@@ -42,7 +42,7 @@ def read(path: Path) -> list[Recording]:
 
 
 def _documents(path: Path) -> Iterator[Mapping[str, Any]]:
-    text = base.text(path).lstrip("\ufeff")
+    text = base.json_text(path).lstrip("\ufeff")
     decoder = json.JSONDecoder()
     streamed: dict[str, Any] = {}
     at = 0

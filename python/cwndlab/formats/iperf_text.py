@@ -60,7 +60,7 @@ def read(path: Path) -> list[Recording]:
     log cut off before it, that of the intervals. Numbers have the three digits iperf writes.
     Raises InputError for a number no counter can hold.
     """
-    runs = list(_runs(base.text(path).splitlines()))
+    runs = list(_runs(base.text(path).replace("\r\n", "\n").split("\n")))
     label = path.name
     try:
         return [

@@ -38,7 +38,7 @@ def recognises(head: bytes) -> bool:
 
 def read(path: Path) -> list[Recording]:
     """The scenarios of a document; raises InputError for one that is damaged."""
-    return [run.recording for run in runs(base.text(path), path)]
+    return [run.recording for run in runs(base.json_text(path), path)]
 
 
 def runs(text: str, path: Path) -> list[Run]:

@@ -16,6 +16,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.results import tables
+from cwndlab.text import printable
 
 Column = np.ndarray[Any, Any]
 
@@ -44,6 +45,8 @@ class Flow:
     """Columns of the `tcp` table: arrays of floats, NaN where nothing was logged, and `state` as a list."""
     figures: dict[str, float] = field(default_factory=dict)
     """Figures the log itself gives, which win over those that follow from the columns."""
+    more: dict[str, Column] = field(default_factory=dict)
+    """Columns of the log that no table has a place for, by the log's own names, in its own units."""
 
 
 def name_of(source: object, source_port: object, target: object, target_port: object) -> str:
@@ -53,7 +56,7 @@ def name_of(source: object, source_port: object, target: object, target_port: ob
         text = str(address)
         return f"[{text}]:{port}" if ":" in text else f"{text}:{port}"
 
-    return f"{end(source, source_port)}-{end(target, target_port)}"
+    return printable(f"{end(source, source_port)}-{end(target, target_port)}")
 
 
 def recording(
@@ -66,10 +69,12 @@ def recording(
     zero_ns: int | None = None,
     facts: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
+    prefix: str = "",
 ) -> Recording:
     """One run of these flows; time 0 is `zero_ns`, or the earliest row.
 
-    With `epoch` times count from 1970, which says when the run began. Raises InputError when there is no row.
+    What the log has more becomes samples of kinds `PREFIX.COLUMN`. With `epoch` times count from 1970, which
+    says when the run began. Raises InputError when there is no row.
     """
     flows = [flow for flow in flows if len(flow.t_ns)]
     if not flows:
@@ -91,7 +96,7 @@ def recording(
         label,
         tuple(flow.name for flow in flows),
         {flow.name: {**figures(flow), **flow.figures} for flow in flows},
-        {"tcp": table(flows)},
+        {"tcp": table(flows)} | _more(flows, prefix),
         datetime.fromtimestamp(zero / 1e9, UTC) if epoch else None,
         dict(facts or {}),
         tuple(warnings),
@@ -101,6 +106,39 @@ def recording(
 def warned(found: Recording, warning: str) -> Recording:
     """The run with one more warning."""
     return replace(found, warnings=(*found.warnings, warning))
+
+
+def _more(flows: Sequence[Flow], prefix: str) -> dict[str, pa.Table]:
+    """Samples of the columns that no table has a place for: a row where a value changes, and the last one.
+
+    Only whole numbers; a column of a flow without any has no row.
+    """
+    times, names, kinds, values = [], [], [], []
+    for flow in flows:
+        for name, column in flow.more.items():
+            there = np.isfinite(column)
+            if not there.any() or np.any(column[there] != np.rint(column[there])):
+                continue
+            t_ns, known = flow.t_ns[there], column[there]
+            changes = np.append(True, known[1:] != known[:-1])
+            changes[-1] = True
+            times.append(t_ns[changes])
+            values.append(known[changes])
+            names += [flow.name] * int(changes.sum())
+            kinds += [f"{prefix}.{name}"] * int(changes.sum())
+    if not times:
+        return {}
+    t_ns = np.concatenate(times)
+    order = np.argsort(t_ns, kind="stable")
+    return {
+        "samples": base.rows(
+            "samples",
+            t_ns=t_ns[order].astype(np.uint64),
+            flow=np.array(names, object)[order].tolist(),
+            kind=np.array(kinds, object)[order].tolist(),
+            value=np.concatenate(values)[order],
+        )
+    }
 
 
 def table(flows: Sequence[Flow]) -> pa.Table:
@@ -239,9 +277,9 @@ def fields(text: str, counts: Sequence[int], separator: str = ",") -> tuple[pl.D
     """The lines with one of `counts` fields as columns of text `c0`, `c1`, …, and how many have another."""
     lines = pl.Series("line", text.split("\n")).str.strip_chars("\r")
     lines = lines.filter(lines.str.len_bytes() > 0)
-    split = lines.str.split(separator)
-    fitting = split.list.len().is_in(list(counts))
-    kept = split.filter(fitting)
+    # Counted before they are split: a line may be all separators.
+    fitting = (lines.str.count_matches(separator, literal=True) + 1).is_in(list(counts))
+    kept = lines.filter(fitting).str.split(separator)
     names = [f"c{place}" for place in range(max(counts))]
     columns = [
         kept.list.get(place, null_on_oob=True).str.strip_chars().alias(name)
@@ -260,6 +298,7 @@ def _order(flow: Flow) -> None:
         return
     order = np.argsort(flow.t_ns, kind="stable")
     flow.t_ns = flow.t_ns[order]
+    flow.more = {name: values[order] for name, values in flow.more.items()}
     flow.columns = {
         name: [values[place] for place in order] if isinstance(values, list) else values[order]
         for name, values in flow.columns.items()

@@ -1,8 +1,9 @@
-"""SIFTR logs of FreeBSD: three layouts, told apart by the header and by whether records carry a packet's
-hash.
+"""SIFTR logs of FreeBSD: told apart by the header, by whether records carry a packet's hash, and by how many
+fields they have.
 
 | FreeBSD | header | records |
 | --- | --- | --- |
+| siftr(4) | `hz`, `tcp_rtt_scale` | 25 fields with the hash, none for the reassembly queue |
 | 9.x | `hz`, `tcp_rtt_scale` | 26 fields with the hash; srtt in 1/(hz scale) s, RTO in ticks |
 | 9.x with TEACUP's patch | the same | 27 fields: the last is ERTT's sample, in ticks |
 | 10 to 13 | the same | 28 fields: flow ID and type at the end |
@@ -10,7 +11,8 @@ hash.
 
 siftr(4) describes the fields. A record is the state of a connection's control block as one of its packets
 passes, either way: the local end is the sender of the flow it is of. The log has no counter of what was
-delivered or retransmitted, so goodput stays empty.
+delivered or retransmitted, so goodput stays empty. Fields that the `tcp` table has no place for become
+samples `siftr.NAME`; those behind the known ones are named by their number.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from cwndlab.formats.base import Recording
 from cwndlab.formats.series import Flow
 
 NAME = "SIFTR"
+
+LONGEST_HEADER = 1 << 16
+"""Characters of the first line at most."""
 
 IN_RECOVERY = 0x0010_0000 | 0x2000_0000
 """TF_FASTRECOVERY and TF_CONGRECOVERY of netinet/tcp_var.h, in `t_flags`."""
@@ -62,6 +67,14 @@ HASHED = [
     "reassembly",
 ]
 """Fields of a record up to FreeBSD 13, without those at the end that not every version has."""
+
+USED = frozenset(
+    ["direction", "hash", "time", "laddr", "lport", "faddr", "fport", "ssthresh", "cwnd", "srtt", "inflight"]
+)
+"""Fields that name a record, or have a place in the `tcp` table."""
+
+FIELDS = (25, 32)
+"""Fields of a record, at least and at most."""
 
 PLAIN = [name for name in HASHED if name != "hash"]
 """Fields of a record from FreeBSD 14 on, without flow ID and type at the end."""
@@ -115,13 +128,13 @@ def read(path: Path) -> list[Recording]:
     """
     text = base.text(path)
     first, _, body = text.partition("\n")
-    header = Header(dict(pair.split("=", 1) for pair in first.strip().split("\t") if "=" in pair))
-    frame, other = series.fields("\n".join(_records(body)), (26, 27, 28))
-    hashed = frame.height > 0 and frame["c1"][0].startswith("0x")
-    names = HASHED if hashed else PLAIN
+    if len(first) > LONGEST_HEADER:
+        raise InputError(f"{path}:1: not a header of SIFTR: {len(first)} characters")
+    header = Header(dict(pair.split("=", 1) for pair in first.split() if "=" in pair))
+    frame, other = series.fields("\n".join(_records(body)), range(FIELDS[0], FIELDS[1] + 1))
+    names = _names(frame)
     frame = frame.rename({f"c{place}": name for place, name in enumerate(names)})
-    extra = [f"c{place}" for place in range(len(names), 28)]
-    sampled = hashed and frame.height > 0 and frame[extra[1]].null_count() == frame.height
+    more = [name for name in names if name not in USED and name != "ertt"]
 
     def flow(name: str, rows: pl.DataFrame) -> Flow:
         cwnd = series.numbers(rows["cwnd"])
@@ -135,10 +148,11 @@ def read(path: Path) -> list[Recording]:
             "inflight_bytes": series.numbers(rows["inflight"]),
             "state": series.states(cwnd, ssthresh, flags & IN_RECOVERY != 0),
         }
-        if sampled:
-            rtt = series.numbers(rows[extra[0]], header.tick_ns)
+        if "ertt" in names:
+            rtt = series.numbers(rows["ertt"], header.tick_ns)
             columns["rtt_ns"] = np.where(rtt > 0, rtt, np.nan)
-        return Flow(name, series.nanoseconds(rows["time"]), columns)
+        rest = {column: series.numbers(rows[column]) for column in more}
+        return Flow(name, series.nanoseconds(rows["time"]), columns, more=rest)
 
     try:
         frame = frame.filter(
@@ -150,7 +164,18 @@ def read(path: Path) -> list[Recording]:
     warnings = [f"{other} lines are no records"] if other else []
     known = ("siftrver", "sysname", "sysver")
     facts: dict[str, str] = {str(key): header.values[key] for key in known if key in header.values}
-    return [series.recording(NAME, path, path.name, flows, facts=facts, warnings=warnings)]
+    return [series.recording(NAME, path, path.name, flows, facts=facts, warnings=warnings, prefix="siftr")]
+
+
+def _names(frame: pl.DataFrame) -> list[str]:
+    """The names of a log's fields, as many as a record has that holds the most."""
+    hashed = frame.height > 0 and frame["c1"][0].startswith("0x")
+    names = HASHED if hashed else PLAIN
+    filled = sum(frame[f"c{place}"].null_count() < frame.height for place in range(FIELDS[1]))
+    # One field behind the reassembly queue is a sample of ERTT, two are the flow's ID and its type.
+    ertt = hashed and filled == len(HASHED) + 1
+    names = [*names, "ertt"] if ertt else [*names, "flowid", "flowtype"]
+    return [*names, *(f"field{place + 1}" for place in range(len(names), FIELDS[1]))]
 
 
 def _whole(frame: pl.DataFrame) -> pl.Series:

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -28,7 +27,10 @@ from cwndlab.errors import CwndlabError, InputError, nearest, shown, unknown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.formats import teacup_source
-from cwndlab.formats.teacup_source import Place, Source, Text, arguments, as_text, refuse, undated
+from cwndlab.formats.teacup_source import Source, arguments, undated
+from cwndlab.formats.teacup_sweep import Leaves, Parameter, axes_of, linked, simplify
+from cwndlab.formats.teacup_values import STAMP, Place, Text, as_text, refuse
+from cwndlab.text import printable
 
 MOST_RUNS = 50_000
 """Runs of one configuration at most."""
@@ -75,6 +77,9 @@ SIZES = {"": 1, "b": 1, "bytes": 1, "kbytes": 1000, "mbytes": 10**6, "kbit": 125
 }
 """Units of sizes in bytes: tc's kilobytes have 1024, ipfw's Kbytes 1000."""
 
+_NAMED = 12
+"""Hosts, and pipes, that a message names at most."""
+
 KINDS = ("mapped", "approximated", "dropped")
 
 
@@ -112,32 +117,11 @@ def convert(path: Path, stack: str | None = None, prefix: str | None = None) -> 
 def as_text_list(findings: Sequence[Finding]) -> list[str]:
     """The findings as lines, by kind."""
     return [
-        f"{finding.kind:<12} {Path(finding.place.file).name}:{finding.place.line}  {finding.text}"
+        printable(f"{finding.kind:<12} {Path(finding.place.file).name}:{finding.place.line}  {finding.text}")
         for kind in KINDS
         for finding in findings
         if finding.kind == kind
     ]
-
-
-@dataclass(frozen=True)
-class _Parameter:
-    """One entry of TPCONF_vary_parameters: what it sets, and to what."""
-
-    name: str
-    variables: tuple[str, ...]
-    short_names: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    extra: Mapping[str, Any]
-    place: Place
-
-    def label(self, row: int) -> str:
-        """What a value adds to the test ID."""
-        pairs = zip(self.short_names, self.rows[row], strict=True)
-        return "".join(f"_{short}_{as_text(value).replace('_', '-')}" for short, value in pairs)
-
-
-Leaves = dict[str, Any]
-"""Values of an experiment file by their dotted keys."""
 
 
 @dataclass
@@ -165,14 +149,14 @@ class _Converter:
         self._rest()
         text = self._write(name, tree, sweep, repeat)
         prefix = self._prefix()
-        ids = [prefix + "".join(map(_Parameter.label, parameters, cell)) for cell in cells]
+        ids = [prefix + "".join(map(Parameter.label, parameters, cell)) for cell in cells]
         findings = sorted(self.found.values(), key=lambda finding: (finding.place.file, finding.place.line))
         header = [
             f"# {len(ids)} runs from the TEACUP configuration {self.source.file.name}.",
             "# What became of its settings:",
             *(f"#   {line}" for line in as_text_list(findings)),
         ]
-        safe = "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in header)
+        safe = "\n".join(map(printable, header))
         return Converted(f"{safe}\n\n{text}", name, ids, findings)
 
     # ---- what TEACUP says
@@ -189,7 +173,7 @@ class _Converter:
         wanted = self.prefix or undated(str(self.source.get("TPCONF_test_id", ""))) or self.source.file.stem
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-_")[:32] or "teacup"
         if "TPCONF_test_id" in self.source.settings:
-            dated = teacup_source.STAMP in str(self.source.get("TPCONF_test_id"))
+            dated = STAMP in str(self.source.get("TPCONF_test_id"))
             place = self.source.place("TPCONF_test_id")
             self._say("mapped", place, f"TPCONF_test_id: experiment {name}, the beginning of test IDs")
             if dated and self.prefix is None:
@@ -198,7 +182,7 @@ class _Converter:
                 )
         return name
 
-    def _parameters(self) -> Iterator[_Parameter]:
+    def _parameters(self) -> Iterator[Parameter]:
         entries = self.source.get("TPCONF_parameter_list", {})
         place = self.source.place("TPCONF_vary_parameters")
         names = self.source.get("TPCONF_vary_parameters", [])
@@ -217,7 +201,7 @@ class _Converter:
             "mapped", place, f"TPCONF_vary_parameters: sweep over {', '.join(map(str, names)) or 'nothing'}"
         )
 
-    def _parameter(self, name: str, entry: Any, place: Place) -> _Parameter:
+    def _parameter(self, name: str, entry: Any, place: Place) -> Parameter:
         if not isinstance(entry, tuple | list) or len(entry) not in (3, 4):
             refuse(place, f"{name}: expected (variables, short names, values, extra variables)")
         variables, shorts, values = entry[:3]
@@ -238,7 +222,7 @@ class _Converter:
                     f"{name}: {shown(str(value))} has no value for each of {', '.join(map(str, variables))}",
                 )
             rows.append(tuple(row[: len(variables)]))
-        return _Parameter(
+        return Parameter(
             name,
             tuple(map(str, variables)),
             tuple(map(str, shorts)),
@@ -247,7 +231,7 @@ class _Converter:
             place,
         )
 
-    def _variables(self, parameters: Sequence[_Parameter], cell: Sequence[int]) -> dict[str, Any]:
+    def _variables(self, parameters: Sequence[Parameter], cell: Sequence[int]) -> dict[str, Any]:
         """The V_ variables of a run."""
         values: dict[str, Any] = {}
         for parameter, row in zip(parameters, cell, strict=True):
@@ -276,12 +260,17 @@ class _Converter:
 
     def _leaves(self, variables: Mapping[str, Any]) -> Leaves:
         traffic = list(self._traffic(variables))
-        ends = dict.fromkeys(host for flow in traffic for host in (flow["from"], flow["to"]))
+        ends = dict.fromkeys(
+            host for flow in traffic for host in (*flow["responders"], flow["from"], flow["to"])
+        )
         pipes = self._pipes(variables)
         left, right = self._sides(list(ends), pipes)
+        if sum(flow["from"] in right for flow in traffic) > sum(flow["from"] in left for flow in traffic):
+            # The bottleneck is the direction that most of the data take.
+            left, right = right, left
         leaves: Leaves = {}
         stops = []
-        flows = [flow for flow in traffic if (flow["from"] in left) != (flow["to"] in left)]
+        flows = [flow for flow in traffic if self._crosses(flow, left, right)]
         for flow in traffic:
             if flow not in flows:
                 ends_text = f"{flow['from']} to {flow['to']}"
@@ -296,8 +285,12 @@ class _Converter:
         for flow in flows:
             stops.append(flow["stop"])
         leaves["duration"] = units.format_time(max(stops))
+        copies = self._copies(flows)
+        left, right = ([host for host in side if copies.get(host) != 0] for side in (left, right))
         for host in [*left, *right]:
             leaves |= self._host(host, variables)
+            if host in copies:
+                leaves[f"hosts.{_safe(host)}.count"] = copies[host]
         leaves["network.dumbbell.left"] = [_safe(host) for host in left]
         leaves["network.dumbbell.right"] = [_safe(host) for host in right]
         leaves["network.dumbbell.access"] = {"rate": ACCESS_RATE, "overhead": 38}
@@ -315,6 +308,32 @@ class _Converter:
                 f"flows.{flow['name']}.{key}": flow[key] for key in ("cc", "sndbuf", "rcvbuf") if key in flow
             }
         return leaves
+
+    def _crosses(self, flow: Mapping[str, Any], left: Sequence[str], right: Sequence[str]) -> bool:
+        """Whether what all its senders send passes the router."""
+        senders, to = flow["responders"] or [flow["from"]], flow["to"]
+        return any(
+            to in near and all(sender in far for sender in senders)
+            for near, far in ((left, right), (right, left))
+        )
+
+    def _copies(self, flows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """How many hosts stand behind that of each incast: all its responders; 0 for the others of them."""
+        copies: dict[str, int] = {}
+        for flow in flows:
+            responders = flow["responders"]
+            for host in responders:
+                if host in copies:
+                    refuse(flow["place"], f"host {host} answers in two incasts, which has no counterpart")
+            copies |= dict.fromkeys(responders, 0) | ({flow["from"]: len(responders)} if responders else {})
+        for flow in flows:
+            for host in (flow["from"], flow["to"]):
+                if host in copies and not flow["responders"]:
+                    refuse(
+                        flow["place"],
+                        f"host {host} answers in an incast and has other flows, which has no counterpart",
+                    )
+        return copies
 
     def _traffic(self, variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         place = self.source.place("TPCONF_traffic_gens")
@@ -334,7 +353,7 @@ class _Converter:
             task = str(positional[0]) if positional else ""
             name = _safe(f"f{number}")
             begin = self._time(start, at, "start")
-            flow = {"name": name, "place": at, "start": begin}
+            flow = {"name": name, "place": at, "start": begin, "responders": []}
             made = self._task(task, flow, {str(key): value for key, value in named.items()}, variables, at)
             if made is not None:
                 yield made
@@ -347,16 +366,23 @@ class _Converter:
             "start_ping": self._ping,
             "start_nttcp": self._nttcp,
             "start_httperf_dash": self._dash,
+            "start_httperf_incast": self._incast,
+            "start_httperf_incast_n": self._incast,
         }
         if task not in makers:
             self._say("dropped", at, f"{task or 'a traffic generator without a name'}: has no counterpart")
             return None
-        ends = ("client", "dest") if task == "start_ping" else ("client", "server")
-        for key in ends:
+        ends = {"start_ping": "dest", "start_httperf_incast": "servers", "start_httperf_incast_n": "servers"}
+        other = ends.get(task, "server")
+        for key in ("client", other):
             if not as_text(named.get(key, "")):
                 refuse(at, f"{task}: {key} is not given")
-        client, server = (self._host_of(named.pop(key), at) for key in ends)
-        flow |= {"from": client, "to": server}
+        client, servers = self._host_of(named.pop("client"), at), as_text(named.pop(other)).split(",")
+        if other != "servers" and len(servers) > 1:
+            refuse(at, f"{task}: {other} is one host")
+        flow |= {"from": client, "to": self._host_of(servers[0], at), "client": client}
+        if other == "servers":
+            flow["responders"] = [self._host_of(server, at) for server in servers]
         seconds = named.pop("duration", variables.get("V_duration", self.source.get("TPCONF_duration", "")))
         flow["stop"] = flow["start"] + self._time(seconds, at, "duration")
         if flow["stop"] <= flow["start"]:
@@ -411,6 +437,32 @@ class _Converter:
             "chunk": units.format_time(round(cycle * 10**9)),
         }
         self._say("approximated", at, "start_httperf_dash: a video player that fetches a chunk each cycle")
+        return flow
+
+    def _incast(self, flow: dict[str, Any], named: dict[str, Any], at: Place) -> dict[str, Any]:
+        responders = flow["responders"]
+        if wanted := as_text(named.pop("num_responders", "")):
+            count = self._number(wanted, at, "num_responders")
+            if not 1 <= count <= len(responders):
+                refuse(at, f"num_responders: {wanted} of {len(responders)} servers")
+            del responders[int(count) :]
+        if len(set(responders)) < len(responders):
+            refuse(at, "a server that answers twice in an incast has no counterpart")
+        period = self._number(named.pop("period", ""), at, "period")
+        size = self._number(named.pop("response_size", ""), at, "response_size")
+        if period <= 0 or size <= 0:
+            refuse(at, "an incast: period and response_size must be above 0")
+        flow["from"], flow["to"] = responders[0], flow["client"]
+        flow["app"] = {
+            "kind": "incast",
+            "size": units.format_size(round(size * 1024)),
+            "think": units.format_time(round(period * 10**9)),
+        }
+        for key in ("sizes", "server_port_start", "config_dir", "config_in", "docroot"):
+            named.pop(key, None)
+        hosts = f"{len(responders)} copies of {responders[0]} answer"
+        text = "the next round begins a period after the last answer, not after the request"
+        self._say("approximated", at, f"an incast: {hosts}; {text}")
         return flow
 
     def _host(self, host: str, variables: Mapping[str, Any]) -> Leaves:
@@ -537,11 +589,25 @@ class _Converter:
                 if left and right:
                     break
             else:
-                refuse(first["place"], "no pipe leads from one end of the traffic to the other")
+                self._no_pipe(hosts, pipes)
         outside = [host for host in hosts if host not in left and host not in right]
         for host in outside:
             self._say("dropped", first["place"], f"host {host}: not behind the router")
         return left, right
+
+    def _no_pipe(self, hosts: list[str], pipes: list[dict[str, Any]]) -> NoReturn:
+        """Refuse pipes of which none has hosts of the traffic at both ends."""
+        ends = []
+        for host in hosts[:_NAMED]:
+            known = self._addresses(host)
+            ends.append(f"{host} ({', '.join(known) if known else 'no address in TPCONF_host_internal_ip'})")
+        more = [f"{len(hosts) - _NAMED} more"] if len(hosts) > _NAMED else []
+        looked = dict.fromkeys(f"{as_text(pipe['source'])} to {as_text(pipe['dest'])}" for pipe in pipes)
+        refuse(
+            pipes[0]["place"],
+            f"no pipe leads from one end of the traffic to the other: hosts with traffic are "
+            f"{', '.join(ends + more)}; looked for one at each end of {', '.join(list(looked)[:_NAMED])}",
+        )
 
     def _between(
         self, pipes: list[dict[str, Any]], sources: list[str], dests: list[str]
@@ -674,7 +740,7 @@ class _Converter:
 
     def _host_of(self, word: Any, at: Place) -> str:
         """The host of a name or an address."""
-        text = as_text(word).split(":")[0]
+        text = as_text(word).split(":")[0].strip()
         hosts = [str(host) for host in self.source.get("TPCONF_hosts")]
         if text in hosts:
             return text
@@ -741,18 +807,18 @@ class _Converter:
     # ---- from runs to a sweep
 
     def _factor(
-        self, parameters: Sequence[_Parameter], cells: Sequence[tuple[int, ...]], leaves: Sequence[Leaves]
+        self, parameters: Sequence[Parameter], cells: Sequence[tuple[int, ...]], leaves: Sequence[Leaves]
     ) -> tuple[Leaves, list[dict[str, Any]], int]:
         """What all runs share, the axes of the rest, and how often each cell is run."""
         place = self.source.place("TPCONF_vary_parameters")
         keys = list(dict.fromkeys(key for leaf in leaves for key in leaf))
         if any(leaf.keys() != set(keys) for leaf in leaves):
             refuse(place, "runs that differ in more than values (flows, hosts) have no counterpart")
-        _simplify(leaves)
+        simplify(leaves)
         keys = list(leaves[0])
         at = {cell: place_ for place_, cell in enumerate(cells)}
-        depends = {key: _axes_of(key, parameters, cells, leaves, at) for key in keys}
-        groups = _groups([len(parameter.rows) for parameter in parameters], depends.values())
+        depends = {key: axes_of(key, parameters, cells, leaves, at) for key in keys}
+        groups = linked([len(parameter.rows) for parameter in parameters], depends.values())
         sweep: list[dict[str, Any]] = []
         repeat = 1
         for group in groups:
@@ -790,9 +856,9 @@ class _Converter:
         for key, value in {**base, **first}.items():
             words = key.split(".")
             if words[0] == "flows":
-                flows.setdefault(words[1], {"name": words[1]})[words[2]] = value
-                continue
-            here = tree
+                here, words = flows.setdefault(words[1], {"name": words[1]}), words[2:]
+            else:
+                here = tree
             for word in words[:-1]:
                 here = here.setdefault(word, {})
             here[words[-1]] = value
@@ -848,6 +914,8 @@ class _Converter:
             "TPCONF_vary_parameters": "sweep",
             "TPCONF_test_id": "names",
         }
+        if not self.source.get("TPCONF_host_init_custom_cmds"):
+            used["TPCONF_host_init_custom_cmds"] = "no commands"
         for name, setting in self.source.settings.items():
             if not name.startswith("TPCONF_"):
                 continue
@@ -857,6 +925,18 @@ class _Converter:
                 self._say("mapped", setting.place, f"{name}: {used[name]}")
         for place, what in self.source.ignored:
             self._say("dropped", place, what)
+        self._commands()
+
+    def _commands(self) -> None:
+        """Name each command that TEACUP would have run on a host."""
+        commands = self.source.get("TPCONF_host_init_custom_cmds", {})
+        place = self.source.place("TPCONF_host_init_custom_cmds")
+        if not isinstance(commands, dict):
+            refuse(place, "TPCONF_host_init_custom_cmds is no dictionary")
+        for host, wanted in commands.items():
+            for command in wanted if isinstance(wanted, list | tuple) else [wanted]:
+                at = command.place(0) if isinstance(command, Text) else place
+                self._say("dropped", at, f"a command on host {as_text(host)}: {as_text(command)}")
 
 
 class _Plain(yaml.SafeDumper):
@@ -871,61 +951,3 @@ def _safe(name: str) -> str:
     """A name as the experiment file allows it."""
     made = re.sub(r"[^A-Za-z0-9_-]", "-", name)[:32].lstrip("-_")
     return made or "x"
-
-
-def _simplify(leaves: Sequence[Leaves]) -> None:
-    """Leave out what goes without saying, and sweep over parts of queues where only those differ."""
-    prefix = "network.dumbbell."
-    both = [key for key in leaves[0] if key.startswith(prefix + "reverse.")]
-    mirror = all(leaf[key] == leaf[key.replace("reverse", "bottleneck")] for leaf in leaves for key in both)
-    lossless = all(leaf.get(f"{prefix}{way}.loss", {}).get("random", "0%") == "0%" for leaf in leaves
-                   for way in ("bottleneck", "reverse"))  # fmt: skip
-    for leaf in leaves:
-        if mirror and lossless:
-            for key in both:
-                del leaf[key]
-        if lossless:
-            for way in ("bottleneck", "reverse"):
-                leaf.pop(f"{prefix}{way}.loss", None)
-    for way in ("bottleneck", "reverse"):
-        key = f"{prefix}{way}.queue"
-        if key not in leaves[0]:
-            continue
-        rest = {json.dumps({**leaf[key], "limit": None}, sort_keys=True) for leaf in leaves}
-        if len(rest) == 1:
-            for leaf in leaves:
-                queue = leaf.pop(key)
-                leaf |= {f"{key}.{name}": value for name, value in queue.items()}
-
-
-def _axes_of(
-    key: str,
-    parameters: Sequence[_Parameter],
-    cells: Sequence[tuple[int, ...]],
-    leaves: Sequence[Leaves],
-    at: Mapping[tuple[int, ...], int],
-) -> set[int]:
-    """The parameters that a value depends on."""
-    texts = [json.dumps(leaf[key], sort_keys=True) for leaf in leaves]
-    if len(set(texts)) == 1:
-        return set()
-    found = set()
-    for axis in range(len(parameters)):
-        for cell in cells:
-            if cell[axis] and texts[at[cell]] != texts[at[(*cell[:axis], 0, *cell[axis + 1 :])]]:
-                found.add(axis)
-                break
-    return found
-
-
-def _groups(sizes: Sequence[int], linked: Iterator[set[int]] | Any) -> list[list[int]]:
-    """Axes that must be swept together because one value depends on several of them, in order."""
-    group = list(range(len(sizes)))
-    for axes in linked:
-        targets = {group[axis] for axis in axes}
-        if targets:
-            least = min(targets)
-            group = [least if member in targets else member for member in group]
-    return [
-        [axis for axis, member in enumerate(group) if member == leader] for leader in dict.fromkeys(group)
-    ]

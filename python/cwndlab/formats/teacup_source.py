@@ -1,10 +1,10 @@
 """Reads the Python of a TEACUP configuration as data: assignments of values, nothing of it is executed.
 
 TEACUP's configurations are Python 2 programs, by convention lists of assignments. This reads the syntax tree
-and computes the values of what a configuration needs: literals, names, arithmetic, subscripts, `range`, `str`
-and the like, `execfile` of a file beside it, and the few lines of preamble every configuration begins with.
-Everything else (any other call, `if`, loops, comprehensions, definitions, attributes) is refused with its
-line and column.
+and computes the values of what a configuration needs: literals, names, `env.NAME` that the file itself sets,
+arithmetic, subscripts and slices, comprehensions, `range`, `map`, `join`, `str` and the like, `execfile` of a
+file beside it, and the few lines of preamble every configuration begins with. Everything else (any other
+call, `if`, loops, definitions, other attributes) is refused with its line and column.
 
 Parameter strings, which TEACUP evaluates for every run after it has put the values of V_ variables into them,
 are read by the same rules.
@@ -14,60 +14,32 @@ from __future__ import annotations
 
 import ast
 import io
-import operator
 import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from cwndlab.errors import InputError, shown
+from cwndlab.formats.teacup_values import (
+    MOST_PARAMETER_WORK,
+    MOST_WORK,
+    STAMP,
+    Place,
+    Text,
+    Values,
+    Work,
+    refuse,
+    what,
+)
 
 MOST_BYTES = 1 << 20
 """Bytes of a configuration file at most."""
 
-MOST_VALUES = 1 << 16
-"""Elements of a list, and characters of a computed text, at most."""
-
 MOST_FILES = 32
 """Files that `execfile` may draw in, in all."""
-
-LARGEST = 10**18
-"""Magnitude of a computed number at most."""
-
-STAMP = "\x00"
-"""Stands for the date and time in a text that `strftime` makes; `undated` takes it out."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where something stands: file, line and column, both counted from 1."""
-
-    file: str
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        """As messages begin."""
-        return f"{self.file}:{self.line}:{self.column}"
-
-
-class Text(str):
-    """A text of a configuration that remembers where its characters stand, as long as it is not computed."""
-
-    __slots__ = ("file", "pieces")
-    file: str
-    pieces: tuple[tuple[int, int, int], ...]
-    """For each string token: index of its first character in the text, line, column (from 1)."""
-
-    def place(self, index: int) -> Place:
-        """Where the character at `index` stands."""
-        start, line, column = max(
-            (piece for piece in self.pieces if piece[0] <= index), default=self.pieces[0]
-        )
-        return Place(self.file, line, column + index - start)
 
 
 @dataclass
@@ -84,7 +56,7 @@ class Source:
 
     file: Path
     settings: dict[str, Setting] = field(default_factory=dict)
-    """Values by name, the last assignment of each."""
+    """Values by name, the last assignment of each; Fabric's under `env.NAME`."""
     ignored: list[tuple[Place, str]] = field(default_factory=list)
     """Lines that say nothing about the experiment: imports, settings of Fabric."""
 
@@ -107,11 +79,6 @@ def read(path: Path) -> Source:
     source = Source(path)
     _Reader(source, path.parent.resolve()).read(path)
     return source
-
-
-def refuse(place: Place, problem: str) -> NoReturn:
-    """Raise the InputError of a place."""
-    raise InputError(f"{place}: {problem}")
 
 
 def undated(text: str) -> str:
@@ -159,7 +126,7 @@ def arguments(text: str, variables: Mapping[str, Any], place: Place) -> tuple[li
             refuse(at(node), f"the variable {shown(known)} has no value; TPCONF_variable_defaults gives one")
         return variables[known]
 
-    values = _Values(at, name)
+    values = Values(at, name, Work(MOST_PARAMETER_WORK))
     try:
         positional = [values.of(node) for node in made.args]
         named: dict[str, Any] = {}
@@ -180,10 +147,14 @@ class _Reader:
         self._directory = directory
         self._open: list[Path] = []
         self._files = 0
+        self._work = Work(MOST_WORK)
 
     def read(self, path: Path) -> None:
         try:
-            data = path.read_bytes()
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: is no regular file")
+            with path.open("rb") as stream:
+                data = stream.read(MOST_BYTES + 1)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
         if len(data) > MOST_BYTES:
@@ -203,24 +174,22 @@ class _Reader:
         strings = _strings(text)
         for statement in tree.body:
             try:
-                self._statement(statement, at, _Values(at, self._name(at), strings, file))
+                self._statement(statement, at, Values(at, self._name(at), self._work, strings, file))
             except RecursionError:
                 refuse(at(statement), "nested too deeply")
         self._open.pop()
 
-    def _name(self, at: Callable[[ast.AST], Place]) -> Callable[[ast.Name], Any]:
-        def value(node: ast.Name) -> Any:
-            constants = {"True": True, "False": False, "None": None}
-            if node.id in constants:
-                return constants[node.id]
-            setting = self._source.settings.get(node.id)
+    def _name(self, at: Callable[[ast.AST], Place]) -> Callable[[ast.Name | ast.Attribute], Any]:
+        def value(node: ast.Name | ast.Attribute) -> Any:
+            name = node.id if isinstance(node, ast.Name) else f"env.{node.attr}"
+            setting = self._source.settings.get(name)
             if setting is None:
-                refuse(at(node), f"the name {shown(node.id)} has no value")
+                refuse(at(node), f"the name {shown(name)} has no value")
             return setting.value
 
         return value
 
-    def _statement(self, node: ast.stmt, at: Callable[[ast.AST], Place], values: _Values) -> None:
+    def _statement(self, node: ast.stmt, at: Callable[[ast.AST], Place], values: Values) -> None:
         match node:
             case ast.Import(names=names) if all(
                 alias.name in ("sys", "os", "datetime", "time") and alias.asname is None for alias in names
@@ -237,19 +206,21 @@ class _Reader:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._source.settings[name] = Setting(values.of(value), at(node))
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="env"), attr=name)], value=value):
-                values.of(value)
+                self._source.settings[f"env.{name}"] = Setting(values.of(value), at(node))
                 self._source.ignored.append((at(node), f"Fabric's env.{name}"))
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=key)], value=value):
-                container = self._source.get(name)
-                if not isinstance(container, dict):
+                setting = self._source.settings.get(name)
+                if setting is None or not isinstance(setting.value, dict):
                     refuse(at(node), f"{name} is no dictionary")
-                container[values.key(key)] = values.of(value)
+                # A new one: a dictionary in itself, or one that grows where it is shared, has no bound.
+                added = {**setting.value, values.key(key): values.of(value)}
+                setting.value = values.bounded(node, added)
             case ast.Pass():
                 pass
             case _:
-                refuse(at(node), f"{_what(node)}: code is not executed; only assignments of values are read")
+                refuse(at(node), f"{what(node)}: code is not executed; only assignments of values are read")
 
-    def _execfile(self, node: ast.expr, place: Place, values: _Values) -> None:
+    def _execfile(self, node: ast.expr, place: Place, values: Values) -> None:
         name = values.of(node)
         # A name, not a path: a configuration must not choose what is read elsewhere.
         if not isinstance(name, str) or not re.fullmatch(r"(\./)?[A-Za-z0-9_][A-Za-z0-9_. +-]*", name):
@@ -280,249 +251,7 @@ def _is_path_append(node: ast.expr) -> bool:
     return False
 
 
-class _Values:
-    """Computes the values of expressions that are nothing but values."""
-
-    def __init__(
-        self,
-        at: Callable[[ast.AST], Place],
-        name: Callable[[ast.Name], Any],
-        strings: Mapping[tuple[int, int], list[tuple[int, int, str]]] | None = None,
-        file: str = "",
-    ) -> None:
-        self._at = at
-        self._name = name
-        self._strings = strings or {}
-        self._file = file
-
-    def of(self, node: ast.expr) -> Any:
-        """The value of an expression; raises InputError for code."""
-        match node:
-            case ast.Constant(value=str() as text):
-                return self._text(node, text)
-            case ast.Constant(value=bool() | int() | float() | None as value):
-                return self._bounded(node, value)
-            case ast.Name():
-                return self._name(node)
-            case ast.List() | ast.Tuple() | ast.Dict():
-                return self._container(node)
-            case ast.UnaryOp() | ast.BinOp() | ast.Subscript() | ast.Call():
-                return self._computed(node)
-        self._refuse(node)
-
-    def _container(self, node: ast.List | ast.Tuple | ast.Dict) -> Any:
-        match node:
-            case ast.List(elts=elements):
-                return [self.of(element) for element in elements]
-            case ast.Tuple(elts=elements):
-                return tuple(self.of(element) for element in elements)
-        if any(key is None for key in node.keys):
-            refuse(self._at(node), "** in a dictionary is not read")
-        pairs = zip(node.keys, node.values, strict=True)
-        return {self.key(key): self.of(value) for key, value in pairs if key is not None}
-
-    def _computed(self, node: ast.UnaryOp | ast.BinOp | ast.Subscript | ast.Call) -> Any:
-        match node:
-            case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
-                value = self._number(operand)
-                return -value if isinstance(sign, ast.USub) else value
-            case ast.BinOp(left=left, op=kind, right=right):
-                return self._arithmetic(node, self.of(left), kind, self.of(right))
-            case ast.Subscript(value=whole, slice=key):
-                return self._member(node, self.of(whole), key)
-            case ast.Call():
-                return self._call(node)
-        self._refuse(node)
-
-    def _refuse(self, node: ast.expr) -> NoReturn:
-        refuse(self._at(node), f"{_what(node)}: code is not executed; a value is expected here")
-
-    def key(self, node: ast.expr) -> str | int | float | tuple[Any, ...]:
-        """A value that can be a key of a dictionary."""
-        value = self.of(node)
-        if not isinstance(value, str | int | float):
-            refuse(self._at(node), "a key that is neither text nor a number")
-        return str(value) if isinstance(value, str) else value
-
-    def _text(self, node: ast.Constant, text: str) -> Text:
-        made = Text(text)
-        made.file = self._file
-        pieces: list[tuple[int, int, int]] = []
-        tokens = self._strings.get((node.lineno, node.col_offset), []) if self._strings else []
-        start = 0
-        for line, column, piece in tokens:
-            pieces.append((start, line, column))
-            start += len(piece)
-        place = self._at(node)
-        # Where escapes make the parts longer than the text, its beginning is what is known.
-        made.pieces = tuple(pieces) if start == len(text) and pieces else ((0, place.line, place.column),)
-        if not made.file:
-            made.file = place.file
-        return made
-
-    def _bounded(self, node: ast.expr, value: Any) -> Any:
-        if isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) <= LARGEST:
-            refuse(self._at(node), f"a number beyond {LARGEST:g}")
-        if isinstance(value, str | list | tuple) and len(value) > MOST_VALUES:
-            refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
-        return value
-
-    def _number(self, node: ast.expr) -> int | float:
-        value = self.of(node)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            refuse(self._at(node), f"a number is expected, not {shown(str(value))}")
-        return value
-
-    def _arithmetic(self, node: ast.BinOp, left: Any, kind: ast.operator, right: Any) -> Any:
-        numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
-        joined = _JOINED.get(type(left)) is not None and _JOINED.get(type(left)) == _JOINED.get(type(right))
-        try:
-            match kind:
-                case ast.Add() if numbers or joined:
-                    value = left + right
-                case ast.Mult() if not numbers and isinstance(right, int) and type(left) in _JOINED:
-                    if len(left) * max(right, 0) > MOST_VALUES:
-                        refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
-                    value = left * right
-                case ast.Mod() if isinstance(left, str):
-                    value = self._format(node, left, right)
-                case _ if numbers and type(kind) in _OPERATORS:
-                    value = _OPERATORS[type(kind)](left, right)
-                case _:
-                    kinds = f"{type(left).__name__} and {type(right).__name__}"
-                    refuse(self._at(node), f"cannot compute this of {kinds.replace('Text', 'str')}")
-        except (ZeroDivisionError, OverflowError) as error:
-            refuse(self._at(node), str(error))
-        return self._bounded(node, value)
-
-    def _format(self, node: ast.BinOp, pattern: str, right: Any) -> str:
-        given = list(right) if isinstance(right, tuple) else [right]
-        if any(not isinstance(value, int | float | str) for value in given):
-            refuse(self._at(node), "only numbers and texts can be put into a text")
-        if re.sub(r"%[sdifg%]|%\.[0-9]{1,2}f", "", pattern).count("%"):
-            refuse(self._at(node), "only %s, %d, %i, %f, %g and %.Nf are read")
-        try:
-            return str(self._bounded(node, str(pattern) % tuple(given)))
-        except (TypeError, ValueError) as error:
-            refuse(self._at(node), str(error))
-
-    def _member(self, node: ast.Subscript, whole: Any, key: ast.expr) -> Any:
-        if not isinstance(whole, list | tuple | dict | str):
-            refuse(self._at(node), "a subscript of what is neither a list nor a dictionary")
-        wanted = (
-            self.of(key) if not isinstance(key, ast.Slice) else refuse(self._at(node), "a slice is not read")
-        )
-        try:
-            return whole[wanted]
-        except (LookupError, TypeError):
-            refuse(self._at(node), f"has no element {shown(str(wanted))}")
-
-    def _call(self, node: ast.Call) -> Any:
-        match node:
-            case ast.Call(func=ast.Name(id="range" | "xrange"), args=args, keywords=[]) if (
-                1 <= len(args) <= 3
-            ):
-                return self._range(node, [self._number(argument) for argument in args])
-            case ast.Call(
-                func=ast.Name(id="str" | "int" | "float" | "len" as word), args=[only], keywords=[]
-            ):
-                return self._convert(node, word, self.of(only))
-            case ast.Call(
-                func=ast.Attribute(
-                    value=ast.Attribute(value=ast.Name(id="datetime"), attr="datetime"), attr="today" | "now"
-                ),
-                args=[],
-                keywords=[],
-            ):
-                return STAMP
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name() as clock, attr="strftime"), args=[ast.Constant()]
-            ):
-                if self._name(clock) != STAMP:
-                    refuse(self._at(node), "strftime of what is not the time of day")
-                return STAMP
-        self._refuse(node)
-
-    def _range(self, node: ast.Call, bounds: list[int | float]) -> list[int]:
-        whole = [bound for bound in bounds if isinstance(bound, int)]
-        if len(whole) != len(bounds) or (len(whole) == 3 and whole[2] == 0):
-            refuse(self._at(node), "range takes whole numbers, and no step of 0")
-        numbers = range(*whole)
-        if len(numbers) > MOST_VALUES:
-            refuse(self._at(node), f"more than {MOST_VALUES} elements")
-        return list(numbers)
-
-    def _convert(self, node: ast.Call, word: str, value: Any) -> Any:
-        try:
-            if word == "len" and isinstance(value, str | list | tuple | dict):
-                return len(value)
-            if word == "str":
-                return as_text(value)
-            if isinstance(value, int | float | str):
-                if isinstance(value, str) and len(value) > 64:
-                    refuse(self._at(node), "a text too long for a number")
-                return self._bounded(node, int(value) if word == "int" else float(value))
-        except (ValueError, OverflowError):
-            pass
-        refuse(self._at(node), f"{word} of {shown(str(value))}")
-
-
-def _divide(left: int | float, right: int | float) -> int | float:
-    """As Python 2: whole numbers divide to whole numbers."""
-    return left // right if isinstance(left, int) and isinstance(right, int) else left / right
-
-
-_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: _divide,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-
-_JOINED: Mapping[type, str] = {str: "text", Text: "text", list: "list", tuple: "tuple"}
-
-
-def as_text(value: Any) -> str:
-    """`str(value)` as Python 2 writes it: floats with twelve digits."""
-    if isinstance(value, float):
-        text = f"{value:.12g}"
-        return text if re.search("[.einf]", text) else text + ".0"
-    return str(value)
-
-
-_WORDS: Mapping[type, str] = {
-    ast.Call: "a call",
-    ast.Attribute: "an attribute",
-    ast.If: "if",
-    ast.IfExp: "if",
-    ast.For: "for",
-    ast.While: "while",
-    ast.FunctionDef: "a function",
-    ast.Lambda: "lambda",
-    ast.ClassDef: "a class",
-    ast.ListComp: "a comprehension",
-    ast.SetComp: "a comprehension",
-    ast.DictComp: "a comprehension",
-    ast.GeneratorExp: "a comprehension",
-    ast.Import: "import",
-    ast.ImportFrom: "import",
-    ast.JoinedStr: "an f-string",
-    ast.Try: "try",
-    ast.With: "with",
-    ast.Delete: "del",
-    ast.AugAssign: "an assignment in place",
-}
-
-
-def _what(node: ast.AST) -> str:
-    inner = node.value if isinstance(node, ast.Expr) else node
-    if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
-        return f"a call of {shown(inner.func.id)}"
-    return _WORDS.get(type(inner), f"a {type(inner).__name__}")
-
-
-def _parse(text: str, at: Callable[[int, int], Place], what: str) -> ast.Module:
+def _parse(text: str, at: Callable[[int, int], Place], kind: str) -> ast.Module:
     """The syntax tree; raises InputError where the text is none."""
     try:
         with warnings.catch_warnings():
@@ -530,10 +259,10 @@ def _parse(text: str, at: Callable[[int, int], Place], what: str) -> ast.Module:
             return ast.parse(text)
     except SyntaxError as error:
         place = at(error.lineno or 1, max((error.offset or 1) - 1, 0))
-        raise InputError(f"{place}: not {what}: {error.msg}") from None
+        raise InputError(f"{place}: not {kind}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError | MemoryError) else str(error)
-        raise InputError(f"{at(1, 0)}: not {what}: {reason}") from None
+        raise InputError(f"{at(1, 0)}: not {kind}: {reason}") from None
 
 
 def _strings(text: str) -> dict[tuple[int, int], list[tuple[int, int, str]]]:

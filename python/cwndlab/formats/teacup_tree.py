@@ -53,8 +53,8 @@ def is_tree(directory: Path) -> bool:
     return any(_STACK_LOG.fullmatch(path.name) or _CAPTURE.fullmatch(path.name) for path in _files(directory))
 
 
-def read(directory: Path, options: Options) -> list[Run]:
-    """The runs of a tree in the order of their test IDs.
+def read(directory: Path, options: Options, skipped: list[str]) -> list[Run]:
+    """The runs of a tree in the order of their test IDs; `skipped` gets the captures without TCP data.
 
     Raises InputError when a file of a run cannot be read, or no run is there.
     """
@@ -69,7 +69,7 @@ def read(directory: Path, options: Options) -> list[Run]:
                 break
     runs = []
     for test_id, test in sorted(tests.items(), key=lambda pair: _natural(pair[0])):
-        recording = _recording(test_id, test, options)
+        recording = _recording(test_id, test, options, skipped)
         if recording is not None:
             cell = varied(test_id, [*prefixes, test.directory.resolve().name])
             repeat = cell.pop(REPEAT, "0")
@@ -112,13 +112,13 @@ def _files(directory: Path) -> list[Path]:
     return sorted(found)
 
 
-def _recording(test_id: str, test: _Test, options: Options) -> Recording | None:
+def _recording(test_id: str, test: _Test, options: Options, skipped: list[str]) -> Recording | None:
     """What the files of one test ID show together; None if none of them shows a flow."""
     stacks = [recording for path in sorted(test.stacks) for recording in _of_stack(path)]
     captures: list[Recording] = []
     warnings: list[str] = []
     if test.captures:
-        captures = capture.read_all(sorted(test.captures), options)
+        captures = capture.read_all(sorted(test.captures), options, skipped)
     if not stacks and not captures:
         generators = [found for path in sorted(test.generators) for found in base.read(path)]
         return _merge(test_id, generators[:1], [], warnings) if generators else None

@@ -51,6 +51,9 @@ RECORD = np.dtype(
 )
 """What is used of the C structure, with the padding of x86-64; ports are in network order."""
 
+MORE = ("mss", "ssthresh", "snd_wnd", "rcv_wnd", "state", "length")
+"""Fields of text that become samples `ttprobe.NAME`."""
+
 TEXT = [
     "direction",
     "time",
@@ -95,7 +98,7 @@ def read(path: Path) -> list[Recording]:
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     warnings = [f"{other} lines are no records"] if other else []
-    return [series.recording(NAME, path, path.name, flows, warnings=warnings)]
+    return [series.recording(NAME, path, path.name, flows, warnings=warnings, prefix="ttprobe")]
 
 
 def _text(text: str) -> tuple[list[Flow], int]:
@@ -105,10 +108,12 @@ def _text(text: str) -> tuple[list[Flow], int]:
     frame = frame.filter(good & pl.Series(series.nanoseconds(frame["time"]) >= 0))
 
     def flow(name: str, rows: pl.DataFrame) -> Flow:
-        return _flow(
+        made = _flow(
             name, series.nanoseconds(rows["time"]),
             *(series.numbers(rows[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
         )  # fmt: skip
+        made.more = {column: series.numbers(rows[column]) for column in MORE}
+        return made
 
     return series.by_flow(frame, ("src", "sport", "dst", "dport"), flow), other
 
@@ -139,7 +144,9 @@ def _binary(data: bytes) -> list[Flow]:
         times = rows["sec"].astype(np.int64) * 10**9 + rows["usec"].astype(np.int64) * 1000
         cwnd = rows["cwnd"].astype(np.float64) * rows["mss"]
         columns = (rows[column].astype(np.float64) for column in ("srtt", "snd_una", "snd_nxt"))
-        flows.append(_flow(name, times, cwnd, *columns))
+        made = _flow(name, times, cwnd, *columns)
+        made.more = {column: rows[column].astype(np.float64) for column in ("mss", "state")}
+        flows.append(made)
     return flows
 
 

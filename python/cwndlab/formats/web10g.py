@@ -18,6 +18,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.series import Column, Flow
+from cwndlab.text import printable
 
 NAME = "Web10G or EStats"
 
@@ -37,6 +38,26 @@ PLACES = {
 
 MOST_COLUMNS = 512
 
+LONGEST_LINE = 1 << 16
+"""Characters of the first line at most."""
+
+USED = frozenset(
+    [
+        "curcwnd",
+        "curssthresh",
+        "smoothedrtt",
+        "samplertt",
+        "hcthruoctetsacked",
+        "thruoctetsacked",
+        "pipesize",
+        "segsretrans",
+    ]
+)
+"""Columns that have a place in the `tcp` table."""
+
+ENDS = 6
+"""Columns before the others: time, connection, its ends."""
+
 
 def recognises(head: bytes) -> bool:
     """Whether the first line names RFC 4898's cwnd, or has as many numbers as web10g-logger writes."""
@@ -54,13 +75,22 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a log without records, or without the columns that name a connection.
     """
     text = base.text(path)
-    first = text.split("\n", 1)[0].strip()
+    first = text.partition("\n")[0].strip()
+    if len(first) > LONGEST_LINE:
+        raise InputError(f"{path}:1: a line of {len(first)} characters")
     words = [word.strip().lower() for word in first.split(",")]
     if len(words) > MOST_COLUMNS:
         raise InputError(f"{path}:1: more than {MOST_COLUMNS} columns")
     places = {word: place for place, word in enumerate(words)}
     if "curcwnd" not in places:
         places = {word: place - 1 for word, place in PLACES.items()}
+        known = {place: word for word, place in places.items()}
+        words = [known.get(place, f"column{place + 1}") for place in range(len(words))]
+    more = {
+        printable(word)[:64]: place
+        for place, word in enumerate(words)
+        if place >= ENDS and word and word not in USED
+    }
     if len(words) < 7:
         raise InputError(
             f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more"
@@ -97,14 +127,15 @@ def read(path: Path) -> list[Recording]:
         segments, again = _last(column("datasegsout")), _last(column("segsretrans"))
         if segments and again is not None:
             found["retransmit_rate"] = again / segments
-        return Flow(name, series.nanoseconds(rows["c0"]), columns, found)
+        rest = {word: series.numbers(rows[f"c{place}"]) for word, place in more.items()}
+        return Flow(name, series.nanoseconds(rows["c0"]), columns, found, rest)
 
     try:
         flows = series.by_flow(frame, ("c2", "c3", "c4", "c5"), flow)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     warnings = [f"{other} lines are no records"] if other else []
-    return [series.recording(NAME, path, path.name, flows, warnings=warnings)]
+    return [series.recording(NAME, path, path.name, flows, warnings=warnings, prefix="web10g")]
 
 
 def _last(values: Column) -> float | None:

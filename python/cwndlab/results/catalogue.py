@@ -25,6 +25,7 @@ from cwndlab.experiment.plan import PlannedRun
 from cwndlab.results import parts
 from cwndlab.results.parts import Part, RunRecord
 from cwndlab.results.sums import Sums, damaged
+from cwndlab.text import csv_cell
 
 FILE = "catalogue.parquet"
 SUMMARY = "summary.csv"
@@ -244,7 +245,4 @@ def _type(figure: str) -> pa.DataType:
 
 
 def _texts(values: list[Any]) -> list[str]:
-    return [
-        "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-        for value in values
-    ]
+    return [f"{value:.6g}" if isinstance(value, float) else csv_cell(value) for value in values]

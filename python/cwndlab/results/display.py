@@ -125,7 +125,7 @@ def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
     _check(columns, results.summary.columns)
     wanted = list(dict.fromkeys(["run_id", "repeat", "flow", *results.keys, *columns]))
     rows = results.summary.select(wanted if columns else pl.all()).iter_rows(named=True)
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def _cells(results: ResultSet, *, every: bool) -> pl.DataFrame:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from cwndlab.text import printable
+
 WIDEST = 24
 """Characters of a cell of text; a longer one loses its middle."""
 
@@ -51,7 +53,7 @@ def _without_middle(text: str, width: int) -> str:
 
 def aligned(cells: Sequence[str], *, right: bool) -> list[str]:
     """The cells of a column, shortened and padded to the same width."""
-    cut = shortened(cells)
+    cut = shortened([printable(cell) for cell in cells])
     width = max(map(len, cut))
     return [cell.rjust(width) if right else cell.ljust(width) for cell in cut]
 

@@ -1,0 +1,100 @@
+"""From the runs of a TEACUP configuration to the axes of a sweep: what all share, what changes together."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cwndlab.formats.teacup_values import Place, as_text
+from cwndlab.text import printable
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One entry of TPCONF_vary_parameters: what it sets, and to what."""
+
+    name: str
+    variables: tuple[str, ...]
+    short_names: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    extra: Mapping[str, Any]
+    place: Place
+
+    def label(self, row: int) -> str:
+        """What a value adds to the test ID."""
+        pairs = zip(self.short_names, self.rows[row], strict=True)
+        return "".join(f"_{short}_{printable(as_text(value)).replace('_', '-')}" for short, value in pairs)
+
+
+Leaves = dict[str, Any]
+"""Values of an experiment file by their dotted keys."""
+
+
+def simplify(leaves: Sequence[Leaves]) -> None:
+    """Leave out what goes without saying, and sweep over parts of queues where only those differ."""
+    prefix = "network.dumbbell."
+    both = [key for key in leaves[0] if key.startswith(prefix + "reverse.")]
+    mirror = all(leaf[key] == leaf[key.replace("reverse", "bottleneck")] for leaf in leaves for key in both)
+    lossless = all(leaf.get(f"{prefix}{way}.loss", {}).get("random", "0%") == "0%" for leaf in leaves
+                   for way in ("bottleneck", "reverse"))  # fmt: skip
+    for leaf in leaves:
+        if mirror and lossless:
+            for key in both:
+                del leaf[key]
+        if lossless:
+            for way in ("bottleneck", "reverse"):
+                leaf.pop(f"{prefix}{way}.loss", None)
+    for way in ("bottleneck", "reverse"):
+        key = f"{prefix}{way}.queue"
+        if key not in leaves[0]:
+            continue
+        rest = {json.dumps({**leaf[key], "limit": None}, sort_keys=True) for leaf in leaves}
+        if len(rest) == 1:
+            _spread(leaves, key)
+    for key in [key for key in leaves[0] if re.fullmatch(r"flows\.[^.]+\.app", key)]:
+        shapes = {(leaf[key]["kind"], *leaf[key]) for leaf in leaves}
+        if len(shapes) == 1 and any(leaf[key] != leaves[0][key] for leaf in leaves):
+            _spread(leaves, key)
+
+
+def _spread(leaves: Sequence[Leaves], key: str) -> None:
+    """Put the parts of a mapping in its place."""
+    for leaf in leaves:
+        whole = leaf.pop(key)
+        leaf |= {f"{key}.{name}": value for name, value in whole.items()}
+
+
+def axes_of(
+    key: str,
+    parameters: Sequence[Parameter],
+    cells: Sequence[tuple[int, ...]],
+    leaves: Sequence[Leaves],
+    at: Mapping[tuple[int, ...], int],
+) -> set[int]:
+    """The parameters that a value depends on."""
+    texts = [json.dumps(leaf[key], sort_keys=True) for leaf in leaves]
+    if len(set(texts)) == 1:
+        return set()
+    found = set()
+    for axis in range(len(parameters)):
+        for cell in cells:
+            if cell[axis] and texts[at[cell]] != texts[at[(*cell[:axis], 0, *cell[axis + 1 :])]]:
+                found.add(axis)
+                break
+    return found
+
+
+def linked(sizes: Sequence[int], axes_of_values: Iterable[set[int]]) -> list[list[int]]:
+    """Axes that must be swept together because one value depends on several of them, in order."""
+    group = list(range(len(sizes)))
+    for axes in axes_of_values:
+        targets = {group[axis] for axis in axes}
+        if targets:
+            least = min(targets)
+            group = [least if member in targets else member for member in group]
+    return [
+        [axis for axis, member in enumerate(group) if member == leader] for leader in dict.fromkeys(group)
+    ]
