@@ -145,7 +145,15 @@ def read_records(part: Path) -> list[RunRecord]:
 
 
 def read_rows(part: Path, table: str, record: RunRecord) -> pa.Table:
-    """The rows of one run in a table, empty if it has none; raises InputError when the part is damaged."""
+    """The rows of one run in a table, empty if it has none; raises InputError when the part is damaged.
+
+    Columns that the version which wrote it did not know are null.
+    """
+    return tables.current(table, _stored_rows(part, table, record))
+
+
+def _stored_rows(part: Path, table: str, record: RunRecord) -> pa.Table:
+    """The rows as the file has them, in the columns of the version that wrote it."""
     kept = record.tables.get(table)
     if kept is None:
         return tables.SCHEMAS[table].empty_table()
@@ -156,7 +164,10 @@ def read_rows(part: Path, table: str, record: RunRecord) -> pa.Table:
     except (OSError, pa.ArrowException, IndexError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{file}: {reason}; the results are damaged") from None
-    if rows.num_rows != kept.rows or rows.schema.names != tables.SCHEMAS[table].names:
+    names = tables.SCHEMAS[table].names
+    # An earlier version of `tcp_info` had columns that are now in `tcp`.
+    unknown = set(rows.schema.names).difference(names, tables.SCHEMAS["tcp"].names)
+    if rows.num_rows != kept.rows or rows.schema.names[:3] != names[:3] or unknown:
         raise InputError(
             f"{file}: holds other rows than {RUNS} says of run {record.run_id}; the results are damaged"
         )
@@ -166,7 +177,7 @@ def read_rows(part: Path, table: str, record: RunRecord) -> pa.Table:
 def verify(part: Path, record: RunRecord) -> None:
     """Read all of a run's rows again; raises InputError unless they hash to what was recorded."""
     for table, kept in record.tables.items():
-        rows = read_rows(part, table, record)
+        rows = _stored_rows(part, table, record)
         digest = tables.RowsHash()
         for start in range(0, rows.num_rows, tables.ROWS_PER_GROUP):
             digest.update(rows.slice(start, tables.ROWS_PER_GROUP))

@@ -31,8 +31,14 @@ SCHEMAS: dict[str, pa.Schema] = {
         rtt_ns=pa.uint64(),
         inflight_bytes=pa.uint64(),
         delivered_bytes=pa.uint64(),
+        arrived_bytes=pa.uint64(),
         retransmits=pa.uint64(),
         pacing_bps=pa.uint64(),
+        rto_ns=pa.uint64(),
+        send_window_bytes=pa.uint64(),
+        receive_window_bytes=pa.uint64(),
+        send_buffer_bytes=pa.uint64(),
+        receive_buffer_bytes=pa.uint64(),
         state=_NAME,
     ),
     "tcp_info": _columns(
@@ -42,7 +48,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         mss_bytes=pa.uint32(),
         rttvar_ns=pa.uint64(),
         min_rtt_ns=pa.uint64(),
-        rto_ns=pa.uint64(),
         delivery_bps=pa.uint64(),
         busy_ns=pa.uint64(),
         rwnd_limited_ns=pa.uint64(),
@@ -50,10 +55,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         lost_packets=pa.uint64(),
         reordering_packets=pa.uint64(),
         sent_bytes=pa.uint64(),
+        sent_segments=pa.uint64(),
         retransmitted_bytes=pa.uint64(),
         notsent_bytes=pa.uint64(),
-        send_window_bytes=pa.uint64(),
         received_bytes=pa.uint64(),
+        received_segments=pa.uint64(),
         delivered_ce_packets=pa.uint64(),
         bbr_bandwidth_bps=pa.uint64(),
         bbr_min_rtt_ns=pa.uint64(),
@@ -77,6 +83,18 @@ def api_name(column: str) -> str:
     if column == "t_ns":
         return "t_s"
     return f"{column.removesuffix('_ns')}_ms" if column.endswith("_ns") else column
+
+
+def current(table: str, rows: pa.Table) -> pa.Table:
+    """Rows as an earlier version stored them, in today's columns: what it did not know is null."""
+    schema = SCHEMAS[table]
+    if rows.schema.names == schema.names:
+        return rows
+    columns = [
+        rows[field.name] if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def conform(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
