@@ -83,6 +83,7 @@ def test_a_run_is_packed_with_all_its_lines():
         ("rtt", False),
         ("rtt", True),
         ("throughput", False),
+        ("goodput", False),
         ("queue", False),
     ]
     frame = results.series(1)
@@ -285,6 +286,18 @@ def test_a_few_flows_get_a_sentence_each():
     html = page.render(sweep(ccs=("cubic",), repeats=1))
     limits = "limited 97 % of the time by the congestion window, 3 % of the time by the send buffer."
     assert f"<li>delay 20ms, f1: {limits}</li>" in html
+
+
+def test_flows_that_nothing_limited_are_not_counted():
+    results = sweep(repeats=8)
+    names = [name for name in results.summary.columns if name.startswith("limited_")]
+    is_ping = pl.col("run_id") % 2 == 0
+    pings = results.summary.with_columns(
+        pl.when(is_ping).then(0.0).otherwise(name).alias(name) for name in names
+    )
+    html = page.render(MemoryResults(pings, results.tables))
+    assert "24 of 24 flows were mostly limited by the congestion window." in html
+    assert "by nothing that was counted" not in html
 
 
 def test_every_swept_key_gets_its_verdict():

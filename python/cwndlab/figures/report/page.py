@@ -42,7 +42,8 @@ MOST_ROWS = 2000
 PANELS = (
     ("cwnd", "Congestion window", "kB", "dotted: ssthresh"),
     ("rtt", "Round-trip time", "ms", "dotted: smoothed RTT"),
-    ("throughput", "Throughput", "Mbit/s", ""),
+    ("throughput", "Throughput", "Mbit/s", "all data packets that arrive, with headers"),
+    ("goodput", "Goodput", "Mbit/s", "payload delivered in order"),
     ("queue", "Queue", "packets", "packets waiting at each hop"),
 )
 """Plots of the viewer: kind, heading, unit, what to know."""
@@ -185,7 +186,8 @@ _LIMITS = {
 
 def _limits(facts: _Facts) -> Markup:
     """What limited the flows: a sentence for each, or for many how often each limit was the main one."""
-    known = facts.complete.filter(pl.any_horizontal(pl.col(list(_LIMITS)).is_not_null()))
+    # Results of an earlier version have zeros where nothing limited a ping.
+    known = facts.complete.filter(pl.sum_horizontal(pl.col(list(_LIMITS)).fill_null(0)) > 0)
     if not known.height:
         return raw("")
     labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"])
@@ -195,7 +197,7 @@ def _limits(facts: _Facts) -> Markup:
         said = [f"{share:.0f} % of the time by {words}" for share, words in shares if share >= 0.5]
         mains.append(shares[0][1])
         name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
-        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing that was counted") + ".")
+        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing for long") + ".")
     every = element("ul", *(element("li", text) for text in sentences))
     heading = element("h3", "What limited the flows")
     if len(sentences) <= 16:
@@ -416,8 +418,8 @@ def _viewer(facts: _Facts) -> Markup:
             class_="plot",
         )
         note = f" {hint}." if hint else ""
-        if kind == "throughput":
-            note = f" Windows of {facts.window_s:g} s."
+        if kind in columns.RATES:
+            note += f" Windows of {facts.window_s:g} s."
         caption = element(
             "figcaption",
             element("strong", heading),
