@@ -165,10 +165,11 @@ class TcpSampler:
       recorded; of several entries that match the first counts. Sockets may come and go.
 
     Rows of the `tcp` table have the simulator's columns first (`cwnd_bytes`, `ssthresh_bytes`,
-    `inflight_bytes` are packets times MSS, `delivered_bytes` what was acknowledged, `rtt_ns` always null),
-    then `local_port`, `remote_port`, `mss_bytes`, `rttvar_ns`, `min_rtt_ns`, `rto_ns`, `delivery_bps`,
-    `busy_ns`, `rwnd_limited_ns`, `sndbuf_limited_ns`, `lost_packets`, `reordering_packets`, `sent_bytes`,
-    `retransmitted_bytes`, `notsent_bytes`, `send_window_bytes`, `received_bytes`, `delivered_ce_packets`,
+    `inflight_bytes` are packets times MSS, `delivered_bytes` what was acknowledged, `rtt_ns` and
+    `arrived_bytes` always null, windows and buffers those of the socket's own end), then `local_port`,
+    `remote_port`, `mss_bytes`, `rttvar_ns`, `min_rtt_ns`, `delivery_bps`, `busy_ns`, `rwnd_limited_ns`,
+    `sndbuf_limited_ns`, `lost_packets`, `reordering_packets`, `sent_bytes`, `sent_segments`,
+    `retransmitted_bytes`, `notsent_bytes`, `received_bytes`, `received_segments`, `delivered_ce_packets`,
     `bbr_bandwidth_bps`, `bbr_min_rtt_ns` (null without BBR, or where the kernel is too old to tell).
     """
 

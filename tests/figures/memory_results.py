@@ -92,6 +92,7 @@ def sawtooth(
             "rtt_ms": 40 + 11 * phase,
             "inflight_bytes": cwnd.astype(np.int64),
             "delivered_bytes": (t_s * rate_mbps * 125_000).astype(np.int64),
+            "arrived_bytes": (t_s * rate_mbps * 125_000 * 1514 / 1448).astype(np.int64),
             "retransmits": (t_s // epoch_s).astype(np.int64),
         }
     )

@@ -23,7 +23,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "phase": {"runs": [3]},
     **{
         kind: {"runs": [3, 4]}
-        for kind in ("cwnd", "rtt", "throughput", "queue", "sojourn", "sequence", "series")
+        for kind in ("cwnd", "rtt", "throughput", "goodput", "queue", "sojourn", "sequence", "series")
     },
 }
 """Kinds over time are drawn for one or two runs; some cannot show more."""
@@ -95,22 +95,36 @@ def test_a_time_window_cuts_and_a_flows_own_zero_shifts(results: MemoryResults):
     assert data_lines(figures.plot(late, "rtt", zero="flow"))[0].get_xdata()[0] == 0.0
 
 
-def test_throughput_counts_idle_windows_as_zero_and_ends_with_the_run():
+def test_goodput_counts_idle_windows_as_zero_and_ends_with_the_run():
     short, long = sawtooth(0, "early", seconds=2.005), sawtooth(0, "whole", seconds=5.005)
     rows = [summary_row(0, "early"), summary_row(0, "whole")]
     results = MemoryResults(pl.DataFrame(rows), {"tcp": pl.concat([short, long])})
-    early, whole = data_lines(figures.plot(results, "throughput"))
+    early, whole = data_lines(figures.plot(results, "goodput"))
     assert early.get_xdata().tolist() == whole.get_xdata().tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
     assert early.get_ydata().tolist() == pytest.approx([9, 9, 0, 0, 0])
     assert whole.get_ydata().tolist() == pytest.approx([9] * 5)
 
 
-def test_throughput_of_a_time_window_counts_only_what_was_delivered_in_it(results: MemoryResults):
+def test_goodput_of_a_time_window_counts_only_what_was_delivered_in_it(results: MemoryResults):
     line = data_lines(
-        figures.plot(results, "throughput", runs=[0], window=(10.0, 12.0), average=0.5, overlap=0.5)
+        figures.plot(results, "goodput", runs=[0], window=(10.0, 12.0), average=0.5, overlap=0.5)
     )[0]
     assert line.get_xdata().tolist() == [10.25, 10.5, 10.75, 11.0, 11.25, 11.5, 11.75]
     assert line.get_ydata() == pytest.approx(np.full(7, results.summary["goodput_mbps"][0]), rel=1e-4)
+
+
+def test_throughput_is_of_what_arrives_and_goodput_of_what_is_delivered(results: MemoryResults):
+    rates = {kind: data_lines(figures.plot(results, kind, runs=[0]))[0] for kind in ("throughput", "goodput")}
+    ratio = rates["throughput"].get_ydata() / rates["goodput"].get_ydata()
+    assert ratio == pytest.approx(np.full(len(ratio), 1514 / 1448), rel=1e-4)
+
+
+def test_a_rate_that_was_not_recorded_names_the_one_that_was():
+    frame = sawtooth(0).with_columns(arrived_bytes=pl.lit(None, pl.UInt64))
+    imported = MemoryResults(pl.DataFrame([summary_row(0)]), {"tcp": frame})
+    with pytest.raises(InputError, match="these runs do not have arrived_bytes; --kind goodput"):
+        figures.plot(imported, "throughput")
+    assert data_lines(figures.plot(imported, "goodput"))
 
 
 def test_flows_are_filtered_ordered_and_named():
@@ -351,11 +365,11 @@ def test_any_column_of_a_series_is_drawn_by_its_name(results: MemoryResults, col
 def test_columns_of_queues_and_of_tcp_info_are_series_too(results: MemoryResults):
     figure = figures.plot(results, "series", runs=[0], value="queue.drops")
     assert figure.axes[0].get_ylabel() == "drops so far [packets]"
-    info = pl.DataFrame({"run_id": 0, "t_s": [0.0, 1.0], "flow": "f1", "rto_ms": [200.0, 240.0]})
+    info = pl.DataFrame({"run_id": 0, "t_s": [0.0, 1.0], "flow": "f1", "busy_ms": [200.0, 240.0]})
     kernel = MemoryResults(pl.DataFrame([summary_row(0)]), {**results.tables, "tcp_info": info})
-    figure = figures.plot(kernel, "series", value="rto_ms")
+    figure = figures.plot(kernel, "series", value="busy_ms")
     assert data_lines(figure)[0].get_ydata().tolist() == [200, 240]
-    assert figure.axes[0].get_ylabel() == "rto [ms]"
+    assert figure.axes[0].get_ylabel() == "busy [ms]"
 
 
 def test_a_column_that_holds_nothing_is_not_an_empty_figure(results: MemoryResults):

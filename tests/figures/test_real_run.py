@@ -57,13 +57,23 @@ def test_every_kind_draws_a_real_run(results: ResultSet, kind: str, tmp_path: Pa
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-def test_drawn_throughput_adds_up_to_the_bytes_delivered(results: ResultSet):
-    figure = results.plot("throughput", runs=[0], flows=["f1"], window=(0, 12), average=0.5)
+@pytest.mark.parametrize(
+    ("kind", "column"), [("throughput", "arrived_bytes"), ("goodput", "delivered_bytes")]
+)
+def test_drawn_rates_add_up_to_the_bytes_counted(results: ResultSet, kind: str, column: str):
+    figure = results.plot(kind, runs=[0], flows=["f1"], window=(0, 12), average=0.5)
     rates = figure.axes[0].get_lines()[0].get_ydata()
     # Windows run to the last sample at most, so the last of them may be missing.
-    counted = results.series(0, "f1").filter(pl.col("t_s") <= 0.5 * len(rates))["delivered_bytes"][-1]
+    counted = results.series(0, "f1").filter(pl.col("t_s") <= 0.5 * len(rates))[column][-1]
     assert len(rates) >= 23
     assert np.sum(rates) * 0.5 * 1e6 / 8 == pytest.approx(counted)
+
+
+def test_drawn_throughput_never_exceeds_the_link(results: ResultSet):
+    for run in range(results.runs.height):
+        lines = results.plot("throughput", runs=[run], average=0.5).axes[0].get_lines()
+        total = sum(np.asarray(line.get_ydata()) for line in lines)
+        assert 9.9 < np.max(total) <= 10 + 3 * 1514 * 8e-6 / 0.5
 
 
 def test_the_drawn_queue_never_exceeds_its_limit_and_reaches_it(results: ResultSet):

@@ -83,6 +83,7 @@ def test_a_run_is_packed_with_all_its_lines():
         ("rtt", False),
         ("rtt", True),
         ("throughput", False),
+        ("goodput", False),
         ("queue", False),
     ]
     frame = results.series(1)

@@ -58,7 +58,7 @@ INK = """
 """
 """Counts strongly coloured pixels, those of lines and not of the grid, in a quarter of a plot."""
 
-KINDS = ("cwnd", "rtt", "throughput", "queue")
+KINDS = ("cwnd", "rtt", "throughput", "goodput", "queue")
 
 
 VIEWS = "Array.from(document.querySelectorAll('canvas.base'), c => [+c.dataset.from, +c.dataset.to])"

@@ -105,8 +105,14 @@ def test_series_are_in_seconds_and_milliseconds(tmp_path):
         "rtt_ms",
         "inflight_bytes",
         "delivered_bytes",
+        "arrived_bytes",
         "retransmits",
         "pacing_bps",
+        "rto_ms",
+        "send_window_bytes",
+        "receive_window_bytes",
+        "send_buffer_bytes",
+        "receive_buffer_bytes",
         "state",
     ]
     assert series["t_s"].to_list()[:3] == [0.0, 1e-6, 2e-6]

@@ -81,4 +81,5 @@ const FIELDS: &[(&str, usize, usize)] = &[
     ("tcpi_reord_seen", 220, 4),
     ("tcpi_rcv_ooopack", 224, 4),
     ("tcpi_snd_wnd", 228, 4),
+    ("tcpi_rcv_wnd", 232, 4),
 ];

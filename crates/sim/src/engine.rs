@@ -850,17 +850,25 @@ impl Simulation {
             return;
         }
         let info = endpoint.info(self.now);
+        let receiver = self.connections[2 * flow + 1].as_ref();
+        let run = &self.flows[flow];
         self.recorder.tcp(&TcpRow {
             t: self.now,
             flow: flow as u32,
             cwnd: info.sender.cwnd,
             ssthresh: info.sender.ssthresh,
             srtt: info.sender.srtt,
-            rtt: self.flows[flow].rtt,
+            rtt: run.rtt,
             inflight: info.sender.inflight,
             delivered,
+            arrived: run.wire,
             retransmits: info.retransmits,
             pacing_bps: info.sender.pacing_bps,
+            rto: info.sender.rto,
+            send_window: info.snd_wnd,
+            receive_window: receiver.map(Endpoint::receive_window),
+            send_buffer: info.send_buffer,
+            receive_buffer: receiver.map(Endpoint::receive_buffer),
             phase: info.sender.phase,
         });
     }

@@ -26,10 +26,22 @@ pub struct TcpRow {
     pub inflight: u64,
     /// Payload read by the receiving application, bytes.
     pub delivered: u64,
+    /// Data packets that reached the receiving host, bytes with the bottleneck's overhead.
+    pub arrived: u64,
     /// Segments sent again.
     pub retransmits: u64,
     /// Pacing rate.
     pub pacing_bps: Option<u64>,
+    /// Retransmission timeout.
+    pub rto: Nanos,
+    /// The peer's window as the sender knows it, bytes.
+    pub send_window: u64,
+    /// The window that the receiving host offered last, bytes; None where it has no connection.
+    pub receive_window: Option<u64>,
+    /// The sending host's buffer, bytes.
+    pub send_buffer: u64,
+    /// The receiving host's buffer, bytes; None as above.
+    pub receive_buffer: Option<u64>,
     /// Coarse state.
     pub phase: Phase,
 }
@@ -147,8 +159,14 @@ struct TcpTable {
     rtt: Values<u64>,
     inflight: Values<u64>,
     delivered: Values<u64>,
+    arrived: Values<u64>,
     retransmits: Values<u64>,
     pacing: Values<u64>,
+    rto: Values<u64>,
+    send_window: Values<u64>,
+    receive_window: Values<u64>,
+    send_buffer: Values<u64>,
+    receive_buffer: Values<u64>,
     state: Dict,
 }
 
@@ -208,8 +226,14 @@ impl Recorder {
                 rtt: Values::new(),
                 inflight: Values::new(),
                 delivered: Values::new(),
+                arrived: Values::new(),
                 retransmits: Values::new(),
                 pacing: Values::new(),
+                rto: Values::new(),
+                send_window: Values::new(),
+                receive_window: Values::new(),
+                send_buffer: Values::new(),
+                receive_buffer: Values::new(),
                 state: Dict::new(states),
             },
             queue: QueueTable {
@@ -250,8 +274,14 @@ impl Recorder {
         table.rtt.push_option(row.rtt);
         table.inflight.push(row.inflight);
         table.delivered.push(row.delivered);
+        table.arrived.push(row.arrived);
         table.retransmits.push(row.retransmits);
         table.pacing.push_option(row.pacing_bps);
+        table.rto.push(row.rto);
+        table.send_window.push(row.send_window);
+        table.receive_window.push_option(row.receive_window);
+        table.send_buffer.push(row.send_buffer);
+        table.receive_buffer.push_option(row.receive_buffer);
         table
             .state
             .push(PHASES.iter().position(|&p| p == row.phase).expect("every phase has its word") as u32);
@@ -345,8 +375,14 @@ impl Recorder {
             t.rtt.finish("rtt_ns"),
             t.inflight.finish("inflight_bytes"),
             t.delivered.finish("delivered_bytes"),
+            t.arrived.finish("arrived_bytes"),
             t.retransmits.finish("retransmits"),
             t.pacing.finish("pacing_bps"),
+            t.rto.finish("rto_ns"),
+            t.send_window.finish("send_window_bytes"),
+            t.receive_window.finish("receive_window_bytes"),
+            t.send_buffer.finish("send_buffer_bytes"),
+            t.receive_buffer.finish("receive_buffer_bytes"),
             t.state.finish("state"),
         ];
         self.push("tcp", rows, columns);

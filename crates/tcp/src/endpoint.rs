@@ -113,6 +113,8 @@ pub struct TcpInfo {
     pub snd_mss: u32,
     /// Peer's window, bytes.
     pub snd_wnd: u64,
+    /// Send buffer, bytes as the system counts it: payload, on Linux memory.
+    pub send_buffer: u64,
     /// Sent and not cumulatively acknowledged, bytes.
     pub outstanding: u64,
     /// Payload acknowledged so far, bytes.
@@ -506,6 +508,7 @@ impl Endpoint {
             sender: self.sender.metrics(&self.s),
             snd_mss: self.s.payload,
             snd_wnd: self.s.wnd,
+            send_buffer: self.sender.send_buffer(&self.s),
             outstanding: self.s.outstanding(),
             bytes_acked: self.s.una.saturating_sub(self.s.iss + 1).min(self.s.end - self.s.iss - 1),
             bytes_read: self.bytes_read,
@@ -532,6 +535,16 @@ impl Endpoint {
     #[inline]
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
+    }
+
+    /// The window that the last acknowledgement offered, bytes.
+    pub fn receive_window(&self) -> u64 {
+        self.r.advertised.saturating_sub(self.r.last_ack)
+    }
+
+    /// Receive buffer, bytes as the system counts it: payload, on Linux memory.
+    pub fn receive_buffer(&self) -> u64 {
+        self.r.rcvbuf
     }
 
     /// Connection state.

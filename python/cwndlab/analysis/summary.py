@@ -71,6 +71,9 @@ FIGURES: tuple[str, ...] = (
 COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes", "load_scenario")
 """The figures that are whole numbers."""
 
+LIMITS = ("cwnd", "rwnd", "sndbuf", "app")
+"""What may keep a sender from sending."""
+
 CARRIED_OUT = ("complete", "unreliable")
 """Statuses of flows that did what they were asked to.
 
@@ -218,7 +221,8 @@ def _figures(
 ) -> dict[str, Figure]:
     active, sent = counted["active_ns"], counted["segments_sent"]
     rtt, queueing = counted["rtt"], counted["queue_delay"]
-    limited = counted["limited_ns"]
+    # Datagrams wait for nothing, and a connection that never opened did not wait either.
+    limited = counted["limited_ns"] if any(counted["limited_ns"].values()) else dict.fromkeys(LIMITS)
     floats: dict[str, float | None] = {
         "goodput_mbps": _ratio(counted["goodput_bytes"] * 8e3, active),
         "sender_mbps": _sender(counted),
@@ -237,10 +241,7 @@ def _figures(
         "queue_delay_max_ms": _ratio(queueing.get("max_ns"), 1e6),
         "power": _power(counted),
         "slow_start_exit_s": _since_start(counted, counted.get("slow_start_exit_ns")),
-        "limited_cwnd_pct": _ratio(_times(limited["cwnd"], 100), active),
-        "limited_rwnd_pct": _ratio(_times(limited["rwnd"], 100), active),
-        "limited_sndbuf_pct": _ratio(_times(limited["sndbuf"], 100), active),
-        "limited_app_pct": _ratio(_times(limited["app"], 100), active),
+        **{f"limited_{name}_pct": _ratio(_times(limited[name], 100), active) for name in LIMITS},
         "completion_s": _ratio(counted["completion_ns"], 1e9),
         "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if app_of(flow).get("kind") == "video" else None,
     }

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 KINDS: Mapping[str, str] = {
     "cwnd": "congestion window over time, with ssthresh",
     "rtt": "round-trip time over time",
-    "throughput": "throughput over time, in windows",
+    "throughput": "bytes arriving at the receiver over time, in windows",
+    "goodput": "bytes delivered in order over time, in windows",
     "queue": "queue over time",
     "series": "any column of a series over time",
     "box": "distribution of a column for each value of a key",

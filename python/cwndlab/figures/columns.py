@@ -24,6 +24,10 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 """The numeric columns of each series table, as `ResultSet.series` names them."""
 
 
+RATES = {"throughput": "arrived_bytes", "goodput": "delivered_bytes"}
+"""The kinds of figure that show a rate, and the column of `tcp` that each counts."""
+
+
 @dataclass(frozen=True)
 class Column:
     """How a column is shown: its name in words, its unit, and the factor from the stored unit to that."""
@@ -91,7 +95,13 @@ _WORDS = {
     "srtt_ms": Column("smoothed RTT", "ms"),
     "rtt_ms": Column("RTT", "ms"),
     "inflight_bytes": Column("bytes in flight", "kB", 1e-3),
-    "delivered_bytes": Column("bytes delivered", "MB", 1e-6),
+    "delivered_bytes": Column("bytes delivered in order", "MB", 1e-6),
+    "arrived_bytes": Column("bytes arrived", "MB", 1e-6),
+    "rto_ms": Column("retransmission timeout", "ms"),
+    "send_window_bytes": Column("send window", "kB", 1e-3),
+    "receive_window_bytes": Column("receive window", "kB", 1e-3),
+    "send_buffer_bytes": Column("send buffer", "kB", 1e-3),
+    "receive_buffer_bytes": Column("receive buffer", "kB", 1e-3),
     "retransmits": Column("retransmissions", "packets"),
     "pacing_bps": Column("pacing rate", "Mbit/s", 1e-6),
     "backlog_bytes": Column("queue", "kB", 1e-3),

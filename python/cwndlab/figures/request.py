@@ -343,6 +343,11 @@ def floats(column: pl.Series) -> Floats:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
+def held(counter: pl.Series) -> pl.Series:
+    """Return a counter that keeps its value where a row does not tell it, and begins with 0."""
+    return counter.fill_null(strategy="forward").fill_null(0)
+
+
 def run_labels(rows: pl.DataFrame, keys: Sequence[str]) -> dict[object, str]:
     """Return of each run in `rows` what tells it from the others: as few keys as do, under short names."""
     firsts = rows.unique("run_id", keep="first", maintain_order=True)

@@ -105,6 +105,12 @@ class _Stream:
         return series.name_of(*self.ends)
 
     @property
+    def header_bytes(self) -> float:
+        """IP and TCP headers of the sender's packets, on average."""
+        headers: int = self.sender["ip_bytes"] - self.sender["payload_bytes"]
+        return float(headers / max(self.sender["packets"], 1))
+
+    @property
     def mss(self) -> int:
         """The sender's segment size."""
         announced = int(self.receiver["mss"] or ETHERNET_MSS)
@@ -294,6 +300,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
     delivered = np.maximum.accumulate(np.maximum(delivered, 0)) if len(delivered) else delivered
     sample = np.concatenate([np.full(len(sent_ns), np.nan), _at(acked_ns, rtt)])[order]
     retransmits = np.cumsum(np.concatenate([again > 0, np.zeros(len(acked_ns), bool)])[order])
+    passed = np.concatenate([_values(data, "bytes") + stream.header_bytes, np.zeros(len(acked_ns))])[order]
     columns: dict[str, Any] = {
         "rtt_ns": sample,
         "inflight_bytes": np.concatenate([_values(data, "flight_bytes"), _values(acks, "flight_bytes")])[
@@ -301,6 +308,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
         ],
         # Without an acknowledgement nothing is known, not even that it was nothing.
         "delivered_bytes": series.bounded(delivered) if len(acked_ns) else np.full(len(times), np.nan),
+        "arrived_bytes": np.cumsum(passed),
         "retransmits": retransmits.astype(np.float64),
     }
     for kind, rows in (("segments-per-ack", segments), ("flight-per-round", flight)):
@@ -379,6 +387,9 @@ def _losses(near: _Stream, far: _Stream, found: dict[str, Any], flow: Flow, run:
         seq=_values(lost, "offset")[payload],
         value=_values(lost, "bytes")[payload],
     )
+    # What was lost on the way did not arrive, as seen from where the flow's rows are.
+    gone = np.concatenate(([0.0], np.cumsum(_values(lost, "bytes")[payload] + near.header_bytes)))
+    flow.columns["arrived_bytes"] -= gone[np.searchsorted(_times(lost)[payload], flow.t_ns, side="right")]
     share = float(payload.sum()) / max(near.sender["data_packets"], 1)
     flow.figures["drop_rate"] = flow.figures.get("drop_rate", 0.0) + share
 

@@ -9,12 +9,16 @@ use crate::sys::{self, check, own};
 
 /// SOCK_DIAG_BY_FAMILY.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// Attributes of an answer: INET_DIAG_INFO, INET_DIAG_BBRINFO.
+/// Attributes of an answer: INET_DIAG_INFO, INET_DIAG_SKMEMINFO, INET_DIAG_BBRINFO.
 const INFO: u16 = 2;
+const MEMORY: u16 = 7;
 const BBR_INFO: u16 = 16;
-/// What is asked for: one bit for INET_DIAG_INFO, one for INET_DIAG_VEGASINFO, which stands for whatever the congestion
-/// control tells.
-const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << 2;
+/// What is asked for: a bit each for INET_DIAG_INFO, for INET_DIAG_SKMEMINFO and for INET_DIAG_VEGASINFO, which stands for
+/// whatever the congestion control tells.
+const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (MEMORY - 1) | 1 << 2;
+/// Where INET_DIAG_SKMEMINFO has sk_rcvbuf and sk_sndbuf (SK_MEMINFO_RCVBUF, SK_MEMINFO_SNDBUF).
+const RECEIVE_BUFFER: usize = 4;
+const SEND_BUFFER: usize = 12;
 /// All states of a connection but TIME_WAIT (6), CLOSE (7), LISTEN (10) and NEW_SYN_RECV (12), which tell nothing.
 const STATES: u32 = 0xfff & !(1 << 0 | 1 << 6 | 1 << 7 | 1 << 10);
 /// Bytes of struct nlmsghdr, struct inet_diag_req_v2 and struct inet_diag_msg.
@@ -49,13 +53,16 @@ pub(super) struct Found {
     pub(super) info: Vec<u8>,
     /// struct tcp_bbr_info, if BBR controls the connection.
     pub(super) bbr: Option<Vec<u8>>,
+    /// Send and receive buffer, bytes of memory.
+    pub(super) buffers: Option<(u64, u64)>,
 }
 
 #[cfg(test)]
 impl Found {
     /// A socket without anything.
     pub(super) fn nobody() -> Found {
-        Found { identity: Identity { family: 0, bytes: [0; IDENTITY] }, info: Vec::new(), bbr: None }
+        let identity = Identity { family: 0, bytes: [0; IDENTITY] };
+        Found { identity, info: Vec::new(), bbr: None, buffers: None }
     }
 }
 
@@ -167,7 +174,7 @@ impl Diag {
 fn parse(body: &[u8]) -> Option<Found> {
     let mut identity = Identity { family: *body.first()?, bytes: [0; IDENTITY] };
     identity.bytes.copy_from_slice(body.get(4..4 + IDENTITY)?);
-    let (mut info, mut bbr) = (None, None);
+    let (mut info, mut bbr, mut buffers) = (None, None, None);
     let mut rest = body.get(ANSWER..)?;
     while rest.len() >= 4 {
         let size = usize::from(u16_at(rest, 0));
@@ -175,11 +182,15 @@ fn parse(body: &[u8]) -> Option<Found> {
         match u16_at(rest, 2) {
             INFO => info = Some(value),
             BBR_INFO => bbr = Some(value),
+            MEMORY if value.len() >= SEND_BUFFER + 4 => {
+                let word = |at| u64::from(u32_at(&value, at));
+                buffers = Some((word(SEND_BUFFER), word(RECEIVE_BUFFER)));
+            }
             _ => (),
         }
         rest = &rest[aligned(size).min(rest.len())..];
     }
-    Some(Found { identity, info: info?, bbr })
+    Some(Found { identity, info: info?, bbr, buffers })
 }
 
 /// Attributes and messages begin at multiples of four bytes.

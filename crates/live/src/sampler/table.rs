@@ -21,7 +21,6 @@ const MORE: [&str; 20] = [
     "mss_bytes",
     "rttvar_ns",
     "min_rtt_ns",
-    "rto_ns",
     "delivery_bps",
     "busy_ns",
     "rwnd_limited_ns",
@@ -29,10 +28,11 @@ const MORE: [&str; 20] = [
     "lost_packets",
     "reordering_packets",
     "sent_bytes",
+    "sent_segments",
     "retransmitted_bytes",
     "notsent_bytes",
-    "send_window_bytes",
     "received_bytes",
+    "received_segments",
     "delivered_ce_packets",
     "bbr_bandwidth_bps",
     "bbr_min_rtt_ns",
@@ -49,8 +49,14 @@ pub(super) struct Table {
     rtt: Values<u64>,
     inflight: Values<u64>,
     delivered: Values<u64>,
+    arrived: Values<u64>,
     retransmits: Values<u64>,
     pacing: Values<u64>,
+    rto: Values<u64>,
+    send_window: Values<u64>,
+    receive_window: Values<u64>,
+    send_buffer: Values<u64>,
+    receive_buffer: Values<u64>,
     state: Dict,
     more: [Values<u64>; MORE.len()],
     done: Vec<(&'static str, Batch)>,
@@ -69,8 +75,14 @@ impl Table {
             rtt: Values::new(),
             inflight: Values::new(),
             delivered: Values::new(),
+            arrived: Values::new(),
             retransmits: Values::new(),
             pacing: Values::new(),
+            rto: Values::new(),
+            send_window: Values::new(),
+            receive_window: Values::new(),
+            send_buffer: Values::new(),
+            receive_buffer: Values::new(),
             state: Dict::new(Arc::new(states)),
             more: [(); MORE.len()].map(|()| Values::new()),
             done: Vec::new(),
@@ -96,8 +108,15 @@ impl Table {
         // The kernel's own count has the SYN and the FIN in it.
         let sent = info.get("tcpi_bytes_sent").map(|sent| sent.saturating_sub(known("tcpi_bytes_retrans")));
         self.delivered.push(known("tcpi_bytes_acked").min(sent.unwrap_or(u64::MAX)));
+        // What arrives is the other end's to tell.
+        self.arrived.push_option(None);
         self.retransmits.push(known("tcpi_total_retrans"));
         self.pacing.push_option(rate(&info, "tcpi_pacing_rate"));
+        self.rto.push_option(time(&info, "tcpi_rto"));
+        self.send_window.push_option(info.get("tcpi_snd_wnd"));
+        self.receive_window.push_option(info.get("tcpi_rcv_wnd"));
+        self.send_buffer.push_option(socket.buffers.map(|(send, _)| send));
+        self.receive_buffer.push_option(socket.buffers.map(|(_, receive)| receive));
         let phase = phase(known("tcpi_ca_state"), cwnd < ssthresh);
         self.state.push(PHASES.iter().position(|&known| known == phase).unwrap_or(0) as u32);
         let bbr = socket.bbr.as_deref();
@@ -114,7 +133,6 @@ impl Table {
             time(&info, "tcpi_rttvar"),
             // Not measured yet: all ones.
             info.get("tcpi_min_rtt").filter(|&rtt| rtt != u64::from(u32::MAX)).map(|us| us * 1000),
-            time(&info, "tcpi_rto"),
             rate(&info, "tcpi_delivery_rate"),
             time(&info, "tcpi_busy_time"),
             time(&info, "tcpi_rwnd_limited"),
@@ -122,10 +140,11 @@ impl Table {
             info.get("tcpi_lost"),
             info.get("tcpi_reordering"),
             info.get("tcpi_bytes_sent"),
+            info.get("tcpi_data_segs_out"),
             info.get("tcpi_bytes_retrans"),
             info.get("tcpi_notsent_bytes"),
-            info.get("tcpi_snd_wnd"),
             info.get("tcpi_bytes_received"),
+            info.get("tcpi_data_segs_in"),
             info.get("tcpi_delivered_ce"),
             bandwidth,
             word(2).map(|us| us * 1000),
@@ -159,8 +178,14 @@ impl Table {
             self.rtt.finish("rtt_ns"),
             self.inflight.finish("inflight_bytes"),
             self.delivered.finish("delivered_bytes"),
+            self.arrived.finish("arrived_bytes"),
             self.retransmits.finish("retransmits"),
             self.pacing.finish("pacing_bps"),
+            self.rto.finish("rto_ns"),
+            self.send_window.finish("send_window_bytes"),
+            self.receive_window.finish("receive_window_bytes"),
+            self.send_buffer.finish("send_buffer_bytes"),
+            self.receive_buffer.finish("receive_buffer_bytes"),
             self.state.finish("state"),
         ];
         columns.extend(self.more.iter_mut().zip(MORE).map(|(column, name)| column.finish(name)));
@@ -209,8 +234,14 @@ mod tests {
             rtt: None,
             inflight: 0,
             delivered: 0,
+            arrived: 0,
             retransmits: 0,
             pacing_bps: None,
+            rto: 0,
+            send_window: 0,
+            receive_window: None,
+            send_buffer: 0,
+            receive_buffer: None,
             phase: Phase::Avoidance,
         });
         recorder.finish(2);

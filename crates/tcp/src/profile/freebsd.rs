@@ -4,9 +4,7 @@ use super::{EcnMode, Facts, Family, Profile, SocketOptions, Sysctl};
 use crate::cc::freebsd::{CcTuning, CdgTuning, CubicEra, HyStartTuning, InitialWindow};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::receiver::Receiver;
-use crate::receiver::freebsd::{
-    Autosize, CLUSTER, CLUSTER_AND_MBUF, FreeBsdReceiver, Tuning as ReceiverTuning,
-};
+use crate::receiver::freebsd::{Autosize, FreeBsdReceiver, Tuning as ReceiverTuning, largest_buffer};
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
@@ -606,6 +604,7 @@ impl FreeBsd {
             tso: v.tso != 0,
             sendbuf_inc: v.sendbuf_inc as u64,
             sendbuf_max: v.sendbuf_max as u64,
+            largest_buffer: largest_buffer(v.maxsockbuf as u64),
             newcwv: v.newcwv != 0,
         }
     }
@@ -636,7 +635,7 @@ impl FreeBsd {
 
     /// The buffer an application gets that asks for `asked`: refused (and so as before) when the host forbids it.
     fn granted(&self, asked: Option<u64>, default: i64, auto: i64) -> (u64, bool) {
-        let allowed = self.values.maxsockbuf as u64 * CLUSTER / CLUSTER_AND_MBUF;
+        let allowed = largest_buffer(self.values.maxsockbuf as u64);
         match asked {
             Some(bytes) if !self.maxsockbuf_fixed || bytes <= allowed => (bytes, false),
             _ => (default as u64, auto != 0),

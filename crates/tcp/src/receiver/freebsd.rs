@@ -8,9 +8,15 @@ use crate::endpoint::{DEFAULT_MSS, LARGEST_FIELD, LARGEST_SCALE};
 
 /// Memory a cluster of 2048 bytes takes with its mbuf: what a socket buffer may hold is this much less than
 /// kern.ipc.maxsockbuf.
-pub const CLUSTER_AND_MBUF: u64 = 2304;
+const CLUSTER_AND_MBUF: u64 = 2304;
 /// A cluster.
-pub const CLUSTER: u64 = 2048;
+const CLUSTER: u64 = 2048;
+
+/// The largest buffer that a socket is granted, bytes: kern.ipc.maxsockbuf counts the memory of mbufs too. A step of
+/// autotuning beyond it is refused, and that buffer's autotuning ends.
+pub fn largest_buffer(maxsockbuf: u64) -> u64 {
+    maxsockbuf * CLUSTER / CLUSTER_AND_MBUF
+}
 
 /// How the receive buffer grows by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +180,12 @@ impl FreeBsdReceiver {
             Autosize::ByHalf if self.counted > r.rcvbuf / 2 / 4 * 3 => r.rcvbuf + r.rcvbuf / 2,
             _ => r.rcvbuf,
         };
-        r.rcvbuf = grown.min(self.t.recvbuf_max).max(r.rcvbuf);
+        let wanted = grown.min(self.t.recvbuf_max).max(r.rcvbuf);
+        if wanted == r.rcvbuf || wanted <= largest_buffer(self.t.maxsockbuf) {
+            r.rcvbuf = wanted;
+        } else {
+            r.rcvbuf_auto = false;
+        }
         self.counted = 0;
         self.interval_from = 0;
     }

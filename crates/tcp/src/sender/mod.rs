@@ -100,6 +100,13 @@ impl SendState {
         self.limit().saturating_sub(self.max)
     }
 
+    /// What limits a sender whose windows have room for all that waits: a writer that the full buffer holds, or one
+    /// that has no more. Less than a segment may wait for either.
+    #[inline]
+    pub(crate) fn starved(&self) -> Limit {
+        if self.app_blocked { Limit::SendBuffer } else { Limit::App }
+    }
+
     /// Payload bytes since the start of the stream, for events.
     #[inline]
     pub fn offset(&self, seq: u64) -> u64 {
@@ -174,14 +181,15 @@ pub struct Transmit {
 /// What keeps a sender from sending more at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing to send and the application has no more.
+    /// No segment waits, and the application has no more.
     #[default]
     App,
-    /// Nothing to send because the send buffer is full of unacknowledged data.
+    /// No segment waits: the send buffer is full of unacknowledged data, so that the application cannot write more.
     SendBuffer,
-    /// The congestion window (or recovery, pacing, a queue on the host: whatever the sender imposes on itself).
+    /// A segment waits for the congestion window (or recovery, pacing, a queue on the host: whatever the sender imposes
+    /// on itself).
     Cwnd,
-    /// The peer's window.
+    /// A segment waits for the peer's window.
     Rwnd,
 }
 
@@ -301,6 +309,11 @@ pub trait Sender: Send {
     /// Payload that the send buffer takes now, bytes.
     fn space(&self, s: &SendState) -> u64 {
         s.space()
+    }
+
+    /// The send buffer, bytes as the system counts it.
+    fn send_buffer(&self, s: &SendState) -> u64 {
+        s.sndbuf
     }
 
     /// Whether a blocked writer is woken: enough of the send buffer is free.

@@ -483,7 +483,7 @@ impl WindowsSender {
         let again = s.nxt < s.max;
         let bare_fin = left == 0 && s.fin && s.nxt == s.end;
         if left == 0 && !bare_fin {
-            return Err(if s.app_blocked { Limit::SendBuffer } else { Limit::App });
+            return Err(s.starved());
         }
         let room = self.room(s);
         let payload = u64::from(s.payload);
@@ -499,16 +499,16 @@ impl WindowsSender {
             || len >= payload
             || (len > 0 && (again || (last && (idle || s.no_delay || s.fin)) || len >= s.max_wnd / 2));
         if !worth {
-            let peer = s.wnd < s.nxt - s.una + payload;
             if s.outstanding() == 0 && left > 0 && s.wnd < payload.min(left) && self.persist.is_none() {
                 // Nothing will come back by itself: the window must be probed (RFC 9293 section 3.8.6.1).
                 self.shift = 0;
                 self.persist = Some(Self::tick_after(cx.now + self.rtt.rto(&self.t), cx));
             }
-            return Err(match (room < payload.min(left), peer) {
-                (false, _) => Limit::App,
-                (true, true) => Limit::Rwnd,
-                (true, false) => Limit::Cwnd,
+            let by_peer = s.wnd < s.nxt - s.una + payload.min(left) && s.wnd < self.window();
+            return Err(match room < payload.min(left) {
+                false => s.starved(),
+                true if by_peer => Limit::Rwnd,
+                true => Limit::Cwnd,
             });
         }
         Ok(self.send(s, len, last && s.fin, cx))

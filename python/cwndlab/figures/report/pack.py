@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from cwndlab.figures.columns import RATES
 from cwndlab.figures.numeric import Floats, Ints, envelope, windowed_rate
-from cwndlab.figures.request import floats
+from cwndlab.figures.request import floats, held
 from cwndlab.results.resultset import ResultSet
 
 BUDGET = 9_000_000
@@ -32,7 +33,7 @@ MOST_COLUMNS, FEWEST_COLUMNS = 6000, 120
 MOST_FLOWS = 24
 """Flows of a run that a report shows as lines. Tables show all."""
 
-LINES_PER_FLOW = 5
+LINES_PER_FLOW = 6
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Line:
     """One line of the viewer."""
 
     panel: str
-    """`cwnd`, `rtt`, `throughput` or `queue`."""
+    """`cwnd`, `rtt`, `throughput`, `goodput` or `queue`."""
     name: str
     """The flow or the hop."""
     companion: bool
@@ -69,7 +70,7 @@ def columns_for(runs: int, flows: int) -> tuple[int, int]:
 
 
 def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s: float) -> list[Line]:
-    """Return the lines of a run: each flow's cwnd, ssthresh, RTT, srtt and throughput, each hop's queue."""
+    """Return the lines of a run: each flow's cwnd, ssthresh, RTTs and rates, each hop's queue."""
     lines: list[Line] = []
     tcp = results.series(run_id, table="tcp")
     end = float(tcp["t_s"][-1]) if tcp.height else 0.0
@@ -84,10 +85,11 @@ def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s:
             Line("rtt", flow, companion=False, t_s=t_s, y=floats(frame["rtt_ms"]), unit=1e-3),
             Line("rtt", flow, companion=True, t_s=t_s, y=floats(frame["srtt_ms"]), unit=1e-3),
         ]
-        centres, rates = windowed_rate(
-            t_s, floats(frame["delivered_bytes"]), start_s=0.0, stop_s=end, window_s=window_s
-        )
-        lines.append(Line("throughput", flow, companion=False, t_s=centres, y=rates, unit=1e-3))
+        for rate, counter in RATES.items():
+            if frame[counter].count():
+                counted = floats(held(frame[counter]))
+                centres, rates = windowed_rate(t_s, counted, start_s=0.0, stop_s=end, window_s=window_s)
+                lines.append(Line(rate, flow, companion=False, t_s=centres, y=rates, unit=1e-3))
     queue = results.series(run_id, table="queue")
     for hop in queue["hop"].cast(pl.String).unique(maintain_order=True):
         rows = queue.filter(pl.col("hop").cast(pl.String) == hop)

@@ -49,7 +49,8 @@ MOST_ROWS = 2000
 PANELS = (
     ("cwnd", "Congestion window", "kB", "dotted: ssthresh"),
     ("rtt", "Round-trip time", "ms", "dotted: smoothed RTT"),
-    ("throughput", "Throughput", "Mbit/s", ""),
+    ("throughput", "Throughput", "Mbit/s", "all data packets that arrive, with headers"),
+    ("goodput", "Goodput", "Mbit/s", "payload delivered in order"),
     ("queue", "Queue", "packets", "packets waiting at each hop"),
 )
 """Plots of the viewer: kind, heading, unit, what to know."""
@@ -205,7 +206,7 @@ def _limits(facts: _Facts) -> Markup:
         said = [f"{_share(share)} of the time by {words}" for share, words in shares if share > 0]
         mains.append(shares[0][1] if shares[0][0] > MOSTLY else "")
         name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
-        sentences.append(f"{name}: limited {', '.join(said)}.")
+        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing for long") + ".")
     every = element("ul", *(element("li", text) for text in sentences))
     heading = element("h3", "What limited the flows")
     if len(sentences) <= 16:
@@ -437,8 +438,8 @@ def _viewer(facts: _Facts) -> Markup:
             class_="plot",
         )
         note = f" {hint}." if hint else ""
-        if kind == "throughput":
-            note = f" Windows of {facts.window_s:g} s."
+        if kind in columns.RATES:
+            note += f" Windows of {facts.window_s:g} s."
         caption = element(
             "figcaption",
             element("strong", heading),

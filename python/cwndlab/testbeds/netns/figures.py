@@ -122,6 +122,12 @@ def opening_skew_ns(observed: Observed) -> dict[str, int]:
     return skews
 
 
+def headers(scenario: Mapping[str, Any]) -> int:
+    """Bytes that a data packet has besides its payload, with the bottleneck's overhead."""
+    overheads: list[int] = [link["overhead"] for link in scenario["links"] if link["bottleneck"]]
+    return HEADERS + max(overheads, default=0)
+
+
 class _Flow:
     """One flow of a run."""
 
@@ -386,11 +392,8 @@ class _Flow:
         """What delivered segments occupied at the bottleneck, for a carrier that does not know flows."""
         if self._is_stream or not self._sent.height:
             return None
-        overhead: int = max(
-            (link["overhead"] for link in self._observed.scenario["links"] if link["bottleneck"]), default=0
-        )
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
-        return payload + -(-payload // max(sizes)) * (HEADERS + overhead)
+        return payload + -(-payload // max(sizes)) * headers(self._observed.scenario)
 
     def _counts_own_drops(self) -> bool:
         """Whether the ends of a stream know of drops what the carrier does not: it knows no flows, or a rule

@@ -129,7 +129,8 @@ class _Run:
             zero_ns=zero,
             sessions=_sessions(answers),
         )
-        self._write(writer, observed, _until(senders, self._scenario["duration_ns"]), answers)
+        sampled = [_until(rows, self._scenario["duration_ns"]) for rows in (senders, receivers)]
+        self._write(writer, observed, *sampled, answers)
         writer.attach(FILE, state.document(changed))
         return Outcome(
             summary=figures.summary(observed),
@@ -221,10 +222,12 @@ class _Run:
         writer: RunWriter,
         observed: Observed,
         senders: pa.Table,
+        receivers: pa.Table,
         answers: Mapping[str, Mapping[str, Any]],
     ) -> None:
         if self._scenario["record"]["tcp"]["kind"] != "off" and "tcp_info" in self._wanted:
-            for table, batches in tcp_info.split(senders).items():
+            headers = figures.headers(self._scenario)
+            for table, batches in tcp_info.split(senders, receivers, headers).items():
                 for batch in batches:
                     writer.rows(table, batch)
         self._write_carried(writer, observed)

@@ -1,6 +1,6 @@
 //! FreeBSD's output decision: which segment may leave now, one at a time.
 
-use super::tuning::Recovery;
+use super::tuning::{Recovery, Tuning};
 use super::{CcVar, Context, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
 use crate::mutants::mutant;
 
@@ -70,7 +70,7 @@ impl FreeBsdSender {
     pub(super) fn wait(&mut self, s: &SendState) {
         self.due = false;
         self.seen = (s.end, s.fin);
-        self.limit = what_limits(s, &self.v);
+        self.limit = what_limits(s, &self.v, self.full_segment);
     }
 
     /// Takes back what a run still allows; output decides again.
@@ -122,7 +122,7 @@ impl FreeBsdSender {
             }
         }
         let len = room.max(0) as u64;
-        self.autosize(s, window, buffered);
+        autosize(&self.t, s, window, buffered, self.t.sendbuf_inc);
         if forced && len == 0 && !(s.fin && s.nxt == s.end) {
             return Some(Transmit { seq: s.max, len: 0, ..Transmit::default() });
         }
@@ -274,14 +274,6 @@ impl FreeBsdSender {
         }
     }
 
-    /// Grows the send buffer while it, and not a window, would limit (tcp(4), net.inet.tcp.sendbuf_auto).
-    #[inline]
-    fn autosize(&self, s: &mut SendState, window: u64, buffered: u64) {
-        if buffer_limits(s, window, buffered, self.t.sendbuf_max) {
-            s.sndbuf = (s.sndbuf + self.t.sendbuf_inc).min(self.t.sendbuf_max);
-        }
-    }
-
     /// Nothing leaves: what is outstanding must be timed, and what cannot leave must be probed for.
     fn mind_timers(&mut self, s: &SendState, buffered: u64, cx: &mut Context<'_>) {
         if self.rexmt.is_some() || self.persist.is_some() {
@@ -301,22 +293,34 @@ impl FreeBsdSender {
     }
 }
 
-/// Whether the send buffer, of at most `most` bytes, is what limits: the peer's window is larger, it is nearly full with
-/// `buffered`, and the window has room for all that is in it.
+/// Grows the send buffer by `step` while it, and not a window, would limit (tcp(4), net.inet.tcp.sendbuf_auto): the
+/// peer's window is larger, it is nearly full with `buffered`, and the window has room for all that is in it. A step
+/// that the socket refuses is the last one tried.
 #[inline]
-pub(in crate::sender) fn buffer_limits(s: &SendState, window: u64, buffered: u64, most: u64) -> bool {
-    s.sndbuf_auto
+pub(in crate::sender) fn autosize(t: &Tuning, s: &mut SendState, window: u64, buffered: u64, step: u64) {
+    let grows = s.sndbuf_auto
         && s.wnd / 4 * 5 >= s.sndbuf
         && buffered >= s.sndbuf / 8 * 7
-        && buffered < most
-        && window >= buffered.saturating_sub(s.nxt - s.una)
+        && buffered < t.sendbuf_max
+        && window >= buffered.saturating_sub(s.nxt - s.una);
+    if !grows {
+        return;
+    }
+    let wanted = (s.sndbuf + step).min(t.sendbuf_max);
+    if wanted <= t.largest_buffer {
+        s.sndbuf = wanted;
+    } else {
+        s.sndbuf_auto = false;
+    }
 }
 
-/// What keeps the sender from sending more.
+/// What keeps the sender from sending more, if `segment` bytes are worth a segment.
 #[inline]
-pub(in crate::sender) fn what_limits(s: &SendState, v: &CcVar) -> Limit {
-    if s.nxt >= s.end {
-        if s.app_blocked { Limit::SendBuffer } else { Limit::App }
+pub(in crate::sender) fn what_limits(s: &SendState, v: &CcVar, segment: u64) -> Limit {
+    let waiting = s.end.saturating_sub(s.nxt);
+    let wanted = s.nxt - s.una + waiting.min(segment);
+    if waiting == 0 || (!v.fast_recovery && wanted <= v.cwnd.min(s.wnd)) {
+        s.starved()
     } else if v.cwnd <= s.wnd || v.fast_recovery {
         Limit::Cwnd
     } else {

@@ -86,6 +86,8 @@ pub struct Tuning {
     pub sendbuf_inc: u64,
     /// Its limit, bytes (net.inet.tcp.sendbuf_max).
     pub sendbuf_max: u64,
+    /// Largest buffer that a socket is granted, bytes (by kern.ipc.maxsockbuf).
+    pub largest_buffer: u64,
     /// cwnd counts as limiting only while the pipe is near it (net.inet.tcp.newcwv).
     pub newcwv: bool,
 }

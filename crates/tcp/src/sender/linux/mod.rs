@@ -803,6 +803,10 @@ impl Sender for LinuxSender {
         self.buffer_space(s)
     }
 
+    fn send_buffer(&self, s: &SendState) -> u64 {
+        self.sndbuf_memory.unwrap_or(s.sndbuf)
+    }
+
     fn writable(&self, s: &SendState) -> bool {
         self.wakes_writer(s)
     }

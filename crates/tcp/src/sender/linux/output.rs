@@ -368,7 +368,7 @@ impl LinuxSender {
     fn send_new(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
         let unsent = s.unsent();
         if unsent == 0 {
-            return Err(if s.app_blocked { Limit::SendBuffer } else { Limit::App });
+            return Err(s.starved());
         }
         if self.core.packets_out == 0 {
             self.restart_after_idle();
@@ -392,7 +392,7 @@ impl LinuxSender {
             self.tso_length(s, payload, window, in_flight)?
         } else {
             if payload < mss && self.nagle_holds(s, payload) {
-                return Err(Limit::App);
+                return Err(s.starved());
             }
             unsent.min(one)
         };
@@ -619,7 +619,7 @@ impl LinuxSender {
         let max = self.tso_segments(s);
         if payload <= mss {
             if payload < mss && self.nagle_holds(s, payload) {
-                return Err(Limit::App);
+                return Err(s.starved());
             }
             return Ok(s.unsent());
         }
@@ -635,7 +635,7 @@ impl LinuxSender {
                 return Err(Limit::Rwnd);
             }
             if !s.fin {
-                return Err(Limit::App);
+                return Err(s.starved());
             }
         }
         let most = (max * mss).min(room);
@@ -742,8 +742,10 @@ impl LinuxSender {
         if queued >= memory || (s.app_blocked && !self.wakes_writer(s)) {
             return 0;
         }
-        // A buffer begun is filled beyond the limit: 32 segments of 1460 bytes in an empty buffer of 46080 (measured).
-        (memory - queued).next_multiple_of(u64::from(self.core.mss))
+        // A buffer begun is filled beyond the limit: 32 segments of 1460 bytes in an empty buffer of 46080 (measured). So a
+        // blocked writer leaves whole segments.
+        let waiting = s.end.saturating_sub(s.max);
+        (waiting + memory - queued).next_multiple_of(u64::from(self.core.mss)) - waiting
     }
 
     /// A third of the buffer is free (sk_stream_is_writeable).

@@ -10,7 +10,7 @@ mod map;
 
 use map::{Entry, SendMap};
 
-use super::freebsd::output::{buffer_limits, what_limits};
+use super::freebsd::output::{autosize, what_limits};
 use super::freebsd::packet_rtt::PacketRtt;
 use super::freebsd::rtt::{MAX_SHIFT, Rtt};
 use super::freebsd::tuning::Tuning;
@@ -161,7 +161,6 @@ pub struct RackSender {
     undo: Option<Undo>,
     lost_until: u64,
     last: Option<Transmit>,
-    limit: Limit,
     timeouts: u64,
     recoveries: u64,
     gave_up: bool,
@@ -272,7 +271,6 @@ impl RackSender {
             undo: None,
             lost_until: 0,
             last: None,
-            limit: Limit::App,
             timeouts: 0,
             recoveries: 0,
             gave_up: false,
@@ -892,7 +890,9 @@ impl RackSender {
             return None;
         }
         let len = self.room(s, buffered.saturating_sub(offset), probe == Probe::New);
-        self.autosize(s, buffered);
+        // A fifth more, where the default stack adds net.inet.tcp.sendbuf_inc.
+        let step = (s.sndbuf / 5).max(self.t.sendbuf_inc);
+        autosize(&self.t, s, s.wnd.min(self.v.cwnd), buffered, step);
         if self.worth_sending(s, len, offset, buffered) || (probing && len > 0) {
             if probe == Probe::New {
                 self.probes += 1;
@@ -992,11 +992,11 @@ impl RackSender {
         }
     }
 
-    fn autosize(&self, s: &mut SendState, buffered: u64) {
-        if buffer_limits(s, s.wnd.min(self.v.cwnd), buffered, self.t.sendbuf_max) {
-            // A fifth more, where the default stack adds net.inet.tcp.sendbuf_inc.
-            s.sndbuf = (s.sndbuf + (s.sndbuf / 5).max(self.t.sendbuf_inc)).min(self.t.sendbuf_max);
-        }
+    /// What keeps the stack from sending more: what a window would admit may wait for the end of its own pause.
+    fn limit(&self, s: &SendState) -> Limit {
+        let limit = what_limits(s, &self.v, self.v.mss);
+        let paused = self.held_until.is_some() && s.end.saturating_sub(s.nxt) >= self.v.mss;
+        if paused && limit != Limit::Rwnd { Limit::Cwnd } else { limit }
     }
 
     /// The window is open again: what probing it backed off counts against no retransmission (rack_exit_persist).
@@ -1147,8 +1147,7 @@ impl Sender for RackSender {
             self.now_us = cx.clock.micros(cx.now);
             if self.held_until.is_some_and(|at| self.now_us < at) && !self.unheld {
                 self.arm(s, cx);
-                self.limit = what_limits(s, &self.v);
-                return Poll::Wait(self.limit);
+                return Poll::Wait(self.limit(s));
             }
             self.held_until = None;
             self.unheld = false;
@@ -1174,8 +1173,7 @@ impl Sender for RackSender {
         }
         self.call = Call::None;
         self.arm(s, cx);
-        self.limit = what_limits(s, &self.v);
-        Poll::Wait(self.limit)
+        Poll::Wait(self.limit(s))
     }
 
     /// ENOBUFS: what was refused was never sent, and nothing is for 10 ms.
