@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use host::app::sent_in;
 use tcp::profile::{self, Profile};
 
 use crate::scenario::{App, Host, Sampling, Scenario, VERSION};
@@ -159,12 +160,19 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-fn check_app(app: &App) -> Result<(), String> {
+/// Checks the numbers of an application.
+pub(crate) fn check_app(app: &App) -> Result<(), String> {
     let (positive, payload): (&[u64], u32) = match app {
         App::Bulk { bytes, write_bytes } => (&[bytes.unwrap_or(1), *write_bytes], 0),
         App::Fixed { size_bytes, write_bytes } => (&[*size_bytes, *write_bytes], 0),
         App::RateLimited { rate_bps, write_bytes } => (&[*rate_bps, *write_bytes], 0),
         App::OnOff { on_ns, off_ns, rate_bps, write_bytes, .. } => {
+            let most = rate_bps.map_or(u64::MAX, |rate| sent_in(*on_ns, rate));
+            if *write_bytes > most {
+                return Err(format!(
+                    "write_bytes: found {write_bytes}; expected at most {most}, what on_ns sends at rate_bps"
+                ));
+            }
             (&[*on_ns, *off_ns, rate_bps.unwrap_or(1), *write_bytes], 0)
         }
         App::RequestResponse { requests, request_bytes, response_bytes, .. } => {
