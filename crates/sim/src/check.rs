@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use host::app::sent_in;
+use host::noise::SKIPPED;
 use tcp::profile::{self, Profile};
 
-use crate::scenario::{App, Host, Sampling, Scenario, VERSION};
+use crate::scenario::{App, Host, Noise, Sampling, Scenario, VERSION};
 
 /// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
 const LARGEST_DATAGRAM: u32 = 65_507;
@@ -232,6 +233,14 @@ fn host_profile(host: &Host) -> Result<Box<dyn Profile>, String> {
     }
     if host.noise.is_some_and(|n| n.stall.is_some_and(|s| s.every_ns == 0)) {
         return Err(format!("host {name}: noise.stall.every_ns must be above zero"));
+    }
+    if let Some(Noise { processing: Some(work), stall: Some(stall) }) = host.noise
+        && (work.mean_ns.saturating_add(work.sd_ns)) / SKIPPED >= stall.every_ns
+    {
+        return Err(format!(
+            "host {name}: noise.stall.every_ns: found {}; expected above a thousandth of noise.processing",
+            stall.every_ns
+        ));
     }
     let Some(mut profile) = profile::find(&host.stack) else {
         let known: Vec<&str> = profile::all().iter().map(|p| p.facts().name).collect();

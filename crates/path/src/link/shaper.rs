@@ -6,35 +6,36 @@ use crate::packet::Nanos;
 pub(super) struct Bucket {
     rate_bps: u64,
     /// Units that the bucket holds.
-    capacity: u64,
-    tokens: u64,
+    capacity: u128,
+    tokens: u128,
     /// When `tokens` were right.
     at: Nanos,
 }
 
-const BYTE: u64 = 8_000_000_000;
+const BYTE: u128 = 8_000_000_000;
 
 impl Bucket {
     /// A full bucket.
     pub(super) fn new(rate_bps: u64, burst_bytes: u32) -> Self {
-        let capacity = u64::from(burst_bytes) * BYTE;
+        let capacity = u128::from(burst_bytes) * BYTE;
         Bucket { rate_bps, capacity, tokens: capacity, at: 0 }
     }
 
     /// Whether a packet of so many bytes can ever pass.
     pub(super) fn fits(&self, len: u32) -> bool {
-        u64::from(len) * BYTE <= self.capacity
+        u128::from(len) * BYTE <= self.capacity
     }
 
     /// When there will be tokens for `len` bytes that [`Bucket::fits`], not before `now`.
     pub(super) fn ready(&self, now: Nanos, len: u32) -> Nanos {
-        let missing = (u64::from(len) * BYTE).saturating_sub(self.tokens_at(now));
-        now + missing.div_ceil(self.rate_bps)
+        let missing = (u128::from(len) * BYTE).saturating_sub(self.tokens_at(now));
+        let time = missing.div_ceil(u128::from(self.rate_bps));
+        now.saturating_add(Nanos::try_from(time).unwrap_or(Nanos::MAX))
     }
 
     /// Takes the tokens of `len` bytes, if they are there.
     pub(super) fn take(&mut self, now: Nanos, len: u32) -> bool {
-        let left = self.tokens_at(now).checked_sub(u64::from(len) * BYTE);
+        let left = self.tokens_at(now).checked_sub(u128::from(len) * BYTE);
         if let Some(left) = left {
             self.tokens = left;
             self.at = now;
@@ -42,9 +43,9 @@ impl Bucket {
         left.is_some()
     }
 
-    fn tokens_at(&self, now: Nanos) -> u64 {
-        let fresh = (now - self.at).saturating_mul(self.rate_bps);
-        self.tokens.saturating_add(fresh).min(self.capacity)
+    fn tokens_at(&self, now: Nanos) -> u128 {
+        let fresh = u128::from(now - self.at) * u128::from(self.rate_bps);
+        (self.tokens + fresh).min(self.capacity)
     }
 }
 
