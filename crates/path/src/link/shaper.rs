@@ -12,6 +12,9 @@ pub(super) struct Bucket {
     at: Nanos,
 }
 
+/// A time that no run reaches, to which a delay can be added.
+const NEVER: Nanos = Nanos::MAX / 2;
+
 const BYTE: u128 = 8_000_000_000;
 
 impl Bucket {
@@ -71,7 +74,7 @@ impl Trace {
     pub(super) fn ready(&mut self, from: Nanos) -> Nanos {
         let laps = from.saturating_sub(self.time()) / self.period;
         if laps > 0 {
-            self.lap += laps * self.period;
+            self.lap = self.lap.saturating_add(laps.saturating_mul(self.period));
             self.left = self.bytes;
         }
         while self.left == 0 || self.time() < from {
@@ -91,7 +94,7 @@ impl Trace {
     }
 
     fn time(&self) -> Nanos {
-        self.lap + self.times[self.index]
+        self.lap.saturating_add(self.times[self.index]).min(NEVER)
     }
 
     fn next(&mut self) {
@@ -99,7 +102,7 @@ impl Trace {
         self.index += 1;
         if self.index == self.times.len() {
             self.index = 0;
-            self.lap += self.period;
+            self.lap = self.lap.saturating_add(self.period);
         }
     }
 }
@@ -132,6 +135,10 @@ mod tests {
         // 500 bytes were left at 4 ms, but that has passed; then the trace starts again at 5 ms.
         assert_eq!(trace.ready(4 * ms + 1), 6 * ms);
         assert_eq!(trace.take(4000), 9 * ms);
+        // A packet that needs more laps than time has.
+        let mut slow = Trace::new(&[ms], u64::MAX / 100, 1);
+        assert_eq!(slow.take(1500), NEVER);
+        assert_eq!(slow.ready(NEVER), NEVER);
         // Many laps later.
         assert_eq!(trace.ready(5_000_002 * ms), 5_000_004 * ms);
     }
