@@ -60,6 +60,22 @@ class Capture:
         """The packets of a connection here, at the sender, and in `other`: docs/formats.md, Captures."""
 
 @final
+class Draws:
+    """What the engine draws for an app of a Scenario (JSON) that draws: on-off or background.
+
+    The same pairs as in a run of the simulator with this seed, repeat and flow's name. ValueError, with one
+    line, for another app or one that the engine would refuse.
+    """
+
+    def __new__(cls, app: str, seed: int, repeat: int, flow: str) -> Draws: ...
+    def draw(self) -> tuple[int, int]:
+        """Return the next pair.
+
+        Of on-off ns of sending and of resting, of background ns since the transfer before (or the flow's
+        start) and the bytes of the transfer.
+        """
+
+@final
 class RecordBatch:
     """Rows of one table; `pyarrow.record_batch()` and `polars.from_arrow()` take it without a copy."""
 
@@ -197,6 +213,12 @@ def catalogue() -> str:
 
 def check(scenario: str) -> None:
     """Raise ValueError, with one line, if the engine would refuse this Scenario (JSON)."""
+
+def start_times(scenario: str) -> list[int]:
+    """When each flow of a Scenario starts, ns of the run, in their order.
+
+    Raises ValueError, with one line, where it is no Scenario.
+    """
 
 def run_script(
     text: str, name: str, stack: str, defines: list[tuple[str, str]], tolerance_usecs: int | None = None

@@ -55,6 +55,16 @@ EDITS = [
     ("a whole number with a unit", "repeat: 5", "repeat: 5s"),
     ("a tick that is no whole number of nanoseconds", "sndbuf: 600KB", "hz: 1024"),
     ("writes of nothing", "app: bulk", "app: {kind: bulk, write: 0B}"),
+    (
+        "writes larger than an on-period sends",
+        "app: bulk",
+        "app: {kind: on-off, rate: 100kbit, on: 1s, off: 1s, write: 128KiB}",
+    ),
+    (
+        "on-periods too short for a byte",
+        "app: bulk",
+        "app: {kind: on-off, rate: 100kbit, on: 1us, off: 1s}",
+    ),
     ("no repeat", "repeat: 5", "repeat: 0"),
     ("exponents", "duration: 90s", "duration: 9e1s"),
     ("infinity", "duration: 90s", "duration: .inf"),

@@ -98,11 +98,12 @@ def session(**app: Any) -> dict[str, Any]:
 
 def test_the_load_begins_when_the_experiment_says() -> None:
     made = session()
-    told = tools_of_load.orders(made, made["flows"][0], 10_000_000)
+    starts = {"ll": 30_000_000, "ll.up1": 2 * 10**9 + 10_000_000, "ll.down1": 2 * 10**9, "f2": 0}
+    told = tools_of_load.orders(made, made["flows"][0], starts, 10_000_000)
     # 35 pings of 20 ms and 5 round trips before.
     assert told == {"start_ns": 1_250_000_000, "load_ns": 6 * 10**9, "cc": "cubic", "cc_back": "reno"}
     # Over a path on which pings take longer than the idle time, as soon as it may.
-    assert tools_of_load.orders(made, made["flows"][0], 200_000_000)["start_ns"] == 0
+    assert tools_of_load.orders(made, made["flows"][0], starts, 200_000_000)["start_ns"] == 30_000_000
 
 
 @pytest.mark.parametrize(

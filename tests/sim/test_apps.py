@@ -1,7 +1,13 @@
 """Every application does what it says, end to end, and its figures reach samples and summary."""
 
+import json
+from itertools import accumulate
+
 import pytest
 import short_runs
+
+from cwndlab import _native
+from cwndlab.testbeds.netns.testbed import start_times
 
 PATH = """\
 experiment: apps
@@ -47,6 +53,21 @@ def test_on_and_off(distribution):
     share = result.flow("f")["goodput_bytes"] / (8e6 / 8 * 20)
     # 50 periods; exponential ones vary by 1/7 in each length.
     assert share == pytest.approx(0.25, rel=0.03 if distribution == "fixed" else 0.5)
+
+
+@pytest.mark.parametrize("app", ["rate-limited", "on-off"])
+@pytest.mark.parametrize("rate", [8_000, 100_000, 3_000_000])
+@pytest.mark.parametrize("write", [None, "1B", "700B", "1KB"])
+def test_a_rate_is_kept_whatever_the_size_of_a_write(app, rate, write):
+    keys = f"kind: {app}, rate: {rate}bit" + (f", write: {write}" if write else "")
+    if app == "on-off":
+        keys += ", on: 1s, off: 1s"
+    result = run(f"from: a.1, to: b, app: {{{keys}}}", duration="10.9s", measure="{from: 0s, to: 10.5s}")
+    # Turns begin when the connection is open; of six, the last has sent a part when the window ends.
+    seconds = 10.48 if app == "rate-limited" else 5.48
+    # A block is written when its first byte is due.
+    block = result.scenario["flows"][0]["app"]["write_bytes"]
+    assert rate / 8 * (seconds - 0.6) <= result.flow("f")["goodput_bytes"] <= rate / 8 * seconds + block
 
 
 def test_requests_and_responses():
@@ -185,3 +206,56 @@ def test_flows_start_one_after_the_other_and_end_by_themselves():
     starts = [result.flow(f"f.{number}")["start_ns"] for number in (1, 2, 3)]
     assert starts == [0, 1_000_000_000, 2_000_000_000]
     assert all(result.flow(f"f.{number}")["completion_ns"] is not None for number in (1, 2, 3))
+
+
+def test_real_hosts_start_flows_when_the_simulator_does():
+    others = [
+        f"name: g{number}, from: a.{number}, to: b, app: voip, start: {number}00ms" for number in (2, 3)
+    ]
+    result = run("from: a.1, to: b, app: voip", *others, start_jitter="70ms")
+    starts = {
+        name: min(
+            row["t_ns"] - row["value"]
+            for row in result.rows["samples"]
+            if row["flow"] == name and row["kind"] == "one-way-delay"
+        )
+        for name in ("f", "g2", "g3")
+    }
+    assert all(0 < start % 100_000_000 < 70_000_000 for start in starts.values())
+    assert start_times({**result.scenario, "live": {}}) == starts
+
+
+def test_real_hosts_make_the_transfers_that_the_simulator_makes():
+    result = run("from: a.1, to: b, app: {kind: background, load: 10mbit}", duration="10s", start_jitter="1s")
+    (flow,) = result.scenario["flows"]
+    draws = _native.Draws(json.dumps(flow["app"]), result.scenario["seed"], 0, "f")
+    gaps, sizes = zip(*(draws.draw() for _ in range(300)), strict=True)
+    arrivals = [start_times(result.scenario)["f"] + after for after in accumulate(gaps)]
+    rows = [row for row in result.rows["samples"] if row["kind"] == "completion"]
+    done = {row["t_ns"] - row["value"] for row in rows}
+    assert len(done) > 50
+    assert done <= set(arrivals)
+    before = [size for at, size in zip(arrivals, sizes, strict=True) if at < 5_000_000_000]
+    assert sum(before) <= result.flow("f")["goodput_bytes"] <= sum(sizes)
+
+
+def test_real_hosts_send_and_rest_as_the_simulator_does():
+    app = "{kind: on-off, on: 100ms, off: 300ms, rate: 8mbit, distribution: exponential}"
+    result = run(f"from: a.1, to: b, app: {app}", duration="20s")
+    draws = _native.Draws(json.dumps(result.scenario["flows"][0]["app"]), result.scenario["seed"], 0, "f")
+    # 8 Mbit/s are a byte in each microsecond of sending, from when the connection is open, after 20 ms.
+    at, sent = 20_000_000, 0
+    while at < 20_000_000_000:
+        on, off = draws.draw()
+        sent += min(on, 20_000_000_000 - at) // 1000
+        at += on + off
+    assert result.flow("f")["goodput_bytes"] == pytest.approx(sent, rel=0.01)
+
+
+@pytest.mark.parametrize("app", ["bulk", "fixed", "video"])
+def test_an_app_that_draws_nothing_has_no_draws(app):
+    keys = {"bulk": {}, "fixed": {"size": "1MB"}, "video": {"rate": "1mbit"}}[app]
+    written = ", ".join(f"{key}: {value}" for key, value in {"kind": app, **keys}.items())
+    result = run(f"from: a.1, to: b, app: {{{written}}}", duration="100ms")
+    with pytest.raises(ValueError, match="expected on-off or background"):
+        _native.Draws(json.dumps(result.scenario["flows"][0]["app"]), 1, 0, "f")

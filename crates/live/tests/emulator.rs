@@ -90,8 +90,8 @@ fn packets_leave_no_faster_than_the_rate() {
     assert_eq!(report["links"][0]["busy_ns"], 200 * service, "{report}");
     let span = received[199].at - received[0].at;
     let late = report["health"]["late"]["max_ns"].as_u64().unwrap();
-    // How late the first was shortens the time between, and so does how late it was read.
-    assert!(span + late + MILLISECOND >= 199 * service, "200 packets within {span} ns; {report}");
+    // How late the first was, which the emulator measures behind the system call, shortens the time between.
+    assert!(span + late + common::CLOCKS >= 199 * service, "200 packets within {span} ns; {report}");
     let backlog = column(&batches, "queue", "backlog_packets");
     assert!(backlog.iter().any(|&packets| packets > 20), "they wait: {backlog:?}");
     assert_eq!(report["flows"][0]["wire_bytes"], 200 * 1042, "{report}");
@@ -313,11 +313,15 @@ fn the_schedule_counts_from_the_mark() {
     let mut emulator = net.emulator(|scenario| {
         scenario["schedule"] = json!([change(500 * MILLISECOND, true), change(1500 * MILLISECOND, false)]);
     });
+    let begun = common::now();
     let (a, b) = net.datagrams();
     thread::sleep(Duration::from_millis(800));
     // Down by now, and up again when everything starts over.
     send(&a, 0..10, 100, Duration::ZERO);
-    assert_eq!(numbers(&receive(&b)), [0; 0]);
+    let found = receive(&b);
+    // A machine that was held up for so long sends when it is up again, and what was sent then comes through.
+    let early = found.iter().filter(|packet| packet.sent < begun + 1400 * MILLISECOND).count();
+    assert_eq!(early, 0, "{found:?}");
     let ahead = common::now() + 300 * MILLISECOND;
     emulator.mark_start(ahead).unwrap();
     thread::sleep(Duration::from_millis(2300));

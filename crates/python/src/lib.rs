@@ -22,8 +22,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::{
-        Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall, packet_text,
-        replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, version,
+        Draws, Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
+        packet_text, replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, start_times,
+        version,
     };
 }
 
@@ -37,6 +38,35 @@ fn catalogue() -> String {
 #[pyfunction]
 fn check(scenario: &str) -> PyResult<()> {
     sim::check(scenario).map_err(PyValueError::new_err)
+}
+
+/// When each flow of a Scenario (JSON) starts, ns of the run, in their order. Raises ValueError, with one line, where it is no
+/// Scenario.
+#[pyfunction]
+fn start_times(scenario: &str) -> PyResult<Vec<u64>> {
+    sim::parse(scenario).map(|scenario| sim::starts(&scenario)).map_err(PyValueError::new_err)
+}
+
+/// What the engine draws for an application of a flow: see the stub.
+#[pyclass(module = "cwndlab._native")]
+struct Draws {
+    // As in `Simulation`.
+    draws: Mutex<sim::Draws>,
+}
+
+#[pymethods]
+impl Draws {
+    #[new]
+    fn new(app: &str, seed: u64, repeat: u32, flow: &str) -> PyResult<Draws> {
+        let draws = sim::Draws::new(app, seed, repeat, flow).map_err(PyValueError::new_err)?;
+        Ok(Draws { draws: Mutex::new(draws) })
+    }
+
+    /// The next pair.
+    fn draw(&mut self) -> PyResult<(u64, u64)> {
+        let draws = self.draws.get_mut().map_err(|_| PyValueError::new_err("the engine failed earlier"))?;
+        Ok(draws.draw())
+    }
 }
 
 /// Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours; returns (events, events after which

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use host::app::sent_in;
+use host::noise::SKIPPED;
 use tcp::profile::{self, Profile};
 
-use crate::scenario::{App, Host, Sampling, Scenario, VERSION};
+use crate::scenario::{App, Host, Noise, Sampling, Scenario, VERSION};
 
 /// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
 const LARGEST_DATAGRAM: u32 = 65_507;
@@ -159,12 +161,19 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-fn check_app(app: &App) -> Result<(), String> {
+/// Checks the numbers of an application.
+pub(crate) fn check_app(app: &App) -> Result<(), String> {
     let (positive, payload): (&[u64], u32) = match app {
         App::Bulk { bytes, write_bytes } => (&[bytes.unwrap_or(1), *write_bytes], 0),
         App::Fixed { size_bytes, write_bytes } => (&[*size_bytes, *write_bytes], 0),
         App::RateLimited { rate_bps, write_bytes } => (&[*rate_bps, *write_bytes], 0),
         App::OnOff { on_ns, off_ns, rate_bps, write_bytes, .. } => {
+            let most = rate_bps.map_or(u64::MAX, |rate| sent_in(*on_ns, rate));
+            if *write_bytes > most {
+                return Err(format!(
+                    "write_bytes: found {write_bytes}; expected at most {most}, what on_ns sends at rate_bps"
+                ));
+            }
             (&[*on_ns, *off_ns, rate_bps.unwrap_or(1), *write_bytes], 0)
         }
         App::RequestResponse { requests, request_bytes, response_bytes, .. } => {
@@ -224,6 +233,14 @@ fn host_profile(host: &Host) -> Result<Box<dyn Profile>, String> {
     }
     if host.noise.is_some_and(|n| n.stall.is_some_and(|s| s.every_ns == 0)) {
         return Err(format!("host {name}: noise.stall.every_ns must be above zero"));
+    }
+    if let Some(Noise { processing: Some(work), stall: Some(stall) }) = host.noise
+        && (work.mean_ns.saturating_add(work.sd_ns)) / SKIPPED >= stall.every_ns
+    {
+        return Err(format!(
+            "host {name}: noise.stall.every_ns: found {}; expected above a thousandth of noise.processing",
+            stall.every_ns
+        ));
     }
     let Some(mut profile) = profile::find(&host.stack) else {
         let known: Vec<&str> = profile::all().iter().map(|p| p.facts().name).collect();

@@ -15,6 +15,7 @@ use wire::Segment;
 use crate::agenda::{Agenda, NEVER, Source, Sources};
 use crate::capture::Captures;
 use crate::check;
+use crate::draws;
 use crate::flow::{FlowRun, Snapshot, Work};
 use crate::machine::{Egress, Ingress};
 use crate::network::{Lost, Network};
@@ -1274,24 +1275,21 @@ fn flows(scenario: &Scenario, parents: &[Option<u32>], groups: &[Group]) -> Resu
         index.map(|i| i as u16).ok_or_else(|| format!("no host is called {name}"))
     };
     let mantissa_bits = if scenario.flows.len() <= FINE_HISTOGRAMS { 10 } else { 7 };
+    let starts = draws::starts(scenario);
     scenario
         .flows
         .iter()
         .enumerate()
         .map(|(number, flow)| {
-            let mut random = path::stream(scenario.seed, scenario.repeat, "start", &flow.name);
-            let offset = match scenario.start_jitter_ns {
-                0 => 0,
-                jitter => draw(&mut random) % jitter,
-            };
-            let app = work::build(scenario, number, flow.start_ns + offset, parents, groups);
+            let start = starts[number];
+            let app = work::build(scenario, number, start, parents, groups);
             let mut run = FlowRun::new(
                 number as u32,
                 flow,
                 app,
                 host(&flow.from)?,
                 host(&flow.to)?,
-                offset,
+                start,
                 mantissa_bits,
             );
             run.parent = parents[number];

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use host::app::{Application, Bulk, Datagrams, Figure, Incast, Load, Pinger};
-use path::{Nanos, Xoshiro256PlusPlus, near};
+use path::{Nanos, near};
 use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
+use crate::draws::Transfers;
 use crate::histogram::Histogram;
 use crate::packet::{Ends, Packet};
 use crate::scenario::Flow;
@@ -102,16 +103,10 @@ impl Work {
 
 /// Poisson arrivals of transfers.
 pub struct Background {
-    /// Mean time between two.
-    pub interval: Nanos,
-    /// Mean size of one.
-    pub size: u64,
-    /// Shape of the distribution of sizes, in thousandths.
-    pub shape_milli: u32,
-    /// Draws intervals.
-    pub arrivals: Xoshiro256PlusPlus,
-    /// Draws sizes.
-    pub sizes: Xoshiro256PlusPlus,
+    /// Draws them.
+    pub draws: Transfers,
+    /// Size of the one whose arrival is the next event; None before the flow begins.
+    pub next: Option<u64>,
     /// Flows for its transfers.
     pub transfers: Vec<u32>,
     /// Those without a transfer.
@@ -120,8 +115,6 @@ pub struct Background {
     pub waiting: VecDeque<(Nanos, u64)>,
     /// Totals of finished transfers.
     pub finished: Snapshot,
-    /// It has begun, so that its next event is an arrival.
-    pub begun: bool,
 }
 
 /// What is counted over the measurement window.
@@ -207,20 +200,20 @@ impl std::ops::AddAssign for Snapshot {
 }
 
 impl FlowRun {
-    /// The flow `number`, not started. `offset` is its share of the start jitter.
+    /// The flow `number`, which will start at `start`.
     pub fn new(
         number: u32,
         flow: &Flow,
         (app, limited): (Work, bool),
         from: u16,
         to: u16,
-        offset: Nanos,
+        start: Nanos,
         mantissa_bits: u32,
     ) -> FlowRun {
         FlowRun {
             from,
             to,
-            start: flow.start_ns + offset,
+            start,
             stop: flow.stop_ns,
             app,
             limited,

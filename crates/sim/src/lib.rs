@@ -4,6 +4,7 @@ mod agenda;
 mod capture;
 mod catalogue;
 mod check;
+mod draws;
 mod engine;
 mod flow;
 pub mod histogram;
@@ -19,7 +20,8 @@ mod topology;
 mod work;
 
 pub use catalogue::catalogue;
-pub use check::check_links;
+pub use check::{check_links, parse};
+pub use draws::{Draws, starts};
 pub use engine::Simulation;
 pub use scenario::Scenario;
 

@@ -273,7 +273,7 @@ impl Output<Light> for Exit<'_> {
     #[inline]
     fn forward(&mut self, at: Nanos, light: Light, waited: Nanos) {
         if let Some((ring, delay)) = &mut self.ring {
-            ring.push(at - *delay, light.connection() ^ 1, path::Packet::payload(&light));
+            ring.push(at.saturating_sub(*delay), light.connection() ^ 1, path::Packet::payload(&light));
         }
         self.emitted.push(Emitted { at, waited, light });
     }
@@ -452,7 +452,7 @@ impl Network {
             return;
         };
         if let Some(ring) = &mut self.rings[ends.src as usize] {
-            ring.push(at - self.ways[last].delay, ends.peer ^ 1, payload);
+            ring.push(at.saturating_sub(self.ways[last].delay), ends.peer ^ 1, payload);
         }
         for &link in rest {
             last = link as usize;
@@ -718,7 +718,7 @@ impl Network {
             };
             packet.queue_delay += waited;
             if let Some((ring, delay)) = self.ring(link) {
-                ring.push(arrival - delay, packet.connection ^ 1, packet.segment.len);
+                ring.push(arrival.saturating_sub(delay), packet.connection ^ 1, packet.segment.len);
             }
             if self.ways[link].end == End::Node {
                 let next = self.topology.next_link(link, packet.dst);

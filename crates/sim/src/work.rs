@@ -7,17 +7,17 @@ use host::app::{
     Application, Bulk, Datagrams, Figure, HEADERS, Incast, Load, OnOff, Paced, Pinger, RequestResponse,
     Rounds, Video,
 };
-use host::noise::{exponential, pareto};
 use path::Nanos;
 use tcp::endpoint::State;
 use wire::Segment;
 
 use crate::agenda::{NEVER, Source};
+use crate::draws::{self, Transfers};
 use crate::engine::Simulation;
 use crate::flow::{Background, Snapshot, Work};
 use crate::packet::Packet;
 use crate::record::{EVENT_APP, EventRow, SampleRow, sample};
-use crate::scenario::{App, Distribution, EcnField, Flow, LoadPart, Scenario};
+use crate::scenario::{App, EcnField, Flow, LoadPart, Scenario};
 
 /// Size of one write of a background transfer.
 const WRITE: u64 = 131_072;
@@ -81,7 +81,8 @@ pub fn build(
     groups: &[Group],
 ) -> (Work, bool) {
     let flow = &scenario.flows[number];
-    let stream = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &flow.name);
+    let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &flow.name);
+    let ends = flow.stop_ns.unwrap_or(Nanos::MAX).min(scenario.duration_ns);
     let modelled = |app: Box<dyn Application>| {
         let limited = app.is_limited();
         (Work::Modelled(app), limited)
@@ -91,10 +92,12 @@ pub fn build(
         App::Fixed { size_bytes, write_bytes } => {
             (Work::Bulk(Bulk::new(Some(size_bytes), write_bytes)), true)
         }
-        App::RateLimited { rate_bps, write_bytes } => modelled(Box::new(Paced::new(rate_bps, write_bytes))),
+        App::RateLimited { rate_bps, write_bytes } => {
+            modelled(Box::new(Paced::new(rate_bps, write_bytes, ends)))
+        }
         App::OnOff { on_ns, off_ns, rate_bps, write_bytes, distribution } => {
-            let random = (distribution == Distribution::Exponential).then(|| stream("on-off"));
-            modelled(Box::new(OnOff::new(on_ns, off_ns, rate_bps, write_bytes, random)))
+            let lengths = draws::lengths(on_ns, off_ns, distribution, &streams);
+            modelled(Box::new(OnOff::new(lengths, rate_bps, write_bytes, ends)))
         }
         App::RequestResponse { requests, request_bytes, response_bytes, think_ns } => {
             modelled(Box::new(RequestResponse::new(requests, request_bytes, response_bytes, think_ns)))
@@ -120,22 +123,17 @@ pub fn build(
         }
         App::Loadlatency { write_bytes, .. } => (Work::Load(Load::new(write_bytes, start)), false),
         App::Background { load_bps, size_bytes, shape_milli, .. } => {
-            let interval = u128::from(size_bytes) * 8_000_000_000 / u128::from(load_bps);
             let mut free: Vec<u32> =
                 (0u32..).zip(parents).filter(|(_, p)| **p == Some(number as u32)).map(|(i, _)| i).collect();
             // The first is used first.
             free.reverse();
             let background = Background {
-                interval: interval as Nanos,
-                size: size_bytes,
-                shape_milli,
-                arrivals: stream("arrivals"),
-                sizes: stream("sizes"),
+                draws: Transfers::new(load_bps, size_bytes, shape_milli, &streams),
+                next: None,
                 transfers: free.clone(),
                 free,
                 waiting: VecDeque::new(),
                 finished: Snapshot::default(),
-                begun: false,
             };
             (Work::Background(Box::new(background)), false)
         }
@@ -444,13 +442,11 @@ impl Simulation {
             self.agenda.set_rare(Source::App(flow as u32), NEVER);
             return;
         }
-        let next = now + exponential(&mut background.arrivals, background.interval).max(1);
-        let arrives = std::mem::replace(&mut background.begun, true);
-        let size = arrives.then(|| pareto(&mut background.sizes, background.size, background.shape_milli));
-        if let Some(size) = size {
+        let (after, size) = background.draws.draw();
+        if let Some(size) = background.next.replace(size) {
             background.waiting.push_back((now, size));
         }
-        self.agenda.set_rare(Source::App(flow as u32), next);
+        self.agenda.set_rare(Source::App(flow as u32), now.saturating_add(after));
         self.start_transfers(flow);
     }
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from cwndlab.errors import ExperimentError, nearest, nearest_names, one_of, shown
-from cwndlab.experiment import beside, defaults, locate, topology, units
+from cwndlab.experiment import beside, defaults, locate, rates, topology, units
 from cwndlab.experiment.catalogue import DATAGRAMS, PARTS, Catalogue, Param, Stack
 from cwndlab.experiment.locate import Path
 from cwndlab.experiment.schema import (
@@ -37,8 +37,10 @@ from cwndlab.experiment.schema import (
     Match,
     Nic,
     Noise,
+    OnOff,
     Pfifo,
     Ping,
+    RateLimited,
     Red,
     Section,
     Settings,
@@ -824,6 +826,8 @@ class _Resolver:
             del resolved["idle_ns"]  # what is to begin later does
         if isinstance(app, Incast):
             resolved["group"] = flow.model.name or f"f{int(flow.path[-1]) + 1}"
+        if isinstance(app, RateLimited | OnOff) and app.rate is not None:
+            resolved["write_bytes"] = rates.write_bytes(app, app.rate, resolved["write_bytes"], flow.path)
         if isinstance(app, Background) and resolved["shape_milli"] <= 1000:
             expected = "a shape above 1, so that transfers have a mean size"
             raise Misplaced((*flow.path, "app"), BadValue(str(app.shape), expected, key="shape"))

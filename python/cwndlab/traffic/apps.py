@@ -4,8 +4,8 @@ They do what the simulator's application models do (crates/host/src/app): data g
 somebody asks for it, `to` asks over the connection that `from` opened. All times are of CLOCK_MONOTONIC.
 """
 
+import json
 import os
-import random
 import select
 import socket
 import struct
@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from cwndlab import _native
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 """As SO_SNDBUF and SO_RCVBUF without the system's maximum, for those with the rights (socket(7))."""
@@ -241,41 +243,53 @@ def _bulk(task: Mapping[str, Any], figures: Figures) -> None:
 
 
 def _rate_limited(task: Mapping[str, Any], figures: Figures) -> None:
-    app = task["app"]
     sock = _opened(task, figures)
-    _paced(sock, app["rate_bps"], app["write_bytes"], task["stop_ns"], figures.clock)
+    _paced(sock, task["app"], (figures.clock.now(), task["stop_ns"]), figures.clock)
     _close(sock)
 
 
-def _paced(sock: socket.socket, rate_bps: int, size: int, until: int, clock: Clock) -> None:
-    """Write blocks at a steady rate, the first at once; one that blocks catches up as fast as it can."""
-    started, written = clock.now(), 0
-    while clock.now() < until:
-        due = (max(clock.now() - started, 0) * rate_bps // (8 * SECOND) // size + 1) * size
+def _paced(
+    sock: socket.socket, app: Mapping[str, Any], span: tuple[int, int], clock: Clock, rest: int = 0
+) -> int:
+    """Write blocks at a steady rate from the beginning of a span of time, the first at once; one that blocks
+    catches up as fast as it can.
+
+    Never more than the rate sends in the span: the last block is as small as that asks. `rest`, in bits times
+    10^9, is what earlier spans were too short for; returns the new one.
+    """
+    (started, until), rate_bps, size = span, app["rate_bps"], app["write_bytes"]
+    budget, rest = divmod(max(until - started, 0) * rate_bps + rest, 8 * SECOND)
+    written = 0
+    while written < budget and clock.now() < until:
+        blocks = max(clock.now() - started, 0) * rate_bps // (8 * SECOND) // size + 1
+        due = min(blocks * size, budget)
         if due > written:
             written += _write(sock, due - written, until, clock, size)
         else:
-            clock.sleep_until(min(until, started + due * 8 * SECOND // rate_bps + 1))
+            clock.sleep_until(min(until, started - (-due * 8 * SECOND // rate_bps)))
+    return rest
 
 
 def _on_off(task: Mapping[str, Any], figures: Figures) -> None:
     app, clock, until = task["app"], figures.clock, task["stop_ns"]
-    draw = random.Random(task["seed"])
-
-    def length(mean: int) -> int:
-        return max(1, int(draw.expovariate(1 / mean))) if app["distribution"] == "exponential" else mean
-
+    draws = _draws(task)
     sock = _opened(task, figures)
-    end = clock.now()
+    begin, rest = clock.now(), 0
     while clock.now() < until:
-        end += length(app["on_ns"])
+        on, off = draws.draw()
+        end = min(begin + on, until)
         if app["rate_bps"] is None:
-            _write(sock, NEVER, min(end, until), clock, app["write_bytes"])
+            _write(sock, NEVER, end, clock, app["write_bytes"])
         else:
-            _paced(sock, app["rate_bps"], app["write_bytes"], min(end, until), clock)
-        end += length(app["off_ns"])
-        clock.sleep_until(min(end, until))
+            rest = _paced(sock, app, (begin, end), clock, rest)
+        begin += on + off
+        clock.sleep_until(min(begin, until))
     _close(sock)
+
+
+def _draws(task: Mapping[str, Any]) -> _native.Draws:
+    """What the simulator draws for the same flow."""
+    return _native.Draws(json.dumps(task["app"]), task["seed"], task["repeat"], task["flow"])
 
 
 def _answers(task: Mapping[str, Any], figures: Figures) -> None:
@@ -314,30 +328,31 @@ def _response_bytes(app: Mapping[str, Any]) -> int:
 def _background(task: Mapping[str, Any], figures: Figures) -> None:
     """Poisson arrivals of transfers, each over a connection of its own, of Pareto-distributed sizes."""
     app, clock = task["app"], figures.clock
-    draw = random.Random(task["seed"])
-    shape, mean = app["shape_milli"] / 1000, app["size_bytes"]
+    draws = _draws(task)
     free = threading.Semaphore(app["connections"])
 
-    def transfer(size: int) -> None:
+    def transfer(arrived: int, size: int) -> None:
         with free, _connect(task, figures, port=0) as sock:
-            stamp = STAMP.pack(size, clock.now())
+            stamp = STAMP.pack(size, arrived)
             sock.sendall(stamp[: min(size, STAMP.size)])
             _write(sock, max(size - STAMP.size, 0), NEVER, clock)
             _close(sock)
 
-    at = task["start_ns"]
+    after, size = draws.draw()
+    at = task["start_ns"] + after
     while at < task["stop_ns"]:
         clock.sleep_until(at)
-        size = max(STAMP.size, round(mean * (shape - 1) / shape * draw.paretovariate(shape)))
         one = Figures("", "", clock)
-        threading.Thread(target=_guarded(partial(transfer, size), one), daemon=True).start()
-        at += int(draw.expovariate(app["load_bps"] / (8 * mean)) * SECOND)
+        threading.Thread(target=_guarded(partial(transfer, at, size), one), daemon=True).start()
+        after, size = draws.draw()
+        at += after
 
 
 def _datagrams(task: Mapping[str, Any], figures: Figures) -> None:
     app, clock = task["app"], figures.clock
     size = app["payload_bytes"]
-    interval = app["frame_ns"] if app["kind"] == "voip" else size * 8 * SECOND // app["rate_bps"]
+    # ns between two, as a fraction, so that the rate is exact.
+    interval, parts = (app["frame_ns"], 1) if app["kind"] == "voip" else (size * 8 * SECOND, app["rate_bps"])
     clock.sleep_until(task["start_ns"])
     figures.opened_ns = clock.now()
     rest = bytes(size - STAMP.size)
@@ -346,7 +361,7 @@ def _datagrams(task: Mapping[str, Any], figures: Figures) -> None:
         sock.bind((task["source"], task["source_port"]))
         sock.connect((task["target"], task["target_port"]))
         for number in range(NEVER):
-            at = task["start_ns"] + number * interval
+            at = task["start_ns"] + -(-number * interval // parts)
             if at >= task["stop_ns"]:
                 return
             clock.sleep_until(at)

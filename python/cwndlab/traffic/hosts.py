@@ -50,8 +50,13 @@ def tasks(
                 "target": sockets.target,
                 "source_port": sockets.source_port,
                 "target_port": sockets.target_port,
-                "seed": f"{scenario['seed']}/{scenario['repeat']}/app/{flow['name']}",
-                **({"load": load.orders(scenario, flow, base_rtt[flow["name"]])} if tool_of_load else {}),
+                "seed": scenario["seed"],
+                "repeat": scenario["repeat"],
+                **(
+                    {"load": load.orders(scenario, flow, starts, base_rtt[flow["name"]])}
+                    if tool_of_load
+                    else {}
+                ),
             }
         )
     return given

@@ -35,19 +35,21 @@ def parts(scenario: Mapping[str, Any], pinger: Mapping[str, Any]) -> list[Mappin
     ]
 
 
-def orders(scenario: Mapping[str, Any], pinger: Mapping[str, Any], base_rtt_ns: int) -> dict[str, Any]:
-    """What the two ends have to know of the flows of data.
+def orders(
+    scenario: Mapping[str, Any], pinger: Mapping[str, Any], starts: Mapping[str, int], base_rtt_ns: int
+) -> dict[str, Any]:
+    """What the two ends have to know of the flows of data; `starts` are those of all flows, ns of the run.
 
     `start_ns`: when the tool is started, so that they begin about when the Scenario says; `load_ns`: how long
     they last; `cc` and `cc_back`: the congestion control of uploads and of downloads, None without any.
     """
     data = parts(scenario, pinger)
-    begins = min(part["start_ns"] for part in data)
+    begins = min(starts[part["name"]] for part in data)
     stop = scenario["duration_ns"] if pinger["stop_ns"] is None else pinger["stop_ns"]
     ahead = IDLE_PINGS * max(INTERVAL_NS, base_rtt_ns) + ROUND_TRIPS * base_rtt_ns
     senders = {part["app"]["part"]: part["cc"] for part in data}
     return {
-        "start_ns": max(pinger["start_ns"], begins - ahead),
+        "start_ns": max(starts[pinger["name"]], begins - ahead),
         "load_ns": stop - begins,
         "cc": senders.get("upload"),
         "cc_back": senders.get("download"),

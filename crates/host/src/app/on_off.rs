@@ -6,15 +6,44 @@ use tcp::{Endpoint, Nanos};
 use super::{Application, Bulk, Paced};
 use crate::noise::exponential;
 
+/// How long it sends and rests, in turns.
+#[derive(Clone, Debug)]
+pub struct Lengths {
+    on: Nanos,
+    off: Nanos,
+    /// Draws both from exponential distributions.
+    random: Option<Xoshiro256PlusPlus>,
+    sending: bool,
+}
+
+impl Lengths {
+    /// `on`, `off`, `on` and so on; with a random stream, both are means of exponential distributions.
+    ///
+    /// # Panics
+    /// If a length is zero.
+    pub fn new(on: Nanos, off: Nanos, random: Option<Xoshiro256PlusPlus>) -> Lengths {
+        assert!(on > 0 && off > 0, "lengths above zero");
+        Lengths { on, off, random, sending: false }
+    }
+
+    /// The next length: of sending the first time, then of resting, and so on.
+    pub fn turn(&mut self) -> Nanos {
+        self.sending = !self.sending;
+        let mean = if self.sending { self.on } else { self.off };
+        self.random.as_mut().map_or(mean, |random| exponential(random, mean).max(1))
+    }
+
+    /// Whether the length drawn last is one of sending.
+    pub fn is_sending(&self) -> bool {
+        self.sending
+    }
+}
+
 /// Sends and rests in turns. Silence begins with the end of writing: what is in the socket by then is still sent.
 #[derive(Clone, Debug)]
 pub struct OnOff {
-    on: Nanos,
-    off: Nanos,
-    /// Draws both lengths from exponential distributions.
-    random: Option<Xoshiro256PlusPlus>,
+    lengths: Lengths,
     source: Source,
-    sending: bool,
     /// When that changes; None before the first turn.
     until: Option<Nanos>,
     stopping: bool,
@@ -28,33 +57,26 @@ enum Source {
 }
 
 impl OnOff {
-    /// Sends for `on` and rests for `off`, at `rate_bps` (None: as fast as the socket takes it) and `write_bytes` at a
-    /// time. With a random stream, both lengths are means of exponential distributions.
+    /// Sends and rests for such `lengths`, at `rate_bps` (None: as fast as the socket takes it) and `write_bytes` at a
+    /// time, up to `ends`.
     ///
     /// # Panics
-    /// If a length, the rate or the size is zero.
-    pub fn new(
-        on: Nanos,
-        off: Nanos,
-        rate_bps: Option<u64>,
-        write_bytes: u64,
-        random: Option<Xoshiro256PlusPlus>,
-    ) -> OnOff {
-        assert!(on > 0 && off > 0, "lengths above zero");
+    /// If the rate or the size is zero.
+    pub fn new(lengths: Lengths, rate_bps: Option<u64>, write_bytes: u64, ends: Nanos) -> OnOff {
         let source = match rate_bps {
             None => Source::Greedy(Bulk::new(None, write_bytes)),
-            Some(rate) => Source::Paced(Paced::new(rate, write_bytes)),
+            Some(rate) => Source::Paced(Paced::new(rate, write_bytes, ends)),
         };
-        OnOff { on, off, random, source, sending: false, until: None, stopping: false, closed: false }
+        OnOff { lengths, source, until: None, stopping: false, closed: false }
     }
 
     fn turn(&mut self, at: Nanos) {
-        self.sending = !self.sending;
-        let mean = if self.sending { self.on } else { self.off };
-        let length = self.random.as_mut().map_or(mean, |random| exponential(random, mean).max(1));
-        self.until = Some(at + length);
-        if let Source::Paced(paced) = &mut self.source {
-            paced.restart();
+        let until = at.saturating_add(self.lengths.turn());
+        self.until = Some(until);
+        if self.lengths.is_sending()
+            && let Source::Paced(paced) = &mut self.source
+        {
+            paced.begin(at, until);
         }
     }
 }
@@ -81,7 +103,7 @@ impl Application for OnOff {
             socket.write(0);
         }
         match &mut self.source {
-            _ if !self.sending => false,
+            _ if !self.lengths.is_sending() => false,
             Source::Greedy(bulk) => bulk.on_writable(socket, now),
             Source::Paced(paced) => paced.write(socket, now),
         }
@@ -89,7 +111,9 @@ impl Application for OnOff {
 
     fn due(&self) -> Option<Nanos> {
         match &self.source {
-            Source::Paced(paced) if self.sending => paced.due().into_iter().chain(self.until).min(),
+            Source::Paced(paced) if self.lengths.is_sending() => {
+                paced.due().into_iter().chain(self.until).min()
+            }
             _ => self.until,
         }
     }

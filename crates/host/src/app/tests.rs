@@ -158,7 +158,7 @@ fn a_stopped_client_gets_its_answer_and_asks_no_more() {
 #[test]
 fn a_paced_application_keeps_its_rate() {
     // Full segments of 1448 bytes, for which Nagle's algorithm waits for nothing: every 10 ms, the first at once.
-    let mut app = Paced::new(1_158_400, 1448);
+    let mut app = Paced::new(1_158_400, 1448, Nanos::MAX);
     let mut lab = Lab::new();
     lab.run(&mut app, SECOND);
     // Connected at 20 ms at the sender: 98 blocks from then to 990 ms, which arrive 10 ms later.
@@ -170,7 +170,7 @@ fn a_paced_application_keeps_its_rate() {
 #[test]
 fn on_and_off_alternate() {
     // 100 ms with a full segment every 10 ms, then 100 ms of silence.
-    let mut app = OnOff::new(100 * MS, 100 * MS, Some(1_158_400), 1448, None);
+    let mut app = OnOff::new(Lengths::new(100 * MS, 100 * MS, None), Some(1_158_400), 1448, Nanos::MAX);
     let mut lab = Lab::new();
     lab.run(&mut app, SECOND);
     // On from 20 ms to 120 ms at the sender: 10 blocks; then from 220 ms.
@@ -181,8 +181,33 @@ fn on_and_off_alternate() {
 }
 
 #[test]
+fn a_rate_is_kept_whatever_the_size_of_a_write() {
+    for write_bytes in [1, 1000, 12_500, 131_072, u64::MAX] {
+        // 100 kbit/s are 12,500 bytes in a second.
+        let mut paced = Paced::new(100_000, write_bytes, 20 * MS + 8 * SECOND);
+        let mut lab = Lab::new();
+        lab.run(&mut paced, 10 * SECOND);
+        assert_eq!(lab.read_by(10 * SECOND), 8 * 12_500, "steady, writes of {write_bytes}");
+        let lengths = Lengths::new(SECOND, SECOND, None);
+        let mut turns = OnOff::new(lengths, Some(100_000), write_bytes, Nanos::MAX);
+        let mut lab = Lab::new();
+        lab.run(&mut turns, 9 * SECOND + 900 * MS);
+        assert_eq!(lab.read_by(9 * SECOND + 900 * MS), 5 * 12_500, "in turns, writes of {write_bytes}");
+    }
+}
+
+#[test]
+fn times_too_short_for_a_byte_add_up() {
+    // A bit in each second of sending: a byte in every eighth.
+    let mut app = OnOff::new(Lengths::new(SECOND, SECOND, None), Some(1), 1, Nanos::MAX);
+    let mut lab = Lab::new();
+    lab.run(&mut app, 100 * SECOND);
+    assert_eq!(lab.read_by(100 * SECOND), 6);
+}
+
+#[test]
 fn greedy_bursts_end_with_the_phase() {
-    let mut app = OnOff::new(50 * MS, 450 * MS, None, 10_000, None);
+    let mut app = OnOff::new(Lengths::new(50 * MS, 450 * MS, None), None, 10_000, Nanos::MAX);
     let mut lab = Lab::new();
     lab.run(&mut app, 400 * MS);
     let first = lab.read_by(400 * MS);

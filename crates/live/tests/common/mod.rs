@@ -118,6 +118,17 @@ impl Net {
         let (a, b) = (open("a", A), open("b", B));
         a.connect(SocketAddrV4::new(B, 5201)).expect("connected");
         b.set_read_timeout(Some(Duration::from_millis(400))).expect("a time-out");
+        for socket in [&a, &b] {
+            for (level, option) in
+                [(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), (libc::IPPROTO_IP, libc::IP_RECVTOS)]
+            {
+                let on: libc::c_int = 1;
+                // SAFETY: the value lives through the call and has the length given.
+                let result =
+                    unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), 4) };
+                assert_eq!(result, 0, "{}", io::Error::last_os_error());
+            }
+        }
         let bytes: libc::c_int = 8 << 20;
         // SAFETY: the value lives through the call and has the length given.
         unsafe {
@@ -193,10 +204,32 @@ fn sweep() {
 
 /// CLOCK_MONOTONIC, nanoseconds.
 pub fn now() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+fn clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    unsafe { libc::clock_gettime(which, &raw mut time) };
+    nanoseconds(time)
+}
+
+fn nanoseconds(time: libc::timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// By how much [`Received::at`] may be too late, ns, and never too early.
+pub const CLOCKS: u64 = 5_000;
+
+/// A time of the kernel's stamps (CLOCK_REALTIME) as one of [`now`].
+fn monotonic(stamp: u64) -> u64 {
+    loop {
+        let (before, real, after) = (now(), clock(libc::CLOCK_REALTIME), now());
+        // Not if we were held up between the two clocks.
+        if after - before < CLOCKS {
+            return stamp + after - real;
+        }
+    }
 }
 
 /// A Scenario of two hosts and a cable without limits, `there` and `back`; a minute long.
@@ -249,7 +282,7 @@ pub struct Received {
     pub number: u64,
     /// When it was sent.
     pub sent: u64,
-    /// When it was read.
+    /// When the kernel took it in at the receiving host, whenever it was read (SO_TIMESTAMPNS).
     pub at: u64,
     /// Its type of service.
     pub tos: u8,
@@ -257,11 +290,6 @@ pub struct Received {
 
 /// Reads datagrams until none comes for a while.
 pub fn receive(socket: &UdpSocket) -> Vec<Received> {
-    let on: libc::c_int = 1;
-    // SAFETY: the value lives through the call and has the length given.
-    unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_RECVTOS, (&raw const on).cast(), 4);
-    }
     let mut all = Vec::new();
     while let Some(received) = receive_one(socket) {
         all.push(received);
@@ -285,12 +313,23 @@ fn receive_one(socket: &UdpSocket) -> Option<Received> {
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
         return None;
     }
-    let at = now();
-    // SAFETY: the kernel has filled in the message; its first part, if there is one, is the type of service.
-    let tos = unsafe {
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        if header.is_null() { 0 } else { *libc::CMSG_DATA(header) }
-    };
+    let (mut at, mut tos) = (None, 0);
+    // SAFETY: the kernel has filled in the message, whose parts are as long as their types say.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            match ((*header).cmsg_level, (*header).cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let stamp = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
+                    at = Some(monotonic(nanoseconds(stamp)));
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => tos = *libc::CMSG_DATA(header),
+                _ => {}
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    let at = at.expect("the kernel's stamp");
     let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     Some(Received { number: word(0), sent: word(8), at, tos })
 }

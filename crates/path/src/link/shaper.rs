@@ -6,35 +6,39 @@ use crate::packet::Nanos;
 pub(super) struct Bucket {
     rate_bps: u64,
     /// Units that the bucket holds.
-    capacity: u64,
-    tokens: u64,
+    capacity: u128,
+    tokens: u128,
     /// When `tokens` were right.
     at: Nanos,
 }
 
-const BYTE: u64 = 8_000_000_000;
+/// A time that no run reaches, to which a delay can be added.
+const NEVER: Nanos = Nanos::MAX / 2;
+
+const BYTE: u128 = 8_000_000_000;
 
 impl Bucket {
     /// A full bucket.
     pub(super) fn new(rate_bps: u64, burst_bytes: u32) -> Self {
-        let capacity = u64::from(burst_bytes) * BYTE;
+        let capacity = u128::from(burst_bytes) * BYTE;
         Bucket { rate_bps, capacity, tokens: capacity, at: 0 }
     }
 
     /// Whether a packet of so many bytes can ever pass.
     pub(super) fn fits(&self, len: u32) -> bool {
-        u64::from(len) * BYTE <= self.capacity
+        u128::from(len) * BYTE <= self.capacity
     }
 
     /// When there will be tokens for `len` bytes that [`Bucket::fits`], not before `now`.
     pub(super) fn ready(&self, now: Nanos, len: u32) -> Nanos {
-        let missing = (u64::from(len) * BYTE).saturating_sub(self.tokens_at(now));
-        now + missing.div_ceil(self.rate_bps)
+        let missing = (u128::from(len) * BYTE).saturating_sub(self.tokens_at(now));
+        let time = missing.div_ceil(u128::from(self.rate_bps));
+        now.saturating_add(Nanos::try_from(time).unwrap_or(Nanos::MAX))
     }
 
     /// Takes the tokens of `len` bytes, if they are there.
     pub(super) fn take(&mut self, now: Nanos, len: u32) -> bool {
-        let left = self.tokens_at(now).checked_sub(u64::from(len) * BYTE);
+        let left = self.tokens_at(now).checked_sub(u128::from(len) * BYTE);
         if let Some(left) = left {
             self.tokens = left;
             self.at = now;
@@ -42,9 +46,9 @@ impl Bucket {
         left.is_some()
     }
 
-    fn tokens_at(&self, now: Nanos) -> u64 {
-        let fresh = (now - self.at).saturating_mul(self.rate_bps);
-        self.tokens.saturating_add(fresh).min(self.capacity)
+    fn tokens_at(&self, now: Nanos) -> u128 {
+        let fresh = u128::from(now - self.at) * u128::from(self.rate_bps);
+        (self.tokens + fresh).min(self.capacity)
     }
 }
 
@@ -70,7 +74,7 @@ impl Trace {
     pub(super) fn ready(&mut self, from: Nanos) -> Nanos {
         let laps = from.saturating_sub(self.time()) / self.period;
         if laps > 0 {
-            self.lap += laps * self.period;
+            self.lap = self.lap.saturating_add(laps.saturating_mul(self.period));
             self.left = self.bytes;
         }
         while self.left == 0 || self.time() < from {
@@ -90,7 +94,7 @@ impl Trace {
     }
 
     fn time(&self) -> Nanos {
-        self.lap + self.times[self.index]
+        self.lap.saturating_add(self.times[self.index]).min(NEVER)
     }
 
     fn next(&mut self) {
@@ -98,7 +102,7 @@ impl Trace {
         self.index += 1;
         if self.index == self.times.len() {
             self.index = 0;
-            self.lap += self.period;
+            self.lap = self.lap.saturating_add(self.period);
         }
     }
 }
@@ -131,6 +135,10 @@ mod tests {
         // 500 bytes were left at 4 ms, but that has passed; then the trace starts again at 5 ms.
         assert_eq!(trace.ready(4 * ms + 1), 6 * ms);
         assert_eq!(trace.take(4000), 9 * ms);
+        // A packet that needs more laps than time has.
+        let mut slow = Trace::new(&[ms], u64::MAX / 100, 1);
+        assert_eq!(slow.take(1500), NEVER);
+        assert_eq!(slow.ready(NEVER), NEVER);
         // Many laps later.
         assert_eq!(trace.ready(5_000_002 * ms), 5_000_004 * ms);
     }

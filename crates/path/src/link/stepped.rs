@@ -270,7 +270,8 @@ impl<P: Packet + 'static> Stepped<P> {
         let State { counters, free_at } = later.map_or_else(|| self.state(), |&(_, state)| state);
         // Nothing is in service before a trace's next opportunity.
         let ahead = if matches!(self.shaper, Shaper::Trace(_)) { 0 } else { free_at.saturating_sub(t) };
-        Counters { busy_ns: counters.busy_ns - ahead, ..counters }
+        // Of a link that was not asked to remember, transmissions after `t` may be counted, but none is ahead of it.
+        Counters { busy_ns: counters.busy_ns.saturating_sub(ahead), ..counters }
     }
 
     pub(super) fn pause(&mut self, now: Nanos, paused: bool) {

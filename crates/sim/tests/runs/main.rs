@@ -1,6 +1,7 @@
 //! Whole runs of the engine: the same however hops are carried out, the same as yesterday, and recorded truly; and what
 //! is no run.
 
+mod anything;
 mod captures;
 mod fused_equals_stepped;
 mod golden;

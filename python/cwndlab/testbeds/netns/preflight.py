@@ -59,3 +59,9 @@ def _flow(flow: Mapping[str, Any], tool: str) -> None:
     if app["kind"] in ("udp-cbr", "voip") and app["payload_bytes"] < STAMP.size:
         short = f"a payload of {app['payload_bytes']} bytes"
         raise ValueError(f"flow {name}: {short}; its number and time take at least {STAMP.size}")
+    if app["kind"] == "background":
+        # The scale of a Pareto distribution of this mean and shape.
+        least = app["size_bytes"] * (app["shape_milli"] - 1000) // app["shape_milli"]
+        if least < STAMP.size:
+            reason = f"transfers of {least} bytes and more; their size and time take {STAMP.size}"
+            raise ValueError(f"flow {name}: {reason}")

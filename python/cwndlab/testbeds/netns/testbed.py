@@ -3,7 +3,6 @@
 import errno
 import json
 import platform
-import random
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from cwndlab.loggers.tcp_info import TcpInfoLogger
 from cwndlab.testbeds import host_state
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.netns import figures, machine, namespaces, network, preflight, reaper
-from cwndlab.testbeds.netns.carrier import Carrier, OwnEmulator
+from cwndlab.testbeds.netns.carrier import Carrier, OwnEmulator, engine_scenario
 from cwndlab.testbeds.netns.figures import Observed, Session
 from cwndlab.testbeds.netns.kernel_path import KernelPath
 from cwndlab.testbeds.netns.layout import lay_out
@@ -304,17 +303,9 @@ def _sessions(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Session]:
 
 
 def start_times(scenario: Mapping[str, Any]) -> dict[str, int]:
-    """When each flow opens, ns of the run: drawn by (seed, repeat, flow), so that a further flow shifts
-    nobody."""
-    jitter = scenario["start_jitter_ns"]
-    draws = {
-        flow["name"]: random.Random(f"{scenario['seed']}/{scenario['repeat']}/start/{flow['name']}")
-        for flow in scenario["flows"]
-    }
-    return {
-        flow["name"]: flow["start_ns"] + (draws[flow["name"]].randrange(jitter) if jitter else 0)
-        for flow in scenario["flows"]
-    }
+    """When each flow opens, ns of the run: what the engine draws, so that the model begins as we do."""
+    starts = _native.start_times(json.dumps(engine_scenario(scenario)))
+    return {flow["name"]: start for flow, start in zip(scenario["flows"], starts, strict=True)}
 
 
 def base_rtt_ns(scenario: Mapping[str, Any], one: str, other: str) -> int:

@@ -57,7 +57,13 @@ impl Rtt {
             self.rttvar = (rtt << (VAR_SHIFT - 1)) as i32;
         }
         self.shift = 0;
-        self.rto = (self.unbacked() + self.slop).clamp(self.min.max(rtt + 2), LARGEST_RTO_S * self.hz);
+        self.rto = self.within(self.unbacked() + self.slop, self.min.max(rtt + 2));
+    }
+
+    /// `value` raised to `least`, then cut to the largest timeout, which wins where `least` is above it (TCPT_RANGESET).
+    #[inline]
+    fn within(&self, value: u32, least: u32) -> u32 {
+        value.max(least).min(LARGEST_RTO_S * self.hz)
     }
 
     /// max(rexmit_min, srtt + 4 rttvar).
@@ -71,7 +77,7 @@ impl Rtt {
     pub fn back_off(&mut self) {
         let backed = self.unbacked().saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]);
         let slop = if mutant!(NoSlop) { 0 } else { self.slop };
-        self.rto = (backed + slop).clamp(self.min, LARGEST_RTO_S * self.hz);
+        self.rto = self.within(backed.saturating_add(slop), self.min);
     }
 
     /// The estimate is taken for worthless: the next sample replaces it, the variation keeps the timeout up.
@@ -126,6 +132,21 @@ mod tests {
             seen.push(rtt.rto);
         }
         assert_eq!(seen, [230, 260, 320, 440, 680, 1160]);
+    }
+
+    /// rexmit_min and what a sample asks for are raised to, then the largest timeout has the last word.
+    #[test]
+    fn no_timeout_is_above_64_s() {
+        for seconds in [63, 64, 65, 3600] {
+            let mut rtt = Rtt::new(1000, 30, 200);
+            rtt.sample(seconds * 1000);
+            assert_eq!(rtt.rto, 64_000, "a round trip of {seconds} s");
+            rtt.back_off();
+            assert_eq!(rtt.rto, 64_000);
+        }
+        let mut rtt = Rtt::new(1000, 100_000, 200);
+        rtt.sample(40);
+        assert_eq!(rtt.rto, 64_000, "a minimum of 100 s");
     }
 
     #[test]
