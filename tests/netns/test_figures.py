@@ -83,3 +83,22 @@ def test_what_is_missed_before_the_window_is_not_of_it() -> None:
     end.clock.at = SECOND
     end.arrived(5)
     assert end.as_json()["missing_in_window"] == 1
+
+
+@pytest.mark.parametrize("counts", [[0, 0, 1, 3, 3, 4], [None] * 6])
+def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
+    counts: list[int | None],
+) -> None:
+    states = ["slow-start", "avoidance", "recovery", "recovery", "avoidance", "avoidance"]
+    scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
+    sent = pl.DataFrame(
+        {"t_ns": range(0, 600, 100), "state": states, "recoveries": counts, "flow": ["f"] * 6},
+        schema_overrides={"recoveries": pl.UInt64},
+    )
+    observed = figures.Observed(scenario, sent, pl.DataFrame(), Carried([], [], {}))
+    observed.starts = {"f": 0}
+    seen = list(figures._Flow(observed, scenario["flows"][0]).transitions())
+    began = [at for at, kind in seen if kind == "recovery-in"]
+    # Two more within one sample, and one too short for the samples of the state.
+    assert began == ([200] if counts[0] is None else [200, 300, 300, 500])
+    assert sum(kind == "recovery-out" for _, kind in seen) == len(began)

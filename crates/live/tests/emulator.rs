@@ -467,6 +467,7 @@ fn the_sampler_follows_a_connection() {
     let config = json!({
         "run_id": 1, "interval_ns": 5 * MILLISECOND, "flows": ["f0", "f1"],
         "sockets": [{"flow": "f1", "netns": net.place("a"), "local_port": null, "remote_port": 5201}],
+        "recoveries": false,
     });
     let mut sampler = Sampler::new(&config.to_string()).unwrap();
     sampler.start().unwrap();

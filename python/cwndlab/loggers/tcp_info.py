@@ -39,6 +39,7 @@ class TcpInfoLogger:
                         "interval_ns": interval,
                         "flows": [flow["name"] for flow in flows],
                         "sockets": [_socket(flow, ends[flow["name"]], namespaces, role) for flow in flows],
+                        "recoveries": role == "from",
                     }
                 )
             )

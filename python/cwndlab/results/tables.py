@@ -63,6 +63,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         delivered_ce_packets=pa.uint64(),
         bbr_bandwidth_bps=pa.uint64(),
         bbr_min_rtt_ns=pa.uint64(),
+        recoveries=pa.uint64(),
     ),
     "queue": _columns(
         hop=_NAME,

@@ -6,6 +6,7 @@
 //! (see the sysctl `net.ipv4.tcp_child_ehash_entries`), and within some tens of milliseconds where it is large. A walk
 //! keeps a processor from everything else, the emulator too, so there are fewer when all were found.
 
+mod counters;
 mod diag;
 mod table;
 
@@ -20,6 +21,7 @@ use serde_json::json;
 use sim::table::Batch;
 
 use crate::sys::{self, Waker};
+use counters::Counters;
 use diag::{Diag, Found, Identity};
 use table::Table;
 
@@ -42,6 +44,8 @@ pub struct Config {
     pub flows: Vec<String>,
     /// Which sockets are whose; of several that match the first counts.
     pub sockets: Vec<SocketKey>,
+    /// Tell entries to fast recovery, in namespaces with one connection of the flows: the kernel counts by namespace.
+    pub recoveries: bool,
 }
 
 /// Sockets of a flow.
@@ -68,6 +72,13 @@ impl Config {
             return Err(format!("sampler: no flow is called {}", key.flow));
         }
         Ok(config)
+    }
+
+    /// Whether what a namespace counts is one connection's.
+    fn counts_recoveries(&self, netns: Option<&String>) -> bool {
+        let mut there = self.sockets.iter().filter(|key| key.netns.as_ref() == netns);
+        let only = there.next().is_some_and(|key| key.local_port.and(key.remote_port).is_some());
+        self.recoveries && only && there.next().is_none()
     }
 }
 
@@ -172,6 +183,7 @@ struct Worker {
 /// A network namespace.
 struct Place {
     diag: Diag,
+    counters: Option<Counters>,
     /// Sockets found there: whose, and by which of the keys.
     known: Vec<Known>,
     /// What a walk takes.
@@ -212,7 +224,9 @@ impl Worker {
             }
         }
         let place = |name: Option<String>| -> io::Result<Place> {
-            Ok(Place { diag: Diag::open(name)?, known: Vec::new(), walk: 0, walked: 0 })
+            let counters = config.counts_recoveries(name.as_ref()).then(|| Counters::open(name.clone()));
+            let counters = counters.transpose()?;
+            Ok(Place { diag: Diag::open(name)?, counters, known: Vec::new(), walk: 0, walked: 0 })
         };
         Ok(Worker {
             places: names.into_iter().map(place).collect::<io::Result<_>>()?,
@@ -265,6 +279,11 @@ impl Worker {
                     continue;
                 }
             };
+            let counted = self.places[index].counters.as_mut().map_or(Ok(None), Counters::recoveries);
+            let recoveries = counted.unwrap_or_else(|error| {
+                self.report(&error);
+                None
+            });
             let place = &mut self.places[index];
             let after = sys::monotonic();
             if walks {
@@ -272,7 +291,7 @@ impl Worker {
                 place.walked = before;
             }
             if let Some(t) = before.checked_sub(self.zero) {
-                found.iter().for_each(|(socket, flow)| self.table.push(t, *flow, socket));
+                found.iter().for_each(|(socket, flow)| self.table.push(t, *flow, socket, recoveries));
             }
         }
     }

@@ -15,7 +15,7 @@ const PHASES: [Phase; 6] =
 /// TCP_INFINITE_SSTHRESH of Linux.
 const INFINITE_SSTHRESH: u64 = 0x7fff_ffff;
 /// Columns behind the simulator's that hold a number each.
-const MORE: [&str; 20] = [
+const MORE: [&str; 21] = [
     "local_port",
     "remote_port",
     "mss_bytes",
@@ -36,6 +36,7 @@ const MORE: [&str; 20] = [
     "delivered_ce_packets",
     "bbr_bandwidth_bps",
     "bbr_min_rtt_ns",
+    "recoveries",
 ];
 
 /// Rows, and the batches finished so far.
@@ -89,8 +90,8 @@ impl Table {
         }
     }
 
-    /// The row of a socket.
-    pub(super) fn push(&mut self, t: Nanos, flow: u32, socket: &Found) {
+    /// The row of a socket, with how often its namespace has entered fast recovery.
+    pub(super) fn push(&mut self, t: Nanos, flow: u32, socket: &Found, recoveries: Option<u64>) {
         let info = TcpInfo(&socket.info);
         let known = |name: &str| info.get(name).unwrap_or(0);
         let (mss, cwnd, ssthresh) =
@@ -148,6 +149,7 @@ impl Table {
             info.get("tcpi_delivered_ce"),
             bandwidth,
             word(2).map(|us| us * 1000),
+            recoveries,
         ];
         self.more.iter_mut().zip(more).for_each(|(column, value)| column.push_option(value));
         if self.t.len() >= MAX_ROWS {
@@ -252,7 +254,7 @@ mod tests {
         info[80..84].copy_from_slice(&10u32.to_ne_bytes());
         info[76..80].copy_from_slice(&0x7fff_ffffu32.to_ne_bytes());
         let mut table = Table::new(1, &["f1".to_string()]);
-        table.push(1, 0, &Found { info, ..Found::nobody() });
+        table.push(1, 0, &Found { info, ..Found::nobody() }, None);
         let (own, batch) = table.finish().remove(0);
         assert_eq!(own, name);
         assert_eq!(batch.columns.len(), wanted.columns.len() + MORE.len());

@@ -579,6 +579,9 @@ impl Receiver for LinuxReceiver {
             now_please |= arrival.filled_hole && r.out_of_order.is_empty();
         } else {
             self.scheduled = true;
+            if self.config.ooo_grows_window && r.sack {
+                self.grow_window(r, arrival);
+            }
             if self.config.drs == Drs::GrowthOutOfOrder && self.config.moderate_rcvbuf && r.rcvbuf_auto {
                 let window = 2 * self.space.space + out_of_order_span(r);
                 self.grow_buffer(r, window);

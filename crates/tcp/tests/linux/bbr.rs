@@ -59,6 +59,41 @@ fn random_loss_does_not_stop_it() {
     assert!(bbr > 8.0 && cubic < 3.0);
 }
 
+/// Random loss while the receive window opens: data above the holes opens it as well, or start-up would stand still and take
+/// that for the bandwidth. A real Linux 6.18 carries 41.3 Mb/s of 50 at 10 % (median of runs whose SYN was not lost).
+#[test]
+fn start_up_survives_random_loss() {
+    fn hash(index: u64, seed: u64) -> u64 {
+        (index + seed * 1_000_003)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            >> 32
+    }
+    fn lost<const SEED: u64>(index: u64, _: u64) -> bool {
+        hash(index, SEED) % 10 == 0
+    }
+    let profile = tcp::profile::find("linux-6.18").expect("a stack");
+    let goodput = |lose| {
+        let path = Path {
+            cc: "bbr",
+            rate: Some(50_000_000),
+            queue: 400,
+            delay: 25_000_000,
+            duration: 20 * SECOND,
+            lose,
+            ..Path::new(profile.as_ref())
+        };
+        run(&path).read as f64 * 8.0 / 20e6
+    };
+    let mut all: Vec<f64> = [lost::<1>, lost::<2>, lost::<3>, lost::<4>, lost::<5>]
+        .map(|lose| goodput(lose as fn(u64, u64) -> bool))
+        .into();
+    all.sort_by(f64::total_cmp);
+    println!("10 % loss: {all:.2?} Mb/s, measured 41.3");
+    assert!((all[2] / 41.3 - 1.0).abs() < 0.04, "{all:.2?}");
+}
+
 /// CDG keeps the queue short where CUBIC fills it: its windows stay well below the path's capacity of 124 packets.
 #[test]
 fn cdg_backs_off_before_the_queue_is_full() {

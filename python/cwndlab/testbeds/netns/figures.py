@@ -229,23 +229,31 @@ class _Flow:
             yield opened + completion, self._name, "completion", completion
 
     def transitions(self) -> Iterator[tuple[int, str]]:
-        """When the sender was first seen beyond slow start, in and out of recovery, and in the loss state."""
+        """When the sender was first seen beyond slow start, in and out of recovery, and in the loss state.
+
+        Where the kernel counted the entries to recovery, those that follow each other in one sample are seen.
+        """
         if not self._sent.height or self._flow["app"]["kind"] == "background":
             return
-        times, states = self._sent["t_ns"].to_list(), self._sent["state"].cast(pl.String).to_list()
-        before, started = None, True
-        for at, state in zip(times, states, strict=True):
+        rows = self._sent.select("t_ns", pl.col("state").cast(pl.String), "recoveries")
+        before, recovering, counted, started = None, False, rows["recoveries"][0], True
+        for at, state, count in rows.iter_rows():
             if started and state != "slow-start":
                 yield at, "slow-start-exit"
                 started = False
-            if state != before:
-                if before == "recovery":
+            entries = int(state == "recovery" and not recovering) if count is None else count - (counted or 0)
+            counted = count
+            for _ in range(entries):
+                if recovering:
                     yield at, "recovery-out"
-                if state == "recovery":
-                    yield at, "recovery-in"
-                if state == "loss":
-                    yield at, "rto"
-                before = state
+                yield at, "recovery-in"
+                recovering = True
+            if recovering and state != "recovery":
+                yield at, "recovery-out"
+                recovering = False
+            if state == "loss" and before != "loss":
+                yield at, "rto"
+            before = state
 
     def events(self) -> Iterator[tuple[int, str, None, str, int | None, int | None]]:
         """Rows of the `events` table: recovery, timeouts, and what the application finished."""

@@ -58,6 +58,8 @@ pub struct Config {
     pub rack_always: bool,
     /// Era: receive buffer autotuning.
     pub drs: Drs,
+    /// Era: out-of-order data opens the receive window too (3.12), if the peer uses SACK (5.8; before, always).
+    pub ooo_grows_window: bool,
     /// Era: the receiver's round-trip estimate falls at once and rises smoothly (6.16).
     pub rcv_rtt_seeks_minimum: bool,
     /// Era: HyStart rounds are tracked below its low window too (6.18).
@@ -180,6 +182,7 @@ impl Config {
             timer_wheel: false,
             rack_always: false,
             drs: Drs::Doubling,
+            ooo_grows_window: false,
             rcv_rtt_seeks_minimum: false,
             hystart_rounds_at_any_window: false,
             defer_by_next_ack: false,
@@ -226,6 +229,7 @@ impl Config {
             detection: Detection::Rack,
             timer_wheel: true,
             drs: Drs::Growth,
+            ooo_grows_window: true,
             limit_output_always: false,
             compresses_sacks: true,
             scaling_ratio: true,

@@ -132,7 +132,8 @@ impl LinuxSender {
             let interval = self.window_probe_interval();
             self.arm(TimerKind::WindowProbe, interval, cx.now);
         }
-        if limit == Limit::App || limit == Limit::SendBuffer {
+        // A writer that waits for room in the send buffer is inside its call, and the check is at a call's start.
+        if limit == Limit::App {
             self.rate_check_app_limited(s);
         }
         if s.app_blocked {

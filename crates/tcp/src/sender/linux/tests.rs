@@ -521,3 +521,16 @@ fn bursts_are_autosized() {
     }
     assert!(lengths.iter().rev().skip(1).all(|&l| l == 45), "{lengths:?}");
 }
+
+/// The kernel looks whether the application is the limit when a write begins. A writer that waits for room in the send
+/// buffer is in the middle of one: the rates measured then are the path's, and end BBR's start-up.
+#[test]
+fn a_writer_that_waits_for_room_does_not_limit_the_rate() {
+    for blocked in [true, false] {
+        let mut bench = Bench::new(&Config::linux_6_18(), "bbr");
+        bench.s.end += 4 * MSS;
+        bench.s.app_blocked = blocked;
+        bench.transmit(|_, _| None);
+        assert_eq!(bench.sender.core.app_limited > 0, !blocked);
+    }
+}
