@@ -117,10 +117,10 @@ def cut_stops(tree: Mapping, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], 
         name = named.text if isinstance(named, Scalar) else f"f{index + 1}"
         written = {key for key, place in flow.key_places.items() if not place.file.startswith(_OPTION)}
         late = isinstance(start, Scalar) and "start" in written and not _later(duration, start)
-        if late and named is not None and name not in swept:
+        if late and named is not None and name not in swept and len(listed) > 1:
             del listed[index]
             notes[f"flow {name} is left out: it would start when the run is over"] = None
-        elif "stop" in written:
+        elif "stop" in written and not late:
             flow.items["stop"] = cut(flow.items["stop"], name)
     changed = []
     for axis in axes:
