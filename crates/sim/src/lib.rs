@@ -1,14 +1,16 @@
 //! The event engine, topology and recorder.
 
-mod agenda;
+mod apps;
 mod capture;
 mod catalogue;
 mod check;
 mod engine;
+mod event_queue;
 mod flow;
 pub mod histogram;
+mod host_edge;
+pub mod ids;
 mod load;
-mod machine;
 mod network;
 mod packet;
 pub mod record;
@@ -16,7 +18,6 @@ pub mod scenario;
 mod summary;
 pub mod table;
 mod topology;
-mod work;
 
 pub use catalogue::catalogue;
 pub use check::check_links;
