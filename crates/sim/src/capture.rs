@@ -15,6 +15,7 @@ use wire::datagram::Kind;
 use wire::pcap::Writer;
 use wire::{Flags, Segment};
 
+use crate::ids::{ConnectionId, HostId, LinkId, Side};
 use crate::packet::{Ends, Packet, ports};
 use crate::scenario::{App, Scenario};
 
@@ -80,7 +81,7 @@ impl Captures {
     #[inline]
     pub fn sent(&mut self, now: Nanos, ends: &Ends, segment: &Segment) {
         if self.active {
-            self.write(now, self.hosts[ends.src as usize], ends.src, ends.dst, ends.peer, segment);
+            self.write(now, self.hosts[ends.src.index()], ends.src, ends.dst, ends.peer, segment);
         }
     }
 
@@ -90,7 +91,7 @@ impl Captures {
         if self.active {
             self.write(
                 now,
-                self.hosts[packet.dst as usize],
+                self.hosts[packet.dst.index()],
                 packet.src,
                 packet.dst,
                 packet.connection,
@@ -100,8 +101,8 @@ impl Captures {
     }
 
     /// A packet enters a link.
-    pub fn entered(&mut self, now: Nanos, link: usize, packet: &Packet) {
-        self.write(now, self.links[link], packet.src, packet.dst, packet.connection, &packet.segment);
+    pub fn entered(&mut self, now: Nanos, link: LinkId, packet: &Packet) {
+        self.write(now, self.links[link.index()], packet.src, packet.dst, packet.connection, &packet.segment);
     }
 
     /// Capture bytes finished since the last call: (capture point, bytes to append to its file).
@@ -121,9 +122,9 @@ impl Captures {
         &mut self,
         now: Nanos,
         point: Option<usize>,
-        src: u16,
-        dst: u16,
-        receiver: u32,
+        src: HostId,
+        dst: HostId,
+        receiver: ConnectionId,
         segment: &Segment,
     ) {
         let Some(point) = point.map(|index| &mut self.points[index]) else { return };
@@ -131,21 +132,21 @@ impl Captures {
         let ends = codec::Ends { src: address(src), dst: address(dst), sport, dport };
         if segment.flags == Flags::default() {
             let (identifier, sequence) = (sport.max(dport), segment.offset as u16);
-            let kind = match (self.probes[receiver as usize / 2], receiver & 1 == 1) {
+            let kind = match (self.probes[receiver.flow().index()], receiver.side()) {
                 (false, _) => Kind::Udp,
-                (true, true) => Kind::EchoRequest { identifier, sequence },
-                (true, false) => Kind::EchoReply { identifier, sequence },
+                (true, Side::Accepting) => Kind::EchoRequest { identifier, sequence },
+                (true, Side::Opening) => Kind::EchoReply { identifier, sequence },
             };
             let _ = point.writer.datagram(now, kind, &ends, segment.ecn, segment.len);
             return;
         }
         // Packets that are not to be fragmented need no identification (RFC 6864), and look the same at every point. A
         // Vec takes everything.
-        let _ = point.writer.ipv4(now, segment, &ends, self.layouts[src as usize], 0);
+        let _ = point.writer.ipv4(now, segment, &ends, self.layouts[src.index()], 0);
     }
 }
 
-fn address(host: u16) -> Ipv4Addr {
-    let [high, low] = host.to_be_bytes();
+fn address(host: HostId) -> Ipv4Addr {
+    let [high, low] = host.0.to_be_bytes();
     Ipv4Addr::new(10, high, low, 1)
 }

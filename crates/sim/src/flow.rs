@@ -3,27 +3,28 @@
 use std::collections::VecDeque;
 
 use host::app::{Application, Bulk, Datagrams, Figure, Incast, Load, Pinger};
-use path::{Nanos, near};
+use path::Nanos;
 use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
 use crate::draws::Transfers;
 use crate::histogram::Histogram;
+use crate::ids::{FlowId, HostId};
 use crate::packet::{Ends, Packet};
 use crate::scenario::Flow;
 
 /// A flow while it runs.
 pub struct FlowRun {
     /// Sending host.
-    pub from: u16,
+    pub from: HostId,
     /// Receiving host.
-    pub to: u16,
+    pub to: HostId,
     /// When the connection is opened, jitter included.
     pub start: Nanos,
     /// When it is told to stop.
     pub stop: Option<Nanos>,
     /// What it does.
-    pub app: Work,
+    pub app: FlowApp,
     /// Whether it ends by itself.
     pub limited: bool,
     /// It has been told to stop.
@@ -39,13 +40,13 @@ pub struct FlowRun {
     /// Its accepting side has been open.
     pub opened: bool,
     /// Something has happened to its application that is to be reported.
-    pub attention: bool,
+    pub needs_report: bool,
     /// What its application has reported since it was last asked.
     pub figures: Vec<Figure>,
     /// Of a pinger, the round trips that were reported.
     pub pings_told: usize,
     /// The flow in the experiment that this one is a transfer of.
-    pub parent: Option<u32>,
+    pub parent: Option<FlowId>,
     /// Transfers it has carried out before.
     pub uses: u32,
     /// When the receiver had read everything up to the end of the stream.
@@ -70,13 +71,13 @@ pub struct FlowRun {
     pub tally: Tally,
 }
 
-/// What a flow does.
-pub enum Work {
+/// The application of a flow.
+pub enum FlowApp {
     /// Bulk transfer, limited or not.
     Bulk(Bulk),
     /// Another application over one connection.
     Modelled(Box<dyn Application>),
-    /// One server of an incast, and the group it belongs to.
+    /// One server of an incast, and the number of the group it belongs to.
     Incast(Incast, u32),
     /// A flow of data of a loadlatency scenario.
     Load(Load),
@@ -88,15 +89,15 @@ pub enum Work {
     Background(Box<Background>),
 }
 
-impl Work {
+impl FlowApp {
     /// The application over the flow's one connection, if it is not bulk transfer, which is called directly.
     pub fn modelled(&mut self) -> Option<&mut dyn Application> {
         match self {
-            Work::Modelled(app) => Some(&mut **app),
-            Work::Incast(incast, _) => Some(incast),
-            Work::Load(load) => Some(load),
-            Work::Pinger(pinger) => Some(&mut **pinger),
-            Work::Bulk(_) | Work::Datagrams(_) | Work::Background(_) => None,
+            FlowApp::Modelled(app) => Some(&mut **app),
+            FlowApp::Incast(incast, _) => Some(incast),
+            FlowApp::Load(load) => Some(load),
+            FlowApp::Pinger(pinger) => Some(&mut **pinger),
+            FlowApp::Bulk(_) | FlowApp::Datagrams(_) | FlowApp::Background(_) => None,
         }
     }
 }
@@ -108,9 +109,9 @@ pub struct Background {
     /// Size of the one whose arrival is the next event; None before the flow begins.
     pub next: Option<u64>,
     /// Flows for its transfers.
-    pub transfers: Vec<u32>,
+    pub transfers: Vec<FlowId>,
     /// Those without a transfer.
-    pub free: Vec<u32>,
+    pub free: Vec<FlowId>,
     /// Transfers that wait for one: (arrival, size).
     pub waiting: VecDeque<(Nanos, u64)>,
     /// Totals of finished transfers.
@@ -200,13 +201,12 @@ impl std::ops::AddAssign for Snapshot {
 }
 
 impl FlowRun {
-    /// The flow `number`, which will start at `start`.
+    /// The flow `id`, which will start at `start`.
     pub fn new(
-        number: u32,
+        id: FlowId,
         flow: &Flow,
-        (app, limited): (Work, bool),
-        from: u16,
-        to: u16,
+        (app, limited): (FlowApp, bool),
+        [from, to]: [HostId; 2],
         start: Nanos,
         mantissa_bits: u32,
     ) -> FlowRun {
@@ -223,15 +223,15 @@ impl FlowRun {
             datagrams_sent: 0,
             datagram_bytes: 0,
             opened: false,
-            attention: false,
+            needs_report: false,
             figures: Vec::new(),
             pings_told: 0,
             parent: None,
             uses: 0,
             completed: None,
             ends: [
-                Ends { src: from, dst: to, peer: 2 * number + 1, echo_delay: 0 },
-                Ends { src: to, dst: from, peer: 2 * number, echo_delay: 0 },
+                Ends { src: from, dst: to, peer: id.accepting(), echo_delay: 0 },
+                Ends { src: to, dst: from, peer: id.opening(), echo_delay: 0 },
             ],
             overhead: 0,
             rtt: None,
@@ -268,39 +268,11 @@ impl FlowRun {
 }
 
 impl FlowRun {
-    /// Asks the processor for what a packet for the opening or the accepting side will touch.
-    #[inline]
-    pub fn bring(&self, opening: bool) {
-        near::bring(&self.app);
-        near::bring(&self.overhead);
-        if opening {
-            near::bring(&self.ends[0]);
-            near::bring(&self.rtt);
-            near::bring(&self.tally.rtt);
-            near::bring(&self.tally.cwnd);
-        } else {
-            near::bring(&self.ends[1]);
-            near::bring(&self.wire);
-            near::bring(&self.tally.queue_delay);
-            near::bring(&self.tally.wire_bytes);
-        }
-    }
-
-    /// Asks the processor for the counts that [`FlowRun::note_arrival`] of `packet` at `at` will raise.
-    #[inline]
-    pub fn bring_counts(&self, packet: &Packet, at: Nanos) {
-        if packet.connection & 1 == 1 {
-            self.tally.queue_delay.bring(packet.queue_delay);
-        } else {
-            self.tally.rtt.bring(packet.echo_delay + (at - packet.sent_at));
-        }
-    }
-
     /// A packet of the flow reaches its host at `now`; `measured`: inside the measurement window.
     #[inline(always)]
     pub fn note_arrival(&mut self, packet: &Packet, now: Nanos, measured: bool) {
         let delay = now - packet.sent_at;
-        if packet.connection & 1 == 1 {
+        if !packet.connection.is_opening() {
             if packet.segment.len > 0 {
                 self.ends[1].echo_delay = delay;
                 let wire = u64::from(packet.bytes + self.overhead);
@@ -325,7 +297,7 @@ impl Tally {
     #[inline]
     pub fn cwnd(&mut self, now: Nanos, cwnd: u64) {
         if cwnd != self.cwnd {
-            self.settle_cwnd(now);
+            self.integrate_cwnd(now);
             self.cwnd = cwnd;
             self.cwnd_max = self.cwnd_max.max(cwnd);
         }
@@ -342,7 +314,7 @@ impl Tally {
 
     /// The window ends at `now`.
     pub fn end(&mut self, now: Nanos, snapshot: Snapshot) {
-        self.settle_cwnd(now);
+        self.integrate_cwnd(now);
         self.after = Some(snapshot);
     }
 
@@ -362,12 +334,18 @@ impl Tally {
         self.recoveries.extend(&other.recoveries);
     }
 
+    /// What [`Tally::cwnd`] looks at, to be prefetched.
+    #[inline(always)]
+    pub fn cwnd_state(&self) -> &u64 {
+        &self.cwnd
+    }
+
     /// Mean of cwnd over the time it was defined, bytes; None if it never was.
     pub fn cwnd_mean(&self) -> Option<u64> {
         (self.active > 0).then(|| (self.cwnd_area / u128::from(self.active)) as u64)
     }
 
-    fn settle_cwnd(&mut self, now: Nanos) {
+    fn integrate_cwnd(&mut self, now: Nanos) {
         if self.after.is_some() {
             return;
         }

@@ -1,6 +1,5 @@
 //! A distribution of times in bounded memory: exact extremes and mean, percentiles within a known relative error.
 
-use path::near;
 use serde_json::{Value, json};
 use tcp::Nanos;
 
@@ -46,12 +45,10 @@ impl Histogram {
         }
     }
 
-    /// Asks the processor for what adding `value` will raise.
+    /// The count that adding `value` will raise, to be prefetched.
     #[inline]
-    pub fn bring(&self, value: Nanos) {
-        if let Some(count) = self.counts.get(self.bucket(value >> UNIT_BITS)) {
-            near::bring(count);
-        }
+    pub fn count_of(&self, value: Nanos) -> Option<&u32> {
+        self.counts.get(self.bucket(value >> UNIT_BITS))
     }
 
     /// Makes room for a first value in `bucket`.

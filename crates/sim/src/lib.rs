@@ -1,15 +1,17 @@
 //! The event engine, topology and recorder.
 
-mod agenda;
+mod apps;
 mod capture;
 mod catalogue;
 mod check;
 mod draws;
 mod engine;
+mod event_queue;
 mod flow;
 pub mod histogram;
+mod host_edge;
+pub mod ids;
 mod load;
-mod machine;
 mod network;
 mod packet;
 pub mod record;
@@ -17,7 +19,6 @@ pub mod scenario;
 mod summary;
 pub mod table;
 mod topology;
-mod work;
 
 pub use catalogue::catalogue;
 pub use check::{check_links, parse};

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tcp::endpoint::Failure;
 
 use crate::engine::Simulation;
-use crate::flow::Work;
+use crate::flow::FlowApp;
+use crate::ids::FlowId;
 use crate::scenario::{App, LoadPart};
 
 const _: () = assert!(BIN_NS == host::app::LOAD_BIN, "arrivals are counted as the figures want them");
@@ -16,15 +17,15 @@ const _: () = assert!(BIN_NS == host::app::LOAD_BIN, "arrivals are counted as th
 impl Simulation {
     /// For the summary: of a pinger what was observed of its scenario and its figures (docs/loadlatency.md), of a flow of
     /// data its longest gap. None of other flows.
-    pub(crate) fn load_summary(&self, flow: usize) -> Option<Value> {
-        match &self.scenario().flows[flow].app {
+    pub(crate) fn load_summary(&self, flow: FlowId) -> Option<Value> {
+        match &self.scenario().flows[flow.index()].app {
             App::Loadlatency { group, scenario, part: LoadPart::Pinger, .. } => {
-                let (observed, idle) = self.observe(flow, group, *scenario)?;
+                let (observed, idle) = self.observed_load(flow, group, *scenario)?;
                 let figures = measure::figures(&observed, &idle);
                 Some(json!({"observed": observed, "figures": figures}))
             }
             App::Loadlatency { part, .. } => {
-                let transfer = self.transfer(flow, direction(*part), self.flow_runs()[flow].start);
+                let transfer = self.transfer(flow, direction(*part), self.flow_runs()[flow.index()].start);
                 Some(json!({"longest_gap_ns": transfer.longest_gap_ns, "killed": transfer.killed}))
             }
             _ => None,
@@ -32,22 +33,23 @@ impl Simulation {
     }
 
     /// A scenario as the tool would have observed it, and the idle pings. None before its flows were to begin.
-    fn observe(
+    fn observed_load(
         &self,
-        pinger: usize,
+        pinger: FlowId,
         group: &str,
         number: u32,
     ) -> Option<(measure::Scenario, Vec<measure::Ping>)> {
-        let flows: Vec<(usize, Direction)> = (0..self.flow_runs().len())
-            .filter_map(|flow| match &self.scenario().flows.get(flow)?.app {
+        let flows: Vec<(FlowId, Direction)> = (0..self.flow_runs().len() as u32)
+            .map(FlowId)
+            .filter_map(|flow| match &self.scenario().flows.get(flow.index())?.app {
                 App::Loadlatency { group: of, part, .. } if of == group && *part != LoadPart::Pinger => {
                     Some((flow, direction(*part)))
                 }
                 _ => None,
             })
             .collect();
-        let begin = flows.iter().map(|&(flow, _)| self.flow_runs()[flow].start).min()?;
-        let Work::Pinger(app) = &self.flow_runs()[pinger].app else { return None };
+        let begin = flows.iter().map(|&(flow, _)| self.flow_runs()[flow.index()].start).min()?;
+        let FlowApp::Pinger(app) = &self.flow_runs()[pinger.index()].app else { return None };
         let end = self.end_of(pinger);
         let first = app.pings().first().map_or(begin, |ping| ping.sent);
         // One that was under way when the flows began is neither.
@@ -80,15 +82,15 @@ impl Simulation {
     }
 
     /// A flow of data; times from `begin` on.
-    fn transfer(&self, flow: usize, direction: Direction, begin: Nanos) -> measure::Transfer {
-        let (run, spec) = (&self.flow_runs()[flow], &self.scenario().flows[flow]);
+    fn transfer(&self, flow: FlowId, direction: Direction, begin: Nanos) -> measure::Transfer {
+        let (run, spec) = (&self.flow_runs()[flow.index()], &self.scenario().flows[flow.index()]);
         let (start, end) = (run.start, self.end_of(flow).max(run.start));
         let (mut gap, mut bins) = (end - start, Vec::new());
-        if let Work::Load(load) = &run.app {
+        if let FlowApp::Load(load) = &run.app {
             gap = load.arrivals().longest_gap(start, end);
             bins = load.arrivals().bins().to_vec();
         }
-        let sides = [2 * flow, 2 * flow + 1].map(|side| self.connection(side));
+        let sides = [flow.opening(), flow.accepting()].map(|side| self.connection(side));
         let failure = sides.iter().flatten().find_map(|endpoint| endpoint.failure());
         let ecn =
             |side: usize| sides[side].filter(|endpoint| endpoint.established()).map(tcp::Endpoint::uses_ecn);
@@ -109,8 +111,8 @@ impl Simulation {
     }
 
     /// When a flow stops, or the run.
-    fn end_of(&self, flow: usize) -> Nanos {
-        self.flow_runs()[flow].stop.unwrap_or(Nanos::MAX).min(self.scenario().duration_ns)
+    fn end_of(&self, flow: FlowId) -> Nanos {
+        self.flow_runs()[flow.index()].stop.unwrap_or(Nanos::MAX).min(self.scenario().duration_ns)
     }
 }
 

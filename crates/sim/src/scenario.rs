@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::{HostId, LinkId};
+
 /// The version of this format that the engine understands.
 pub const VERSION: u32 = 1;
 
@@ -515,8 +517,23 @@ impl Scenario {
     }
 
     /// The number, as a hop, of a place (an index into [`PLACES`]) in a host.
-    pub fn place_hop(&self, host: usize, place: usize) -> u32 {
-        (self.links.len() + host * PLACES.len() + place) as u32
+    pub fn place_hop(&self, host: HostId, place: usize) -> u32 {
+        (self.links.len() + host.index() * PLACES.len() + place) as u32
+    }
+
+    /// The host of this name.
+    pub fn host(&self, name: &str) -> Option<HostId> {
+        self.hosts.iter().position(|host| host.name == name).map(|index| HostId(index as u16))
+    }
+
+    /// The link of this name.
+    pub fn link(&self, name: &str) -> Option<LinkId> {
+        self.links.iter().position(|link| link.name == name).map(|index| LinkId(index as u32))
+    }
+
+    /// The links for which `is` holds, in order.
+    pub fn links_where(&self, is: impl Fn(&Link) -> bool) -> Vec<LinkId> {
+        (0..).map(LinkId).zip(&self.links).filter(|(_, link)| is(link)).map(|(id, _)| id).collect()
     }
 }
 

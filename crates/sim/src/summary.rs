@@ -4,33 +4,33 @@ use serde_json::{Value, json};
 use tcp::Endpoint;
 
 use crate::engine::Simulation;
-use crate::flow::{FlowRun, Tally, Work};
+use crate::flow::{FlowApp, FlowRun, Tally};
+use crate::ids::FlowId;
 use crate::scenario::Scenario;
 
 impl Simulation {
     /// The figures of each flow and observed link over the measurement window; complete once the run is over.
     pub fn summary(&self) -> String {
         let scenario = self.scenario();
-        let flows: Vec<Value> = self
-            .flow_runs()
-            .iter()
-            .enumerate()
+        let flows: Vec<Value> = (0..)
+            .map(FlowId)
+            .zip(self.flow_runs())
             .filter(|(_, run)| run.parent.is_none())
-            .map(|(index, run)| {
-                let endpoint = self.connection(2 * index);
-                let mut figures =
-                    flow(&scenario.flows[index].name, run, endpoint, scenario, &self.tally(run));
-                if let Some(load) = self.load_summary(index) {
+            .map(|(id, run)| {
+                let endpoint = self.connection(id.opening());
+                let name = &scenario.flows[id.index()].name;
+                let mut figures = flow(name, run, endpoint, scenario, &self.tally(run));
+                if let Some(load) = self.load_summary(id) {
                     figures["load"] = load;
                 }
                 figures
             })
             .collect();
         let links: Vec<Value> = self
-            .link_figures()
-            .map(|(hop, before, after)| {
+            .link_counters()
+            .map(|(link, before, after)| {
                 json!({
-                    "link": scenario.links[hop].name,
+                    "link": scenario.links[link.index()].name,
                     "packets": after.packets - before.packets,
                     "bytes": after.bytes - before.bytes,
                     "drops": after.drops - before.drops,
@@ -46,9 +46,9 @@ impl Simulation {
     /// What was counted of a flow, its transfers included.
     fn tally(&self, run: &FlowRun) -> Tally {
         let mut tally = run.tally.clone();
-        if let Work::Background(background) = &run.app {
+        if let FlowApp::Background(background) = &run.app {
             for &transfer in &background.transfers {
-                tally.merge(&self.flow_runs()[transfer as usize].tally);
+                tally.merge(&self.flow_runs()[transfer.index()].tally);
             }
             tally.recoveries.sort_unstable();
         }
@@ -101,7 +101,7 @@ fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, scenario: &Scena
 fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> &'static str {
     match endpoint {
         // Whether a flow without a connection has anything to do is a matter of time only.
-        None if matches!(run.app, Work::Datagrams(_) | Work::Background(_)) && run.start < duration => {
+        None if matches!(run.app, FlowApp::Datagrams(_) | FlowApp::Background(_)) && run.start < duration => {
             "complete"
         }
         None => "not-started",
@@ -116,7 +116,7 @@ fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> &'static
 /// between start and stop.
 fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
     match run.app {
-        Work::Datagrams(_) | Work::Background(_) => {
+        FlowApp::Datagrams(_) | FlowApp::Background(_) => {
             let end = run.stop.unwrap_or(scenario.duration_ns).min(scenario.measure.to_ns);
             end.saturating_sub(run.start.max(scenario.measure.from_ns))
         }

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use crate::ids::{HostId, LinkId};
 use crate::scenario::Scenario;
 
 /// Where a link ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// At a host, by its number.
-    Host(u16),
+    Host(HostId),
     /// At a router or switch.
     Node,
 }
@@ -69,18 +70,15 @@ impl Topology {
             from.push(find(&link.name, &link.from)?);
             let end = find(&link.name, &link.to)?;
             to.push(end);
-            ends.push(if end < hosts { End::Host(end as u16) } else { End::Node });
+            ends.push(if end < hosts { End::Host(HostId(end as u16)) } else { End::Node });
         }
         let next = routes(names.len(), hosts, &from, &to);
         let mut topology = Topology { ends, single_fed: Vec::new(), hosts, next, to };
         let mut feeders: Vec<HashSet<Feeder>> = vec![HashSet::new(); scenario.links.len()];
         for flow in &scenario.flows {
             let host = |name: &str| {
-                scenario
-                    .hosts
-                    .iter()
-                    .position(|h| h.name == name)
-                    .ok_or_else(|| format!("flow {}: no host is called {name}", flow.name))
+                let host = scenario.host(name).map(HostId::index);
+                host.ok_or_else(|| format!("flow {}: no host is called {name}", flow.name))
             };
             let (a, b) = (host(&flow.from)?, host(&flow.to)?);
             if a == b {
@@ -102,27 +100,27 @@ impl Topology {
 
     /// The link a host's packets to `dst` leave on.
     #[inline]
-    pub fn first_link(&self, src: u16, dst: u16) -> usize {
-        self.next[src as usize * self.hosts + dst as usize] as usize
+    pub fn first_link(&self, src: HostId, dst: HostId) -> LinkId {
+        LinkId(self.next[src.index() * self.hosts + dst.index()])
     }
 
     /// The link after `link` for a packet to `dst`, where `link` ends at a node.
     #[inline]
-    pub fn next_link(&self, link: usize, dst: u16) -> usize {
-        self.next[self.to[link] * self.hosts + dst as usize] as usize
+    pub fn next_link(&self, link: LinkId, dst: HostId) -> LinkId {
+        LinkId(self.next[self.to[link.index()] * self.hosts + dst.index()])
     }
 
     /// The links that packets may take after `link`, some of them more than once.
-    pub fn links_after(&self, link: usize) -> impl Iterator<Item = usize> + '_ {
-        let row = self.to[link] * self.hosts;
-        self.next[row..row + self.hosts].iter().filter(|&&next| next != NO_ROUTE).map(|&next| next as usize)
+    pub fn links_after(&self, link: LinkId) -> impl Iterator<Item = LinkId> + '_ {
+        let row = self.to[link.index()] * self.hosts;
+        self.next[row..row + self.hosts].iter().filter(|&&next| next != NO_ROUTE).map(|&next| LinkId(next))
     }
 
     /// Every link on the way from one host to another, in order.
-    pub fn path(&self, source: usize, sink: usize) -> Vec<usize> {
+    pub fn path(&self, source: HostId, sink: HostId) -> Vec<LinkId> {
         let mut links = Vec::new();
         // The constructor has checked the paths of all flows.
-        let _ = self.walk(source, sink, |_, link| links.push(link));
+        let _ = self.walk(source.index(), sink.index(), |_, link| links.push(LinkId(link as u32)));
         links
     }
 

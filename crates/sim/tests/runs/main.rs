@@ -7,4 +7,5 @@ mod fused_equals_stepped;
 mod golden;
 mod milestones;
 mod refusals;
+mod stepping;
 mod support;

@@ -147,30 +147,47 @@ pub fn random_loss(probability_ppb: u32) -> Option<LossConfig> {
 }
 
 /// Everything a run leaves behind.
+#[derive(Default)]
 pub struct Outcome {
     pub tables: BTreeMap<&'static str, Vec<Batch>>,
     pub captures: BTreeMap<String, Vec<u8>>,
     pub summary: serde_json::Value,
 }
 
-pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
-    let mut run = Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it");
-    let mut tables: BTreeMap<&'static str, Vec<Batch>> = BTreeMap::new();
-    let mut captures: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    loop {
-        let over = run.advance(10_000);
+impl Outcome {
+    /// Takes what the run has finished.
+    pub fn add(&mut self, run: &mut Simulation) {
         for (table, batch) in run.take() {
-            tables.entry(table).or_default().push(batch);
+            self.tables.entry(table).or_default().push(batch);
         }
         for (point, bytes) in run.captures() {
-            captures.entry(point).or_default().extend(bytes);
-        }
-        if over {
-            break;
+            self.captures.entry(point).or_default().extend(bytes);
         }
     }
-    let summary = serde_json::from_str(&run.summary()).expect("the summary is JSON");
-    Outcome { tables, captures, summary }
+
+    /// The batches of a table; None if it has no row.
+    pub fn rows(&self, table: &str) -> Option<&Vec<Batch>> {
+        self.tables.get(table)
+    }
+
+    /// The summary but for the number of events, which depends on how hops are carried out.
+    pub fn figures(&self) -> serde_json::Value {
+        let mut summary = self.summary.clone();
+        summary["events"] = 0.into();
+        summary
+    }
+}
+
+pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
+    let mut run = Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it");
+    let mut outcome = Outcome::default();
+    let mut over = false;
+    while !over {
+        over = run.advance(10_000);
+        outcome.add(&mut run);
+    }
+    outcome.summary = serde_json::from_str(&run.summary()).expect("the summary is JSON");
+    outcome
 }
 
 /// The values of an integer column over all batches; nulls as None.

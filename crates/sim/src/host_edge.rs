@@ -1,4 +1,4 @@
-//! A host between its NIC and its stack: impairments, interrupt moderation, receive aggregation and processing time on
+//! A host between its network interface and its stack: impairments, interrupt moderation, receive aggregation and processing time on
 //! the way in; netem on the way out.
 
 use std::collections::VecDeque;
@@ -9,13 +9,13 @@ use path::{DropReason, Link, Mode, Nanos, Output, Xoshiro256PlusPlus};
 use tcp::profile::Family;
 use wire::Segment;
 
-use crate::network::{Lost, lost};
+use crate::network::{Fate, PacketReport};
 use crate::packet::{Packet, ports};
 use crate::scenario::{self, Host, PLACES};
 
 impl Frame for Packet {
     fn connection(&self) -> u32 {
-        self.connection
+        self.connection.0
     }
 
     fn segment(&self) -> &Segment {
@@ -103,14 +103,14 @@ impl Ingress {
     }
 
     /// A packet is in at the NIC.
-    pub fn receive(&mut self, now: Nanos, packet: &Packet, lost: &mut Vec<Lost>) {
+    pub fn receive(&mut self, now: Nanos, packet: &Packet, reports: &mut Vec<PacketReport>) {
         let frames = match &mut self.before {
             None => [Some(*packet), None],
-            Some(stage) => stage.pass(now, *packet, lost),
+            Some(stage) => stage.pass(now, *packet, reports),
         };
         for frame in frames.into_iter().flatten() {
             if self.eager {
-                self.aggregate(now, frame, lost);
+                self.aggregate(now, frame, reports);
                 let holds = self.aggregator.as_ref().is_some_and(Aggregator::holds);
                 if holds {
                     self.moderation.restart(now);
@@ -120,16 +120,16 @@ impl Ingress {
             } else {
                 self.ring.push_back(frame);
                 if self.moderation.on_frame(now) {
-                    self.poll(now, lost);
+                    self.poll(now, reports);
                 }
             }
         }
     }
 
     /// Does what is due at `now`.
-    pub fn on_event(&mut self, now: Nanos, lost: &mut Vec<Lost>) {
+    pub fn on_event(&mut self, now: Nanos, reports: &mut Vec<PacketReport>) {
         if self.moderation.due().is_some_and(|due| due <= now) {
-            self.poll(now, lost);
+            self.poll(now, reports);
         }
     }
 
@@ -151,38 +151,38 @@ impl Ingress {
     }
 
     /// A polling pass: the host sees every frame, and aggregates end with it unless another follows.
-    fn poll(&mut self, now: Nanos, lost: &mut Vec<Lost>) {
+    fn poll(&mut self, now: Nanos, reports: &mut Vec<PacketReport>) {
         if let Some(aggregator) = &mut self.aggregator {
             aggregator.set_tick(now / self.tick);
         }
         while let Some(frame) = self.ring.pop_front() {
-            self.aggregate(now, frame, lost);
+            self.aggregate(now, frame, reports);
         }
         let mut aggregator = self.aggregator.take();
         let flush = self.moderation.polled(now, aggregator.as_ref().is_some_and(Aggregator::holds));
         if let Some(aggregator) = &mut aggregator {
             match flush {
-                Flush::All => aggregator.flush(&mut |packet| self.up(now, packet, lost)),
-                Flush::Old => aggregator.flush_old(&mut |packet| self.up(now, packet, lost)),
+                Flush::All => aggregator.flush(&mut |packet| self.pass_up(now, packet, reports)),
+                Flush::Old => aggregator.flush_old(&mut |packet| self.pass_up(now, packet, reports)),
             }
         }
         self.aggregator = aggregator;
     }
 
-    fn aggregate(&mut self, now: Nanos, frame: Packet, lost: &mut Vec<Lost>) {
+    fn aggregate(&mut self, now: Nanos, frame: Packet, reports: &mut Vec<PacketReport>) {
         let mut aggregator = self.aggregator.take();
         match &mut aggregator {
-            None => self.up(now, frame, lost),
-            Some(aggregator) => aggregator.push(frame, &mut |packet| self.up(now, packet, lost)),
+            None => self.pass_up(now, frame, reports),
+            Some(aggregator) => aggregator.push(frame, &mut |packet| self.pass_up(now, packet, reports)),
         }
         self.aggregator = aggregator;
     }
 
-    /// What is complete goes through the rules behind aggregation, and to the processor.
-    fn up(&mut self, now: Nanos, packet: Packet, lost: &mut Vec<Lost>) {
+    /// A frame or a finished aggregate goes through the rules behind aggregation, then to the processor.
+    fn pass_up(&mut self, now: Nanos, packet: Packet, reports: &mut Vec<PacketReport>) {
         let packets = match &mut self.after {
             None => [Some(packet), None],
-            Some(stage) => stage.pass(now, packet, lost),
+            Some(stage) => stage.pass(now, packet, reports),
         };
         for packet in packets.into_iter().flatten() {
             let at = self.processor.as_mut().map_or(now, |processor| processor.process(now));
@@ -206,29 +206,29 @@ impl Stage {
     }
 
     /// What is left of a packet: none, one or two.
-    fn pass(&mut self, now: Nanos, packet: Packet, lost: &mut Vec<Lost>) -> [Option<Packet>; 2] {
+    fn pass(&mut self, now: Nanos, packet: Packet, reports: &mut Vec<PacketReport>) -> [Option<Packet>; 2] {
         let (sport, dport) = ports(packet.connection);
         let matches = self.rule.matches(sport, dport, packet.segment.len);
         if !matches {
             return [Some(packet), None];
         }
-        let mut left = Survivors { hop: self.hop, packets: [None, None], lost };
+        let mut left = StageOutput { hop: self.hop, packets: [None, None], reports };
         self.link.arrive(now, packet, &mut left);
         left.packets
     }
 }
 
-struct Survivors<'a> {
+struct StageOutput<'a> {
     hop: u32,
     packets: [Option<Packet>; 2],
-    lost: &'a mut Vec<Lost>,
+    reports: &'a mut Vec<PacketReport>,
 }
 
-impl Output<Packet> for Survivors<'_> {
+impl Output<Packet> for StageOutput<'_> {
     fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
         packet.queue_delay += waited;
         if packet.corrupt {
-            self.lost.push(lost(at, self.hop, &packet, DropReason::Corrupt, false));
+            self.reports.push(PacketReport::new(at, self.hop, &packet, Fate::Dropped(DropReason::Corrupt)));
             return;
         }
         let slot = usize::from(self.packets[0].is_some());
@@ -236,11 +236,11 @@ impl Output<Packet> for Survivors<'_> {
     }
 
     fn dropped(&mut self, at: Nanos, packet: &Packet, why: DropReason) {
-        self.lost.push(lost(at, self.hop, packet, why, false));
+        self.reports.push(PacketReport::new(at, self.hop, packet, Fate::Dropped(why)));
     }
 
     fn marked(&mut self, at: Nanos, packet: &Packet) {
-        self.lost.push(lost(at, self.hop, packet, DropReason::Aqm, true));
+        self.reports.push(PacketReport::new(at, self.hop, packet, Fate::Marked));
     }
 }
 
@@ -268,8 +268,8 @@ impl Egress {
     }
 
     /// The stack hands over a segment.
-    pub fn send(&mut self, now: Nanos, packet: Packet, lost: &mut Vec<Lost>) {
-        let mut line = Line { hop: self.hop, pipe: &mut self.pipe, lost };
+    pub fn send(&mut self, now: Nanos, packet: Packet, reports: &mut Vec<PacketReport>) {
+        let mut line = EgressOutput { hop: self.hop, pipe: &mut self.pipe, reports };
         self.link.arrive(now, packet, &mut line);
     }
 
@@ -290,13 +290,13 @@ impl Egress {
     }
 }
 
-struct Line<'a> {
+struct EgressOutput<'a> {
     hop: u32,
     pipe: &'a mut VecDeque<(Nanos, Packet)>,
-    lost: &'a mut Vec<Lost>,
+    reports: &'a mut Vec<PacketReport>,
 }
 
-impl Output<Packet> for Line<'_> {
+impl Output<Packet> for EgressOutput<'_> {
     fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
         packet.queue_delay += waited;
         let place = self.pipe.partition_point(|&(other, _)| other <= at);
@@ -304,10 +304,10 @@ impl Output<Packet> for Line<'_> {
     }
 
     fn dropped(&mut self, at: Nanos, packet: &Packet, why: DropReason) {
-        self.lost.push(lost(at, self.hop, packet, why, false));
+        self.reports.push(PacketReport::new(at, self.hop, packet, Fate::Dropped(why)));
     }
 
     fn marked(&mut self, at: Nanos, packet: &Packet) {
-        self.lost.push(lost(at, self.hop, packet, DropReason::Aqm, true));
+        self.reports.push(PacketReport::new(at, self.hop, packet, Fate::Marked));
     }
 }

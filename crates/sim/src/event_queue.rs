@@ -2,9 +2,12 @@
 //!
 //! Sources are numbered in the total order of simultaneous events, so the leftmost of equal times wins and no key but
 //! the time is compared. Arrivals, which are most events, have a tree of their own, and so have the timers of either end of
-//! connections, so that the engine can tell what comes next at one of them. Moving one source costs one round of eight per level, and mostly stops early.
+//! connections, so that the engine can tell what comes next at one of them. Moving one source costs one comparison of eight
+//! per level, and mostly stops early.
 
 use tcp::Nanos;
+
+use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
 
 /// Never.
 pub const NEVER: Nanos = Nanos::MAX;
@@ -14,25 +17,25 @@ pub const NEVER: Nanos = Nanos::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// A stepped link starts a transmission. What it puts out arrives later or in an event of its own.
-    Service(u32),
+    Service(LinkId),
     /// A segment reaches a host's NIC from its egress.
-    Egress(u32),
+    Egress(HostId),
     /// A packet reaches the far end of a link.
-    Arrival(u32),
+    Arrival(LinkId),
     /// An interrupt comes to a host, or a packet reaches its stack some time after it reached its NIC.
-    Ingress(u32),
+    Ingress(HostId),
     /// A connection's timer.
-    Timer(u32),
+    Timer(ConnectionId),
     /// A packet has left a host's NIC, and a connection waits for that.
-    Departure(u32),
-    /// Links do what they have put off.
+    Departure(HostId),
+    /// Batched links take in the packets that wait to enter them and start the transmissions that are due.
     CatchUp,
     /// A pause frame takes effect.
     Pause,
     /// A round of an incast begins.
     Round(u32),
     /// A flow's application starts, stops or wants a turn.
-    App(u32),
+    App(FlowId),
     /// The schedule changes a link.
     Change,
     /// Samples of connections are due.
@@ -69,12 +72,12 @@ pub struct Sources {
 /// The next time of every source, and which is first. Rare sources have a tree of their own, of which the usual one
 /// only sees the first.
 #[derive(Clone, Debug)]
-pub struct Agenda {
+pub struct EventQueue {
     arriving: Tree,
     arriving_sources: Vec<Source>,
     usual: Tree,
     /// Of opening and of accepting connections.
-    timing: [Tree; 2],
+    timers_by_side: [Tree; 2],
     /// Leaves of the usual tree from here on come after arrivals of the same time.
     after_arrivals: usize,
     /// And from here on after timers.
@@ -95,21 +98,24 @@ pub struct Agenda {
 /// The leaf of a source that a run does not have.
 const NO_LEAF: u32 = u32::MAX;
 
-impl Agenda {
-    /// An agenda in which no source wants to run.
-    pub fn new(sources: &Sources) -> Agenda {
+impl EventQueue {
+    /// A queue in which no source wants to run.
+    pub fn new(sources: &Sources) -> EventQueue {
         let mut usual_sources = Vec::new();
         let mut arriving_sources = Vec::new();
-        let services = place(&mut usual_sources, &sources.services, Source::Service);
-        let egresses = place(&mut usual_sources, &sources.egresses, Source::Egress);
+        let services = add_leaves(&mut usual_sources, &sources.services, |n| Source::Service(LinkId(n)));
+        let egresses =
+            add_leaves(&mut usual_sources, &sources.egresses, |n| Source::Egress(HostId(n as u16)));
         let after_arrivals = usual_sources.len();
-        let arrivals = place(&mut arriving_sources, &sources.arrivals, Source::Arrival);
-        let ingresses = place(&mut usual_sources, &sources.ingresses, Source::Ingress);
+        let arrivals = add_leaves(&mut arriving_sources, &sources.arrivals, |n| Source::Arrival(LinkId(n)));
+        let ingresses =
+            add_leaves(&mut usual_sources, &sources.ingresses, |n| Source::Ingress(HostId(n as u16)));
         let after_timers = usual_sources.len();
-        let departures = place(&mut usual_sources, &sources.departures, Source::Departure);
+        let departures =
+            add_leaves(&mut usual_sources, &sources.departures, |n| Source::Departure(HostId(n as u16)));
         let mut rare_sources = vec![Source::CatchUp, Source::Pause];
         rare_sources.extend((0..sources.rounds as u32).map(Source::Round));
-        rare_sources.extend((0..sources.apps as u32).map(Source::App));
+        rare_sources.extend((0..sources.apps as u32).map(|n| Source::App(FlowId(n))));
         rare_sources.extend([
             Source::Change,
             Source::SampleTcp,
@@ -117,11 +123,11 @@ impl Agenda {
             Source::Second,
             Source::Window,
         ]);
-        Agenda {
+        EventQueue {
             arriving: Tree::new(arriving_sources.len()),
             arriving_sources,
             usual: Tree::new(usual_sources.len() + 1),
-            timing: [Tree::new(sources.timers.div_ceil(2)), Tree::new(sources.timers / 2)],
+            timers_by_side: [Tree::new(sources.timers.div_ceil(2)), Tree::new(sources.timers / 2)],
             after_arrivals,
             after_timers,
             rare: Tree::new(rare_sources.len()),
@@ -150,7 +156,7 @@ impl Agenda {
             return (arrival, source);
         }
         if is_timer {
-            return (timer, Source::Timer(connection as u32));
+            return (timer, Source::Timer(ConnectionId(connection as u32)));
         }
         match self.usual_sources.get(leaf) {
             Some(&source) => (time, source),
@@ -161,8 +167,8 @@ impl Agenda {
     /// The first timer, and of which connection.
     #[inline]
     fn first_timer(&self) -> (Nanos, usize) {
-        let (opening, first) = self.timing[0].first();
-        let (accepting, second) = self.timing[1].first();
+        let (opening, first) = self.timers_by_side[0].first();
+        let (accepting, second) = self.timers_by_side[1].first();
         (opening, 2 * first).min((accepting, 2 * second + 1))
     }
 
@@ -170,7 +176,7 @@ impl Agenda {
     #[inline]
     pub fn first_other(&self, matters: [bool; 2]) -> Nanos {
         let mut first = self.usual.first().0;
-        for (tree, matters) in self.timing.iter().zip(matters) {
+        for (tree, matters) in self.timers_by_side.iter().zip(matters) {
             if matters {
                 first = first.min(tree.first().0);
             }
@@ -180,53 +186,53 @@ impl Agenda {
 
     /// When the next packet arrives at the far end of a link.
     #[inline]
-    pub fn arrival(&self, link: usize) -> Nanos {
-        self.arriving.time(self.arrivals[link] as usize)
+    pub fn arrival(&self, link: LinkId) -> Nanos {
+        self.arriving.time(self.arrivals[link.index()] as usize)
     }
 
     /// Sets when a link's service wants to run.
     #[inline]
-    pub fn set_service(&mut self, link: usize, time: Nanos) {
-        self.usual.set(self.services[link] as usize, time);
+    pub fn set_service(&mut self, link: LinkId, time: Nanos) {
+        self.usual.set(self.services[link.index()] as usize, time);
     }
 
     /// Sets when the next packet arrives at the far end of a link.
     #[inline]
-    pub fn set_arrival(&mut self, link: usize, time: Nanos) {
-        self.arriving.set(self.arrivals[link] as usize, time);
+    pub fn set_arrival(&mut self, link: LinkId, time: Nanos) {
+        self.arriving.set(self.arrivals[link.index()] as usize, time);
     }
 
     /// Sets when a segment reaches a host's NIC from its egress.
-    pub fn set_egress(&mut self, host: usize, time: Nanos) {
-        self.usual.set(self.egresses[host] as usize, time);
+    pub fn set_egress(&mut self, host: HostId, time: Nanos) {
+        self.usual.set(self.egresses[host.index()] as usize, time);
     }
 
     /// Sets when something happens at a host's ingress.
-    pub fn set_ingress(&mut self, host: usize, time: Nanos) {
-        self.usual.set(self.ingresses[host] as usize, time);
+    pub fn set_ingress(&mut self, host: HostId, time: Nanos) {
+        self.usual.set(self.ingresses[host.index()] as usize, time);
     }
 
     /// When a connection's timer is set to.
     #[inline]
-    pub fn timer(&self, connection: usize) -> Nanos {
-        self.timers[connection]
+    pub fn timer(&self, connection: ConnectionId) -> Nanos {
+        self.timers[connection.index()]
     }
 
     /// Sets a connection's timer.
     #[inline]
-    pub fn set_timer(&mut self, connection: usize, time: Nanos) {
-        self.timers[connection] = time;
-        self.timing[connection & 1].set(connection / 2, time);
+    pub fn set_timer(&mut self, connection: ConnectionId, time: Nanos) {
+        self.timers[connection.index()] = time;
+        self.timers_by_side[connection.side() as usize].set(connection.flow().index(), time);
     }
 
     /// When a host waits for its NIC.
-    pub fn departure(&self, host: usize) -> Nanos {
-        self.usual.time(self.departures[host] as usize)
+    pub fn departure(&self, host: HostId) -> Nanos {
+        self.usual.time(self.departures[host.index()] as usize)
     }
 
     /// Sets when a host waits for its NIC.
-    pub fn set_departure(&mut self, host: usize, time: Nanos) {
-        self.usual.set(self.departures[host] as usize, time);
+    pub fn set_departure(&mut self, host: HostId, time: Nanos) {
+        self.usual.set(self.departures[host.index()] as usize, time);
     }
 
     /// Sets when a rare source wants to run: an application, a change, a sampler.
@@ -241,7 +247,7 @@ impl Agenda {
 }
 
 /// Adds to `sources` those that are `present`; the leaf of each.
-fn place(sources: &mut Vec<Source>, present: &[bool], source: fn(u32) -> Source) -> Vec<u32> {
+fn add_leaves(sources: &mut Vec<Source>, present: &[bool], source: fn(u32) -> Source) -> Vec<u32> {
     let mut leaves = Vec::new();
     for (number, &present) in (0u32..).zip(present) {
         leaves.push(if present { sources.len() as u32 } else { NO_LEAF });
@@ -257,15 +263,15 @@ fn place(sources: &mut Vec<Source>, present: &[bool], source: fn(u32) -> Source)
 #[derive(Clone, Debug)]
 struct Tree {
     /// The sources themselves.
-    leaves: Vec<Group>,
-    /// Entry n of a level is the winner of group n of the level below; the last level has one group. None where there
+    leaves: Vec<Node>,
+    /// Entry n of a level is the winner of node n of the level below; the last level has one node. None where there
     /// are few leaves.
-    levels: Vec<Vec<Group>>,
+    levels: Vec<Vec<Node>>,
 }
 
-/// Eight neighbours. A time and a place are one number, so that of equal times the leftmost is the least.
+/// Eight entries. A time and a place are one number, so that of equal times the leftmost is the least.
 #[derive(Clone, Copy, Debug)]
-struct Group {
+struct Node {
     keys: [u64; WIDTH],
     /// The least of them.
     first: u64,
@@ -283,13 +289,13 @@ fn time_of(key: u64) -> Nanos {
     if time == LATEST { NEVER } else { time }
 }
 
-impl Group {
-    fn new() -> Group {
+impl Node {
+    fn new() -> Node {
         let mut keys = [0; WIDTH];
         for (place, key) in (0..).zip(&mut keys) {
             *key = LATEST << PLACE_BITS | place;
         }
-        Group { keys, first: keys[0] }
+        Node { keys, first: keys[0] }
     }
 
     /// Sets the time of one; false if that leaves the winner and its time as they are.
@@ -300,7 +306,7 @@ impl Group {
         if key <= self.first {
             self.first = key;
         } else if place as u64 == self.first & PLACE {
-            self.play();
+            self.find_first();
         } else {
             return false;
         }
@@ -309,7 +315,7 @@ impl Group {
 
     /// Finds the winner again.
     #[inline(always)]
-    fn play(&mut self) {
+    fn find_first(&mut self) {
         let [a, b, c, d, e, f, g, h] = self.keys;
         self.first = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
     }
@@ -323,11 +329,11 @@ impl Group {
 impl Tree {
     fn new(count: usize) -> Tree {
         let mut width = count.div_ceil(WIDTH).max(1);
-        let leaves = vec![Group::new(); width];
+        let leaves = vec![Node::new(); width];
         let mut levels = Vec::new();
         while width > 1 {
             width = width.div_ceil(WIDTH);
-            levels.push(vec![Group::new(); width]);
+            levels.push(vec![Node::new(); width]);
         }
         Tree { leaves, levels }
     }
@@ -340,23 +346,23 @@ impl Tree {
     #[inline]
     fn set(&mut self, leaf: usize, time: Nanos) {
         let entry = leaf / WIDTH;
-        let group = &mut self.leaves[entry];
-        if group.set(leaf % WIDTH, time) && !self.levels.is_empty() {
-            let time = time_of(group.first);
-            self.tell(entry, time);
+        let node = &mut self.leaves[entry];
+        if node.set(leaf % WIDTH, time) && !self.levels.is_empty() {
+            let time = time_of(node.first);
+            self.raise(entry, time);
         }
     }
 
-    /// The winner of a group of leaves, or its time, has changed.
+    /// The winner of a node of leaves, or its time, has changed: so may those of the levels above.
     #[inline(never)]
-    fn tell(&mut self, mut entry: usize, mut time: Nanos) {
+    fn raise(&mut self, mut entry: usize, mut time: Nanos) {
         for level in &mut self.levels {
-            let group = &mut level[entry / WIDTH];
-            if !group.set(entry % WIDTH, time) {
+            let node = &mut level[entry / WIDTH];
+            if !node.set(entry % WIDTH, time) {
                 return;
             }
             entry /= WIDTH;
-            time = time_of(group.first);
+            time = time_of(node.first);
         }
     }
 
@@ -366,8 +372,8 @@ impl Tree {
         for level in self.levels.iter().rev() {
             entry = entry * WIDTH + level[entry].winner();
         }
-        let group = &self.leaves[entry];
-        (time_of(group.first), entry * WIDTH + group.winner())
+        let node = &self.leaves[entry];
+        (time_of(node.first), entry * WIDTH + node.winner())
     }
 }
 
@@ -378,7 +384,7 @@ mod tests {
 
     #[test]
     fn simultaneous_events_have_their_order() {
-        let mut agenda = Agenda::new(&Sources {
+        let mut queue = EventQueue::new(&Sources {
             services: vec![false, true],
             arrivals: vec![true, true],
             timers: 2,
@@ -388,41 +394,41 @@ mod tests {
             rounds: 1,
             apps: 1,
         });
-        agenda.set_rare(Source::Window, 5);
-        agenda.set_rare(Source::App(0), 5);
-        agenda.set_departure(0, 5);
-        agenda.set_timer(1, 5);
-        agenda.set_timer(0, 5);
-        agenda.set_rare(Source::Round(0), 5);
-        agenda.set_rare(Source::Pause, 5);
-        agenda.set_ingress(0, 5);
-        agenda.set_egress(0, 5);
-        agenda.set_arrival(1, 5);
-        agenda.set_service(1, 5);
+        queue.set_rare(Source::Window, 5);
+        queue.set_rare(Source::App(FlowId(0)), 5);
+        queue.set_departure(HostId(0), 5);
+        queue.set_timer(ConnectionId(1), 5);
+        queue.set_timer(ConnectionId(0), 5);
+        queue.set_rare(Source::Round(0), 5);
+        queue.set_rare(Source::Pause, 5);
+        queue.set_ingress(HostId(0), 5);
+        queue.set_egress(HostId(0), 5);
+        queue.set_arrival(LinkId(1), 5);
+        queue.set_service(LinkId(1), 5);
         let mut order = Vec::new();
-        while let (5, source) = agenda.first() {
+        while let (5, source) = queue.first() {
             order.push(source);
             match source {
-                Source::Service(link) => agenda.set_service(link as usize, NEVER),
-                Source::Egress(host) => agenda.set_egress(host as usize, NEVER),
-                Source::Arrival(link) => agenda.set_arrival(link as usize, NEVER),
-                Source::Ingress(host) => agenda.set_ingress(host as usize, NEVER),
-                Source::Timer(connection) => agenda.set_timer(connection as usize, NEVER),
-                Source::Departure(host) => agenda.set_departure(host as usize, NEVER),
-                rare => agenda.set_rare(rare, NEVER),
+                Source::Service(link) => queue.set_service(link, NEVER),
+                Source::Egress(host) => queue.set_egress(host, NEVER),
+                Source::Arrival(link) => queue.set_arrival(link, NEVER),
+                Source::Ingress(host) => queue.set_ingress(host, NEVER),
+                Source::Timer(connection) => queue.set_timer(connection, NEVER),
+                Source::Departure(host) => queue.set_departure(host, NEVER),
+                rare => queue.set_rare(rare, NEVER),
             }
         }
         let expected = [
-            Source::Service(1),
-            Source::Egress(0),
-            Source::Arrival(1),
-            Source::Ingress(0),
-            Source::Timer(0),
-            Source::Timer(1),
-            Source::Departure(0),
+            Source::Service(LinkId(1)),
+            Source::Egress(HostId(0)),
+            Source::Arrival(LinkId(1)),
+            Source::Ingress(HostId(0)),
+            Source::Timer(ConnectionId(0)),
+            Source::Timer(ConnectionId(1)),
+            Source::Departure(HostId(0)),
             Source::Pause,
             Source::Round(0),
-            Source::App(0),
+            Source::App(FlowId(0)),
             Source::Window,
         ];
         assert_eq!(order, expected);

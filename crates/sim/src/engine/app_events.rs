@@ -1,0 +1,193 @@
+//! Applications in a run: when they begin and stop, their turns, and the figures they report.
+
+use host::app::{Application, Figure};
+use path::Nanos;
+use tcp::endpoint::State;
+
+use super::Simulation;
+use crate::event_queue::{NEVER, Source};
+use crate::flow::FlowApp;
+use crate::ids::{ConnectionId, FlowId};
+use crate::record::{EVENT_APP, EventRow, SampleRow, sample};
+
+impl Simulation {
+    /// An event of a flow's application.
+    pub(super) fn run_app(&mut self, flow: FlowId) {
+        let run = &mut self.flows[flow.index()];
+        let over = run.stop.is_some_and(|stop| stop <= self.now);
+        match run.app {
+            FlowApp::Datagrams(_) if over => self.events.set_rare(Source::App(flow), NEVER),
+            FlowApp::Datagrams(_) => self.send_datagram(flow),
+            FlowApp::Background(_) => self.run_background(flow, over),
+            _ if run.opening => self.open(flow),
+            _ => self.app_turn(flow, over),
+        }
+    }
+
+    /// The flow's start: opens its connection.
+    pub(super) fn open(&mut self, flow: FlowId) {
+        let run = &mut self.flows[flow.index()];
+        run.opening = false;
+        let stop = run.stop.filter(|&stop| stop > self.now && run.parent.is_none()).unwrap_or(NEVER);
+        self.events.set_rare(Source::App(flow), stop);
+        self.connect(flow);
+        self.service(flow.opening());
+    }
+
+    /// It stops, or wants a turn at both ends.
+    fn app_turn(&mut self, flow: FlowId, over: bool) {
+        self.events.set_rare(Source::App(flow), NEVER);
+        let run = &self.flows[flow.index()];
+        let (from, to) = (run.from, run.to);
+        self.complete_departures(from);
+        self.complete_departures(to);
+        let run = &mut self.flows[flow.index()];
+        if over && !run.stopped {
+            run.stopped = true;
+            match &mut run.app {
+                FlowApp::Bulk(bulk) => {
+                    if let Some(endpoint) = &mut self.connections[flow.opening().index()] {
+                        bulk.stop(endpoint, self.now);
+                    }
+                }
+                modelled => {
+                    if let Some(app) = modelled.modelled() {
+                        app.stop();
+                    }
+                }
+            }
+        }
+        self.service(flow.opening());
+        if !matches!(self.flows[flow.index()].app, FlowApp::Bulk(_)) {
+            self.service(flow.accepting());
+        }
+    }
+
+    /// A modelled application's turn at one end; true if it did something that may let the endpoint send.
+    #[cold]
+    pub(super) fn let_model_work(&mut self, connection: ConnectionId) -> bool {
+        let flow = connection.flow();
+        let Some(endpoint) = &mut self.connections[connection.index()] else { return false };
+        let run = &mut self.flows[flow.index()];
+        let state = endpoint.state();
+        // A flow of data has nothing to report until it ends, and is asked for every segment.
+        run.needs_report |= !matches!(run.app, FlowApp::Load(_));
+        let Some(app) = run.app.modelled() else { return false };
+        if connection.is_opening() {
+            return matches!(state, State::Established | State::CloseWait) && app.sender(endpoint, self.now);
+        }
+        if matches!(state, State::Established | State::CloseWait)
+            && app.receiver(endpoint, self.now, &mut run.figures)
+        {
+            return true;
+        }
+        if state == State::CloseWait {
+            run.completed = Some(self.now);
+            run.needs_report = true;
+            endpoint.shutdown(self.now);
+            return true;
+        }
+        false
+    }
+
+    /// Reports what has happened to a flow's application, and asks when it wants its next turn.
+    #[cold]
+    pub(super) fn report_app(&mut self, flow: FlowId) {
+        let now = self.now;
+        let run = &mut self.flows[flow.index()];
+        run.needs_report = false;
+        let named = run.parent.unwrap_or(flow);
+        let inside = self.recording.is_measuring();
+        let run = &mut self.flows[flow.index()];
+        if let Some(completed) = run.completed
+            && !run.completion_told
+        {
+            run.completion_told = true;
+            let took = completed - run.start;
+            if inside {
+                run.tally.completion.add(took);
+            }
+            self.recording.recorder.sample(&SampleRow {
+                t: now,
+                flow: named.0,
+                kind: sample::COMPLETION,
+                value: took as i64,
+            });
+            self.report_milestone(flow, took);
+        }
+        self.collect_pings(flow);
+        for figure in std::mem::take(&mut self.flows[flow.index()].figures) {
+            self.report_figure(flow, figure, inside);
+        }
+        if let FlowApp::Incast(_, group) = self.flows[flow.index()].app {
+            self.note_incast_open(flow, group as usize);
+        }
+        let run = &self.flows[flow.index()];
+        if run.parent.is_some() {
+            self.recycle(flow);
+        } else if let Some(app) = timed(&run.app) {
+            let stop = run.stop.filter(|_| !run.stopped);
+            let due = app.due().into_iter().chain(stop).min().unwrap_or(NEVER);
+            self.events.set_rare(Source::App(flow), due.max(now));
+        }
+    }
+
+    /// Round trips that a pinger has completed since it was last asked.
+    fn collect_pings(&mut self, flow: FlowId) {
+        let run = &mut self.flows[flow.index()];
+        if let FlowApp::Pinger(pinger) = &run.app {
+            let known = run.pings_told;
+            run.pings_told = pinger.pings().len();
+            run.figures.extend(pinger.pings()[known..].iter().map(|ping| Figure::Response(ping.took)));
+        }
+    }
+
+    /// The application of a flow has finished something that took so long: a transfer or a request.
+    fn report_milestone(&mut self, flow: FlowId, took: Nanos) {
+        self.recording.recorder.event(EventRow {
+            t: self.now,
+            rank: self.rank(flow),
+            flow: Some(self.named(flow).0),
+            hop: None,
+            kind: EVENT_APP,
+            seq: Some(self.read_by(flow)),
+            value: Some(took as i64),
+        });
+    }
+
+    fn report_figure(&mut self, flow: FlowId, figure: Figure, inside: bool) {
+        let tally = &mut self.flows[flow.index()].tally;
+        let (kind, value) = match figure {
+            Figure::Response(took) => {
+                if inside {
+                    tally.response.add(took);
+                }
+                (sample::RESPONSE, took)
+            }
+            Figure::Stall(lasted) => {
+                if inside {
+                    tally.stalls += 1;
+                    tally.stalled += lasted;
+                }
+                (sample::STALL, lasted)
+            }
+        };
+        self.recording.recorder.sample(&SampleRow { t: self.now, flow: flow.0, kind, value: value as i64 });
+        if matches!(figure, Figure::Response(_)) {
+            self.report_milestone(flow, value);
+        }
+        if let (FlowApp::Incast(_, group), Figure::Response(_)) = (&self.flows[flow.index()].app, figure) {
+            let group = *group as usize;
+            self.on_answer(flow, group, inside);
+        }
+    }
+}
+
+/// An application that may want turns of its own accord.
+fn timed(app: &FlowApp) -> Option<&dyn Application> {
+    match app {
+        FlowApp::Modelled(app) => Some(&**app),
+        FlowApp::Pinger(pinger) => Some(&**pinger),
+        _ => None,
+    }
+}

@@ -1,0 +1,207 @@
+//! What comes to a host from the network, up to its stack; and timers.
+
+use host::nic::TransmitRing;
+use path::Nanos;
+use tcp::profile::{Profile, SocketOptions};
+use tcp::{Answer, Config, Endpoint, Listener};
+use wire::Segment;
+
+use super::{Simulation, setup};
+use crate::event_queue::NEVER;
+use crate::flow::FlowApp;
+use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
+
+impl Simulation {
+    /// The next packet reaches the far end of `link`.
+    #[inline]
+    pub(super) fn arrive(&mut self, link: LinkId) {
+        if self.intercepted || !self.arrive_in_place(link) {
+            self.arrive_with_copy(link);
+        }
+    }
+
+    /// The usual case: a sound packet for a connection, read where it lies. False, and nothing done, in any other.
+    #[inline(always)]
+    fn arrive_in_place(&mut self, link: LinkId) -> bool {
+        let Simulation { network, connections, flows, events, now, recording, prefetcher, .. } = self;
+        prefetcher.on_arrival(network, connections, flows, link);
+        let Some((packet, ring)) = network.front_at_host(link) else { return false };
+        let connection = packet.connection;
+        if packet.corrupt || connections[connection.index()].is_none() {
+            return false;
+        }
+        let flow = &mut flows[connection.flow().index()];
+        flow.note_arrival(packet, *now, recording.is_measuring());
+        if let Some(ring) = ring {
+            complete_departures(ring, connections, *now);
+        }
+        let Some(endpoint) = &mut connections[connection.index()] else { return false };
+        endpoint.on_segment(*now, &packet.segment);
+        network.drop_front(link, events);
+        if connection.is_opening() {
+            self.service_after_segment(connection);
+        } else if endpoint.may_transmit()
+            || !matches!(flow.app, FlowApp::Bulk(_))
+            || Self::let_bulk_work(endpoint, flow, connection, *now)
+        {
+            self.service(connection);
+        } else if Self::end_service(endpoint, flow, connection, *now, events) {
+            self.report_endpoint(connection);
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn arrive_with_copy(&mut self, link: LinkId) {
+        if !self.network.arrive(link, &mut self.arrived, &mut self.events) {
+            self.report_network(None);
+            return;
+        }
+        if self.intercepted {
+            self.recording.captures.received(self.now, &self.arrived);
+        }
+        if self.arrived.corrupt {
+            self.report_corrupt(link);
+            return;
+        }
+        let host = self.arrived.dst;
+        let flow = self.arrived.connection.flow();
+        self.flows[flow.index()].note_arrival(&self.arrived, self.now, self.recording.is_measuring());
+        self.complete_departures(host);
+        if self.intercepted && self.enter_ingress(host) {
+            return;
+        }
+        self.deliver();
+    }
+
+    /// The stack gets the packet in `arrived`.
+    #[inline]
+    pub(super) fn deliver(&mut self) {
+        let connection = self.arrived.connection;
+        if let Some(endpoint) = &mut self.connections[connection.index()] {
+            endpoint.on_segment(self.now, &self.arrived.segment);
+            self.service_after_segment(connection);
+        } else {
+            self.deliver_unconnected(connection);
+        }
+    }
+
+    #[inline]
+    fn service_after_segment(&mut self, connection: ConnectionId) {
+        self.service(connection);
+        if connection.is_opening() && self.recording.per_ack {
+            self.record_tcp(connection.flow());
+        }
+    }
+
+    /// A datagram, or a SYN for a socket that listens.
+    #[cold]
+    fn deliver_unconnected(&mut self, connection: ConnectionId) {
+        let packet = self.arrived;
+        if !self.take_datagram(&packet) && !connection.is_opening() {
+            self.listen(connection, packet.dst, &packet.segment);
+        }
+    }
+
+    #[cold]
+    fn listen(&mut self, connection: ConnectionId, host: HostId, segment: &Segment) {
+        let flow = connection.flow().index();
+        let options = SocketOptions { sndbuf: None, rcvbuf: self.scenario.flows[flow].rcvbuf };
+        let answer = self.with_config(host, connection, options, None, |profile, config, now| {
+            Listener::new(profile).on_segment(now, segment, config)
+        });
+        match answer {
+            Answer::Connection(endpoint) => {
+                self.add_connection(host, connection, *endpoint);
+                self.service(connection);
+            }
+            Answer::Reset(reset) => self.transmit_alone(connection, &reset),
+            Answer::Silence => {}
+        }
+    }
+
+    /// Opens a flow's connection.
+    pub(super) fn connect(&mut self, flow: FlowId) {
+        let host = self.flows[flow.index()].from;
+        let spec = &self.scenario.flows[flow.index()];
+        let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
+        let cc = spec.cc.clone();
+        let connection = flow.opening();
+        let endpoint = self.with_config(host, connection, socket, Some(&cc), |profile, config, now| {
+            Endpoint::connect(profile, config, now)
+        });
+        self.add_connection(host, connection, endpoint);
+    }
+
+    fn add_connection(&mut self, host: HostId, connection: ConnectionId, mut endpoint: Endpoint) {
+        if let Some(most) = self.hosts[host.index()].tso_max {
+            endpoint.limit_tso(most);
+        }
+        endpoint.set_no_delay(matches!(self.flows[connection.flow().index()].app, FlowApp::Pinger(_)));
+        self.connections[connection.index()] = Some(endpoint);
+    }
+
+    /// Calls `work` with what a new connection of `host` needs to know.
+    fn with_config<T>(
+        &self,
+        host: HostId,
+        connection: ConnectionId,
+        socket: SocketOptions,
+        cc: Option<&str>,
+        work: impl FnOnce(&dyn Profile, &Config<'_>, Nanos) -> T,
+    ) -> T {
+        let machine = &self.hosts[host.index()];
+        let flow = connection.flow().index();
+        let side = if connection.is_opening() { "open" } else { "accept" };
+        let name = &self.scenario.flows[flow].name;
+        let name = match self.flows[flow].uses {
+            0 => name.clone(),
+            uses => format!("{name}/{uses}"),
+        };
+        let mut random = path::stream(self.scenario.seed, self.scenario.repeat, side, &name);
+        let profile = &*machine.profile;
+        let config = Config {
+            clock: machine.clock,
+            mss: machine.mss,
+            ecn: machine.ecn,
+            tso: machine.tso,
+            socket,
+            cc: cc.unwrap_or(profile.facts().cc[0]),
+            iss: setup::draw(&mut random) as u32,
+            timestamp_offset: machine.timestamp_offset,
+            random: setup::draw(&mut random),
+        };
+        work(profile, &config, self.now)
+    }
+
+    /// A connection's timer fires.
+    pub(super) fn run_timer(&mut self, connection: ConnectionId) {
+        let host = self.host_of(connection);
+        self.complete_departures(host);
+        if let Some(endpoint) = &mut self.connections[connection.index()] {
+            endpoint.on_timer(self.now);
+            // The source has fired; service sets it to what is next.
+            self.events.set_timer(connection, NEVER);
+            self.service(connection);
+        }
+    }
+
+    /// Tells the host's connections what has left its interface by now, where its stack watches that (Linux TSQ). A
+    /// connection that waits for it is serviced by its own event, which is due at the same time.
+    #[inline]
+    pub(super) fn complete_departures(&mut self, host: HostId) {
+        if let Some(ring) = &mut self.network.rings[host.index()] {
+            complete_departures(ring, &mut self.connections, self.now);
+        }
+    }
+}
+
+/// Tells endpoints what has left their interface by `now`.
+#[inline]
+fn complete_departures(ring: &mut TransmitRing, connections: &mut [Option<Endpoint>], now: Nanos) {
+    while let Some((connection, bytes)) = ring.pop_departed(now) {
+        if let Some(endpoint) = &mut connections[connection as usize] {
+            endpoint.on_tx_complete(now, bytes);
+        }
+    }
+}

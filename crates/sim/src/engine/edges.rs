@@ -1,0 +1,88 @@
+//! Between a host's network interface and its stack: transmit queues that stacks watch, ingress and egress.
+
+use host::nic::{self, TransmitRing};
+use tcp::Endpoint;
+
+use super::Simulation;
+use crate::event_queue::NEVER;
+use crate::ids::{ConnectionId, HostId};
+use crate::packet::Packet;
+
+/// Transmit queues of hosts whose stack watches them (Linux TSQ).
+impl Simulation {
+    /// A packet has left the interface of a host some of whose connections wait for that.
+    pub(super) fn run_departure(&mut self, host: HostId) {
+        self.events.set_departure(host, NEVER);
+        self.complete_departures(host);
+        let mut waiting = std::mem::take(&mut self.hosts[host.index()].waiting);
+        waiting.sort_unstable();
+        for &connection in &waiting {
+            self.service(connection);
+        }
+        // The memory is kept for the next time; service may have added to the list meanwhile.
+        let added = std::mem::take(&mut self.hosts[host.index()].waiting);
+        waiting.clear();
+        waiting.extend(added);
+        self.hosts[host.index()].waiting = waiting;
+    }
+
+    /// A connection waits for its packets to leave the interface.
+    #[cold]
+    pub(super) fn await_departure(&mut self, connection: ConnectionId) {
+        let host = self.host_of(connection);
+        let machine = &mut self.hosts[host.index()];
+        if !machine.waiting.contains(&connection) {
+            machine.waiting.push(connection);
+        }
+        if let Some(at) = self.network.rings[host.index()].as_ref().and_then(TransmitRing::next_departure) {
+            self.events.set_departure(host, at.max(self.now).min(self.events.departure(host)));
+        }
+    }
+}
+
+/// Ingress and egress.
+impl Simulation {
+    /// Hands the packet in `arrived` to what stands before the host's stack; false if nothing does.
+    pub(super) fn enter_ingress(&mut self, host: HostId) -> bool {
+        let Some(ingress) = &mut self.hosts[host.index()].ingress else { return false };
+        ingress.receive(self.now, &self.arrived, &mut self.network.reports.packets);
+        self.run_ingress(host);
+        true
+    }
+
+    /// Carries out what is due at a host's ingress.
+    pub(super) fn run_ingress(&mut self, host: HostId) {
+        self.complete_departures(host);
+        if let Some(ingress) = &mut self.hosts[host.index()].ingress {
+            ingress.on_event(self.now, &mut self.network.reports.packets);
+        }
+        self.report_network(None);
+        while let Some(ingress) = &mut self.hosts[host.index()].ingress
+            && let Some(packet) = ingress.take(self.now)
+        {
+            self.arrived = packet;
+            self.deliver();
+        }
+        if let Some(ingress) = &self.hosts[host.index()].ingress {
+            self.events.set_ingress(host, ingress.next_event().unwrap_or(NEVER));
+        }
+    }
+
+    /// Segments reach a host's interface from its egress.
+    pub(super) fn leave_egress(&mut self, host: HostId) {
+        while let Some(egress) = &mut self.hosts[host.index()].egress
+            && let Some(packet) = egress.take(self.now)
+        {
+            let sender = &self.connections[packet.connection.peer().index()];
+            let payload = sender.as_ref().map_or(u32::MAX, Endpoint::payload);
+            let headers = packet.bytes - packet.segment.len;
+            nic::segment(&packet.segment, payload, |part| {
+                self.transmit(Packet { segment: *part, bytes: headers + part.len, ..packet });
+            });
+            self.report_network(None);
+        }
+        if let Some(egress) = &self.hosts[host.index()].egress {
+            self.events.set_egress(host, egress.next_event().unwrap_or(NEVER));
+        }
+    }
+}

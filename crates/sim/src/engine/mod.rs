@@ -1,0 +1,295 @@
+//! The engine: one run of a scenario on one thread, event by event, in a total order.
+//!
+//! Simultaneous events run in the order arrival < transport timer < application < sampler, and within a class in the
+//! experiment's order (links, hosts and flows as they are listed); see [`crate::event_queue`].
+
+mod app_events;
+mod arrival;
+mod background;
+mod datagrams;
+mod edges;
+mod incast;
+mod prefetch;
+mod recording;
+mod reports;
+mod service;
+mod setup;
+
+use path::Nanos;
+use tcp::profile::{EcnMode, Profile};
+use tcp::{Endpoint, HostClock, TcpInfo};
+use wire::Segment;
+
+use crate::apps::IncastGroup;
+use crate::event_queue::{EventQueue, NEVER, Source};
+use crate::flow::{FlowApp, FlowRun};
+use crate::host_edge::{Egress, Ingress};
+use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
+use crate::network::Network;
+use crate::packet::Packet;
+use crate::scenario::{Full, Scenario};
+use crate::table::Batch;
+use prefetch::Prefetcher;
+use recording::Recording;
+
+const SECOND: Nanos = 1_000_000_000;
+
+/// So many more packets arrive at a host at most before what happens at others; see [`Simulation::run_ahead`].
+const MAX_RUN_AHEAD: usize = 32;
+
+/// A run.
+pub struct Simulation {
+    scenario: Scenario,
+    now: Nanos,
+    /// Events at this time and later wait.
+    until: Nanos,
+    event_count: u64,
+    packet_count: u64,
+    finished: bool,
+    events: EventQueue,
+    network: Network,
+    hosts: Vec<HostRun>,
+    /// Flows of the experiment, then those for the transfers of background traffic.
+    flows: Vec<FlowRun>,
+    groups: Vec<IncastGroup>,
+    /// By [`ConnectionId`].
+    connections: Vec<Option<Endpoint>>,
+    recording: Recording,
+    /// Something other than a stack sees packets at some host: a capture, impairments, receive aggregation.
+    intercepted: bool,
+    /// A segment that is to be cut, or goes to more than the network.
+    scratch: Segment,
+    /// The packet that arrives.
+    arrived: Packet,
+    /// The first change of the schedule that is still to come.
+    next_change: usize,
+    /// For each link: whether packets may arrive ahead of other hosts' events, and if so, whether timers of opening and of
+    /// accepting connections matter where it ends. See [`Simulation::run_ahead`].
+    run_ahead: Vec<Option<[bool; 2]>>,
+    prefetcher: Prefetcher,
+}
+
+/// One machine.
+struct HostRun {
+    profile: Box<dyn Profile>,
+    clock: HostClock,
+    timestamp_offset: u32,
+    mss: u16,
+    ecn: EcnMode,
+    tso: bool,
+    tso_max: Option<u32>,
+    /// What a full transmit queue does.
+    full: Full,
+    /// Between network interface and stack, on the way in and on the way out.
+    ingress: Option<Ingress>,
+    egress: Option<Egress>,
+    /// Connections that wait for their packets to leave the interface.
+    waiting: Vec<ConnectionId>,
+}
+
+impl Simulation {
+    /// Runs `events` events, or a few more; true when the run is over.
+    pub fn advance(&mut self, events: u64) -> bool {
+        self.until = NEVER;
+        self.run_events(self.event_count.saturating_add(events));
+        // Arrivals may have run ahead of it.
+        self.now = self.now.min(self.events.first().0);
+        self.settle_records();
+        self.finished
+    }
+
+    /// Carries out every event before `t` and none at `t`; true when the run is over. Virtual time is `t` then, or the end
+    /// of the run.
+    pub fn run_until(&mut self, t: Nanos) -> bool {
+        self.until = t;
+        self.run_events(u64::MAX);
+        if !self.finished {
+            self.now = t.max(self.now);
+            self.settle_records();
+        }
+        self.finished
+    }
+
+    /// What TCP_INFO would say of a flow's sender at the present time; None before it has opened a connection, and for flows
+    /// without one.
+    pub fn observe(&mut self, flow: FlowId) -> Option<TcpInfo> {
+        let sender = self.connections.get_mut(flow.opening().index())?.as_mut()?;
+        Some(sender.info(self.now))
+    }
+
+    /// Virtual time reached.
+    pub fn now_ns(&self) -> Nanos {
+        self.now
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.event_count
+    }
+
+    /// Packets that hosts have put on the wire so far, data and acknowledgements.
+    pub fn packets(&self) -> u64 {
+        self.packet_count
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Record batches finished since the last call.
+    pub fn take(&mut self) -> Vec<(&'static str, Batch)> {
+        self.recording.recorder.take()
+    }
+
+    /// Capture bytes finished since the last call: (capture point, bytes to append to its file).
+    pub fn captures(&mut self) -> Vec<(String, Vec<u8>)> {
+        self.recording.captures.take()
+    }
+
+    pub(crate) fn flow_runs(&self) -> &[FlowRun] {
+        &self.flows
+    }
+
+    pub(crate) fn connection(&self, connection: ConnectionId) -> Option<&Endpoint> {
+        self.connections[connection.index()].as_ref()
+    }
+}
+
+/// The loop over events.
+impl Simulation {
+    /// Runs events before [`Simulation::until`], until `enough` have run or the run is over.
+    fn run_events(&mut self, enough: u64) {
+        while self.event_count < enough {
+            let (time, source) = self.events.first();
+            if time > self.scenario.duration_ns || self.finished {
+                // What lies behind the end is not carried out, but the end itself may still be to come.
+                if self.until > self.scenario.duration_ns {
+                    self.finish();
+                }
+                return;
+            }
+            if time >= self.until {
+                return;
+            }
+            self.now = time;
+            self.event_count += 1;
+            self.run(source);
+        }
+    }
+
+    #[inline(always)]
+    fn run(&mut self, source: Source) {
+        // Nearly every event is an arrival: a branch that is predicted costs less than a jump table.
+        if let Source::Arrival(link) = source {
+            self.arrive(link);
+            if let Some(timers) = self.run_ahead[link.index()] {
+                self.run_ahead(link, timers);
+            }
+        } else {
+            self.run_other(source);
+        }
+    }
+
+    /// More packets arrive over a link, before what happens at other hosts meanwhile. Nothing of that reaches this host but by
+    /// packets behind these, and what these do here reaches others only by packets. The processor has the code of one
+    /// host at hand for many packets then.
+    #[inline(always)]
+    fn run_ahead(&mut self, link: LinkId, timers: [bool; 2]) {
+        for _ in 0..MAX_RUN_AHEAD {
+            let next = self.events.arrival(link);
+            let is_last = next >= self.events.first_other(timers) || next > self.scenario.duration_ns;
+            if is_last || next >= self.until || !self.is_routine(link) {
+                return;
+            }
+            self.now = next;
+            self.event_count += 1;
+            self.arrive(link);
+        }
+    }
+
+    /// Whether the next packet over a link is of a bulk transfer that goes on, of which one end learns nothing from the other
+    /// but over the network.
+    #[inline(always)]
+    fn is_routine(&mut self, link: LinkId) -> bool {
+        let Some((packet, _)) = self.network.front_at_host(link) else { return false };
+        let connection = packet.connection;
+        let flow = &self.flows[connection.flow().index()];
+        let goes_on = matches!(&flow.app, FlowApp::Bulk(bulk) if bulk.is_open()) && !flow.needs_report;
+        goes_on && self.connections[connection.index()].is_some()
+    }
+
+    #[inline(never)]
+    fn run_other(&mut self, source: Source) {
+        match source {
+            Source::Arrival(link) => self.arrive(link),
+            Source::Service(link) => {
+                self.network.serve(link, self.now, &mut self.events);
+                self.report_network(None);
+            }
+            Source::Egress(host) => self.leave_egress(host),
+            Source::Ingress(host) => self.run_ingress(host),
+            Source::Timer(connection) => self.run_timer(connection),
+            Source::Departure(host) => self.run_departure(host),
+            Source::CatchUp => self.catch_up_links(),
+            Source::Pause => {
+                self.network.pause(self.now, &mut self.events);
+                self.report_network(None);
+            }
+            Source::Round(group) => self.begin_round(group as usize),
+            Source::App(flow) => self.run_app(flow),
+            Source::Change => self.change_links(),
+            Source::SampleTcp => self.sample_tcp(),
+            Source::SampleQueue => self.sample_queue(),
+            Source::Second => self.sample_second(),
+            Source::Window => self.turn_window(),
+        }
+    }
+
+    /// Carries out the changes of the schedule that are due.
+    fn change_links(&mut self) {
+        while let Some(change) = self.scenario.schedule.get(self.next_change)
+            && change.at_ns <= self.now
+        {
+            let seed = (self.scenario.seed, self.scenario.repeat);
+            if let Some(link) = self.scenario.link(&change.link) {
+                self.network.change(link, self.now, &change.path_change(), seed, &mut self.events);
+            }
+            self.next_change += 1;
+        }
+        let next = self.scenario.schedule.get(self.next_change).map_or(NEVER, |change| change.at_ns);
+        self.events.set_rare(Source::Change, next);
+        self.report_network(None);
+    }
+
+    /// Has links carry out, and reports, what they have put off.
+    fn catch_up_links(&mut self) {
+        self.network.catch_up(self.now, &mut self.events);
+        self.report_network(None);
+    }
+
+    /// Writes the events of the past where many wait.
+    fn settle_records(&mut self) {
+        if self.recording.recorder.wants_settling() {
+            self.catch_up_links();
+            self.recording.recorder.settle(self.now);
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.finished = true;
+        self.now = self.scenario.duration_ns;
+        self.catch_up_links();
+        self.close_window();
+        self.recording.recorder.finish(self.now);
+    }
+
+    /// The host at which a connection is.
+    fn host_of(&self, connection: ConnectionId) -> HostId {
+        let flow = &self.flows[connection.flow().index()];
+        if connection.is_opening() { flow.from } else { flow.to }
+    }
+}

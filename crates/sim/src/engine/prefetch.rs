@@ -1,0 +1,153 @@
+//! Prefetching: asks the processor for the memory of connections whose packets arrive soon.
+//!
+//! With many connections each one's memory has left the processor's caches by the time its next packet comes. What a packet
+//! needs is asked for in three steps, as each step follows pointers that the one before brought.
+
+use path::{Nanos, near};
+use tcp::Endpoint;
+
+use crate::flow::FlowRun;
+use crate::ids::{ConnectionId, LinkId};
+use crate::network::Network;
+use crate::packet::Packet;
+
+/// With fewer connections than this, all stay in the caches.
+const PREFETCH_MIN_CONNECTIONS: usize = 16;
+/// How many packets before its arrival each step is taken for a packet: its connection and its flow,
+const PREFETCH_FAR: usize = 6;
+/// the halves of the connection and the counts of the flow,
+const PREFETCH_NEAR: usize = 3;
+/// and what the sender has allocated elsewhere.
+const PREFETCH_LAST: usize = 1;
+
+/// Remembers what was asked for.
+pub struct Prefetcher {
+    active: bool,
+    /// For each link: a bit for each of the last arrivals, the last one's lowest. Set: the connection of the packet that was
+    /// looked at then was asked for, as it was not that of the packet before it.
+    asked: Vec<u32>,
+}
+
+impl Prefetcher {
+    /// Of a run with so many links and flows.
+    pub fn new(links: usize, flows: usize) -> Prefetcher {
+        Prefetcher { active: flows >= PREFETCH_MIN_CONNECTIONS, asked: vec![0; links] }
+    }
+
+    /// A packet arrives over `link`: asks for what those behind it need.
+    #[inline(always)]
+    pub fn on_arrival(
+        &mut self,
+        network: &mut Network,
+        connections: &[Option<Endpoint>],
+        flows: &[FlowRun],
+        link: LinkId,
+    ) {
+        if self.active {
+            self.look_ahead(network, connections, flows, link);
+        }
+    }
+
+    #[inline]
+    fn look_ahead(
+        &mut self,
+        network: &mut Network,
+        connections: &[Option<Endpoint>],
+        flows: &[FlowRun],
+        link: LinkId,
+    ) {
+        let asked = self.asked[link.index()];
+        let mut now_asked = 0;
+        if let Some((connection, before)) = upcoming(network, link)
+            && connection != before
+        {
+            now_asked = 1;
+            near::bring(&connections[connection.index()]);
+            bring_flow(&flows[connection.flow().index()], connection.is_opening());
+        }
+        self.asked[link.index()] = asked << 1 | now_asked;
+        if asked >> (PREFETCH_FAR - PREFETCH_NEAR - 1) & 1 == 1
+            && let Some((at, packet)) = packet_behind(network, link, PREFETCH_NEAR)
+        {
+            let connection = packet.connection;
+            bring_counts(&flows[connection.flow().index()], packet, at);
+            if let Some(endpoint) = &connections[connection.index()] {
+                if connection.is_opening() {
+                    near::bring(endpoint.sender());
+                }
+                // Both sides ask it for its timer.
+                near::bring(endpoint.receiver());
+            }
+        }
+        if asked >> (PREFETCH_FAR - PREFETCH_LAST - 1) & 1 == 1
+            && let Some((_, packet)) = packet_behind(network, link, PREFETCH_LAST)
+            && packet.connection.is_opening()
+            && let Some(endpoint) = &connections[packet.connection.index()]
+        {
+            endpoint.sender().elsewhere().into_iter().flatten().for_each(near::bring);
+        }
+    }
+}
+
+/// The connections of the packet [`PREFETCH_FAR`] behind the next one over `link`, and of the packet before it. Asks for the
+/// packets themselves, and for the memory of packets that are sent meanwhile.
+#[inline(always)]
+fn upcoming(network: &mut Network, link: LinkId) -> Option<(ConnectionId, ConnectionId)> {
+    let (delivery, pool) = network.under_way(link);
+    if let Some((_, packet)) = delivery.whole_behind(PREFETCH_FAR) {
+        let (_, before) = delivery.whole_behind(PREFETCH_FAR - 1)?;
+        return Some((packet.connection, before.connection));
+    }
+    if let Some(reference) = delivery.pooled_behind(3 * PREFETCH_FAR) {
+        near::bring(reference);
+    }
+    let (_, packet) = delivery.pooled_behind(PREFETCH_FAR)?;
+    let (_, before) = delivery.pooled_behind(PREFETCH_FAR - 1)?;
+    near::bring(pool.get(packet));
+    if let Some(draft) = pool.upcoming_draft() {
+        near::bring(draft);
+    }
+    Some((packet.connection(), before.connection()))
+}
+
+/// The packet `behind` the next one over `link`, and when it arrives.
+#[inline(always)]
+fn packet_behind(network: &mut Network, link: LinkId, behind: usize) -> Option<(Nanos, &Packet)> {
+    let (delivery, pool) = network.under_way(link);
+    if let Some((at, packet)) = delivery.whole_behind(behind) {
+        return Some((*at, packet));
+    }
+    let (at, packet) = delivery.pooled_behind(behind)?;
+    Some((*at, pool.unpack(packet)))
+}
+
+/// What a packet for the opening or the accepting side of a flow touches of the flow.
+#[inline]
+fn bring_flow(flow: &FlowRun, opening: bool) {
+    near::bring(&flow.app);
+    near::bring(&flow.overhead);
+    if opening {
+        near::bring(&flow.ends[0]);
+        near::bring(&flow.rtt);
+        near::bring(&flow.tally.rtt);
+        near::bring(flow.tally.cwnd_state());
+    } else {
+        near::bring(&flow.ends[1]);
+        near::bring(&flow.wire);
+        near::bring(&flow.tally.queue_delay);
+        near::bring(&flow.tally.wire_bytes);
+    }
+}
+
+/// The counts that [`FlowRun::note_arrival`] of `packet` at `at` will raise.
+#[inline]
+fn bring_counts(flow: &FlowRun, packet: &Packet, at: Nanos) {
+    let count = if packet.connection.is_opening() {
+        flow.tally.rtt.count_of(packet.echo_delay + (at - packet.sent_at))
+    } else {
+        flow.tally.queue_delay.count_of(packet.queue_delay)
+    };
+    if let Some(count) = count {
+        near::bring(count);
+    }
+}

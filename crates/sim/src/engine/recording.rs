@@ -1,0 +1,223 @@
+//! What a run leaves behind: samples of connections and queues, and what is counted in the measurement window.
+
+use path::Counters;
+use tcp::Endpoint;
+use tcp::endpoint::State;
+
+use super::{SECOND, Simulation};
+use crate::capture::Captures;
+use crate::event_queue::{NEVER, Source};
+use crate::flow::{FlowApp, Snapshot};
+use crate::ids::{FlowId, LinkId};
+use crate::record::{QueueRow, Recorder, SampleRow, TcpRow, sample};
+use crate::scenario::Sampling;
+
+/// What is recorded, and how far that is.
+pub struct Recording {
+    pub recorder: Recorder,
+    pub captures: Captures,
+    /// The links whose queues and counters are recorded.
+    pub observed: Vec<LinkId>,
+    /// A row of `tcp` for each acknowledgement.
+    pub per_ack: bool,
+    pub window: Window,
+    /// Counters of the observed links where the measurement window begins and ends.
+    pub links_before: Vec<Counters>,
+    pub links_after: Vec<Counters>,
+}
+
+/// Where the measurement window stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    Before,
+    Inside,
+    After,
+}
+
+impl Recording {
+    /// Whether the measurement window is open: whether metrics count.
+    #[inline(always)]
+    pub fn is_measuring(&self) -> bool {
+        self.window == Window::Inside
+    }
+}
+
+impl Simulation {
+    /// Adds a row of `tcp`.
+    pub(super) fn record_tcp(&mut self, flow: FlowId) {
+        let delivered = self.read_by(flow);
+        if self.flows[flow.index()].parent.is_some() {
+            return;
+        }
+        let Some(endpoint) = &mut self.connections[flow.opening().index()] else { return };
+        if matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived) {
+            return;
+        }
+        let info = endpoint.info(self.now);
+        let receiver = self.connections[flow.accepting().index()].as_ref();
+        let run = &self.flows[flow.index()];
+        self.recording.recorder.tcp(&TcpRow {
+            t: self.now,
+            flow: flow.0,
+            cwnd: info.sender.cwnd,
+            ssthresh: info.sender.ssthresh,
+            srtt: info.sender.srtt,
+            rtt: run.rtt,
+            inflight: info.sender.inflight,
+            delivered,
+            arrived: run.wire,
+            retransmits: info.retransmits,
+            pacing_bps: info.sender.pacing_bps,
+            rto: info.sender.rto,
+            send_window: info.snd_wnd,
+            receive_window: receiver.map(Endpoint::receive_window),
+            send_buffer: info.send_buffer,
+            receive_buffer: receiver.map(Endpoint::receive_buffer),
+            phase: info.sender.phase,
+        });
+    }
+
+    /// Payload that the receiving application of a flow has read.
+    pub(crate) fn read_by(&self, flow: FlowId) -> u64 {
+        self.connections[flow.accepting().index()].as_ref().map_or(0, Endpoint::bytes_read)
+    }
+
+    /// All flows, also those for transfers of background traffic.
+    fn flow_ids(&self) -> impl Iterator<Item = FlowId> + use<> {
+        (0..self.flows.len() as u32).map(FlowId)
+    }
+
+    pub(super) fn sample_tcp(&mut self) {
+        let Sampling::Interval { interval_ns } = self.scenario.record.tcp else { return };
+        self.events.set_rare(Source::SampleTcp, self.now + interval_ns);
+        for flow in self.flow_ids() {
+            self.record_tcp(flow);
+        }
+    }
+
+    pub(super) fn sample_queue(&mut self) {
+        let Sampling::Interval { interval_ns } = self.scenario.record.queue else { return };
+        self.events.set_rare(Source::SampleQueue, self.now + interval_ns);
+        self.catch_up_links();
+        for index in 0..self.recording.observed.len() {
+            let link = self.recording.observed[index];
+            let counters = self.network.counters(link, self.now);
+            // The window's edges are asked for too.
+            let mut next = self.now + interval_ns;
+            for edge in [self.scenario.measure.from_ns, self.scenario.measure.to_ns] {
+                if edge >= self.now {
+                    next = next.min(edge);
+                }
+            }
+            self.network.next_query(link, next);
+            self.recording.recorder.queue(&QueueRow {
+                t: self.now,
+                hop: link.0,
+                backlog_bytes: counters.backlog_bytes,
+                backlog_packets: counters.backlog_packets,
+                drops: counters.drops,
+                ce_marks: counters.ce_marks,
+            });
+        }
+    }
+
+    /// A second is over: what was read and what arrived in it.
+    pub(super) fn sample_second(&mut self) {
+        self.events.set_rare(Source::Second, self.now + SECOND);
+        for flow in self.flow_ids() {
+            let read = match self.flows[flow.index()].app {
+                FlowApp::Datagrams(_) | FlowApp::Background(_) => self.totals(flow).read,
+                _ if self.connections[flow.opening().index()].is_none() => continue,
+                _ if self.flows[flow.index()].parent.is_some() => continue,
+                _ => self.read_by(flow),
+            };
+            let run = &mut self.flows[flow.index()];
+            let value = (read - run.read_at_second) as i64;
+            run.read_at_second = read;
+            if run.seconds.is_empty() {
+                run.seconds_from = self.now - SECOND;
+            }
+            run.seconds.push(value as u64);
+            let row = |kind, value| SampleRow { t: self.now, flow: flow.0, kind, value };
+            self.recording.recorder.sample(&row(sample::GOODPUT, value));
+            // Of background traffic the transfers have the packets, and none of them lasts.
+            if !matches!(run.app, FlowApp::Background(_)) {
+                let value = (run.wire - run.wire_at_second) as i64;
+                run.wire_at_second = run.wire;
+                self.recording.recorder.sample(&row(sample::WIRE, value));
+            }
+        }
+    }
+
+    /// The measurement window begins or ends.
+    pub(super) fn turn_window(&mut self) {
+        self.catch_up_links();
+        let snapshots: Vec<Snapshot> = self.flow_ids().map(|flow| self.totals(flow)).collect();
+        let beginning = self.recording.window == Window::Before;
+        for (run, snapshot) in self.flows.iter_mut().zip(snapshots) {
+            if beginning {
+                run.tally.begin(self.now, snapshot);
+            } else {
+                run.tally.end(self.now, snapshot);
+            }
+        }
+        let measure = self.scenario.measure;
+        let mut counters = Vec::new();
+        for &link in &self.recording.observed {
+            counters.push(self.network.counters(link, self.now));
+            if matches!(self.scenario.record.queue, Sampling::Off | Sampling::PerAck) {
+                self.network.next_query(link, if beginning { measure.to_ns } else { NEVER });
+            }
+        }
+        if beginning {
+            self.recording.links_before = counters;
+            self.recording.window = Window::Inside;
+            self.events.set_rare(Source::Window, measure.to_ns);
+        } else {
+            self.recording.links_after = counters;
+            self.recording.window = Window::After;
+            self.events.set_rare(Source::Window, NEVER);
+        }
+    }
+
+    /// The run is over: so is the measurement window.
+    pub(super) fn close_window(&mut self) {
+        if self.recording.is_measuring() {
+            self.turn_window();
+        }
+    }
+
+    /// Totals of a flow's present connection.
+    pub(super) fn snapshot(&mut self, flow: FlowId) -> Snapshot {
+        let read = self.read_by(flow);
+        let sender = self.connections[flow.opening().index()].as_mut();
+        Snapshot::new(sender.map(|sender| sender.info(self.now)).as_ref(), read)
+    }
+
+    /// Totals of a flow so far, transfers included.
+    pub(super) fn totals(&mut self, flow: FlowId) -> Snapshot {
+        let run = &self.flows[flow.index()];
+        match &run.app {
+            FlowApp::Datagrams(_) => {
+                Snapshot { read: run.datagram_bytes, segments: run.datagrams_sent, ..Snapshot::default() }
+            }
+            FlowApp::Background(background) => {
+                let mut totals = background.finished;
+                for transfer in background.transfers.clone() {
+                    totals += self.snapshot(transfer);
+                }
+                totals
+            }
+            _ => self.snapshot(flow),
+        }
+    }
+
+    /// The observed links, with their counters where the measurement window begins and ends.
+    pub(crate) fn link_counters(&self) -> impl Iterator<Item = (LinkId, Counters, Counters)> + '_ {
+        self.recording.observed.iter().enumerate().map(|(index, &link)| {
+            let before = self.recording.links_before.get(index).copied().unwrap_or_default();
+            let after = self.recording.links_after.get(index).copied().unwrap_or_default();
+            (link, before, after)
+        })
+    }
+}

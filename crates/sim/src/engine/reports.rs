@@ -1,0 +1,154 @@
+//! Reports of what happened to packets, queues and endpoints: counted, recorded, and told to the stacks concerned.
+
+use path::DropReason;
+use tcp::event::EventKind;
+
+use super::Simulation;
+use crate::ids::{ConnectionId, FlowId, LinkId};
+use crate::network::{Fate, PacketReport};
+use crate::record::{EVENT_KINDS, EventRow, QueueRow};
+use crate::scenario::{Full, PLACES};
+
+impl Simulation {
+    /// The place of a flow's events among those of one time: behind those of hops.
+    pub(super) fn rank(&self, flow: FlowId) -> u32 {
+        (self.scenario.links.len() + PLACES.len() * self.hosts.len() + flow.index()) as u32
+    }
+
+    /// The flow of the experiment that a flow is, or is a transfer of.
+    pub(super) fn named(&self, flow: FlowId) -> FlowId {
+        self.flows[flow.index()].parent.unwrap_or(flow)
+    }
+
+    /// Reports what an endpoint tells: losses found, timeouts, changes of state.
+    #[cold]
+    pub(super) fn report_events(&mut self, connection: ConnectionId) {
+        let flow = connection.flow();
+        let (rank, named) = (self.rank(flow), self.named(flow));
+        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        let tally = &mut self.flows[flow.index()].tally;
+        for event in endpoint.events().drain() {
+            if !connection.is_opening() {
+                continue;
+            }
+            // The first slow start ends by itself, or with the first congestion.
+            if matches!(
+                event.kind,
+                EventKind::SlowStartExit | EventKind::RecoveryIn | EventKind::Rto | EventKind::Reduction
+            ) {
+                tally.slow_start_exit.get_or_insert(self.now);
+            }
+            if self.recording.is_measuring() {
+                match event.kind {
+                    EventKind::Rto => tally.rtos += 1,
+                    EventKind::RecoveryIn => tally.recoveries.push(self.now),
+                    _ => {}
+                }
+            }
+            let kind =
+                EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).expect("every kind has its word");
+            self.recording.recorder.event(EventRow {
+                t: self.now,
+                rank,
+                flow: Some(named.0),
+                hop: None,
+                kind: kind as u32,
+                seq: Some(event.seq),
+                value: Some(event.value),
+            });
+        }
+    }
+
+    /// Reports what happened in the network. `sender` is the connection that was just transmitting, whose own interface may
+    /// have refused its packets.
+    #[inline]
+    pub(super) fn report_network(&mut self, sender: Option<ConnectionId>) {
+        if !self.network.reports.captured.is_empty() {
+            for (at, link, packet) in self.network.reports.captured.drain(..) {
+                self.recording.captures.entered(at, link, &packet);
+            }
+        }
+        if !self.network.reports.queues.is_empty() {
+            self.report_queues();
+        }
+        if !self.network.reports.packets.is_empty() {
+            self.report_packets(sender);
+        }
+    }
+
+    #[cold]
+    fn report_packets(&mut self, sender: Option<ConnectionId>) {
+        let mut reports = std::mem::take(&mut self.network.reports.packets);
+        for report in reports.drain(..) {
+            self.record_fate(&report);
+            if let Fate::Dropped(why) = report.fate
+                && report.payload > 0
+            {
+                self.tell_sender(&report, why, sender);
+            }
+        }
+        self.network.reports.packets = reports;
+    }
+
+    /// A stack learns what becomes of its data in its own host.
+    fn tell_sender(&mut self, report: &PacketReport, why: DropReason, sender: Option<ConnectionId>) {
+        let connection = report.connection.peer();
+        let ends = self.flows[connection.flow().index()].ends[connection.side() as usize];
+        let egress = self.scenario.place_hop(ends.src, 0);
+        let interface = self.network.topology.first_link(ends.src, ends.dst);
+        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        if report.hop != interface.0 && report.hop != egress {
+            return;
+        }
+        let told = report.hop == egress || self.hosts[ends.src.index()].full == Full::Enobufs;
+        if sender == Some(connection) && why == DropReason::Overlimit && told {
+            endpoint.on_tx_dropped(self.now);
+        }
+        endpoint.on_tx_complete(self.now, report.payload);
+    }
+
+    /// Counts and records a drop or a mark.
+    fn record_fate(&mut self, report: &PacketReport) {
+        let flow = report.connection.flow();
+        let measure = self.scenario.measure;
+        if report.at >= measure.from_ns && report.at < measure.to_ns {
+            let tally = &mut self.flows[flow.index()].tally;
+            match report.fate {
+                Fate::Marked => tally.ce_marks += 1,
+                Fate::Dropped(_) => tally.drops += 1,
+            }
+        }
+        self.recording.recorder.event(EventRow {
+            t: report.at,
+            rank: report.hop,
+            flow: Some(self.named(flow).0),
+            hop: Some(report.hop),
+            kind: u32::from(report.fate == Fate::Marked),
+            seq: (report.payload > 0).then_some(report.offset),
+            value: Some(i64::from(report.payload)),
+        });
+    }
+
+    /// The packet in `arrived` was damaged on the way.
+    #[cold]
+    pub(super) fn report_corrupt(&mut self, link: LinkId) {
+        let fate = Fate::Dropped(DropReason::Corrupt);
+        self.record_fate(&PacketReport::new(self.now, link.0, &self.arrived, fate));
+    }
+
+    fn report_queues(&mut self) {
+        let mut changes = std::mem::take(&mut self.network.reports.queues);
+        for change in changes.drain(..) {
+            let counters = self.network.counters(change.link, change.at);
+            self.recording.recorder.queue(&QueueRow {
+                t: change.at,
+                hop: change.link.0,
+                backlog_bytes: change.backlog_bytes,
+                backlog_packets: change.backlog_packets,
+                drops: counters.drops,
+                ce_marks: counters.ce_marks,
+            });
+        }
+        self.network.reports.queues = changes;
+    }
+}

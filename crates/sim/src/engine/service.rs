@@ -1,0 +1,237 @@
+//! After any input of a connection: it sends what it wants to send, and its application works.
+
+use host::{app, nic};
+use path::Nanos;
+use tcp::Endpoint;
+use tcp::endpoint::State;
+use wire::Segment;
+
+use super::Simulation;
+use crate::event_queue::{EventQueue, NEVER};
+use crate::flow::{FlowApp, FlowRun};
+use crate::ids::ConnectionId;
+use crate::packet::{Ends, Packet};
+
+/// Why [`Simulation::take_turn`] ended.
+enum Turn {
+    /// There is nothing more to do.
+    Done,
+    /// There is, but for [`Simulation::report_endpoint`].
+    Report,
+    /// Something that was just sent was lost at once.
+    Lost,
+    /// The segment in `scratch` is to be handed over; it does not just go out as one packet.
+    Segment,
+    /// It is the turn of an application that is not bulk transfer.
+    Model,
+}
+
+impl Simulation {
+    /// After any input of a connection: sends what it wants to send, lets its application work, sends again.
+    #[inline(never)]
+    pub(super) fn service(&mut self, connection: ConnectionId) {
+        let mut polling = false;
+        loop {
+            match self.take_turn(connection, polling) {
+                Turn::Done => return,
+                Turn::Report => return self.report_endpoint(connection),
+                Turn::Lost => {
+                    polling = false;
+                    self.report_network(Some(connection));
+                }
+                Turn::Segment => {
+                    polling = self.hand_over(connection);
+                    if !polling {
+                        self.report_network(Some(connection));
+                    }
+                }
+                Turn::Model if self.let_model_work(connection) => polling = false,
+                Turn::Model => break,
+            }
+        }
+        let Simulation { connections, events, flows, now, .. } = self;
+        let Some(endpoint) = &mut connections[connection.index()] else { return };
+        let flow = &mut flows[connection.flow().index()];
+        if Self::end_service(endpoint, flow, connection, *now, events) {
+            self.report_endpoint(connection);
+        }
+    }
+
+    /// Everything is sent and written: sets the timer and counts cwnd. True if [`Simulation::report_endpoint`] has work to
+    /// do.
+    #[inline(always)]
+    pub(super) fn end_service(
+        endpoint: &mut Endpoint,
+        flow: &mut FlowRun,
+        connection: ConnectionId,
+        now: Nanos,
+        events: &mut EventQueue,
+    ) -> bool {
+        let due = endpoint.next_timer().unwrap_or(NEVER);
+        // A timer that moved away is left to fire early: endpoints do nothing then, and it moves rarely.
+        if due < events.timer(connection) {
+            events.set_timer(connection, due.max(now));
+        }
+        if connection.is_opening() {
+            let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
+            flow.tally.cwnd(now, cwnd);
+        }
+        flow.needs_report | !endpoint.events().is_empty() || endpoint.wants_tx_complete()
+    }
+
+    /// What few services have to report: a wait for the interface, events of the endpoint, the end of a transfer.
+    #[inline(never)]
+    pub(super) fn report_endpoint(&mut self, connection: ConnectionId) {
+        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        let reports = !endpoint.events().is_empty();
+        if endpoint.wants_tx_complete() {
+            self.await_departure(connection);
+        }
+        if reports {
+            self.report_events(connection);
+        }
+        if self.flows[connection.flow().index()].needs_report {
+            self.report_app(connection.flow());
+        }
+    }
+
+    /// Puts on the wire whatever the endpoint has to send, and lets its application work, until neither does any more.
+    /// `polling`: the endpoint has just sent something.
+    #[inline(always)]
+    fn take_turn(&mut self, connection: ConnectionId, mut polling: bool) -> Turn {
+        let Simulation {
+            connections, network, events, flows, scratch, packet_count, now, intercepted, ..
+        } = self;
+        let now = *now;
+        let Some(endpoint) = &mut connections[connection.index()] else { return Turn::Done };
+        let flow = &mut flows[connection.flow().index()];
+        loop {
+            if polling || endpoint.may_transmit() {
+                let ends = &flow.ends[connection.side() as usize];
+                loop {
+                    let draft = network.draft(ends);
+                    if !endpoint.poll_transmit_into(now, draft) {
+                        break;
+                    }
+                    if *intercepted || draft.len > endpoint.payload() {
+                        *scratch = *draft;
+                        return Turn::Segment;
+                    }
+                    *packet_count += 1;
+                    let size = (draft.ip_bytes(), draft.len);
+                    network.send_draft(now, ends, size, events);
+                    if !network.reports.packets.is_empty() {
+                        return Turn::Lost;
+                    }
+                }
+            }
+            if !matches!(flow.app, FlowApp::Bulk(_)) {
+                return Turn::Model;
+            }
+            if !Self::let_bulk_work(endpoint, flow, connection, now) {
+                let reports = Self::end_service(endpoint, flow, connection, now, events);
+                return if reports { Turn::Report } else { Turn::Done };
+            }
+            polling = false;
+        }
+    }
+
+    /// The segment in `scratch` leaves through whatever is between stack and interface, or as several packets. False if
+    /// something was lost at once, or a capture wants to see it.
+    #[inline(never)]
+    fn hand_over(&mut self, connection: ConnectionId) -> bool {
+        let Simulation { connections, network, events, flows, scratch, now, .. } = self;
+        let now = *now;
+        let Some(endpoint) = &mut connections[connection.index()] else { return true };
+        let ends = flows[connection.flow().index()].ends[connection.side() as usize];
+        if let Some(egress) = &mut self.hosts[ends.src.index()].egress {
+            let packet = ends.packet(now, scratch, scratch.ip_bytes(), 0);
+            egress.send(now, packet, &mut network.reports.packets);
+            events.set_egress(ends.src, egress.next_event().unwrap_or(NEVER));
+            if egress.orphans {
+                endpoint.on_tx_complete(now, scratch.len);
+            }
+            return network.reports.packets.is_empty();
+        }
+        let payload = endpoint.payload();
+        let mut sent = 0;
+        loop {
+            let part = network.draft(&ends);
+            nic::cut(scratch, payload, sent, part);
+            sent += part.len;
+            self.packet_count += 1;
+            self.recording.captures.sent(now, &ends, part);
+            let size = (part.ip_bytes(), part.len);
+            network.send_draft(now, &ends, size, events);
+            if sent == scratch.len {
+                break;
+            }
+        }
+        network.reports.packets.is_empty() && network.reports.captured.is_empty()
+    }
+
+    /// The turn of a bulk transfer at one end; true if it did something that may let the endpoint send.
+    #[inline(always)]
+    pub(super) fn let_bulk_work(
+        endpoint: &mut Endpoint,
+        flow: &mut FlowRun,
+        connection: ConnectionId,
+        now: Nanos,
+    ) -> bool {
+        if connection.is_opening() {
+            let FlowApp::Bulk(bulk) = &mut flow.app else { return false };
+            let state = endpoint.state();
+            flow.needs_report |= state == State::Closed;
+            return matches!(state, State::Established | State::CloseWait)
+                && endpoint.writable()
+                && bulk.on_writable(endpoint, now)
+                && endpoint.data_may_flow();
+        }
+        if app::drain(endpoint, now) {
+            return endpoint.may_transmit();
+        }
+        match endpoint.state() {
+            State::CloseWait => {
+                flow.completed = Some(now);
+                flow.needs_report = true;
+                endpoint.shutdown(now);
+                true
+            }
+            State::Closed => {
+                flow.needs_report = true;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts one packet on the wire that no endpoint sends.
+    pub(super) fn transmit_alone(&mut self, connection: ConnectionId, segment: &Segment) {
+        let ends = self.flows[connection.flow().index()].ends[connection.side() as usize];
+        self.emit(ends.packet(self.now, segment, segment.ip_bytes(), 0));
+    }
+
+    /// A host sends a packet that is made already.
+    pub(super) fn emit(&mut self, packet: Packet) {
+        let host = packet.src;
+        if let Some(egress) = &mut self.hosts[host.index()].egress {
+            egress.send(self.now, packet, &mut self.network.reports.packets);
+            self.events.set_egress(host, egress.next_event().unwrap_or(NEVER));
+        } else {
+            self.transmit(packet);
+        }
+        self.report_network(None);
+    }
+
+    /// A packet reaches a host's interface on its way out.
+    pub(super) fn transmit(&mut self, packet: Packet) {
+        self.packet_count += 1;
+        let Packet { src, dst, connection, echo_delay, .. } = packet;
+        self.recording.captures.sent(
+            self.now,
+            &Ends { src, dst, peer: connection, echo_delay },
+            &packet.segment,
+        );
+        self.network.send(self.now, packet, &mut self.events);
+    }
+}

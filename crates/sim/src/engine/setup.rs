@@ -1,0 +1,217 @@
+//! Setting up a run.
+
+use path::Xoshiro256PlusPlus;
+use tcp::HostClock;
+use tcp::profile::{EcnMode, Family, Profile};
+use wire::Segment;
+
+use super::prefetch::Prefetcher;
+use super::recording::{Recording, Window};
+use super::{HostRun, SECOND, Simulation};
+use crate::apps::{self, IncastGroup};
+use crate::capture::Captures;
+use crate::check;
+use crate::draws;
+use crate::event_queue::{EventQueue, NEVER, Source, Sources};
+use crate::flow::{FlowApp, FlowRun};
+use crate::host_edge::{Egress, Ingress};
+use crate::ids::{FlowId, HostId};
+use crate::network::Network;
+use crate::packet::Packet;
+use crate::record::Recorder;
+use crate::scenario::{self, Ecn, Sampling, Scenario};
+use crate::topology::Topology;
+
+/// Up to this many flows, percentiles are within 0.05 %; beyond it within 0.4 %, to bound memory.
+const FINE_HISTOGRAMS: usize = 256;
+
+impl Simulation {
+    /// Sets up a run; `run_id` goes into every row.
+    ///
+    /// # Errors
+    /// One line saying what in the scenario the engine refuses.
+    pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, String> {
+        Simulation::from_scenario(check::parse(scenario)?, run_id, false)
+    }
+
+    /// As [`Simulation::new`], from a parsed scenario. `force_stepped` makes every hop wait for events: slower, and
+    /// equal in every result.
+    ///
+    /// # Errors
+    /// One line saying what in the scenario the engine refuses.
+    pub fn from_scenario(
+        mut scenario: Scenario,
+        run_id: u32,
+        force_stepped: bool,
+    ) -> Result<Simulation, String> {
+        let profiles = check::check(&scenario)?;
+        let topology = Topology::new(&scenario)?;
+        let named = scenario.flows.len();
+        let parents = apps::add_background_flows(&mut scenario);
+        let groups = apps::incast_groups(&scenario);
+        let hosts = hosts(&scenario, profiles);
+        let flows = flows(&scenario, &topology, &parents, &groups)?;
+        let families: Vec<Family> = hosts.iter().map(|host| host.profile.facts().family).collect();
+        let tracked: Vec<bool> = families.iter().map(|&family| family == Family::Linux).collect();
+        let recording = recording(&scenario, run_id, named, &families)?;
+        let captured = recording.captures.links();
+        let network = Network::new(&scenario, topology, &tracked, &captured, force_stepped);
+        let intercepted = !scenario.record.pcap.is_empty()
+            || hosts.iter().any(|host| host.ingress.is_some() || host.egress.is_some());
+        // Of other applications one end knows what happens at the other.
+        let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams(_));
+        let run_ahead = if intercepted || recording.per_ack || !flows.iter().all(apart) {
+            vec![None; scenario.links.len()]
+        } else {
+            network.run_ahead(&scenario)
+        };
+        let (services, arrivals) = network.sources();
+        let events = EventQueue::new(&Sources {
+            services,
+            egresses: hosts.iter().map(|host| host.egress.is_some()).collect(),
+            arrivals,
+            ingresses: hosts.iter().map(|host| host.ingress.is_some()).collect(),
+            timers: 2 * flows.len(),
+            departures: tracked,
+            rounds: groups.len(),
+            apps: flows.len(),
+        });
+        let mut run = Simulation {
+            now: 0,
+            until: NEVER,
+            event_count: 0,
+            packet_count: 0,
+            finished: false,
+            events,
+            network,
+            connections: flows.iter().flat_map(|_| [None, None]).collect(),
+            hosts,
+            prefetcher: Prefetcher::new(scenario.links.len(), flows.len()),
+            flows,
+            groups,
+            recording,
+            intercepted,
+            scratch: Segment::default(),
+            arrived: Packet::default(),
+            next_change: 0,
+            run_ahead,
+            scenario,
+        };
+        run.set_first_events(named);
+        Ok(run)
+    }
+
+    /// Sets the sources that run without anything having happened. `named` flows are those of the experiment.
+    fn set_first_events(&mut self, named: usize) {
+        let Simulation { events, scenario, flows, network, recording, .. } = self;
+        for (flow, run) in (0..).map(FlowId).zip(&flows[..named]) {
+            events.set_rare(Source::App(flow), run.start);
+        }
+        if let Some(change) = scenario.schedule.first() {
+            events.set_rare(Source::Change, change.at_ns);
+        }
+        if let Sampling::Interval { interval_ns } = scenario.record.tcp {
+            events.set_rare(Source::SampleTcp, interval_ns);
+        }
+        events.set_rare(Source::Second, SECOND);
+        events.set_rare(Source::Window, scenario.measure.from_ns);
+        match scenario.record.queue {
+            Sampling::Interval { .. } => events.set_rare(Source::SampleQueue, 0),
+            Sampling::PerAck | Sampling::Off => {
+                for &link in &recording.observed {
+                    network.next_query(link, scenario.measure.from_ns);
+                }
+            }
+        }
+    }
+}
+
+/// The next number of a random stream.
+pub fn draw(random: &mut Xoshiro256PlusPlus) -> u64 {
+    rand_core::RngCore::next_u64(random)
+}
+
+fn recording(
+    scenario: &Scenario,
+    run_id: u32,
+    named: usize,
+    families: &[Family],
+) -> Result<Recording, String> {
+    Ok(Recording {
+        recorder: Recorder::new(
+            run_id,
+            scenario.flows[..named].iter().map(|flow| flow.name.as_str()),
+            scenario.hop_names().iter().map(String::as_str),
+        ),
+        captures: Captures::new(scenario, families)?,
+        observed: scenario.links_where(|link| link.observe),
+        per_ack: scenario.record.tcp == Sampling::PerAck,
+        window: Window::Before,
+        links_before: Vec::new(),
+        links_after: Vec::new(),
+    })
+}
+
+fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Vec<HostRun> {
+    let host = |((id, host), profile): ((HostId, &scenario::Host), Box<dyn Profile>)| {
+        let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
+        // Up for 100 s to 1100 s, at a random point of a tick.
+        let phase = 100 * SECOND + draw(&mut random) % (1000 * SECOND);
+        HostRun {
+            clock: HostClock::new(host.hz, phase, 0),
+            timestamp_offset: draw(&mut random) as u32,
+            mss: host.mss,
+            ecn: match host.ecn {
+                Ecn::Off => EcnMode::Off,
+                Ecn::Accept => EcnMode::Accept,
+                Ecn::On => EcnMode::On,
+            },
+            tso: host.nic.tso,
+            tso_max: host.nic.tso_max,
+            full: host.nic.full,
+            ingress: ingress(scenario, id, host, profile.facts().family),
+            egress: egress(scenario, id, host),
+            profile,
+            waiting: Vec::new(),
+        }
+    };
+    (0..).map(HostId).zip(&scenario.hosts).zip(profiles).map(host).collect()
+}
+
+fn ingress(scenario: &Scenario, id: HostId, host: &scenario::Host, family: Family) -> Option<Ingress> {
+    let streams = |purpose: &str, place: &str| {
+        path::stream(scenario.seed, scenario.repeat, purpose, &format!("{}.{place}", host.name))
+    };
+    Ingress::new(host, family, [0, 1, 2].map(|place| scenario.place_hop(id, place)), &streams)
+}
+
+fn egress(scenario: &Scenario, id: HostId, host: &scenario::Host) -> Option<Egress> {
+    let streams = |purpose: &str| {
+        path::stream(scenario.seed, scenario.repeat, purpose, &format!("{}.egress", host.name))
+    };
+    Egress::new(host, scenario.place_hop(id, 0), &streams)
+}
+
+fn flows(
+    scenario: &Scenario,
+    topology: &Topology,
+    parents: &[Option<FlowId>],
+    groups: &[IncastGroup],
+) -> Result<Vec<FlowRun>, String> {
+    let host = |name: &str| scenario.host(name).ok_or_else(|| format!("no host is called {name}"));
+    let starts = draws::starts(scenario);
+    let mantissa_bits = if scenario.flows.len() <= FINE_HISTOGRAMS { 10 } else { 7 };
+    let flow = |(id, flow): (FlowId, &scenario::Flow)| {
+        let start = starts[id.index()];
+        let app = apps::build(scenario, id, start, parents, groups);
+        let [from, to] = [host(&flow.from)?, host(&flow.to)?];
+        let mut run = FlowRun::new(id, flow, app, [from, to], start, mantissa_bits);
+        run.parent = parents[id.index()];
+        let path = topology.path(from, to);
+        let link = path.iter().map(|link| &scenario.links[link.index()]);
+        let link = link.clone().find(|link| link.bottleneck).or(link.clone().next());
+        run.overhead = link.map_or(0, |link| link.overhead);
+        Ok(run)
+    };
+    (0..).map(FlowId).zip(&scenario.flows).map(flow).collect()
+}

@@ -1,0 +1,136 @@
+//! What links put out: packets that go on, and reports of those that do not.
+
+use host::nic::TransmitRing;
+use path::{DropReason, Nanos, Output};
+
+use super::pool::{PacketPool, PacketRef};
+use crate::ids::{ConnectionId, LinkId};
+use crate::packet::Packet;
+
+/// What has happened to a packet on a hop.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketReport {
+    /// When.
+    pub at: Nanos,
+    /// Number of the hop in `events`: a link, or a place in a host behind all links.
+    pub hop: u32,
+    /// Connection it was meant for.
+    pub connection: ConnectionId,
+    /// Its place in the stream, if it carried payload.
+    pub offset: u64,
+    /// Payload bytes.
+    pub payload: u32,
+    /// What.
+    pub fate: Fate,
+}
+
+/// What a report says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was dropped.
+    Dropped(DropReason),
+    /// It was marked CE and went on.
+    Marked,
+}
+
+impl PacketReport {
+    /// The report of what happened to `packet`.
+    pub fn new(at: Nanos, hop: u32, packet: &Packet, fate: Fate) -> PacketReport {
+        let Packet { connection, ref segment, .. } = *packet;
+        PacketReport { at, hop, connection, offset: segment.offset, payload: segment.len, fate }
+    }
+}
+
+/// What happened in the network since the engine last asked. Almost always empty.
+#[derive(Default)]
+pub struct Reports {
+    /// Drops and marks.
+    pub packets: Vec<PacketReport>,
+    /// Changes of queues, of links that were asked to report them.
+    pub queues: Vec<QueueChange>,
+    /// Packets that entered links with a capture.
+    pub captured: Vec<(Nanos, LinkId, Packet)>,
+}
+
+/// The queue of a link has changed.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueChange {
+    /// When.
+    pub at: Nanos,
+    /// Which link.
+    pub link: LinkId,
+    /// Bytes waiting.
+    pub backlog_bytes: u64,
+    /// Packets waiting.
+    pub backlog_packets: u32,
+}
+
+/// A packet that a link has put out.
+#[derive(Clone, Copy)]
+pub struct Emitted {
+    /// When it reaches the far end.
+    pub at: Nanos,
+    /// In the queue. Added to the packet later: reading the whole back right after writing this part of it would stall
+    /// the processor.
+    pub waited: Nanos,
+    /// The packet.
+    pub packet: PacketRef,
+}
+
+/// Where a link puts its packets out.
+pub struct LinkOutput<'a> {
+    pub link: LinkId,
+    pub pool: &'a mut PacketPool,
+    pub emitted: &'a mut Vec<Emitted>,
+    pub reports: &'a mut Reports,
+    /// Times at which the port of a switch asks for a pause (true) or for its end.
+    pub pauses: &'a mut Vec<(Nanos, bool)>,
+    /// What the link takes from a host that watches its own interface, and the link's delay.
+    pub ring: Option<(&'a mut TransmitRing, Nanos)>,
+}
+
+impl LinkOutput<'_> {
+    #[cold]
+    fn report(&mut self, at: Nanos, packet: &PacketRef, fate: Fate) {
+        let report = PacketReport::new(at, self.link.0, self.pool.get(packet), fate);
+        self.reports.packets.push(report);
+    }
+}
+
+impl Output<PacketRef> for LinkOutput<'_> {
+    #[inline]
+    fn forward(&mut self, at: Nanos, packet: PacketRef, waited: Nanos) {
+        if let Some((ring, delay)) = &mut self.ring {
+            ring.push(
+                at.saturating_sub(*delay),
+                packet.connection().peer().0,
+                path::Packet::payload(&packet),
+            );
+        }
+        self.emitted.push(Emitted { at, waited, packet });
+    }
+
+    #[cold]
+    fn dropped(&mut self, at: Nanos, packet: &PacketRef, why: DropReason) {
+        self.report(at, packet, Fate::Dropped(why));
+        self.pool.free(packet);
+    }
+
+    #[cold]
+    fn marked(&mut self, at: Nanos, packet: &PacketRef) {
+        self.report(at, packet, Fate::Marked);
+    }
+
+    fn twin(&mut self, packet: &PacketRef) -> PacketRef {
+        self.pool.duplicate(packet)
+    }
+
+    fn queue_changed(&mut self, at: Nanos, backlog_bytes: u64, backlog_packets: u32) {
+        self.reports.queues.push(QueueChange { at, link: self.link, backlog_bytes, backlog_packets });
+    }
+
+    #[cold]
+    fn paused(&mut self, at: Nanos, paused: bool) {
+        self.pauses.push((at, paused));
+    }
+}

@@ -1,0 +1,65 @@
+//! The first hops from one host to another, worked out once: what a packet crosses before anything has to be decided.
+
+use super::LinkMeta;
+use crate::ids::{HostId, LinkId};
+use crate::scenario::Scenario;
+use crate::topology::Topology;
+
+/// How the way from one host to another begins.
+#[derive(Clone, Default)]
+pub struct FirstHops {
+    /// The plain links up to the first other one.
+    pub plain: Box<[LinkId]>,
+    /// What comes behind them.
+    pub then: Then,
+}
+
+/// What comes behind the plain links at the beginning of a way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Then {
+    /// The packet travels to the far end of the last of them: a host, or a link that packets do not enter ahead of the clock.
+    #[default]
+    Delivery,
+    /// The packet enters this link at once.
+    Link(LinkId),
+}
+
+/// The first hops between any two hosts that flows connect.
+pub struct Routes {
+    /// `source * hosts + sink`.
+    pairs: Vec<FirstHops>,
+    hosts: usize,
+}
+
+impl Routes {
+    /// Of the flows of a scenario, in both directions.
+    pub fn new(scenario: &Scenario, topology: &Topology, links: &[LinkMeta]) -> Routes {
+        let hosts = scenario.hosts.len();
+        let mut pairs = vec![FirstHops::default(); hosts * hosts];
+        for flow in &scenario.flows {
+            let (Some(a), Some(b)) = (scenario.host(&flow.from), scenario.host(&flow.to)) else { continue };
+            for (source, sink) in [(a, b), (b, a)] {
+                pairs[source.index() * hosts + sink.index()] =
+                    FirstHops::new(&topology.path(source, sink), links);
+            }
+        }
+        Routes { pairs, hosts }
+    }
+
+    /// From one host to another.
+    #[inline(always)]
+    pub fn between(&self, source: HostId, sink: HostId) -> &FirstHops {
+        &self.pairs[source.index() * self.hosts + sink.index()]
+    }
+}
+
+impl FirstHops {
+    fn new(route: &[LinkId], links: &[LinkMeta]) -> FirstHops {
+        let plain = route.iter().take_while(|link| links[link.index()].plain).count();
+        let next = route.get(plain).filter(|next| links[next.index()].mode.takes_early());
+        FirstHops {
+            plain: route[..plain].into(),
+            then: next.map_or(Then::Delivery, |&next| Then::Link(next)),
+        }
+    }
+}
