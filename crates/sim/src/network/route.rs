@@ -17,11 +17,14 @@ pub struct FirstHops {
 /// What comes behind the plain links at the beginning of a way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Then {
-    /// The packet travels to the far end of the last of them: a host, or a link that packets do not enter ahead of the clock.
-    #[default]
-    Delivery,
+    /// The packet travels to the far end of this link, the last of them: a host, or a link that packets do not enter ahead of
+    /// the clock.
+    Deliver(LinkId),
     /// The packet enters this link at once.
-    Link(LinkId),
+    Enter(LinkId),
+    /// There are no plain links at the beginning.
+    #[default]
+    Unknown,
 }
 
 /// The first hops between any two hosts that flows connect.
@@ -56,10 +59,12 @@ impl Routes {
 impl FirstHops {
     fn new(route: &[LinkId], links: &[LinkMeta]) -> FirstHops {
         let plain = route.iter().take_while(|link| links[link.index()].plain).count();
-        let next = route.get(plain).filter(|next| links[next.index()].mode.takes_early());
-        FirstHops {
-            plain: route[..plain].into(),
-            then: next.map_or(Then::Delivery, |&next| Then::Link(next)),
-        }
+        let plain = &route[..plain];
+        let then = match (plain.last(), route.get(plain.len())) {
+            (None, _) => Then::Unknown,
+            (Some(_), Some(&next)) if links[next.index()].mode.takes_early() => Then::Enter(next),
+            (Some(&last), _) => Then::Deliver(last),
+        };
+        FirstHops { plain: plain.into(), then }
     }
 }

@@ -20,11 +20,10 @@ impl Network {
     /// written would stall the processor.
     #[inline(always)]
     pub fn draft(&mut self, ends: &Ends) -> &mut Segment {
-        let first = self.routes.between(ends.src, ends.dst);
-        match (first.plain.last(), first.then) {
-            (None, _) => &mut self.scratch,
-            (Some(last), Then::Delivery) => &mut self.deliveries[last.index()].draft().1.segment,
-            (Some(_), Then::Link(_)) => &mut self.pool.draft().segment,
+        match self.routes.between(ends.src, ends.dst).then {
+            Then::Deliver(link) => &mut self.deliveries[link.index()].draft().1.segment,
+            Then::Enter(_) => &mut self.pool.draft().segment,
+            Then::Unknown => &mut self.scratch,
         }
     }
 
@@ -44,7 +43,6 @@ impl Network {
             return;
         };
         let then = route.then;
-        let mut last = first;
         let Some((mut at, mut queue_delay)) = self.links[first.index()].pass(now, bytes) else {
             self.drop_draft(now, first, ends);
             return;
@@ -53,7 +51,6 @@ impl Network {
             ring.push(at.saturating_sub(self.meta[first.index()].delay), ends.peer.peer().0, payload);
         }
         for &link in rest {
-            last = link;
             let Some((arrival, waited)) = self.links[link.index()].pass(at, bytes) else {
                 self.drop_draft(at, link, ends);
                 return;
@@ -61,17 +58,21 @@ impl Network {
             queue_delay += waited;
             at = arrival;
         }
-        if let Then::Link(next) = then {
-            let packet = self.pool.put_draft(now, ends, bytes, queue_delay);
-            self.enter_kept(next, at, packet, events);
-            return;
-        }
-        let delivery = &mut self.deliveries[last.index()];
-        let (arrival, draft) = delivery.draft();
-        *arrival = at;
-        ends.fill(now, draft, bytes, queue_delay);
-        if delivery.push_draft() {
-            events.set_arrival(last, at);
+        match then {
+            Then::Deliver(link) => {
+                let delivery = &mut self.deliveries[link.index()];
+                let (arrival, draft) = delivery.draft();
+                *arrival = at;
+                ends.fill(now, draft, bytes, queue_delay);
+                if delivery.push_draft() {
+                    events.set_arrival(link, at);
+                }
+            }
+            Then::Enter(link) => {
+                let packet = self.pool.put_draft(now, ends, bytes, queue_delay);
+                self.enter_kept(link, at, packet, events);
+            }
+            Then::Unknown => {}
         }
     }
 
