@@ -110,6 +110,11 @@ impl Dualpi2 {
             self.base = (i128::from(self.base) + delta).clamp(0, i128::from(most)) as u64;
             self.delay_old = delay;
             self.update_next += self.config.tupdate_ns;
+            if self.base == most && away >= 0 && self.update_next <= now {
+                // It stays there while the same packets wait longer and longer: the rest of that time at once.
+                let left = (now - self.update_next) / self.config.tupdate_ns;
+                self.update_next += left * self.config.tupdate_ns;
+            }
         }
     }
 
