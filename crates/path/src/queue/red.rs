@@ -154,8 +154,8 @@ impl Red {
             // (avg - min) * count >= U * (max - min) / probability, U uniform in [0, 1): the gaps between drops are
             // uniformly distributed (section 8, method 2).
             Some(count) => {
-                let left = (u128::from(above * (count + 1)) * u128::from(self.probability)) << 32;
-                if left >= u128::from(self.draw * range) * u128::from(ONE) {
+                let left = (u128::from(above) * u128::from(count + 1) * u128::from(self.probability)) << 32;
+                if left >= u128::from(self.draw) * u128::from(range) * u128::from(ONE) {
                     self.count = Some(0);
                     self.draw = self.random.next_u64() >> 32;
                     Verdict::Early
