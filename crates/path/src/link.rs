@@ -1,16 +1,18 @@
 //! A link: one direction of a cable. Loss, duplication, corruption, then queue, rate, delay and jitter.
 
 mod fused;
+mod impairments;
 mod netem;
 mod server;
 mod shaper;
 mod stepped;
 mod wire;
 
-use crate::impair::Impairments;
 use crate::packet::{DropReason, Nanos, Output, Packet};
-use crate::{JitterConfig, LossConfig, QueueConfig, ShaperConfig, Xoshiro256PlusPlus};
+use crate::queue::QueueConfig;
+use crate::{JitterConfig, LossConfig, ShaperConfig, Xoshiro256PlusPlus};
 use fused::Fused;
+use impairments::Impairments;
 use netem::Netem;
 use stepped::Stepped;
 

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use super::server::Server;
 use super::wire::Wire;
 use super::{Counters, LinkConfig};
+use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Output, Packet};
-use crate::queue::Limit;
-use crate::{QueueConfig, Xoshiro256PlusPlus};
+use crate::queue::{Limit, QueueConfig};
 
 /// How many packets that wait are remembered at first.
 const FIRST_STARTS: u32 = 16;

@@ -1,10 +1,11 @@
 //! Queue disciplines: the trait, the registry, and one file per discipline.
 
+use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
-use crate::{QueueConfig, Xoshiro256PlusPlus};
 
 mod cake;
 mod codel;
+mod config;
 mod drr;
 mod dualpi2;
 mod fifo;
@@ -15,6 +16,7 @@ mod red;
 mod store;
 
 pub use cake::{CakeConfig, FlowMode};
+pub use config::QueueConfig;
 pub use dualpi2::Dualpi2Config;
 pub(crate) use fifo::Limit;
 pub use fq_codel::FqCodelConfig;

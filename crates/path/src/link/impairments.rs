@@ -1,14 +1,14 @@
 //! Loss, duplication and corruption: what may happen to a packet before it reaches the queue.
 
-use crate::link::{LinkChange, LinkConfig};
+use super::{LinkChange, LinkConfig};
 use crate::packet::Packet;
 use crate::random::Chance;
 use crate::{LossConfig, Xoshiro256PlusPlus};
 
 /// The impairments of a link, each with its own random stream.
-pub(crate) struct Impairments {
+pub(super) struct Impairments {
     /// Whether there is any at all.
-    pub(crate) active: bool,
+    pub(super) active: bool,
     down: bool,
     loss: Option<Loss>,
     duplicate: Option<Dice>,
@@ -16,7 +16,7 @@ pub(crate) struct Impairments {
 }
 
 impl Impairments {
-    pub(crate) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
+    pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
         let dice =
             |ppb, purpose| (ppb > 0).then(|| Dice { chance: Chance::ppb(ppb), random: streams(purpose) });
         let mut impairments = Impairments {
@@ -30,25 +30,25 @@ impl Impairments {
         impairments
     }
 
-    pub(crate) fn down(&self) -> bool {
+    pub(super) fn down(&self) -> bool {
         self.down
     }
 
     /// Whether this packet is lost; to be asked exactly once for every packet.
-    pub(crate) fn loses(&mut self, packet: &impl Packet) -> bool {
+    pub(super) fn loses(&mut self, packet: &impl Packet) -> bool {
         self.loss.as_mut().is_some_and(|loss| loss.hits(packet))
     }
 
-    pub(crate) fn duplicates(&mut self) -> bool {
+    pub(super) fn duplicates(&mut self) -> bool {
         self.duplicate.as_mut().is_some_and(Dice::roll)
     }
 
-    pub(crate) fn corrupts(&mut self) -> bool {
+    pub(super) fn corrupts(&mut self) -> bool {
         self.corrupt.as_mut().is_some_and(Dice::roll)
     }
 
     /// A new loss starts from its beginning, with its random stream where it is.
-    pub(crate) fn change(&mut self, change: &LinkChange, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) {
+    pub(super) fn change(&mut self, change: &LinkChange, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) {
         if let Some(loss) = &change.loss {
             let random = self.loss.take().map_or_else(|| streams("loss"), |old| old.random);
             self.loss = Some(Loss::new(loss, random));
