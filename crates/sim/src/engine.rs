@@ -5,7 +5,7 @@
 
 use host::nic::TransmitRing;
 use host::{app, nic};
-use path::{DropReason, Nanos, near};
+use path::{DropReason, Nanos, prefetch};
 use tcp::endpoint::State;
 use tcp::event::EventKind;
 use tcp::profile::{EcnMode, Family, Profile, SocketOptions};
@@ -1173,7 +1173,7 @@ fn bring_upcoming(
         && connection != before
     {
         *soon |= 1;
-        near::bring(&connections[connection as usize]);
+        prefetch(&connections[connection as usize]);
         flows[connection as usize / 2].bring(connection & 1 == 0);
     }
     if asked >> (FAR - NEAR - 1) & 1 == 1
@@ -1183,10 +1183,10 @@ fn bring_upcoming(
         flows[connection / 2].bring_counts(packet, at);
         if let Some(endpoint) = &connections[connection] {
             if connection & 1 == 0 {
-                near::bring(endpoint.sender());
+                prefetch(endpoint.sender());
             }
             // Both sides ask it for its timer.
-            near::bring(endpoint.receiver());
+            prefetch(endpoint.receiver());
         }
     }
     if asked >> (FAR - LAST - 1) & 1 == 1
@@ -1194,7 +1194,7 @@ fn bring_upcoming(
         && packet.connection & 1 == 0
         && let Some(endpoint) = &connections[packet.connection as usize]
     {
-        endpoint.sender().elsewhere().into_iter().flatten().for_each(near::bring);
+        endpoint.sender().elsewhere().into_iter().flatten().for_each(prefetch);
     }
 }
 

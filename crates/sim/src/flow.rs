@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use host::app::{Application, Bulk, Datagrams, Figure, Incast, Load, Pinger};
-use path::{Nanos, Xoshiro256PlusPlus, near};
+use path::{Nanos, Xoshiro256PlusPlus, prefetch};
 use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
@@ -278,18 +278,18 @@ impl FlowRun {
     /// Asks the processor for what a packet for the opening or the accepting side will touch.
     #[inline]
     pub fn bring(&self, opening: bool) {
-        near::bring(&self.app);
-        near::bring(&self.overhead);
+        prefetch(&self.app);
+        prefetch(&self.overhead);
         if opening {
-            near::bring(&self.ends[0]);
-            near::bring(&self.rtt);
-            near::bring(&self.tally.rtt);
-            near::bring(&self.tally.cwnd);
+            prefetch(&self.ends[0]);
+            prefetch(&self.rtt);
+            prefetch(&self.tally.rtt);
+            prefetch(&self.tally.cwnd);
         } else {
-            near::bring(&self.ends[1]);
-            near::bring(&self.wire);
-            near::bring(&self.tally.queue_delay);
-            near::bring(&self.tally.wire_bytes);
+            prefetch(&self.ends[1]);
+            prefetch(&self.wire);
+            prefetch(&self.tally.queue_delay);
+            prefetch(&self.tally.wire_bytes);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A distribution of times in bounded memory: exact extremes and mean, percentiles within a known relative error.
 
-use path::near;
+use path::prefetch;
 use serde_json::{Value, json};
 use tcp::Nanos;
 
@@ -50,7 +50,7 @@ impl Histogram {
     #[inline]
     pub fn bring(&self, value: Nanos) {
         if let Some(count) = self.counts.get(self.bucket(value >> UNIT_BITS)) {
-            near::bring(count);
+            prefetch(count);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use host::nic::TransmitRing;
-use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, Switch, near};
+use path::{DropReason, Link, LinkConfig, Mode, Nanos, Output, Switch, prefetch};
 use wire::Segment;
 
 use crate::agenda::{Agenda, NEVER, Source};
@@ -289,7 +289,7 @@ impl Output<Light> for Exit<'_> {
         self.lost.push(lost(at, self.link, self.waiting.get(light), DropReason::Aqm, true));
     }
 
-    fn twin(&mut self, light: &Light) -> Light {
+    fn duplicate(&mut self, light: &Light) -> Light {
         self.waiting.twin(light)
     }
 
@@ -576,11 +576,11 @@ impl Network {
         }
         let flight = &self.flights[link];
         if let Some(far) = flight.behind(3 * behind) {
-            near::bring(far);
+            prefetch(far);
         }
         let (_, light) = flight.behind(behind)?;
         let (_, before) = flight.behind(behind - 1)?;
-        near::bring(self.waiting.get(light));
+        prefetch(self.waiting.get(light));
         self.waiting.bring_draft();
         Some((light.connection(), before.connection()))
     }

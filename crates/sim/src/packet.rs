@@ -1,6 +1,6 @@
 //! A packet on its way through the simulated network: a segment and what the simulator wants to know of it.
 
-use path::{Nanos, near};
+use path::{Nanos, prefetch};
 use wire::Segment;
 
 /// Port of every accepting side (iperf3's).
@@ -146,7 +146,7 @@ impl Waiting {
     #[inline]
     pub fn bring_draft(&self) {
         if let Some(packet) = self.packets.get(self.hand + 2) {
-            near::bring(packet);
+            prefetch(packet);
         }
     }
 

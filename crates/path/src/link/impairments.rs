@@ -7,24 +7,24 @@ use crate::{LossConfig, Xoshiro256PlusPlus};
 
 /// The impairments of a link, each with its own random stream.
 pub(super) struct Impairments {
-    /// Whether there is any at all.
+    /// Whether the link has any impairment now, an outage included.
     pub(super) active: bool,
     down: bool,
     loss: Option<Loss>,
-    duplicate: Option<Dice>,
-    corrupt: Option<Dice>,
+    duplicate: Option<Trial>,
+    corrupt: Option<Trial>,
 }
 
 impl Impairments {
     pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
-        let dice =
-            |ppb, purpose| (ppb > 0).then(|| Dice { chance: Chance::ppb(ppb), random: streams(purpose) });
+        let trial =
+            |ppb, purpose| (ppb > 0).then(|| Trial { chance: Chance::ppb(ppb), random: streams(purpose) });
         let mut impairments = Impairments {
             active: false,
             down: false,
             loss: config.loss.as_ref().map(|loss| Loss::new(loss, streams("loss"))),
-            duplicate: dice(config.duplicate_ppb, "duplicate"),
-            corrupt: dice(config.corrupt_ppb, "corrupt"),
+            duplicate: trial(config.duplicate_ppb, "duplicate"),
+            corrupt: trial(config.corrupt_ppb, "corrupt"),
         };
         impairments.update();
         impairments
@@ -40,11 +40,11 @@ impl Impairments {
     }
 
     pub(super) fn duplicates(&mut self) -> bool {
-        self.duplicate.as_mut().is_some_and(Dice::roll)
+        self.duplicate.as_mut().is_some_and(Trial::draw)
     }
 
     pub(super) fn corrupts(&mut self) -> bool {
-        self.corrupt.as_mut().is_some_and(Dice::roll)
+        self.corrupt.as_mut().is_some_and(Trial::draw)
     }
 
     /// A new loss starts from its beginning, with its random stream where it is.
@@ -64,13 +64,14 @@ impl Impairments {
     }
 }
 
-struct Dice {
+/// Something that happens to each packet with the same probability.
+struct Trial {
     chance: Chance,
     random: Xoshiro256PlusPlus,
 }
 
-impl Dice {
-    fn roll(&mut self) -> bool {
+impl Trial {
+    fn draw(&mut self) -> bool {
         self.chance.hit(&mut self.random)
     }
 }

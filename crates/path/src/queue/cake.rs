@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use super::drr::truesize;
 use super::store::{Chain, Place, Store};
-use super::{Param, Qdisc, QueueKind, Queued, Sink, Site};
+use super::{LinkContext, Param, Qdisc, QueueKind, Queued, Sink};
 use crate::packet::{DropReason, Nanos, Packet};
-use crate::{Xoshiro256PlusPlus, near};
+use crate::{Xoshiro256PlusPlus, prefetch};
 use cobalt::{Cobalt, Params};
 use credits::Credit;
-use rotation::Round;
+use rotation::Rotation;
 
 /// Parameters of CAKE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,42 +95,45 @@ pub(super) struct Cake {
     cobalt: Params,
     /// What a flow may send in a round, by the number of bulk flows its busier host has.
     shares: Box<[Credit]>,
-    /// Nanoseconds for each byte, times 2^`shift`; 0: no shaper.
+    /// Nanoseconds for each byte, times 2^`shift`; 0: no shaper (Linux tin_rate_ns and tin_rate_shft).
     per_byte: u64,
     shift: u32,
+    /// The next packet may leave at the earlier of these two times (Linux time_next_packet and failsafe_next_packet).
     time_next: Nanos,
-    /// Lets the link go on if the shaper has lost its way.
     failsafe_next: Nanos,
     memory_limit: u64,
     memory: u64,
     bytes: u64,
     packets: u32,
     flows: Vec<Flow>,
-    new: VecDeque<u32>,
-    old: Round,
-    /// Whose turn it was last in the rotation: a ring, and the place of the next in it.
-    served: Vec<u32>,
-    next_served: usize,
-    /// The first of a ring of decaying flows.
+    /// Sparse flows, which are served first.
+    new_flows: VecDeque<u32>,
+    /// Bulk flows, and sparse ones that have to work off a deficit.
+    rotation: Rotation,
+    /// The flows of the last turns in the rotation, in a ring: it tells what to prefetch for the next turns.
+    recent_turns: Vec<u32>,
+    /// Place of the next turn in `recent_turns`.
+    next_turn: usize,
+    /// The flow that is looked at next in the ring of decaying flows.
     decaying: Option<u16>,
-    /// Bulk flows of each sending and receiving host.
+    /// Number of bulk flows of each sending and of each receiving host.
     src_bulk: Vec<u32>,
     dst_bulk: Vec<u32>,
     perturbation: u32,
     random: Xoshiro256PlusPlus,
 }
 
-/// A queue and the flow that has it: one cache line.
+/// A queue and the flow that uses it, in one cache line.
 #[repr(align(64))]
 struct Flow {
     items: Chain,
     cobalt: Cobalt,
-    /// Less than the limit of memory, which has as many bits.
+    /// Bytes waiting. They fit: the limit of memory, which counts more, has as many bits.
     bytes: u32,
-    /// The flow's hash.
+    /// Hash of the flow that uses the queue.
     tag: u32,
     hosts: Hosts,
-    /// What it may still send; of a flow in the rotation it is there.
+    /// What a new flow may still send; the rotation has the deficits of its own flows.
     deficit: Credit,
     /// Its neighbours in the ring of decaying flows.
     before: u16,
@@ -140,32 +143,35 @@ struct Flow {
 
 const _: () = assert!(size_of::<Flow>() == 64);
 
-/// What sending so many bytes takes of it.
+/// What sending so many bytes subtracts from a deficit.
 fn cost(bytes: u32) -> Credit {
     bytes.saturating_mul(1 << 14).min(i32::MAX as u32) as Credit
 }
 
-/// Between which hosts a flow goes.
+/// The sending and the receiving host of a flow.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Hosts {
     src: u16,
     dst: u16,
 }
 
-/// What a flow counts as.
+/// The set that a flow belongs to (Linux CAKE_SET_*).
 #[derive(Clone, Copy, PartialEq)]
 enum Set {
+    /// No packets, in no list.
     None,
+    /// Among the new flows.
     Sparse,
-    /// In the bulk rotation to work off its deficit, but it was empty.
+    /// In the rotation to work off its deficit, but it had no packets when it got there.
     SparseWait,
+    /// In the rotation.
     Bulk,
-    /// Empty, while COBALT comes to rest.
+    /// No packets, but COBALT still has a count or a probability that has to decay.
     Decaying,
 }
 
 impl Cake {
-    pub(super) fn new(config: &CakeConfig, mut site: Site) -> Self {
+    pub(super) fn new(config: &CakeConfig, mut link: LinkContext) -> Self {
         // Bytes per second, at least 64 (cake_set_rate).
         let rate = config.bandwidth_bps.map(|bps| (bps / 8).max(64));
         let (mut per_byte, mut shift) = (0, 34);
@@ -187,12 +193,12 @@ impl Cake {
             after: 0,
             set: Set::None,
         };
-        // Linux has them in units of 2^-16 bytes.
+        // In Linux the shares are in units of 2^-16 bytes.
         let shares =
             (0..=QUEUES as u64).map(|load| ((quantum * (65_535 / load.max(1))) >> 2) as Credit).collect();
         Cake {
             mode: config.flow_mode,
-            cobalt: Params::new(config.rtt_ns, (u64::from(site.mtu) * per_byte) >> shift),
+            cobalt: Params::new(config.rtt_ns, (u64::from(link.mtu) * per_byte) >> shift),
             shares,
             per_byte,
             shift,
@@ -203,15 +209,15 @@ impl Cake {
             bytes: 0,
             packets: 0,
             flows: (0..QUEUES).map(|_| flow()).collect(),
-            new: VecDeque::with_capacity(QUEUES),
-            old: Round::default(),
-            served: vec![0; QUEUES],
-            next_served: 0,
+            new_flows: VecDeque::with_capacity(QUEUES),
+            rotation: Rotation::default(),
+            recent_turns: vec![0; QUEUES],
+            next_turn: 0,
             decaying: None,
             src_bulk: Vec::new(),
             dst_bulk: Vec::new(),
-            perturbation: site.random.next_u32(),
-            random: site.random,
+            perturbation: link.random.next_u32(),
+            random: link.random,
         }
     }
 
@@ -232,12 +238,12 @@ impl Cake {
         if flow.tag == hash && flow.set != Set::None {
             return place;
         }
-        self.classify_otherwise(hash, hosts)
+        self.classify_slow(hash, hosts)
     }
 
-    /// As [`Cake::classify`], but for a flow whose queue is not where its hash says, or is idle.
+    /// [`Cake::classify`] for a flow whose queue is not where its hash says, or is idle.
     #[cold]
-    fn classify_otherwise(&mut self, hash: u32, hosts: Hosts) -> usize {
+    fn classify_slow(&mut self, hash: u32, hosts: Hosts) -> usize {
         let place = (hash >> 22) as usize;
         let first = place - place % WAYS;
         let ways = || (0..WAYS).map(|way| first + (place + way) % WAYS);
@@ -257,9 +263,9 @@ impl Cake {
         self.flows[index].tag = hash;
         self.flows[index].hosts = hosts;
         if matches!(set, Set::Bulk | Set::SparseWait) {
-            // The rotation may be of one pair of hosts no longer, and this flow's share has changed.
-            self.old.take_apart();
-            self.old.stale = true;
+            // The flows of the rotation may now be of several pairs of hosts, and the share of this one has changed.
+            self.rotation.use_own_shares();
+            self.rotation.stale = true;
         }
         if is_bulk {
             self.count_bulk(index, true);
@@ -267,21 +273,21 @@ impl Cake {
         index
     }
 
-    /// Counts a flow among the bulk flows of its hosts, or no longer.
+    /// Adds a flow to the number of bulk flows of its hosts, or subtracts it.
     #[inline(never)]
-    fn count_bulk(&mut self, index: usize, more: bool) {
+    fn count_bulk(&mut self, index: usize, add: bool) {
         let Hosts { src, dst } = self.flows[index].hosts;
         for (counts, host) in [(&mut self.src_bulk, src), (&mut self.dst_bulk, dst)] {
             let host = usize::from(host);
             if counts.len() <= host {
                 counts.resize(host + 1, 0);
             }
-            counts[host] = if more { counts[host] + 1 } else { counts[host] - 1 };
+            counts[host] = if add { counts[host] + 1 } else { counts[host] - 1 };
         }
-        self.old.stale = true;
+        self.rotation.stale = true;
     }
 
-    /// A flow's share of a round: less, the more bulk flows its busier host has.
+    /// What a flow may send in a round: less, the more bulk flows its busier host has.
     fn share(&self, Hosts { src, dst }: Hosts) -> Credit {
         let count = |counts: &Vec<u32>, host: u16| counts.get(usize::from(host)).copied().unwrap_or(0);
         let mut load = 1;
@@ -294,17 +300,17 @@ impl Cake {
         self.shares[load as usize]
     }
 
-    /// Gives the flows of the rotation the shares that they have now.
+    /// Computes the shares of the flows in the rotation again.
     #[inline(never)]
-    fn share_out(&mut self) {
-        let mut old = std::mem::take(&mut self.old);
-        old.share_out(|flow| self.share(self.flows[flow as usize].hosts));
-        self.old = old;
+    fn update_shares(&mut self) {
+        let mut rotation = std::mem::take(&mut self.rotation);
+        rotation.update_shares(|flow| self.share(self.flows[flow as usize].hosts));
+        self.rotation = rotation;
     }
 
-    /// The flow that may send now and whether it is new.
-    fn turn<P>(&mut self, store: &Store<P>) -> Option<(usize, bool)> {
-        while let Some(&first) = self.new.front() {
+    /// The flow that may send now, and whether it is a new one.
+    fn next_flow<P>(&mut self, store: &Store<P>) -> Option<(usize, bool)> {
+        while let Some(&first) = self.new_flows.front() {
             let index = first as usize;
             let flow = &mut self.flows[index];
             let (hosts, deficit) = (flow.hosts, flow.deficit);
@@ -312,7 +318,7 @@ impl Cake {
                 return Some((index, true));
             }
             // It is no longer sparse.
-            self.new.pop_front();
+            self.new_flows.pop_front();
             if flow.items.is_empty() {
                 flow.set = Set::SparseWait;
             } else {
@@ -320,18 +326,19 @@ impl Cake {
                 self.count_bulk(index, true);
             }
             let share = self.share(hosts);
-            self.old.push(first, hosts, deficit + share, share);
+            self.rotation.push(first, hosts, deficit + share, share);
         }
-        if std::mem::take(&mut self.old.stale) {
-            self.share_out();
+        if std::mem::take(&mut self.rotation.stale) {
+            self.update_shares();
         }
-        let flow = self.old.turn()?;
-        // Turns come in nearly the same order again. The flow of the farther one leads to the packet of the nearer one.
-        self.served[self.next_served] = flow;
-        let round_ago = self.next_served + QUEUES - (self.old.flows.len() - self.old.holes);
-        store.bring(self.flows[self.served[(round_ago + 1) % QUEUES] as usize].items);
-        near::bring(&self.flows[self.served[(round_ago + 2) % QUEUES] as usize]);
-        self.next_served = (self.next_served + 1) % QUEUES;
+        let flow = self.rotation.next()?;
+        self.recent_turns[self.next_turn] = flow;
+        // The turns of this round come in nearly the order of the last one. The packet of the next turn is prefetched, and the flow
+        // of the turn after it, which has to be in the cache one turn later to find that flow's packet.
+        let round_ago = self.next_turn + QUEUES - self.rotation.len();
+        store.prefetch_first(self.flows[self.recent_turns[(round_ago + 1) % QUEUES] as usize].items);
+        prefetch(&self.flows[self.recent_turns[(round_ago + 2) % QUEUES] as usize]);
+        self.next_turn = (self.next_turn + 1) % QUEUES;
         Some((flow as usize, false))
     }
 
@@ -346,8 +353,8 @@ impl Cake {
         Some(place)
     }
 
-    /// The next packet of a flow that COBALT lets pass. The last packet of a queue may be marked, but not dropped.
-    fn next_of<P: Packet>(
+    /// The next packet of a flow that COBALT does not drop. The last packet of a queue may be marked, but not dropped.
+    fn next_packet<P: Packet>(
         &mut self,
         index: usize,
         now: Nanos,
@@ -365,11 +372,11 @@ impl Cake {
         }
     }
 
-    /// Drops the oldest packet of the flow with the most bytes, the first of several, and tells its BLUE.
+    /// Drops the oldest packet of the flow with the most bytes, the first of several, and raises its BLUE probability.
     #[cold]
-    fn shed<P>(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+    fn drop_from_fattest<P>(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         let bytes = |index: u32| (self.flows[index as usize].bytes, Reverse(index));
-        let active = self.new.iter().copied().chain(self.old.active());
+        let active = self.new_flows.iter().copied().chain(self.rotation.iter());
         let Some((_, Reverse(fattest))) = active.map(bytes).max() else { return };
         let fattest = fattest as usize;
         self.flows[fattest].cobalt.queue_full(&self.cobalt, now);
@@ -378,21 +385,21 @@ impl Cake {
         }
     }
 
-    /// A flow that is in no list any more has nothing to send.
-    fn is_empty_now(&mut self, index: usize, now: Nanos) {
+    /// To be called when a flow has been taken off its list because it had nothing to send.
+    fn flow_emptied(&mut self, index: usize, now: Nanos) {
         let flow = &mut self.flows[index];
         flow.cobalt.queue_empty(&self.cobalt, now);
-        let resting = flow.cobalt.at_rest(now);
-        let set = if resting { Set::None } else { Set::Decaying };
+        let at_rest = flow.cobalt.is_at_rest(now);
+        let set = if at_rest { Set::None } else { Set::Decaying };
         if std::mem::replace(&mut flow.set, set) == Set::Bulk {
             self.count_bulk(index, false);
         }
-        if !resting {
+        if !at_rest {
             self.begin_decay(index as u16);
         }
     }
 
-    /// A flow that was in no list is new.
+    /// Puts a flow that was in no list among the new flows.
     #[inline(always)]
     fn begin_sparse(&mut self, index: usize) {
         let flow = &mut self.flows[index];
@@ -400,27 +407,27 @@ impl Cake {
         if std::mem::replace(&mut flow.set, Set::Sparse) == Set::Decaying {
             self.end_decay(index as u16);
         }
-        self.new.push_back(index as u32);
+        self.new_flows.push_back(index as u32);
         self.flows[index].deficit = self.share(hosts);
     }
 
-    /// Looks after the next of the decaying flows.
+    /// Lets the next of the decaying flows decay, if it is due.
     #[inline(always)]
-    fn turn_decaying(&mut self, now: Nanos) {
+    fn decay_next(&mut self, now: Nanos) {
         let Some(first) = self.decaying else { return };
         let flow = &self.flows[usize::from(first)];
         if now < flow.cobalt.unchanged_until() {
             self.decaying = Some(flow.after);
         } else {
             self.end_decay(first);
-            self.is_empty_now(first.into(), now);
+            self.flow_emptied(first.into(), now);
         }
     }
 
     /// Puts a flow at the end of the ring of decaying flows.
     fn begin_decay(&mut self, index: u16) {
         let first = *self.decaying.get_or_insert(index);
-        // Alone it is its own neighbour.
+        // A flow that is alone is its own neighbour.
         let last = if first == index { index } else { self.flows[usize::from(first)].before };
         self.flows[usize::from(last)].after = index;
         self.flows[usize::from(first)].before = index;
@@ -428,7 +435,7 @@ impl Cake {
         (flow.before, flow.after) = (last, first);
     }
 
-    /// Takes a flow out of the ring, wherever in it it is.
+    /// Takes a flow out of the ring of decaying flows.
     fn end_decay(&mut self, index: u16) {
         let Flow { before, after, .. } = self.flows[usize::from(index)];
         self.flows[usize::from(before)].after = after;
@@ -463,31 +470,31 @@ impl<P: Packet> Qdisc<P> for Cake {
             Set::Sparse | Set::Bulk => (),
         }
         while self.memory > self.memory_limit {
-            self.shed(now, store, sink);
+            self.drop_from_fattest(now, store, sink);
         }
     }
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
         if self.packets > 0 {
-            self.turn_decaying(now);
+            self.decay_next(now);
         }
         while self.packets > 0 {
-            let (index, is_new) = self.turn(store)?;
-            let Some(place) = self.next_of(index, now, store, sink) else {
+            let (index, is_new) = self.next_flow(store)?;
+            let Some(place) = self.next_packet(index, now, store, sink) else {
                 if is_new {
-                    self.new.pop_front();
+                    self.new_flows.pop_front();
                 } else {
-                    self.old.remove_head();
+                    self.rotation.remove_next();
                 }
-                self.is_empty_now(index, now);
+                self.flow_emptied(index, now);
                 continue;
             };
             let len = store[place].len;
-            // It stays first in its list.
+            // The flow stays first in its list.
             if is_new {
                 self.flows[index].deficit -= cost(len);
             } else {
-                self.old.charge(cost(len));
+                self.rotation.charge(cost(len));
             }
             if self.per_byte > 0 {
                 let time = (u64::from(len) * self.per_byte) >> self.shift;
@@ -499,12 +506,12 @@ impl<P: Packet> Qdisc<P> for Cake {
         None
     }
 
-    /// The usual packet, such as an acknowledgement beside little else: the only one, and of a flow that may send and has
-    /// nothing on its account.
+    /// For the usual packet, such as an acknowledgement on a link with little else: the only packet, of a flow that may send and in
+    /// whose queue COBALT has nothing to do.
     fn pass(&mut self, now: Nanos, item: &Queued<P>) -> bool {
-        let before = match self.new.len() {
+        let before = match self.new_flows.len() {
             0 => None,
-            1 => Some(self.new[0] as usize),
+            1 => Some(self.new_flows[0] as usize),
             _ => return false,
         };
         if self.per_byte > 0 || truesize(item.len) > self.memory_limit {
@@ -524,15 +531,15 @@ impl<P: Packet> Qdisc<P> for Cake {
         if flow.set != Set::Sparse {
             self.begin_sparse(index);
         }
-        self.turn_decaying(now);
+        self.decay_next(now);
         if let Some(before) = before
             && before != index
         {
-            self.new.pop_front();
-            self.is_empty_now(before, now);
+            self.new_flows.pop_front();
+            self.flow_emptied(before, now);
         }
         let flow = &mut self.flows[index];
-        flow.cobalt.let_pass(&self.cobalt, now);
+        flow.cobalt.note_good(&self.cobalt, now);
         flow.deficit -= cost(item.len);
         true
     }

@@ -64,8 +64,8 @@ impl QueueConfig {
             _ => Ok(()),
         };
         let flows = |flows: u32| match flows {
-            1..=MOST_FLOWS => Ok(()),
-            _ => Err(format!("queue flows: found {flows}; expected 1 to {MOST_FLOWS}")),
+            1..=MAX_FLOWS => Ok(()),
+            _ => Err(format!("queue flows: found {flows}; expected 1 to {MAX_FLOWS}")),
         };
         match self {
             QueueConfig::Pfifo { .. } | QueueConfig::Bfifo { .. } | QueueConfig::Netem { .. } => Ok(()),
@@ -112,7 +112,7 @@ impl QueueConfig {
 }
 
 /// The most queues of a discipline that hashes flows to queues (Linux fq_codel_change and fq_pie_change).
-const MOST_FLOWS: u32 = 65_536;
+const MAX_FLOWS: u32 = 65_536;
 
 #[cfg(test)]
 mod tests {

@@ -6,11 +6,11 @@ use crate::Xoshiro256PlusPlus;
 use crate::packet::{Nanos, Packet};
 use crate::queue::{Queued, Sink, mark};
 
-/// What does not change of COBALT.
+/// COBALT's parameters.
 pub(super) struct Params {
     interval: Nanos,
     target: Nanos,
-    /// Time that a packet of the MTU takes.
+    /// Time in which the shaper sends a packet of the MTU.
     mtu_time: Nanos,
 }
 
@@ -44,6 +44,7 @@ pub(super) struct Cobalt {
 }
 
 impl Cobalt {
+    /// The limit of memory has made this flow lose a packet.
     pub(super) fn queue_full(&mut self, params: &Params, now: Nanos) {
         if now - self.blue_moved > params.target {
             self.blue = self.blue.saturating_add(BLUE_UP);
@@ -54,6 +55,7 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
+    /// The flow has nothing to send.
     #[inline]
     pub(super) fn queue_empty(&mut self, params: &Params, now: Nanos) {
         if self.blue > 0 && now - self.blue_moved > params.target {
@@ -62,38 +64,40 @@ impl Cobalt {
         }
         self.dropping = false;
         if self.count > 0 && now >= self.drop_next {
-            self.relax(params);
+            self.decrease_count(params);
         }
     }
 
     #[inline(never)]
-    fn relax(&mut self, params: &Params) {
+    fn decrease_count(&mut self, params: &Params) {
         self.set_count(self.count - 1);
         self.drop_next = self.control(params, self.drop_next);
     }
 
-    /// Until when [`Cobalt::queue_empty`] would change nothing, nor the queue be at rest.
+    /// Before this time [`Cobalt::queue_empty`] changes nothing, and [`Cobalt::is_at_rest`] stays false.
     pub(super) fn unchanged_until(&self) -> Nanos {
         if self.is_idle() { self.drop_next } else { 0 }
     }
 
-    pub(super) fn at_rest(&self, now: Nanos) -> bool {
+    /// Whether nothing is left that would have to decay.
+    pub(super) fn is_at_rest(&self, now: Nanos) -> bool {
         self.is_idle() && now >= self.drop_next
     }
 
-    /// Whether neither CoDel nor BLUE has anything to do unless a packet is late.
+    /// Whether CoDel's count and BLUE's probability are zero: only a packet above the target can change anything.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.count | self.blue == 0
     }
 
-    /// A packet that is not late while it [`Cobalt::is_idle`].
+    /// What a packet below the target changes while [`Cobalt::is_idle`].
     #[inline]
-    pub(super) fn let_pass(&mut self, params: &Params, now: Nanos) {
+    pub(super) fn note_good(&mut self, params: &Params, now: Nanos) {
         self.dropping = false;
         self.drop_next = now + params.interval;
     }
 
+    /// Whether to drop a packet that is about to leave; it may be marked instead.
     #[inline]
     pub(super) fn should_drop<P: Packet>(
         &mut self,
@@ -106,12 +110,13 @@ impl Cobalt {
         let sojourn = now - item.arrived;
         let over_target = sojourn > params.target && sojourn > 4 * params.mtu_time;
         if !over_target && self.is_idle() {
-            self.let_pass(params, now);
+            self.note_good(params, now);
             return false;
         }
         self.control_queue(params, now, over_target, item, random, sink)
     }
 
+    /// The rest of [`Cobalt::should_drop`], where CoDel or BLUE has something to do.
     #[inline(never)]
     fn control_queue<P: Packet>(
         &mut self,
@@ -159,6 +164,7 @@ impl Cobalt {
         drop
     }
 
+    /// CoDel's control law: `time + interval / sqrt(count)` (RFC 8289 section 5.4).
     fn control(&self, params: &Params, time: Nanos) -> Nanos {
         time + ((u128::from(params.interval) * u128::from(self.inverse_sqrt)) >> 32) as Nanos
     }
