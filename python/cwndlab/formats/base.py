@@ -43,7 +43,7 @@ FORMATS: tuple[str, ...] = (
 HEAD_BYTES = 64 << 10
 """Bytes of the beginning of a file that `recognises` is shown, decompressed where the file is gzip."""
 
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 """Decompressed bytes of a text file above which it is refused: more does not fit into memory as text."""
 
 
@@ -125,7 +125,7 @@ def head(path: Path) -> bytes:
 def text(path: Path) -> str:
     """A text file, decompressed where it is gzip; bytes that are no UTF-8 become U+FFFD.
 
-    Raises InputError when it cannot be read or is larger than `MOST_BYTES`.
+    Raises InputError when it cannot be read or is larger than `MAX_BYTES`.
     """
     return data(path).decode("utf-8", errors="replace")
 
@@ -133,11 +133,11 @@ def text(path: Path) -> str:
 def data(path: Path) -> bytes:
     """A whole file, decompressed where it is gzip.
 
-    Raises InputError when it cannot be read or is larger than `MOST_BYTES`.
+    Raises InputError when it cannot be read or is larger than `MAX_BYTES`.
     """
-    found = _bytes(path, MOST_BYTES + 1)
-    if len(found) > MOST_BYTES:
-        raise InputError(f"{path}: holds more than {MOST_BYTES >> 30} GiB")
+    found = _bytes(path, MAX_BYTES + 1)
+    if len(found) > MAX_BYTES:
+        raise InputError(f"{path}: holds more than {MAX_BYTES >> 30} GiB")
     return found
 
 

@@ -31,7 +31,7 @@ NAME = "Flent"
 STEP_S = 0.2
 """Time between points: Flent's own default."""
 
-MOST_POINTS = 5_000_000
+MAX_POINTS = 5_000_000
 """Points of a series at most."""
 
 
@@ -127,7 +127,7 @@ def read(path: Path) -> list[Recording]:
 
 def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
     x = np.array(content["x_values"], dtype=np.float64)
-    if len(x) > MOST_POINTS or x.ndim != 1 or not np.all((x >= 0) & (x < 1e9)):
+    if len(x) > MAX_POINTS or x.ndim != 1 or not np.all((x >= 0) & (x < 1e9)):
         raise ValueError("x_values are no times")
     flows = []
     for name, values in content["results"].items():

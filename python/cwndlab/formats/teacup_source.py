@@ -25,13 +25,13 @@ from typing import Any, NoReturn
 
 from cwndlab.errors import InputError, shown
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Bytes of a configuration file at most."""
 
-MOST_VALUES = 1 << 16
+MAX_VALUES = 1 << 16
 """Elements of a list, and characters of a computed text, at most."""
 
-MOST_FILES = 32
+MAX_FILES = 32
 """Files that `execfile` may draw in, in all."""
 
 LARGEST = 10**18
@@ -186,8 +186,8 @@ class _Reader:
             data = path.read_bytes()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
-        if len(data) > MOST_BYTES:
-            raise InputError(f"{path}: holds more than {MOST_BYTES >> 20} MiB")
+        if len(data) > MAX_BYTES:
+            raise InputError(f"{path}: holds more than {MAX_BYTES >> 20} MiB")
         text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
         file = str(path)
         tree = _parse(text, lambda line, column: Place(file, line, column + 1), "a TEACUP configuration")
@@ -260,8 +260,8 @@ class _Reader:
         if path.resolve() in self._open:
             refuse(place, f"execfile of {shown(name)}: the file reads itself")
         self._files += 1
-        if self._files > MOST_FILES:
-            refuse(place, f"execfile: more than {MOST_FILES} files")
+        if self._files > MAX_FILES:
+            refuse(place, f"execfile: more than {MAX_FILES} files")
         if not path.is_file():
             refuse(place, f"execfile of {shown(name)}: there is no such file")
         self.read(path)
@@ -363,8 +363,8 @@ class _Values:
     def _bounded(self, node: ast.expr, value: Any) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) <= LARGEST:
             refuse(self._at(node), f"a number beyond {LARGEST:g}")
-        if isinstance(value, str | list | tuple) and len(value) > MOST_VALUES:
-            refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
+        if isinstance(value, str | list | tuple) and len(value) > MAX_VALUES:
+            refuse(self._at(node), f"more than {MAX_VALUES} elements or characters")
         return value
 
     def _number(self, node: ast.expr) -> int | float:
@@ -381,8 +381,8 @@ class _Values:
                 case ast.Add() if numbers or joined:
                     value = left + right
                 case ast.Mult() if not numbers and isinstance(right, int) and type(left) in _JOINED:
-                    if len(left) * max(right, 0) > MOST_VALUES:
-                        refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
+                    if len(left) * max(right, 0) > MAX_VALUES:
+                        refuse(self._at(node), f"more than {MAX_VALUES} elements or characters")
                     value = left * right
                 case ast.Mod() if isinstance(left, str):
                     value = self._format(node, left, right)
@@ -448,8 +448,8 @@ class _Values:
         if len(whole) != len(bounds) or (len(whole) == 3 and whole[2] == 0):
             refuse(self._at(node), "range takes whole numbers, and no step of 0")
         numbers = range(*whole)
-        if len(numbers) > MOST_VALUES:
-            refuse(self._at(node), f"more than {MOST_VALUES} elements")
+        if len(numbers) > MAX_VALUES:
+            refuse(self._at(node), f"more than {MAX_VALUES} elements")
         return list(numbers)
 
     def _convert(self, node: ast.Call, word: str, value: Any) -> Any:

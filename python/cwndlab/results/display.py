@@ -11,7 +11,7 @@ from cwndlab.results import inferred, texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
 
-MOST_ROWS = 40
+MAX_ROWS = 40
 """Rows shown unless all are asked for."""
 
 WIDTH = 80
@@ -94,7 +94,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
         # What is zero everywhere gets room last.
         known = [name for name in _FIGURES if rows[name].count()]
         figures = sorted(known, key=lambda name: not (rows[name] != 0).any())
-    cut = not every and rows.height > MOST_ROWS
+    cut = not every and rows.height > MAX_ROWS
     heads = texttable.short_names([name for name in labels if name not in _FIGURES])
     grid = [
         _column(_marked(rows[name]), _FIGURES.get(name) or _Head(heads[name]), cut=cut, first=place == 0)
@@ -109,7 +109,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     if any(f"{name}{inferred.STAR}" in line for line in lines for name in inferred.of_rows(rows)):
         lines.append(inferred.FOOTNOTE)
     if cut:
-        more = rows.height - MOST_ROWS
+        more = rows.height - MAX_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
     return "\n".join(lines)
 
@@ -175,7 +175,7 @@ def _column(values: pl.Series, head: _Head, *, cut: bool, first: bool) -> list[s
     if cut:
         named = _SPREAD if first else ("", "", "")
         ends = _numbers(values, head.factor, _spread(values)) if numbers else named
-        texts = [*texts[:MOST_ROWS], *ends]
+        texts = [*texts[:MAX_ROWS], *ends]
     return texttable.aligned([head.name, head.unit, *texts], right=numbers)
 
 

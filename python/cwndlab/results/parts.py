@@ -24,7 +24,7 @@ RUNS = "runs.jsonl"
 NAME = re.compile(r"[0-9]+-[0-9]+")
 """Names of parts: first and last run. Names read from disk are checked before they become paths."""
 
-MOST_RUNS = 256
+MAX_RUNS = 256
 """Runs in a part at most."""
 
 PART_PACKETS = 1_000_000
@@ -50,7 +50,7 @@ def cut(runs: Sequence[PlannedRun], *, alone: bool = False) -> list[Part]:
     groups: list[list[PlannedRun]] = []
     packets = 0
     for run in runs:
-        if not groups or alone or packets >= PART_PACKETS or len(groups[-1]) == MOST_RUNS:
+        if not groups or alone or packets >= PART_PACKETS or len(groups[-1]) == MAX_RUNS:
             groups.append([])
             packets = 0
         groups[-1].append(run)
