@@ -60,7 +60,7 @@ fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> PyResult<
 fn packet_text(py: Python<'_>, path: &str, flights: bool, limit: Option<usize>) -> PyResult<String> {
     let limit = limit.unwrap_or(usize::MAX);
     py.detach(|| -> Result<String, String> {
-        let source = trace::whole::source(Path::new(path)).map_err(|error| error.to_string())?;
+        let source = trace::capture::source(Path::new(path)).map_err(|error| error.to_string())?;
         let (mut text, mut lines) = (String::new(), 0);
         trace::text::print(source, flights, |line| {
             if lines < limit {
