@@ -33,7 +33,7 @@ COUNTED_SECONDS = 4
 STACK = "linux-6.8"
 QUEUES = {"red": "{kind: red, limit: 3MB, min: 250KB, max: 750KB, burst: 300p, avpkt: 1000B}"}
 """What is not the discipline's defaults: RED has none for these."""
-MOST = 2.0
+MAX_RATIO = 2.0
 """Times pfifo that a discipline may cost."""
 
 
@@ -107,7 +107,7 @@ def too_dear(costs: dict[tuple[str, int], Cost]) -> list[str]:
     lines = []
     for kind, flows in costs:
         for times, what in zip(beside_pfifo(costs, kind, flows), ("instructions", "time"), strict=True):
-            if times > MOST:
+            if times > MAX_RATIO:
                 lines.append(f"{kind} with {flows} flows: {times:.2f} times the {what} of pfifo")
     return lines
 

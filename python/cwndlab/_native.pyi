@@ -94,6 +94,16 @@ class Simulation:
     def advance(self, events: int) -> bool:
         """Run at most so many events, with the GIL released. True when the run is over."""
 
+    def run_until(self, t_ns: int) -> bool:
+        """Carry out every event before `t_ns` and none at it. True when the run is over."""
+
+    def observe(self, flow: str) -> dict[str, int | str | None] | None:
+        """What TCP_INFO would say of a flow's sender now, by the names of the `tcp` table's columns.
+
+        None before the flow has opened a connection, and for flows without one. Raises ValueError for an
+        unknown name.
+        """
+
     def take(self) -> list[tuple[str, RecordBatch]]:
         """Record batches finished since the last call: (table, rows)."""
 

@@ -1006,7 +1006,7 @@ def _report(results: "ResultSet", wanted: bool | None) -> str | None:
     return str(write(results, results.path / "report.html"))
 
 
-MOST_REMARKS = 5
+MAX_REMARKS = 5
 """Warnings, and notes, that `run` prints; the report has all."""
 
 
@@ -1015,10 +1015,10 @@ def _remarks(results: "ResultSet") -> None:
     records = list(results.records())
     for kind, word in (("warnings", "warning"), ("notes", "note")):
         said = list(dict.fromkeys(text for record in records for text in getattr(record, kind)))
-        for text in said[:MOST_REMARKS]:
+        for text in said[:MAX_REMARKS]:
             _say(f"{word}: {text}")
-        if len(said) > MOST_REMARKS:
-            _say(f"{word}: {len(said) - MOST_REMARKS} more {kind}, which the report has")
+        if len(said) > MAX_REMARKS:
+            _say(f"{word}: {len(said) - MAX_REMARKS} more {kind}, which the report has")
 
 
 def _failures(results: "ResultSet") -> None:

@@ -16,7 +16,7 @@ A run is taken to cost what its bottlenecks can carry; flows that do not fill th
 RUN_S, START_S = 0.005, 0.5
 """What every run costs besides its packets, and what a command costs before the first one, in s."""
 
-MOST_RUNS = 40
+MAX_RUNS = 40
 """Runs listed in text."""
 
 
@@ -36,7 +36,7 @@ def seconds(plan: Plan, jobs: int, pause_ns: int | None = None) -> float:
 
 def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
     """The plan for people: a line per run, the first ones of a long plan, and the totals."""
-    runs = plan.runs[:MOST_RUNS]
+    runs = plan.runs[:MAX_RUNS]
     keys = texttable.telling(plan.keys, [run.cell for run in plan.runs])
     short = texttable.short_names(keys)
     columns = [["run", *(str(run.index) for run in runs)]]
@@ -55,9 +55,9 @@ def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
         f"about {clock(seconds(plan, jobs, pause_ns))} on {_many(jobs, 'worker')}",
     ]
     warnings = dict.fromkeys(warning for run in plan.runs for warning in run.warnings)
-    lines += [f"warning: {warning}" for warning in list(warnings)[:MOST_RUNS]]
+    lines += [f"warning: {warning}" for warning in list(warnings)[:MAX_RUNS]]
     notes = dict.fromkeys(note for run in plan.runs for note in run.notes)
-    lines += [f"note: {note}" for note in list(notes)[:MOST_RUNS]]
+    lines += [f"note: {note}" for note in list(notes)[:MAX_RUNS]]
     return "\n".join(lines)
 
 

@@ -406,8 +406,8 @@ def test_outliers_that_cannot_be_told_apart_are_drawn_once():
     figure = figures.plot(results, "box", value="tcp.rtt_ms")
     (dots,) = [line for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
     drawn = dots.get_ydata()
-    assert 290 < len(drawn) <= box.MOST_POINTS + 1
-    assert drawn[0] == 5 and np.diff(drawn).max() < 2 / box.MOST_POINTS
+    assert 290 < len(drawn) <= box.MAX_POINTS + 1
+    assert drawn[0] == 5 and np.diff(drawn).max() < 2 / box.MAX_POINTS
 
 
 def test_the_fields_of_a_heat_map_have_three_digits():

@@ -109,9 +109,9 @@ def test_a_long_run_keeps_its_extremes():
 @pytest.mark.parametrize("flows", [1, 2, 100, 10_000])
 def test_the_budget_is_kept_for_any_number_of_runs_and_flows(runs: int, flows: int):
     fitting, columns = pack.columns_for(runs, flows)
-    lines = pack.LINES_PER_FLOW * min(flows, pack.MOST_FLOWS) + 1
+    lines = pack.LINES_PER_FLOW * min(flows, pack.MAX_FLOWS) + 1
     assert 1 <= fitting <= runs
-    assert pack.FEWEST_COLUMNS <= columns <= pack.MOST_COLUMNS
+    assert pack.MIN_COLUMNS <= columns <= pack.MAX_COLUMNS
     assert fitting * lines * columns * 4 * pack.BYTES_PER_SAMPLE <= pack.BUDGET * 1.01
 
 

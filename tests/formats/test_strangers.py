@@ -69,16 +69,14 @@ def test_what_never_ends_is_refused_in_a_line(tmp_path: Path, arguments: tuple[s
 
 
 def test_compressed_bombs_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flent = bomb(
-        tmp_path / "bomb.flent.gz", b'{"version": 4, "metadata": {', base.MOST_JSON_BYTES + (1 << 20)
-    )
+    flent = bomb(tmp_path / "bomb.flent.gz", b'{"version": 4, "metadata": {', base.MAX_JSON_BYTES + (1 << 20))
     ran = command("import", flent)
     assert (ran.returncode, ran.stderr) == (2, f"error: {flent}: holds more than 128 MiB\n")
-    monkeypatch.setattr(base, "MOST_BYTES", 8 << 20)
+    monkeypatch.setattr(base, "MAX_BYTES", 8 << 20)
     siftr = bomb(tmp_path / "bomb.log.gz", logs.siftr13().encode(), 9 << 20)
     with pytest.raises(InputError, match="holds more than 8 MiB"):
         base.read(siftr)
-    monkeypatch.setattr(base, "MOST_LINES", 10)
+    monkeypatch.setattr(base, "MAX_LINES", 10)
     (tmp_path / "lines.log").write_text(logs.siftr13())
     with pytest.raises(InputError, match="holds more than 10 lines"):
         base.read(tmp_path / "lines.log")

@@ -3,8 +3,8 @@
 use tcp::Nanos;
 use wire::{Flags, Options, Segment};
 
-/// Flows of which something is held; for a ninth, the oldest is let go (Linux MAX_GRO_SKBS; FreeBSD LRO_ENTRIES).
-const HELD_FLOWS: usize = 8;
+/// Most flows with an incomplete aggregate; for one more, the oldest aggregate goes up (Linux MAX_GRO_SKBS; FreeBSD LRO_ENTRIES).
+const MAX_HELD_FLOWS: usize = 8;
 /// An aggregate of Linux stays below this, IP header included (GRO_LEGACY_MAX_SIZE): 45 segments of 1448 bytes.
 const GRO_BYTES: u32 = 65_536;
 /// An aggregate of FreeBSD holds at most this, IP header included, the largest value of the field: 45 segments as well.
@@ -16,7 +16,7 @@ pub trait Frame {
     fn connection(&self) -> u32;
     /// Its segment.
     fn segment(&self) -> &Segment;
-    /// The same, to be made larger.
+    /// Its segment, to which others are merged.
     fn segment_mut(&mut self) -> &mut Segment;
 }
 
@@ -32,15 +32,15 @@ pub enum Rules {
         /// The stack learns how many frames were merged (12 and later).
         counts: bool,
     },
-    /// A receiver of whatever kind that merges so many segments of data in sequence, of whatever length (as FreeBSD's LRO,
-    /// which knows no shorter last segment and takes no notice of PSH).
+    /// Any receiver that merges up to so many segments of data in sequence, whatever their length. As with FreeBSD's LRO, neither a
+    /// shorter segment nor PSH ends an aggregate.
     Every {
         /// Segments of an aggregate, at least 1.
         segments: u16,
     },
 }
 
-/// Aggregates in the making, of one host.
+/// The incomplete aggregates of a host.
 #[derive(Clone, Debug)]
 pub struct Aggregator<F> {
     rules: Rules,
@@ -56,60 +56,60 @@ struct Held<F> {
     /// Payload of the first segment.
     size: u32,
     frames: u16,
-    /// The tick in which the first came.
+    /// The clock tick in which the first segment came.
     tick: u64,
 }
 
-/// What to do with a frame of whose flow something is held.
-enum Fate {
-    /// It becomes part of it.
+/// What to do with a frame whose flow has an incomplete aggregate.
+enum Action {
+    /// Merge it.
     Merge {
-        /// Which is then complete.
+        /// The aggregate is complete then.
         complete: bool,
     },
-    /// What is held goes on, and the frame starts afresh.
+    /// The aggregate goes up, and the frame starts a new one.
     Restart,
-    /// What is held goes on, and the frame behind it.
+    /// The aggregate goes up, and the frame behind it.
     Pass,
 }
 
 impl<F: Frame> Aggregator<F> {
     /// An aggregator that holds nothing.
     pub fn new(rules: Rules) -> Aggregator<F> {
-        Aggregator { rules, held: Vec::with_capacity(HELD_FLOWS), tick: 0 }
+        Aggregator { rules, held: Vec::with_capacity(MAX_HELD_FLOWS), tick: 0 }
     }
 
-    /// Takes a frame; whatever is complete goes to `up`, in order of each flow.
+    /// Takes a frame. What is complete goes to `up`; the order of a flow is kept.
     pub fn push(&mut self, frame: F, up: &mut impl FnMut(F)) {
         let connection = frame.connection();
         let Some(index) = self.held.iter().position(|held| held.frame.connection() == connection) else {
             self.start(frame, up);
             return;
         };
-        match self.fate(&self.held[index], frame.segment()) {
-            Fate::Merge { complete } => {
+        match self.action(&self.held[index], frame.segment()) {
+            Action::Merge { complete } => {
                 self.merge(index, frame.segment());
                 if complete {
                     self.release(index, up);
                 }
             }
-            Fate::Restart => {
+            Action::Restart => {
                 self.release(index, up);
                 self.start(frame, up);
             }
-            Fate::Pass => {
+            Action::Pass => {
                 self.release(index, up);
                 up(frame);
             }
         }
     }
 
-    /// The host's clock ticks: what begins from now on is of tick `tick`.
+    /// Sets the host's clock tick, of which aggregates are that begin from now on.
     pub fn set_tick(&mut self, tick: u64) {
         self.tick = tick;
     }
 
-    /// The end of a polling pass that another follows: what began in an earlier tick goes to `up` (Linux, napi_gro_flush
+    /// Ends a polling pass that another follows: aggregates that began in an earlier tick go to `up` (Linux, napi_gro_flush
     /// with flush_old).
     pub fn flush_old(&mut self, up: &mut impl FnMut(F)) {
         while self.held.first().is_some_and(|held| held.tick != self.tick) {
@@ -117,14 +117,14 @@ impl<F: Frame> Aggregator<F> {
         }
     }
 
-    /// The end of a polling pass: everything goes to `up`.
+    /// Ends a polling pass: all aggregates go to `up`.
     pub fn flush(&mut self, up: &mut impl FnMut(F)) {
         for held in std::mem::take(&mut self.held) {
             up(self.finished(held));
         }
     }
 
-    /// Whether anything is held.
+    /// Whether there is an incomplete aggregate.
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
     }
@@ -143,7 +143,7 @@ impl<F: Frame> Aggregator<F> {
     fn start(&mut self, frame: F, up: &mut impl FnMut(F)) {
         let segment = frame.segment();
         let alone = match self.rules {
-            // Anything that would complete an aggregate, and pure ACKs.
+            // A frame that would complete an aggregate, and a pure ACK.
             Rules::Gro => {
                 segment.len == 0
                     || !segment.flags.has(Flags::ACK)
@@ -158,22 +158,22 @@ impl<F: Frame> Aggregator<F> {
             up(frame);
             return;
         }
-        if self.held.len() == HELD_FLOWS {
+        if self.held.len() == MAX_HELD_FLOWS {
             self.release(0, up);
         }
         self.held.push(Held { size: segment.len, frames: 1, tick: self.tick, frame });
     }
 
-    fn fate(&self, held: &Held<F>, next: &Segment) -> Fate {
+    fn action(&self, held: &Held<F>, next: &Segment) -> Action {
         match self.rules {
             Rules::Gro => gro(held.frame.segment(), held.size, next),
             Rules::Lro { .. } => lro(held.frame.segment(), next),
             Rules::Every { segments } => {
                 let first = held.frame.segment();
                 if !data_alone(next) || next.len == 0 || !in_sequence(first, next) {
-                    return Fate::Restart;
+                    return Action::Restart;
                 }
-                Fate::Merge { complete: held.frames + 1 >= segments }
+                Action::Merge { complete: held.frames + 1 >= segments }
             }
         }
     }
@@ -198,7 +198,7 @@ fn in_sequence(held: &Segment, next: &Segment) -> bool {
     next.seq == held.seq.wrapping_add(held.len)
 }
 
-fn gro(held: &Segment, size: u32, next: &Segment) -> Fate {
+fn gro(held: &Segment, size: u32, next: &Segment) -> Action {
     let different = Flags(!(Flags::CWR.0 | Flags::FIN.0 | Flags::PSH.0) & (held.flags.0 ^ next.flags.0));
     let same = next.ack == held.ack
         && different.0 == 0
@@ -213,19 +213,19 @@ fn gro(held: &Segment, size: u32, next: &Segment) -> Fate {
         && held.ip_bytes() + next.len < GRO_BYTES
     {
         let complete = next.len < size || next.flags.0 & (Flags::PSH.0 | Flags::FIN.0) != 0;
-        return Fate::Merge { complete };
+        return Action::Merge { complete };
     }
-    Fate::Restart
+    Action::Restart
 }
 
-fn lro(held: &Segment, next: &Segment) -> Fate {
+fn lro(held: &Segment, next: &Segment) -> Action {
     if !plain(next) {
-        return Fate::Pass;
+        return Action::Pass;
     }
     let ahead = next.ack.wrapping_sub(held.ack) as i32;
     if next.len == 0 && (ahead < 0 || ahead == 0 && next.window == held.window) {
-        // A duplicate ACK means something by itself.
-        return Fate::Pass;
+        // A duplicate ACK tells the sender something by itself, and is not merged.
+        return Action::Pass;
     }
     let merges = in_sequence(held, next)
         && ahead >= 0
@@ -233,10 +233,10 @@ fn lro(held: &Segment, next: &Segment) -> Fate {
         && next.options == held.options
         && next.tsval.wrapping_sub(held.tsval) as i32 >= 0
         && held.ip_bytes() + next.len <= LRO_BYTES;
-    if merges { Fate::Merge { complete: false } } else { Fate::Restart }
+    if merges { Action::Merge { complete: false } } else { Action::Restart }
 }
 
-/// What FreeBSD's LRO takes at all.
+/// Whether FreeBSD's LRO takes a segment at all.
 fn plain(segment: &Segment) -> bool {
     data_alone(segment) && segment.options.0 & !Options::TIMESTAMPS.0 == 0 && segment.sack.is_empty()
 }
@@ -246,8 +246,8 @@ fn data_alone(segment: &Segment) -> bool {
     segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
 }
 
-/// When a host looks at what its network interface has received: at an interrupt, which comes when so many frames wait or
-/// the first has waited so long, and then, on Linux, again by a timer as long as it finds something.
+/// When a host polls its network interface: at an interrupt, which comes when so many frames wait or the first has waited so long,
+/// and then, on Linux, again by a timer as long as frames are found.
 #[derive(Clone, Copy, Debug)]
 pub struct Moderation {
     time: Nanos,
@@ -258,7 +258,7 @@ pub struct Moderation {
     timer: Option<Nanos>,
     /// Interrupts are off until the timer fires.
     quiet: bool,
-    /// Passes that may still put off switching interrupts on.
+    /// Passes without a frame after which interrupts are still not switched on.
     deferrals: u32,
 }
 
@@ -268,14 +268,14 @@ pub struct Moderation {
 pub struct Polling {
     /// Time from one pass to the next, and the longest an idle aggregate is held; 0: an aggregate ends with its pass.
     pub timeout: Nanos,
-    /// Passes in a row without a frame before interrupts are switched on again; 0: at once.
+    /// Passes in a row without a frame after which interrupts are switched on again; 0: at once.
     pub defer: u32,
 }
 
 /// Which aggregates end with a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// All.
+    /// All of them.
     All,
     /// Those of an earlier clock tick: another pass follows.
     Old,
@@ -310,8 +310,8 @@ impl Moderation {
         false
     }
 
-    /// The next interrupt comes `time` from now: a wait that begins anew with each frame, as that of a network interface's
-    /// packet timer does (Intel's RDTR), and so ends when the line has been quiet so long.
+    /// Restarts the wait for the interrupt, which then comes `time` from now. A network interface with a packet timer (Intel's RDTR)
+    /// does so at each frame: the interrupt comes when no frame has come for so long.
     pub fn restart(&mut self, now: Nanos) {
         self.interrupt = Some(now + self.time);
     }
@@ -321,7 +321,8 @@ impl Moderation {
         self.interrupt.into_iter().chain(self.timer).min()
     }
 
-    /// The host has seen every frame; `holds` says whether an aggregate is in the making. Returns which of them end.
+    /// To be called after a pass, when the host has seen every frame. `holds` says whether there is an incomplete aggregate. Returns
+    /// which aggregates end.
     pub fn polled(&mut self, now: Nanos, holds: bool) -> Flush {
         let worked = self.waiting > 0;
         self.waiting = 0;

@@ -1,4 +1,4 @@
-//! What surrounds an endpoint in one machine: its NIC, offloads, applications, and the time it takes.
+//! What surrounds an endpoint in one machine: its NIC, offloads, applications, and processing time.
 //!
 //! The host's clock is [`tcp::HostClock`], which an endpoint needs itself.
 

@@ -1,4 +1,4 @@
-//! A network interface: segmentation offload, and knowing what has left.
+//! A network interface: segmentation offload, and what is in its transmit queue.
 
 use std::collections::VecDeque;
 
@@ -70,7 +70,7 @@ impl TransmitRing {
         }
     }
 
-    /// When something leaves next.
+    /// When the next packet will have left.
     #[inline]
     pub fn next_departure(&self) -> Option<Nanos> {
         self.departures.front().map(|&(at, ..)| at)

@@ -20,7 +20,7 @@ pub fn exponential(random: &mut Xoshiro256PlusPlus, mean: Nanos) -> Nanos {
 pub fn pareto(random: &mut Xoshiro256PlusPlus, mean: u64, shape_milli: u32) -> u64 {
     let shape = f64::from(shape_milli) / 1000.0;
     let scale = mean as f64 * (shape - 1.0) / shape;
-    // A 64-bit draw bounds the tail; so do files in reality.
+    // The 64 bits of the draw bound the tail.
     libm::round(scale * libm::pow(uniform(random), -1.0 / shape)).max(1.0) as u64
 }
 
@@ -43,7 +43,7 @@ pub struct Processing {
     pub sd: Nanos,
 }
 
-/// Moments in which the host does nothing: a Poisson process of exponential lengths.
+/// Stalls, in which the host processes nothing: a Poisson process of exponential lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
     /// Mean time from the end of one to the start of the next, above zero.
@@ -63,7 +63,7 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// A processor with its own random stream for each kind of noise; None: it has none of it.
+    /// A processor with a random stream for each kind of noise; None: no noise of that kind.
     pub fn new(
         processing: Option<(Processing, Xoshiro256PlusPlus)>,
         stalls: Option<(Stalls, Xoshiro256PlusPlus)>,
@@ -73,7 +73,7 @@ impl Processor {
         processor
     }
 
-    /// When the stack gets a packet that arrived at `now`. Times must not decrease; nor do results.
+    /// When the stack gets a packet that arrived at `now`. `now` must not decrease from call to call; neither does the result.
     pub fn process(&mut self, now: Nanos) -> Nanos {
         let mut at = self.after_stalls(self.free_at.max(now));
         if let Some((Processing { mean, sd }, random)) = &mut self.processing {

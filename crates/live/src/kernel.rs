@@ -308,7 +308,7 @@ impl System for Kernel {
         }
     }
 
-    fn patience(&self) -> u64 {
+    fn late_wait(&self) -> u64 {
         PATIENCE
     }
 

@@ -1,7 +1,5 @@
 //! What touches this host's kernel. Only Linux has that; elsewhere [`run_script`] says so.
 
-#[cfg(not(target_os = "linux"))]
-mod absent;
 #[cfg(target_os = "linux")]
 pub mod emulator;
 #[cfg(target_os = "linux")]
@@ -20,10 +18,12 @@ mod sys;
 mod tcp_info;
 #[cfg(target_os = "linux")]
 pub mod tun;
-
 #[cfg(not(target_os = "linux"))]
-pub use absent::{emulator, offload, sampler};
+mod unsupported;
+
 use script::Outcome;
+#[cfg(not(target_os = "linux"))]
+pub use unsupported::{emulator, offload, sampler};
 
 /// Runs the script `text`, called `name` in messages, against this host's kernel; `tolerance` in nanoseconds. As
 /// [`script::run_file`].

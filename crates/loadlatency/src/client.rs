@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-use crate::link::{Link, PATIENCE, fill_before, read_before};
+use crate::link::{Link, TIMEOUT, fill_before, read_before};
 use crate::measure::{
-    Conditions, Direction, Document, Flows, MOST_NS, Observed, SCENARIOS, Scenario, Stability, document,
+    Conditions, Direction, Document, Flows, MAX_NS, Observed, SCENARIOS, Scenario, Stability, document,
     measured,
 };
 use crate::sys::{self, in_words};
-use crate::wire::{self, GREETING, MOST_REPLY, NONCE, PORT, PROOF, Role, SESSION, Status};
+use crate::wire::{self, GREETING, MAX_REPLY, NONCE, PORT, PROOF, Role, SESSION, Status};
 use crate::{auth, classic};
 use pinger::{Lost, Pinger};
 use running::{Plan, Running};
@@ -32,7 +32,7 @@ const STEPS: u32 = 8;
 const STEP_S: f64 = 5.0;
 
 /// The longest a scenario may take, s.
-const MOST_S: f64 = MOST_NS as f64 / 1e9;
+const MAX_S: f64 = MAX_NS as f64 / 1e9;
 
 /// Pings of the idle link before the first scenario.
 const FIRST_PINGS: usize = 25;
@@ -55,13 +55,13 @@ pub struct Options {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What the server asks clients to know; empty for nothing.
+    /// The secret that the server asks for; empty for none.
     pub secret: String,
     /// Scenarios by number, from 1, in this order; None for all nineteen, or for none with `staircase`.
     pub scenarios: Option<Vec<u32>>,
     /// Length of each scenario, s; None until the figures are stable.
     pub duration_s: Option<f64>,
-    /// Force a scenario that does not become stable to end after so long, s.
+    /// End a scenario that does not become stable after so long, s.
     pub at_most_s: f64,
     /// Measure a rising staircase of flows too.
     pub staircase: bool,
@@ -69,7 +69,7 @@ pub struct Options {
     pub cc: Option<String>,
     /// 4 or 6: only addresses of this version of IP.
     pub ip: Option<u8>,
-    /// Give the server up when it has not answered for so long, s.
+    /// Give up when the server has not answered for so long, s.
     pub idle_timeout_s: u64,
     /// The client's port of the pinger's connection, and the one before those of the flows, in their order; None for any
     /// that are free. Who watches the connections from outside has to know them.
@@ -84,7 +84,7 @@ impl Default for Options {
             secret: String::new(),
             scenarios: None,
             duration_s: None,
-            at_most_s: MOST_S,
+            at_most_s: MAX_S,
             staircase: false,
             cc: None,
             ip: None,
@@ -104,12 +104,12 @@ impl Options {
         if let Some(wrong) = self.scenarios.iter().flatten().find(|number| !(1..=most).contains(*number)) {
             return Err(format!("--scenario: found {wrong}; expected numbers from 1 to {most}"));
         }
-        let longest_s = MOST_S / if self.staircase { f64::from(STEPS) } else { 1.0 };
+        let longest_s = MAX_S / if self.staircase { f64::from(STEPS) } else { 1.0 };
         if let Some(wrong) = self.duration_s.filter(|s| !(0.5..=longest_s).contains(s)) {
             return Err(format!("--duration: found {wrong}; expected seconds from 0.5 to {longest_s}"));
         }
-        if !(1.0..=MOST_S).contains(&self.at_most_s) {
-            return Err(format!("--at-most: found {}; expected seconds from 1 to {MOST_S}", self.at_most_s));
+        if !(1.0..=MAX_S).contains(&self.at_most_s) {
+            return Err(format!("--at-most: found {}; expected seconds from 1 to {MAX_S}", self.at_most_s));
         }
         if let Some(wrong) = self.ip.filter(|ip| ![4, 6].contains(ip)) {
             return Err(format!("ip: found {wrong}; expected 4 or 6"));
@@ -145,7 +145,7 @@ pub fn scenario_list(text: &str) -> Result<Vec<u32>, String> {
     Ok(found)
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Everything that was measured; of a run that was cut short, so far.
@@ -154,7 +154,7 @@ pub struct Outcome {
     pub error: Option<String>,
 }
 
-/// Measures. `print` gets the classic output piece by piece as it comes to be; `cancel` ends the run early.
+/// Measures. `print` gets the classic output piece by piece; `cancel` ends the run early.
 ///
 /// # Errors
 /// One line: the server cannot be reached, or refuses, or the options make no sense.
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
             ("server_is", about),
             ("client_is", crate::about()),
         ];
-        let link = Link::new(stream, MOST_REPLY).map_err(trouble)?;
+        let link = Link::new(stream, MAX_REPLY).map_err(trouble)?;
         Ok(Run {
             options,
             pinger: Pinger::new(link, options.idle_timeout_s),
@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
         while !running.is_connected() && !cancel.load(Ordering::Relaxed) && sys::now_ns() < deadline {
             self.pinger.turn(Duration::from_millis(5), true)?;
         }
-        self.pinger.forget();
+        self.pinger.clear();
         let go = running.go();
         let watched = self.watch(&mut running, go, limit, cancel);
         let stopped = sys::now_ns();
@@ -316,7 +316,7 @@ impl<'a> Run<'a> {
         let ended = match watched {
             Ok(_) => self.stop(&mut running, cancel),
             Err(lost) => {
-                running.pardon(stopped);
+                running.clear_killed_by_loss(stopped);
                 Err(lost)
             }
         };
@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
             if now >= go + after {
                 return Ok(matches!(limit, Limit::Stable(_)));
             }
-            if cancel.load(Ordering::Relaxed) || running.are_all_dead() {
+            if cancel.load(Ordering::Relaxed) || running.have_all_ended() {
                 return Ok(false);
             }
             if now >= next_report {
@@ -412,7 +412,7 @@ fn reach(options: &Options) -> Result<(TcpStream, SocketAddr), String> {
     };
     let mut why = format!("{host}: has no address of the wanted version of IP");
     for address in found.into_iter().filter(wanted) {
-        match sys::connect(address, options.local_port, PATIENCE) {
+        match sys::connect(address, options.local_port, TIMEOUT) {
             Ok(stream) => return Ok((stream, address)),
             Err(error) => why = format!("cannot reach {address}: {}", in_words(&error)),
         }
@@ -424,8 +424,8 @@ fn reach(options: &Options) -> Result<(TcpStream, SocketAddr), String> {
 fn greet(stream: &TcpStream, secret: &str) -> Result<([u8; SESSION], String), String> {
     let words = |error: std::io::Error| format!("no greeting: {}", in_words(&error));
     stream.set_nodelay(true).map_err(words)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(words)?;
-    let deadline = sys::now_ns() + PATIENCE.as_nanos() as u64;
+    stream.set_write_timeout(Some(TIMEOUT)).map_err(words)?;
+    let deadline = sys::now_ns() + TIMEOUT.as_nanos() as u64;
     let ours = auth::unguessable::<NONCE>().map_err(words)?;
     (&mut &*stream).write_all(&[&wire::greeting(Role::Pinger)[..], &ours].concat()).map_err(words)?;
     expect_fine(stream, deadline)?;

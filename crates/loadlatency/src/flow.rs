@@ -9,7 +9,7 @@ use std::time::Duration;
 use socket2::SockRef;
 
 use crate::locked;
-use crate::measure::{BIN_NS, MOST_NS, Probe};
+use crate::measure::{BIN_NS, MAX_NS, Probe};
 use crate::payload::Payload;
 use crate::sys::{self, closed, in_words, would_block};
 use crate::wire::{BLOCK, Block, NOTE, Note};
@@ -36,7 +36,7 @@ const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=256 << 10;
 const UNSENT_BYTES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 /// The longest a flow lives, ns: no scenario lasts longer, with time to end it.
-pub const MOST_FLOW_NS: u64 = MOST_NS + 60_000_000_000;
+pub const MAX_FLOW_NS: u64 = MAX_NS + 60_000_000_000;
 
 /// A flow as seen by those who start it, watch it and end it.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub struct Tally {
     pub gap_ns: u64,
     /// Bytes in each `BIN_NS` from the first arrival, from place `bins_from` on.
     pub bins: Vec<u64>,
-    /// How many intervals were taken away.
+    /// How many intervals have been removed.
     pub bins_from: u32,
     /// Why the connection ended before the flow was closed.
     pub killed: Option<String>,
@@ -69,27 +69,27 @@ pub struct Tally {
 }
 
 impl Flow {
-    /// Closes the flow's books; its connection goes on until `end`.
+    /// Stops counting; the connection goes on until `end`.
     pub fn close(&self, now_ns: u64) {
         self.tally().close(now_ns);
     }
 
-    /// Tells the threads at the flow's connection to leave it.
+    /// Tells the threads of the flow's connection to end.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they have been told.
+    /// Whether they have been told to.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// The books.
+    /// The counters.
     pub fn tally(&self) -> MutexGuard<'_, Tally> {
         locked(&self.tally)
     }
 
-    /// Closes the books for a connection that ended by itself.
+    /// Stops counting because the connection ended by itself.
     pub fn kill(&self, why: String) {
         let mut tally = self.tally();
         if tally.end_ns == 0 {
@@ -124,7 +124,7 @@ impl Tally {
         }
     }
 
-    /// Takes the intervals that are over, all of them once the flow is closed; the place of the first goes with them.
+    /// Removes the intervals that are over, all of them once the flow is closed, and returns them with the place of the first.
     pub fn take_bins(&mut self) -> (u32, Vec<u64>) {
         let over = if self.end_ns == 0 { self.bins.len().saturating_sub(1) } else { self.bins.len() };
         let from = self.bins_from;
@@ -140,7 +140,7 @@ impl Tally {
 pub fn prepare(stream: &TcpStream, dscp: u8, cc: Option<&str>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
-    // To end is to reset: what is queued then is of no use to anyone, and would be in the way of the next scenario.
+    // Closing resets the connection: data that is still queued is not needed, and would delay the next scenario.
     socket.set_linger(Some(Duration::ZERO))?;
     if dscp != 0 {
         sys::set_dscp(socket, dscp, stream.local_addr()?.is_ipv6())?;
@@ -269,7 +269,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Adapts the length of blocks, and of what waits unsent, to the rate.
+/// Adapts the length of blocks, and of the unsent data in the kernel, to the rate.
 struct Pace<'a> {
     stream: &'a TcpStream,
     since: u64,
@@ -438,7 +438,7 @@ impl Probes {
         Probes { probing, due_ns: 0, under_way: 0 }
     }
 
-    /// The probe to send now, 0 for none: it is the time.
+    /// The probe to send now, which is the current time; 0 for none.
     fn next(&mut self, now: u64) -> u64 {
         if !self.probing || self.under_way != 0 || now < self.due_ns {
             return 0;
@@ -461,10 +461,10 @@ impl Probes {
 }
 
 fn too_long(since: u64, now: u64) -> io::Result<()> {
-    if now - since < MOST_FLOW_NS {
+    if now - since < MAX_FLOW_NS {
         return Ok(());
     }
-    Err(io::Error::other(format!("flow longer than {} minutes", MOST_FLOW_NS / 60_000_000_000)))
+    Err(io::Error::other(format!("flow longer than {} minutes", MAX_FLOW_NS / 60_000_000_000)))
 }
 
 fn malformed() -> io::Error {

@@ -1,8 +1,8 @@
 //! Capacity, responsiveness and smoothness of a link under load, as Jonathan Morton's loadlatency defined them in 2011
 //! (bloat-devel, 21 March 2011), and the tool that measures them.
 //!
-//! - `measure`: the mixes of flows, what is observed of them and every figure made of it; no socket, no clock.
-//! - `classic`: the classic output, written and read.
+//! - `measure`: the mixes of flows, what is observed of them, every figure made of it, and the classic output, written and
+//!   read; no socket, no clock.
 //! - `client` and `server`: the two ends; `flow` is what both do at a flow's connection, `link` at the pinger's.
 //! - `wire`, `auth`: what crosses the network, and proofs of a shared secret.
 //! - `sys`, `payload`: what the systems give beyond std; random bytes.
@@ -10,7 +10,6 @@
 //! docs/loadlatency.md describes all of it for users.
 
 pub mod auth;
-pub mod classic;
 pub mod client;
 pub mod flow;
 pub mod link;
@@ -23,7 +22,7 @@ pub mod wire;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use measure::SCENARIOS;
+pub use measure::{SCENARIOS, classic};
 
 /// What an end says of itself: the tool's version and the system.
 pub fn about() -> String {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::sys::{self, closed, would_block};
 use crate::wire::{HEADER, read_header};
 
-/// The longest a message may take to be written, or bytes of a greeting to come.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest that writing a message, or reading a greeting, may take.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection of messages.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ impl Link {
     pub fn new(stream: TcpStream, most: u32) -> io::Result<Link> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         // `next` reads only what is there; this bounds the rest.
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Link { stream, most, bytes: Vec::new() })
     }
 
@@ -40,7 +40,7 @@ impl Link {
     /// Sends a message.
     ///
     /// # Errors
-    /// When the other end is gone, or takes nothing for `PATIENCE`.
+    /// When the other end is gone, or takes nothing for `TIMEOUT`.
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         (&self.stream).write_all(message)
     }

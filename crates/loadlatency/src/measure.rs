@@ -1,10 +1,11 @@
 //! The mixes of flows, what is observed of them, and the figures made of that: no socket, no clock, so that the tool, the
 //! simulator and the namespace testbed share it.
 
+pub mod classic;
 mod document;
 mod figures;
 #[cfg(test)]
-pub(crate) mod made_up;
+pub(crate) mod fixtures;
 mod observed;
 mod stability;
 
@@ -14,7 +15,7 @@ pub use figures::{
     latency, measured, summary,
 };
 pub use observed::{BIN_NS, Direction, End, Observed, Ping, Probe, Scenario, Transfer};
-pub use stability::{MOST_NS, Stability};
+pub use stability::{MAX_NS, Stability};
 
 use serde::{Deserialize, Serialize};
 

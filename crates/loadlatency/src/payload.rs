@@ -3,13 +3,13 @@
 use std::sync::OnceLock;
 
 use crate::auth::unguessable;
-use crate::wire::MOST_BLOCK;
+use crate::wire::MAX_BLOCK;
 
 /// Bytes of random data; blocks begin at any place of the first half. Far beyond what LZ77-like compressors on links look
 /// back (32 KiB of DEFLATE, RFC 1951; 64 KiB of LZ4).
 const BYTES: usize = 4 << 20;
 
-const _: () = assert!(BYTES / 2 >= MOST_BLOCK as usize);
+const _: () = assert!(BYTES / 2 >= MAX_BLOCK as usize);
 
 /// Where blocks of one flow are taken from.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ impl Payload {
         Payload { state: u64::from_be_bytes(unguessable().unwrap_or([0x5a; 8])) | 1 }
     }
 
-    /// The next block, of at most `MOST_BLOCK` bytes.
+    /// The next block, of at most `MAX_BLOCK` bytes.
     pub fn block(&mut self, length: usize) -> &'static [u8] {
         let from = (xorshift(&mut self.state) as usize) % (BYTES / 2);
-        &all()[from..from + length.min(MOST_BLOCK as usize)]
+        &all()[from..from + length.min(MAX_BLOCK as usize)]
     }
 }
 

@@ -100,14 +100,14 @@ fn ends(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Conditions, End, Flows, Observed, document, made_up};
+    use crate::measure::{Conditions, End, Flows, Observed, document, fixtures};
 
     #[test]
     fn a_scenario_is_a_line_and_missing_figures_are_blank() {
         let end = |cc: &str| End { cc: Some(cc.into()), ecn: Some(false) };
         let transfer =
-            Transfer { sender: end("cubic"), receiver: end("reno"), ..made_up::transfer(Direction::Down) };
-        let ping = |t_ns, rtt_ms: u64| made_up::ping(t_ns, rtt_ms * 1_000_000);
+            Transfer { sender: end("cubic"), receiver: end("reno"), ..fixtures::transfer(Direction::Down) };
+        let ping = |t_ns, rtt_ms: u64| fixtures::ping(t_ns, rtt_ms * 1_000_000);
         let scenario = Scenario {
             number: 1,
             flows: Flows { uploads: 0, downloads: 1 },

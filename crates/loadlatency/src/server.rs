@@ -1,8 +1,8 @@
 //! The serving end: accepts connections, proves and checks secrets, serves one client's session at a time.
 //!
-//! Whatever comes from the network only ever chooses among things that are there: no length or number of a client sets memory
-//! aside, and bytes go nowhere but back over the connection that asked. Threads are bounded: `MOST_PENDING` connections that
-//! have not shown who they are, each for `GREETING_NS` at most, and `MOST_FLOWS` flows.
+//! No length or number that a client sends decides how much memory is allocated, and bytes are only sent back over the connection
+//! that asked. Threads are bounded: `MAX_PENDING` connections that are not authenticated yet, each for `GREETING_NS` at most, and
+//! `MAX_FLOWS` flows.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::{self, Write as _};
@@ -18,46 +18,46 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::auth;
 use crate::flow::{self, Flow};
-use crate::link::{Link, PATIENCE, read_before};
+use crate::link::{Link, TIMEOUT, read_before};
 use crate::locked;
 use crate::measure::{Direction, End};
 use crate::sys::{self, in_words, would_block};
 use crate::wire::{
-    self, FLOW, FlowReport, GREETING, MOST_REQUEST, NONCE, Opening, PORT, PROOF, Reply, Request, Role,
+    self, FLOW, FlowReport, GREETING, MAX_REQUEST, NONCE, Opening, PORT, PROOF, Reply, Request, Role,
     SESSION, Status,
 };
 
-/// Connections that have not yet shown who they are, at most; a further one takes the place of the oldest.
-const MOST_PENDING: usize = 64;
+/// Most connections that are not authenticated yet; a further one takes the place of the oldest.
+const MAX_PENDING: usize = 64;
 
-/// The longest a connection may take to show who it is, ns.
+/// The longest that a connection may take to authenticate, ns.
 const GREETING_NS: u64 = 5_000_000_000;
 
-/// Flows of a session at a time, at most: the largest scenario has 32.
-const MOST_FLOWS: usize = 64;
+/// Most flows of a session at a time: the largest scenario has 32.
+const MAX_FLOWS: usize = 64;
 
-/// Flows of a session altogether, at most; their numbers are kept, so that none is used twice.
-const MOST_OPENED: usize = 65_536;
+/// Most flows of a session altogether; their numbers are kept, so that none is used twice.
+const MAX_OPENED: usize = 65_536;
 
 /// Lines that may be said at once, and the time in which one more may be, ns: 300 kB a day at most, whoever floods the server.
-const MOST_LINES: u64 = 100;
+const MAX_LINES: u64 = 100;
 const LINE_NS: u64 = 30_000_000_000;
 
 /// How to serve.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Addresses to listen on; none for this machine's own, which no other reaches.
+    /// Addresses to listen on; none for the loopback addresses.
     pub bind: Vec<IpAddr>,
     /// Port; 0 for any that is free.
     pub port: u16,
-    /// What a client must know; empty for nothing.
+    /// The secret that clients must know; empty for none.
     pub secret: String,
     /// Congestion control of downloads; None for the system's.
     pub cc: Option<String>,
     /// End after the first session.
     pub once: bool,
-    /// End a session of which nothing was heard for so long, s.
+    /// End a session when nothing has come from its client for so long, s.
     pub idle_timeout_s: u64,
     /// End a session after so long, s.
     pub session_timeout_s: u64,
@@ -114,7 +114,7 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
         }
     }
     server.end();
-    // What the session's last words are.
+    // The message with which the server ends the session.
     while let Ok(line) = said.recv_timeout(Duration::from_millis(300)) {
         say(&line);
     }
@@ -166,7 +166,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
 struct Server {
     options: Options,
     session: Mutex<Option<Arc<Session>>>,
-    /// Connections that have not shown who they are, oldest first.
+    /// Connections that are not authenticated yet, oldest first.
     pending: Mutex<VecDeque<(u64, TcpStream)>>,
     over: AtomicBool,
     counter: AtomicU64,
@@ -211,7 +211,7 @@ impl Server {
                     // An error here shows at the next accept.
                     let _ = sys::wait(listener, false, Duration::from_millis(100));
                 }
-                // The other end was gone already, or descriptors ran out: others may do better.
+                // The other end was gone already, or there are no descriptors left: the next connection may succeed.
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -221,42 +221,42 @@ impl Server {
         let Ok(clone) = stream.try_clone() else { return };
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         let mut pending = locked(&self.pending);
-        if pending.len() >= MOST_PENDING
+        if pending.len() >= MAX_PENDING
             && let Some((_, oldest)) = pending.pop_front()
         {
-            // Its thread finds it closed. Nothing to do if it is so already.
+            // Its thread will find it closed. An error means that it is closed already.
             let _ = oldest.shutdown(std::net::Shutdown::Both);
         }
         pending.push_back((number, clone));
         drop(pending);
         let server = Arc::clone(self);
         if thread::Builder::new().spawn(move || server.greet(stream, peer, number)).is_err() {
-            // No more threads are to be had: this connection is dropped, and those that have one go on.
-            self.forget(number);
+            // There are no more threads: this connection is dropped, and the others go on.
+            self.remove_pending(number);
         }
     }
 
-    fn forget(&self, number: u64) {
+    fn remove_pending(&self, number: u64) {
         locked(&self.pending).retain(|(other, _)| *other != number);
     }
 
-    /// Finds out who is at the other end.
+    /// Exchanges greetings and checks the proof.
     fn greet(&self, stream: TcpStream, peer: SocketAddr, number: u64) {
         let deadline = sys::now_ns() + GREETING_NS;
         let shown = || -> io::Result<Shown> {
             // On some systems an accepted socket inherits this.
             stream.set_nonblocking(false)?;
             stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             match wire::read_greeting(&read_before::<GREETING>(&stream, deadline)?) {
                 Ok(Role::Pinger) => self.greet_pinger(&stream, deadline),
                 Ok(Role::Flow) => self.greet_flow(&stream, deadline),
                 Err(status) => Ok(Shown::Refused(status)),
             }
         }();
-        self.forget(number);
+        self.remove_pending(number);
         match shown {
-            // A connection that says nothing is nobody's concern: the client opens such ones to time them.
+            // A connection without a greeting is not reported: the client opens such connections to time them.
             Err(_) => {}
             Ok(Shown::Refused(status)) => {
                 // It may be gone.
@@ -327,16 +327,16 @@ impl Server {
         secret.is_empty() || auth::proves(secret, role, parts, proof)
     }
 
-    /// A session from its beginning to its end. Its connection outlives it: what the client hears last, be it why the session
-    /// ended or the end of the connection, it hears once the next client would be served.
+    /// A session from its beginning to its end. Its connection is closed after it, so that a client that has seen the end of the
+    /// connection can be sure that the next client would be served.
     fn run(&self, stream: TcpStream, peer: SocketAddr, session: &Session) {
         self.say(format!("session of {peer} begins"));
-        let mut link = Link::new(stream, MOST_REQUEST).map_err(|error| in_words(&error));
+        let mut link = Link::new(stream, MAX_REQUEST).map_err(|error| in_words(&error));
         let ended = link.as_mut().map_err(|why| why.clone()).and_then(|link| self.answer(link, session));
         session.end();
         *locked(&self.session) = None;
         if let (Ok(link), Err(why)) = (&link, &ended) {
-            // Perhaps it still listens.
+            // The client may still read it.
             let _ = link.send(&Reply::Ending(why.clone()).to_bytes());
         }
         drop(link);
@@ -401,7 +401,7 @@ impl Server {
     }
 }
 
-/// How much was said of late: a bucket of `MOST_LINES` lines that is emptied by one every `LINE_NS`.
+/// How much was said of late: a bucket of `MAX_LINES` lines that is emptied by one every `LINE_NS`.
 #[derive(Default)]
 struct Spoken {
     /// When all that was said is made up for.
@@ -413,7 +413,7 @@ impl Spoken {
     /// The line, with how many were left out before it, if it may be said.
     fn allowed(&mut self, line: String, now_ns: u64) -> Option<String> {
         let until_ns = self.until_ns.max(now_ns) + LINE_NS;
-        if until_ns > now_ns + MOST_LINES * LINE_NS {
+        if until_ns > now_ns + MAX_LINES * LINE_NS {
             self.unsaid += 1;
             return None;
         }
@@ -434,8 +434,7 @@ impl Session {
     fn add(&self, id: u32, served: Served) -> Option<Arc<Served>> {
         let mut flows = locked(&self.flows);
         let mut opened = locked(&self.opened);
-        let room =
-            flows.len() < MOST_FLOWS && opened.len() < MOST_OPENED && !self.over.load(Ordering::Relaxed);
+        let room = flows.len() < MAX_FLOWS && opened.len() < MAX_OPENED && !self.over.load(Ordering::Relaxed);
         if !room || !opened.insert(id) {
             return None;
         }
@@ -524,7 +523,7 @@ mod tests {
         let said: Vec<String> = (0..1_000_000)
             .filter_map(|number| spoken.allowed(format!("line {number}"), number * (day_ns / 1_000_000)))
             .collect();
-        assert_eq!(said.len() as u64, MOST_LINES + day_ns / LINE_NS - 1);
+        assert_eq!(said.len() as u64, MAX_LINES + day_ns / LINE_NS - 1);
         assert_eq!(said[99], "line 99");
         // What is said counts what is not: nothing is lost from sight.
         let told: usize = said

@@ -74,7 +74,7 @@ pub fn wait(socket: &impl AsRawFd, write: bool, timeout: Duration) -> io::Result
     })
 }
 
-/// Whether a call only has to be made again later. ETIMEDOUT is the end of a connection.
+/// Whether a call has to be made again later. ETIMEDOUT is not such an error: it ends the connection.
 pub fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
@@ -104,7 +104,7 @@ pub fn set_congestion_control(socket: SockRef<'_>, name: &str) -> io::Result<()>
         .map_err(|error| io::Error::new(error.kind(), format!("congestion control {name:?}: {error}")))
 }
 
-/// Keeps what is not yet sent short, so that a probe in the stream does not wait long in this host; a wish.
+/// Limits the unsent data in the kernel, so that a probe in the stream does not wait long in this host. Errors are ignored.
 pub fn keep_unsent_below(socket: SockRef<'_>, bytes: u32) {
     per_system::keep_unsent_below(&socket, bytes);
 }

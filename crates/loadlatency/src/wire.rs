@@ -25,17 +25,17 @@ pub const FLOW: usize = SESSION + 6 + PROOF;
 /// Length of the header of a block of payload, bytes.
 pub const BLOCK: usize = 24;
 /// Payload bytes of a block at most.
-pub const MOST_BLOCK: u32 = 1 << 20;
+pub const MAX_BLOCK: u32 = 1 << 20;
 /// Length of a note, what a receiver sends on a flow's connection, bytes.
 pub const NOTE: usize = 16;
 /// Length of the header of a message of the pinger's connection, bytes.
 pub const HEADER: usize = 5;
 /// Bytes of a client's message at most.
-pub const MOST_REQUEST: u32 = 64;
+pub const MAX_REQUEST: u32 = 64;
 /// Bytes of a server's message at most.
-pub const MOST_REPLY: u32 = 8 << 20;
+pub const MAX_REPLY: u32 = 8 << 20;
 /// Bytes of the name of a system, of a congestion control, of a reason, at most.
-pub const MOST_TEXT: usize = 200;
+pub const MAX_TEXT: usize = 200;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ impl Block {
         let length = rest.u32()?;
         let zero = rest.u32()?;
         let block = Block { length, probe: rest.u64()?, echo: rest.u64()? };
-        (zero == 0 && (1..=MOST_BLOCK).contains(&length)).then_some(block)
+        (zero == 0 && (1..=MAX_BLOCK).contains(&length)).then_some(block)
     }
 }
 
@@ -370,7 +370,7 @@ impl FlowReport {
             [rest.u64()?, rest.u64()?, rest.u64()?, rest.u64()?, rest.u64()?];
         let bins_from = rest.u32()?;
         let count = rest.u32()? as usize;
-        // Nothing is set aside for a count that the message cannot hold.
+        // No memory is allocated for a count that the message cannot hold.
         let (bins, left) = rest.0.split_at_checked(count.checked_mul(8)?)?;
         rest.0 = left;
         let bins =
@@ -387,7 +387,7 @@ pub fn read_header(bytes: [u8; HEADER]) -> (u8, u32) {
 
 /// A text as it is sent: a byte of length, then UTF-8, cut where it is too long.
 pub fn write_text(body: &mut Vec<u8>, text: &str) {
-    let cut = (0..=MOST_TEXT.min(text.len())).rfind(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    let cut = (0..=MAX_TEXT.min(text.len())).rfind(|&end| text.is_char_boundary(end)).unwrap_or(0);
     body.push(cut as u8);
     body.extend(&text.as_bytes()[..cut]);
 }
@@ -510,7 +510,7 @@ mod tests {
             bad[place] = value;
             assert_eq!(Opening::read(&bad), None);
         }
-        for length in [0, MOST_BLOCK + 1, u32::MAX] {
+        for length in [0, MAX_BLOCK + 1, u32::MAX] {
             assert_eq!(Block::read(&Block { length, probe: 0, echo: 0 }.to_bytes()), None);
         }
         assert_eq!(Request::read(1, &[0; 3]), None);

@@ -1,21 +1,21 @@
 //! Hops between hosts: links, shapers, queue disciplines, impairments, switches.
 //!
-//! Knows no TCP, and no clock but the `now` it is handed (nanoseconds). Everything is generic over [`Packet`].
+//! Nothing here knows TCP, nor a clock other than the `now` that is handed in (nanoseconds). Everything is generic over [`Packet`].
 
 mod config;
-mod impair;
 mod link;
-pub mod near;
 mod packet;
+mod prefetch;
 pub mod queue;
 pub mod random;
 mod switch;
 
-pub use config::{JitterConfig, JitterKind, LossConfig, QueueConfig, ShaperConfig};
+pub use config::{JitterConfig, JitterKind, LossConfig, ShaperConfig};
 pub use link::{Counters, Link, LinkChange, LinkConfig, Mode};
 pub use packet::{DropReason, Ecn, Nanos, Output, Packet};
+pub use prefetch::prefetch;
 pub use queue::{CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
-pub use queue::{Param, QueueKind, catalogue};
+pub use queue::{Param, QueueConfig, QueueKind, catalogue};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use random::stream;
 pub use switch::{PauseConfig, Switch, SwitchConfig};

@@ -1,20 +1,22 @@
 //! A link: one direction of a cable. Loss, duplication, corruption, then queue, rate, delay and jitter.
 
 mod fused;
+mod impairments;
 mod netem;
 mod server;
 mod shaper;
 mod stepped;
 mod wire;
 
-use crate::impair::Impairments;
 use crate::packet::{DropReason, Nanos, Output, Packet};
-use crate::{JitterConfig, LossConfig, QueueConfig, ShaperConfig, Xoshiro256PlusPlus};
+use crate::queue::QueueConfig;
+use crate::{JitterConfig, LossConfig, ShaperConfig, Xoshiro256PlusPlus};
 use fused::Fused;
+use impairments::Impairments;
 use netem::Netem;
 use stepped::Stepped;
 
-/// Everything about a link.
+/// The configuration of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// Rate, bits per second; None: a packet takes no time.
@@ -60,7 +62,7 @@ impl Default for LinkConfig {
     }
 }
 
-/// How a link is carried out. All give the same results.
+/// How a link is simulated. All modes give the same results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A packet's departure is computed when it arrives, and no event is needed. The link must be fed by one source
@@ -174,8 +176,9 @@ impl<P: Packet + Clone + 'static> Link<P> {
         matches!(self.hop, Hop::Fused(_)) && !self.impairments.active
     }
 
-    /// As [`Link::arrive`] on a link that [`Link::is_plain`], for a packet of `bytes` that stays where it is. Returns
-    /// when it reaches the far end and how long it waited in the queue; None if the queue's limit drops it.
+    /// [`Link::arrive`] without the packet itself, of which only the number of `bytes` is needed, on a link that
+    /// [`Link::is_plain`]. Returns when it reaches the far end and how long it waited in the queue; None if the queue's limit
+    /// drops it.
     ///
     /// # Panics
     /// On a stepped link.
@@ -194,7 +197,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
         }
     }
 
-    /// Starts every transmission that is due at or before `now`. May be called early, late or in vain.
+    /// Starts every transmission that is due at or before `now`. May be called early or late, or when none is due.
     pub fn on_event(&mut self, now: Nanos, out: &mut impl Output<P>) {
         match &mut self.hop {
             Hop::Fused(_) => (),
@@ -224,8 +227,8 @@ impl<P: Packet + Clone + 'static> Link<P> {
         }
     }
 
-    /// Lets no transmission start until told otherwise, or lets them start again: what a pause frame from the far end
-    /// does at the time it gets here. The packet in service goes on.
+    /// Lets no transmission start until the next call, or lets them start again, as a pause frame from the far end does. `now` is the
+    /// time at which the frame arrives here. The packet in service is finished.
     ///
     /// # Panics
     /// On a fused link, or one with netem.
@@ -279,7 +282,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
             return;
         }
         if self.impairments.duplicates() {
-            let mut copy = out.twin(&packet);
+            let mut copy = out.duplicate(&packet);
             if self.impairments.corrupts() {
                 copy.set_corrupt();
             }
@@ -307,12 +310,12 @@ impl<P: Packet + Clone + 'static> Link<P> {
         if let Hop::Stepped(stepped) = &mut self.hop {
             stepped.accept(at, packet, out);
         } else {
-            self.accept_otherwise(at, packet, out);
+            self.accept_slow(at, packet, out);
         }
     }
 
     #[inline(never)]
-    fn accept_otherwise(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
+    fn accept_slow(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         match &mut self.hop {
             Hop::Fused(fused) => fused.accept(at, packet, out),
             Hop::Stepped(stepped) => stepped.accept(at, packet, out),

@@ -51,7 +51,7 @@ pub enum DropReason {
     Aqm,
     /// The link was down.
     Down,
-    /// Damaged on the way, found by the receiver. Never reported by a hop; it is here so that all drops share a type.
+    /// Damaged on the way and dropped by the receiver. Never reported by a hop; it is here so that all drops share a type.
     Corrupt,
     /// A policer found no tokens.
     Policer,
@@ -59,22 +59,22 @@ pub enum DropReason {
 
 /// What a link tells its driver. All times are exact and may lie ahead of the driver's clock.
 pub trait Output<P> {
-    /// The packet reaches the far end of the link at `at`, of which it has `waited` in the queue, from its arrival there to the
-    /// start of its transmission. Called when its transmission starts (at once, on a fused
-    /// link). Of one link, `at` never decreases, unless its jitter reorders.
+    /// The packet reaches the far end of the link at `at`. It has `waited` in the queue from its arrival to the start of its
+    /// transmission. Called when the transmission starts; on a fused link, when the packet arrives. For one link, `at` never
+    /// decreases from call to call, unless jitter reorders.
     fn forward(&mut self, at: Nanos, packet: P, waited: Nanos);
     /// The packet was dropped at `at`.
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason);
     /// The packet was marked CE at `at`.
     fn marked(&mut self, at: Nanos, packet: &P);
-    /// Another packet like this one, for a link that sends it twice.
-    fn twin(&mut self, packet: &P) -> P
+    /// A copy of this packet, for a link that sends it twice.
+    fn duplicate(&mut self, packet: &P) -> P
     where
         P: Clone,
     {
         packet.clone()
     }
-    /// The queue holds so much after a packet entered or left it; only called if the configuration asks for it.
+    /// The backlog after a packet entered or left the queue. Only called if [`crate::LinkConfig::report_changes`] is set.
     fn queue_changed(&mut self, _at: Nanos, _backlog_bytes: u64, _backlog_packets: u32) {}
     /// A switch asks the links that lead to it to pause, or to go on.
     fn paused(&mut self, _at: Nanos, _paused: bool) {}

@@ -79,8 +79,9 @@ impl<P: Packet + Clone + 'static> Switch<P> {
         self.on_event(port, at, out);
         let Port { link, delay, overhead } = &mut self.ports[port];
         if self.buffer.admit(at, packet.bytes() + *overhead) {
-            let mut tap = Tap { out, buffer: &mut self.buffer, delay: *delay, overhead: *overhead };
-            link.arrive(at, packet, &mut tap);
+            let mut port_out =
+                PortOutput { out, buffer: &mut self.buffer, delay: *delay, overhead: *overhead };
+            link.arrive(at, packet, &mut port_out);
         } else {
             link.refuse(at, &packet, out);
         }
@@ -95,7 +96,10 @@ impl<P: Packet + Clone + 'static> Switch<P> {
     /// Starts every transmission of `port` that is due at or before `now`.
     pub fn on_event(&mut self, port: usize, now: Nanos, out: &mut impl Output<P>) {
         let Port { link, delay, overhead } = &mut self.ports[port];
-        link.on_event(now, &mut Tap { out, buffer: &mut self.buffer, delay: *delay, overhead: *overhead });
+        link.on_event(
+            now,
+            &mut PortOutput { out, buffer: &mut self.buffer, delay: *delay, overhead: *overhead },
+        );
         self.update(now, out);
     }
 
@@ -104,7 +108,7 @@ impl<P: Packet + Clone + 'static> Switch<P> {
         if self.paused { self.buffer.leaving.peek().map(|&Reverse((at, _))| at) } else { None }
     }
 
-    /// Tells the neighbours to pause or to go on, if that has changed.
+    /// Tells the neighbours to pause or to go on, if the buffer asks for a change.
     pub fn update(&mut self, now: Nanos, out: &mut impl Output<P>) {
         let Some(PauseConfig { stop_bytes, go_bytes }) = self.pause else { return };
         let used = self.buffer.used(now);
@@ -115,12 +119,12 @@ impl<P: Packet + Clone + 'static> Switch<P> {
         }
     }
 
-    /// Lets a port start no transmission until told otherwise, as [`Link::pause`]: a pause frame has come from its far
-    /// end. What cannot leave stays in the buffer, so that this switch's neighbours may have to pause too.
+    /// Pauses a port or lets it go on, as [`Link::pause`], when a pause frame has come from its far end. Packets that cannot leave stay
+    /// in the buffer, so that the neighbours of this switch may have to pause too.
     pub fn pause(&mut self, port: usize, now: Nanos, paused: bool, out: &mut impl Output<P>) {
         let Port { link, delay, overhead } = &mut self.ports[port];
-        let tap = &mut Tap { out, buffer: &mut self.buffer, delay: *delay, overhead: *overhead };
-        link.pause(now, paused, tap);
+        let port_out = &mut PortOutput { out, buffer: &mut self.buffer, delay: *delay, overhead: *overhead };
+        link.pause(now, paused, port_out);
         self.update(now, out);
     }
 
@@ -162,15 +166,15 @@ impl Buffer {
     }
 }
 
-/// Learns on the way from a port to the driver what becomes of the packets in the buffer.
-struct Tap<'a, O> {
+/// Passes what a port reports on to the driver, and frees the buffer of packets that are sent or dropped.
+struct PortOutput<'a, O> {
     out: &'a mut O,
     buffer: &'a mut Buffer,
     delay: Nanos,
     overhead: u32,
 }
 
-impl<P: Packet, O: Output<P>> Output<P> for Tap<'_, O> {
+impl<P: Packet, O: Output<P>> Output<P> for PortOutput<'_, O> {
     fn forward(&mut self, at: Nanos, packet: P, waited: Nanos) {
         self.buffer.leaving.push(Reverse((at, packet.bytes() + self.overhead)));
         self.out.forward(at + self.delay, packet, waited);
@@ -185,11 +189,11 @@ impl<P: Packet, O: Output<P>> Output<P> for Tap<'_, O> {
         self.out.marked(at, packet);
     }
 
-    fn twin(&mut self, packet: &P) -> P
+    fn duplicate(&mut self, packet: &P) -> P
     where
         P: Clone,
     {
-        self.out.twin(packet)
+        self.out.duplicate(packet)
     }
 
     fn queue_changed(&mut self, at: Nanos, backlog_bytes: u64, backlog_packets: u32) {

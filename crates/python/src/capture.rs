@@ -7,13 +7,13 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use sim::table::{Batch, Column, ColumnData};
+use trace::capture;
 use trace::clock::{self, Clock};
 use trace::connection::{Direction, Half};
 use trace::pairs;
 use trace::rounds::rounds;
 use trace::series::Stream;
 use trace::throughput::{Count, Window};
-use trace::whole::Whole;
 
 use crate::RecordBatch;
 
@@ -22,7 +22,7 @@ use crate::RecordBatch;
 /// together are the capture.
 #[pyclass(module = "cwndlab._native", frozen)]
 pub struct Capture {
-    whole: Whole,
+    capture: capture::Capture,
 }
 
 #[pymethods]
@@ -31,23 +31,22 @@ impl Capture {
     #[pyo3(signature = (path, pairs, beside=None))]
     fn new(py: Python<'_>, path: &str, pairs: bool, beside: Option<&str>) -> PyResult<Capture> {
         let whole = py.detach(|| match beside {
-            Some(beside) => Whole::open_both(Path::new(path), Path::new(beside), pairs),
-            None => Whole::open(Path::new(path), pairs),
+            Some(beside) => capture::Capture::open_both(Path::new(path), Path::new(beside), pairs),
+            None => capture::Capture::open(Path::new(path), pairs),
         });
-        let whole = whole.map_err(PyValueError::new_err)?;
-        Ok(Capture { whole })
+        Ok(Capture { capture: whole.map_err(PyValueError::new_err)? })
     }
 
     /// First and last time in ns, None without a TCP packet.
     #[getter]
     fn span(&self) -> Option<(u64, u64)> {
-        self.whole.span
+        self.capture.span
     }
 
     /// What was not used: packets of other protocols, fragments, packets cut short, malformed ones; and whether the file ends
     /// in the middle of a record.
     fn skipped(&self) -> (u64, u64, u64, u64, bool) {
-        let skipped = &self.whole.skipped;
+        let skipped = &self.capture.skipped;
         (
             skipped.other,
             skipped.fragments,
@@ -60,7 +59,7 @@ impl Capture {
     /// Every connection: its ends as the side that opened it sees them, and counters of both directions.
     fn connections<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for connection in self.whole.connections.list() {
+        for connection in self.capture.connections.list() {
             let entry = PyDict::new(py);
             entry.set_item("source", connection.ends.src.to_string())?;
             entry.set_item("source_port", connection.ends.sport)?;
@@ -136,10 +135,10 @@ impl Capture {
     ) -> PyResult<RecordBatch> {
         let stream = stream(connection, backward);
         let windows = py.detach(|| match count {
-            "payload" => self.whole.throughput(stream, Count::Payload, width_ns, step_ns),
-            "ip" => self.whole.throughput(stream, Count::Ip, width_ns, step_ns),
-            "frame" => self.whole.throughput(stream, Count::Frame, width_ns, step_ns),
-            "acked" => self.whole.acknowledged(stream, width_ns, step_ns),
+            "payload" => self.capture.throughput(stream, Count::Payload, width_ns, step_ns),
+            "ip" => self.capture.throughput(stream, Count::Ip, width_ns, step_ns),
+            "frame" => self.capture.throughput(stream, Count::Frame, width_ns, step_ns),
+            "acked" => self.capture.acknowledged(stream, width_ns, step_ns),
             _ => Err(format!("count {count:?} is not payload, ip, frame or acked")),
         });
         let windows: Vec<Window> = windows.map_err(PyValueError::new_err)?;
@@ -159,8 +158,8 @@ impl Capture {
         turned: bool,
         same_clock: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let here = self.whole.sightings(connection).ok_or_else(unknown)?;
-        let (py, there) = (other.py(), other.get().whole.sightings(other_connection).ok_or_else(unknown)?);
+        let here = self.capture.sightings(connection).ok_or_else(unknown)?;
+        let (py, there) = (other.py(), other.get().capture.sightings(other_connection).ok_or_else(unknown)?);
         let out = direction(backward);
         let (matching, trips, clock, delays) = py.detach(|| {
             let matching =
@@ -211,7 +210,7 @@ impl Capture {
 
 impl Capture {
     fn series(&self, connection: usize, backward: bool) -> PyResult<&trace::series::Series> {
-        self.whole.series(stream(connection, backward)).ok_or_else(unknown)
+        self.capture.series(stream(connection, backward)).ok_or_else(unknown)
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule};
+use pyo3::types::{PyBytes, PyCapsule, PyDict};
+use sim::ids::FlowId;
 use sim::table::Batch;
 
 #[pymodule]
@@ -97,7 +98,7 @@ fn packet_text(
     let limit = limit.unwrap_or(usize::MAX);
     py.detach(|| -> PyResult<()> {
         let wrong = |text: String| PyValueError::new_err(text);
-        let source = trace::whole::source(Path::new(path)).map_err(|error| wrong(error.to_string()))?;
+        let source = trace::capture::source(Path::new(path)).map_err(|error| wrong(error.to_string()))?;
         let (mut text, mut lines, mut written) = (String::new(), 0, Ok(()));
         let hand_over = |text: &mut String| {
             let told = Python::attach(|py| write.call1(py, (text.as_str(),)).map(drop));
@@ -215,6 +216,35 @@ impl Simulation {
     fn advance(&mut self, py: Python<'_>, events: u64) -> PyResult<bool> {
         let run = self.get()?;
         Ok(py.detach(|| run.advance(events)))
+    }
+
+    /// Carry out every event before `t_ns` and none at it, with the GIL released. True when the run is over.
+    fn run_until(&mut self, py: Python<'_>, t_ns: u64) -> PyResult<bool> {
+        let run = self.get()?;
+        Ok(py.detach(|| run.run_until(t_ns)))
+    }
+
+    /// What TCP_INFO would say of a flow's sender now, by the names of the `tcp` table's columns; None without a connection.
+    fn observe<'py>(&mut self, py: Python<'py>, flow: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let run = self.get()?;
+        let Some(number) = run.scenario().flows.iter().position(|known| known.name == flow) else {
+            return Err(PyValueError::new_err(format!("no flow is called {flow}")));
+        };
+        let Some(info) = run.observe(FlowId(number as u32)) else { return Ok(None) };
+        let seen = PyDict::new(py);
+        seen.set_item("state", info.sender.phase.as_str())?;
+        seen.set_item("cwnd_bytes", info.sender.cwnd)?;
+        seen.set_item("ssthresh_bytes", info.sender.ssthresh)?;
+        seen.set_item("srtt_ns", info.sender.srtt)?;
+        seen.set_item("rto_ns", info.sender.rto)?;
+        seen.set_item("inflight_bytes", info.sender.inflight)?;
+        seen.set_item("acknowledged_bytes", info.bytes_acked)?;
+        seen.set_item("sent_segments", info.data_segments_out)?;
+        seen.set_item("retransmits", info.retransmits)?;
+        seen.set_item("pacing_bps", info.sender.pacing_bps)?;
+        seen.set_item("send_window_bytes", info.snd_wnd)?;
+        seen.set_item("send_buffer_bytes", info.send_buffer)?;
+        Ok(Some(seen))
     }
 
     /// Virtual time reached, nanoseconds.

@@ -49,7 +49,7 @@ pub fn decode(bytes: &[u8], wire_length: u32) -> Option<Seen> {
     })
 }
 
-/// Options as they stand in the header. What cannot be is left out from there on.
+/// Options in the order of the header, up to the first one that is malformed.
 fn options(mut bytes: &[u8]) -> Vec<TcpOption> {
     let mut found = Vec::new();
     while let Some((&kind, rest)) = bytes.split_first() {

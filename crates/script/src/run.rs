@@ -71,14 +71,14 @@ pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> 
     Err(Failure { name: script.name.clone(), line, message, packets, output: runner.report.output })
 }
 
-/// When a script must be over, nanoseconds: three years, and far below what 64 bits can count.
-const LATEST: Nanos = 100_000_000_000_000_000;
+/// The latest time of an event, nanoseconds: three years, and far below what 64 bits can count.
+const MAX_TIME: Nanos = 100_000_000_000_000_000;
 
 /// What was wrong with an event.
 struct Wrong {
     message: String,
     packets: Vec<String>,
-    /// The script may say that such differences do not end it.
+    /// What it is about: a script may allow some kinds of differences.
     kind: Kind,
 }
 
@@ -136,14 +136,14 @@ struct Runner<'a> {
     options: &'a Options,
     system: &'a mut dyn System,
     flows: Vec<Flow>,
-    /// Packets that came before they were looked at, or what remains of them.
+    /// Packets, or the rest of one, that came and have not been compared yet.
     arrived: VecDeque<(Nanos, Seen)>,
     /// Time of the event before.
     last: Nanos,
-    /// How late the last packet or call was, where the clock is a real one: not the system's fault.
+    /// How late the runner sent the last packet or made the last call, where the clock is a real one. It is added to tolerances.
     lag: Nanos,
     blocked: Option<Blocked<'a>>,
-    /// Names the script's code has given values.
+    /// Names to which the script's code has given values.
     names: Names,
     report: Report,
 }
@@ -182,8 +182,8 @@ impl<'a> Runner<'a> {
             When::AfterBetween(from, to) => (self.last + from, self.last + to),
             When::Any => (0, Nanos::MAX),
         };
-        if from > LATEST {
-            return Err(Wrong::from(format!("the script is longer than {} s", LATEST / 1_000_000_000)));
+        if from > MAX_TIME {
+            return Err(Wrong::from(format!("the script is longer than {} s", MAX_TIME / 1_000_000_000)));
         }
         if let Action::Expect(packet) = &event.action {
             return self.expect(packet, event.when, from, to);
@@ -224,10 +224,10 @@ impl<'a> Runner<'a> {
             .map_err(|why| Wrong::from(format!("error in code: {why}")))
     }
 
-    /// At the end: whatever else the system has sent was not expected. What answers closing calls at the very end of
-    /// a script is not looked at: scripts end by tidying up.
+    /// At the end of the script: any other packet that the system has sent was not expected. If the script ends with calls that
+    /// close sockets, the answers to those are not compared.
     fn nothing_left(&mut self, script: &Script) -> Result<(), Wrong> {
-        let tidying = script
+        let last_action = script
             .events
             .iter()
             .rev()
@@ -236,7 +236,7 @@ impl<'a> Runner<'a> {
             let Action::Call(call) = &event.action else { return false };
             matches!(call.call, Call::Close(_) | Call::Shutdown { .. })
         };
-        if tidying.is_some_and(closes) {
+        if last_action.is_some_and(closes) {
             return Ok(());
         }
         let now = self.system.now();
@@ -321,7 +321,8 @@ impl Runner<'_> {
     }
 }
 
-/// The value on the wire for an echo the script writes: the one sent under that value, or as far from the nearest.
+/// The value on the wire for a timestamp echo of the script: the one that was sent for it. For a value that was not sent, it
+/// differs from that of the nearest one sent by as much as in the script.
 fn wire_timestamp(sent: &[(u32, u32)], script: u32) -> u32 {
     let nearest = sent.iter().min_by_key(|(known, _)| (script.wrapping_sub(*known) as i32).unsigned_abs());
     nearest.map_or(script, |&(known, wire)| wire.wrapping_add(script.wrapping_sub(known)))
@@ -357,7 +358,7 @@ impl Runner<'_> {
     fn expect(&mut self, expected: &Packet, when: When, from: Nanos, to: Nanos) -> Result<(), Wrong> {
         let tolerance = if when == When::Any { 0 } else { self.tolerance(to) };
         let deadline = match when {
-            When::Any => self.system.now() + self.system.patience(),
+            When::Any => self.system.now() + self.system.late_wait(),
             _ => to.saturating_add(tolerance).max(self.system.now()),
         };
         let mut wanted = expected.clone();
@@ -372,11 +373,11 @@ impl Runner<'_> {
             let joins = !self.options.strict_segments && wanted.len > 0 && actual.len > 0;
             let mut part = wanted.clone();
             if joins {
-                // Push shows where the system's buffers end, which is nothing of TCP's (docs/scripts.md).
+                // PSH shows where the system's buffers end, which is not part of the protocol (docs/scripts.md).
                 part.flags.0 = part.flags.0 & !Flags::PSH.0 | actual.flags.0 & Flags::PSH.0;
             }
             if joins && actual.len > wanted.len {
-                // One segment is several in the script: the rest is looked at later.
+                // One segment is several in the script: the rest is compared later.
                 let mut rest = seen.clone();
                 rest.packet.seq = actual.seq.wrapping_add(wanted.len);
                 rest.packet.len = actual.len - wanted.len;
@@ -420,7 +421,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What an expected packet tells of the system's numbers.
+    /// Takes from a packet how the system's sequence numbers and timestamps correspond to those of the script.
     fn learn(&mut self, flow: usize, expected: &Packet, actual: &Packet) {
         let flow = &mut self.flows[flow];
         let opens = expected.flags.has(Flags::SYN) && actual.flags.has(Flags::SYN);
@@ -515,11 +516,11 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The packet did not come in time: did it come at all?
+    /// The message for a packet that did not come in time: when it came, or that it did not come at all.
     fn missing(&mut self, expected: &Packet, when: When, from: Nanos, tolerance: Nanos) -> Wrong {
         let mut packets = vec![dump("script", if when == When::Any { 0 } else { from }, expected)];
         let mut message = "Timed out waiting for packet".to_string();
-        let until = self.system.now() + self.system.patience();
+        let until = self.system.now() + self.system.late_wait();
         if let Some((at, seen)) = self.next(until) {
             let flow = self.flow_of(&seen);
             self.learn(flow, expected, &seen.packet);

@@ -24,11 +24,11 @@ pub struct Script {
 pub struct Options {
     /// How far an event may be from its time, nanoseconds.
     pub tolerance: Nanos,
-    /// How late or early it may be in per mille of the wait for it, where that is more.
+    /// The same in per mille of the time since the event before; the larger of the two counts.
     pub tolerance_permille: u64,
     /// Nanoseconds between ticks of the timestamp clock; None: the values of timestamps are not checked.
     pub timestamp_tick: Option<Nanos>,
-    /// Segment boundaries are checked; otherwise consecutive segments of data count as one and one as several.
+    /// Check segment boundaries; otherwise one segment of data may arrive as several, and several as one.
     pub strict_segments: bool,
     /// MTU of the interface, bytes.
     pub mtu: u16,
@@ -61,7 +61,7 @@ pub struct Setting {
     pub name: String,
     /// Its value or values, separated by blanks.
     pub value: String,
-    /// A system that does not know it goes without.
+    /// No error if the system does not know it.
     pub optional: bool,
 }
 
@@ -109,7 +109,7 @@ pub enum Action {
 /// A packet as a script writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// ECN field of the IP header; None: not said.
+    /// ECN field of the IP header; None: any.
     pub ecn: Option<EcnField>,
     /// TCP flags.
     pub flags: Flags,
@@ -119,7 +119,7 @@ pub struct Packet {
     pub len: u32,
     /// Acknowledgement number.
     pub ack: u32,
-    /// Window field; None: not said.
+    /// Window field; None: any.
     pub window: Option<u16>,
     /// Options in order; None: `<...>`, any.
     pub options: Option<Vec<TcpOption>>,
@@ -156,16 +156,16 @@ pub enum TcpOption {
         /// Echo reply.
         ecr: u32,
     },
-    /// One that the language has no word for: kind and value.
+    /// An option that the language has no name for: kind and value.
     Other(u8, Vec<u8>),
 }
 
 /// A system call with what it must return.
 #[derive(Clone, Debug)]
 pub struct CallEvent {
-    /// The words of the script.
+    /// The name of the call in the script.
     pub name: String,
-    /// What is called.
+    /// The call.
     pub call: Call,
     /// When a call that blocks must return: since the start or since the event before, as its event's time is.
     pub until: Option<Nanos>,

@@ -11,11 +11,11 @@ use crate::script::{Call, OptionValue};
 pub struct Returned {
     /// The result: a number, or an error, which scripts write as -1 and its name.
     pub result: Result<i64, Errno>,
-    /// What it gave besides.
+    /// What it returned besides.
     pub output: Output,
 }
 
-/// What a call gives besides its result.
+/// What a call returns besides its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// Nothing.
@@ -67,10 +67,10 @@ pub trait System {
     /// One line: a sysctl or a value that the system does not take.
     fn set(&mut self, name: &str, value: &str) -> Result<(), String>;
 
-    /// How long to look further, once a packet did not come in time, to say when it would have come.
-    fn patience(&self) -> Nanos;
+    /// For how long a packet that did not come in time is still waited for, so that the message can say when it came.
+    fn late_wait(&self) -> Nanos;
 
-    /// Why the script cannot go on, if the system itself failed.
+    /// Why the script cannot go on, if the system under test has failed.
     fn broken(&self) -> Option<String> {
         None
     }

@@ -19,7 +19,7 @@ use crate::sender::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, 
 /// The MSS of a peer that announces none (RFC 9293 section 3.7.1), or 0, which Linux and FreeBSD take for none.
 pub(crate) const DEFAULT_MSS: u16 = 536;
 /// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
-const LEAST_MSS: u16 = 48;
+const MIN_MSS: u16 = 48;
 /// The largest shift of a window field (RFC 7323 section 2.3).
 pub(crate) const LARGEST_SCALE: u8 = 14;
 /// The largest value of a window field.
@@ -1364,7 +1364,7 @@ impl Endpoint {
             self.r.wscale = 0;
         }
         let peer_mss = match syn.mss {
-            mss if mss > 0 && syn.options.has(Options::MSS) => mss.max(LEAST_MSS),
+            mss if mss > 0 && syn.options.has(Options::MSS) => mss.max(MIN_MSS),
             _ => DEFAULT_MSS,
         };
         self.s.mss = u32::from(h.mss.min(peer_mss));

@@ -127,7 +127,7 @@ const LARGEST: u64 = 1 << 40;
 /// The most ACKs of one train.
 const LONGEST_TRAIN: u64 = 1 << 20;
 /// The most trains between two that were recorded.
-const MOST_TRAINS: u64 = 1 << 16;
+const MAX_TRAINS: u64 = 1 << 16;
 
 fn number(event: &Value, key: &str) -> Result<u64, String> {
     let number = event[key].as_u64().ok_or_else(|| format!("no number {key}"))?;
@@ -295,8 +295,8 @@ impl Shim {
         self.marks_rounds = event["new_meas_on_last"] == 1;
         if let Some((last, last_rtt, _, _)) = self.train {
             let mut at = last + last_rtt;
-            if start.saturating_sub(at) / rtt > MOST_TRAINS {
-                return Err(format!("more than {MOST_TRAINS} trains before t0_us = {start}"));
+            if start.saturating_sub(at) / rtt > MAX_TRAINS {
+                return Err(format!("more than {MAX_TRAINS} trains before t0_us = {start}"));
             }
             while at + rtt <= start {
                 self.run_train(at, rtt, bytes, nsegs, None)?;

@@ -5,18 +5,18 @@ use std::env;
 use std::fs::File;
 use std::path::Path;
 
+use trace::capture::Capture;
 use trace::connection::{Connections, Direction};
 use trace::series::Stream;
-use trace::whole::Whole;
 
 fn main() -> Result<(), String> {
     let mut arguments = env::args().skip(1);
     let usage = || "usage: counters counters|series FILE".to_owned();
     let (what, path) = (arguments.next().ok_or_else(usage)?, arguments.next().ok_or_else(usage)?);
     if what == "series" {
-        let whole = Whole::open(Path::new(&path), false)?;
-        for connection in 0..whole.connections.list().len() {
-            let series = whole.series(Stream { connection, direction: Direction::Forward });
+        let capture = Capture::open(Path::new(&path), false)?;
+        for connection in 0..capture.connections.list().len() {
+            let series = capture.series(Stream { connection, direction: Direction::Forward });
             println!("{connection}: {} segments", series.map_or(0, |series| series.data.t_ns.len()));
         }
         return Ok(());

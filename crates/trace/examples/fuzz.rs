@@ -11,13 +11,13 @@ use std::env;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use trace::capture::Capture;
 use trace::clock;
 use trace::connection::Direction::{Backward, Forward};
 use trace::pairs::{matching, round_trips};
 use trace::rounds::rounds;
 use trace::series::Stream;
 use trace::throughput::Count;
-use trace::whole::Whole;
 
 fn main() {
     let mut arguments = env::args().skip(1);
@@ -44,24 +44,24 @@ fn main() {
 
 /// Reads a damaged capture and works through all of it, also against a whole one. Whether it was read.
 fn evaluate(bytes: &[u8], other: &[u8]) -> bool {
-    let Ok(whole) = Whole::read(bytes, true) else { return false };
-    let other = Whole::read(other, true).expect("samples are good");
-    for connection in 0..whole.connections.list().len() {
+    let Ok(capture) = Capture::read(bytes, true) else { return false };
+    let other = Capture::read(other, true).expect("samples are good");
+    for connection in 0..capture.connections.list().len() {
         for direction in [Forward, Backward] {
             let stream = Stream { connection, direction };
-            if let Some(series) = whole.series(stream) {
+            if let Some(series) = capture.series(stream) {
                 let found = rounds(series, 1448);
                 assert!(found.rtt.len() <= found.segments.len());
             }
             let second = 1_000_000_000;
-            if whole.span.is_some_and(|(first, last)| last - first < 1000 * second) {
+            if capture.span.is_some_and(|(first, last)| last - first < 1000 * second) {
                 for count in [Count::Payload, Count::Ip, Count::Frame] {
-                    let _ = whole.throughput(stream, count, second, second);
+                    let _ = capture.throughput(stream, count, second, second);
                 }
-                let _ = whole.acknowledged(stream, second, second);
+                let _ = capture.acknowledged(stream, second, second);
             }
         }
-        if let (Some(mine), Some(theirs)) = (whole.sightings(connection), other.sightings(0)) {
+        if let (Some(mine), Some(theirs)) = (capture.sightings(connection), other.sightings(0)) {
             let found = matching(mine, theirs);
             assert!(found.lost(Forward).count() <= found.at_reference.len());
             let trips = round_trips(&found.matched, Forward);

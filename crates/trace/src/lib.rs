@@ -12,8 +12,9 @@
 //! | [`pairs`] | packets seen in two captures: losses, round-trip times without synchronised clocks |
 //! | [`clock`] | how the clocks of two captures differ, and one-way delays |
 //! | [`text`] | lines as tcpdump prints them |
-//! | [`whole`] | a capture in memory, for what needs several passes or captures |
+//! | [`capture`] | a capture in memory, for what needs several passes or captures |
 
+pub mod capture;
 pub mod clock;
 pub mod connection;
 mod merged;
@@ -22,7 +23,6 @@ pub mod rounds;
 pub mod series;
 pub mod text;
 pub mod throughput;
-pub mod whole;
 
 use std::io::Read;
 

@@ -7,6 +7,7 @@ use wire::capture::LinkType;
 use wire::codec::{self, Ends, Payload, SynLayout};
 use wire::{Flags, Options, Segment, pcap};
 
+use crate::capture::Capture;
 use crate::clock::{self, Clock};
 use crate::connection::Direction::{Backward, Forward};
 use crate::pairs::{self, Alone, Matched, Sightings};
@@ -14,7 +15,6 @@ use crate::rounds::rounds;
 use crate::series::{Series, Stream};
 use crate::text;
 use crate::throughput::{Count, Window, Windows};
-use crate::whole::Whole;
 use crate::{Connections, Skipped, read};
 
 const ENDS: Ends<Ipv4Addr> =
@@ -257,10 +257,10 @@ fn windows_slide_are_labelled_at_their_centre_and_empty_ones_are_zero() {
 
 #[test]
 fn throughput_counts_payload_ip_or_frame_bytes() {
-    let whole = Whole::read(one_loss([1, 2]).file(), false).unwrap();
+    let capture = Capture::read(one_loss([1, 2]).file(), false).unwrap();
     let counted = |count: Count| {
         let stream = Stream { connection: 0, direction: Forward };
-        let windows = whole.throughput(stream, count, 10 * MS, 10 * MS).unwrap();
+        let windows = capture.throughput(stream, count, 10 * MS, 10 * MS).unwrap();
         windows.iter().map(|window| window.bytes).collect::<Vec<_>>()
     };
     assert_eq!(counted(Count::Payload), [0, 0, 4000, 0, 1000, 0, 0]);
@@ -457,15 +457,15 @@ fn rounds_say_what_acknowledgements_do() {
 #[test]
 fn a_whole_capture_counts_in_windows() {
     let mut tape = one_loss([1, 2]);
-    let whole = Whole::read(tape.file(), true).expect("a capture");
+    let capture = Capture::read(tape.file(), true).expect("a capture");
     let stream = Stream { connection: 0, direction: Forward };
-    assert_eq!(whole.span, Some((0, 64 * MS)));
+    assert_eq!(capture.span, Some((0, 64 * MS)));
     let bytes = |windows: Vec<Window>| windows.iter().map(|window| window.bytes).collect::<Vec<_>>();
-    assert_eq!(bytes(whole.acknowledged(stream, 10 * MS, 10 * MS).unwrap()), [0, 0, 0, 0, 1000, 0, 3000]);
-    assert_eq!(whole.sightings(0).map(Sightings::len), Some(12));
-    assert!(whole.series(Stream { connection: 1, ..stream }).is_none());
-    assert!(whole.acknowledged(stream, 10 * MS, 3 * MS).is_err());
-    assert_eq!(Whole::read(&[0; 40][..], false).unwrap_err(), "neither a pcap nor a pcapng file");
+    assert_eq!(bytes(capture.acknowledged(stream, 10 * MS, 10 * MS).unwrap()), [0, 0, 0, 0, 1000, 0, 3000]);
+    assert_eq!(capture.sightings(0).map(Sightings::len), Some(12));
+    assert!(capture.series(Stream { connection: 1, ..stream }).is_none());
+    assert!(capture.acknowledged(stream, 10 * MS, 3 * MS).is_err());
+    assert_eq!(Capture::read(&[0; 40][..], false).unwrap_err(), "neither a pcap nor a pcapng file");
 }
 
 proptest! {

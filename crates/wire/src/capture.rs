@@ -1,9 +1,10 @@
 //! What pcap and pcapng files have in common: records, link types, errors, and a reader that tells the formats apart.
 
+pub mod pcap;
+pub mod pcapng;
+
 use std::fmt;
 use std::io::{self, Read};
-
-use crate::{pcap, pcapng};
 
 /// One captured packet, valid until the next one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

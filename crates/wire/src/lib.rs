@@ -4,11 +4,10 @@ pub mod capture;
 pub mod checksum;
 pub mod codec;
 pub mod datagram;
-pub mod pcap;
-pub mod pcapng;
 pub mod ranges;
 pub mod segment;
 pub mod seq;
 
+pub use capture::{pcap, pcapng};
 pub use ranges::RangeSet;
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment};

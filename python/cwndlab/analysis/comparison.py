@@ -442,7 +442,7 @@ def _unpaired(a: Floats, b: Floats, options: Options, random: np.random.Generato
     test = statistics.permutation_test(a, b, random, draws)
     if min(len(a), len(b)) < 2:
         return _Found(test, None, "", None)
-    if min(len(a), len(b)) < statistics.LEAST_RUNS:
+    if min(len(a), len(b)) < statistics.MIN_RUNS:
         interval = statistics.welch(a, b, options.confidence)[0]
         method = "Welch, too few runs to resample"
     else:
@@ -459,7 +459,7 @@ def _paired(d: Floats, design: Design, options: Options, random: np.random.Gener
     sd = float(d.std(ddof=1))
     if sd == 0:
         return _Found(test, None, "", (0.0, 0.0))
-    if len(d) < statistics.LEAST_PAIRS:
+    if len(d) < statistics.MIN_PAIRS:
         interval = statistics.student(d, options.confidence)[0]
         method = f"Student, too few {what} to resample"
     else:

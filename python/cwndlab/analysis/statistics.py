@@ -17,31 +17,31 @@ from scipy import stats
 
 Floats = NDArray[np.float64]
 
-MOST_EXACT = 50_000
+MAX_EXACT = 50_000
 """Arrangements up to which a permutation test looks at all: 9 against 9 runs, or 15 pairs."""
 
-LEAST_DRAWS = 19_999
+MIN_DRAWS = 19_999
 """Random arrangements of a permutation test that cannot look at all.
 
 With the observed one, p is a multiple of 1/20000 (Phipson and Smyth 2010: it is never 0)."""
 
-MOST_DRAWS = 1_999_999
+MAX_DRAWS = 1_999_999
 """The same for many comparisons, which need small p."""
 
 RESAMPLES = 9_999
 """Resamples of a bootstrap."""
 
-MOST_VALUES = 2_000_000
+MAX_VALUES = 2_000_000
 """Values of resamples or arrangements that are held at a time."""
 
 POWER = 0.8
 """How often a difference of the size stated shows: the field's custom (Cohen 1988, section 2.4)."""
 
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 """Runs beyond which `runs_needed` gives up."""
 
-LEAST_RUNS = 5
-LEAST_PAIRS = 8
+MIN_RUNS = 5
+MIN_PAIRS = 8
 """Runs a side, and pairs, from which the bootstrap gives an interval.
 
 Below that resamples are few and some hold one run over and over: its 95 % intervals are right but, of normal
@@ -110,32 +110,32 @@ def bootstrap_paired(d: Floats, confidence: float, random: np.random.Generator) 
     return _studentised(float(d.mean()), _error(d), means[0], errors[0], confidence)
 
 
-def permutation_test(a: Floats, b: Floats, random: np.random.Generator, draws: int = LEAST_DRAWS) -> Test:
+def permutation_test(a: Floats, b: Floats, random: np.random.Generator, draws: int = MIN_DRAWS) -> Test:
     """Permutation test of the difference of two means, two-sided: which runs are a's is arbitrary if none is.
 
     The statistic is Welch's t, which keeps the test right in large samples also where the variances differ
     (Janssen 1997); with a single run on a side it is the difference of means. All arrangements are looked at
-    up to `MOST_EXACT`, else `draws` random ones.
+    up to `MAX_EXACT`, else `draws` random ones.
     """
     n, m = len(a), len(b)
     values = np.concatenate((a, b))
     values = values - values.mean()
     scale = float(np.abs(values).max())
     values /= scale if scale > 0 else 1.0
-    exact = _arrangements(n, m, paired=False) <= MOST_EXACT
+    exact = _arrangements(n, m, paired=False) <= MAX_EXACT
     groups = [_subsets(n + m, n)] if exact else _random_subsets(n + m, n, draws, random)
     found = np.concatenate([_statistic(values, chosen) for chosen in groups])
     seen = float(_statistic(values, np.arange(n)[None, :])[0])
     return _test(found, seen, smallest_p(n, m, paired=False, draws=draws), exact)
 
 
-def sign_test(d: Floats, random: np.random.Generator, draws: int = LEAST_DRAWS) -> Test:
+def sign_test(d: Floats, random: np.random.Generator, draws: int = MIN_DRAWS) -> Test:
     """Permutation test of paired differences, two-sided: which of a pair is a is arbitrary if none is.
 
     The statistic is the mean (equivalent to t: the sum of squares is the same in all arrangements, which are
-    the signs). All are looked at up to `MOST_EXACT`, else `draws` random ones.
+    the signs). All are looked at up to `MAX_EXACT`, else `draws` random ones.
     """
-    exact = _arrangements(len(d), len(d), paired=True) <= MOST_EXACT
+    exact = _arrangements(len(d), len(d), paired=True) <= MAX_EXACT
     signs = _signs(len(d)) if exact else random.choice(np.array([-1.0, 1.0]), (draws, len(d)))
     scale = float(np.abs(d).max())
     unit = d / (scale if scale > 0 else 1.0)
@@ -143,10 +143,10 @@ def sign_test(d: Floats, random: np.random.Generator, draws: int = LEAST_DRAWS) 
     return _test(np.abs(signs @ unit), float(abs(unit.sum())), least, exact)
 
 
-def smallest_p(n: int, m: int, *, paired: bool, draws: int = LEAST_DRAWS) -> float:
+def smallest_p(n: int, m: int, *, paired: bool, draws: int = MIN_DRAWS) -> float:
     """The smallest p a permutation test of n against m runs (or n pairs) could give."""
     count = _arrangements(n, m, paired=paired)
-    if count > MOST_EXACT:
+    if count > MAX_EXACT:
         return 1 / (draws + 1)
     return min(1.0, (2 if paired or n == m else 1) / count)
 
@@ -167,11 +167,11 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 def draws_for(comparisons: int, alpha: float) -> int:
     """Random arrangements that let p be a tenth of alpha over the number of comparisons."""
-    return min(MOST_DRAWS, max(LEAST_DRAWS, math.ceil(10 * comparisons / alpha) - 1))
+    return min(MAX_DRAWS, max(MIN_DRAWS, math.ceil(10 * comparisons / alpha) - 1))
 
 
 def detectable(
-    sd: tuple[float, float], runs: tuple[int, int], alpha: float, *, paired: bool, draws: int = LEAST_DRAWS
+    sd: tuple[float, float], runs: tuple[int, int], alpha: float, *, paired: bool, draws: int = MIN_DRAWS
 ) -> float:
     """The smallest true difference of means that this design shows in `POWER` of all cases.
 
@@ -193,7 +193,7 @@ def power(
 ) -> float:
     """How often a true difference `effect` shows in this design; arguments as for `detectable`."""
     error, freedom = _design(sd, runs, paired=paired)
-    level = _attainable(alpha, smallest_p(*runs, paired=paired, draws=MOST_DRAWS))
+    level = _attainable(alpha, smallest_p(*runs, paired=paired, draws=MAX_DRAWS))
     if level == 0 or freedom <= 0:
         return 0.0
     if error == 0:
@@ -207,7 +207,7 @@ def power(
 def runs_needed(effect: float, sd: tuple[float, float], alpha: float, *, paired: bool) -> int | None:
     """Runs a side (or pairs) of which a true difference `effect`, not 0, shows in `POWER` of all cases.
 
-    None above `MOST_RUNS`.
+    None above `MAX_RUNS`.
     """
 
     def enough(runs: int) -> bool:
@@ -216,7 +216,7 @@ def runs_needed(effect: float, sd: tuple[float, float], alpha: float, *, paired:
     # Begin where the normal distribution would have it.
     reach = float(stats.norm.isf(alpha / 2) + stats.norm.ppf(POWER)) / abs(effect)
     about = reach**2 * (sd[0] ** 2 if paired else sd[0] ** 2 + sd[1] ** 2)
-    if about > MOST_RUNS:
+    if about > MAX_RUNS:
         return None
     runs = max(2, math.ceil(about))
     while not enough(runs):
@@ -229,7 +229,7 @@ def runs_needed(effect: float, sd: tuple[float, float], alpha: float, *, paired:
 def runs_to_reach(alpha: float, *, paired: bool) -> int:
     """The fewest runs a side (or pairs) of which the smallest p is at most alpha."""
     runs = 2
-    while smallest_p(runs, runs, paired=paired, draws=MOST_DRAWS) > alpha:
+    while smallest_p(runs, runs, paired=paired, draws=MAX_DRAWS) > alpha:
         runs += 1
     return runs
 
@@ -329,7 +329,7 @@ def _resampled(sets: Sequence[Floats], random: np.random.Generator) -> tuple[lis
 
 def _chunks(rows: int, width: int) -> Iterator[int]:
     """Numbers of rows of that width that make up all of them, and fit into some megabytes each."""
-    most = max(1, MOST_VALUES // width)
+    most = max(1, MAX_VALUES // width)
     for start in range(0, rows, most):
         yield min(most, rows - start)
 

@@ -13,7 +13,7 @@ from cwndlab.analysis.statistics import POWER, Interval
 from cwndlab.figures import columns
 from cwndlab.results import texttable
 
-MOST_BLOCKS = 6
+MAX_BLOCKS = 6
 """Comparisons that get a block of figures each; more become a table."""
 
 
@@ -23,7 +23,7 @@ def text(found: Comparisons) -> str:
     if found.overall:
         parts += [block(comparison) for comparison in found.overall]
     single = len(found.each) > 1 and all(each.kind is Kind.SINGLE for each in found.each)
-    if len(found.each) <= MOST_BLOCKS and not single:
+    if len(found.each) <= MAX_BLOCKS and not single:
         parts += [block(comparison) for comparison in found.each]
     else:
         parts += ["\n".join(tally(found.each)), table(found.each), "\n".join(_legend(found.each))]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.schema import Host
 
-MOST_NAMES = 6
+MAX_NAMES = 6
 """Hosts that a sentence names."""
 
 
@@ -45,5 +45,5 @@ def warnings(
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more

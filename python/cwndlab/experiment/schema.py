@@ -154,14 +154,14 @@ def _above_zero(text: str) -> int:
     return time
 
 
-MOST_GAIN = 256
+MAX_GAIN = 256
 """Largest gain of DualPI2's controller, Hz (tc-dualpi2(8))."""
 
 
 def _gain(text: str) -> Fraction:
     gain = units.parse_factor(text)
-    if gain > MOST_GAIN:
-        raise BadValue(shown(text), f"a number from 0 to {MOST_GAIN}")
+    if gain > MAX_GAIN:
+        raise BadValue(shown(text), f"a number from 0 to {MAX_GAIN}")
     return gain
 
 
@@ -271,7 +271,7 @@ Gain = Annotated[
     *_leaf(
         _gain,
         units.format_factor,
-        {"type": "number", "minimum": 0, "maximum": MOST_GAIN, "description": "a number such as 0.16"},
+        {"type": "number", "minimum": 0, "maximum": MAX_GAIN, "description": "a number such as 0.16"},
     ),
 ]
 

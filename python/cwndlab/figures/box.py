@@ -14,7 +14,7 @@ from cwndlab.figures import columns, grouped, paint
 from cwndlab.figures.numeric import Floats, box
 from cwndlab.figures.request import Request
 
-MOST_POINTS = 300
+MAX_POINTS = 300
 """So many values of a group are drawn as points; of more, only those beyond the whiskers are."""
 
 
@@ -81,7 +81,7 @@ def _box(axis: Axes, values: Floats, x: float, width: float, fill: dict[str, Any
         },
     )
     style: dict[str, Any]
-    if dots and len(values) <= MOST_POINTS:
+    if dots and len(values) <= MAX_POINTS:
         shown, style = values, {"markersize": 2.6 * paint.scale(), "alpha": 0.65}
         place = x + _spread(len(shown), width)
     else:
@@ -92,9 +92,9 @@ def _box(axis: Axes, values: Floats, x: float, width: float, fill: dict[str, Any
 
 def distinct(values: Floats) -> Floats:
     """Return one of the ascending values for each small part of their range: what can be told apart."""
-    if len(values) <= MOST_POINTS:
+    if len(values) <= MAX_POINTS:
         return values
-    part = np.floor((values - values[0]) / max(values[-1] - values[0], 1e-300) * MOST_POINTS)
+    part = np.floor((values - values[0]) / max(values[-1] - values[0], 1e-300) * MAX_POINTS)
     return np.asarray(values[np.append(True, part[1:] != part[:-1])])
 
 

@@ -10,7 +10,7 @@ from cwndlab.figures import columns, paint
 from cwndlab.figures.numeric import Floats
 from cwndlab.figures.request import Request, Run, floats
 
-MOST_POINTS = 20_000
+MAX_POINTS = 20_000
 """Points of a trajectory; a longer one is drawn through every k-th."""
 
 
@@ -48,7 +48,7 @@ def draw(request: Request) -> Figure:
         axis.set_xlabel(columns.describe("rtt_ms").label)
         axis.set_ylabel(cwnd.label)
         title = "cwnd against RTT"
-    step = -(-len(t_s) // MOST_POINTS)
+    step = -(-len(t_s) // MAX_POINTS)
     axis.plot(x, y, color="#b0b0b0", linewidth=0.5, zorder=1.5)
     points = axis.scatter(x[::step], y[::step], c=t_s[::step], s=4, cmap="cividis", zorder=2, rasterized=True)
     figure.colorbar(points, ax=axis, label="time [s]")

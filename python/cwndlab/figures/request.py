@@ -17,7 +17,7 @@ from cwndlab.results import inferred
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.texttable import short_names
 
-MOST_RUNS = 12
+MAX_RUNS = 12
 """So many runs a figure of time series shows unless runs are named; it says so when there are more."""
 
 _WORDS = ("stack", "app", "cc", "flow", "repeat", "testbed")
@@ -140,10 +140,10 @@ class Request:
             if not rows.height:
                 raise InputError("there is nothing to draw: no run is complete")
         found = rows["run_id"].unique(maintain_order=True).to_list()
-        if self.options.runs is not None or len(found) <= MOST_RUNS:
+        if self.options.runs is not None or len(found) <= MAX_RUNS:
             shown, note = found, ""
         else:
-            shown, note = found[:MOST_RUNS], f"first {MOST_RUNS} of {len(found)} runs"
+            shown, note = found[:MAX_RUNS], f"first {MAX_RUNS} of {len(found)} runs"
         rows = rows.filter(pl.col("run_id").is_in(shown))
         labels = run_labels(rows, self.keys)
         note = "; ".join(part for part in (note, self._common(rows, shown)) if part)

@@ -44,13 +44,13 @@ FORMATS: tuple[str, ...] = (
 HEAD_BYTES = 64 << 10
 """Bytes of the beginning of a file that `recognises` is shown, decompressed where the file is gzip."""
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Decompressed bytes of a log above which it is refused: it is held in memory."""
 
-MOST_LINES = 1 << 24
+MAX_LINES = 1 << 24
 """Lines of a log above which it is refused: as records they take some hundred bytes each."""
 
-MOST_JSON_BYTES = 128 << 20
+MAX_JSON_BYTES = 128 << 20
 """Decompressed bytes of JSON above which it is refused: read, it takes up to thirty times as much."""
 
 
@@ -159,25 +159,25 @@ def head(path: Path) -> bytes:
 def text(path: Path) -> str:
     """A log, decompressed where it is gzip; bytes that are no UTF-8 become U+FFFD.
 
-    Raises InputError when it cannot be read, is larger than `MOST_BYTES` or has more than `MOST_LINES`.
+    Raises InputError when it cannot be read, is larger than `MAX_BYTES` or has more than `MAX_LINES`.
     """
     found = data(path)
-    if found.count(b"\n") > MOST_LINES:
-        raise InputError(f"{path}: holds more than {MOST_LINES} lines")
+    if found.count(b"\n") > MAX_LINES:
+        raise InputError(f"{path}: holds more than {MAX_LINES} lines")
     return found.decode("utf-8", errors="replace")
 
 
 def json_text(path: Path) -> str:
-    """A file of JSON as `text`, of up to `MOST_JSON_BYTES`."""
-    return data(path, MOST_JSON_BYTES).decode("utf-8", errors="replace")
+    """A file of JSON as `text`, of up to `MAX_JSON_BYTES`."""
+    return data(path, MAX_JSON_BYTES).decode("utf-8", errors="replace")
 
 
 def data(path: Path, most: int | None = None) -> bytes:
     """A whole file, decompressed where it is gzip.
 
-    Raises InputError when it cannot be read or is larger than `most` (`MOST_BYTES`).
+    Raises InputError when it cannot be read or is larger than `most` (`MAX_BYTES`).
     """
-    most = MOST_BYTES if most is None else most
+    most = MAX_BYTES if most is None else most
     found = _bytes(path, most + 1)
     if len(found) > most:
         raise InputError(f"{path}: holds more than {most >> 20} MiB")

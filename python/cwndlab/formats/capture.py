@@ -45,11 +45,11 @@ ETHERNET_MSS = 1460
 TIMESTAMPS = 12
 """Bytes of options that most segments carry (RFC 7323)."""
 
-LEAST_BYTES = 1
+MIN_BYTES = 1
 """Payload of a direction from which on it is a flow."""
 
 
-MOST_WINDOWS = 1_000_000
+MAX_WINDOWS = 1_000_000
 """Windows of all flows of a run at most: 27 hours of one flow at the default step."""
 
 COUNTS = ("ip", "frame", "payload")
@@ -171,8 +171,8 @@ def read_all(paths: Sequence[Path], options: Options, skipped: list[str] | None 
                 raise InputError(f"{opened.path}: no TCP data in this capture")
             skipped.append(f"{opened.path}: no TCP data in this capture")
             continue
-        if len(found) > series.MOST_FLOWS:
-            raise InputError(f"{opened.path}: more than {series.MOST_FLOWS} connections with data")
+        if len(found) > series.MAX_FLOWS:
+            raise InputError(f"{opened.path}: more than {series.MAX_FLOWS} connections with data")
         streams.append(found)
     return [_recording([streams[place] for place in group], options) for group in _together(streams)]
 
@@ -186,7 +186,7 @@ def _streams(capture: _native.Capture, path: Path) -> Iterator[_Stream]:
         halves = entry["forward"], entry["backward"]
         for backward in (False, True):
             mine, other = (halves[backward], halves[not backward])
-            if mine["payload_bytes"] >= LEAST_BYTES:
+            if mine["payload_bytes"] >= MIN_BYTES:
                 turned = (ends[2], ends[3], ends[0], ends[1]) if backward else ends
                 yield _Stream(
                     capture, path, number, backward, ends[:2], turned, mine["first_seq"], mine, other
@@ -336,8 +336,8 @@ def _windows(stream: _Stream, name: str, run: _Run) -> None:
     first, last = stream.capture.span or (0, 0)
     try:
         # Times of a damaged capture may be centuries apart.
-        if (last - first) // step_ns * run.streams > MOST_WINDOWS:
-            raise ValueError(f"there would be more than {MOST_WINDOWS}; choose a longer step")
+        if (last - first) // step_ns * run.streams > MAX_WINDOWS:
+            raise ValueError(f"there would be more than {MAX_WINDOWS}; choose a longer step")
         for kind, count in (("throughput", run.options.count), ("acked", "acked")):
             windows = pa.record_batch(
                 stream.capture.throughput(stream.connection, stream.backward, count, window_ns, step_ns)

@@ -41,7 +41,7 @@ _SAMPLED = (
 )
 """What Flent samples of a socket with `ss`: ms, segments, Mbit/s on the grid."""
 
-MOST_POINTS = 5_000_000
+MAX_POINTS = 5_000_000
 """Points of a series at most."""
 
 
@@ -142,7 +142,7 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a file that is damaged, or holds no TCP stream.
     """
     try:
-        content = json.loads(base.data(path, base.MOST_JSON_BYTES))
+        content = json.loads(base.data(path, base.MAX_JSON_BYTES))
         return [_recording(path, content)]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -151,7 +151,7 @@ def read(path: Path) -> list[Recording]:
 
 def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
     x = np.array(content["x_values"], dtype=np.float64)
-    if len(x) > MOST_POINTS or x.ndim != 1 or not np.all((x >= 0) & (x < 1e9)):
+    if len(x) > MAX_POINTS or x.ndim != 1 or not np.all((x >= 0) & (x < 1e9)):
         raise ValueError("x_values are no times")
     results = content["results"]
     names = [name for name in results if re.match(_RATE, name)]

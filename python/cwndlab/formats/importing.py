@@ -13,7 +13,7 @@ from cwndlab.formats.directory import Run
 from cwndlab.formats.teacup_config import Converted
 from cwndlab.results.resultset import ResultSet
 
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 """Files of a directory that is no TEACUP tree, at most."""
 
 
@@ -94,6 +94,6 @@ def findings(converted: Converted, *, json: bool = False) -> list[str]:
 def _known(path: Path) -> list[Path]:
     """The files of a directory that are of a known format."""
     files = [file for file in sorted(path.rglob("*")) if file.is_file() and file.stat().st_size]
-    if len(files) > MOST_FILES:
-        raise InputError(f"{path}: more than {MOST_FILES} files")
+    if len(files) > MAX_FILES:
+        raise InputError(f"{path}: more than {MAX_FILES} files")
     return [file for file in files if base.known(file)]

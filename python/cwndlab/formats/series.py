@@ -20,7 +20,7 @@ from cwndlab.text import printable
 
 Column = np.ndarray[Any, Any]
 
-MOST_FLOWS = 10_000
+MAX_FLOWS = 10_000
 """Flows of one file at most."""
 
 LARGEST = 2.0**53
@@ -79,8 +79,8 @@ def recording(
     flows = [flow for flow in flows if len(flow.t_ns)]
     if not flows:
         raise InputError(f"{path}: {kind} without a record of any connection")
-    if len(flows) > MOST_FLOWS:
-        raise InputError(f"{path}: more than {MOST_FLOWS} connections")
+    if len(flows) > MAX_FLOWS:
+        raise InputError(f"{path}: more than {MAX_FLOWS} connections")
     for flow in flows:
         _order(flow)
     zero = min(int(flow.t_ns[0]) for flow in flows)
@@ -263,8 +263,8 @@ def by_flow(
     """A Flow of each combination of `keys` (address, port, address, port), in order of appearance."""
     flows: dict[str, Flow] = {}
     groups = frame.partition_by(list(keys), maintain_order=True)
-    if len(groups) > MOST_FLOWS:
-        raise ValueError(f"more than {MOST_FLOWS} connections")
+    if len(groups) > MAX_FLOWS:
+        raise ValueError(f"more than {MAX_FLOWS} connections")
     for group in groups:
         name = name_of(*(group[key][0] for key in keys))
         flow = make(name, group)

@@ -126,8 +126,8 @@ def read(path: Path) -> list[Recording]:
     else:
         frame, other, start_ns = _text(body.decode("utf-8", "replace"), hexadecimal=kind != "", start=start)
     names = {flow: log.name(flow) for flow in frame["flow"].unique(maintain_order=True).to_list()}
-    if len(names) > series.MOST_FLOWS:
-        raise InputError(f"{path}: more than {series.MOST_FLOWS} connections")
+    if len(names) > series.MAX_FLOWS:
+        raise InputError(f"{path}: more than {series.MAX_FLOWS} connections")
     flows = [
         _flow(names[group["flow"][0]], group, start_ns)
         for group in frame.partition_by("flow", maintain_order=True)
@@ -148,7 +148,7 @@ def read(path: Path) -> list[Recording]:
 def _footer(log: _Log, text: str) -> None:
     values = dict(pair.split("=", 1) for pair in text.split("\n", 1)[0].split("\t") if "=" in pair)
     log.drops = values.get("ring_drops")
-    for entry in values.get("flow_list", "").split(";")[: series.MOST_FLOWS]:
+    for entry in values.get("flow_list", "").split(";")[: series.MAX_FLOWS]:
         fields = [part.strip() for part in entry.split(",")]
         if len(fields) == 14:
             del fields[1]  # 2.5 says the IP version

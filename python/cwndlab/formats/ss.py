@@ -22,7 +22,7 @@ from cwndlab.formats.series import Flow
 
 NAME = "ss -tin"
 
-MOST_SAMPLES = 5_000_000
+MAX_SAMPLES = 5_000_000
 """Samples of connections in one transcript at most."""
 
 _ENDS = re.compile(
@@ -66,11 +66,11 @@ def read(path: Path) -> list[Recording]:
         if "cwnd" not in values or "mss" not in values:
             continue
         count += 1
-        if count > MOST_SAMPLES:
-            raise InputError(f"{path}: more than {MOST_SAMPLES} samples")
+        if count > MAX_SAMPLES:
+            raise InputError(f"{path}: more than {MAX_SAMPLES} samples")
         samples = flows.setdefault(name, _Samples())
-        if len(flows) > series.MOST_FLOWS:
-            raise InputError(f"{path}: more than {series.MOST_FLOWS} connections")
+        if len(flows) > series.MAX_FLOWS:
+            raise InputError(f"{path}: more than {series.MAX_FLOWS} connections")
         stamped |= time_ns is not None
         samples.times.append(time_ns if time_ns is not None else (len(samples.times)) * 10**9)
         _add(samples, values)

@@ -27,7 +27,7 @@ MSS = 1448
 INFINITE_SEGMENTS = 0x7FFF_FFFF
 """TCP_INFINITE_SSTHRESH of Linux."""
 
-MOST_TICKS = 2000
+MAX_TICKS = 2000
 """An srtt of the old module up to here may be clock ticks (2 s at 1000 Hz) as well as microseconds."""
 
 _END = r"(?P<{0}>\[[0-9a-fA-F:.]{{2,45}}\]|[0-9.]{{7,15}}):(?P<{0}_port>\d{{1,5}})"
@@ -71,7 +71,7 @@ def read(path: Path) -> list[Recording]:
         una, nxt = _sequence(rows["una"]), _sequence(rows["nxt"])
         flight = (nxt - una) % 2.0**32
         srtt = series.numbers(rows["srtt"], 1e3)
-        if not traced and np.nanmax(srtt, initial=0) <= MOST_TICKS * 1e3:
+        if not traced and np.nanmax(srtt, initial=0) <= MAX_TICKS * 1e3:
             srtt = np.full(len(srtt), np.nan)
         columns = {
             "cwnd_bytes": cwnd,

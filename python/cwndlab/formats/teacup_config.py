@@ -32,7 +32,7 @@ from cwndlab.formats.teacup_sweep import Leaves, Parameter, axes_of, linked, sim
 from cwndlab.formats.teacup_values import STAMP, Place, Text, as_text, refuse
 from cwndlab.text import printable
 
-MOST_RUNS = 50_000
+MAX_RUNS = 50_000
 """Runs of one configuration at most."""
 
 ACCESS_RATE = "1gbit"
@@ -41,7 +41,7 @@ ACCESS_RATE = "1gbit"
 AVERAGE_PACKET = 600
 """Bytes that TEACUP takes a packet for where a queue is to hold a `bdp`."""
 
-LEAST_BDP = 2048
+MIN_BDP = 2048
 """Bytes of a queue that is to hold a `bdp`, at least."""
 
 PIPE = frozenset(
@@ -138,9 +138,9 @@ class _Converter:
                 raise InputError(f"{self.source.file}: no TEACUP configuration: {name} is not set")
         parameters = list(self._parameters())
         sizes = [len(parameter.rows) for parameter in parameters]
-        if prod(sizes) > MOST_RUNS:
+        if prod(sizes) > MAX_RUNS:
             refuse(
-                self.source.place("TPCONF_vary_parameters"), f"{prod(sizes)} runs are more than {MOST_RUNS}"
+                self.source.place("TPCONF_vary_parameters"), f"{prod(sizes)} runs are more than {MAX_RUNS}"
             )
         cells = list(itertools.product(*map(range, sizes)))
         leaves = [self._leaves(self._variables(parameters, cell)) for cell in cells]
@@ -688,7 +688,7 @@ class _Converter:
             whole = Fraction(bits) * rtt / 1000 / 8
             times = self._number(text.get("queue_size_mult") or 1, at, "queue_size_mult")
             if in_bytes or dummynet:
-                count = max(int(int(whole) * times), LEAST_BDP)
+                count = max(int(int(whole) * times), MIN_BDP)
             else:
                 count = max(int(int(whole / AVERAGE_PACKET) * times), 1)
             kind_in_bytes = in_bytes or dummynet

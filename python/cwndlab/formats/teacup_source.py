@@ -24,8 +24,8 @@ from typing import Any
 
 from cwndlab.errors import InputError, shown
 from cwndlab.formats.teacup_values import (
-    MOST_PARAMETER_WORK,
-    MOST_WORK,
+    MAX_PARAMETER_WORK,
+    MAX_WORK,
     STAMP,
     Place,
     Text,
@@ -35,10 +35,10 @@ from cwndlab.formats.teacup_values import (
     what,
 )
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Bytes of a configuration file at most."""
 
-MOST_FILES = 32
+MAX_FILES = 32
 """Files that `execfile` may draw in, in all."""
 
 
@@ -126,7 +126,7 @@ def arguments(text: str, variables: Mapping[str, Any], place: Place) -> tuple[li
             refuse(at(node), f"the variable {shown(known)} has no value; TPCONF_variable_defaults gives one")
         return variables[known]
 
-    values = Values(at, name, Work(MOST_PARAMETER_WORK))
+    values = Values(at, name, Work(MAX_PARAMETER_WORK))
     try:
         positional = [values.of(node) for node in made.args]
         named: dict[str, Any] = {}
@@ -147,18 +147,18 @@ class _Reader:
         self._directory = directory
         self._open: list[Path] = []
         self._files = 0
-        self._work = Work(MOST_WORK)
+        self._work = Work(MAX_WORK)
 
     def read(self, path: Path) -> None:
         try:
             if path.exists() and not path.is_file():
                 raise InputError(f"{path}: is no regular file")
             with path.open("rb") as stream:
-                data = stream.read(MOST_BYTES + 1)
+                data = stream.read(MAX_BYTES + 1)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
-        if len(data) > MOST_BYTES:
-            raise InputError(f"{path}: holds more than {MOST_BYTES >> 20} MiB")
+        if len(data) > MAX_BYTES:
+            raise InputError(f"{path}: holds more than {MAX_BYTES >> 20} MiB")
         text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
         file = str(path)
         tree = _parse(text, lambda line, column: Place(file, line, column + 1), "a TEACUP configuration")
@@ -231,8 +231,8 @@ class _Reader:
         if path.resolve() in self._open:
             refuse(place, f"execfile of {shown(name)}: the file reads itself")
         self._files += 1
-        if self._files > MOST_FILES:
-            refuse(place, f"execfile: more than {MOST_FILES} files")
+        if self._files > MAX_FILES:
+            refuse(place, f"execfile: more than {MAX_FILES} files")
         if not path.is_file():
             refuse(place, f"execfile of {shown(name)}: there is no such file")
         self.read(path)

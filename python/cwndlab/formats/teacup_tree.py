@@ -25,7 +25,7 @@ from cwndlab.formats.directory import Run
 
 NAME = "TEACUP results"
 
-MOST_FILES = 200_000
+MAX_FILES = 200_000
 """Files of a tree at most."""
 
 _STACK_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_(?:siftr|web10g|ttprobe)\.log(?:\.gz)?")
@@ -107,8 +107,8 @@ def _files(directory: Path) -> list[Path]:
     for path in directory.rglob("*"):
         if path.is_file():
             found.append(path)
-            if len(found) > MOST_FILES:
-                raise InputError(f"{directory}: more than {MOST_FILES} files")
+            if len(found) > MAX_FILES:
+                raise InputError(f"{directory}: more than {MAX_FILES} files")
     return sorted(found)
 
 

@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 
 from cwndlab.errors import InputError, shown
 
-MOST_VALUES = 1 << 16
+MAX_VALUES = 1 << 16
 """Elements of a list, those of lists in it included, and characters of a computed text, at most."""
 
-MOST_WORK = 1 << 22
+MAX_WORK = 1 << 22
 """Elements and characters that a configuration may make in all."""
 
-MOST_PARAMETER_WORK = 1 << 12
+MAX_PARAMETER_WORK = 1 << 12
 """Elements and characters that one parameter string may make."""
 
 LARGEST = 10**18
@@ -223,8 +223,8 @@ class Values:
         if isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) <= LARGEST:
             refuse(self._at(node), f"a number beyond {LARGEST:g}")
         size = _size(value)
-        if size > MOST_VALUES:
-            refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
+        if size > MAX_VALUES:
+            refuse(self._at(node), f"more than {MAX_VALUES} elements or characters")
         self._spend(node, size)
         return value
 
@@ -247,8 +247,8 @@ class Values:
                 case ast.Add() if numbers or joined:
                     value = left + right
                 case ast.Mult() if not numbers and isinstance(right, int) and type(left) in _JOINED:
-                    if len(left) * max(right, 0) > MOST_VALUES:
-                        refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
+                    if len(left) * max(right, 0) > MAX_VALUES:
+                        refuse(self._at(node), f"more than {MAX_VALUES} elements or characters")
                     value = left * right
                 case ast.Mod() if isinstance(left, str):
                     value = self._format(node, left, right)
@@ -336,8 +336,8 @@ class Values:
     def _join(self, node: ast.Call, between: Any, parts: Sequence[Any]) -> Any:
         if not isinstance(between, str) or not all(isinstance(part, str) for part in parts):
             refuse(self._at(node), "only texts are joined; str(...) makes one of a number")
-        if sum(map(len, parts)) + len(between) * len(parts) > MOST_VALUES:
-            refuse(self._at(node), f"more than {MOST_VALUES} elements or characters")
+        if sum(map(len, parts)) + len(between) * len(parts) > MAX_VALUES:
+            refuse(self._at(node), f"more than {MAX_VALUES} elements or characters")
         return self.bounded(node, str(between).join(parts))
 
     def _range(self, node: ast.Call, bounds: list[int | float]) -> list[int]:
@@ -345,8 +345,8 @@ class Values:
         if len(whole) != len(bounds) or (len(whole) == 3 and whole[2] == 0):
             refuse(self._at(node), "range takes whole numbers, and no step of 0")
         numbers = range(*whole)
-        if len(numbers) > MOST_VALUES:
-            refuse(self._at(node), f"more than {MOST_VALUES} elements")
+        if len(numbers) > MAX_VALUES:
+            refuse(self._at(node), f"more than {MAX_VALUES} elements")
         return list(self.bounded(node, list(numbers)))
 
     def _convert(self, node: ast.Call, word: str, value: Any) -> Any:
@@ -395,13 +395,13 @@ def _size(value: Any) -> int:
     """Elements and characters of a value, those of what it holds included; stops counting when it is too
     large."""
     total, waiting = 0, [value]
-    while waiting and total <= MOST_VALUES:
+    while waiting and total <= MAX_VALUES:
         here = waiting.pop()
         if isinstance(here, str | list | tuple | dict):
             total += len(here)
-        if total <= MOST_VALUES and isinstance(here, list | tuple):
+        if total <= MAX_VALUES and isinstance(here, list | tuple):
             waiting += here
-        elif total <= MOST_VALUES and isinstance(here, dict):
+        elif total <= MAX_VALUES and isinstance(here, dict):
             waiting += here.values()
     return total
 

@@ -131,8 +131,8 @@ def _binary(data: bytes) -> list[Flow]:
     for start in (0, 16):
         ends[records["family"] == 2, start + 4 : start + 16] = 0
     _, first, codes = np.unique(ends, axis=0, return_index=True, return_inverse=True)
-    if len(first) > series.MOST_FLOWS:
-        raise ValueError(f"more than {series.MOST_FLOWS} connections")
+    if len(first) > series.MAX_FLOWS:
+        raise ValueError(f"more than {series.MAX_FLOWS} connections")
     flows = []
     for number in np.argsort(first):
         rows = records[codes.ravel() == number]

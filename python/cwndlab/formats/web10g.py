@@ -36,7 +36,7 @@ PLACES = {
 }
 """Columns of web10g-logger by their number, counted from 1, where no line of names stands above them."""
 
-MOST_COLUMNS = 512
+MAX_COLUMNS = 512
 
 LONGEST_LINE = 1 << 16
 """Characters of the first line at most."""
@@ -79,8 +79,8 @@ def read(path: Path) -> list[Recording]:
     if len(first) > LONGEST_LINE:
         raise InputError(f"{path}:1: a line of {len(first)} characters")
     words = [word.strip().lower() for word in first.split(",")]
-    if len(words) > MOST_COLUMNS:
-        raise InputError(f"{path}:1: more than {MOST_COLUMNS} columns")
+    if len(words) > MAX_COLUMNS:
+        raise InputError(f"{path}:1: more than {MAX_COLUMNS} columns")
     places = {word: place for place, word in enumerate(words)}
     if "curcwnd" not in places:
         places = {word: place - 1 for word, place in PLACES.items()}

@@ -12,7 +12,7 @@ from cwndlab.results import inferred, texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
 
-MOST_ROWS = 40
+MAX_ROWS = 40
 """Rows shown unless all are asked for."""
 
 WIDTH = 80
@@ -95,7 +95,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
         # What is zero everywhere gets room last.
         known = [name for name in _FIGURES if rows[name].count()]
         figures = sorted(known, key=lambda name: not (rows[name] != 0).any())
-    cut = not every and rows.height > MOST_ROWS
+    cut = not every and rows.height > MAX_ROWS
     alike = rows.partition_by("app", maintain_order=True) if cut else []
     heads = texttable.short_names([name for name in labels if name not in _FIGURES])
     grid = []
@@ -112,7 +112,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     if any(f"{name}{inferred.STAR}" in line for line in lines for name in inferred.of_rows(rows)):
         lines.append(inferred.FOOTNOTE)
     if cut:
-        more = rows.height - MOST_ROWS
+        more = rows.height - MAX_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
     return "\n".join(lines)
 
@@ -180,7 +180,7 @@ def _column(values: pl.Series, head: _Head, ends: Sequence[Any], *, numbers: boo
 
     A column of numbers is shown as text unless `numbers`."""
     numbers = numbers and values.dtype.is_numeric()
-    cells = [*(values.head(MOST_ROWS) if ends else values), *ends]
+    cells = [*(values.head(MAX_ROWS) if ends else values), *ends]
     if numbers:
         texts = _numbers(values, head.factor, cells)
     else:

@@ -32,7 +32,7 @@ NAME = re.compile(r"[0-9]+-[0-9]+")
 ASIDE = re.compile(rf"\.{NAME.pattern}\.[0-9]+")
 """Names of parts that are being written, or were when the machine stopped: `.PART.PID`."""
 
-MOST_RUNS = 256
+MAX_RUNS = 256
 """Runs in a part at most."""
 
 PART_PACKETS = 1_000_000
@@ -58,7 +58,7 @@ def cut(runs: Sequence[PlannedRun], *, alone: bool = False) -> list[Part]:
     groups: list[list[PlannedRun]] = []
     packets = 0
     for run in runs:
-        if not groups or alone or packets >= PART_PACKETS or len(groups[-1]) == MOST_RUNS:
+        if not groups or alone or packets >= PART_PACKETS or len(groups[-1]) == MAX_RUNS:
             groups.append([])
             packets = 0
         groups[-1].append(run)

@@ -22,7 +22,7 @@ CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource
 READINGS = ("frequency_mhz", "offset_ns", "frequency_ppm", "max_error_us", "estimated_error_us")
 """Facts of a machine that move by themselves: their changes say nothing."""
 
-MOST_WARNINGS = 5
+MAX_WARNINGS = 5
 """Changes that get a warning each."""
 
 
@@ -121,9 +121,9 @@ def changes(where: str, before: Mapping[str, Any], after: Mapping[str, Any], rea
 
 def warnings(found: Sequence[Change], file: str) -> list[str]:
     """A sentence for each change; of many, the first ones and where the others are."""
-    said = [str(change) for change in found[:MOST_WARNINGS]]
-    if len(found) > MOST_WARNINGS:
-        said.append(f"{len(found) - MOST_WARNINGS} more settings changed during the run: {file} has them")
+    said = [str(change) for change in found[:MAX_WARNINGS]]
+    if len(found) > MAX_WARNINGS:
+        said.append(f"{len(found) - MAX_WARNINGS} more settings changed during the run: {file} has them")
     return said
 
 

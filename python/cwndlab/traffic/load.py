@@ -17,7 +17,7 @@ IDLE_PINGS = 35
 """How often the tool pings before a scenario alone (crates/loadlatency/src/client.rs)."""
 ROUND_TRIPS = 5
 """Further round trips from when it is started until its flows begin: connections and greetings."""
-LEAST_NS = 500_000_000
+MIN_NS = 500_000_000
 """The shortest load that the tool carries out."""
 AFTER_S = 75.0
 """Seconds that the tool may take beyond the end: its commands wait in the queues that the load has filled."""
@@ -64,8 +64,8 @@ def refusal(app: Mapping[str, Any], sndbuf: int | None, rcvbuf: int | None, load
     other = [key for key, value in own.items() if app[key] != value]
     if other:
         return f"{other[0]}: the tool has {own[other[0]]}, not {app[other[0]]}"
-    if load_ns < LEAST_NS:
-        return f"a load of {load_ns / 1e9:g} s; the tool takes at least {LEAST_NS / 1e9:g} s"
+    if load_ns < MIN_NS:
+        return f"a load of {load_ns / 1e9:g} s; the tool takes at least {MIN_NS / 1e9:g} s"
     return None
 
 

@@ -9,13 +9,13 @@ use super::read_all;
 pub(super) struct Exchange {
     request: u64,
     response: u64,
-    /// Of the present request, not yet taken by the asking socket.
+    /// Bytes of the current request that the asking side's socket has not taken yet.
     to_ask: u64,
-    /// When the present response was asked for, and what is missing of it.
+    /// When the current response was asked for, and its bytes that have not been read yet.
     waiting: Option<(Nanos, u64)>,
     /// Bytes of requests that the answering side has read and not answered.
     heard: u64,
-    /// Of responses, not yet taken by the answering socket.
+    /// Bytes of responses that the answering side's socket has not taken yet.
     to_answer: u64,
     /// Requests that the answering side has begun to answer.
     answered: u64,
@@ -38,12 +38,12 @@ impl Exchange {
         }
     }
 
-    /// Whether a response is awaited.
+    /// Whether a response is outstanding.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Requests heard so far at the answering side.
+    /// Requests that the answering side has read so far.
     pub(super) fn answered(&self) -> u64 {
         self.answered
     }
@@ -74,8 +74,8 @@ impl Exchange {
         (true, Some(now - asked))
     }
 
-    /// The turn of an answering side that closes when it is done: when `most` requests are answered, or it is `stopping`
-    /// and no answer is awaited. Returns whether it wrote or closed.
+    /// Lets the answering side act, which closes when `most` requests are answered, or when it is `stopping` and no response is
+    /// outstanding. Returns whether it wrote or closed.
     pub(super) fn serve(
         &mut self,
         socket: &mut Endpoint,
@@ -93,7 +93,7 @@ impl Exchange {
         wrote
     }
 
-    /// The answering side's turn; returns whether it wrote.
+    /// Lets the answering side act; returns whether it wrote.
     pub(super) fn answer(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
         self.heard += read_all(socket, now);
         while self.heard >= self.request {

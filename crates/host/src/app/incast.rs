@@ -1,4 +1,4 @@
-//! Many answer one at the same moment: rounds in which a client asks all its servers at once.
+//! Incast: rounds in which a client asks all its servers at once, so that all answer at the same moment.
 
 use tcp::{Endpoint, Nanos};
 
@@ -10,7 +10,7 @@ use super::{Application, Figure};
 pub struct Incast {
     exchange: Exchange,
     rounds: Option<u64>,
-    /// The client is to ask.
+    /// The client asks when it acts next.
     released: bool,
     stopping: bool,
 }
@@ -24,7 +24,7 @@ impl Incast {
         Incast { exchange: Exchange::new(request, response), rounds, released: false, stopping: false }
     }
 
-    /// A round begins: the client asks at its next turn.
+    /// A round begins: the client asks when it acts next.
     pub fn release(&mut self) {
         self.released = true;
     }
@@ -61,7 +61,7 @@ impl Application for Incast {
 }
 
 /// The client of an incast: a round begins when all connections are open, and the next one when every server has
-/// answered and the client has thought.
+/// answered and the client's think time is over.
 #[derive(Clone, Debug)]
 pub struct Rounds {
     servers: u32,

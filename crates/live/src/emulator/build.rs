@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use path::{Link, LinkConfig, Mode, Nanos, QueueConfig, Switch};
+use sim::ids::HostId;
 use sim::scenario::{self, Sampling};
 
 use super::Shared;
@@ -16,7 +17,7 @@ use super::flows::Flows;
 use super::line::{Common, Line, Records};
 use super::pool::Pool;
 use super::port::{Input, Output};
-use super::worker::{self, Change, Direction, Gate, Hop, Piece, SwitchRun, Tap, Watch, Worker};
+use super::worker::{self, Change, Direction, Hop, Ingress, Piece, Stats, SwitchRun, Tap, Worker};
 use crate::sys::{self, Waker};
 
 /// Packets of a way of which nothing is known; what is known of others is rounded up by as many.
@@ -140,7 +141,7 @@ fn worker(
         directions,
         switches,
         common: Common::new(Pool::new(packets as usize)?, Flows::new(keys), records),
-        watch: Watch::new(),
+        stats: Stats::new(),
         schedule,
         changed: 0,
         sampling: match scenario.record.queue {
@@ -159,7 +160,7 @@ fn worker(
         batch: Vec::new(),
         scratch: vec![0; 1 << 16],
         recent_since: now,
-        rested: now,
+        last_sleep: now,
         recent: 0,
         busy: false,
         streams: Box::new(move |link, purpose| {
@@ -177,14 +178,14 @@ fn direction(config: &Config, files: &[Sender<Piece>], way: &Way<'_>) -> io::Res
         output: Output::open(way.output)?,
         hop: Hop::Wire,
         egress: None,
-        gate: None,
+        ingress: None,
         line: Line::new(FEW as usize),
         link: None,
         observe: false,
         bottleneck: None,
         mtu: u32::MAX,
-        least_delay: 0,
-        ever_least_delay: 0,
+        min_delay: 0,
+        min_delay_ever: 0,
         window: [None, None],
         loss: None,
         tap: None,
@@ -201,31 +202,30 @@ fn direction(config: &Config, files: &[Sender<Piece>], way: &Way<'_>) -> io::Res
     direction.mtu = link.mtu;
     let changes = scenario.schedule.iter().filter(|change| change.link == link.name);
     if link.jitter.is_none() {
-        direction.least_delay = link.delay_ns;
-        direction.ever_least_delay =
+        direction.min_delay = link.delay_ns;
+        direction.min_delay_ever =
             changes.filter_map(|change| change.delay_ns).fold(link.delay_ns, Nanos::min);
     }
     direction.loss = link.loss.clone();
-    let host = |name: &str| scenario.hosts.iter().position(|host| host.name == name);
-    let at_place = |host: usize, place: usize| {
-        let name = format!("{}.{}", scenario.hosts[host].name, scenario::PLACES[place]);
+    let at_place = |host: HostId, place: usize| {
+        let name = format!("{}.{}", scenario.hosts[host.index()].name, scenario::PLACES[place]);
         let streams = move |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &name);
         (scenario.place_hop(host, place), streams)
     };
-    if let Some(from) = host(&link.from)
-        && let Some(egress) = &scenario.hosts[from].egress
+    if let Some(from) = scenario.host(&link.from)
+        && let Some(egress) = &scenario.hosts[from.index()].egress
     {
         let (hop, streams) = at_place(from, 0);
         let netem = Link::new(&egress.path_config(), &streams, Mode::Stepped);
         direction.egress = Some((hop, netem, Line::new(FEW as usize)));
     }
-    if let Some(to) = host(&link.to)
-        && let Some(rule) = &scenario.hosts[to].ingress.before_gro
+    if let Some(to) = scenario.host(&link.to)
+        && let Some(rule) = &scenario.hosts[to.index()].ingress.before_gro
     {
         let (hop, streams) = at_place(to, 1);
         let mut link = Link::new(&rule.path_config(), &streams, Mode::Fused);
         link.next_query(Nanos::MAX);
-        direction.gate = Some(Gate { hop, link, rule: rule.clone(), passed: Line::default() });
+        direction.ingress = Some(Ingress { hop, link, rule: rule.clone(), passed: Line::default() });
     }
     if let Some(place) = config.captures.iter().position(|capture| capture.at == link.name) {
         direction.tap = Some(Tap::new(config.captures[place].snaplen, files[place].clone()));

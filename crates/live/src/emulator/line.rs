@@ -55,13 +55,13 @@ pub(super) struct Common {
     pub(super) pool: Pool,
     pub(super) flows: Flows,
     pub(super) records: Records,
-    /// Slots of duplicated packets of which one is gone.
-    halves: HashSet<u32>,
+    /// Slots of duplicated packets of which one of the two has been released.
+    half_released: HashSet<u32>,
 }
 
 impl Common {
     pub(super) fn new(pool: Pool, flows: Flows, records: Records) -> Common {
-        Common { pool, flows, records, halves: HashSet::new() }
+        Common { pool, flows, records, half_released: HashSet::new() }
     }
 
     /// A packet is gone.
@@ -76,10 +76,10 @@ impl Common {
 
     #[cold]
     fn release_shared(&mut self, slot: u32) {
-        if self.halves.remove(&slot) {
+        if self.half_released.remove(&slot) {
             self.pool.give(slot);
         } else {
-            self.halves.insert(slot);
+            self.half_released.insert(slot);
         }
     }
 

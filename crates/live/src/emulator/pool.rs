@@ -9,7 +9,7 @@ const LARGE: usize = 68 * 1024;
 /// Bytes taken from the system at a time.
 const CHUNK: usize = 1 << 20;
 /// Most bytes of each kind: about 260,000 packets of full size.
-const MOST: usize = 512 << 20;
+const MAX_BYTES: usize = 512 << 20;
 /// Marks the number of a large slot.
 const LARGE_BIT: u32 = 1 << 31;
 
@@ -23,7 +23,7 @@ impl Pool {
     /// A pool that holds so many packets of usual size without asking the system for more.
     pub(super) fn new(packets: usize) -> io::Result<Pool> {
         let mut pool = Pool { small: Arena::new(SMALL), large: Arena::new(LARGE) };
-        while pool.small.free.len() < packets.min(MOST / SMALL) {
+        while pool.small.free.len() < packets.min(MAX_BYTES / SMALL) {
             pool.small.grow()?;
         }
         Ok(pool)
@@ -68,7 +68,7 @@ impl Arena {
     }
 
     fn take(&mut self) -> Option<u32> {
-        if self.free.is_empty() && (self.chunks.len() * CHUNK >= MOST || self.grow().is_err()) {
+        if self.free.is_empty() && (self.chunks.len() * CHUNK >= MAX_BYTES || self.grow().is_err()) {
             return None;
         }
         self.free.pop()

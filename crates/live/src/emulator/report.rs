@@ -11,7 +11,7 @@ use sim::table::Batch;
 
 use super::config::Config;
 use super::line::Tally;
-use super::worker::{Watch, Worker};
+use super::worker::{Stats, Worker};
 use super::{LATE, Shared};
 
 /// Packets that the machine's backlog of received packets (net.core.netdev_max_backlog) has dropped since it started:
@@ -66,13 +66,13 @@ pub(super) fn finish(
     let hops = scenario.hop_names();
     let flow_names = scenario.flows.iter().map(|flow| flow.name.as_str());
     let mut recorder = Recorder::new(config.run_id, flow_names, hops.iter().map(String::as_str));
-    let (mut queue, mut watch) = (Vec::new(), Watch::new());
+    let (mut queue, mut stats) = (Vec::new(), Stats::new());
     let mut tallies = vec![Tally::new(); scenario.flows.len()];
     let mut links: Vec<(u32, [Option<Counters>; 2])> = Vec::new();
     let mut end = 0;
     for worker in workers {
         end = end.max(worker.clock.saturating_sub(worker.zero));
-        watch.merge(&worker.watch);
+        stats.merge(&worker.stats);
         let seen = worker.directions.iter().filter_map(|direction| Some((direction.link?, direction.window)));
         links.extend(seen);
         let records = worker.common.records;
@@ -101,7 +101,7 @@ pub(super) fn finish(
         })
         .collect();
     let real_time = shared.live.iter().all(|live| live.real_time.load(Ordering::Relaxed));
-    let health = health(&watch, machine, real_time);
+    let health = health(&stats, machine, real_time);
     (recorder.take(), json!({"health": health, "links": links, "flows": flows}).to_string())
 }
 
@@ -118,21 +118,21 @@ fn figures(name: &str, window: [Option<Counters>; 2]) -> Value {
     })
 }
 
-fn health(watch: &Watch, machine: Machine, real_time: bool) -> Value {
+fn health(stats: &Stats, machine: Machine, real_time: bool) -> Value {
     let mut reasons = Vec::new();
-    if watch.too_late > 0 {
+    if stats.too_late > 0 {
         reasons.push(format!(
             "{} of {} packets left more than {} ms after their time, by up to {:.1} ms",
-            watch.too_late,
-            watch.packets,
+            stats.too_late,
+            stats.packets,
             LATE / 1_000_000,
-            watch.late.max().unwrap_or(0) as f64 / 1e6
+            stats.late.max().unwrap_or(0) as f64 / 1e6
         ));
     }
     for (count, what) in [
-        (watch.socket_drops, "packets found the emulator's sockets full"),
-        (watch.unintended_drops, "packets were lost for want of memory or by an interface"),
-        (watch.failures, "times an interface went down or away"),
+        (stats.socket_drops, "packets found the emulator's sockets full"),
+        (stats.unintended_drops, "packets were lost for want of memory or by an interface"),
+        (stats.failures, "times an interface went down or away"),
         (machine.backlog_drops, "packets were dropped by this machine's receive backlog"),
     ] {
         if count > 0 {
@@ -142,15 +142,15 @@ fn health(watch: &Watch, machine: Machine, real_time: bool) -> Value {
     json!({
         "unreliable": !reasons.is_empty(),
         "reason": (!reasons.is_empty()).then(|| reasons.join("; ")),
-        "packets": watch.packets,
-        "bytes": watch.bytes,
-        "late": late(&watch.late),
-        "late_over_1ms": watch.too_late,
-        "socket_drops": watch.socket_drops,
-        "unintended_drops": watch.unintended_drops,
+        "packets": stats.packets,
+        "bytes": stats.bytes,
+        "late": late(&stats.late),
+        "late_over_1ms": stats.too_late,
+        "socket_drops": stats.socket_drops,
+        "unintended_drops": stats.unintended_drops,
         "backlog_drops": machine.backlog_drops,
         "stolen_ns": machine.stolen_ns,
-        "other_frames": watch.other_frames,
+        "other_frames": stats.other_frames,
         "real_time": real_time,
     })
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::link::{Link, PATIENCE};
+use crate::link::{Link, TIMEOUT};
 use crate::measure::Ping;
 use crate::sys::{self, in_words};
 use crate::wire::{FlowReport, Reply, Request};
@@ -144,10 +144,10 @@ impl Pinger {
         Ok(reports)
     }
 
-    /// Says goodbye, and waits until the server ends the connection: it does so when it would serve the next client. That the
-    /// server hears it is not needed, so after `PATIENCE` it is left alone.
+    /// Tells the server that the run is over, and waits until it closes the connection, which it does when it would serve the next
+    /// client; but no longer than `TIMEOUT`.
     pub fn bye(&mut self) {
-        let deadline = sys::now_ns() + PATIENCE.as_nanos() as u64;
+        let deadline = sys::now_ns() + TIMEOUT.as_nanos() as u64;
         if self.link.send(&Request::Bye.to_bytes()).is_ok() {
             while sys::now_ns() < deadline && self.link.next(Duration::from_millis(100)).is_ok() {}
         }
@@ -179,8 +179,8 @@ impl Pinger {
         }
     }
 
-    /// Forgets the pings so far.
-    pub fn forget(&mut self) {
+    /// Removes the pings so far.
+    pub fn clear(&mut self) {
         self.pings.clear();
     }
 
@@ -196,7 +196,7 @@ impl Pinger {
         self.since(go, sys::now_ns())
     }
 
-    /// The pings since `go`, and forgets them.
+    /// Takes the pings since `go`.
     pub fn take(&mut self, go: u64, now: u64) -> Vec<Ping> {
         let pings = self.since(go, now);
         self.pings.clear();

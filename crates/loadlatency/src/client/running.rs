@@ -13,8 +13,8 @@ use socket2::SockRef;
 use super::pinger::Report;
 use super::{Server, expect_fine};
 use crate::auth;
-use crate::flow::{self, Flow, MOST_FLOW_NS};
-use crate::link::PATIENCE;
+use crate::flow::{self, Flow, MAX_FLOW_NS};
+use crate::link::TIMEOUT;
 use crate::locked;
 use crate::measure::{BIN_NS, Direction, End, Flows, Ping, Probe, Scenario, Transfer};
 use crate::sys::{self, in_words};
@@ -23,11 +23,11 @@ use crate::wire::{self, FlowReport, Note, Opening, Role};
 /// Time from one connection that is opened to time it to the next.
 const CONNECT_EVERY: Duration = Duration::from_millis(250);
 
-/// How long before the server was lost a flow may have died of the same, ns.
-const SAME_DEATH_NS: u64 = 2_000_000_000;
+/// A flow that ended so long before the server was lost, ns, or less may have ended for the same reason.
+const SAME_LOSS_NS: u64 = 2_000_000_000;
 
-/// Intervals of a flow at most.
-const MOST_BINS: usize = (MOST_FLOW_NS / BIN_NS) as usize;
+/// Most intervals of a flow.
+const MAX_BINS: usize = (MAX_FLOW_NS / BIN_NS) as usize;
 
 /// A flow to be run.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Plan {
 /// The flows of a scenario.
 pub struct Running {
     members: Vec<Member>,
-    gate: Arc<Gate>,
+    start: Arc<StartSignal>,
     connects: Arc<Connects>,
     /// The server's clock less the client's.
     ahead_ns: i64,
@@ -89,38 +89,38 @@ struct Told {
 impl Running {
     /// Begins to connect the flows; `idle` are pings from which the offset of the clocks is told.
     pub fn open(server: &Server, plans: &[Plan], next: &mut u32, idle: &[Ping]) -> Running {
-        let gate = Arc::new(Gate::default());
+        let start = Arc::new(StartSignal::default());
         let members = plans.iter().map(|plan| {
             *next += 1;
             let shared = Arc::new(Shared::default());
             let work = Work { server: server.clone(), plan: plan.clone(), id: *next };
-            let (for_thread, gate) = (Arc::clone(&shared), Arc::clone(&gate));
-            let thread = thread::spawn(move || work.carry_out(&for_thread, &gate));
+            let (for_thread, start) = (Arc::clone(&shared), Arc::clone(&start));
+            let thread = thread::spawn(move || work.carry_out(&for_thread, &start));
             Member { plan: plan.clone(), id: *next, shared, thread }
         });
         let members = members.collect();
         let connects = Arc::new(Connects::default());
-        let (timing, address, opened) = (Arc::clone(&connects), server.address, Arc::clone(&gate));
+        let (timing, address, opened) = (Arc::clone(&connects), server.address, Arc::clone(&start));
         // Not joined: a connection may take longer to be opened than anyone wants to wait at the end.
         thread::spawn(move || timing.carry_out(address, &opened));
-        Running { members, gate, connects, ahead_ns: offset(idle), told: BTreeMap::new() }
+        Running { members, start, connects, ahead_ns: offset(idle), told: BTreeMap::new() }
     }
 
-    /// Whether every flow is connected, or dead.
+    /// Whether every flow is connected or has ended.
     pub fn is_connected(&self) -> bool {
-        self.members.iter().all(|m| m.shared.connected.load(Ordering::Acquire) || m.is_dead())
+        self.members.iter().all(|m| m.shared.connected.load(Ordering::Acquire) || m.has_ended())
     }
 
     /// Whether no flow is left.
-    pub fn are_all_dead(&self) -> bool {
-        self.members.iter().all(Member::is_dead)
+    pub fn have_all_ended(&self) -> bool {
+        self.members.iter().all(Member::has_ended)
     }
 
     /// Lets the flows begin, and says when that was.
     pub fn go(&self) -> u64 {
         let now = sys::now_ns();
-        *locked(&self.gate.go) = Some(now);
-        self.gate.opened.notify_all();
+        *locked(&self.start.go) = Some(now);
+        self.start.opened.notify_all();
         now
     }
 
@@ -133,7 +133,7 @@ impl Running {
             let told = self.told.entry(report.id).or_default();
             let bins = std::mem::take(&mut report.bins);
             // Reports come in order; a place is only checked, not followed. No scenario has more intervals.
-            if report.bins_from as usize == told.bins.len() && told.bins.len() + bins.len() <= MOST_BINS {
+            if report.bins_from as usize == told.bins.len() && told.bins.len() + bins.len() <= MAX_BINS {
                 told.bins.extend(bins);
             }
             told.at_ns = at_ns;
@@ -141,32 +141,32 @@ impl Running {
         }
     }
 
-    /// Closes the books at this end; the connections go on.
+    /// Stops counting at this end; the connections go on.
     pub fn close(&self, now: u64) {
         self.members.iter().for_each(|m| m.shared.flow.close(now));
     }
 
-    /// Takes back the deaths of flows that came with the loss of the server at `now`.
-    pub fn pardon(&mut self, now: u64) {
+    /// Flows that ended because the server was lost at `now` are not counted as killed.
+    pub fn clear_killed_by_loss(&mut self, now: u64) {
         for member in &self.members {
             let mut tally = member.shared.flow.tally();
-            if tally.end_ns + SAME_DEATH_NS >= now {
+            if tally.end_ns + SAME_LOSS_NS >= now {
                 tally.killed = None;
             }
         }
         for told in self.told.values_mut() {
             let ended = plus(told.report.end_ns, -self.ahead_ns);
-            if ended.saturating_add(SAME_DEATH_NS) >= now {
+            if ended.saturating_add(SAME_LOSS_NS) >= now {
                 told.report.killed = None;
             }
         }
     }
 
-    /// Tells the flows' threads to leave.
+    /// Tells the flows' threads to end.
     pub fn end(&self) {
         self.connects.over.store(true, Ordering::Relaxed);
         self.members.iter().for_each(|m| m.shared.flow.end());
-        self.gate.opened.notify_all();
+        self.start.opened.notify_all();
     }
 
     /// The scenario as it would be if it ended now.
@@ -243,7 +243,7 @@ impl Running {
             0 => end - start,
             first => counted.gap.max(first.saturating_sub(start)).max(end.saturating_sub(counted.last)),
         };
-        let before = (counted.first.saturating_sub(start) / BIN_NS).min(MOST_BINS as u64) as usize;
+        let before = (counted.first.saturating_sub(start) / BIN_NS).min(MAX_BINS as u64) as usize;
         let bins =
             std::iter::repeat_n(0, if counted.bins.is_empty() { 0 } else { before }).chain(counted.bins);
         Transfer {
@@ -313,7 +313,7 @@ impl Counted {
 }
 
 impl Member {
-    fn is_dead(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.shared.flow.tally().end_ns != 0
     }
 }
@@ -326,14 +326,14 @@ struct Work {
 }
 
 impl Work {
-    fn carry_out(&self, shared: &Shared, gate: &Gate) {
+    fn carry_out(&self, shared: &Shared, start: &StartSignal) {
         let stream = match self.open() {
             Ok(stream) => stream,
             Err(why) => return shared.flow.kill(why),
         };
         *locked(&shared.end) = sys::end_of(&stream);
         shared.connected.store(true, Ordering::Release);
-        if !gate.wait(&shared.flow, self.plan.after_ns) {
+        if !start.wait(&shared.flow, self.plan.after_ns) {
             return;
         }
         shared.started_ns.store(sys::now_ns(), Ordering::Release);
@@ -350,7 +350,7 @@ impl Work {
         let Work { server, plan, id } = self;
         let words = |error: io::Error| in_words(&error);
         let port = server.local_port.map(|first| first.wrapping_add(*id as u16));
-        let stream = sys::connect(server.address, port, PATIENCE).map_err(words)?;
+        let stream = sys::connect(server.address, port, TIMEOUT).map_err(words)?;
         let cc = (plan.direction == Direction::Up).then_some(server.cc.as_deref()).flatten();
         flow::prepare(&stream, plan.dscp, cc).map_err(words)?;
         let opening =
@@ -359,20 +359,20 @@ impl Work {
         let proof = auth::proof(&server.secret, "flow", &[&opening]);
         let hello = [&wire::greeting(Role::Flow)[..], &opening, &proof].concat();
         (&mut &stream).write_all(&hello).map_err(words)?;
-        expect_fine(&stream, sys::now_ns() + PATIENCE.as_nanos() as u64)?;
+        expect_fine(&stream, sys::now_ns() + TIMEOUT.as_nanos() as u64)?;
         Ok(stream)
     }
 }
 
-/// Holds flows back until all are connected.
+/// Makes flows wait until all are connected.
 #[derive(Default)]
-struct Gate {
+struct StartSignal {
     go: Mutex<Option<u64>>,
     opened: Condvar,
 }
 
-impl Gate {
-    /// Waits until so long after the gate opens; false if the flow is ended before.
+impl StartSignal {
+    /// Waits until so long after the start; false if the flow is ended before.
     fn wait(&self, flow: &Flow, after_ns: u64) -> bool {
         let mut go = locked(&self.go);
         loop {
@@ -400,17 +400,17 @@ struct Connects {
 }
 
 impl Connects {
-    fn carry_out(&self, address: SocketAddr, gate: &Gate) {
+    fn carry_out(&self, address: SocketAddr, start: &StartSignal) {
         while !self.over.load(Ordering::Relaxed) {
-            if locked(&gate.go).is_none() {
+            if locked(&start.go).is_none() {
                 thread::sleep(Duration::from_millis(10));
                 continue;
             }
             let t_ns = sys::now_ns();
-            // One that fails is no round trip; what made it fail shows in the flows and the pinger.
-            if let Ok(stream) = TcpStream::connect_timeout(&address, PATIENCE) {
+            // One that fails is not counted; the cause shows in the flows and the pinger.
+            if let Ok(stream) = TcpStream::connect_timeout(&address, TIMEOUT) {
                 locked(&self.took).push(Probe { t_ns, took_ns: sys::now_ns() - t_ns });
-                // Ended by a reset, which leaves nothing behind.
+                // Closed by a reset, so that no connection remains in TIME-WAIT.
                 let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
             }
             thread::sleep(CONNECT_EVERY);

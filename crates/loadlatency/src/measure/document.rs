@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{Figures, Latency, Summary, figures, round_trips, summary};
 use super::observed::{Direction, Observed, Scenario};
-use super::{measured, overall};
-use crate::classic;
+use super::{classic, measured, overall};
 
 /// Version of the document; it changes when a reader of the old one would be misled.
 pub const SCHEMA: u32 = 1;
@@ -106,7 +105,7 @@ pub fn document(observed: Observed, conditions: Conditions) -> Document {
         classic: classic_text(&together, summary.min_rtt_ns),
         overall: summary,
         figures: observed.scenarios.iter().map(|s| figures(s, &observed.idle_pings)).collect(),
-        staircase: staircase.map(|place| climb(place, &observed.scenarios[place])),
+        staircase: staircase.map(|place| staircase_of(place, &observed.scenarios[place])),
         observed,
     }
 }
@@ -126,7 +125,7 @@ fn classic_text(observed: &Observed, min_rtt_ns: Option<u64>) -> String {
     text
 }
 
-fn climb(place: usize, scenario: &Scenario) -> Staircase {
+fn staircase_of(place: usize, scenario: &Scenario) -> Staircase {
     let mut edges: Vec<u64> = scenario.transfers.iter().flat_map(|t| [t.start_ns, t.end_ns]).collect();
     edges.sort_unstable();
     // Flows of one step do not begin in the same nanosecond.
@@ -182,7 +181,7 @@ fn step(scenario: &Scenario, from_ns: u64, to_ns: u64) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::made_up::{ping, transfer};
+    use crate::measure::fixtures::{ping, transfer};
     use crate::measure::{Flows, Transfer};
 
     const SECOND: u64 = 1_000_000_000;

@@ -305,12 +305,12 @@ fn trimmed_mean_ms(mut values_ns: Vec<u64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{SCENARIOS, made_up};
+    use crate::measure::{SCENARIOS, fixtures};
 
     const MS: u64 = 1_000_000;
 
     fn transfer(direction: Direction, bytes: u64, gap_ms: u64) -> Transfer {
-        Transfer { bytes, longest_gap_ns: gap_ms * MS, ..made_up::transfer(direction) }
+        Transfer { bytes, longest_gap_ns: gap_ms * MS, ..fixtures::transfer(direction) }
     }
 
     fn ping(t_ms: u64, rtt_ms: u64) -> Ping {
@@ -318,7 +318,7 @@ mod tests {
         // The server's clock is an hour ahead.
         let ahead = 3_600_000_000_000;
         let (up_ns, down_ns) = (Some(half + ahead), Some(half - ahead));
-        Ping { up_ns, down_ns, ..made_up::ping(t_ms * MS, rtt_ms * MS) }
+        Ping { up_ns, down_ns, ..fixtures::ping(t_ms * MS, rtt_ms * MS) }
     }
 
     fn scenario() -> Scenario {
@@ -343,7 +343,7 @@ mod tests {
         let found = measured(&scenario());
         assert_eq!((found.up, found.down), (Some(1024.0), Some(2048.0)));
         assert_eq!((found.smoothness, found.responsiveness), (8.0, Some(1000.0 / 139.0)));
-        let text = crate::classic::line(4, &found);
+        let text = crate::measure::classic::line(4, &found);
         assert_eq!(
             text,
             "Scenario 4: 1 uploads, 1 downloads... 1024 KiB/s up, 2048 KiB/s down, 8.00 Hz smoothness"

@@ -33,7 +33,7 @@ pub struct Scenario {
     pub start_ns: u64,
     /// How long it ran.
     pub duration_ns: u64,
-    /// Whether it had to be ended, after `MOST_NS`, without having become stable.
+    /// Whether it had to be ended, after `MAX_NS`, without having become stable.
     #[serde(default)]
     pub forced: bool,
     /// Whether it was cut short, by its user or because an end was lost.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::Measured;
 
 /// The longest a scenario may run, ns: ten minutes, after which it is forced to end.
-pub const MOST_NS: u64 = 600_000_000_000;
+pub const MAX_NS: u64 = 600_000_000_000;
 
 /// Seconds over which nothing may change much.
 const SECONDS: usize = 5;

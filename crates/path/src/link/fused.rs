@@ -5,18 +5,18 @@ use std::collections::VecDeque;
 use super::server::Server;
 use super::wire::Wire;
 use super::{Counters, LinkConfig};
+use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Output, Packet};
-use crate::queue::Limit;
-use crate::{QueueConfig, Xoshiro256PlusPlus};
+use crate::queue::{Limit, QueueConfig};
 
-/// How many packets that wait are remembered at first.
+/// Length of [`Waiting::starts`] at first.
 const FIRST_STARTS: u32 = 16;
 
 pub(super) struct Fused {
     server: Server,
     wire: Wire,
     overhead: u32,
-    /// No jitter, and nobody asks.
+    /// No jitter, and nobody will ask for counters.
     steady: bool,
     waiting: Waiting,
     history: History,
@@ -62,8 +62,8 @@ impl Fused {
         }
     }
 
-    /// [`Fused::pass`] of `len` bytes with overhead, as a call whose answer fits into registers: a dropped packet
-    /// arrives at `Nanos::MAX`.
+    /// The rest of [`Fused::pass`], for `len` bytes with overhead. A dropped packet arrives at `Nanos::MAX`, so that what is returned
+    /// fits into registers.
     #[inline(never)]
     fn pass_busy(&mut self, at: Nanos, len: u32) -> (Nanos, Nanos) {
         let mut start = at;
@@ -91,23 +91,23 @@ impl Fused {
 
     pub(super) fn counters(&mut self, t: Nanos) -> Counters {
         debug_assert!(t >= self.history.since, "asked for {t}, promised not before {}", self.history.since);
-        self.history.settle(t);
-        let mut counters = self.history.settled;
+        self.history.count_until(t);
+        let mut counters = self.history.counted;
         counters.busy_ns -= self.history.last_depart.saturating_sub(t);
         counters
     }
 
     pub(super) fn next_query(&mut self, at: Nanos) {
-        self.history.settle(at);
+        self.history.count_until(at);
         self.history.since = at;
         self.steady = at == Nanos::MAX && !self.wire.jitters();
     }
 }
 
-/// What a drop-tail queue needs to know of the packets that wait.
+/// The packets that wait in a drop-tail queue, as far as its limit needs to know them.
 struct Waiting {
-    /// When the last packets that had to wait start, oldest at `next`: one may join if the limit-th last has started.
-    /// Grown as far as the limit as it is needed; empty where bytes are limited.
+    /// Start times of the last packets that had to wait, a ring with the oldest at `next`. It holds as many as the limit, so that a
+    /// packet may join if the oldest has started. It grows to that size as needed; empty where bytes are limited.
     starts: Vec<Nanos>,
     next: usize,
     limit_packets: u32,
@@ -145,13 +145,13 @@ impl Waiting {
                 }
                 true
             }
-            _ => self.admit_otherwise(at, start, len),
+            _ => self.admit_slow(at, start, len),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn admit_otherwise(&mut self, at: Nanos, start: Nanos, len: u32) -> bool {
+    fn admit_slow(&mut self, at: Nanos, start: Nanos, len: u32) -> bool {
         if let Some(bytes) = &mut self.bytes {
             return bytes.admit(at, start, len);
         }
@@ -160,7 +160,7 @@ impl Waiting {
         if known == limit {
             return false;
         }
-        // There is room for more than are remembered.
+        // More packets may wait than the ring holds: it grows.
         self.starts.rotate_left(self.next);
         self.starts.resize((2 * known).min(limit), 0);
         self.next = known;
@@ -185,14 +185,14 @@ impl WaitingBytes {
     }
 }
 
-/// What happened, as far as somebody may ask for a time at which it had not.
+/// What happened at times for which [`Fused::counters`] may still be asked.
 #[derive(Default)]
 struct History {
-    /// No question concerns an earlier time.
+    /// Nobody asks for an earlier time.
     since: Nanos,
-    /// Counters as of the last question or of `since`, whichever is later, and with the whole service time of every
-    /// packet that had started.
-    settled: Counters,
+    /// Counters as of the last question or of `since`, whichever is later. The service time of a packet is counted as a whole when
+    /// its transmission starts.
+    counted: Counters,
     /// Departure of the last packet counted as started.
     last_depart: Nanos,
     /// Packets that start later, in order.
@@ -223,15 +223,15 @@ impl History {
 
     fn record_drop(&mut self, at: Nanos) {
         if at <= self.since {
-            self.settled.drops += 1;
+            self.counted.drops += 1;
         } else {
             self.drops.push_back(at);
         }
     }
 
     /// Counts everything that happened at or before `t`.
-    fn settle(&mut self, t: Nanos) {
-        let counters = &mut self.settled;
+    fn count_until(&mut self, t: Nanos) {
+        let counters = &mut self.counted;
         while let Some(sent) = self.sent.get(self.arrived)
             && sent.arrived <= t
         {
@@ -244,21 +244,21 @@ impl History {
         {
             self.sent.pop_front();
             self.arrived -= 1;
-            self.settled.backlog_bytes -= u64::from(sent.len);
-            self.settled.backlog_packets -= 1;
+            self.counted.backlog_bytes -= u64::from(sent.len);
+            self.counted.backlog_packets -= 1;
             self.count_start(sent);
         }
         while self.drops.front().is_some_and(|&at| at <= t) {
             self.drops.pop_front();
-            self.settled.drops += 1;
+            self.counted.drops += 1;
         }
     }
 
     #[inline]
     fn count_start(&mut self, sent: Sent) {
-        self.settled.packets += 1;
-        self.settled.bytes += u64::from(sent.len);
-        self.settled.busy_ns += sent.depart - sent.start;
+        self.counted.packets += 1;
+        self.counted.bytes += u64::from(sent.len);
+        self.counted.busy_ns += sent.depart - sent.start;
         self.last_depart = sent.depart;
     }
 }

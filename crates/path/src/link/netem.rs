@@ -17,7 +17,7 @@ pub(super) struct Netem {
     report_changes: bool,
     /// Departures and bytes of the packets inside, in order of departure.
     inside: VecDeque<(Nanos, u32)>,
-    /// With the backlog of the packets inside.
+    /// The backlog counts the packets inside.
     counters: Counters,
 }
 
@@ -61,7 +61,7 @@ impl Netem {
         out.forward(depart, packet, waited);
     }
 
-    /// Lets go of what has left at or before `now`.
+    /// Removes the packets that have left at or before `now`.
     pub(super) fn advance<P>(&mut self, now: Nanos, out: &mut impl Output<P>) {
         while let Some(&(at, _)) = self.inside.front()
             && at <= now
@@ -71,7 +71,7 @@ impl Netem {
         }
     }
 
-    /// Nothing has to happen for packets to go on; only whoever follows the queue wants to know when they leave.
+    /// Packets need no event to go on. Only a driver that follows the queue has to know when they leave.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         if self.report_changes { self.inside.front().map(|&(at, _)| at) } else { None }
     }

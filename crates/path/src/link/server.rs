@@ -12,7 +12,7 @@ pub(super) struct Server {
     rate_bps: u64,
     /// Departure of the last packet, rounded up.
     free_at: Nanos,
-    /// What it was rounded up by, in units of 1 / rate nanoseconds.
+    /// By how much it was rounded up, in units of 1 / rate nanoseconds.
     slack: u64,
     /// Service times of the last two sizes seen, newest first: data and ACKs.
     sizes: [Service; 2],
@@ -62,7 +62,7 @@ impl Server {
         self.free_at
     }
 
-    /// [`Server::begin`] on a server that has been idle before `start`, for the size it saw last; None: not so.
+    /// [`Server::begin`] for a packet that finds the server idle and has the size of the last one; None, and nothing done, otherwise.
     #[inline(always)]
     pub(super) fn begin_idle(&mut self, start: Nanos, len: u32) -> Option<Nanos> {
         let service = &self.sizes[0];
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    /// Is busy until `until`, for a reason of somebody else's.
+    /// Makes the server busy until `until`, whatever its rate.
     pub(super) fn occupy(&mut self, until: Nanos) {
         self.free_at = until;
         self.slack = 0;
@@ -100,7 +100,7 @@ impl Service {
         if rate == UNLIMITED {
             return Service { len, ns: 0, slack: 0 };
         }
-        // u32 bytes in bits times 10^9 take 65 bits; a packet of 2 GB is not meant to exist.
+        // Overflows 64 bits for packets above 2 GB only.
         let work = u64::from(len) * 8_000_000_000;
         let ns = work.div_ceil(rate);
         Service { len, ns, slack: ns * rate - work }

@@ -2,26 +2,27 @@
 
 use crate::packet::Nanos;
 
-/// A token bucket, in exact integers: a byte is 8 * 10^9 units, and a nanosecond brings `rate_bps` of them.
-pub(super) struct Bucket {
+/// A token bucket, in exact integers: a byte takes 8 * 10^9 tokens, and `rate_bps` of them are added each nanosecond.
+pub(super) struct TokenBucket {
     rate_bps: u64,
-    /// Units that the bucket holds.
+    /// Most tokens in the bucket.
     capacity: u128,
     tokens: u128,
-    /// When `tokens` were right.
+    /// The time of which `tokens` is the number.
     at: Nanos,
 }
 
 /// A time that no run reaches, to which a delay can be added.
 const NEVER: Nanos = Nanos::MAX / 2;
 
+/// Tokens for a byte.
 const BYTE: u128 = 8_000_000_000;
 
-impl Bucket {
+impl TokenBucket {
     /// A full bucket.
     pub(super) fn new(rate_bps: u64, burst_bytes: u32) -> Self {
         let capacity = u128::from(burst_bytes) * BYTE;
-        Bucket { rate_bps, capacity, tokens: capacity, at: 0 }
+        TokenBucket { rate_bps, capacity, tokens: capacity, at: 0 }
     }
 
     /// Whether a packet of so many bytes can ever pass.
@@ -29,7 +30,7 @@ impl Bucket {
         u128::from(len) * BYTE <= self.capacity
     }
 
-    /// When there will be tokens for `len` bytes that [`Bucket::fits`], not before `now`.
+    /// When there will be tokens for `len` bytes that [`TokenBucket::fits`], not before `now`.
     pub(super) fn ready(&self, now: Nanos, len: u32) -> Nanos {
         let missing = (u128::from(len) * BYTE).saturating_sub(self.tokens_at(now));
         let time = missing.div_ceil(u128::from(self.rate_bps));
@@ -52,8 +53,8 @@ impl Bucket {
     }
 }
 
-/// Delivery opportunities, as a mahimahi trace lists them: at each, so many bytes leave, of one packet or of several; a
-/// packet that does not fit goes on with the next. What is not used is lost. The trace repeats.
+/// Delivery opportunities, as a mahimahi trace lists them. At each of them, up to `bytes` leave, of one packet or of several; the
+/// rest of a packet that does not fit leaves at the next. What an opportunity does not use is lost. The trace repeats.
 pub(super) struct Trace {
     /// Ascending, not above the period.
     times: Vec<Nanos>,
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn a_bucket_lets_a_burst_pass_and_then_its_rate() {
         // 8 Mbit/s: a byte takes a microsecond.
-        let mut bucket = Bucket::new(8_000_000, 3000);
+        let mut bucket = TokenBucket::new(8_000_000, 3000);
         assert!(bucket.take(0, 1500) && bucket.take(0, 1500) && !bucket.take(0, 1));
         assert_eq!(bucket.ready(0, 1500), 1_500_000);
         assert!(!bucket.take(1_499_999, 1500) && bucket.take(1_500_000, 1500));

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::server::Server;
-use super::shaper::{Bucket, Trace};
+use super::shaper::{TokenBucket, Trace};
 use super::wire::Wire;
 use super::{Counters, LinkChange, LinkConfig};
 use crate::packet::{DropReason, Nanos, Output, Packet};
-use crate::queue::{self, Qdisc, Queued, Sink, Site, Store};
+use crate::queue::{self, LinkContext, Qdisc, Queued, Sink, Store};
 use crate::{ShaperConfig, Xoshiro256PlusPlus};
 
 pub(super) struct Stepped<P> {
@@ -20,27 +20,27 @@ pub(super) struct Stepped<P> {
     overhead: u32,
     mtu: u32,
     report_changes: bool,
-    /// Nothing but the discipline and the rate decides when a packet leaves, and nobody follows changes.
+    /// Nothing but the discipline and the rate decides when a packet leaves, and nobody follows changes: the short paths apply.
     bare: bool,
     /// The discipline has a rate of its own.
     queue_shapes: bool,
     /// Packets in the discipline.
     waiting: u32,
-    /// Until told otherwise, nothing starts.
+    /// No transmission starts.
     paused: bool,
-    /// When the queue was last found empty by a packet, or a pause ended.
+    /// The last time at which a packet found the queue empty or a pause ended: no transmission starts before it.
     waiting_since: Nanos,
-    /// Backlogs are read from the queue.
+    /// Without backlogs, which are read from the queue.
     counters: Counters,
-    /// When something will be due, as things are; [`Nanos::MAX`]: nothing.
+    /// When the next transmission is due; [`Nanos::MAX`]: none is.
     next: Nanos,
-    /// On an early link, the state just before each time at which something happened after `query`.
+    /// On an early link: each time after `query` at which something happened, with the state just before it.
     history: VecDeque<(Nanos, State)>,
-    /// Nobody will ask for an earlier time.
+    /// Nobody will ask for the counters of an earlier time.
     query: Nanos,
 }
 
-/// What [`Stepped::counters`] tells, but for the part of the packet in service that is not sent yet.
+/// What [`Stepped::counters`] needs. The service time of a packet is counted as a whole when its transmission starts.
 #[derive(Clone, Copy)]
 struct State {
     counters: Counters,
@@ -49,9 +49,10 @@ struct State {
 
 enum Shaper<P> {
     None,
-    /// With the packet that waits for tokens, and until when, if the discipline had to give it away to tell its size.
-    TokenBucket(Bucket, Option<(Nanos, Queued<P>)>),
-    Policer(Bucket),
+    /// With the packet that waits for tokens and the time at which they will be there, where the discipline could not tell the size
+    /// of its next packet without dequeuing it.
+    TokenBucket(TokenBucket, Option<(Nanos, Queued<P>)>),
+    Policer(TokenBucket),
     Trace(Trace),
 }
 
@@ -62,21 +63,21 @@ impl<P: Packet + 'static> Stepped<P> {
         early: bool,
     ) -> Self {
         let mtu = config.mtu + config.overhead;
-        let site = Site { rate_bps: config.rate_bps, mtu, random: streams("aqm") };
+        let link = LinkContext { rate_bps: config.rate_bps, mtu, random: streams("aqm") };
         config.shaper.iter().for_each(|shaper| shaper.check().unwrap_or_else(|why| panic!("{why}")));
         let shaper = match config.shaper {
             None => Shaper::None,
             Some(ShaperConfig::TokenBucket { rate_bps, burst_bytes }) => {
-                Shaper::TokenBucket(Bucket::new(rate_bps, burst_bytes), None)
+                Shaper::TokenBucket(TokenBucket::new(rate_bps, burst_bytes), None)
             }
             Some(ShaperConfig::Policer { rate_bps, burst_bytes }) => {
-                Shaper::Policer(Bucket::new(rate_bps, burst_bytes))
+                Shaper::Policer(TokenBucket::new(rate_bps, burst_bytes))
             }
             Some(ShaperConfig::Trace { ref opportunities_ns, period_ns, bytes }) => {
                 Shaper::Trace(Trace::new(opportunities_ns, period_ns, bytes))
             }
         };
-        let queue = queue::build(&config.queue, site);
+        let queue = queue::build(&config.queue, link);
         Stepped {
             bare: matches!(shaper, Shaper::None) && !config.report_changes && config.jitter.is_none(),
             queue_shapes: queue.shapes(),
@@ -103,7 +104,7 @@ impl<P: Packet + 'static> Stepped<P> {
         self.advance(at, out);
         self.remember(at);
         if !self.bare {
-            self.accept_otherwise(at, packet, out);
+            self.accept_slow(at, packet, out);
             return;
         }
         let item = Queued { len: packet.bytes() + self.overhead, packet, arrived: at };
@@ -119,9 +120,9 @@ impl<P: Packet + 'static> Stepped<P> {
         self.advance(at, out);
     }
 
-    /// The rest of [`Stepped::accept`] where more than the discipline is between packet and link.
+    /// [`Stepped::accept`] on a link that is not `bare`.
     #[inline(never)]
-    fn accept_otherwise(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
+    fn accept_slow(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         let len = packet.bytes() + self.overhead;
         let refused = match &mut self.shaper {
             Shaper::None | Shaper::Trace(_) => None,
@@ -158,11 +159,11 @@ impl<P: Packet + 'static> Stepped<P> {
         }
     }
 
-    /// Starts a transmission at `start`, which is due, if the discipline and the shaper let it.
+    /// Starts the transmission that is due at `start`, if the discipline and the shaper have a packet for it.
     #[inline]
     fn start(&mut self, start: Nanos, out: &mut impl Output<P>) {
         if !self.bare {
-            self.start_otherwise(start, out);
+            self.start_slow(start, out);
             return;
         }
         self.remember(start);
@@ -172,7 +173,7 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     #[inline(never)]
-    fn start_otherwise(&mut self, start: Nanos, out: &mut impl Output<P>) {
+    fn start_slow(&mut self, start: Nanos, out: &mut impl Output<P>) {
         self.remember(start);
         let item = match &mut self.shaper {
             Shaper::TokenBucket(_, held) if held.is_some() => held.take().map(|(_, item)| item),
@@ -201,26 +202,26 @@ impl<P: Packet + 'static> Stepped<P> {
         (self.next < Nanos::MAX).then_some(self.next)
     }
 
-    /// When something is due; [`Nanos::MAX`]: never.
+    /// When the next transmission is due; [`Nanos::MAX`]: none is.
     #[inline]
     fn due(&self) -> Nanos {
         if self.paused {
             return Nanos::MAX;
         }
         if !self.bare {
-            return self.due_otherwise();
+            return self.due_slow();
         }
         if self.waiting == 0 { Nanos::MAX } else { self.due_in_queue() }
     }
 
-    /// When the discipline may be asked for a packet, of which it has some.
+    /// When the discipline, which has packets, may be asked for one.
     #[inline]
     fn due_in_queue(&self) -> Nanos {
         let free = self.server.free_at().max(self.waiting_since);
         if self.queue_shapes { free.max(self.queue.ready_at()) } else { free }
     }
 
-    fn due_otherwise(&self) -> Nanos {
+    fn due_slow(&self) -> Nanos {
         if let Shaper::TokenBucket(_, Some((ready, _))) = &self.shaper {
             return self.waiting_since.max(*ready);
         }
@@ -236,7 +237,7 @@ impl<P: Packet + 'static> Stepped<P> {
         }
     }
 
-    /// Keeps the state as it is before something happens at `at`, if somebody may ask for it.
+    /// To be called before something happens at `at`: keeps the state, if somebody may ask for it.
     #[inline]
     fn remember(&mut self, at: Nanos) {
         if at > self.query && self.history.back().is_none_or(|&(last, _)| last < at) {
@@ -268,7 +269,7 @@ impl<P: Packet + 'static> Stepped<P> {
     pub(super) fn counters(&self, t: Nanos) -> Counters {
         let later = self.history.iter().find(|&&(at, _)| at > t);
         let State { counters, free_at } = later.map_or_else(|| self.state(), |&(_, state)| state);
-        // Nothing is in service before a trace's next opportunity.
+        // With a trace, `free_at` is the time of an opportunity: no packet is in service until then.
         let ahead = if matches!(self.shaper, Shaper::Trace(_)) { 0 } else { free_at.saturating_sub(t) };
         // Of a link that was not asked to remember, transmissions after `t` may be counted, but none is ahead of it.
         Counters { busy_ns: counters.busy_ns.saturating_sub(ahead), ..counters }
@@ -294,11 +295,12 @@ impl<P: Packet + 'static> Stepped<P> {
             self.wire.delay = delay;
         }
         if let Some(config) = &change.queue {
-            let site = Site { rate_bps: self.server.rate_bps(), mtu: self.mtu, random: streams("aqm") };
-            let mut old = std::mem::replace(&mut self.queue, queue::build(config, site));
-            let tap = &mut Tap { out: &mut *out, counters: &mut self.counters };
-            while let Some(place) = old.dequeue(now, &mut self.store, tap) {
-                self.queue.enqueue(now, place, &mut self.store, tap);
+            let link =
+                LinkContext { rate_bps: self.server.rate_bps(), mtu: self.mtu, random: streams("aqm") };
+            let mut old = std::mem::replace(&mut self.queue, queue::build(config, link));
+            let sink = &mut CountingSink { out: &mut *out, counters: &mut self.counters };
+            while let Some(place) = old.dequeue(now, &mut self.store, sink) {
+                self.queue.enqueue(now, place, &mut self.store, sink);
             }
             self.queue_shapes = self.queue.shapes();
             self.waiting = self.queue.backlog_packets();
@@ -310,14 +312,19 @@ impl<P: Packet + 'static> Stepped<P> {
     #[inline(always)]
     fn enqueue(&mut self, now: Nanos, item: Queued<P>, out: &mut impl Output<P>) {
         let place = self.store.put(item);
-        self.queue.enqueue(now, place, &mut self.store, &mut Tap { out, counters: &mut self.counters });
+        self.queue.enqueue(
+            now,
+            place,
+            &mut self.store,
+            &mut CountingSink { out, counters: &mut self.counters },
+        );
         self.waiting = self.queue.backlog_packets();
     }
 
     #[inline(always)]
     fn take(&mut self, now: Nanos, out: &mut impl Output<P>) -> Option<Queued<P>> {
-        let tap = &mut Tap { out, counters: &mut self.counters };
-        let place = self.queue.dequeue(now, &mut self.store, tap);
+        let sink = &mut CountingSink { out, counters: &mut self.counters };
+        let place = self.queue.dequeue(now, &mut self.store, sink);
         self.waiting = self.queue.backlog_packets();
         place.map(|place| self.store.take(place))
     }
@@ -355,13 +362,13 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 }
 
-/// Counts what a queue discipline reports on its way to the driver.
-struct Tap<'a, O> {
+/// Counts what a queue discipline reports, and passes it on to the driver.
+struct CountingSink<'a, O> {
     out: &'a mut O,
     counters: &'a mut Counters,
 }
 
-impl<P, O: Output<P>> Sink<P> for Tap<'_, O> {
+impl<P, O: Output<P>> Sink<P> for CountingSink<'_, O> {
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason) {
         self.counters.drops += 1;
         self.out.dropped(at, packet, why);

@@ -3,7 +3,7 @@
 //! Linux counts time in units of 1024 ns here; this counts nanoseconds. Everything else, the rounding of the control
 //! law included, is the same.
 
-use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
+use super::{ByteQueue, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
 use crate::packet::{DropReason, Nanos, Packet};
 
 /// Defaults of codel_params_init and codel_init: RFC 8289 section 4.3 and 4.4 for target and interval.
@@ -22,12 +22,12 @@ pub(super) struct Codel {
     limit: u32,
     params: Params,
     state: State,
-    queue: Bytes,
+    queue: ByteQueue,
 }
 
 impl Codel {
     pub(super) fn new(limit: u32, params: Params) -> Self {
-        Codel { limit, params, state: State::default(), queue: Bytes::default() }
+        Codel { limit, params, state: State::default(), queue: ByteQueue::default() }
     }
 }
 
@@ -53,7 +53,7 @@ impl<P: Packet> Qdisc<P> for Codel {
     }
 }
 
-/// What does not change.
+/// The parameters of a controller.
 #[derive(Clone, Debug)]
 pub(super) struct Params {
     /// Acceptable standing sojourn time.
@@ -176,7 +176,7 @@ impl State {
         }
     }
 
-    /// Takes up the last dropping state's rate if there was one and it ended less than 16 intervals ago.
+    /// Starts with the drop rate of the last dropping state if there was one and it ended less than 16 intervals ago.
     fn start_count(&mut self, params: &Params, now: Nanos) {
         let delta = self.count.wrapping_sub(self.last_count);
         if delta > 1 && self.last_count > 0 && now < self.drop_next + 16 * params.interval {
@@ -195,7 +195,7 @@ impl State {
     }
 
     /// One step of Newton's method, x (3 - count x^2) / 2, with x of 2^32 and the result cut to 16 bits. When an
-    /// overflow of FQ-CoDel has made `count` jump, the bracket is negative and the result an accident: Linux's own.
+    /// overflow of FQ-CoDel has made `count` jump, the bracket is negative and the result has no meaning; it is what Linux computes.
     fn newton_step(&mut self) {
         let x = u64::from(self.inverse_sqrt) << 16;
         let squared = (x * x) >> 32;

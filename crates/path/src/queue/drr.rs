@@ -4,18 +4,18 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::store::{Chain, Place, Store};
-use crate::near;
 use crate::packet::Packet;
+use crate::prefetch;
 
-/// The flows' queues and their turns; their controllers are elsewhere.
+/// The queues of the flows and the order in which they are served. Their controllers are kept by the discipline.
 pub(super) struct Flows {
     pub(super) flows: Box<[Flow]>,
-    /// Flows that have just become active, and the others that are, as indices.
+    /// Indices of the flows that have just become active, and of the other active ones.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     quantum: i64,
     perturbation: u32,
-    /// Over all flows.
+    /// Bytes, packets and memory of all flows.
     pub(super) bytes: u64,
     pub(super) packets: u32,
     pub(super) memory: u64,
@@ -29,10 +29,10 @@ pub(super) struct Flow {
     listed: bool,
 }
 
-/// Memory is asked for so many turns ahead.
-const AHEAD: usize = 2;
+/// How many turns ahead a flow's first packet and its controller are prefetched; the flow itself is one turn earlier.
+const PREFETCH_TURNS: usize = 2;
 
-/// The place of a flow in the round.
+/// A flow whose turn it is.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     pub(super) flow: usize,
@@ -86,18 +86,19 @@ impl Flows {
         Some(place)
     }
 
-    /// The flow that may send now.
-    pub(super) fn turn<P>(&mut self, store: &Store<P>) -> Option<Turn> {
+    /// The flow that may send now. What the next flows will need is prefetched: the flow itself, its packet and its controller, of
+    /// which `controllers` has one for each flow.
+    pub(super) fn turn<P, C>(&mut self, store: &Store<P>, controllers: &[C]) -> Option<Turn> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &self.new } else { &self.old };
             let index = *list.front()?;
-            // Those to come: the flow of the farther one leads to the packet of the nearer one.
-            if let Some(&next) = self.old.get(AHEAD) {
-                if let Some(&after) = self.old.get(AHEAD + 1) {
-                    near::bring(&self.flows[after as usize]);
+            if let Some(&upcoming) = self.old.get(PREFETCH_TURNS) {
+                if let Some(&after) = self.old.get(PREFETCH_TURNS + 1) {
+                    prefetch(&self.flows[after as usize]);
                 }
-                store.bring(self.flows[next as usize].items);
+                store.prefetch_first(self.flows[upcoming as usize].items);
+                prefetch(&controllers[upcoming as usize]);
             }
             let flow = &mut self.flows[index as usize];
             if flow.deficit > 0 {
@@ -110,18 +111,13 @@ impl Flows {
         }
     }
 
-    /// A flow whose turn may come soon.
-    pub(super) fn upcoming(&self) -> Option<usize> {
-        self.old.get(AHEAD).map(|&flow| flow as usize)
-    }
-
-    /// Charges the flow whose turn it is.
+    /// Subtracts a packet from the deficit of the flow whose turn it is.
     pub(super) fn sent(&mut self, turn: Turn, len: u32) {
         self.flows[turn.flow].deficit -= i64::from(len);
     }
 
-    /// The flow whose turn it is had nothing to send. A new one passes through the old ones once, so that it cannot
-    /// starve them by coming back.
+    /// To be called when the flow whose turn it is had nothing to send. A new flow then goes to the end of the old ones, so that it
+    /// cannot starve them by becoming new again.
     pub(super) fn empty(&mut self, turn: Turn) {
         let list = if turn.is_new { &mut self.new } else { &mut self.old };
         list.pop_front();

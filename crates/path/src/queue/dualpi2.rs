@@ -4,7 +4,7 @@
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Site, Source, Store, mark};
+use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 
@@ -55,8 +55,8 @@ pub(super) struct Dualpi2 {
     config: Dualpi2Config,
     mtu: u32,
     random: Xoshiro256PlusPlus,
-    classic: Bytes,
-    l4s: Bytes,
+    classic: ByteQueue,
+    l4s: ByteQueue,
     /// Base probability p'.
     base: u64,
     /// Larger of the queues' delays at the last update.
@@ -68,14 +68,14 @@ pub(super) struct Dualpi2 {
 }
 
 impl Dualpi2 {
-    pub(super) fn new(config: Dualpi2Config, site: Site) -> Self {
+    pub(super) fn new(config: Dualpi2Config, link: LinkContext) -> Self {
         let mut dualpi2 = Dualpi2 {
             update_next: config.tupdate_ns,
             config,
-            mtu: site.mtu,
-            random: site.random,
-            classic: Bytes::default(),
-            l4s: Bytes::default(),
+            mtu: link.mtu,
+            random: link.random,
+            classic: ByteQueue::default(),
+            l4s: ByteQueue::default(),
             base: 0,
             delay_old: 0,
             credit: 0,
@@ -94,12 +94,12 @@ impl Dualpi2 {
     fn catch_up<P>(&mut self, now: Nanos, store: &Store<P>) {
         while self.update_next <= now {
             if self.base == 0 && self.delay_old == 0 && self.waiting() == 0 {
-                // Nothing changes while nobody waits: the rest of an idle time at once.
+                // Nothing changes while no packet waits: the rest of the idle time is skipped.
                 let left = (now - self.update_next) / self.config.tupdate_ns;
                 self.update_next += left * self.config.tupdate_ns;
             }
             let at = self.update_next;
-            let waited = |queue: &Bytes| queue.first(store).map_or(0, |item| at - item.arrived.min(at));
+            let waited = |queue: &ByteQueue| queue.first(store).map_or(0, |item| at - item.arrived.min(at));
             let delay = waited(&self.classic).max(waited(&self.l4s));
             let away = i128::from(delay) - i128::from(self.config.target_ns);
             let change = i128::from(delay) - i128::from(self.delay_old);

@@ -1,6 +1,6 @@
 //! pfifo and bfifo: first in, first out, with a limit in packets or in bytes (Linux net/sched/sch_fifo.c).
 
-use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Source, Store};
+use super::{ByteQueue, Param, Place, Qdisc, QueueKind, Sink, Source, Store};
 use crate::packet::{DropReason, Nanos};
 
 pub(super) const PFIFO: QueueKind =
@@ -35,12 +35,12 @@ impl Limit {
 
 pub(super) struct Fifo {
     limit: Limit,
-    queue: Bytes,
+    queue: ByteQueue,
 }
 
 impl Fifo {
     pub(super) fn new(limit: Limit) -> Self {
-        Fifo { limit, queue: Bytes::default() }
+        Fifo { limit, queue: ByteQueue::default() }
     }
 }
 

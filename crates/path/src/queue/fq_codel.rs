@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::codel::{self, State};
 use super::drr::Flows;
-use super::{Param, Place, Qdisc, QueueKind, Sink, Site, Source, Store};
-use crate::near;
+use super::{LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store};
 use crate::packet::{DropReason, Nanos, Packet};
 
 /// Parameters of FQ-CoDel.
@@ -59,7 +58,7 @@ pub(super) struct FqCodel {
 }
 
 impl FqCodel {
-    pub(super) fn new(config: &FqCodelConfig, mut site: Site) -> Self {
+    pub(super) fn new(config: &FqCodelConfig, mut link: LinkContext) -> Self {
         FqCodel {
             limit: config.limit_packets,
             memory_limit: config.memory_limit_bytes,
@@ -69,15 +68,15 @@ impl FqCodel {
                 target: config.target_ns,
                 interval: config.interval_ns,
                 ecn: config.ecn,
-                mtu: site.mtu,
+                mtu: link.mtu,
             },
-            flows: Flows::new(config.flows, config.quantum_bytes, site.random.next_u32()),
+            flows: Flows::new(config.flows, config.quantum_bytes, link.random.next_u32()),
             states: (0..config.flows).map(|_| State::default()).collect(),
         }
     }
 
-    /// Takes half of the fattest flow from its head, at most a batch (RFC 8290 section 4.1).
-    fn shed<P>(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
+    /// Drops half of the bytes of the fattest flow, oldest packets first, at most a batch (RFC 8290 section 4.1).
+    fn drop_from_fattest<P>(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         let fattest = self.flows.fattest();
         let half = self.flows.flows[fattest].bytes / 2;
         let mut bytes = 0;
@@ -100,16 +99,13 @@ impl<P: Packet> Qdisc<P> for FqCodel {
         let index = self.flows.classify(&store[place].packet);
         self.flows.push(index, place, store);
         if self.flows.packets > self.limit || self.flows.memory > self.memory_limit {
-            self.shed(now, store, sink);
+            self.drop_from_fattest(now, store, sink);
         }
     }
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
         loop {
-            let turn = self.flows.turn(store)?;
-            if let Some(upcoming) = self.flows.upcoming() {
-                near::bring(&self.states[upcoming]);
-            }
+            let turn = self.flows.turn(store, &self.states)?;
             let mut queue = OneFlow { flows: &mut self.flows, index: turn.flow };
             match self.states[turn.flow].dequeue(&self.params, now, store, &mut queue, sink) {
                 Some(place) => {
@@ -130,7 +126,8 @@ impl<P: Packet> Qdisc<P> for FqCodel {
     }
 }
 
-/// One flow's packets, but the backlog of all flows: CoDel spares the last MTU of the whole queue, as in Linux.
+/// The packets of one flow with the backlog of all flows: CoDel drops nothing while no more than an MTU waits in the whole queue,
+/// as in Linux.
 struct OneFlow<'a> {
     flows: &'a mut Flows,
     index: usize,

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::drr::Flows;
 use super::pie::{Admission, Params, PieConfig, State, percent};
-use super::{Param, Place, Qdisc, QueueKind, Sink, Site, Store};
+use super::{LinkContext, Param, Place, Qdisc, QueueKind, Sink, Store};
+use crate::Xoshiro256PlusPlus;
 use crate::packet::{Nanos, Packet};
-use crate::{Xoshiro256PlusPlus, near};
 
 /// Parameters of FQ-PIE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct FqPieConfig {
     pub ecn: bool,
     /// Drop small packets less often.
     pub bytemode: bool,
-    /// Reckon the delay from the departure rate of the flow.
+    /// Estimate the delay from the departure rate of the flow.
     pub dq_rate_estimator: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct FqPie {
 }
 
 impl FqPie {
-    pub(super) fn new(config: &FqPieConfig, mut site: Site) -> Self {
+    pub(super) fn new(config: &FqPieConfig, mut link: LinkContext) -> Self {
         let pie = PieConfig {
             limit_packets: config.limit_packets,
             target_ns: config.target_ns,
@@ -84,10 +84,10 @@ impl FqPie {
             limit: config.limit_packets,
             memory_limit: config.memory_limit_bytes,
             mark_below: if config.ecn { percent(u64::from(config.ecn_prob)) } else { 0 },
-            params: Params::new(&pie, site.mtu),
-            flows: Flows::new(config.flows, config.quantum_bytes, site.random.next_u32()),
+            params: Params::new(&pie, link.mtu),
+            flows: Flows::new(config.flows, config.quantum_bytes, link.random.next_u32()),
             states: (0..config.flows).map(|_| State::default()).collect(),
-            random: site.random,
+            random: link.random,
         }
     }
 }
@@ -107,10 +107,7 @@ impl<P: Packet> Qdisc<P> for FqPie {
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, _sink: &mut dyn Sink<P>) -> Option<Place> {
         loop {
-            let turn = self.flows.turn(store)?;
-            if let Some(upcoming) = self.flows.upcoming() {
-                near::bring(&self.states[upcoming]);
-            }
+            let turn = self.flows.turn(store, &self.states)?;
             let state = &mut self.states[turn.flow];
             state.catch_up(&self.params, now, self.flows.flows[turn.flow].bytes);
             match self.flows.pop(turn.flow, store) {

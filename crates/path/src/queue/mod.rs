@@ -1,10 +1,11 @@
 //! Queue disciplines: the trait, the registry, and one file per discipline.
 
+use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
-use crate::{QueueConfig, Xoshiro256PlusPlus};
 
 mod cake;
 mod codel;
+mod config;
 mod drr;
 mod dualpi2;
 mod fifo;
@@ -15,6 +16,7 @@ mod red;
 mod store;
 
 pub use cake::{CakeConfig, FlowMode};
+pub use config::QueueConfig;
 pub use dualpi2::Dualpi2Config;
 pub(crate) use fifo::Limit;
 pub use fq_codel::FqCodelConfig;
@@ -24,10 +26,10 @@ pub use red::RedConfig;
 use store::Chain;
 pub use store::{Place, Store};
 
-/// A queue discipline. Time never goes back from one call to the next, and the store, which has all packets that wait, is
-/// always the same.
+/// A queue discipline. Time never goes back from one call to the next. The store holds all packets that wait; a discipline is
+/// always called with the same one.
 pub trait Qdisc<P>: Send {
-    /// Takes a packet of `store` in, or drops it or others to make room.
+    /// Takes in a packet of `store`, or drops it, or drops others to make room.
     fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>);
     /// The packet whose transmission starts now; None only if the queue is empty, or emptied by drops.
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place>;
@@ -39,12 +41,12 @@ pub trait Qdisc<P>: Send {
     fn can_bypass(&self) -> bool {
         false
     }
-    /// [`Qdisc::enqueue`] and [`Qdisc::dequeue`] at once, for a packet that finds the queue empty and the link idle; false, and
-    /// nothing done, if it has to go through both.
+    /// Does what [`Qdisc::enqueue`] and then [`Qdisc::dequeue`] would do, for a packet that finds the queue empty and the link idle.
+    /// Returns false, and does nothing, if the packet has to go through both.
     fn pass(&mut self, _now: Nanos, _item: &Queued<P>) -> bool {
         self.can_bypass()
     }
-    /// Bytes of the packet that `dequeue` would give, for a discipline that knows without doing it.
+    /// Bytes of the packet that `dequeue` would give; None if the discipline cannot tell before it dequeues.
     fn head_len(&self, _store: &Store<P>) -> Option<u32> {
         None
     }
@@ -52,7 +54,7 @@ pub trait Qdisc<P>: Send {
     fn shapes(&self) -> bool {
         false
     }
-    /// Earliest time at which `dequeue` may be called, for a discipline that shapes.
+    /// Earliest time at which `dequeue` may be called; only asked of a discipline that shapes.
     fn ready_at(&self) -> Nanos {
         0
     }
@@ -77,8 +79,8 @@ pub trait Sink<P> {
     fn marked(&mut self, at: Nanos, packet: &P);
 }
 
-/// What a discipline is told of the link it works for.
-pub struct Site {
+/// What a discipline is told of its link.
+pub struct LinkContext {
     /// The link's rate, bits per second.
     pub rate_bps: Option<u64>,
     /// Largest packet with the link's overhead, bytes.
@@ -87,8 +89,8 @@ pub struct Site {
     pub random: Xoshiro256PlusPlus,
 }
 
-/// Marks a packet CE instead of dropping it, if its sender understands that (RFC 3168 section 5); a packet that is
-/// marked already counts as marked, as in Linux.
+/// Marks a packet CE if it is ECN-capable (RFC 3168 section 5); false: it is not. A packet that was marked before counts as marked
+/// again, as in Linux.
 fn mark<P: Packet>(now: Nanos, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
     if packet.ecn() == Ecn::NotEct {
         return false;
@@ -106,20 +108,20 @@ trait Source<P> {
     fn backlog(&self) -> u64;
 }
 
-/// A queue that counts its bytes.
-struct Bytes {
+/// A first-in, first-out queue that counts its packets and bytes.
+struct ByteQueue {
     items: Chain,
     packets: u32,
     bytes: u64,
 }
 
-impl Default for Bytes {
+impl Default for ByteQueue {
     fn default() -> Self {
-        Bytes { items: Chain::EMPTY, packets: 0, bytes: 0 }
+        ByteQueue { items: Chain::EMPTY, packets: 0, bytes: 0 }
     }
 }
 
-impl Bytes {
+impl ByteQueue {
     #[inline]
     fn push<P>(&mut self, place: Place, store: &mut Store<P>) {
         self.bytes += u64::from(store[place].len);
@@ -133,7 +135,7 @@ impl Bytes {
     }
 }
 
-impl<P> Source<P> for Bytes {
+impl<P> Source<P> for ByteQueue {
     #[inline]
     fn pop(&mut self, store: &mut Store<P>) -> Option<Place> {
         let place = store.pop(&mut self.items)?;
@@ -199,7 +201,7 @@ pub fn catalogue() -> Vec<QueueKind> {
 ///
 /// # Panics
 /// If [`QueueConfig::check`] refuses it, or it is netem, which is no discipline on a link.
-pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Box<dyn Qdisc<P>> {
+pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, link: LinkContext) -> Box<dyn Qdisc<P>> {
     config.check().unwrap_or_else(|why| panic!("{why}"));
     match *config {
         QueueConfig::Pfifo { limit_packets } => {
@@ -213,15 +215,15 @@ pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, site: Site) -> Bo
                 interval: interval_ns,
                 ecn,
                 ce_threshold: ce_threshold_ns.unwrap_or(Nanos::MAX),
-                mtu: site.mtu,
+                mtu: link.mtu,
             };
             Box::new(codel::Codel::new(limit_packets, params))
         }
-        QueueConfig::Red(ref config) => Box::new(red::Red::new(config.clone(), site)),
-        QueueConfig::FqCodel(ref config) => Box::new(fq_codel::FqCodel::new(config, site)),
-        QueueConfig::Pie(ref config) => Box::new(pie::Pie::new(config, site)),
-        QueueConfig::FqPie(ref config) => Box::new(fq_pie::FqPie::new(config, site)),
-        QueueConfig::Cake(ref config) => Box::new(cake::Cake::new(config, site)),
-        QueueConfig::Dualpi2(ref config) => Box::new(dualpi2::Dualpi2::new(config.clone(), site)),
+        QueueConfig::Red(ref config) => Box::new(red::Red::new(config.clone(), link)),
+        QueueConfig::FqCodel(ref config) => Box::new(fq_codel::FqCodel::new(config, link)),
+        QueueConfig::Pie(ref config) => Box::new(pie::Pie::new(config, link)),
+        QueueConfig::FqPie(ref config) => Box::new(fq_pie::FqPie::new(config, link)),
+        QueueConfig::Cake(ref config) => Box::new(cake::Cake::new(config, link)),
+        QueueConfig::Dualpi2(ref config) => Box::new(dualpi2::Dualpi2::new(config.clone(), link)),
     }
 }

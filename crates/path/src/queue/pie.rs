@@ -4,7 +4,7 @@
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Param, Place, Qdisc, QueueKind, Queued, Sink, Site, Source, Store, mark};
+use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Queued, Sink, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
 
@@ -26,7 +26,7 @@ pub struct PieConfig {
     pub ecn: bool,
     /// Drop small packets less often.
     pub bytemode: bool,
-    /// Reckon the delay from the departure rate (RFC 8033 section 4.3) instead of measuring it (section 5.2).
+    /// Estimate the delay from the departure rate (RFC 8033 section 4.3) instead of measuring it (section 5.2).
     pub dq_rate_estimator: bool,
 }
 
@@ -51,19 +51,19 @@ pub(super) struct Pie {
     mark_below: u64,
     params: Params,
     state: State,
-    queue: Bytes,
+    queue: ByteQueue,
     random: Xoshiro256PlusPlus,
 }
 
 impl Pie {
-    pub(super) fn new(config: &PieConfig, site: Site) -> Self {
+    pub(super) fn new(config: &PieConfig, link: LinkContext) -> Self {
         Pie {
             limit: config.limit_packets,
             mark_below: if config.ecn { ONE / 10 } else { 0 },
-            params: Params::new(config, site.mtu),
+            params: Params::new(config, link.mtu),
             state: State::default(),
-            queue: Bytes::default(),
-            random: site.random,
+            queue: ByteQueue::default(),
+            random: link.random,
         }
     }
 }
@@ -102,10 +102,10 @@ pub(super) const fn percent(percent: u64) -> u64 {
     ONE / 100 * percent
 }
 
-/// During so long after a quiet time nothing is dropped early (RFC 8033 section 4.4).
+/// For so long after a time without congestion nothing is dropped early, ns (RFC 8033 section 4.4).
 const MAX_BURST: Nanos = 150_000_000;
 
-/// What does not change.
+/// The parameters of a controller.
 pub(super) struct Params {
     target: Nanos,
     tupdate: Nanos,
@@ -131,7 +131,7 @@ impl Params {
     }
 }
 
-/// What a packet finds.
+/// What an arriving packet finds.
 pub(super) struct Admission {
     /// When it arrives.
     pub(super) now: Nanos,
@@ -188,9 +188,9 @@ impl State {
     pub(super) fn catch_up(&mut self, params: &Params, now: Nanos, backlog: u64) {
         while self.updated + params.tupdate <= now {
             self.updated += params.tupdate;
-            let reckons = self.rate > 0 && backlog > 0;
-            if self.probability == 0 && self.delay == 0 && self.delay_old == 0 && !reckons {
-                // Nothing can change before a packet leaves: the rest of an idle time at once.
+            let has_estimate = self.rate > 0 && backlog > 0;
+            if self.probability == 0 && self.delay == 0 && self.delay_old == 0 && !has_estimate {
+                // Nothing can change before a packet leaves: the rest of the idle time is skipped.
                 self.updated = now - now % params.tupdate;
             }
             self.update(params, backlog);
@@ -287,7 +287,7 @@ impl State {
         if params.estimates {
             self.delay = (backlog << 32).checked_div(self.rate).unwrap_or(0);
         }
-        // A queue so short that its packets do not wait says nothing.
+        // Packets wait, but the last one that left had not waited: that tells nothing of the delay.
         let measured = !(self.delay == 0 && backlog > 0);
         let mut scale = 0;
         if self.probability < ONE / 10 {

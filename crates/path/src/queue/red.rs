@@ -6,7 +6,7 @@
 use rand_core::RngCore;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Param, Place, Qdisc, QueueKind, Sink, Site, Source, Store, mark};
+use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
 
@@ -65,7 +65,7 @@ const ONE: u64 = 1_000_000_000;
 
 pub(super) struct Red {
     config: RedConfig,
-    queue: Bytes,
+    queue: ByteQueue,
     random: Xoshiro256PlusPlus,
     /// The averaging weight is 2^-`weight_log`.
     weight_log: u32,
@@ -84,14 +84,14 @@ pub(super) struct Red {
 }
 
 impl Red {
-    pub(super) fn new(config: RedConfig, site: Site) -> Self {
+    pub(super) fn new(config: RedConfig, link: LinkContext) -> Self {
         Red {
             weight_log: weight_log(&config),
             packet_time: (config.avpkt_bytes * 8 * ONE / config.bandwidth_bps).max(1),
             probability: u64::from(config.probability_ppb),
             config,
-            queue: Bytes::default(),
-            random: site.random,
+            queue: ByteQueue::default(),
+            random: link.random,
             average: 0,
             idle_since: Some(0),
             count: None,
@@ -100,7 +100,7 @@ impl Red {
         }
     }
 
-    /// The average as of `now`, where an empty queue lets it decay as if small packets had arrived.
+    /// The average as of `now`. While the queue is empty it decays as if small packets had arrived.
     fn decayed(&self, now: Nanos) -> u64 {
         let Some(since) = self.idle_since else { return self.average };
         let mut packets = (now - since) / self.packet_time;
@@ -132,7 +132,7 @@ impl Red {
         }
     }
 
-    /// Whether the packet is to be dropped or marked, and whether nothing can save it.
+    /// Whether the packet passes, is to be marked or dropped, or is to be dropped even if it could be marked.
     fn verdict(&mut self) -> Verdict {
         let Red { config, weight_log, average, .. } = self;
         if *average < config.min_bytes << *weight_log {

@@ -1,16 +1,17 @@
-//! The packets of a link's queues in one memory. They stay where they are until they leave: disciplines move their places.
+//! The packets of a link's queues, in one list of memory places. A packet stays in its place until it leaves; disciplines handle
+//! places.
 
 use std::ops::{Index, IndexMut};
 
 use super::{Queued, Sink};
-use crate::near;
 use crate::packet::{DropReason, Nanos};
+use crate::prefetch;
 
-/// Where in a [`Store`] a packet is.
+/// The place of a packet in a [`Store`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u32);
 
-/// Packets, each perhaps linked to the one behind it. Places used a moment ago are used again.
+/// Packets, each linked to the one behind it in its queue. The place that became free last is used first: it is in the cache.
 pub struct Store<P> {
     nodes: Vec<Node<P>>,
     /// First of the free places.
@@ -22,7 +23,7 @@ struct Node<P> {
     next: u32,
 }
 
-/// A queue of packets in a store.
+/// A queue of packets in a store, as a linked list.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     first: u32,
@@ -50,7 +51,7 @@ impl<P> Default for Store<P> {
 }
 
 impl<P> Store<P> {
-    /// Keeps a packet, which is in no queue yet.
+    /// Adds a packet, which is in no queue yet.
     #[inline(always)]
     pub(crate) fn put(&mut self, item: Queued<P>) -> Place {
         let place = self.free;
@@ -63,7 +64,7 @@ impl<P> Store<P> {
         Place(self.nodes.len() as u32 - 1)
     }
 
-    /// Gives a packet away that is in no queue any more.
+    /// Removes a packet that is in no queue any more.
     ///
     /// # Panics
     /// If there is none.
@@ -100,11 +101,11 @@ impl<P> Store<P> {
         Some(first)
     }
 
-    /// Asks the processor for the first packet of a queue.
+    /// Prefetches the first packet of a queue.
     #[inline]
-    pub(super) fn bring(&self, chain: Chain) {
+    pub(super) fn prefetch_first(&self, chain: Chain) {
         if let Some(node) = self.nodes.get(chain.first as usize) {
-            near::bring(node);
+            prefetch(node);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What holds for every queue discipline; each property is shown to catch planted bugs in each of them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_early, run_stepped};
 use crate::defaults;
@@ -426,11 +427,43 @@ fn run(case: &Case, bug: Bug) -> Log {
 
 /// A discipline with limits and times so small that a short burst reaches them.
 fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
-    let limit = || 0..30_u32;
-    let memory = || prop_oneof![Just(1_u64 << 25), 0..30_000_u64];
-    let time = || prop_oneof![Just(0), 1..20 * MS];
-    let interval = || MS..50 * MS;
-    let codel = (limit(), time(), interval(), any::<bool>(), prop::option::of(time())).prop_map(
+    match kind {
+        "pfifo" => limit().prop_map(|limit_packets| QueueConfig::Pfifo { limit_packets }).boxed(),
+        "netem" => limit().prop_map(|limit_packets| QueueConfig::Netem { limit_packets }).boxed(),
+        "bfifo" => (0..40_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo { limit_bytes }).boxed(),
+        "codel" => codel().boxed(),
+        "red" => red().boxed(),
+        "fq_codel" => fq_codel().boxed(),
+        "pie" => pie().prop_map(QueueConfig::Pie).boxed(),
+        "fq_pie" => fq_pie().boxed(),
+        "cake" => cake().boxed(),
+        "dualpi2" => dualpi2().boxed(),
+        other => panic!("no cases of {other}"),
+    }
+}
+
+fn limit() -> Range<u32> {
+    0..30
+}
+
+fn memory() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(1_u64 << 25), 0..30_000_u64]
+}
+
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1..20 * MS]
+}
+
+fn interval() -> Range<u64> {
+    MS..50 * MS
+}
+
+fn quantum() -> Range<u32> {
+    100..4000
+}
+
+fn codel() -> impl Strategy<Value = QueueConfig> {
+    (limit(), time(), interval(), any::<bool>(), prop::option::of(time())).prop_map(
         |(limit_packets, target_ns, interval_ns, ecn, ce_threshold_ns)| QueueConfig::Codel {
             limit_packets,
             target_ns,
@@ -438,9 +471,12 @@ fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
             ecn,
             ce_threshold_ns,
         },
-    );
-    let red = (0..40_000_u64, 0..5_000_u64, 1..20_000_u64, 1..=1_000_000_000_u32, any::<[bool; 4]>())
-        .prop_map(|(limit_bytes, min_bytes, range, probability_ppb, [ecn, harddrop, nodrop, adaptive])| {
+    )
+}
+
+fn red() -> impl Strategy<Value = QueueConfig> {
+    (0..40_000_u64, 0..5_000_u64, 1..20_000_u64, 1..=1_000_000_000_u32, any::<[bool; 4]>()).prop_map(
+        |(limit_bytes, min_bytes, range, probability_ppb, [ecn, harddrop, nodrop, adaptive])| {
             QueueConfig::Red(RedConfig {
                 limit_bytes,
                 min_bytes,
@@ -454,9 +490,12 @@ fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
                 nodrop: nodrop && ecn,
                 adaptive,
             })
-        });
-    let quantum = || 100..4000_u32;
-    let fq_codel = (limit(), 1..6_u32, quantum(), time(), interval(), any::<bool>(), memory()).prop_map(
+        },
+    )
+}
+
+fn fq_codel() -> impl Strategy<Value = QueueConfig> {
+    (limit(), 1..6_u32, quantum(), time(), interval(), any::<bool>(), memory()).prop_map(
         |(limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn, memory_limit_bytes)| {
             QueueConfig::FqCodel(FqCodelConfig {
                 limit_packets,
@@ -470,8 +509,11 @@ fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
                 drop_batch: 64,
             })
         },
-    );
-    let pie = (limit(), time(), interval(), 0..32_u32, 0..32_u32, any::<[bool; 3]>()).prop_map(
+    )
+}
+
+fn pie() -> impl Strategy<Value = PieConfig> {
+    (limit(), time(), interval(), 0..32_u32, 0..32_u32, any::<[bool; 3]>()).prop_map(
         |(limit_packets, target_ns, tupdate_ns, alpha, beta, [ecn, bytemode, dq_rate_estimator])| PieConfig {
             limit_packets,
             target_ns,
@@ -482,73 +524,66 @@ fn queue(kind: &str) -> BoxedStrategy<QueueConfig> {
             bytemode,
             dq_rate_estimator,
         },
-    );
-    let fq_pie = (pie.clone(), 1..6_u32, quantum(), memory()).prop_map(
-        |(pie, flows, quantum_bytes, memory_limit_bytes)| {
-            QueueConfig::FqPie(FqPieConfig {
-                limit_packets: pie.limit_packets,
-                flows,
-                target_ns: pie.target_ns,
-                tupdate_ns: pie.tupdate_ns,
-                alpha: pie.alpha,
-                beta: pie.beta,
-                quantum_bytes,
-                memory_limit_bytes,
-                ecn_prob: 10,
-                ecn: pie.ecn,
-                bytemode: pie.bytemode,
-                dq_rate_estimator: pie.dq_rate_estimator,
-            })
-        },
-    );
+    )
+}
+
+fn fq_pie() -> impl Strategy<Value = QueueConfig> {
+    (pie(), 1..6_u32, quantum(), memory()).prop_map(|(pie, flows, quantum_bytes, memory_limit_bytes)| {
+        QueueConfig::FqPie(FqPieConfig {
+            limit_packets: pie.limit_packets,
+            flows,
+            target_ns: pie.target_ns,
+            tupdate_ns: pie.tupdate_ns,
+            alpha: pie.alpha,
+            beta: pie.beta,
+            quantum_bytes,
+            memory_limit_bytes,
+            ecn_prob: 10,
+            ecn: pie.ecn,
+            bytemode: pie.bytemode,
+            dq_rate_estimator: pie.dq_rate_estimator,
+        })
+    })
+}
+
+fn cake() -> impl Strategy<Value = QueueConfig> {
     let mode = prop_oneof![
         Just(FlowMode::Flowblind),
         Just(FlowMode::Hosts),
         Just(FlowMode::DualSrchost),
         Just(FlowMode::TripleIsolate)
     ];
-    let cake = (prop::option::of(1_000_000..50_000_000_u64), interval(), mode, 0..60_000_u32).prop_map(
+    (prop::option::of(1_000_000..50_000_000_u64), interval(), mode, 0..60_000_u32).prop_map(
         |(bandwidth_bps, rtt_ns, flow_mode, memlimit_bytes)| {
             QueueConfig::Cake(CakeConfig { bandwidth_bps, rtt_ns, flow_mode, memlimit_bytes })
         },
-    );
-    let dualpi2 = (limit(), time(), interval(), 0..4_000_000_000_u32, 1..4_u32, 0..=100_u32, any::<bool>())
-        .prop_map(
-            |(
+    )
+}
+
+fn dualpi2() -> impl Strategy<Value = QueueConfig> {
+    (limit(), time(), interval(), 0..4_000_000_000_u32, 1..4_u32, 0..=100_u32, any::<bool>()).prop_map(
+        |(
+            limit_packets,
+            target_ns,
+            tupdate_ns,
+            gain,
+            coupling_factor,
+            classic_protection,
+            drop_on_overload,
+        )| {
+            QueueConfig::Dualpi2(Dualpi2Config {
                 limit_packets,
                 target_ns,
                 tupdate_ns,
-                gain,
+                alpha_ppb: gain.into(),
+                beta_ppb: gain.into(),
                 coupling_factor,
+                step_thresh_ns: MS,
                 classic_protection,
                 drop_on_overload,
-            )| {
-                QueueConfig::Dualpi2(Dualpi2Config {
-                    limit_packets,
-                    target_ns,
-                    tupdate_ns,
-                    alpha_ppb: gain.into(),
-                    beta_ppb: gain.into(),
-                    coupling_factor,
-                    step_thresh_ns: MS,
-                    classic_protection,
-                    drop_on_overload,
-                })
-            },
-        );
-    match kind {
-        "pfifo" => limit().prop_map(|limit_packets| QueueConfig::Pfifo { limit_packets }).boxed(),
-        "netem" => limit().prop_map(|limit_packets| QueueConfig::Netem { limit_packets }).boxed(),
-        "bfifo" => (0..40_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo { limit_bytes }).boxed(),
-        "codel" => codel.boxed(),
-        "red" => red.boxed(),
-        "fq_codel" => fq_codel.boxed(),
-        "pie" => pie.prop_map(QueueConfig::Pie).boxed(),
-        "fq_pie" => fq_pie.boxed(),
-        "cake" => cake.boxed(),
-        "dualpi2" => dualpi2.boxed(),
-        other => panic!("no cases of {other}"),
-    }
+            })
+        },
+    )
 }
 
 /// Bursts of five flows of three hosts, each with its own ECN field, and long pauses.

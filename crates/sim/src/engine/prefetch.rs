@@ -3,7 +3,7 @@
 //! With many connections each one's memory has left the processor's caches by the time its next packet comes. What a packet
 //! needs is asked for in three steps, as each step follows pointers that the one before brought.
 
-use path::{Nanos, near};
+use path::{Nanos, prefetch};
 use tcp::Endpoint;
 
 use crate::flow::FlowRun;
@@ -62,21 +62,21 @@ impl Prefetcher {
             && connection != before
         {
             now_asked = 1;
-            near::bring(&connections[connection.index()]);
-            bring_flow(&flows[connection.flow().index()], connection.is_opening());
+            prefetch(&connections[connection.index()]);
+            prefetch_flow(&flows[connection.flow().index()], connection.is_opening());
         }
         self.asked[link.index()] = asked << 1 | now_asked;
         if asked >> (PREFETCH_FAR - PREFETCH_NEAR - 1) & 1 == 1
             && let Some((at, packet)) = packet_behind(network, link, PREFETCH_NEAR)
         {
             let connection = packet.connection;
-            bring_counts(&flows[connection.flow().index()], packet, at);
+            prefetch_counts(&flows[connection.flow().index()], packet, at);
             if let Some(endpoint) = &connections[connection.index()] {
                 if connection.is_opening() {
-                    near::bring(endpoint.sender());
+                    prefetch(endpoint.sender());
                 }
                 // Both sides ask it for its timer.
-                near::bring(endpoint.receiver());
+                prefetch(endpoint.receiver());
             }
         }
         if asked >> (PREFETCH_FAR - PREFETCH_LAST - 1) & 1 == 1
@@ -84,7 +84,7 @@ impl Prefetcher {
             && packet.connection.is_opening()
             && let Some(endpoint) = &connections[packet.connection.index()]
         {
-            endpoint.sender().elsewhere().into_iter().flatten().for_each(near::bring);
+            endpoint.sender().elsewhere().into_iter().flatten().for_each(prefetch);
         }
     }
 }
@@ -99,13 +99,13 @@ fn upcoming(network: &mut Network, link: LinkId) -> Option<(ConnectionId, Connec
         return Some((packet.connection, before.connection));
     }
     if let Some(reference) = delivery.pooled_behind(3 * PREFETCH_FAR) {
-        near::bring(reference);
+        prefetch(reference);
     }
     let (_, packet) = delivery.pooled_behind(PREFETCH_FAR)?;
     let (_, before) = delivery.pooled_behind(PREFETCH_FAR - 1)?;
-    near::bring(pool.get(packet));
+    prefetch(pool.get(packet));
     if let Some(draft) = pool.upcoming_draft() {
-        near::bring(draft);
+        prefetch(draft);
     }
     Some((packet.connection(), before.connection()))
 }
@@ -123,31 +123,31 @@ fn packet_behind(network: &mut Network, link: LinkId, behind: usize) -> Option<(
 
 /// What a packet for the opening or the accepting side of a flow touches of the flow.
 #[inline]
-fn bring_flow(flow: &FlowRun, opening: bool) {
-    near::bring(&flow.app);
-    near::bring(&flow.overhead);
+fn prefetch_flow(flow: &FlowRun, opening: bool) {
+    prefetch(&flow.app);
+    prefetch(&flow.overhead);
     if opening {
-        near::bring(&flow.ends[0]);
-        near::bring(&flow.rtt);
-        near::bring(&flow.tally.rtt);
-        near::bring(flow.tally.cwnd_state());
+        prefetch(&flow.ends[0]);
+        prefetch(&flow.rtt);
+        prefetch(&flow.tally.rtt);
+        prefetch(flow.tally.cwnd_state());
     } else {
-        near::bring(&flow.ends[1]);
-        near::bring(&flow.wire);
-        near::bring(&flow.tally.queue_delay);
-        near::bring(&flow.tally.wire_bytes);
+        prefetch(&flow.ends[1]);
+        prefetch(&flow.wire);
+        prefetch(&flow.tally.queue_delay);
+        prefetch(&flow.tally.wire_bytes);
     }
 }
 
 /// The counts that [`FlowRun::note_arrival`] of `packet` at `at` will raise.
 #[inline]
-fn bring_counts(flow: &FlowRun, packet: &Packet, at: Nanos) {
+fn prefetch_counts(flow: &FlowRun, packet: &Packet, at: Nanos) {
     let count = if packet.connection.is_opening() {
         flow.tally.rtt.count_of(packet.echo_delay + (at - packet.sent_at))
     } else {
         flow.tally.queue_delay.count_of(packet.queue_delay)
     };
     if let Some(count) = count {
-        near::bring(count);
+        prefetch(count);
     }
 }

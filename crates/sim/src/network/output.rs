@@ -121,7 +121,7 @@ impl Output<PacketRef> for LinkOutput<'_> {
         self.report(at, packet, Fate::Marked);
     }
 
-    fn twin(&mut self, packet: &PacketRef) -> PacketRef {
+    fn duplicate(&mut self, packet: &PacketRef) -> PacketRef {
         self.pool.duplicate(packet)
     }
 

@@ -27,10 +27,10 @@ BUDGET = 9_000_000
 BYTES_PER_SAMPLE = 3.5
 """Bytes of a packed sample, as measured on sawtooth cwnd, RTT and queue series: about 3."""
 
-MOST_COLUMNS, FEWEST_COLUMNS = 6000, 120
+MAX_COLUMNS, MIN_COLUMNS = 6000, 120
 """Columns of an envelope: more than a screen has, for zooming into a lone run; and the least worth seeing."""
 
-MOST_FLOWS = 24
+MAX_FLOWS = 24
 """Flows of a run that a report shows as lines. Tables show all."""
 
 LINES_PER_FLOW = 6
@@ -63,10 +63,10 @@ class Packed:
 
 def columns_for(runs: int, flows: int) -> tuple[int, int]:
     """Return (runs whose series fit into the budget, columns of an envelope) for so many runs and flows."""
-    lines = LINES_PER_FLOW * min(flows, MOST_FLOWS) + 1
+    lines = LINES_PER_FLOW * min(flows, MAX_FLOWS) + 1
     per_column = lines * 4 * BYTES_PER_SAMPLE
-    fitting = max(1, min(runs, int(BUDGET / (per_column * FEWEST_COLUMNS))))
-    return fitting, min(MOST_COLUMNS, max(FEWEST_COLUMNS, int(BUDGET / (per_column * fitting))))
+    fitting = max(1, min(runs, int(BUDGET / (per_column * MIN_COLUMNS))))
+    return fitting, min(MAX_COLUMNS, max(MIN_COLUMNS, int(BUDGET / (per_column * fitting))))
 
 
 def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s: float) -> list[Line]:

@@ -31,19 +31,19 @@ from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.texttable import short_names
 
-MOST_SENTENCES = 6
+MAX_SENTENCES = 6
 """Comparisons by a key that get a sentence each; more get a count, and a table."""
 
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 """So many runs are shown over time when the page opens; more lines are hard to tell apart."""
 
 MOSTLY = 50.0
 """Per cent of the time above which a limit is a flow's main one."""
 
-MOST_FACTS = 20
+MAX_FACTS = 20
 """Runs of which is shown what a testbed found on its hosts."""
 
-MOST_ROWS = 2000
+MAX_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
 
 PANELS = (
@@ -266,7 +266,7 @@ def _runs(facts: _Facts) -> Markup:
     heads = ["run", *(["flow"] if len(facts.flows) > 1 else []), *facts.telling, *words]
     packed = set(facts.packed_runs)
     rows = []
-    for row in facts.summary.head(MOST_ROWS).iter_rows(named=True):
+    for row in facts.summary.head(MAX_ROWS).iter_rows(named=True):
         cells = [_run_cell(str(row["run_id"]), pick=row["run_id"] in packed)]
         cells += [_key_cell(row[name]) for name in heads[1:]]
         for name in names:
@@ -280,8 +280,8 @@ def _runs(facts: _Facts) -> Markup:
         name for name in columns.numeric_columns(facts.summary) if facts.summary[name].is_null().all()
     ]
     sentences = [f"{facts.summary.height} rows; press a run's number to show it over time."]
-    if facts.summary.height > MOST_ROWS:
-        sentences[0] = f"The first {MOST_ROWS} of {facts.summary.height} rows; all are in summary.csv."
+    if facts.summary.height > MAX_ROWS:
+        sentences[0] = f"The first {MAX_ROWS} of {facts.summary.height} rows; all are in summary.csv."
     if constant:
         sentences.append(
             "In all rows: " + ", ".join(f"{name} {facts.summary[name][0]}" for name in constant) + "."
@@ -325,7 +325,7 @@ def _verdicts(facts: _Facts) -> Markup:
             # Nothing is left to compare by this key: the runs of all its values but one failed.
             continue
         said = [verdict.sentence(each) for each in found.overall]
-        few = len(found.each) <= MOST_SENTENCES
+        few = len(found.each) <= MAX_SENTENCES
         said += [verdict.sentence(each) for each in found.each] if few else verdict.tally(found.each)
         parts.append(element("h3", f"By {facts.short.get(key, key)}"))
         parts.append(element("ul", *(element("li", _capital(text)) for text in said), class_="verdicts"))
@@ -458,8 +458,8 @@ def _viewer(facts: _Facts) -> Markup:
         notes.append(
             f"Series of the first {len(facts.packed_runs)} of {len(facts.shown_runs)} runs are in this file."
         )
-    if len(facts.flows) > pack.MOST_FLOWS:
-        notes.append(f"Of each run the first {pack.MOST_FLOWS} flows are drawn.")
+    if len(facts.flows) > pack.MAX_FLOWS:
+        notes.append(f"Of each run the first {pack.MAX_FLOWS} flows are drawn.")
     controls = element(
         "div",
         element("label", "Add a run ", element("select", id="add-run")),
@@ -684,15 +684,15 @@ def _provenance(facts: _Facts) -> Markup:
     if failed:
         parts += [
             element("h3", "Runs that are not complete"),
-            table(["run", "reason"], failed[:MOST_ROWS], caption=f"{len(failed)} runs."),
+            table(["run", "reason"], failed[:MAX_ROWS], caption=f"{len(failed)} runs."),
         ]
     found = {json.dumps(record.facts, sort_keys=True): record for record in records if record.facts}
-    for record in list(found.values())[:MOST_FACTS]:
+    for record in list(found.values())[:MAX_FACTS]:
         text = json.dumps(record.facts, indent=2, ensure_ascii=False)
         of_run = f", run {record.run_id}" if len(found) > 1 else ""
         parts.append(details(f"What the testbed found on its hosts{of_run}", element("pre", text)))
-    if len(found) > MOST_FACTS:
-        more = f"What it found in {len(found) - MOST_FACTS} more runs is in their runs.jsonl."
+    if len(found) > MAX_FACTS:
+        more = f"What it found in {len(found) - MAX_FACTS} more runs is in their runs.jsonl."
         parts.append(element("p", more, class_="hint"))
     parts.append(
         element(
@@ -763,7 +763,7 @@ def _data(facts: _Facts) -> Iterator[Markup]:
     labels = run_labels(rows, [*facts.telling, "stack", "cc", "repeat"]) if rows.height else {}
     runs = []
     for run_id in facts.packed_runs:
-        flows = rows.filter(pl.col("run_id") == run_id)["flow"].to_list()[: pack.MOST_FLOWS]
+        flows = rows.filter(pl.col("run_id") == run_id)["flow"].to_list()[: pack.MAX_FLOWS]
         packed = pack.pack(pack.lines_of(facts.results, run_id, flows, facts.window_s), facts.columns)
         runs.append({"id": str(run_id), "label": labels[run_id] or f"run {run_id}", "lines": packed.lines})
         yield element("script", packed.text, type="text/plain", class_="series", data_run=str(run_id))
@@ -789,7 +789,7 @@ def _first_shown(facts: _Facts) -> list[str]:
     for key in [*facts.telling[1:], "repeat"]:
         rows = rows.filter(pl.col(key).eq_missing(pl.lit(first[key])))
     packed = set(facts.packed_runs)
-    return [str(run) for run in rows["run_id"] if run in packed][:MOST_SHOWN]
+    return [str(run) for run in rows["run_id"] if run in packed][:MAX_SHOWN]
 
 
 def _varying_figures(summary: pl.DataFrame) -> list[str]:

@@ -19,7 +19,7 @@ const EFFECTUAL: i64 = -32;
 /// HyStart: largest gap of an ACK train, microseconds.
 const TRAIN_GAP_US: u64 = 3000;
 /// HyStart: smallest threshold, microseconds.
-const LEAST_US: u32 = 125;
+const MIN_US: u32 = 125;
 /// HyStart: samples before the delay test.
 const SAMPLES: u32 = 8;
 /// ACKs of several packets that let single ones be taken for delayed.
@@ -89,14 +89,14 @@ impl Cdg {
             self.round_start = now;
         } else if now < self.last_ack + TRAIN_GAP_US {
             self.last_ack = now;
-            if now > self.round_start + u64::from((self.delay_min / 2).max(LEAST_US)) {
+            if now > self.round_start + u64::from((self.delay_min / 2).max(MIN_US)) {
                 core.ssthresh = core.cwnd;
                 return;
             }
         }
         if self.samples < SAMPLES {
             self.samples += 1;
-        } else if self.rtt.min > (self.delay_min + self.delay_min / 8).max(LEAST_US) {
+        } else if self.rtt.min > (self.delay_min + self.delay_min / 8).max(MIN_US) {
             core.ssthresh = core.cwnd;
         }
     }

@@ -26,7 +26,7 @@ const DUPLICATE_THRESHOLD: u8 = 3;
 /// RTT that is assumed before any was measured (RACK_INITIAL_RTO), us.
 const UNKNOWN_RTT_US: u64 = 500_000;
 /// Probes in a row (net.inet.tcp.rack.tlp_limit).
-const MOST_PROBES: u32 = 2;
+const MAX_PROBES: u32 = 2;
 /// Shortest probe timeout, us (net.inet.tcp.rack.tlpminto).
 const SHORTEST_PROBE_US: u64 = 10_000;
 /// Shortest reordering timer, and where a release waits after each retransmission, that wait; us
@@ -659,7 +659,7 @@ impl RackSender {
             if s.sack
                 && s.max <= s.end
                 && s.una >= self.lost_until
-                && self.probes < MOST_PROBES
+                && self.probes < MAX_PROBES
                 && !mutant!(RackNeverProbes)
             {
                 return Some((Timer::Probe, self.probe_time()));

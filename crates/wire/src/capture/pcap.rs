@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 
-use crate::capture::{Error, Input, LinkType, MAX_RECORD, Order, Record};
+use super::{Error, Input, LinkType, MAX_RECORD, Order, Record};
 use crate::codec::{self, Ends, Payload, SynLayout};
 use crate::datagram;
 use crate::segment::{Ecn, Segment};
@@ -103,7 +103,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Reads a pcap file; [`crate::capture::Reader`] opens it.
+/// Reads a pcap file; [`super::Reader`] opens it.
 pub struct Reader<R> {
     input: Input<R>,
     order: Order,

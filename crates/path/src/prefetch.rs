@@ -1,8 +1,10 @@
-//! Asks the processor for memory before it is needed: with many connections, each one's has gone far away meanwhile.
+//! Prefetching: asks the processor for memory before it is needed. With many connections, what one of them needs has left the
+//! caches since it was last used.
 
-/// Asks for all of `what`. A hint: nothing depends on it, and where there is no way to give it, nothing happens.
+/// Prefetches all of `what` into the caches. A hint: no result depends on it, and on processors other than x86-64 it does
+/// nothing.
 #[inline(always)]
-pub fn bring<T: ?Sized>(what: &T) {
+pub fn prefetch<T: ?Sized>(what: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -12,7 +14,7 @@ pub fn bring<T: ?Sized>(what: &T) {
             // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; this one is inside `what`.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset)) };
         }
-        // What begins in the middle of a line may end in one more than its size tells.
+        // A value that begins in the middle of a cache line may end one line further than its size tells.
         if size > 0 && (size - 1) % CACHE_LINE >= align_of_val(what) {
             // SAFETY: as above.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(size - 1)) };

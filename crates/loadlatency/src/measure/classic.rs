@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::{Flows, Measured, Overall};
+use super::{Flows, Measured, Overall};
 
 /// The line above the scenarios, with its end: the smallest round trip of the idle link, in ms rounded down to a tenth.
 pub fn min_rtt(ns: u64) -> String {

@@ -1,54 +1,54 @@
 //! Loss, duplication and corruption: what may happen to a packet before it reaches the queue.
 
-use crate::link::{LinkChange, LinkConfig};
+use super::{LinkChange, LinkConfig};
 use crate::packet::Packet;
 use crate::random::Chance;
 use crate::{LossConfig, Xoshiro256PlusPlus};
 
 /// The impairments of a link, each with its own random stream.
-pub(crate) struct Impairments {
-    /// Whether there is any at all.
-    pub(crate) active: bool,
+pub(super) struct Impairments {
+    /// Whether the link has any impairment now, an outage included.
+    pub(super) active: bool,
     down: bool,
     loss: Option<Loss>,
-    duplicate: Option<Dice>,
-    corrupt: Option<Dice>,
+    duplicate: Option<Trial>,
+    corrupt: Option<Trial>,
 }
 
 impl Impairments {
-    pub(crate) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
-        let dice =
-            |ppb, purpose| (ppb > 0).then(|| Dice { chance: Chance::ppb(ppb), random: streams(purpose) });
+    pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
+        let trial =
+            |ppb, purpose| (ppb > 0).then(|| Trial { chance: Chance::ppb(ppb), random: streams(purpose) });
         let mut impairments = Impairments {
             active: false,
             down: false,
             loss: config.loss.as_ref().map(|loss| Loss::new(loss, streams("loss"))),
-            duplicate: dice(config.duplicate_ppb, "duplicate"),
-            corrupt: dice(config.corrupt_ppb, "corrupt"),
+            duplicate: trial(config.duplicate_ppb, "duplicate"),
+            corrupt: trial(config.corrupt_ppb, "corrupt"),
         };
         impairments.update();
         impairments
     }
 
-    pub(crate) fn down(&self) -> bool {
+    pub(super) fn down(&self) -> bool {
         self.down
     }
 
     /// Whether this packet is lost; to be asked exactly once for every packet.
-    pub(crate) fn loses(&mut self, packet: &impl Packet) -> bool {
+    pub(super) fn loses(&mut self, packet: &impl Packet) -> bool {
         self.loss.as_mut().is_some_and(|loss| loss.hits(packet))
     }
 
-    pub(crate) fn duplicates(&mut self) -> bool {
-        self.duplicate.as_mut().is_some_and(Dice::roll)
+    pub(super) fn duplicates(&mut self) -> bool {
+        self.duplicate.as_mut().is_some_and(Trial::draw)
     }
 
-    pub(crate) fn corrupts(&mut self) -> bool {
-        self.corrupt.as_mut().is_some_and(Dice::roll)
+    pub(super) fn corrupts(&mut self) -> bool {
+        self.corrupt.as_mut().is_some_and(Trial::draw)
     }
 
     /// A new loss starts from its beginning, with its random stream where it is.
-    pub(crate) fn change(&mut self, change: &LinkChange, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) {
+    pub(super) fn change(&mut self, change: &LinkChange, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) {
         if let Some(loss) = &change.loss {
             let random = self.loss.take().map_or_else(|| streams("loss"), |old| old.random);
             self.loss = Some(Loss::new(loss, random));
@@ -64,13 +64,14 @@ impl Impairments {
     }
 }
 
-struct Dice {
+/// Something that happens to each packet with the same probability.
+struct Trial {
     chance: Chance,
     random: Xoshiro256PlusPlus,
 }
 
-impl Dice {
-    fn roll(&mut self) -> bool {
+impl Trial {
+    fn draw(&mut self) -> bool {
         self.chance.hit(&mut self.random)
     }
 }

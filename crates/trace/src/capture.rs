@@ -1,4 +1,4 @@
-//! A whole capture in memory: every connection with its packets as columns, for what needs several passes or captures.
+//! A capture in memory: every connection with its packets as columns, for what needs several passes or captures.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ pub const MAX_CONNECTIONS: usize = 1 << 20;
 
 /// A capture.
 #[derive(Debug, Default)]
-pub struct Whole {
+pub struct Capture {
     /// Its connections, with counters.
     pub connections: Connections,
     /// What was not used.
@@ -48,56 +48,56 @@ struct Packets {
     frame_bytes: Vec<u32>,
 }
 
-impl Whole {
+impl Capture {
     /// Reads a pcap or pcapng file, compressed by gzip or not. `pairs` keeps what finding packets in another capture needs.
     ///
     /// # Errors
     ///
     /// One line, when it cannot be read, is no capture, contradicts itself or is too large to hold.
-    pub fn open(path: &Path, pairs: bool) -> Result<Whole, String> {
-        Whole::read(source(path).map_err(|error| error.to_string())?, pairs)
+    pub fn open(path: &Path, pairs: bool) -> Result<Capture, String> {
+        Capture::read(source(path).map_err(|error| error.to_string())?, pairs)
     }
 
-    /// Reads two files by one clock as one capture, as where each holds one direction; as [`Whole::open`].
+    /// Reads two files by one clock as one capture, as where each holds one direction; as [`Capture::open`].
     ///
     /// # Errors
     ///
-    /// As [`Whole::open`].
-    pub fn open_both(path: &Path, beside: &Path, pairs: bool) -> Result<Whole, String> {
+    /// As [`Capture::open`].
+    pub fn open_both(path: &Path, beside: &Path, pairs: bool) -> Result<Capture, String> {
         let open = |path| source(path).map_err(|error| error.to_string());
         let merged = Merged::new(open(path)?, open(beside)?);
-        Whole::of(&mut merged.map_err(|error| error.to_string())?, pairs)
+        Capture::of(&mut merged.map_err(|error| error.to_string())?, pairs)
     }
 
-    /// Reads a capture; as [`Whole::open`].
+    /// Reads a capture; as [`Capture::open`].
     ///
     /// # Errors
     ///
-    /// As [`Whole::open`].
-    pub fn read<R: Read>(source: R, pairs: bool) -> Result<Whole, String> {
-        Whole::of(&mut Reader::new(source).map_err(|error| error.to_string())?, pairs)
+    /// As [`Capture::open`].
+    pub fn read<R: Read>(source: R, pairs: bool) -> Result<Capture, String> {
+        Capture::of(&mut Reader::new(source).map_err(|error| error.to_string())?, pairs)
     }
 
-    fn of(records: &mut impl Records, pairs: bool) -> Result<Whole, String> {
-        let mut whole = Whole::default();
+    fn of(records: &mut impl Records, pairs: bool) -> Result<Capture, String> {
+        let mut capture = Capture::default();
         let (mut packets, mut connections) = (0, Connections::new());
         let mut fits = true;
         let result = read_while(records, &mut connections, |seen, connection| {
             packets += 1;
             fits = packets <= MAX_PACKETS && seen.connection < MAX_CONNECTIONS;
             if fits {
-                whole.add(seen, connection, pairs);
+                capture.add(seen, connection, pairs);
             }
             fits
         });
-        whole.skipped = result.map_err(|error| error.to_string())?;
+        capture.skipped = result.map_err(|error| error.to_string())?;
         if !fits {
             return Err(format!(
                 "more than {MAX_PACKETS} packets or {MAX_CONNECTIONS} connections, which is all that is held"
             ));
         }
-        whole.connections = connections;
-        Ok(whole)
+        capture.connections = connections;
+        Ok(capture)
     }
 
     fn add(&mut self, seen: &Seen<'_>, connection: &Connection, pairs: bool) {

@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
-use crate::capture::{Error, Input, LinkType, MAX_RECORD, Order, Record};
+use super::{Error, Input, LinkType, MAX_RECORD, Order, Record};
 
-/// Reads a pcapng file; [`crate::capture::Reader`] opens it. Blocks that hold no packet are passed over, and so are
+/// Reads a pcapng file; [`super::Reader`] opens it. Blocks that hold no packet are passed over, and so are
 /// simple packet blocks, which have no time.
 pub struct Reader<R> {
     input: Input<R>,

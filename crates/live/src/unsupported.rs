@@ -1,21 +1,21 @@
-//! What stands for the parts that need Linux, where there is none: they say so.
+//! The public items of the parts that need Linux, for other systems: each returns an error that says so.
 
-/// As on Linux.
+/// The items of the module of this name.
 pub mod emulator {
     use std::io;
 
     use sim::table::Batch;
 
-    const ABSENT: &str = "the path emulator needs Linux";
+    const UNSUPPORTED: &str = "the path emulator needs Linux";
 
-    /// Never made.
+    /// No value of this type exists.
     pub struct Emulator(std::convert::Infallible);
 
     impl Emulator {
         /// # Errors
         /// Always.
         pub fn new(_config: &str) -> Result<Emulator, String> {
-            Err(ABSENT.into())
+            Err(UNSUPPORTED.into())
         }
 
         /// # Errors
@@ -44,7 +44,7 @@ pub mod emulator {
     }
 }
 
-/// As on Linux.
+/// The items of the module of this name.
 pub mod offload {
     use std::io;
 
@@ -55,13 +55,13 @@ pub mod offload {
     }
 }
 
-/// As on Linux.
+/// The items of the module of this name.
 pub mod sampler {
     use std::io;
 
     use sim::table::Batch;
 
-    /// Never made.
+    /// No value of this type exists.
     pub struct Sampler(std::convert::Infallible);
 
     impl Sampler {

@@ -1,0 +1,59 @@
+//! TCP_INFO of a modelled connection.
+
+use tcp::sender::Phase;
+use tcp::{Nanos, State, cc};
+
+use super::Connection;
+
+/// TCP_INFO under Linux's names; windows in segments for Linux, in bytes for FreeBSD, as each shows them.
+pub(super) fn tcp_info(
+    connection: &mut Connection,
+    now: Nanos,
+    linux: bool,
+    (timestamps, sack): (bool, bool),
+) -> Vec<(&'static str, i64)> {
+    let info = connection.endpoint.info(now);
+    let sender = info.sender;
+    let mss = u64::from(info.snd_mss.max(1));
+    let unit = if linux { mss } else { 1 };
+    let state = match info.state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Closing => 11,
+    };
+    let ca_state = match sender.phase {
+        Phase::SlowStart | Phase::Avoidance => 0,
+        Phase::Disorder => 1,
+        Phase::Cwr => 2,
+        Phase::Recovery => 3,
+        Phase::Loss => 4,
+    };
+    let options = i64::from(timestamps) | i64::from(sack) << 1 | i64::from(info.ecn) << 3;
+    let infinite =
+        if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
+    let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;
+    vec![
+        ("tcpi_state", state),
+        ("tcpi_ca_state", ca_state),
+        ("tcpi_options", options),
+        ("tcpi_rto", micros(Some(sender.rto))),
+        ("tcpi_snd_mss", mss as i64),
+        ("tcpi_unacked", info.outstanding.div_ceil(mss) as i64),
+        ("tcpi_rtt", micros(sender.srtt)),
+        ("tcpi_rttvar", micros(sender.rttvar)),
+        ("tcpi_snd_ssthresh", sender.ssthresh.map_or(infinite, |bytes| (bytes / unit) as i64)),
+        ("tcpi_snd_cwnd", (sender.cwnd / unit) as i64),
+        ("tcpi_total_retrans", info.retransmits as i64),
+        ("tcpi_bytes_acked", info.bytes_acked as i64),
+        ("tcpi_data_segs_out", info.data_segments_out as i64),
+        ("tcpi_snd_wnd", info.snd_wnd as i64),
+        ("tcpi_total_rto", sender.timeouts as i64),
+    ]
+}

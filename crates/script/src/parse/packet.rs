@@ -1,0 +1,175 @@
+//! Packets: flags, sequence numbers, TCP options.
+
+use wire::{Ecn, Flags};
+
+use super::{Parsed, Parser};
+use crate::packet;
+use crate::script::{EcnField, Packet, TcpOption};
+
+/// Bytes of options that a TCP header has room for (RFC 9293 section 3.1).
+const MAX_OPTION_BYTES: usize = 40;
+
+impl Parser<'_> {
+    pub(super) fn packet(&mut self, inbound: bool) -> Parsed<Packet> {
+        self.space()?;
+        let ecn = if self.sees('[') || self.sees('(') { Some(self.ip_info()?) } else { None };
+        self.space()?;
+        for protocol in ["icmp", "udp", "ipv4", "ipv6", "gre", "mpls", "GREv0"] {
+            if self.rest().starts_with(protocol) {
+                return Err(format!("{protocol}: only TCP packets over IPv4 are supported"));
+            }
+        }
+        let flags = self.flags()?;
+        self.space()?;
+        let (seq, len) = self.sequence()?;
+        let mut packet = Packet { ecn, flags, seq, len, ack: 0, window: None, options: Some(Vec::new()) };
+        self.space()?;
+        if self.take_word("ack") {
+            packet.ack = self.number("TCP ack sequence number", u64::from(u32::MAX))? as u32;
+            self.space()?;
+        }
+        if self.take_word("win") {
+            packet.window = Some(self.number("TCP window value", 65_535)? as u16);
+            self.space()?;
+        }
+        if self.take_word("urg") {
+            return Err("urgent data is not supported".into());
+        }
+        if self.take('<') {
+            packet.options = self.tcp_options()?;
+        }
+        if inbound && packet.window.is_none() && !flags.has(Flags::RST) {
+            return Err("a packet that is sent to the system needs win N".into());
+        }
+        if inbound && packet.options.is_none() {
+            return Err("<...> can only be used with outbound packets".into());
+        }
+        if inbound && packet::ip_length(&packet) > usize::from(u16::MAX) {
+            return Err("a packet that is sent to the system has more than 65535 bytes".into());
+        }
+        Ok(packet)
+    }
+
+    fn ip_info(&mut self) -> Parsed<EcnField> {
+        let close = if self.sees('[') { ']' } else { ')' };
+        self.at += 1;
+        self.space()?;
+        let word = self.word()?;
+        let field = match word.as_str() {
+            "noecn" => EcnField::Is(Ecn::NotEct),
+            "ect0" => EcnField::Is(Ecn::Ect0),
+            "ect1" => EcnField::Is(Ecn::Ect1),
+            "ce" => EcnField::Is(Ecn::Ce),
+            "ect01" => EcnField::Capable,
+            _ => return Err(format!("[{word}]: expected noecn, ect0, ect1, ect01 or ce")),
+        };
+        self.space()?;
+        if !self.take(close) {
+            return Err(format!("found `{}`; expected {close}", self.glimpse()));
+        }
+        Ok(field)
+    }
+
+    fn flags(&mut self) -> Parsed<Flags> {
+        if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
+            return Err("ports in packets are not supported".into());
+        }
+        if self.take('-') {
+            return Ok(Flags(0));
+        }
+        let mut flags = Flags(0);
+        let mut length = 0;
+        for c in self.rest().chars() {
+            flags |= match c {
+                'F' => Flags::FIN,
+                'S' => Flags::SYN,
+                'R' => Flags::RST,
+                'P' => Flags::PSH,
+                '.' => Flags::ACK,
+                'E' => Flags::ECE,
+                'W' => Flags::CWR,
+                'U' => return Err("urgent data is not supported".into()),
+                'A' => return Err("accurate ECN is not supported".into()),
+                c if c.is_whitespace() => break,
+                _ => return Err(format!("bad TCP flags `{}`", self.glimpse())),
+            };
+            length += 1;
+        }
+        self.at += length;
+        if length == 0 { Err("a packet has no flags".into()) } else { Ok(flags) }
+    }
+
+    /// `1:1001(1000)`
+    fn sequence(&mut self) -> Parsed<(u32, u32)> {
+        let start = self.number("TCP start sequence number", u64::from(u32::MAX))? as u32;
+        self.need(':')?;
+        let end = self.number("TCP end sequence number", u64::from(u32::MAX))? as u32;
+        self.need('(')?;
+        let len = self.number("TCP payload size", 65_535)? as u32;
+        self.need(')')?;
+        if start.wrapping_add(len) != end {
+            return Err("inconsistent TCP sequence numbers and payload size".into());
+        }
+        Ok((start, len))
+    }
+
+    fn tcp_options(&mut self) -> Parsed<Option<Vec<TcpOption>>> {
+        self.space()?;
+        if self.rest().starts_with("...") {
+            self.at += 3;
+            self.space()?;
+            self.need('>')?;
+            return Ok(None);
+        }
+        let mut options = Vec::new();
+        loop {
+            options.push(self.tcp_option()?);
+            self.space()?;
+            if self.take('>') {
+                break;
+            }
+            self.need(',')?;
+        }
+        if packet::option_length(&options) > MAX_OPTION_BYTES {
+            return Err("TCP option list too long".into());
+        }
+        Ok(Some(options))
+    }
+
+    fn tcp_option(&mut self) -> Parsed<TcpOption> {
+        self.space()?;
+        let u32_max = u64::from(u32::MAX);
+        let word = self.word()?;
+        Ok(match word.as_str() {
+            "nop" => TcpOption::Nop,
+            "eol" => TcpOption::End,
+            "mss" => TcpOption::Mss(self.number("mss value", 65_535)? as u16),
+            "wscale" => TcpOption::WindowScale(self.number("window scale shift count", 255)? as u8),
+            "sackOK" => TcpOption::SackPermitted,
+            "sack" => {
+                let mut blocks = Vec::new();
+                self.space()?;
+                while self.rest().starts_with(|c: char| c.is_ascii_digit()) {
+                    let left = self.number("TCP SACK left sequence number", u32_max)? as u32;
+                    self.need(':')?;
+                    blocks.push((left, self.number("TCP SACK right sequence number", u32_max)? as u32));
+                    self.space()?;
+                }
+                if blocks.is_empty() {
+                    return Err("sack needs blocks, such as 1:1001".into());
+                }
+                TcpOption::Sack(blocks)
+            }
+            "TS" => {
+                self.need_word("val")?;
+                let val = self.number("ts val", u32_max)? as u32;
+                self.need_word("ecr")?;
+                TcpOption::Timestamps { val, ecr: self.number("ecr val", u32_max)? as u32 }
+            }
+            "FO" | "FOEXP" | "md5" => return Err(format!("TCP option {word} is not supported")),
+            _ => {
+                return Err(format!("TCP option {word}: expected mss, nop, wscale, sackOK, sack, TS or eol"));
+            }
+        })
+    }
+}
