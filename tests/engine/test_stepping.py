@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments import dumbbell
 
 from cwndlab import _native
 from cwndlab.experiment import load
+from experiments import dumbbell
 
 STEP_NS = 100_000_000
 

@@ -128,8 +128,8 @@ class _Run:
             zero_ns=zero,
             sessions=_sessions(answers),
         )
-        sampled = [_until(rows, self._scenario["duration_ns"]) for rows in (senders, receivers)]
-        self._write(writer, observed, *sampled, answers)
+        end_ns = self._scenario["duration_ns"]
+        self._write(writer, observed, _until(senders, end_ns), _until(receivers, end_ns), answers)
         writer.attach(FILE, state.document(changed))
         return Outcome(
             summary=figures.summary(observed),
