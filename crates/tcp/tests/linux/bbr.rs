@@ -71,7 +71,7 @@ fn start_up_survives_random_loss() {
             >> 32
     }
     fn lost<const SEED: u64>(index: u64, _: u64) -> bool {
-        hash(index, SEED) % 10 == 0
+        hash(index, SEED).is_multiple_of(10)
     }
     let profile = tcp::profile::find("linux-6.18").expect("a stack");
     let goodput = |lose| {
