@@ -123,8 +123,8 @@ class _Run:
             zero_ns=zero,
             sessions=_sessions(answers),
         )
-        sampled = [_until(rows, self._scenario["duration_ns"]) for rows in (senders, receivers)]
-        self._write(writer, observed, *sampled, answers)
+        ours, theirs = (_until(rows, self._scenario["duration_ns"]) for rows in (senders, receivers))
+        self._write(writer, observed, ours, theirs, answers)
         return Outcome(
             summary=figures.summary(observed),
             facts=self._facts(observed, idle, built),
