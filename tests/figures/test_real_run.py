@@ -72,8 +72,11 @@ def test_drawn_rates_add_up_to_the_bytes_counted(results: ResultSet, kind: str, 
 def test_drawn_throughput_never_exceeds_the_link(results: ResultSet):
     for run in range(results.runs.height):
         lines = results.plot("throughput", runs=[run], average=0.5).axes[0].get_lines()
-        total = sum(np.asarray(line.get_ydata()) for line in lines)
-        assert 9.9 < np.max(total) <= 10 + 3 * 1514 * 8e-6 / 0.5
+        rates = [np.asarray(line.get_ydata()) for line in lines]
+        # A window may begin and end in the middle of a packet.
+        assert max(np.max(rate) for rate in rates) <= 10 + 2 * 1514 * 8e-6 / 0.5
+        # Rows of two flows are not written at the same times: up to 35 ms apart.
+        assert 9.9 < np.max(sum(rates)) <= 10 * (1 + 0.035 / 0.5)
 
 
 def test_the_drawn_queue_never_exceeds_its_limit_and_reaches_it(results: ResultSet):

@@ -176,7 +176,7 @@ def test_every_figure_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str
     try:
         two_runs(tmp_path).plot(kind, tmp_path / "figure.png", **options.get(kind, {}))
     except InputError as error:
-        assert kind in ("queue", "sojourn", "heat"), error
+        assert kind in ("queue", "sojourn", "heat", "throughput"), error
         assert "\n" not in str(error)
     else:
         assert (tmp_path / "figure.png").stat().st_size > 1000

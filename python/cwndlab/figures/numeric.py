@@ -16,14 +16,22 @@ NS_PER_S = 1_000_000_000
 
 
 def windowed_rate(
-    t_s: Floats, total_bytes: Floats, *, start_s: float, stop_s: float, window_s: float, overlap: float = 0.0
+    t_s: Floats,
+    total_bytes: Floats,
+    *,
+    start_s: float,
+    stop_s: float,
+    window_s: float,
+    overlap: float = 0.0,
+    steps: bool = True,
 ) -> tuple[Floats, Floats]:
     """Return the rate of a byte counter in sliding windows: (centres of the windows in s, rates in Mbit/s).
 
-    `total_bytes` counts from the start of the flow and holds from one sample to the next; it is 0 before its
-    first sample. Windows are `(start, start + window_s]`, each beginning `window_s * (1 - overlap)` after the
-    one before; only whole windows inside `start_s .. stop_s` are returned. A window without progress has rate
-    0: an idle second is a fact about the flow, not a missing value.
+    `total_bytes` counts from the start of the flow and holds from one sample to the next, or without `steps`
+    lies on the line between them; it is 0 before its first sample. Windows are `(start, start + window_s]`,
+    each beginning `window_s * (1 - overlap)` after the one before; only whole windows inside
+    `start_s .. stop_s` are returned. A window without progress has rate 0: an idle second is a fact about the
+    flow, not a missing value.
 
     Raises ValueError if `window_s` is not above 0 or `overlap` not in `0 <= overlap < 1`.
     """
@@ -37,8 +45,11 @@ def windowed_rate(
     starts = np.arange(first, last - width + 1, step, dtype=np.int64)
     times = np.rint(t_s * NS_PER_S).astype(np.int64)
     counter = np.concatenate(([0.0], total_bytes))
-    done = counter[np.searchsorted(times, starts + width, side="right")]
-    before = counter[np.searchsorted(times, starts, side="right")]
+    if steps:
+        done = counter[np.searchsorted(times, starts + width, side="right")]
+        before = counter[np.searchsorted(times, starts, side="right")]
+    else:
+        done, before = (np.interp(at, times, total_bytes, left=0.0) for at in (starts + width, starts))
     return (starts + width / 2) / NS_PER_S, (done - before) * 8 / 1e6 / (width / NS_PER_S)
 
 

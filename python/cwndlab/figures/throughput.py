@@ -48,6 +48,8 @@ def draw_rate(request: Request, rate: str) -> Figure:
             stop_s=ends[run.run_id] if stop is None else min(stop, ends[run.run_id]),
             window_s=options.average,
             overlap=options.overlap,
+            # Packets arrive one by one, rows tell of several at once.
+            steps=rate != "throughput",
         )
         lines.append(
             timelines.Line(run, flow, centres - t_s[0] if options.zero == "flow" else centres, rates)

@@ -88,7 +88,9 @@ def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s:
         for rate, counter in RATES.items():
             if frame[counter].count():
                 counted = floats(held(frame[counter]))
-                centres, rates = windowed_rate(t_s, counted, start_s=0.0, stop_s=end, window_s=window_s)
+                centres, rates = windowed_rate(
+                    t_s, counted, start_s=0.0, stop_s=end, window_s=window_s, steps=rate != "throughput"
+                )
                 lines.append(Line(rate, flow, companion=False, t_s=centres, y=rates, unit=1e-3))
     queue = results.series(run_id, table="queue")
     for hop in queue["hop"].cast(pl.String).unique(maintain_order=True):
