@@ -41,7 +41,10 @@ class MemoryResults:
         return []
 
     def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
-        frame = self.tables[table].filter(pl.col("run_id") == run_id)
+        frame = self.tables.get(table)
+        if frame is None:
+            return pl.DataFrame()
+        frame = frame.filter(pl.col("run_id") == run_id)
         return frame if flow is None else frame.filter(pl.col("flow") == flow)
 
 

@@ -1,6 +1,6 @@
 """Damages results at random and looks at what the commands that read them print.
 
-`python tests/results/fuzz.py --count 10000` flips bits of, and cuts, every file of results that it makes
+`python tests/results/damage.py --count 10000` flips bits of, and cuts, every file of results that it makes
 first: each time a command prints what it printed before or refuses in one line, and `show --verify` refuses
 whatever SHA256SUMS lists. With `--altered`, values inside the files are changed, as somebody with a purpose
 would, and every SHA256SUMS is made anew: nothing is known of what is printed then, but there is no traceback.

@@ -1,6 +1,6 @@
 """Results damaged at random: refused in one line, or without effect on what is printed."""
 
-from fuzz import Fuzzer
+from damage import Fuzzer
 
 
 def test_flipped_bits_and_cuts_are_refused_or_change_nothing(tmp_path):
