@@ -69,6 +69,8 @@ pub struct Simulation {
     next_change: usize,
     window: Window,
     per_ack: bool,
+    /// See [`Simulation::force_long_way`].
+    long_way: bool,
     /// For each link: whether timers of opening and of accepting connections matter where it ends; None: everything may. See
     /// [`Simulation::arrive_ahead`].
     ahead: Vec<Option<[bool; 2]>>,
@@ -227,10 +229,17 @@ impl Simulation {
             ahead,
             crowded: scenario.flows.len() >= CROWD,
             per_ack,
+            long_way: false,
             links_before: Vec::new(),
             links_after: Vec::new(),
             scenario,
         })
+    }
+
+    /// Makes endpoints leave out the short ways of usual segments, for comparison: slower, and equal in every result. To
+    /// be called before the first event.
+    pub fn force_long_way(&mut self) {
+        self.long_way = true;
     }
 
     /// Runs `events` events, or a few more; true when the run is over.
@@ -452,8 +461,7 @@ impl Simulation {
         });
         match answer {
             Answer::Connection(mut endpoint) => {
-                self.limit_tso(host, &mut endpoint);
-                endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
+                self.prepare(host, flow, &mut endpoint);
                 self.connections[connection] = Some(*endpoint);
                 self.service(connection);
             }
@@ -810,14 +818,18 @@ impl Simulation {
         let mut endpoint = self.with_config(host, 2 * flow, socket, Some(&cc), |profile, config, now| {
             Endpoint::connect(profile, config, now)
         });
-        self.limit_tso(host, &mut endpoint);
-        endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
+        self.prepare(host, flow, &mut endpoint);
         self.connections[2 * flow] = Some(endpoint);
     }
 
-    fn limit_tso(&self, host: u16, endpoint: &mut Endpoint) {
+    /// What a new endpoint is told besides its configuration.
+    fn prepare(&self, host: u16, flow: usize, endpoint: &mut Endpoint) {
         if let Some(most) = self.hosts[host as usize].tso_max {
             endpoint.limit_tso(most);
+        }
+        endpoint.set_no_delay(matches!(self.flows[flow].app, Work::Pinger(_)));
+        if self.long_way {
+            endpoint.force_long_way();
         }
     }
 

@@ -4,6 +4,9 @@
 mod captures;
 mod fused_equals_stepped;
 mod golden;
+mod kinds;
 mod milestones;
 mod refusals;
+mod rows;
+mod short_ways;
 mod support;

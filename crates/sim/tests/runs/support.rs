@@ -154,7 +154,11 @@ pub struct Outcome {
 }
 
 pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
-    let mut run = Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it");
+    finish(Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it"))
+}
+
+/// Carries a run out to its end.
+pub fn finish(mut run: Simulation) -> Outcome {
     let mut tables: BTreeMap<&'static str, Vec<Batch>> = BTreeMap::new();
     let mut captures: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     loop {
@@ -171,6 +175,24 @@ pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
     }
     let summary = serde_json::from_str(&run.summary()).expect("the summary is JSON");
     Outcome { tables, captures, summary }
+}
+
+/// Where two runs of a scenario differ, if they do. How many events the engine needed does not matter.
+pub fn difference(mut one: Outcome, mut other: Outcome) -> Option<String> {
+    for table in ["tcp", "queue", "events", "samples"] {
+        if one.tables.get(table) != other.tables.get(table) {
+            return Some(format!("table {table}"));
+        }
+    }
+    if one.captures != other.captures {
+        return Some("captures".into());
+    }
+    one.summary["events"] = 0.into();
+    other.summary["events"] = 0.into();
+    if one.summary != other.summary {
+        return Some("summary".into());
+    }
+    one.tables.is_empty().then(|| "nothing recorded".into())
 }
 
 /// The values of an integer column over all batches; nulls as None.

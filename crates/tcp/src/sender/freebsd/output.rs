@@ -32,7 +32,8 @@ impl FreeBsdSender {
             | s.sndbuf_auto
             | !s.timestamps
             | self.packets.is_some()
-            | self.rexmt.is_none();
+            | self.rexmt.is_none()
+            | s.long_way;
         let usual = !odd && s.nxt == s.max && s.nxt > s.una;
         if !usual {
             return None;
