@@ -9,5 +9,6 @@ mod kinds;
 mod milestones;
 mod refusals;
 mod rows;
+mod short_ways;
 mod stepping;
 mod support;

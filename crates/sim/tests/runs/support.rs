@@ -174,7 +174,11 @@ impl Outcome {
 }
 
 pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
-    let mut run = Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it");
+    finish(Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it"))
+}
+
+/// Carries a run out to its end.
+pub fn finish(mut run: Simulation) -> Outcome {
     let mut outcome = Outcome::default();
     let mut over = false;
     while !over {
