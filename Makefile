@@ -21,12 +21,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 # Debian packages that tests call, as tool:package. Everything else needs none of them.
-TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables setpriv:util-linux chromium:chromium
+TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables node:nodejs setpriv:util-linux chromium:chromium
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-mutants test-python lint rustfmt clippy ruff mypy portable docs-check fidelity bench lock clean \
-	toolchain test-tools
+.PHONY: help setup demo test test-rust test-mutants test-wasm test-python golden lint rustfmt clippy ruff mypy portable docs-check fidelity \
+	bench lock clean toolchain test-tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,7 +42,7 @@ demo: setup ## build, then run the test of the CUBIC patch and a column of TEACU
 		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
 
 # What `make test` runs. A part that fails does not keep the next one from running.
-TEST_PARTS := rustfmt clippy ruff mypy test-rust test-mutants test-python portable docs-check
+TEST_PARTS := rustfmt clippy ruff mypy test-rust test-mutants test-wasm test-python portable docs-check
 
 test: ## everything: linters, Rust tests, Python tests, portability, documents; says at the end all that failed
 	@mkdir -p $(STAMPS)/test && rm -f $(STAMPS)/test/*; \
@@ -64,6 +64,26 @@ test-mutants: toolchain ## faults planted in copies of the TCP models and the sc
 	$(SAY) 'Rust tests against planted faults'
 	cargo test --locked --profile $(PROFILE) --no-fail-fast -p tcp --features mutants --test mutants
 	cargo test --locked --profile $(PROFILE) --no-fail-fast -p script --features mutants --test mutants
+
+# A shell command: whether the standard library of a target is here, or rustup could add it.
+has-target = { [ -d "$$(rustc --print target-libdir --target $(1))" ] || { command -v rustup >/dev/null && rustup target add $(1); }; }
+WASM       := wasm32-unknown-unknown
+
+test-wasm: toolchain test-tools ## the golden scenarios on WebAssembly, whose pointers have 32 bits: the same bytes
+	$(SAY) 'Golden scenarios on WebAssembly'
+	@missing=; \
+	if ! $(call has-target,$(WASM)); then missing="Rust's target $(WASM)"; \
+	elif ! command -v node >/dev/null; then missing=Node; fi; \
+	if [ -n "$$missing" ]; then \
+	    echo "left out: $$missing is not here" >&2; [ -z "$$CWNDLAB_REQUIRE_LIVE" ]; \
+	else \
+	    set -ex; \
+	    cargo build --locked --profile $(PROFILE) --target $(WASM) -p sim --example golden; \
+	    node crates/sim/tests/golden.mjs $${CARGO_TARGET_DIR:-target}/$(WASM)/$(PROFILE)/examples/golden.wasm crates/sim/tests/runs/golden.txt; \
+	fi
+
+golden: toolchain ## write the hashes of the golden scenarios again (say in the commit why they changed)
+	CWNDLAB_UPDATE_GOLDEN=1 cargo test --locked --profile $(PROFILE) -p sim --test runs golden::every_series
 
 test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested
 	$(SAY) 'Python tests'
@@ -88,16 +108,16 @@ mypy: $(STAMPS)/venv
 	$(SAY) 'mypy'
 	$(BIN)/mypy
 
-# Everything but `live` has to build on FreeBSD and macOS. Where the standard library of the FreeBSD target is installed
-# (rustup target add x86_64-unknown-freebsd), the compiler says whether it does; it needs no linker to check. Where it is
-# not, the sources of those crates are searched for what only Linux has, which is how portability gets lost (but not
-# those of `script`, whose language has Linux's words in it).
+# Everything but `live` has to build on FreeBSD and macOS. Where the standard library of the FreeBSD target is here, or
+# rustup can add it, the compiler says whether it does; it needs no linker to check. Where it is not, the sources of those
+# crates are searched for what only Linux has, which is how portability gets lost (but not those of `script`, whose
+# language has Linux's words in it).
 FREEBSD   := x86_64-unknown-freebsd
 LINUXISMS := os::linux|target_os *= *"linux"|AF_PACKET|epoll|timerfd|sock_diag|netlink|/proc/|/sys/class|ioctl
 
 portable: toolchain ## everything but `live` builds without Linux
 	$(SAY) 'Portability: everything but live, without Linux'
-	@if [ -d "$$(rustc --print target-libdir --target $(FREEBSD))" ]; then \
+	@if $(call has-target,$(FREEBSD)); then \
 	    set -x; \
 	    cargo check --locked --quiet --profile $(PROFILE) --workspace --exclude live --target $(FREEBSD); \
 	elif grep -rnE --include='*.rs' '$(LINUXISMS)' $(filter-out crates/live/ crates/script/,$(wildcard crates/*/)); then \
@@ -106,7 +126,7 @@ portable: toolchain ## everything but `live` builds without Linux
 	    | grep -E '^(nix|rtnetlink|netlink|procfs|io-uring)'; then \
 	    echo 'only crates/live may depend on packages made for Linux' >&2; exit 1; \
 	else \
-	    echo 'no Linux-only item found (the $(FREEBSD) target is not installed; the compiler was not asked)'; \
+	    echo 'no Linux-only item found (the target $(FREEBSD) is not here; the compiler was not asked)'; \
 	fi
 
 docs-check: toolchain $(STAMPS)/venv ## links between the documents, and rustdoc

@@ -7,19 +7,30 @@
 //! - `wire`, `auth`: what crosses the network, and proofs of a shared secret.
 //! - `sys`, `payload`: what the systems give beyond std; random bytes.
 //!
+//! What needs sockets is there on Unix only; the figures, the output and the format on the wire are there on every
+//! target, WebAssembly among them, where the simulator uses them.
+//!
 //! docs/loadlatency.md describes all of it for users.
 
+#[cfg(unix)]
 pub mod auth;
+#[cfg(unix)]
 pub mod client;
+#[cfg(unix)]
 pub mod flow;
+#[cfg(unix)]
 pub mod link;
 pub mod measure;
+#[cfg(unix)]
 pub mod payload;
 pub mod report;
+#[cfg(unix)]
 pub mod server;
+#[cfg(unix)]
 pub mod sys;
 pub mod wire;
 
+#[cfg(unix)]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use measure::{SCENARIOS, classic};
@@ -38,6 +49,7 @@ pub fn about() -> String {
 ///
 /// # Errors
 /// One line if not.
+#[cfg(unix)]
 pub fn check_congestion_control(name: &str) -> Result<(), String> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     let asked = socket.and_then(|socket| sys::set_congestion_control(socket2::SockRef::from(&socket), name));
@@ -45,6 +57,7 @@ pub fn check_congestion_control(name: &str) -> Result<(), String> {
 }
 
 /// Locks what threads share. What one that panicked left is still good: numbers, and maps whose entries are whole.
+#[cfg(unix)]
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

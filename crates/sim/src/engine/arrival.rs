@@ -137,6 +137,9 @@ impl Simulation {
         if let Some(most) = self.hosts[host.index()].tso_max {
             endpoint.limit_tso(most);
         }
+        if self.long_way {
+            endpoint.force_long_way();
+        }
         endpoint.set_no_delay(matches!(self.flows[connection.flow().index()].app, FlowApp::Pinger(_)));
         self.connections[connection.index()] = Some(endpoint);
     }

@@ -67,6 +67,8 @@ pub struct Simulation {
     /// accepting connections matter where it ends. See [`Simulation::run_ahead`].
     run_ahead: Vec<Option<[bool; 2]>>,
     prefetcher: Prefetcher,
+    /// See [`Simulation::force_long_way`].
+    long_way: bool,
 }
 
 /// One machine.
@@ -88,6 +90,12 @@ struct HostRun {
 }
 
 impl Simulation {
+    /// Makes endpoints leave out the short ways of usual segments, for comparison: slower, and equal in every result. To
+    /// be called before the first event.
+    pub fn force_long_way(&mut self) {
+        self.long_way = true;
+    }
+
     /// Runs `events` events, or a few more; true when the run is over.
     pub fn advance(&mut self, events: u64) -> bool {
         self.until = NEVER;

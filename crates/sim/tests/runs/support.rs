@@ -165,11 +165,6 @@ impl Outcome {
         }
     }
 
-    /// The batches of a table; None if it has no row.
-    pub fn rows(&self, table: &str) -> Option<&Vec<Batch>> {
-        self.tables.get(table)
-    }
-
     /// The summary but for the number of events, which depends on how hops are carried out.
     pub fn figures(&self) -> serde_json::Value {
         let mut summary = self.summary.clone();
@@ -179,7 +174,11 @@ impl Outcome {
 }
 
 pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
-    let mut run = Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it");
+    finish(Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it"))
+}
+
+/// Carries a run out to its end.
+pub fn finish(mut run: Simulation) -> Outcome {
     let mut outcome = Outcome::default();
     let mut over = false;
     while !over {
@@ -188,6 +187,22 @@ pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
     }
     outcome.summary = serde_json::from_str(&run.summary()).expect("the summary is JSON");
     outcome
+}
+
+/// Where two runs of a scenario differ, if they do. How many events the engine needed does not matter.
+pub fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
+    for table in ["tcp", "queue", "events", "samples"] {
+        if one.tables.get(table) != other.tables.get(table) {
+            return Some(format!("table {table}"));
+        }
+    }
+    if one.captures != other.captures {
+        return Some("captures".into());
+    }
+    if one.figures() != other.figures() {
+        return Some("summary".into());
+    }
+    one.tables.is_empty().then(|| "nothing recorded".into())
 }
 
 /// The values of an integer column over all batches; nulls as None.

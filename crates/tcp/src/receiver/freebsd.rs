@@ -129,7 +129,7 @@ impl FreeBsdReceiver {
         } else {
             growth < 2 * self.maxseg && 2 * growth < buffer
         };
-        if little {
+        if little && !r.long_way {
             return false;
         }
         if space <= offered || offered >> r.wscale >= space >> r.wscale || self.peer_closed {

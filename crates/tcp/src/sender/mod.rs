@@ -67,6 +67,8 @@ pub struct SendState {
     pub throttled: bool,
     /// What the sender has allowed ahead.
     pub run: Run,
+    /// No short way is taken: see [`crate::Endpoint::force_long_way`].
+    pub long_way: bool,
 }
 
 /// Full segments of new data that may leave one after the other without [`Sender::poll`], as long as the sender is told

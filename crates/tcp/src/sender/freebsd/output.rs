@@ -18,21 +18,22 @@ impl FreeBsdSender {
         true
     }
 
-    /// [`FreeBsdSender::output`] in its usual case: outside recovery, with data in flight and no offload, either a
+    /// [`FreeBsdSender::output`] in its usual case: outside recovery and ECN's, with data in flight and no offload, either a
     /// full segment fits into the window or the window is what keeps even a part of one from leaving. None: not so.
     #[inline(always)]
     pub(super) fn output_plain(&mut self, s: &mut SendState) -> Option<Poll> {
         // Without a branch each: nearly always all of them hold.
         let odd = self.forced
             | self.probe
-            | self.v.fast_recovery
+            | self.v.in_recovery()
             | self.cwr
             | s.tso
             | s.fin
             | s.sndbuf_auto
             | !s.timestamps
             | self.packets.is_some()
-            | self.rexmt.is_none();
+            | self.rexmt.is_none()
+            | s.long_way;
         let usual = !odd && s.nxt == s.max && s.nxt > s.una;
         if !usual {
             return None;
@@ -47,6 +48,8 @@ impl FreeBsdSender {
             // What is left of the window after more full segments is too little for a part of one.
             if edge < s.end && self.full_segment <= s.max_wnd / 2 {
                 self.wait(s);
+                // At the end of the run, that is: data waits behind the window's edge.
+                self.limit = narrower_window(s, &self.v);
                 // Segments end less than a full one's options below the edge that they need.
                 s.run = Run {
                     edge: edge - (self.full_segment - u64::from(s.payload)),
@@ -321,9 +324,13 @@ pub(in crate::sender) fn what_limits(s: &SendState, v: &CcVar, segment: u64) -> 
     let wanted = s.nxt - s.una + waiting.min(segment);
     if waiting == 0 || (!v.fast_recovery && wanted <= v.cwnd.min(s.wnd)) {
         s.starved()
-    } else if v.cwnd <= s.wnd || v.fast_recovery {
-        Limit::Cwnd
     } else {
-        Limit::Rwnd
+        narrower_window(s, v)
     }
+}
+
+/// Which window keeps a segment from leaving.
+#[inline(always)]
+fn narrower_window(s: &SendState, v: &CcVar) -> Limit {
+    if v.cwnd <= s.wnd || v.fast_recovery { Limit::Cwnd } else { Limit::Rwnd }
 }

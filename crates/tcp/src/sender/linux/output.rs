@@ -447,7 +447,8 @@ impl LinuxSender {
             && s.max + len <= s.end
             && self.core.in_flight() > 0
             && self.probes_tail()
-            && !self.core.in_cwnd_reduction();
+            && !self.core.in_cwnd_reduction()
+            && !s.long_way;
         if plain {
             self.record_plain(len, s);
         } else {

@@ -57,6 +57,7 @@ impl Bench {
             last_sent: 0,
             throttled: false,
             run: crate::sender::Run::default(),
+            long_way: false,
         };
         let config = &config.clone().into();
         let mut bench = Bench {
