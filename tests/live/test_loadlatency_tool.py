@@ -205,7 +205,7 @@ def test_a_run_is_a_directory_of_results_like_any_other(tmp_path: Path) -> None:
     samples = results.series(0, flow="pinger", table="samples")
     kinds = set(samples["kind"].cast(pl.String))
     assert kinds == {"probe-rtt", "connect", "in-band", "one-way-up", "one-way-down"}
-    for kind, value in (("throughput", None), ("rtt", None), ("rtt", "samples.one-way-up")):
+    for kind, value in (("goodput", None), ("rtt", None), ("rtt", "samples.one-way-up")):
         options = {"value": value} if value else {}
         assert results.plot(kind, tmp_path / "x.png", **options) is not None
     # The same again from the document.

@@ -122,7 +122,7 @@ def test_what_ran_beside_the_traffic_is_kept(bulk: ResultSet) -> None:
     assert sysctls["net.ipv4.tcp_no_metrics_save"] == "1"
     # iperf3 sets a connection's own once it is open: what comes before must leave nothing behind.
     assert sysctls["net.ipv4.tcp_congestion_control"] in (bulk.summary["cc"][0], "reno")
-    assert record.attachments == ["0-f1-iperf3-from.json", "0-f1-iperf3-to.json"]
+    assert record.attachments == ["0-f1-iperf3-from.json", "0-f1-iperf3-to.json", "0-hosts.json.gz"]
     reports = [bulk.path / "runs" / "0-0" / name for name in record.attachments]
     (interval, *_) = json.loads(reports[0].read_text())["intervals"]
     assert interval["streams"][0]["bytes"] > 0
@@ -176,7 +176,9 @@ def test_every_app_does_on_real_sockets_what_it_says(dumbbell: Path, cwndlab: Co
         for delay in ("one_way_p50_ms", "response_p50_ms", "completion_p50_ms"):
             assert row[delay] is None or row[delay] >= (5 if delay.startswith("one") else 10)
     assert rows["old"]["goodput_mbps"] > 0
-    assert {"0-old-iperf2-from.txt", "0-old-iperf2-to.txt"} == set(results.record(0).attachments)
+    assert {"0-old-iperf2-from.txt", "0-old-iperf2-to.txt", "0-hosts.json.gz"} == set(
+        results.record(0).attachments
+    )
 
 
 NETWORKS = {
