@@ -96,7 +96,7 @@ def test_lines_have_the_values_that_were_recorded(page: Browser):
 
 
 def test_zooming_one_plot_zooms_all(page: Browser):
-    assert views(page) == [(0, 19.99)] * 4
+    assert views(page) == [(0, 19.99)] * len(KINDS)
     page.evaluate("document.querySelector('figure[data-kind=rtt]').scrollIntoView()")
     box = page.evaluate(
         "document.querySelector('figure[data-kind=rtt] canvas.base').getBoundingClientRect().toJSON()"
@@ -111,7 +111,7 @@ def test_zooming_one_plot_zooms_all(page: Browser):
     command = page.evaluate("document.querySelector('figure[data-kind=queue] .command').textContent")
     assert "--kind queue --run 0 --run 9 --window 4.9" in command
     page.evaluate("document.querySelector('button[data-action=all]').click()")
-    assert views(page) == [(0, 19.99)] * 4
+    assert views(page) == [(0, 19.99)] * len(KINDS)
 
 
 def test_keys_zoom_and_move(page: Browser):
