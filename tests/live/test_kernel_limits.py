@@ -51,8 +51,8 @@ def shares(row: dict[str, Any]) -> dict[str, float]:
     return {name: row[f"limited_{name}_pct"] for name in CASES}
 
 
-# Kernel 0 %, model 99.6 %, with our own sender and with iperf3: the kernel queues a whole write above the limit of its
-# buffer, so that data waits, and sends twice as much; the model does not.
+# Kernel 0 %, model 99.6 %, with our own sender and with iperf3: the kernel queues a whole write above the
+# limit of its buffer, so that data waits, and sends twice as much; the model does not.
 DIFFERS = pytest.mark.xfail(strict=True, reason="the model's small send buffers hold less than the kernel's")
 
 
