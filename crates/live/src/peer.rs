@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use tcp::profile::Profile;
+use tcp::stack::Profile;
 use tcp::{Answer, Config, Endpoint, Listener, Nanos, State};
 use wire::codec::{self, Ends, Payload, SynLayout};
 use wire::{Flags, Segment, seq};
@@ -109,7 +109,7 @@ impl<'a> Peer<'a> {
             setup,
             endpoint: None,
             ends: setup.ends,
-            layout: setup.profile.facts().family.syn_layout(),
+            layout: setup.profile.spec().family.syn_layout(),
             started: Instant::now(),
             ahead: VecDeque::new(),
             ahead_from: 0,

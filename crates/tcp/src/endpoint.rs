@@ -5,25 +5,20 @@
 //! application's side calls [`Endpoint::write`], [`Endpoint::read`] and the closing calls, and after every such input
 //! the driver calls [`Endpoint::poll_transmit`] until it returns None.
 
-use wire::segment::{IP_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
+use wire::segment::{DEFAULT_MSS, IP_HEADER, MAX_WINDOW, MAX_WINDOW_SHIFT, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Options, Segment, seq};
 
 use crate::clock::{HostClock, Nanos, earliest};
+use crate::context::Context;
 use crate::event::{EventKind, Events};
-use crate::listener;
 use crate::mutants::mutant;
-use crate::profile::{EcnMode, Facts, Profile, SocketOptions};
 use crate::receiver::{Arrival, ReceiveState, Receiver};
-use crate::sender::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+use crate::reset;
+use crate::sender::{Ack, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec};
 
-/// The MSS of a peer that announces none (RFC 9293 section 3.7.1), or 0, which Linux and FreeBSD take for none.
-pub(crate) const DEFAULT_MSS: u16 = 536;
 /// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
 const MIN_MSS: u16 = 48;
-/// The largest shift of a window field (RFC 7323 section 2.3).
-pub(crate) const LARGEST_SCALE: u8 = 14;
-/// The largest value of a window field.
-pub(crate) const LARGEST_FIELD: u64 = 65_535;
 /// The largest payload of an IPv4 packet without options.
 const MAX_PAYLOAD: u32 = 65_535 - IP_HEADER - TCP_HEADER;
 
@@ -160,7 +155,7 @@ pub struct Endpoint {
     unread_resets: bool,
     /// The application has closed, and reads no more.
     gone: bool,
-    /// See [`crate::profile::Facts::timer_wheel`].
+    /// See [`crate::stack::StackSpec::timer_wheel`].
     timer_wheel: bool,
     time_wait: Nanos,
     time_wait_until: Option<Nanos>,
@@ -210,7 +205,7 @@ struct Handshake {
     /// See [`Endpoint::limit_tso`].
     tso_limit: u32,
     timeouts: Vec<Nanos>,
-    /// See [`crate::profile::Facts::syn_hastened`].
+    /// See [`crate::stack::StackSpec::syn_hastened`].
     hastened: Option<u64>,
     sent: usize,
     first_sent: Nanos,
@@ -255,7 +250,7 @@ impl LimitClock {
 impl Endpoint {
     /// Opens a connection: the SYN leaves at the next [`Endpoint::poll_transmit`].
     pub fn connect(profile: &dyn Profile, config: &Config<'_>, now: Nanos) -> Endpoint {
-        let mut endpoint = Endpoint::new(profile, config, profile.facts().syn_timeouts.clone());
+        let mut endpoint = Endpoint::new(profile, config, profile.spec().syn_timeouts.clone());
         endpoint.handshake.due = true;
         endpoint.enter(State::SynSent, now);
         endpoint
@@ -263,7 +258,7 @@ impl Endpoint {
 
     /// Answers `syn`: the SYN-ACK leaves at the next [`Endpoint::poll_transmit`]. See [`crate::listener::Listener`].
     pub(crate) fn accept(profile: &dyn Profile, config: &Config<'_>, now: Nanos, syn: &Segment) -> Endpoint {
-        let mut endpoint = Endpoint::new(profile, config, profile.facts().synack_timeouts.clone());
+        let mut endpoint = Endpoint::new(profile, config, profile.spec().synack_timeouts.clone());
         endpoint.handshake.due = true;
         endpoint.take_syn(now, syn);
         // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
@@ -275,7 +270,7 @@ impl Endpoint {
     }
 
     fn new(profile: &dyn Profile, config: &Config<'_>, timeouts: Vec<Nanos>) -> Endpoint {
-        let facts: &Facts = profile.facts();
+        let spec: &StackSpec = profile.spec();
         let ((sndbuf, sndbuf_auto), (rcvbuf, rcvbuf_auto)) = profile.buffers(&config.socket);
         let receiver = profile.receiver();
         let mut r = ReceiveState::new(rcvbuf, rcvbuf_auto);
@@ -321,15 +316,15 @@ impl Endpoint {
             handshake: Box::new(Handshake {
                 mss: config.mss,
                 ecn: config.ecn,
-                timestamps: facts.timestamps,
-                sack: facts.sack,
+                timestamps: spec.timestamps,
+                sack: spec.sack,
                 wscale,
-                scales: facts.window_scaling,
+                scales: spec.window_scaling,
                 peer_scales: false,
                 syn_window,
                 tso_limit: u32::MAX,
                 timeouts,
-                hastened: facts.syn_hastened,
+                hastened: spec.syn_hastened,
                 sent: 0,
                 first_sent: 0,
                 due: false,
@@ -340,12 +335,12 @@ impl Endpoint {
             peer_fin: None,
             timestamp_offset: config.timestamp_offset,
             predicts: false,
-            invalid_ratelimit: facts.invalid_ratelimit,
+            invalid_ratelimit: spec.invalid_ratelimit,
             challenged: None,
-            unread_resets: facts.unread_resets,
+            unread_resets: spec.unread_resets,
             gone: false,
-            timer_wheel: facts.timer_wheel,
-            time_wait: facts.time_wait,
+            timer_wheel: spec.timer_wheel,
+            time_wait: spec.time_wait,
             time_wait_until: None,
             reset: None,
             repeated_window: None,
@@ -476,7 +471,7 @@ impl Endpoint {
 
     fn poll_outside_established(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if let Some((seq, ack)) = self.reset.take() {
-            *segment = listener::reset(seq, ack);
+            *segment = reset::reset(seq, ack);
             return true;
         }
         if self.handshake.due {
@@ -866,8 +861,8 @@ impl Endpoint {
         let wanted = self.receiver.window(&self.r, &mut cx);
         // The right edge never moves left, and what the field cannot say is not promised.
         let scale = self.r.wscale;
-        let field = (wanted.max(self.r.offered()) >> scale).min(LARGEST_FIELD);
-        let field = if field << scale < self.r.offered() { field + 1 } else { field }.min(LARGEST_FIELD);
+        let field = (wanted.max(self.r.offered()) >> scale).min(MAX_WINDOW);
+        let field = if field << scale < self.r.offered() { field + 1 } else { field }.min(MAX_WINDOW);
         self.r.advertised = self.r.advertised.max(self.r.nxt + (field << scale));
         self.r.last_ack = self.r.nxt;
         // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
@@ -881,7 +876,7 @@ impl Endpoint {
     }
 
     fn answer_with_reset(&mut self, segment: &Segment) {
-        self.reset = listener::reset_for(segment).or(self.reset);
+        self.reset = reset::reset_for(segment).or(self.reset);
     }
 }
 
@@ -1377,7 +1372,7 @@ impl Endpoint {
         self.handshake.peer_scales = self.handshake.scales && syn.options.has(Options::WSCALE);
         let h = &self.handshake;
         if h.peer_scales {
-            self.s.wscale = syn.wscale.min(LARGEST_SCALE);
+            self.s.wscale = syn.wscale.min(MAX_WINDOW_SHIFT);
             self.r.wscale = h.wscale;
         } else {
             self.s.wscale = 0;

@@ -4,7 +4,8 @@ use wire::{Flags, Segment};
 
 use crate::clock::Nanos;
 use crate::endpoint::{Config, Endpoint};
-use crate::profile::Profile;
+use crate::reset::{reset, reset_for};
+use crate::stack::Profile;
 
 /// Listens on one address. It holds no state of half-open connections; each [`Endpoint`] it makes is in SYN-RECEIVED.
 pub struct Listener<'a> {
@@ -46,21 +47,4 @@ pub fn refusal(segment: &Segment) -> Answer {
         None => Answer::Silence,
         Some((seq, ack)) => Answer::Reset(reset(seq, ack)),
     }
-}
-
-/// Sequence number and acknowledgement of the reset that refuses a segment; None: a reset is not answered.
-pub(crate) fn reset_for(segment: &Segment) -> Option<(u32, Option<u32>)> {
-    if segment.flags.has(Flags::RST) {
-        None
-    } else if segment.flags.has(Flags::ACK) {
-        Some((segment.ack, None))
-    } else {
-        Some((0, Some(segment.seq.wrapping_add(segment.seq_len()))))
-    }
-}
-
-/// A reset.
-pub(crate) fn reset(seq: u32, ack: Option<u32>) -> Segment {
-    let flags = if ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST };
-    Segment { seq, ack: ack.unwrap_or(0), flags, frames: 1, ..Segment::default() }
 }

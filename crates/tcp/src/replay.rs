@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::cc::freebsd::{
     AckKind, CcVar, Cdg, CongestionControl, Cubic, NewReno, SSTHRESH_INFINITE, Signal, cubic_math as math,
 };
-use crate::profile::Profile;
 use crate::profile::freebsd::release;
+use crate::stack::Profile;
 
 /// How a module did over one recording.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use tcp::profile::{self, EcnMode, SocketOptions};
+use tcp::profile;
+use tcp::stack::{EcnMode, SocketOptions};
 use tcp::{Answer, Config, Endpoint, HostClock, Listener, Nanos, State};
 use wire::Segment;
 

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use tcp::endpoint::State;
-use tcp::profile::{self, EcnMode, SocketOptions};
+use tcp::profile;
+use tcp::stack::{EcnMode, SocketOptions};
 use tcp::{Answer, Config, HostClock, Listener};
 
 use super::*;
@@ -23,7 +24,7 @@ struct Lab {
     read: Vec<(Nanos, u64)>,
 }
 
-fn with_config<T>(work: impl FnOnce(&dyn profile::Profile, &Config<'_>) -> T) -> T {
+fn with_config<T>(work: impl FnOnce(&dyn tcp::stack::Profile, &Config<'_>) -> T) -> T {
     let profile = profile::find("freebsd-13").expect("a profile");
     let config = Config {
         clock: HostClock::new(1000, 0, 0),

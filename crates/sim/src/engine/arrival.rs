@@ -2,7 +2,7 @@
 
 use host::nic::TransmitRing;
 use path::Nanos;
-use tcp::profile::{Profile, SocketOptions};
+use tcp::stack::{Profile, SocketOptions};
 use tcp::{Answer, Config, Endpoint, Listener};
 use wire::Segment;
 
@@ -169,7 +169,7 @@ impl Simulation {
             ecn: machine.ecn,
             tso: machine.tso,
             socket,
-            cc: cc.unwrap_or(profile.facts().cc[0]),
+            cc: cc.unwrap_or(profile.spec().cc[0]),
             iss: setup::draw(&mut random) as u32,
             timestamp_offset: machine.timestamp_offset,
             random: setup::draw(&mut random),

@@ -16,7 +16,7 @@ mod service;
 mod setup;
 
 use path::Nanos;
-use tcp::profile::{EcnMode, Profile};
+use tcp::stack::{EcnMode, Profile};
 use tcp::{Endpoint, HostClock, TcpInfo};
 use wire::Segment;
 

@@ -2,7 +2,7 @@
 
 use path::Xoshiro256PlusPlus;
 use tcp::HostClock;
-use tcp::profile::{EcnMode, Family, Profile};
+use tcp::stack::{EcnMode, Family, Profile};
 use wire::Segment;
 
 use super::prefetch::Prefetcher;
@@ -51,7 +51,7 @@ impl Simulation {
         let groups = apps::incast_groups(&scenario);
         let hosts = hosts(&scenario, profiles);
         let flows = flows(&scenario, &topology, &parents, &groups)?;
-        let families: Vec<Family> = hosts.iter().map(|host| host.profile.facts().family).collect();
+        let families: Vec<Family> = hosts.iter().map(|host| host.profile.spec().family).collect();
         let tracked: Vec<bool> = families.iter().map(|&family| family == Family::Linux).collect();
         let recording = recording(&scenario, run_id, named, &families)?;
         let captured = recording.captures.links();
@@ -170,7 +170,7 @@ fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Vec<HostRun> {
             tso: host.nic.tso,
             tso_max: host.nic.tso_max,
             full: host.nic.full,
-            ingress: ingress(scenario, id, host, profile.facts().family),
+            ingress: ingress(scenario, id, host, profile.spec().family),
             egress: egress(scenario, id, host),
             profile,
             waiting: Vec::new(),

@@ -2,9 +2,11 @@
 
 use wire::segment::TIMESTAMPS_BYTES;
 
-use super::{Arrival, Context, ReceiveState, Receiver};
+use wire::segment::{DEFAULT_MSS, MAX_WINDOW, MAX_WINDOW_SHIFT};
+
+use super::{Arrival, ReceiveState, Receiver};
 use crate::clock::Nanos;
-use crate::endpoint::{DEFAULT_MSS, LARGEST_FIELD, LARGEST_SCALE};
+use crate::context::Context;
 
 /// Memory a cluster of 2048 bytes takes with its mbuf: what a socket buffer may hold is this much less than
 /// kern.ipc.maxsockbuf.
@@ -106,7 +108,7 @@ impl FreeBsdReceiver {
     /// Space the window field can offer now.
     #[inline]
     fn space(&self, r: &ReceiveState) -> u64 {
-        r.free().min(LARGEST_FIELD << r.wscale)
+        r.free().min(MAX_WINDOW << r.wscale)
     }
 
     /// The window after silly-window avoidance (RFC 9293 section 3.8.6.2.2).
@@ -196,10 +198,10 @@ impl Receiver for FreeBsdReceiver {
         let asked = if self.t.maxsockbuf_fixed { 0 } else { r.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
         let largest = if r.rcvbuf_auto { self.t.maxsockbuf } else { self.t.maxsockbuf.max(asked) };
         let mut scale = 0;
-        while self.t.rfc1323 && scale < LARGEST_SCALE && LARGEST_FIELD << scale < largest {
+        while self.t.rfc1323 && scale < MAX_WINDOW_SHIFT && MAX_WINDOW << scale < largest {
             scale += 1;
         }
-        (r.rcvbuf.min(LARGEST_FIELD) as u16, scale)
+        (r.rcvbuf.min(MAX_WINDOW) as u16, scale)
     }
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {

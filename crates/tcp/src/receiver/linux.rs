@@ -1,10 +1,12 @@
 //! Linux's receiver: quick and delayed ACKs, SACK compression, the window's slow start, buffer autotuning.
 
-use super::{Arrival, Context, ReceiveState, Receiver};
+use wire::segment::{DEFAULT_MSS, MAX_WINDOW, MAX_WINDOW_SHIFT};
+
+use super::{Arrival, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
-use crate::endpoint::{DEFAULT_MSS, LARGEST_FIELD, LARGEST_SCALE};
+use crate::context::Context;
+use crate::linux_config::{Drs, Shared};
 use crate::mutants::mutant;
-use crate::sender::linux::config::{Drs, Shared};
 
 /// Most quick ACKs granted at once (TCP_MAX_QUICKACKS).
 const MAX_QUICKACKS: u32 = 16;
@@ -520,7 +522,7 @@ impl Receiver for LinuxReceiver {
     fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
         let mss = u64::from(r.payload);
         let full = self.window_from(r.rcvbuf);
-        let mut window = if full > mss { full / mss * mss } else { full }.min(LARGEST_FIELD / mss * mss);
+        let mut window = if full > mss { full / mss * mss } else { full }.min(MAX_WINDOW / mss * mss);
         if !self.config.scaling_ratio {
             window = window.min(INIT_RCVWND * mss);
         }
@@ -528,7 +530,7 @@ impl Receiver for LinuxReceiver {
         let most =
             if r.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
         let bits = 64 - most.leading_zeros();
-        (window as u16, bits.saturating_sub(16).min(LARGEST_SCALE.into()) as u8)
+        (window as u16, bits.saturating_sub(16).min(MAX_WINDOW_SHIFT.into()) as u8)
     }
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {

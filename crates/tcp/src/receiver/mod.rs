@@ -8,10 +8,10 @@ pub mod linux;
 pub mod windows;
 
 use wire::RangeSet;
+use wire::segment::DEFAULT_MSS;
 
 use crate::clock::Nanos;
-use crate::endpoint::DEFAULT_MSS;
-pub use crate::sender::Context;
+use crate::context::Context;
 
 /// How many recent out-of-order arrivals are remembered for the order of SACK blocks.
 const RECENT: usize = 8;

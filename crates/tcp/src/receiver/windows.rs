@@ -1,7 +1,8 @@
 //! Windows 7's receiver: an ACK for every second segment or after 200 ms, autotuning by bytes read in a round trip.
 
-use super::{Arrival, Context, ReceiveState, Receiver};
+use super::{Arrival, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos};
+use crate::context::Context;
 
 /// Window in a SYN, bytes.
 const SYN_WINDOW: u64 = 8192;

@@ -10,8 +10,9 @@ pub mod windows;
 
 use std::any::Any;
 
-use crate::clock::{HostClock, Nanos};
-use crate::event::Events;
+use crate::cc::Phase;
+use crate::clock::Nanos;
+use crate::context::Context;
 
 /// The facts of the sending side that are TCP itself (RFC 9293 section 3.3.1), kept by the endpoint and read by the
 /// sender. A sender changes `nxt` and `max` when it transmits and `sndbuf` when it autotunes; the endpoint does the rest.
@@ -204,37 +205,6 @@ pub enum Poll {
     Wait(Limit),
 }
 
-/// Coarse state for the `state` column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// cwnd grows exponentially.
-    SlowStart,
-    /// Congestion avoidance.
-    Avoidance,
-    /// Fast recovery.
-    Recovery,
-    /// After a timeout, until repaired.
-    Loss,
-    /// Reducing without loss (ECN, local drop).
-    Cwr,
-    /// Duplicate ACKs or SACKs seen, nothing judged lost (Linux).
-    Disorder,
-}
-
-impl Phase {
-    /// The word in the `state` column of the `tcp` table.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Phase::SlowStart => "slow-start",
-            Phase::Avoidance => "avoidance",
-            Phase::Recovery => "recovery",
-            Phase::Loss => "loss",
-            Phase::Cwr => "cwr",
-            Phase::Disorder => "disorder",
-        }
-    }
-}
-
 /// A sender's figures at a moment, for samples and TCP_INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metrics {
@@ -258,17 +228,6 @@ pub struct Metrics {
     pub timeouts: u64,
     /// Entries into fast recovery so far.
     pub recoveries: u64,
-}
-
-/// What a sender is handed besides its own state.
-#[derive(Debug)]
-pub struct Context<'a> {
-    /// True time.
-    pub now: Nanos,
-    /// The host's clock; a sender sees time only through it, except where the system uses high-resolution timers.
-    pub clock: &'a HostClock,
-    /// Where to report.
-    pub events: &'a mut Events,
 }
 
 /// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.

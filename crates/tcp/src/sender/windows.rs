@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 
 use wire::RangeSet;
 
-use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Poll, SendState, Sender, Transmit};
+use crate::cc::Phase;
 use crate::cc::windows::Compound;
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
 

@@ -285,7 +285,7 @@ fn what_was_mended_stays_mended() {
 }
 
 fn stack(name: &str) -> usize {
-    tcp::profile::all().iter().position(|p| p.facts().name == name).expect("a stack")
+    tcp::profile::all().iter().position(|p| p.spec().name == name).expect("a stack")
 }
 
 #[test]

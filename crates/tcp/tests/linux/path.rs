@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
-use tcp::profile::{EcnMode, Profile, SocketOptions};
+use tcp::stack::{EcnMode, Profile, SocketOptions};
 use tcp::{Answer, Endpoint, HostClock, Listener, Nanos};
 use wire::{Ecn, Segment};
 
@@ -77,7 +77,7 @@ pub struct Moment {
     /// Packets sent again so far.
     pub retransmits: u64,
     /// What the sender is doing.
-    pub phase: tcp::sender::Phase,
+    pub phase: tcp::cc::Phase,
 }
 
 /// What happened.
@@ -154,7 +154,7 @@ pub fn run(path: &Path<'_>) -> Run {
 
 fn config<'a>(path: &Path<'a>, profile: &dyn Profile, phase: Nanos, iss: u32) -> Config<'a> {
     Config {
-        clock: HostClock::new(profile.facts().hz, phase, 0),
+        clock: HostClock::new(profile.spec().hz, phase, 0),
         mss: 1460,
         ecn: path.ecn,
         tso: path.tso,

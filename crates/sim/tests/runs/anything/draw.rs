@@ -195,7 +195,7 @@ impl Draw {
         let waits = coalesce.is_some_and(|coalesce| coalesce.time_ns > 0);
         Host {
             name: name.into(),
-            stack: stack.facts().name.into(),
+            stack: stack.spec().name.into(),
             hz: self.of(&[10, 64, 100, 250, 1000, 10_000]),
             mss,
             ecn: self.of(&[Ecn::Off, Ecn::Accept, Ecn::On]),
@@ -423,8 +423,8 @@ impl Draw {
         let stacks = profile::all();
         let algorithms: &[&str] = stacks
             .iter()
-            .find(|stack| stack.facts().name == hosts[from].stack)
-            .map_or(&[], |stack| stack.facts().cc);
+            .find(|stack| stack.spec().name == hosts[from].stack)
+            .map_or(&[], |stack| stack.spec().cc);
         let start_ns = if self.flag() { 0 } else { self.range(0, duration_ns) };
         let app = self.app();
         Flow {

@@ -482,7 +482,7 @@ impl CongestionControl for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::freebsd::release;
+    use crate::cc::freebsd::CcTuning;
 
     const FULL: u64 = 1448;
 
@@ -493,7 +493,7 @@ mod tests {
             "freebsd-15-d46546" => CubicEra::Rfc8312Reno,
             _ => CubicEra::Rfc9438,
         };
-        let mut v = CcVar::new(release(name).expect("a release").sender_tuning().cc);
+        let mut v = CcVar::new(CcTuning::FREEBSD_15);
         (v.mss, v.maxseg, v.hz, v.snd_scale, v.snd_wnd) = (FULL, FULL, 100, 8, 10_000 * FULL);
         (v.rtt_updates, v.srtt, v.cwnd_limited) = (100, 1 << RTT_SHIFT, true);
         v.cwnd = segments * FULL;

@@ -11,7 +11,7 @@ pub use cubic::{Cubic, CubicEra};
 pub use hystart::{HyStart, HyStartTuning};
 pub use newreno::NewReno;
 
-use crate::sender::Phase;
+use super::Phase;
 
 /// Initial slow-start threshold: the largest window a connection could have, 65535 << 14 (tcp(4)).
 pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
@@ -20,7 +20,7 @@ pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
 pub const RTT_SHIFT: u32 = 5;
 
 /// Knobs that more than one algorithm reads, with the sysctl each belongs to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CcTuning {
     /// Appropriate byte counting (net.inet.tcp.rfc3465).
     pub abc: bool,
@@ -52,6 +52,37 @@ pub struct CcTuning {
     pub abe_loss_reduces: bool,
     /// HyStart++, where the stack allows it (15's RACK).
     pub hystart: HyStartTuning,
+}
+
+#[cfg(test)]
+impl CcTuning {
+    /// That of FreeBSD 15 before anything is set, for tests.
+    pub(crate) const FREEBSD_15: CcTuning = CcTuning {
+        abc: true,
+        abc_l_var: 2,
+        abc_counts_merged_acks: true,
+        restart_window: InitialWindow::Segments(10),
+        idle_keeps_ssthresh: true,
+        exit_keeps_a_segment: true,
+        loss_counts_payload: true,
+        module_handles_rto: true,
+        rto_from_pipe: true,
+        cdg_lends_its_state: false,
+        newreno_beta: 50,
+        newreno_beta_ecn: 80,
+        abe: false,
+        abe_loss_reduces: false,
+        hystart: HyStartTuning {
+            allowed: false,
+            shrinks: false,
+            conservative: false,
+            min_threshold_us: 4000,
+            max_threshold_us: 16_000,
+            samples: 8,
+            growth_divisor: 4,
+            rounds: 5,
+        },
+    };
 }
 
 /// How an initial (or restart) window is computed.

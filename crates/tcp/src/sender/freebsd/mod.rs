@@ -16,9 +16,10 @@ use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
-use super::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -122,7 +123,7 @@ impl FreeBsdSender {
     /// A sender for a release, with congestion control `name` (which the release has).
     ///
     /// # Panics
-    /// If the release has no such congestion control; [`crate::profile::Profile::sender`] is called with checked names.
+    /// If the release has no such congestion control; [`crate::stack::Profile::sender`] is called with checked names.
     pub fn new(tuning: Tuning, name: &str, random: u64) -> FreeBsdSender {
         let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
         FreeBsdSender::with(tuning, cc)

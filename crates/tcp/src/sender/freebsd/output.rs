@@ -1,7 +1,8 @@
 //! FreeBSD's output decision: which segment may leave now, one at a time.
 
 use super::tuning::{Recovery, Tuning};
-use super::{CcVar, Context, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
+use super::{CcVar, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
+use crate::context::Context;
 use crate::mutants::mutant;
 
 impl FreeBsdSender {

@@ -1,7 +1,8 @@
 //! Fast retransmit and fast recovery of FreeBSD's default sender, by release.
 
 use super::tuning::Recovery;
-use super::{Ack, AckKind, Context, EventKind, FreeBsdSender, Prr, SendState, Signal};
+use super::{Ack, AckKind, EventKind, FreeBsdSender, Prr, SendState, Signal};
+use crate::context::Context;
 use crate::mutants::mutant;
 
 impl FreeBsdSender {

@@ -1,11 +1,12 @@
 //! The order of operations of 3.9: the window grows before losses are looked for; FACK, early retransmit, F-RTO of RFC 4138.
 
-use super::config::Config;
 use super::scoreboard::{EVER_RETRANS, Id, LOST, RETRANS, SACKED};
 use super::timers::TimerKind;
 use super::{LinuxSender, Progress};
 use crate::cc::linux::CaState;
-use crate::sender::{Ack, Context, SendState};
+use crate::context::Context;
+use crate::linux_config::Config;
+use crate::sender::{Ack, SendState};
 
 /// State that only this era has.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! Linux's sender: tcp_input.c's ACK processing, tcp_output.c's transmission and tcp_timer.c's timeouts, in packets.
 //!
-//! One pipeline serves every era; [`config::Config`] chooses. What the eras do not share is apart: [`modern`] (RACK, since
+//! One pipeline serves every era; [`crate::linux_config::Config`] chooses. What the eras do not share is apart: [`modern`] (RACK, since
 //! 4.18 or so) and [`classic`] (FACK, 3.9) hold the order of operations and the recovery state machines.
 
 mod classic;
-pub mod config;
 mod modern;
 mod output;
 mod rack;
@@ -19,18 +18,21 @@ use std::any::Any;
 
 use wire::RangeSet;
 
-use self::config::{Detection, Shared};
 use self::rack::Rack;
-use self::rtt::{Estimator, Windowed};
+use self::rtt::Estimator;
 use self::scoreboard::{EVER_RETRANS, Id, LOST, NONE, Packet, RETRANS, SACKED, Scoreboard};
 use self::timers::Timer;
-use super::{Ack, Context, Metrics, Phase, Poll, SendState, Sender};
+use super::{Ack, Metrics, Poll, SendState, Sender};
+use crate::cc::Phase;
 use crate::cc::linux::{
     AckSample, CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, RateSample,
 };
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
+use crate::context::Context;
 use crate::event::EventKind;
+use crate::linux_config::{Detection, Shared};
 use crate::mutants::mutant;
+use crate::windowed::Windowed;
 
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;

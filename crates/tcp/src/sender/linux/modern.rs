@@ -3,8 +3,9 @@
 use super::timers::TimerKind;
 use super::{LinuxSender, Progress};
 use crate::cc::linux::CaState;
+use crate::context::Context;
 use crate::mutants::mutant;
-use crate::sender::{Ack, Context, SendState};
+use crate::sender::{Ack, SendState};
 
 impl LinuxSender {
     pub(super) fn on_ack_modern(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {

@@ -5,8 +5,9 @@ use super::timers::TimerKind;
 use super::{LinuxSender, TRUESIZE, time_at};
 use crate::cc::linux::{CaState, CwndEvent, INIT_CWND};
 use crate::clock::{MILLISECOND, Nanos};
+use crate::context::Context;
 use crate::mutants::mutant;
-use crate::sender::{Context, Limit, Poll, SendState, Transmit};
+use crate::sender::{Limit, Poll, SendState, Transmit};
 
 /// Something a timer wants sent whatever the window says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

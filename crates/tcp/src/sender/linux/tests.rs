@@ -1,11 +1,11 @@
 //! The sender against a receiver that SACKs everything and a path that loses and reorders: counters, work, repair.
 
-use super::config::Config;
 use super::scoreboard::{LOST, RETRANS, SACKED};
 use super::*;
 use crate::cc::linux;
 use crate::clock::{HostClock, MICROSECOND};
 use crate::event::Events;
+use crate::linux_config::Config;
 
 /// A sender, its state, and a peer that acknowledges every packet.
 struct Bench {

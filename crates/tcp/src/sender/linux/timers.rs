@@ -4,9 +4,10 @@ use super::output::Forced;
 use super::{LinuxSender, Tlp};
 use crate::cc::linux::CaState;
 use crate::clock::Nanos;
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
-use crate::sender::{Context, SendState};
+use crate::sender::SendState;
 
 /// What the timer is for (icsk_pending).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

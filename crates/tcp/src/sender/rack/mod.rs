@@ -15,9 +15,10 @@ use super::freebsd::packet_rtt::PacketRtt;
 use super::freebsd::rtt::{MAX_SHIFT, Rtt};
 use super::freebsd::tuning::Tuning;
 use super::freebsd::{self, FreeBsdSender};
-use super::{Ack, Context, Limit, Metrics, Poll, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Poll, SendState, Sender, Transmit};
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, MICROSECOND, Nanos, earliest};
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -221,7 +222,7 @@ impl RackSender {
     /// A sender for a release, with congestion control `name` (which the release has).
     ///
     /// # Panics
-    /// If the release has no such congestion control; [`crate::profile::Profile::sender`] is called with checked names.
+    /// If the release has no such congestion control; [`crate::stack::Profile::sender`] is called with checked names.
     pub fn new(tuning: Tuning, rack: RackTuning, name: &str, random: u64) -> RackSender {
         let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
         RackSender {
