@@ -14,7 +14,7 @@ use crate::event::{EventKind, Events};
 use crate::mutants::mutant;
 use crate::receiver::{Arrival, ReceiveState, Receiver};
 use crate::reset;
-use crate::sender::{Ack, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+use crate::sender::{Ack, Limit, Metrics, Poll, SendGrant, SendState, Sender, Transmit};
 use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec};
 
 /// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
@@ -306,7 +306,7 @@ impl Endpoint {
                 last_received: 0,
                 last_sent: 0,
                 throttled: false,
-                run: Run::default(),
+                grant: SendGrant::default(),
                 long_way: false,
             },
             r,
@@ -756,11 +756,11 @@ impl Endpoint {
             self.limits.turn(now, Limit::App);
             return false;
         }
-        let answer = if self.s.run.edge > 0 {
-            let limit = self.s.run.limit;
-            self.s.next_of_run().map_or(Poll::Wait(limit), Poll::Send)
+        let answer = if self.s.grant.edge > 0 {
+            let limit = self.s.grant.limit;
+            self.s.next_granted().map_or(Poll::Wait(limit), Poll::Send)
         } else {
-            self.s.run.last = 0;
+            self.s.grant.last = 0;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
             self.sender.poll(&mut self.s, &mut cx)
         };

@@ -17,7 +17,7 @@ const PREFETCH_MIN_CONNECTIONS: usize = 16;
 const PREFETCH_FAR: usize = 6;
 /// the halves of the connection and the counts of the flow,
 const PREFETCH_NEAR: usize = 3;
-/// and what the sender has allocated elsewhere.
+/// and the memory that its sender names.
 const PREFETCH_LAST: usize = 1;
 
 /// Remembers what was asked for.
@@ -84,7 +84,7 @@ impl Prefetcher {
             && packet.connection.is_opening()
             && let Some(endpoint) = &connections[packet.connection.index()]
         {
-            endpoint.sender().elsewhere().into_iter().flatten().for_each(prefetch);
+            endpoint.sender().prefetch_targets().into_iter().flatten().for_each(prefetch);
         }
     }
 }

@@ -65,7 +65,7 @@ pub struct Tuning {
 
 /// The receiver of one connection.
 pub struct FreeBsdReceiver {
-    t: Tuning,
+    tuning: Tuning,
     /// Delayed-ACK timer: true time.
     delack: Option<Nanos>,
     /// When it is set to fire in the present tick.
@@ -93,7 +93,7 @@ impl FreeBsdReceiver {
     /// A receiver for a release.
     pub fn new(tuning: Tuning) -> FreeBsdReceiver {
         FreeBsdReceiver {
-            t: tuning,
+            tuning,
             delack: None,
             delayed: Delayed::default(),
             advertised_zero: false,
@@ -126,7 +126,7 @@ impl FreeBsdReceiver {
         let growth = space.saturating_sub(offered);
         let buffer = r.rcvbuf;
         // The usual case, of which all that follows would say the same.
-        let little = if self.t.updates_need_a_quarter {
+        let little = if self.tuning.updates_need_a_quarter {
             growth < buffer / 4 && space > buffer / 8 && buffer > 8 * self.maxseg
         } else {
             growth < 2 * self.maxseg && 2 * growth < buffer
@@ -138,7 +138,7 @@ impl FreeBsdReceiver {
             return false;
         }
         let large = growth >= 2 * self.maxseg;
-        if self.t.updates_need_a_quarter {
+        if self.tuning.updates_need_a_quarter {
             large && (growth >= buffer / 4 || space <= buffer / 8 || buffer <= 8 * self.maxseg)
                 || 2 * growth >= buffer
         } else {
@@ -146,10 +146,10 @@ impl FreeBsdReceiver {
         }
     }
 
-    /// Finds the time to which an ACK is delayed in the present tick.
+    /// Works out until when an ACK that is delayed in the present tick waits.
     #[cold]
-    fn see_delay(&mut self, cx: &Context<'_>) {
-        let wait = (u64::from(self.t.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
+    fn find_delack_time(&mut self, cx: &Context<'_>) {
+        let wait = (u64::from(self.tuning.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
         let tick = cx.clock.ticks(cx.now);
         self.delayed = Delayed {
             from: cx.clock.time_of_tick(tick),
@@ -161,7 +161,7 @@ impl FreeBsdReceiver {
     /// Counts in-order data and grows the buffer when an interval is over.
     #[inline(never)]
     fn autosize(&mut self, r: &mut ReceiveState, payload: u32, cx: &Context<'_>) {
-        let over = match self.t.autosize {
+        let over = match self.tuning.autosize {
             Autosize::PerRoundTrip { .. } => {
                 let since = r.tsecr.wrapping_sub(self.interval_from);
                 self.interval_from != 0 && since > 0 && since < 1000
@@ -177,13 +177,13 @@ impl FreeBsdReceiver {
             self.counted += u64::from(payload);
             return;
         }
-        let grown = match self.t.autosize {
+        let grown = match self.tuning.autosize {
             Autosize::PerRoundTrip { inc } if self.counted > r.rcvbuf / 8 * 7 => r.rcvbuf + inc,
             Autosize::ByHalf if self.counted > r.rcvbuf / 2 / 4 * 3 => r.rcvbuf + r.rcvbuf / 2,
             _ => r.rcvbuf,
         };
-        let wanted = grown.min(self.t.recvbuf_max).max(r.rcvbuf);
-        if wanted == r.rcvbuf || wanted <= largest_buffer(self.t.maxsockbuf) {
+        let wanted = grown.min(self.tuning.recvbuf_max).max(r.rcvbuf);
+        if wanted == r.rcvbuf || wanted <= largest_buffer(self.tuning.maxsockbuf) {
             r.rcvbuf = wanted;
         } else {
             r.rcvbuf_auto = false;
@@ -195,20 +195,20 @@ impl FreeBsdReceiver {
 
 impl Receiver for FreeBsdReceiver {
     fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
-        let asked = if self.t.maxsockbuf_fixed { 0 } else { r.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
-        let largest = if r.rcvbuf_auto { self.t.maxsockbuf } else { self.t.maxsockbuf.max(asked) };
+        let asked = if self.tuning.maxsockbuf_fixed { 0 } else { r.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
+        let largest = if r.rcvbuf_auto { self.tuning.maxsockbuf } else { self.tuning.maxsockbuf.max(asked) };
         let mut scale = 0;
-        while self.t.rfc1323 && scale < MAX_WINDOW_SHIFT && MAX_WINDOW << scale < largest {
+        while self.tuning.rfc1323 && scale < MAX_WINDOW_SHIFT && MAX_WINDOW << scale < largest {
             scale += 1;
         }
         (r.rcvbuf.min(MAX_WINDOW) as u16, scale)
     }
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
-        let options = r.timestamps && !self.t.maxseg_without_options;
+        let options = r.timestamps && !self.tuning.maxseg_without_options;
         let options = if options { u64::from(TIMESTAMPS_BYTES) } else { 0 };
         self.maxseg = u64::from(r.payload) + options;
-        let unit = if self.t.rounds_to_mss_with_options { self.maxseg } else { u64::from(r.payload) };
+        let unit = if self.tuning.rounds_to_mss_with_options { self.maxseg } else { u64::from(r.payload) };
         r.rcvbuf = r.rcvbuf.next_multiple_of(unit);
         if r.timestamps && r.tsecr != 0 {
             self.srtt_ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr) + 1;
@@ -226,19 +226,19 @@ impl Receiver for FreeBsdReceiver {
         if r.rcvbuf_auto {
             self.autosize(r, arrival.payload, cx);
         }
-        let aggregate = self.t.aggregates_acked_at_once && u64::from(arrival.payload) > self.maxseg;
-        if self.delack.is_some() || self.advertised_zero || !self.t.delayed_ack || aggregate {
+        let aggregate = self.tuning.aggregates_acked_at_once && u64::from(arrival.payload) > self.maxseg;
+        if self.delack.is_some() || self.advertised_zero || !self.tuning.delayed_ack || aggregate {
             r.ack_now = true;
         } else {
             if !(cx.now < self.delayed.until && cx.now >= self.delayed.from) {
-                self.see_delay(cx);
+                self.find_delack_time(cx);
             }
             self.delack = Some(self.delayed.at);
         }
     }
 
     fn accepts_out_of_order(&self, r: &ReceiveState, _seq: u64, _len: u32) -> bool {
-        !self.t.reassembly_limited || u64::from(r.out_of_order_segments) <= r.rcvbuf / self.maxseg + 1
+        !self.tuning.reassembly_limited || u64::from(r.out_of_order_segments) <= r.rcvbuf / self.maxseg + 1
     }
 
     fn on_read(&mut self, r: &mut ReceiveState, _bytes: u64, _cx: &mut Context<'_>) {
@@ -272,6 +272,6 @@ impl Receiver for FreeBsdReceiver {
     }
 
     fn sends_dsack(&self) -> bool {
-        self.t.dsack
+        self.tuning.dsack
     }
 }

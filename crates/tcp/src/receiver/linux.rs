@@ -326,7 +326,7 @@ impl LinuxReceiver {
                 self.rtt.since = cx.now;
             } else if arrival.previous_nxt >= self.rtt.seq {
                 let elapsed = ((cx.now - self.rtt.since) / 1000).max(1);
-                self.take_rtt(elapsed, true, r, arrival);
+                self.add_rtt_sample(elapsed, true, r, arrival);
                 self.rtt.seq = arrival.previous_nxt + r.offered();
                 self.rtt.since = cx.now;
             }
@@ -335,12 +335,12 @@ impl LinuxReceiver {
             self.rtt.tsecr = r.tsecr;
             let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr);
             if ms < 60_000 {
-                self.take_rtt(u64::from(ms.max(1)) * 1000, false, r, arrival);
+                self.add_rtt_sample(u64::from(ms.max(1)) * 1000, false, r, arrival);
             }
         }
     }
 
-    fn take_rtt(&mut self, sample: u64, window_bound: bool, r: &ReceiveState, arrival: &Arrival) {
+    fn add_rtt_sample(&mut self, sample: u64, window_bound: bool, r: &ReceiveState, arrival: &Arrival) {
         let old = self.rtt.rtt8;
         let new = sample << 3;
         let lowest = old == 0 || (new < old && (window_bound || self.config.rcv_rtt_seeks_minimum));
@@ -465,11 +465,11 @@ impl LinuxReceiver {
             r.ack_now = true;
             return;
         }
-        self.hold_back(cx);
+        self.compress_ack(cx);
     }
 
     /// One more ACK waits for the end of compression.
-    fn hold_back(&mut self, cx: &Context<'_>) {
+    fn compress_ack(&mut self, cx: &Context<'_>) {
         self.compression.held += 1;
         if self.compression.until.is_none() {
             let twentieth = (self.rtt.rtt8 >> 3) * 1000 / 20;
@@ -481,7 +481,7 @@ impl LinuxReceiver {
 
     /// Takes the jiffy from the host's clock.
     #[cold]
-    fn see_jiffy(&mut self, cx: &Context<'_>) {
+    fn update_jiffy(&mut self, cx: &Context<'_>) {
         self.jiffies = cx.clock.ticks(cx.now);
         self.jiffy_from = cx.clock.time_of_tick(self.jiffies);
         self.jiffy_until = cx.clock.time_of_tick(self.jiffies + 1);
@@ -535,7 +535,7 @@ impl Receiver for LinuxReceiver {
 
     fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
         self.tick = cx.clock.tick_ns();
-        self.see_jiffy(cx);
+        self.update_jiffy(cx);
         self.advmss = u64::from(r.payload);
         self.rcv_mss = self.advmss.min(u64::from(DEFAULT_MSS));
         self.set_memory_factor();
@@ -564,7 +564,7 @@ impl Receiver for LinuxReceiver {
 
     fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
         if !(cx.now < self.jiffy_until && cx.now >= self.jiffy_from) {
-            self.see_jiffy(cx);
+            self.update_jiffy(cx);
         }
         self.measure_rtt(r, arrival, cx);
         let mut now_please = arrival.fin;
@@ -612,7 +612,7 @@ impl Receiver for LinuxReceiver {
     }
 
     fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
-        self.see_jiffy(cx);
+        self.update_jiffy(cx);
         if self.compression.until.is_some_and(|at| at <= cx.now) {
             self.compression.until = None;
             if self.compression.held > 0 {
@@ -667,7 +667,7 @@ impl Receiver for LinuxReceiver {
         self.compression.until = None;
         if std::mem::take(&mut self.compression.renewed) {
             self.scheduled = true;
-            self.hold_back(cx);
+            self.compress_ack(cx);
         }
     }
 

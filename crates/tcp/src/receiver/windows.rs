@@ -22,7 +22,7 @@ pub struct Tuning {
 
 /// The receiver of one connection.
 pub struct WindowsReceiver {
-    t: Tuning,
+    tuning: Tuning,
     delack: Option<Nanos>,
     /// Segments since the last ACK.
     pending: u32,
@@ -34,7 +34,7 @@ pub struct WindowsReceiver {
 impl WindowsReceiver {
     /// A receiver.
     pub fn new(tuning: Tuning) -> WindowsReceiver {
-        WindowsReceiver { t: tuning, delack: None, pending: 0, read: 0, round_until: 0 }
+        WindowsReceiver { tuning, delack: None, pending: 0, read: 0, round_until: 0 }
     }
 
     /// The window after silly-window avoidance (RFC 9293 section 3.8.6.2.2).
@@ -50,7 +50,7 @@ impl WindowsReceiver {
             return;
         }
         if 2 * self.read >= r.rcvbuf {
-            r.rcvbuf = (2 * r.rcvbuf).min(self.t.largest);
+            r.rcvbuf = (2 * r.rcvbuf).min(self.tuning.largest);
         }
         self.read = 0;
         self.round_until = r.nxt + r.offered().max(u64::from(r.payload));
@@ -59,7 +59,7 @@ impl WindowsReceiver {
 
 impl Receiver for WindowsReceiver {
     fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
-        (r.rcvbuf.min(SYN_WINDOW) as u16, self.t.scale)
+        (r.rcvbuf.min(SYN_WINDOW) as u16, self.tuning.scale)
     }
 
     fn on_established(&mut self, r: &mut ReceiveState, _cx: &mut Context<'_>) {
@@ -74,10 +74,10 @@ impl Receiver for WindowsReceiver {
             return;
         }
         self.pending += arrival.frames.max(1);
-        if self.pending >= self.t.ack_every {
+        if self.pending >= self.tuning.ack_every {
             r.ack_now = true;
         } else if self.delack.is_none() {
-            let at = cx.now + self.t.delack_ms * MILLISECOND;
+            let at = cx.now + self.tuning.delack_ms * MILLISECOND;
             self.delack = Some(cx.clock.time_of_tick(cx.clock.ticks(at)).max(cx.now + 1));
         }
     }

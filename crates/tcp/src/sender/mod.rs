@@ -66,21 +66,21 @@ pub struct SendState {
     pub last_sent: Nanos,
     /// The sender waits for [`Sender::on_tx_complete`] before it sends more.
     pub throttled: bool,
-    /// What the sender has allowed ahead.
-    pub run: Run,
+    /// Segments that the sender has allowed ahead.
+    pub grant: SendGrant,
     /// No short way is taken: see [`crate::Endpoint::force_long_way`].
     pub long_way: bool,
 }
 
-/// Full segments of new data that may leave one after the other without [`Sender::poll`], as long as the sender is told
-/// nothing: a sender that sets one answers for every segment in it as if it had been asked.
+/// Full segments of new data that may leave one after the other without [`Sender::poll`], until the sender is told
+/// something. The sender that grants them would have sent each of them, had it been asked.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Run {
-    /// None of them ends after this; 0: no run.
+pub struct SendGrant {
+    /// None of them ends after this; 0: nothing is granted.
     pub edge: u64,
     /// What keeps the sender from sending more after the last of them.
     pub limit: Limit,
-    /// First byte of the last segment of a run that left; 0: the sender has been asked since.
+    /// First byte of the last granted segment that left; 0: the sender has been asked since.
     pub last: u64,
 }
 
@@ -116,18 +116,18 @@ impl SendState {
         seq.saturating_sub(self.iss + 1)
     }
 
-    /// The next segment of a run, accounted for as sent; None: the run is over, and there is nothing else to send.
+    /// The next granted segment, accounted for as sent; None: the grant is used up, and nothing else is to be sent.
     #[inline(always)]
-    pub(crate) fn next_of_run(&mut self) -> Option<Transmit> {
+    pub(crate) fn next_granted(&mut self) -> Option<Transmit> {
         let seq = self.nxt;
         let end = seq + u64::from(self.payload);
-        if end > self.run.edge {
-            self.run.edge = 0;
+        if end > self.grant.edge {
+            self.grant.edge = 0;
             return None;
         }
         self.nxt = end;
         self.max = end;
-        self.run.last = seq;
+        self.grant.last = seq;
         Some(Transmit { seq, len: self.payload, push: end == self.end, ..Transmit::default() })
     }
 
@@ -232,8 +232,9 @@ pub struct Metrics {
 
 /// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
 pub trait Sender: Send {
-    /// What an acknowledgement touches that lies elsewhere in memory, such as what is known of the oldest packets in flight.
-    fn elsewhere(&self) -> [Option<&dyn Any>; 3] {
+    /// Memory outside the sender's own that the next acknowledgement reads, such as the entries of the oldest packets in
+    /// flight. The simulator prefetches it; only the sender knows where it is.
+    fn prefetch_targets(&self) -> [Option<&dyn Any>; 3] {
         [None; 3]
     }
 

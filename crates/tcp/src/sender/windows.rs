@@ -39,7 +39,7 @@ pub struct Tuning {
 
 /// The sender of one connection.
 pub struct WindowsSender {
-    t: Tuning,
+    tuning: Tuning,
     compound: Option<Compound>,
     cwnd: u64,
     ssthresh: u64,
@@ -97,7 +97,7 @@ struct Rtt {
 }
 
 impl Rtt {
-    fn take(&mut self, sample: Nanos) {
+    fn sample(&mut self, sample: Nanos) {
         match self.srtt {
             None => {
                 self.srtt = Some(sample);
@@ -122,7 +122,7 @@ impl WindowsSender {
     /// A sender; with `compound`, Compound TCP instead of the default provider.
     pub fn new(tuning: Tuning, compound: bool) -> WindowsSender {
         WindowsSender {
-            t: tuning,
+            tuning,
             compound: compound.then(Compound::new),
             cwnd: 0,
             ssthresh: u64::MAX,
@@ -162,14 +162,14 @@ impl WindowsSender {
         cx.clock.time_of_tick(cx.clock.ticks(at) + 1)
     }
 
-    fn arm(&mut self, cx: &Context<'_>) {
-        let wait = if mutant!(NoBackoff) { self.rtt.rto(&self.t) } else { self.timeout() };
+    fn arm_rexmt(&mut self, cx: &Context<'_>) {
+        let wait = if mutant!(NoBackoff) { self.rtt.rto(&self.tuning) } else { self.backed_off_rto() };
         self.rexmt = Some(Self::tick_after(cx.now + wait, cx));
     }
 
     /// The timeout in force: doubled for each one in a row, which beyond 16 is above the largest whatever it begins with.
-    fn timeout(&self) -> Nanos {
-        (self.rtt.rto(&self.t) << self.shift.min(16)).min(MAX_RTO)
+    fn backed_off_rto(&self) -> Nanos {
+        (self.rtt.rto(&self.tuning) << self.shift.min(16)).min(MAX_RTO)
     }
 
     /// Bytes in flight by RFC 6675's SetPipe: what is neither SACKed nor lost, and what was sent again.
@@ -225,7 +225,7 @@ impl WindowsSender {
         self.high_rxt = s.una;
         self.resend = true;
         self.timed = None;
-        self.arm(cx);
+        self.arm_rexmt(cx);
     }
 
     fn leave_recovery(&mut self, s: &SendState, cx: &mut Context<'_>) {
@@ -250,7 +250,7 @@ impl WindowsSender {
         let acked = ack.ack - s.una;
         let mss = u64::from(s.payload);
         let full = s.outstanding() + mss > self.window();
-        self.measure(s, ack.ack, cx);
+        self.sample_rtt(s, ack.ack, cx);
         s.una = ack.ack;
         s.nxt = s.nxt.max(s.una);
         self.sacked.remove_below(s.una);
@@ -260,7 +260,7 @@ impl WindowsSender {
         if s.una == s.max {
             self.rexmt = None;
         } else {
-            self.arm(cx);
+            self.arm_rexmt(cx);
         }
         if self.after_timeout && s.una >= self.recover {
             self.after_timeout = false;
@@ -305,21 +305,21 @@ impl WindowsSender {
                 self.frto = Frto::Off;
                 self.after_timeout = false;
                 self.ssthresh = ssthresh.max(flight);
-                self.cwnd = s.outstanding() + self.t.initial_window * u64::from(s.payload);
+                self.cwnd = s.outstanding() + self.tuning.initial_window * u64::from(s.payload);
                 cx.events.push(EventKind::Undo, s.offset(s.una), self.cwnd as i64);
                 true
             }
         }
     }
 
-    fn measure(&mut self, s: &SendState, ack: u64, cx: &Context<'_>) {
+    fn sample_rtt(&mut self, s: &SendState, ack: u64, cx: &Context<'_>) {
         if let Some((end, sent)) = self.timed
             && ack >= end
         {
             self.timed = None;
             let tick = cx.clock.tick_ns();
             let ticks = cx.clock.ticks(cx.now) - cx.clock.ticks(sent);
-            self.rtt.take((ticks * tick).max(tick / 2));
+            self.rtt.sample((ticks * tick).max(tick / 2));
         }
         let Some(compound) = &mut self.compound else { return };
         while let Some(&(end, sent)) = self.departures.front()
@@ -378,7 +378,7 @@ impl WindowsSender {
         }
         self.shift += 1;
         self.timeouts += 1;
-        if self.shift > self.t.max_retransmissions {
+        if self.shift > self.tuning.max_retransmissions {
             self.gave_up = true;
             return;
         }
@@ -414,17 +414,17 @@ impl WindowsSender {
         self.limited_transmit = 0;
         self.resend = false;
         s.nxt = s.una;
-        self.arm(cx);
+        self.arm_rexmt(cx);
     }
 
     /// One segment at `seq`, of at most `room` bytes, from what was sent before.
-    fn again(&mut self, s: &mut SendState, seq: u64, until: u64, cx: &mut Context<'_>) -> Transmit {
+    fn retransmit(&mut self, s: &mut SendState, seq: u64, until: u64, cx: &mut Context<'_>) -> Transmit {
         let end = (seq + u64::from(s.payload)).min(until).min(s.end.max(seq));
         let fin = s.fin && end == s.end && until > s.end;
         s.retransmits += 1;
         self.departures.retain(|&(sent, _)| sent <= seq);
         if self.rexmt.is_none() {
-            self.arm(cx);
+            self.arm_rexmt(cx);
         }
         Transmit { seq, len: (end - seq) as u32, fin, push: false, retransmission: true, cwr: false }
     }
@@ -447,7 +447,7 @@ impl WindowsSender {
         if self.resend {
             self.resend = false;
             let until = self.sacked.first().map_or(s.max, |(start, _)| start);
-            let transmit = self.again(s, s.una, until, cx);
+            let transmit = self.retransmit(s, s.una, until, cx);
             self.high_rxt = self.high_rxt.max(s.una + u64::from(transmit.len) + u64::from(transmit.fin));
             self.set_pipe(s);
             return Some(transmit);
@@ -456,7 +456,7 @@ impl WindowsSender {
             return None;
         }
         let (at, until) = self.next_hole(s)?;
-        let transmit = self.again(s, at, until, cx);
+        let transmit = self.retransmit(s, at, until, cx);
         let sent = u64::from(transmit.len) + u64::from(transmit.fin);
         self.high_rxt = at + sent;
         self.pipe += sent;
@@ -464,7 +464,7 @@ impl WindowsSender {
     }
 
     /// Room in the windows for what is sent next, bytes.
-    fn room(&self, s: &SendState) -> u64 {
+    fn sendable(&self, s: &SendState) -> u64 {
         let flight = s.nxt - s.una;
         let own = if self.in_recovery && s.sack {
             self.window().saturating_sub(self.pipe)
@@ -487,7 +487,7 @@ impl WindowsSender {
         if left == 0 && !bare_fin {
             return Err(s.starved());
         }
-        let room = self.room(s);
+        let room = self.sendable(s);
         let payload = u64::from(s.payload);
         let most = if s.tso && !again { u64::from(s.tso_max) } else { payload };
         let mut len = left.min(most).min(room);
@@ -504,7 +504,7 @@ impl WindowsSender {
             if s.outstanding() == 0 && left > 0 && s.wnd < payload.min(left) && self.persist.is_none() {
                 // Nothing will come back by itself: the window must be probed (RFC 9293 section 3.8.6.1).
                 self.shift = 0;
-                self.persist = Some(Self::tick_after(cx.now + self.rtt.rto(&self.t), cx));
+                self.persist = Some(Self::tick_after(cx.now + self.rtt.rto(&self.tuning), cx));
             }
             let by_peer = s.wnd < s.nxt - s.una + payload.min(left) && s.wnd < self.window();
             return Err(match room < payload.min(left) {
@@ -536,7 +536,7 @@ impl WindowsSender {
             self.pipe += len;
         }
         if self.rexmt.is_none() {
-            self.arm(cx);
+            self.arm_rexmt(cx);
         }
         let push = seq + len == s.end && len > 0;
         Transmit { seq, len: len as u32, fin, push, retransmission, cwr: false }
@@ -549,7 +549,7 @@ impl WindowsSender {
             return None;
         }
         s.max = s.max.max(s.una + 1);
-        let wait = self.timeout();
+        let wait = self.backed_off_rto();
         self.shift += 1;
         self.persist = Some(Self::tick_after(cx.now + wait, cx));
         Some(Transmit { seq: s.una, len: 1, ..Transmit::default() })
@@ -557,20 +557,24 @@ impl WindowsSender {
 
     fn restart_after_idle(&mut self, s: &SendState, cx: &Context<'_>) {
         let idle = s.outstanding() == 0 && s.last_sent > 0;
-        if self.t.restart && !mutant!(NoIdleRestart) && idle && cx.now - s.last_sent > self.rtt.rto(&self.t) {
-            self.cwnd = self.cwnd.min(self.t.initial_window * u64::from(s.payload));
+        if self.tuning.restart
+            && !mutant!(NoIdleRestart)
+            && idle
+            && cx.now - s.last_sent > self.rtt.rto(&self.tuning)
+        {
+            self.cwnd = self.cwnd.min(self.tuning.initial_window * u64::from(s.payload));
         }
     }
 }
 
 impl Sender for WindowsSender {
     fn on_established(&mut self, s: &mut SendState, rtt: Option<Nanos>, _again: bool, cx: &mut Context<'_>) {
-        self.cwnd = self.t.initial_window * u64::from(s.payload);
+        self.cwnd = self.tuning.initial_window * u64::from(s.payload);
         self.recover = s.una;
         self.high_rxt = s.una;
         if let Some(rtt) = rtt {
             let tick = cx.clock.tick_ns();
-            self.rtt.take(rtt.next_multiple_of(tick).max(tick));
+            self.rtt.sample(rtt.next_multiple_of(tick).max(tick));
         }
     }
 
@@ -650,7 +654,7 @@ impl Sender for WindowsSender {
             ssthresh: (self.ssthresh != u64::MAX).then_some(self.ssthresh),
             srtt: self.rtt.srtt,
             rttvar: self.rtt.srtt.map(|_| self.rtt.rttvar),
-            rto: self.timeout(),
+            rto: self.backed_off_rto(),
             inflight,
             pacing_bps: None,
             phase: if self.in_recovery {

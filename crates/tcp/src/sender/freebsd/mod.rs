@@ -16,7 +16,7 @@ use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
-use super::{Ack, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Poll, SendGrant, SendState, Sender, Transmit};
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::Context;
@@ -31,7 +31,7 @@ const CALLOUT_TICK: u64 = 1;
 
 /// The sender of one connection.
 pub struct FreeBsdSender {
-    t: Tuning,
+    tuning: Tuning,
     cc: Box<dyn CongestionControl>,
     v: CcVar,
     rtt: Rtt,
@@ -41,7 +41,7 @@ pub struct FreeBsdSender {
     /// Duplicate ACKs in a row.
     dupacks: u32,
     /// Segments limited transmit has sent since the first of them.
-    limited: u32,
+    limited_transmits: u32,
     /// New data sent in recovery is counted from here.
     new_data_from: u64,
     prr: Prr,
@@ -54,7 +54,7 @@ pub struct FreeBsdSender {
     /// Persist timer: true time.
     persist: Option<Nanos>,
     /// A probe of a closed window is to be sent.
-    probe: bool,
+    window_probe: bool,
     /// A segment timed for its RTT, where timestamps are off: (tick it was sent, its end).
     timed: Option<(u64, u64)>,
     undo: Option<Undo>,
@@ -65,13 +65,13 @@ pub struct FreeBsdSender {
     /// Transmissions decided on already.
     queue: VecDeque<Transmit>,
     /// Output is due.
-    due: bool,
+    output_due: bool,
     /// The next output sends something whatever its length, if need be a bare ACK (TF_ACKNOW).
-    forced: bool,
+    force_output: bool,
     /// What output saw of the application's data when it last had nothing to send: (end, FIN asked for).
-    seen: (u64, bool),
+    app_data_seen: (u64, bool),
     limit: Limit,
-    last: Option<Transmit>,
+    last_transmit: Option<Transmit>,
     tick: Tick,
     timeouts: u64,
     recoveries: u64,
@@ -114,7 +114,7 @@ struct Tick {
 impl Tick {
     /// Whether it is still this tick at `now`.
     #[inline(always)]
-    fn holds(&self, now: Nanos) -> bool {
+    fn contains(&self, now: Nanos) -> bool {
         now < self.end && now >= self.start
     }
 }
@@ -138,42 +138,42 @@ impl FreeBsdSender {
             board: Scoreboard::new(tuning.sack_maxholes),
             full_segment: 0,
             dupacks: 0,
-            limited: 0,
+            limited_transmits: 0,
             new_data_from: 0,
             prr: Prr::default(),
             packets: None,
             last_sack_ack: None,
             rexmt: None,
             persist: None,
-            probe: false,
+            window_probe: false,
             timed: None,
             undo: None,
             lost_until: 0,
             cwr: false,
             queue: VecDeque::new(),
-            due: false,
-            forced: false,
-            seen: (0, false),
+            output_due: false,
+            force_output: false,
+            app_data_seen: (0, false),
             limit: Limit::App,
-            last: None,
+            last_transmit: None,
             tick: Tick::default(),
             timeouts: 0,
             recoveries: 0,
             gave_up: false,
-            t: tuning,
+            tuning,
         }
     }
 
     /// Brings the tick counter up to `now`.
     #[inline(always)]
-    fn see_time(&mut self, now: Nanos, clock: &HostClock) {
-        if !self.tick.holds(now) {
-            self.see_tick(clock.ticks(now), clock);
+    fn update_tick(&mut self, now: Nanos, clock: &HostClock) {
+        if !self.tick.contains(now) {
+            self.enter_tick(clock.ticks(now), clock);
         }
     }
 
     #[cold]
-    fn see_tick(&mut self, number: u64, clock: &HostClock) {
+    fn enter_tick(&mut self, number: u64, clock: &HostClock) {
         let start = clock.time_of_tick(number);
         self.tick =
             Tick { number, ms: clock.timestamp_ms(start), start, end: clock.time_of_tick(number + 1) };
@@ -183,7 +183,7 @@ impl FreeBsdSender {
     }
 
     #[inline]
-    fn see_state(&mut self, s: &SendState) {
+    fn refresh_cc_var(&mut self, s: &SendState) {
         self.v.una = s.una;
         self.v.nxt = s.nxt;
         self.v.max = s.max;
@@ -198,13 +198,16 @@ impl FreeBsdSender {
     #[inline]
     fn ack_received(&mut self, kind: AckKind) {
         if kind == AckKind::New {
-            let cap =
-                if self.t.abc_capped_in_avoidance { Some(self.t.cc.abc_l_var * self.v.mss) } else { None };
+            let cap = if self.tuning.abc_capped_in_avoidance {
+                Some(self.tuning.cc.abc_l_var * self.v.mss)
+            } else {
+                None
+            };
             self.v.count_ack(cap);
         } else {
             self.v.cwnd_limited = self.v.cwnd <= self.v.snd_wnd;
         }
-        if self.t.newcwv && self.v.cwnd >= 2 * (self.v.max - self.v.una) {
+        if self.tuning.newcwv && self.v.cwnd >= 2 * (self.v.max - self.v.una) {
             self.v.cwnd_limited = false;
         }
         self.cc.ack_received(&mut self.v, kind);
@@ -213,12 +216,12 @@ impl FreeBsdSender {
     /// An echo of congestion experienced: at most one reaction a window.
     #[inline(never)]
     fn on_ecn_echo(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let answered = self.t.ecn_recovery_by_prr && ack.ack >= self.v.recover;
+        let answered = self.tuning.ecn_recovery_by_prr && ack.ack >= self.v.recover;
         if self.v.cong_recovery && !answered {
             return;
         }
         self.v.cong_recovery = false;
-        self.v.recover = s.max + u64::from(self.t.ecn_recovery_by_prr);
+        self.v.recover = s.max + u64::from(self.tuning.ecn_recovery_by_prr);
         self.cwr = true;
         self.cc.cong_signal(&mut self.v, Signal::Ecn);
         cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
@@ -236,13 +239,13 @@ impl FreeBsdSender {
     ) {
         let same_window = s.wnd == ack.previous_wnd;
         // A window update lets output try again, whatever else this ACK is.
-        self.due |= !same_window;
-        let reports = match self.t.duplicates {
+        self.output_due |= !same_window;
+        let reports = match self.tuning.duplicates {
             DuplicateRule::SameWindow => same_window,
             _ => same_window || s.sack,
         };
         if ack.payload != 0 || !reports || ack.fin {
-            if self.t.duplicates == DuplicateRule::SameWindow {
+            if self.tuning.duplicates == DuplicateRule::SameWindow {
                 self.dupacks = 0;
             }
             return;
@@ -252,21 +255,21 @@ impl FreeBsdSender {
             return;
         }
         let in_sack_recovery = s.sack && (has_sack || !self.board.is_empty());
-        if self.t.duplicates != DuplicateRule::SameWindow && s.sack && !new_sack {
+        if self.tuning.duplicates != DuplicateRule::SameWindow && s.sack && !new_sack {
             return;
         }
         self.dupacks += 1;
         if self.dupacks > DUPLICATE_THRESHOLD || self.v.fast_recovery {
             self.ack_received(AckKind::Duplicate);
             self.duplicate_in_recovery(s, in_sack_recovery);
-            self.due = true;
-        } else if self.dupacks == DUPLICATE_THRESHOLD || self.bytes_show_loss() {
+            self.output_due = true;
+        } else if self.dupacks == DUPLICATE_THRESHOLD || self.sacked_bytes_show_loss() {
             if !s.sack && ack.ack <= self.v.recover {
                 self.dupacks = 0;
                 return;
             }
             self.enter_recovery(s, ack, cx);
-        } else if self.t.rfc3042 && !mutant!(NoLimitedTransmit) {
+        } else if self.tuning.rfc3042 && !mutant!(NoLimitedTransmit) {
             self.ack_received(AckKind::Duplicate);
             self.limited_transmit(s, cx);
         }
@@ -274,8 +277,8 @@ impl FreeBsdSender {
 
     /// RFC 6675's byte rule: more than two segments are SACKed (15).
     #[inline]
-    fn bytes_show_loss(&self) -> bool {
-        self.t.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.v.mss
+    fn sacked_bytes_show_loss(&self) -> bool {
+        self.tuning.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.v.mss
     }
 
     /// Whether the last timeout turns out spurious with this ACK.
@@ -286,7 +289,9 @@ impl FreeBsdSender {
             return;
         }
         let spurious = match ack.tsecr {
-            Some(echo) if self.t.undo_by_timestamp => echo != 0 && wire::seq::before(echo, undo.timestamp),
+            Some(echo) if self.tuning.undo_by_timestamp => {
+                echo != 0 && wire::seq::before(echo, undo.timestamp)
+            }
             _ => ack.ack > s.una && self.tick.number < undo.before_tick,
         };
         if !spurious {
@@ -300,7 +305,7 @@ impl FreeBsdSender {
         self.v.cong_recovery |= undo.cong_recovery;
         s.nxt = s.max;
         self.lost_until = 0;
-        self.see_state(s);
+        self.refresh_cc_var(s);
         self.cc.cong_signal(&mut self.v, Signal::TimeoutUndone);
         cx.events.push(EventKind::Undo, s.offset(s.una), self.v.cwnd as i64);
     }
@@ -308,7 +313,14 @@ impl FreeBsdSender {
     /// RTTs of single packets, for a congestion control that wants them. Whether SACK matters is what the scoreboard last
     /// noted as the highest byte reported, and the fast path of an ACK that only advances does not reset that.
     #[cold]
-    fn time_packets(&mut self, s: &SendState, ack: &Ack<'_>, has_sack: bool, holes: bool, cx: &Context<'_>) {
+    fn sample_packet_rtts(
+        &mut self,
+        s: &SendState,
+        ack: &Ack<'_>,
+        has_sack: bool,
+        holes: bool,
+        cx: &Context<'_>,
+    ) {
         let advances = ack.ack > s.una;
         let highest = ack.sack.iter().map(|&(_, end)| end).max();
         if holes || has_sack {
@@ -360,7 +372,7 @@ impl FreeBsdSender {
     /// The retransmission timer has fired (RFC 6298 section 5.4 onwards).
     fn on_timeout(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
         self.rexmt = None;
-        let keep = self.t.timeout_keeps_scoreboard && self.rtt.shift == 0;
+        let keep = self.tuning.timeout_keeps_scoreboard && self.rtt.shift == 0;
         if keep {
             self.board.resend_all();
         } else {
@@ -386,7 +398,7 @@ impl FreeBsdSender {
             timestamp: cx.clock.timestamp_ms(cx.now),
         });
         self.rtt.back_off();
-        if self.t.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
+        if self.tuning.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
             self.rtt.forget();
         }
         self.v.pipe = self.pipe(s);
@@ -400,16 +412,16 @@ impl FreeBsdSender {
         self.v.cong_recovery = false;
         self.v.rxtshift = self.rtt.shift;
         self.v.snd_wnd = s.wnd;
-        self.see_state(s);
-        if !self.t.cc.module_handles_rto {
+        self.refresh_cc_var(s);
+        if !self.tuning.cc.module_handles_rto {
             let unit = self.v.mss;
             self.v.ssthresh = (s.wnd.min(self.v.cwnd) / 2 / unit).max(2) * unit;
             self.v.cwnd = unit;
         }
         self.cwr = s.ecn;
-        self.forced = true;
+        self.force_output = true;
         self.cc.cong_signal(&mut self.v, Signal::Timeout);
-        self.due = true;
+        self.output_due = true;
     }
 
     /// Bytes in flight by RFC 6675, as far as the release counts them.
@@ -422,18 +434,18 @@ impl FreeBsdSender {
 impl FreeBsdSender {
     /// [`Sender::poll`] out of its usual case.
     #[inline(never)]
-    fn poll_otherwise(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn poll_slow_path(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
         if let Some(transmit) = self.queue.pop_front() {
-            self.last = Some(transmit);
+            self.last_transmit = Some(transmit);
             return Poll::Send(transmit);
         }
-        if !self.due && self.seen == (s.end, s.fin) {
+        if !self.output_due && self.app_data_seen == (s.end, s.fin) {
             return Poll::Wait(self.limit);
         }
-        self.see_time(cx.now, cx.clock);
+        self.update_tick(cx.now, cx.clock);
         match self.output(s, cx) {
             Some(transmit) => {
-                self.last = Some(transmit);
+                self.last_transmit = Some(transmit);
                 Poll::Send(transmit)
             }
             None => {
@@ -452,37 +464,38 @@ impl Sender for FreeBsdSender {
         syn_retransmitted: bool,
         cx: &mut Context<'_>,
     ) {
-        self.see_time(cx.now, cx.clock);
+        self.update_tick(cx.now, cx.clock);
         self.v.hz = cx.clock.hz();
-        self.rtt = Rtt::new(cx.clock.hz(), self.t.rexmit_min_ms, self.t.rexmit_slop_ms);
+        self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
         if let Some(rtt) = rtt {
             let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
             self.rtt.sample(ticks as u32 + 1);
         }
         self.v.mss = u64::from(s.payload);
-        self.v.maxseg = u64::from(if self.t.maxseg_without_options { s.payload } else { s.mss });
-        self.full_segment = if self.t.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
+        self.v.maxseg = u64::from(if self.tuning.maxseg_without_options { s.payload } else { s.mss });
+        self.full_segment = if self.tuning.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
         s.sndbuf = s.sndbuf.next_multiple_of(self.full_segment);
         self.v.snd_scale = s.wscale;
         self.v.srtt = self.rtt.srtt as u32;
         self.v.rtt_updates = self.rtt.updates;
         self.v.recover = s.iss;
-        self.v.cwnd = if syn_retransmitted { self.v.mss } else { self.t.initial_window.bytes(self.v.mss) };
-        self.see_state(s);
+        self.v.cwnd =
+            if syn_retransmitted { self.v.mss } else { self.tuning.initial_window.bytes(self.v.mss) };
+        self.refresh_cc_var(s);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.cc.conn_init(&mut self.v);
-        self.due = true;
+        self.output_due = true;
     }
 
     fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        self.end_run(s);
-        self.see_time(cx.now, cx.clock);
-        self.see_state(s);
+        self.revoke_grant(s);
+        self.update_tick(cx.now, cx.clock);
+        self.refresh_cc_var(s);
         self.v.snd_wnd = ack.previous_wnd;
         self.v.curack = ack.ack;
         self.v.nsegs = u64::from(ack.frames);
         self.v.bytes_this_ack = ack.ack.saturating_sub(s.una);
-        if self.undo.is_some() && self.t.undo_by_timestamp {
+        if self.undo.is_some() && self.tuning.undo_by_timestamp {
             self.undo_if_spurious(s, ack, cx);
         }
         if ack.ece {
@@ -497,11 +510,11 @@ impl Sender for FreeBsdSender {
             self.board.sacked = 0;
             self.board.delivered = 0;
         }
-        if new_sack && self.t.lost_retransmission_detection {
+        if new_sack && self.tuning.lost_retransmission_detection {
             self.detect_lost_retransmission(s);
         }
         if self.packets.is_some() {
-            self.time_packets(s, ack, has_sack, holes, cx);
+            self.sample_packet_rtts(s, ack, has_sack, holes, cx);
         }
         if ack.ack <= s.una {
             self.on_old_ack(s, ack, has_sack, new_sack, cx);
@@ -511,8 +524,8 @@ impl Sender for FreeBsdSender {
             self.advance_in_recovery(s, ack, has_sack, cx);
         }
         // An advance that reports new data above it is a duplicate's equal (RFC 6675 section 5).
-        self.dupacks = u32::from(new_sack && has_sack && self.t.duplicates != DuplicateRule::SameWindow);
-        if self.undo.is_some() && !self.t.undo_by_timestamp {
+        self.dupacks = u32::from(new_sack && has_sack && self.tuning.duplicates != DuplicateRule::SameWindow);
+        if self.undo.is_some() && !self.tuning.undo_by_timestamp {
             self.undo_if_spurious(s, ack, cx);
         }
         self.sample_rtt(ack);
@@ -524,19 +537,19 @@ impl Sender for FreeBsdSender {
         }
         self.ack_received(AckKind::New);
         self.finish_advance(s, ack, cx);
-        self.due = true;
+        self.output_due = true;
     }
 
     fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        self.end_run(s);
-        self.see_time(cx.now, cx.clock);
+        self.revoke_grant(s);
+        self.update_tick(cx.now, cx.clock);
         if self.rexmt.is_some_and(|at| at <= cx.now) {
             self.on_timeout(s, cx);
         }
         if self.persist.is_some_and(|at| at <= cx.now) {
             self.start_persist(cx);
-            self.probe = true;
-            self.due = true;
+            self.window_probe = true;
+            self.output_due = true;
         }
     }
 
@@ -546,23 +559,23 @@ impl Sender for FreeBsdSender {
     }
 
     fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
-        if self.due
+        if self.output_due
             && self.queue.is_empty()
-            && self.tick.holds(cx.now)
-            && let Some(answer) = self.output_plain(s)
+            && self.tick.contains(cx.now)
+            && let Some(answer) = self.output_fast_path(s)
         {
             return answer;
         }
-        self.poll_otherwise(s, cx)
+        self.poll_slow_path(s, cx)
     }
 
     /// ENOBUFS: one segment of window, and the refused data is next again. ssthresh stays.
     fn on_tx_dropped(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        let Some(mut refused) = self.last.take() else { return };
-        // It may have been one of a run.
-        refused.seq = refused.seq.max(s.run.last);
-        s.run = Run::default();
-        self.see_time(cx.now, cx.clock);
+        let Some(mut refused) = self.last_transmit.take() else { return };
+        // It may have been a granted one.
+        refused.seq = refused.seq.max(s.grant.last);
+        s.grant = SendGrant::default();
+        self.update_tick(cx.now, cx.clock);
         if self.v.fast_recovery && refused.retransmission && refused.seq < s.nxt {
             self.board.unsent(refused.seq, u64::from(refused.len));
         } else if s.nxt == refused.seq + u64::from(refused.len) + u64::from(refused.fin) {
@@ -572,9 +585,9 @@ impl Sender for FreeBsdSender {
             self.start_rexmt(cx.clock);
         }
         self.v.cwnd = self.v.mss;
-        self.due = false;
+        self.output_due = false;
         self.queue.clear();
-        self.seen = (s.end, s.fin);
+        self.app_data_seen = (s.end, s.fin);
         self.limit = Limit::Cwnd;
         cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
     }

@@ -1,7 +1,7 @@
 //! FreeBSD's output decision: which segment may leave now, one at a time.
 
 use super::tuning::{Recovery, Tuning};
-use super::{CcVar, FreeBsdSender, Limit, Poll, Run, SendState, Transmit};
+use super::{CcVar, FreeBsdSender, Limit, Poll, SendGrant, SendState, Transmit};
 use crate::context::Context;
 use crate::mutants::mutant;
 
@@ -22,10 +22,10 @@ impl FreeBsdSender {
     /// [`FreeBsdSender::output`] in its usual case: outside recovery and ECN's, with data in flight and no offload, either a
     /// full segment fits into the window or the window is what keeps even a part of one from leaving. None: not so.
     #[inline(always)]
-    pub(super) fn output_plain(&mut self, s: &mut SendState) -> Option<Poll> {
+    pub(super) fn output_fast_path(&mut self, s: &mut SendState) -> Option<Poll> {
         // Without a branch each: nearly always all of them hold.
-        let odd = self.forced
-            | self.probe
+        let odd = self.force_output
+            | self.window_probe
             | self.v.in_recovery()
             | self.cwr
             | s.tso
@@ -45,14 +45,14 @@ impl FreeBsdSender {
             let transmit = Transmit { seq: s.nxt, len: s.payload, push: end == s.end, ..Transmit::default() };
             s.nxt = end;
             s.max = end;
-            self.last = Some(transmit);
+            self.last_transmit = Some(transmit);
             // What is left of the window after more full segments is too little for a part of one.
             if edge < s.end && self.full_segment <= s.max_wnd / 2 {
                 self.wait(s);
-                // At the end of the run, that is: data waits behind the window's edge.
+                // After the last of them data waits behind the window's edge.
                 self.limit = narrower_window(s, &self.v);
                 // Segments end less than a full one's options below the edge that they need.
-                s.run = Run {
+                s.grant = SendGrant {
                     edge: edge - (self.full_segment - u64::from(s.payload)),
                     limit: self.limit,
                     last: 0,
@@ -72,17 +72,17 @@ impl FreeBsdSender {
     /// Nothing more is to be sent until something happens.
     #[inline(always)]
     pub(super) fn wait(&mut self, s: &SendState) {
-        self.due = false;
-        self.seen = (s.end, s.fin);
+        self.output_due = false;
+        self.app_data_seen = (s.end, s.fin);
         self.limit = what_limits(s, &self.v, self.full_segment);
     }
 
-    /// Takes back what a run still allows; output decides again.
+    /// Takes back what is still granted; output decides again.
     #[inline(always)]
-    pub(super) fn end_run(&mut self, s: &mut SendState) {
-        if s.run.edge > 0 {
-            s.run.edge = 0;
-            self.due = true;
+    pub(super) fn revoke_grant(&mut self, s: &mut SendState) {
+        if s.grant.edge > 0 {
+            s.grant.edge = 0;
+            self.output_due = true;
         }
     }
 
@@ -97,8 +97,8 @@ impl FreeBsdSender {
             self.restart_after_idle(s, cx);
         }
         let mut window = s.wnd.min(self.v.cwnd);
-        let mut forced = std::mem::take(&mut self.forced);
-        let mut probing = std::mem::take(&mut self.probe);
+        let mut forced = std::mem::take(&mut self.force_output);
+        let mut probing = std::mem::take(&mut self.window_probe);
         if probing && window == 0 {
             window = 1;
         } else if probing {
@@ -115,7 +115,7 @@ impl FreeBsdSender {
         let offset = s.nxt - s.una;
         let room = self.room_for_new_data(s, window, buffered, offset);
         let closed = window == 0
-            && if self.t.persists_when_closed { room <= 0 && offset < buffered } else { room < 0 };
+            && if self.tuning.persists_when_closed { room <= 0 && offset < buffered } else { room < 0 };
         if closed {
             // The window closed: nothing is outstanding as far as the timer is concerned, probes take over.
             self.rexmt = None;
@@ -126,14 +126,14 @@ impl FreeBsdSender {
             }
         }
         let len = room.max(0) as u64;
-        autosize(&self.t, s, window, buffered, self.t.sendbuf_inc);
+        autosize(&self.tuning, s, window, buffered, self.tuning.sendbuf_inc);
         if forced && len == 0 && !(s.fin && s.nxt == s.end) {
             return Some(Transmit { seq: s.max, len: 0, ..Transmit::default() });
         }
         let worth =
             probing || forced || self.worth_sending(s, len, offset + len >= buffered && (idle || s.no_delay));
         if !worth {
-            self.mind_timers(s, buffered, cx);
+            self.ensure_timer(s, buffered, cx);
             return None;
         }
         Some(self.send(s, len, probing, cx))
@@ -145,7 +145,7 @@ impl FreeBsdSender {
         if !self.v.fast_recovery || !s.sack {
             return None;
         }
-        let budget = if self.t.recovery == Recovery::Prr15 {
+        let budget = if self.tuning.recovery == Recovery::Prr15 {
             window.saturating_sub(self.pipe(s))
         } else {
             window.saturating_sub(self.board.rexmit)
@@ -163,7 +163,7 @@ impl FreeBsdSender {
     #[inline]
     fn room_for_new_data(&self, s: &SendState, window: u64, buffered: u64, offset: u64) -> i64 {
         let in_sack_recovery = self.v.fast_recovery && s.sack;
-        if in_sack_recovery && self.t.recovery == Recovery::Prr15 {
+        if in_sack_recovery && self.tuning.recovery == Recovery::Prr15 {
             let room = window as i64 - self.pipe(s) as i64;
             return room.min(buffered.min(s.wnd) as i64 - offset as i64);
         }
@@ -194,7 +194,7 @@ impl FreeBsdSender {
 
     #[inline(never)]
     fn send_hole(&mut self, s: &mut SendState, seq: u64, len: u64, cx: &mut Context<'_>) -> Transmit {
-        let segments = if self.t.sack_tso && s.tso { u64::from(s.tso_max / s.payload) } else { 1 };
+        let segments = if self.tuning.sack_tso && s.tso { u64::from(s.tso_max / s.payload) } else { 1 };
         let len = len.min(segments * u64::from(s.payload));
         if let Some(packets) = &mut self.packets {
             packets.on_sent(seq, seq + len, cx.clock.timestamp_ms(cx.now));
@@ -224,7 +224,7 @@ impl FreeBsdSender {
         let payload = u64::from(s.payload);
         let len = if len <= payload {
             len
-        } else if s.tso && self.t.tso && !self.cc.wants_packet_rtt() {
+        } else if s.tso && self.tuning.tso && !self.cc.wants_packet_rtt() {
             let most = len.min(u64::from(s.tso_max));
             // Whole segments, unless the rest of the buffer fits.
             if seq + most < s.end { most - most % payload } else { most }
@@ -272,14 +272,14 @@ impl FreeBsdSender {
         let since = |then| self.tick.number.saturating_sub(cx.clock.ticks(then));
         let rto = u64::from(self.rtt.rto);
         let idle = !mutant!(NoIdleRestart) && since(s.last_received) >= rto;
-        if idle && (!self.t.idle_counts_sending || since(s.last_sent) >= rto) {
-            self.see_state(s);
+        if idle && (!self.tuning.idle_counts_sending || since(s.last_sent) >= rto) {
+            self.refresh_cc_var(s);
             self.cc.after_idle(&mut self.v);
         }
     }
 
     /// Nothing leaves: what is outstanding must be timed, and what cannot leave must be probed for.
-    fn mind_timers(&mut self, s: &SendState, buffered: u64, cx: &mut Context<'_>) {
+    fn ensure_timer(&mut self, s: &SendState, buffered: u64, cx: &mut Context<'_>) {
         if self.rexmt.is_some() || self.persist.is_some() {
             return;
         }

@@ -8,8 +8,8 @@ use crate::mutants::mutant;
 impl FreeBsdSender {
     /// PRR governs this connection's recovery.
     #[inline]
-    fn by_prr(&self, sack: bool) -> bool {
-        self.t.do_prr && sack && self.t.recovery != Recovery::FromOneSegment
+    fn uses_prr(&self, sack: bool) -> bool {
+        self.tuning.do_prr && sack && self.tuning.recovery != Recovery::FromOneSegment
     }
 
     /// The threshold of duplicates was reached (RFC 5681 section 3.2, RFC 6675 section 5).
@@ -26,22 +26,23 @@ impl FreeBsdSender {
             s.nxt = ack.ack;
             self.v.cwnd = mss;
             self.output_all(s, cx);
-            self.v.cwnd = self.v.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited));
+            self.v.cwnd =
+                self.v.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited_transmits));
             s.nxt = s.nxt.max(next);
             return;
         }
-        if self.t.recovery == Recovery::Prr15 {
+        if self.tuning.recovery == Recovery::Prr15 {
             self.enter_prr15(s, ack, cx);
             return;
         }
-        if self.by_prr(true) && !mutant!(NoPrr) {
+        if self.uses_prr(true) && !mutant!(NoPrr) {
             let recover_fs = (s.nxt - s.una).max(1);
             self.prr = Prr { delivered: self.board.sacked, out: 0, recover_fs };
             self.v.recover = s.nxt;
         }
         self.new_data_from = s.nxt;
         self.v.cwnd = if mutant!(NoDip) { self.v.ssthresh } else { mss };
-        self.due = true;
+        self.output_due = true;
     }
 
     fn signal_duplicates(&mut self, s: &SendState) {
@@ -55,11 +56,11 @@ impl FreeBsdSender {
     /// Entry in 15: exactly one retransmission, then the window stands at ssthresh.
     fn enter_prr15(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mss = self.v.mss;
-        let delivered = (s.max - ack.ack).min(u64::from(self.limited + 1) * mss);
+        let delivered = (s.max - ack.ack).min(u64::from(self.limited_transmits + 1) * mss);
         let recover_fs = (s.nxt - s.una).max(1);
         self.prr = Prr { delivered, out: 0, recover_fs };
         self.board.resend_all();
-        self.judge_lost();
+        self.mark_lost();
         s.nxt = s.max;
         self.new_data_from = s.nxt;
         self.v.cwnd = self.pipe(s) + mss;
@@ -70,7 +71,7 @@ impl FreeBsdSender {
     /// A duplicate ACK in recovery; output follows.
     pub(super) fn duplicate_in_recovery(&mut self, s: &mut SendState, in_sack_recovery: bool) {
         let mss = self.v.mss;
-        if self.v.fast_recovery && self.by_prr(s.sack) {
+        if self.v.fast_recovery && self.uses_prr(s.sack) {
             self.prr_ack(s);
         } else if self.v.fast_recovery && in_sack_recovery {
             if self.flight_in_recovery(s) < self.v.ssthresh {
@@ -83,10 +84,10 @@ impl FreeBsdSender {
 
     /// Flight as recovery judges it: what is above the highest SACKed byte, and what was sent again; or the pipe.
     fn flight_in_recovery(&mut self, s: &SendState) -> u64 {
-        if self.t.recovery == Recovery::Prr15 {
-            self.judge_lost();
+        if self.tuning.recovery == Recovery::Prr15 {
+            self.mark_lost();
             self.pipe(s)
-        } else if self.t.rfc6675_pipe {
+        } else if self.tuning.rfc6675_pipe {
             self.pipe(s)
         } else {
             s.nxt.saturating_sub(self.board.fack) + self.board.rexmit
@@ -94,9 +95,9 @@ impl FreeBsdSender {
     }
 
     /// Takes what is lost out of the pipe, where the release does so (net.inet.tcp.sack.revised).
-    fn judge_lost(&mut self) {
-        if self.t.rfc6675_pipe {
-            self.board.judge_lost(self.v.mss);
+    fn mark_lost(&mut self) {
+        if self.tuning.rfc6675_pipe {
+            self.board.mark_lost(self.v.mss);
         }
     }
 
@@ -106,7 +107,7 @@ impl FreeBsdSender {
         let delivered = self.board.delivered;
         let lost_before = self.board.lost;
         let mut pipe = self.flight_in_recovery(s);
-        if self.t.recovery == Recovery::Prr15 {
+        if self.tuning.recovery == Recovery::Prr15 {
             // SND.UNA has not moved yet.
             pipe = pipe.saturating_sub(self.v.bytes_this_ack);
         }
@@ -119,12 +120,12 @@ impl FreeBsdSender {
             }
             // Both factors stay below 2^31 for any window there can be.
             let share = (self.prr.delivered * ssthresh).div_ceil(self.prr.recover_fs);
-            let rounding = if self.t.recovery == Recovery::Prr15 { mss - 1 } else { 0 };
+            let rounding = if self.tuning.recovery == Recovery::Prr15 { mss - 1 } else { 0 };
             (share + rounding).saturating_sub(out)
         } else {
             let room = self.prr.delivered.saturating_sub(out);
-            let new_loss = self.t.recovery == Recovery::Prr15 && self.board.lost > lost_before;
-            let limit = if self.t.prr_conservative || delivered == 0 || new_loss {
+            let new_loss = self.tuning.recovery == Recovery::Prr15 && self.board.lost > lost_before;
+            let limit = if self.tuning.prr_conservative || delivered == 0 || new_loss {
                 room
             } else {
                 room.max(delivered) + mss
@@ -132,7 +133,7 @@ impl FreeBsdSender {
             (ssthresh - pipe).min(limit)
         };
         let send = send / mss * mss;
-        let window = if self.t.recovery == Recovery::Prr13 {
+        let window = if self.tuning.recovery == Recovery::Prr13 {
             s.nxt.saturating_sub(self.v.recover) + self.board.rexmit + send
         } else {
             (pipe + send).saturating_sub(delivered)
@@ -151,13 +152,13 @@ impl FreeBsdSender {
     ) {
         let complete = ack.ack >= self.v.recover;
         if complete {
-            if !self.t.post_recovery_last && self.v.fast_recovery {
+            if !self.tuning.post_recovery_last && self.v.fast_recovery {
                 self.post_recovery(s, ack);
             }
             return;
         }
         if !self.v.fast_recovery {
-            if self.t.recovery == Recovery::Prr15 && self.t.do_prr {
+            if self.tuning.recovery == Recovery::Prr15 && self.tuning.do_prr {
                 self.board.delivered = self.v.bytes_this_ack;
                 self.prr_ack(s);
             }
@@ -165,19 +166,19 @@ impl FreeBsdSender {
         }
         self.rexmt = None;
         self.timed = None;
-        self.forced = true;
+        self.force_output = true;
         // What leaves now leaves before SND.UNA and the window move.
         let window = std::mem::replace(&mut s.wnd, ack.previous_wnd);
         if !s.sack {
             self.newreno_partial_ack(s, ack, cx);
-        } else if self.by_prr(true) && has_sack {
+        } else if self.uses_prr(true) && has_sack {
             self.prr_ack(s);
         } else {
             let unit = self.full_segment;
             let segments = if self.v.bytes_this_ack >= 2 * unit { 2 } else { 1 };
             let sent = self.board.rexmit + s.nxt.saturating_sub(self.new_data_from);
             self.v.cwnd = (sent + segments * unit).min(self.v.ssthresh);
-            if self.t.recovery == Recovery::Prr15 {
+            if self.tuning.recovery == Recovery::Prr15 {
                 self.rescue(s, ack);
             }
         }
@@ -202,7 +203,10 @@ impl FreeBsdSender {
 
     /// No hole is left although recovery is not over: the last segment below the recovery point goes again (15).
     fn rescue(&mut self, s: &SendState, ack: &Ack<'_>) {
-        if self.t.rfc6675_pipe && self.board.is_empty() && self.v.recover == s.max && self.board.delivered > 0
+        if self.tuning.rfc6675_pipe
+            && self.board.is_empty()
+            && self.v.recover == s.max
+            && self.board.delivered > 0
         {
             let start = self.v.recover.saturating_sub(self.v.mss).max(ack.ack);
             self.board.add_rescue(start, self.v.recover);
@@ -226,7 +230,7 @@ impl FreeBsdSender {
     }
 
     fn post_recovery(&mut self, s: &SendState, ack: &Ack<'_>) {
-        self.v.pipe = if self.t.rfc6675_pipe { self.pipe(s) } else { s.max - ack.ack };
+        self.v.pipe = if self.tuning.rfc6675_pipe { self.pipe(s) } else { s.max - ack.ack };
         self.cc.post_recovery(&mut self.v);
         self.v.bytes_acked = 0;
         self.prr = Prr::default();
@@ -248,7 +252,7 @@ impl FreeBsdSender {
 
     #[inline(never)]
     fn end_recovery(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        if self.t.post_recovery_last {
+        if self.tuning.post_recovery_last {
             self.post_recovery(s, ack);
         }
         if self.v.fast_recovery {
@@ -262,19 +266,19 @@ impl FreeBsdSender {
     pub(super) fn limited_transmit(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
         let mss = self.v.mss;
         if self.dupacks == 1 {
-            self.limited = 0;
+            self.limited_transmits = 0;
         }
         let (window, max) = (self.v.cwnd, s.max);
-        let extra = u64::from(self.dupacks.saturating_sub(self.limited)) * mss;
+        let extra = u64::from(self.dupacks.saturating_sub(self.limited_transmits)) * mss;
         self.v.cwnd = s.nxt - s.una + extra;
         if s.end > s.nxt {
             self.output_all(s, cx);
         }
         let sent = s.max - max;
         if sent > mss {
-            self.limited = 2;
+            self.limited_transmits = 2;
         } else if sent > 0 {
-            self.limited += 1;
+            self.limited_transmits += 1;
         }
         self.v.cwnd = window;
     }

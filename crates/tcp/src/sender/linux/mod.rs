@@ -717,7 +717,7 @@ impl LinuxSender {
 }
 
 impl Sender for LinuxSender {
-    fn elsewhere(&self) -> [Option<&dyn Any>; 3] {
+    fn prefetch_targets(&self) -> [Option<&dyn Any>; 3] {
         let ends = [self.board.oldest(), self.board.coming()];
         let [oldest, coming] = ends.map(|packets| packets.map(|packets| packets as &dyn Any));
         [oldest, coming, Some(&*self.cc)]

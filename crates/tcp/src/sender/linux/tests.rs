@@ -56,7 +56,7 @@ impl Bench {
             last_received: 0,
             last_sent: 0,
             throttled: false,
-            run: crate::sender::Run::default(),
+            grant: crate::sender::SendGrant::default(),
             long_way: false,
         };
         let config = &config.clone().into();
