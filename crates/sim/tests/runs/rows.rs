@@ -42,6 +42,11 @@ pub fn rows() -> Vec<(String, Scenario)> {
 
 /// Scenarios with a story, longer than the others.
 fn stories() -> Vec<(&'static str, Scenario)> {
+    [plain_dumbbells(), losses_and_codel(), other_stories()].concat()
+}
+
+/// One flow through a bottleneck with a FIFO.
+fn plain_dumbbells() -> Vec<(&'static str, Scenario)> {
     let mut all = Vec::new();
     for (name, stack, cc) in [
         ("freebsd-9.2-newreno", "freebsd-9.2", "newreno"),
@@ -59,6 +64,11 @@ fn stories() -> Vec<(&'static str, Scenario)> {
     }
     all.push(("no-queue-to-speak-of", dumbbell("freebsd-13", "newreno", 100 * MBPS, 10 * MS, 2, 4)));
     all.push(("gigabit", dumbbell("linux-6.8", "cubic", 1000 * MBPS, 20 * MS, 83, 3)));
+    all
+}
+
+fn losses_and_codel() -> Vec<(&'static str, Scenario)> {
+    let mut all = Vec::new();
     all.push(("random-loss", {
         let mut s = dumbbell("freebsd-9.2", "newreno", 20 * MBPS, 30 * MS, 100, 8);
         link_mut(&mut s, "r1-r2").loss = random_loss(10_000_000);
@@ -99,6 +109,12 @@ fn stories() -> Vec<(&'static str, Scenario)> {
         };
         s
     }));
+    all
+}
+
+/// Several flows, several bottlenecks, transfers that end, damage, load.
+fn other_stories() -> Vec<(&'static str, Scenario)> {
+    let mut all = Vec::new();
     all.push(("two-flows-per-ack", {
         let mut s = dumbbell("freebsd-13", "cubic", 10 * MBPS, 40 * MS, 50, 8);
         attach(&mut s, host("c", "linux-6.8"), "r1", 1000 * MBPS);

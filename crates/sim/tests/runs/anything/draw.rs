@@ -296,22 +296,7 @@ impl Draw {
         match self.below(13) {
             0 => QueueConfig::Bfifo { limit_bytes },
             1 => QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn, ce_threshold_ns },
-            2 => {
-                let max_bytes = self.range(1, limit_bytes.max(2));
-                QueueConfig::Red(RedConfig {
-                    limit_bytes,
-                    min_bytes: self.range(0, max_bytes - 1),
-                    max_bytes,
-                    avpkt_bytes: self.range(1, 65_535),
-                    burst_packets: self.range(0, 1_000_000_000),
-                    probability_ppb: self.share(),
-                    bandwidth_bps: self.rate(),
-                    ecn,
-                    harddrop: self.flag(),
-                    nodrop: ecn && self.flag(),
-                    adaptive: self.flag(),
-                })
-            }
+            2 => QueueConfig::Red(self.red(limit_bytes, ecn)),
             3 => QueueConfig::FqCodel(FqCodelConfig {
                 limit_packets,
                 flows,
@@ -347,21 +332,7 @@ impl Draw {
                 bytemode,
                 dq_rate_estimator,
             }),
-            6 => QueueConfig::Cake(CakeConfig {
-                bandwidth_bps: self.maybe(2, Draw::rate),
-                rtt_ns: interval_ns,
-                flow_mode: self.of(&[
-                    FlowMode::Flowblind,
-                    FlowMode::Srchost,
-                    FlowMode::Dsthost,
-                    FlowMode::Hosts,
-                    FlowMode::Flows,
-                    FlowMode::DualSrchost,
-                    FlowMode::DualDsthost,
-                    FlowMode::TripleIsolate,
-                ]),
-                memlimit_bytes: self.small(0, u32::MAX),
-            }),
+            6 => QueueConfig::Cake(self.cake(interval_ns)),
             7 => QueueConfig::Dualpi2(Dualpi2Config {
                 limit_packets,
                 target_ns,
@@ -374,6 +345,41 @@ impl Draw {
                 drop_on_overload: self.flag(),
             }),
             _ => QueueConfig::Pfifo { limit_packets },
+        }
+    }
+
+    fn red(&mut self, limit_bytes: u64, ecn: bool) -> RedConfig {
+        let max_bytes = self.range(1, limit_bytes.max(2));
+        RedConfig {
+            limit_bytes,
+            min_bytes: self.range(0, max_bytes - 1),
+            max_bytes,
+            avpkt_bytes: self.range(1, 65_535),
+            burst_packets: self.range(0, 1_000_000_000),
+            probability_ppb: self.share(),
+            bandwidth_bps: self.rate(),
+            ecn,
+            harddrop: self.flag(),
+            nodrop: ecn && self.flag(),
+            adaptive: self.flag(),
+        }
+    }
+
+    fn cake(&mut self, rtt_ns: u64) -> CakeConfig {
+        CakeConfig {
+            bandwidth_bps: self.maybe(2, Draw::rate),
+            rtt_ns,
+            flow_mode: self.of(&[
+                FlowMode::Flowblind,
+                FlowMode::Srchost,
+                FlowMode::Dsthost,
+                FlowMode::Hosts,
+                FlowMode::Flows,
+                FlowMode::DualSrchost,
+                FlowMode::DualDsthost,
+                FlowMode::TripleIsolate,
+            ]),
+            memlimit_bytes: self.small(0, u32::MAX),
         }
     }
 
