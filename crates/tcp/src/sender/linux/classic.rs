@@ -1,8 +1,9 @@
 //! The order of operations of 3.9: the window grows before losses are looked for; FACK, early retransmit, F-RTO of RFC 4138.
 
-use super::scoreboard::{EVER_RETRANS, Id, LOST, RETRANS, SACKED};
-use super::timers::TimerKind;
-use super::{LinuxSender, Progress};
+use super::LinuxSender;
+use super::ack::Progress;
+use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, RETRANS, SACKED};
+use super::timer::TimerKind;
 use crate::cc::linux::CaState;
 use crate::context::Context;
 use crate::linux_config::Config;
@@ -41,12 +42,12 @@ impl State {
 
 impl LinuxSender {
     pub(super) fn on_ack_classic(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mut p = self.begin(s, ack);
+        let mut p = self.begin_ack(s, ack);
         self.core.prior_in_flight = self.core.in_flight();
         if ack.ack < s.una {
             self.tag_sacks(ack, &mut p);
             if p.sacked {
-                self.alert_classic(s, &mut p, false, cx);
+                self.fastretrans_alert_classic(s, &mut p, false, cx);
             }
             return;
         }
@@ -58,14 +59,14 @@ impl LinuxSender {
         self.mark_lost_retransmissions();
         self.probes = 0;
         if p.prior_packets == 0 {
-            self.window_probe_answered(s, cx);
+            self.on_window_probe_ack(s, cx);
             return;
         }
-        let packets = self.clean_queue(s, &mut p);
+        let packets = self.clean_rtx_queue(s, &mut p);
         if p.acked {
             self.retransmits = 0;
         }
-        self.take_rtt(&mut p, packets, cx);
+        self.update_rtt(&mut p, packets, cx);
         if self.core.state != CaState::Loss || self.undo_marker.is_some() {
             self.check_reordering(&p);
         }
@@ -83,11 +84,18 @@ impl LinuxSender {
         }
         if dubious {
             let duplicate = !p.advanced && !p.not_dup;
-            self.alert_classic(s, &mut p, duplicate, cx);
+            self.fastretrans_alert_classic(s, &mut p, duplicate, cx);
         }
     }
 
-    fn alert_classic(&mut self, s: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
+    /// Decides the state, what is lost and the window after an ACK that is not plain progress (tcp_fastretrans_alert).
+    fn fastretrans_alert_classic(
+        &mut self,
+        s: &SendState,
+        p: &mut Progress,
+        duplicate: bool,
+        cx: &mut Context<'_>,
+    ) {
         let acked = p.prior_packets - self.core.packets_out;
         let mut do_lost = duplicate || (p.sacked && self.fackets_out() > self.reordering);
         let mut fast = false;
@@ -99,31 +107,9 @@ impl LinuxSender {
         }
         if self.core.state == CaState::Open {
             self.retrans_stamp = None;
-        } else if self.core.una >= self.high_seq {
-            match self.core.state {
-                CaState::Loss => {
-                    self.retransmits = 0;
-                    if self.try_undo_recovery(s, p, cx) {
-                        return;
-                    }
-                }
-                CaState::Cwr if self.core.una != self.high_seq => {
-                    self.end_cwnd_reduction();
-                    self.set_state(CaState::Open);
-                }
-                CaState::Recovery => {
-                    if !self.sack_ok {
-                        self.core.sacked_out = 0;
-                    }
-                    if self.leave_recovery(s, p, cx) {
-                        return;
-                    }
-                }
-                _ => {}
-            }
+        } else if self.core.una >= self.high_seq && self.end_episode_classic(s, p, cx) {
+            return;
         }
-        let delivered =
-            |sender: &LinuxSender| (acked + sender.core.sacked_out).saturating_sub(p.prior_sacked);
         if self.core.state == CaState::Loss && !self.try_undo_loss_classic(s, p, cx) {
             self.moderate_cwnd();
             return;
@@ -151,21 +137,7 @@ impl LinuxSender {
                     self.try_undo_dsack(s, cx);
                 }
                 if !self.time_to_recover(s, cx) {
-                    if self.core.retrans_out == 0 {
-                        self.retrans_stamp = None;
-                    }
-                    if p.ece {
-                        self.enter_cwr(s, cx);
-                    }
-                    if self.core.state == CaState::Cwr {
-                        let delivered = delivered(self);
-                        self.reduce_cwnd(delivered, false, p.advanced, false);
-                    } else {
-                        self.keep_open();
-                        if self.core.state != CaState::Open {
-                            self.moderate_cwnd();
-                        }
-                    }
+                    self.reduce_or_keep_open(s, p, acked, cx);
                     return;
                 }
                 self.enter_recovery(s, p.ece, cx);
@@ -175,8 +147,52 @@ impl LinuxSender {
         if do_lost || (self.classic.fack_enabled && self.head_timed_out()) {
             self.update_scoreboard(fast);
         }
-        let delivered = delivered(self);
-        self.reduce_cwnd(delivered, false, p.advanced, fast);
+        self.reduce_cwnd(self.newly_delivered(acked, p), false, p.advanced, fast);
+    }
+
+    /// What the state was about has arrived. True: nothing else is to be decided.
+    fn end_episode_classic(&mut self, s: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+        match self.core.state {
+            CaState::Loss => {
+                self.retransmits = 0;
+                self.try_undo_recovery(s, p, cx)
+            }
+            CaState::Cwr if self.core.una != self.high_seq => {
+                self.end_cwnd_reduction();
+                self.set_state(CaState::Open);
+                false
+            }
+            CaState::Recovery => {
+                if !self.sack_ok {
+                    self.core.sacked_out = 0;
+                }
+                self.leave_recovery(s, p, cx)
+            }
+            _ => false,
+        }
+    }
+
+    /// No loss: CWR where the peer echoes a mark or it is under way, else Open or Disorder.
+    fn reduce_or_keep_open(&mut self, s: &SendState, p: &Progress, acked: u32, cx: &mut Context<'_>) {
+        if self.core.retrans_out == 0 {
+            self.retrans_stamp = None;
+        }
+        if p.ece {
+            self.enter_cwr(s, cx);
+        }
+        if self.core.state == CaState::Cwr {
+            self.reduce_cwnd(self.newly_delivered(acked, p), false, p.advanced, false);
+        } else {
+            self.keep_open();
+            if self.core.state != CaState::Open {
+                self.moderate_cwnd();
+            }
+        }
+    }
+
+    /// Packets that the ACK at hand delivered, `acked` of them cumulatively.
+    fn newly_delivered(&self, acked: u32, p: &Progress) -> u32 {
+        (acked + self.core.sacked_out).saturating_sub(p.prior_sacked)
     }
 
     /// No burst larger than the reordering degree in the less usual states.
@@ -349,7 +365,7 @@ impl LinuxSender {
         let received = self.fack_end();
         loop {
             let id = self.board.first_sent();
-            if id == super::NONE {
+            if id == NONE {
                 return;
             }
             let packet = *self.board.get(id);

@@ -1,7 +1,9 @@
 //! The order of operations since RACK became the only loss detection: first decide what is lost, then the window.
 
-use super::timers::TimerKind;
-use super::{LinuxSender, Progress};
+use super::LinuxSender;
+use super::ack::Progress;
+use super::scoreboard::{LOST, SACKED};
+use super::timer::TimerKind;
 use crate::cc::linux::CaState;
 use crate::context::Context;
 use crate::mutants::mutant;
@@ -9,13 +11,13 @@ use crate::sender::{Ack, SendState};
 
 impl LinuxSender {
     pub(super) fn on_ack_modern(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mut p = self.begin(s, ack);
+        let mut p = self.begin_ack(s, ack);
         self.output.prefer_new = false;
         if ack.ack < s.una {
             // An old ACK can still bring SACK blocks.
             self.tag_sacks(ack, &mut p);
             if p.sacked || p.dsack {
-                self.alert(s, &mut p, false, cx);
+                self.fastretrans_alert_modern(s, &mut p, false, cx);
                 self.rate_finish(&mut p);
             }
             return;
@@ -28,21 +30,21 @@ impl LinuxSender {
         self.probes = 0;
         self.tag_sacks(ack, &mut p);
         if p.prior_packets == 0 {
-            self.window_probe_answered(s, cx);
+            self.on_window_probe_ack(s, cx);
             return;
         }
-        let packets = self.clean_queue(s, &mut p);
-        self.take_rtt(&mut p, packets, cx);
+        let packets = self.clean_rtx_queue(s, &mut p);
+        self.update_rtt(&mut p, packets, cx);
         if self.core.state != CaState::Loss || self.undo_marker.is_some() || p.acked {
             self.check_reordering(&p);
         }
         self.rack_adapt(p.rate.prior_delivered);
         if self.tlp.is_some() {
-            self.loss_probe_answered(s, ack.ack, &p, cx);
+            self.process_tlp_ack(s, ack.ack, &p, cx);
         }
         if !p.not_dup || p.sacked || p.ece || p.dsack || self.core.state != CaState::Open {
             let duplicate = !p.advanced && !p.not_dup && !p.dsack;
-            self.alert(s, &mut p, duplicate, cx);
+            self.fastretrans_alert_modern(s, &mut p, duplicate, cx);
         }
         if p.set_timer {
             if self.core.packets_out == 0 {
@@ -78,8 +80,14 @@ impl LinuxSender {
         }
     }
 
-    /// Decides the state and what is lost after an ACK that is not plain progress.
-    fn alert(&mut self, s: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
+    /// Decides the state and what is lost after an ACK that is not plain progress (tcp_fastretrans_alert).
+    fn fastretrans_alert_modern(
+        &mut self,
+        s: &SendState,
+        p: &mut Progress,
+        duplicate: bool,
+        cx: &mut Context<'_>,
+    ) {
         let mut do_lost = duplicate || (p.sacked && self.core.sacked_out > self.reordering);
         if self.core.packets_out == 0 {
             self.core.sacked_out = 0;
@@ -131,14 +139,15 @@ impl LinuxSender {
                 self.process_loss(s, p, duplicate, cx);
                 self.identify_losses(p, do_lost, cx);
                 if self.core.state == CaState::Open || p.lost_retransmission {
-                    self.alert_default(s, p, do_lost, false, cx);
+                    self.fastretrans_outside_recovery(s, p, do_lost, false, cx);
                 }
             }
-            _ => self.alert_default(s, p, do_lost, duplicate, cx),
+            _ => self.fastretrans_outside_recovery(s, p, do_lost, duplicate, cx),
         }
     }
 
-    fn alert_default(
+    /// [`LinuxSender::fastretrans_alert_modern`] in Open, Disorder and CWR.
+    fn fastretrans_outside_recovery(
         &mut self,
         s: &SendState,
         p: &mut Progress,
@@ -198,7 +207,7 @@ impl LinuxSender {
             || (!mutant!(NoPartialAck) && self.core.state == CaState::Recovery && advanced)
         {
             let head = self.board.head();
-            if !self.board.get(head).has(super::LOST) {
+            if !self.board.get(head).has(LOST) {
                 self.delist(head);
                 self.board.mark_lost(&mut self.core, head);
             }
@@ -236,7 +245,7 @@ impl LinuxSender {
         if !self.sack_ok {
             self.core.sacked_out = 0;
         }
-        let reneged = self.board.front().is_some_and(|head| head.has(super::SACKED));
+        let reneged = self.board.front().is_some_and(|head| head.has(SACKED));
         if reneged {
             self.forget_sacks();
         }
@@ -271,7 +280,7 @@ impl LinuxSender {
     /// The peer has thrown SACKed data away: nothing it reported counts.
     pub(super) fn forget_sacks(&mut self) {
         for id in self.board.head()..self.board.tail() {
-            self.board.get_mut(id).tags &= !super::SACKED;
+            self.board.get_mut(id).tags &= !SACKED;
         }
         self.core.sacked_out = 0;
         self.sacked.clear();
@@ -328,7 +337,7 @@ impl LinuxSender {
     }
 
     /// An ACK while a tail loss probe was under way.
-    fn loss_probe_answered(&mut self, s: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
+    fn process_tlp_ack(&mut self, s: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
         let Some(tlp) = self.tlp else { return };
         if ack < tlp.high_seq {
             return;
@@ -365,7 +374,7 @@ impl LinuxSender {
     }
 
     /// An ACK while nothing was outstanding: did it open the window?
-    pub(super) fn window_probe_answered(&mut self, s: &SendState, cx: &mut Context<'_>) {
+    pub(super) fn on_window_probe_ack(&mut self, s: &SendState, cx: &mut Context<'_>) {
         if s.unsent() == 0 {
             return;
         }

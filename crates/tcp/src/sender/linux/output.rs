@@ -1,7 +1,7 @@
 //! What Linux sends next: retransmissions, then new data as far as windows, Nagle, TSQ, TSO deferral and pacing allow.
 
 use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, Packet, RETRANS, SACKED};
-use super::timers::TimerKind;
+use super::timer::TimerKind;
 use super::{LinuxSender, TRUESIZE, time_at};
 use crate::cc::linux::{CaState, CwndEvent, INIT_CWND};
 use crate::clock::{MILLISECOND, Nanos};

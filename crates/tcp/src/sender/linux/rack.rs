@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::scoreboard::{EVER_RETRANS, Id, NONE, Packet, RETRANS};
-use super::timers::TimerKind;
+use super::timer::TimerKind;
 use crate::cc::linux::CaState;
 use crate::clock::Nanos;
 use crate::mutants::mutant;

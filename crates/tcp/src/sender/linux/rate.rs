@@ -1,7 +1,8 @@
 //! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation) as tcp_rate.c takes them.
 
-use super::scoreboard::Packet;
-use super::{LinuxSender, Progress};
+use super::LinuxSender;
+use super::ack::Progress;
+use super::scoreboard::{EVER_RETRANS, Packet, RETRANS};
 use crate::sender::SendState;
 
 impl LinuxSender {
@@ -16,7 +17,7 @@ impl LinuxSender {
             p.rate.prior_delivered = packet.delivered;
             p.rate.prior_mstamp = packet.delivered_mstamp;
             p.rate.is_app_limited = packet.app_limited;
-            p.rate.is_retrans = packet.has(super::RETRANS | super::EVER_RETRANS);
+            p.rate.is_retrans = packet.has(RETRANS | EVER_RETRANS);
             p.rate.last_end_seq = packet.end();
             self.core.first_tx_mstamp = sent_us;
             p.rate.send_interval_us = sent_us - packet.first_tx_mstamp;

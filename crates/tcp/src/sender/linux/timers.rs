@@ -1,6 +1,8 @@
-//! The sender's one timer, as Linux has it (retransmission, tail loss probe, reordering, zero-window probe), in jiffies.
+//! When Linux's sender sets its timer, and what happens when it expires: retransmission, tail loss probe, reordering,
+//! zero-window probe.
 
 use super::output::Forced;
+use super::timer::{Timer, TimerKind, Wait};
 use super::{LinuxSender, Tlp};
 use crate::cc::linux::CaState;
 use crate::clock::Nanos;
@@ -8,55 +10,6 @@ use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
 use crate::sender::SendState;
-
-/// What the timer is for (icsk_pending).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimerKind {
-    /// Retransmission timeout.
-    Retransmission,
-    /// Tail loss probe.
-    LossProbe,
-    /// RACK looks again.
-    Reordering,
-    /// Zero-window probe.
-    WindowProbe,
-    /// 3.9's delayed early retransmit.
-    EarlyRetransmit,
-}
-
-/// A timer in jiffies. Which jiffy that is, and where it lies in true time, is worked out only when it may have come.
-#[derive(Debug, Default)]
-pub(super) struct Timer {
-    armed: Option<(TimerKind, Wait)>,
-    /// Jiffies when it was set.
-    start: u64,
-    /// True time, not later than the jiffy.
-    at: Nanos,
-}
-
-/// How long a timer runs.
-#[derive(Clone, Copy, Debug)]
-enum Wait {
-    Jiffies(u64),
-    /// Rounded up to jiffies.
-    Micros(u64),
-}
-
-impl Timer {
-    #[inline]
-    pub(super) fn at(&self) -> Option<Nanos> {
-        self.armed.map(|_| self.at)
-    }
-
-    #[inline]
-    pub(super) fn kind(&self) -> Option<TimerKind> {
-        self.armed.map(|(kind, _)| kind)
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.armed = None;
-    }
-}
 
 /// Added to the tail loss probe's and the reordering timer, microseconds whatever a jiffy is (TCP_TIMEOUT_MIN_US).
 pub(super) const TIMEOUT_MIN_US: u64 = 2000;
