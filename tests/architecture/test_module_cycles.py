@@ -1,7 +1,7 @@
 """No two modules of a crate need each other; to others a parent and its children are one module.
 
-Looks at `use` lines and at paths that begin with `crate`, `self` or `super`; a method that is called says nothing of where
-it stands.
+Looks at `use` lines and at paths that begin with `crate`, `self` or `super`. Methods that are called are not
+seen.
 """
 
 import re

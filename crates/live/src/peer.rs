@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use tcp::stack::Profile;
-use tcp::{Answer, Config, Endpoint, Listener, Nanos, State};
+use tcp::{Config, Endpoint, Listener, Nanos, State, SynOutcome};
 use wire::codec::{self, Ends, Payload, SynLayout};
 use wire::{Flags, Segment, seq};
 
@@ -220,7 +220,7 @@ impl<'a> Peer<'a> {
             return;
         }
         let listener = Listener::new(self.setup.profile);
-        if let Answer::Connection(endpoint) = listener.on_segment(now, segment, &self.setup.config) {
+        if let SynOutcome::Connection(endpoint) = listener.on_segment(now, segment, &self.setup.config) {
             self.endpoint = Some(*endpoint);
             self.ends.dport = port;
         }

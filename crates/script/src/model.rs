@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use tcp::endpoint::Failure;
 use tcp::profile;
 use tcp::stack::{Family, Profile, SocketOptions};
-use tcp::{Answer, Config, Endpoint, HostClock, Listener, Nanos, State, listener};
+use tcp::{Config, Endpoint, HostClock, Listener, Nanos, State, SynOutcome, listener};
 use wire::codec::{self, Ends, Payload};
 use wire::{Flags, Segment};
 
@@ -304,11 +304,11 @@ impl Model {
             connection.endpoint.on_segment(self.now, segment);
             return;
         }
-        let answer = match &listener {
+        let outcome = match &listener {
             Some((fd, settings)) => {
                 let config = self.config(settings);
-                let answer = Listener::new(&*self.profile).on_segment(self.now, segment, &config);
-                if let Answer::Connection(endpoint) = answer {
+                let outcome = Listener::new(&*self.profile).on_segment(self.now, segment, &config);
+                if let SynOutcome::Connection(endpoint) = outcome {
                     self.connections.push(Connection {
                         endpoint: *endpoint,
                         ends,
@@ -320,11 +320,11 @@ impl Model {
                     });
                     return;
                 }
-                answer
+                outcome
             }
             None => listener::refusal(segment),
         };
-        if let Answer::Reset(segment) = answer {
+        if let SynOutcome::Reset(segment) = outcome {
             self.send(&ends, &segment);
         }
     }

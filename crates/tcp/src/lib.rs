@@ -19,4 +19,4 @@ mod windowed;
 
 pub use clock::{HostClock, Nanos};
 pub use endpoint::{Config, Endpoint, Failure, State, TcpInfo};
-pub use listener::{Answer, Listener};
+pub use listener::{Listener, SynOutcome};

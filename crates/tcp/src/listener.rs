@@ -13,7 +13,7 @@ pub struct Listener<'a> {
 }
 
 /// What a listener makes of a segment that belongs to no connection.
-pub enum Answer {
+pub enum SynOutcome {
     /// A connection that answers the SYN.
     Connection(Box<Endpoint>),
     /// A reset to send back (RFC 9293 sections 3.10.7.1 and 3.10.7.2).
@@ -29,22 +29,22 @@ impl<'a> Listener<'a> {
     }
 
     /// Handles a segment that belongs to no connection; `config` is for the connection it may become.
-    pub fn on_segment(&self, now: Nanos, segment: &Segment, config: &Config<'_>) -> Answer {
+    pub fn on_segment(&self, now: Nanos, segment: &Segment, config: &Config<'_>) -> SynOutcome {
         let Segment { flags, .. } = segment;
         if flags.has(Flags::RST) || flags.has(Flags::ACK) {
             refusal(segment)
         } else if flags.has(Flags::SYN) {
-            Answer::Connection(Box::new(Endpoint::accept(self.profile, config, now, segment)))
+            SynOutcome::Connection(Box::new(Endpoint::accept(self.profile, config, now, segment)))
         } else {
-            Answer::Silence
+            SynOutcome::Silence
         }
     }
 }
 
 /// What a host answers to a segment for which it has neither a connection nor a listener (RFC 9293 section 3.10.7.1).
-pub fn refusal(segment: &Segment) -> Answer {
+pub fn refusal(segment: &Segment) -> SynOutcome {
     match reset_for(segment) {
-        None => Answer::Silence,
-        Some((seq, ack)) => Answer::Reset(reset(seq, ack)),
+        None => SynOutcome::Silence,
+        Some((seq, ack)) => SynOutcome::Reset(reset(seq, ack)),
     }
 }

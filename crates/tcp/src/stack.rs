@@ -85,7 +85,7 @@ pub struct StackSpec {
     /// each other for ever; 0: each is answered.
     pub invalid_ratelimit: Nanos,
     /// To how many ticks the first SYN's timer is set when something else than it was acknowledged; None: it keeps its time.
-    pub syn_hastened: Option<u64>,
+    pub syn_retry_ticks: Option<u64>,
     /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
     pub unread_resets: bool,
     /// Time spent in TIME-WAIT.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tcp::endpoint::State;
 use tcp::profile;
 use tcp::stack::{EcnMode, SocketOptions};
-use tcp::{Answer, Config, HostClock, Listener};
+use tcp::{Config, HostClock, Listener, SynOutcome};
 
 use super::*;
 
@@ -92,10 +92,10 @@ impl Lab {
                     match &mut self.ends[side] {
                         Some(end) => end.on_segment(self.now, &segment),
                         None => {
-                            let answer = with_config(|p, config| {
+                            let outcome = with_config(|p, config| {
                                 Listener::new(p).on_segment(self.now, &segment, config)
                             });
-                            if let Answer::Connection(connection) = answer {
+                            if let SynOutcome::Connection(connection) = outcome {
                                 self.ends[side] = Some(*connection);
                             }
                         }

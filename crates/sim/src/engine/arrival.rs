@@ -3,7 +3,7 @@
 use host::nic::TransmitRing;
 use path::Nanos;
 use tcp::stack::{Profile, SocketOptions};
-use tcp::{Answer, Config, Endpoint, Listener};
+use tcp::{Config, Endpoint, Listener, SynOutcome};
 use wire::Segment;
 
 use super::{Simulation, setup};
@@ -111,12 +111,12 @@ impl Simulation {
             Listener::new(profile).on_segment(now, segment, config)
         });
         match answer {
-            Answer::Connection(endpoint) => {
+            SynOutcome::Connection(endpoint) => {
                 self.add_connection(host, connection, *endpoint);
                 self.service(connection);
             }
-            Answer::Reset(reset) => self.transmit_alone(connection, &reset),
-            Answer::Silence => {}
+            SynOutcome::Reset(reset) => self.transmit_alone(connection, &reset),
+            SynOutcome::Silence => {}
         }
     }
 
@@ -137,8 +137,8 @@ impl Simulation {
         if let Some(most) = self.hosts[host.index()].tso_max {
             endpoint.limit_tso(most);
         }
-        if self.long_way {
-            endpoint.force_long_way();
+        if self.no_fast_path {
+            endpoint.disable_fast_paths();
         }
         endpoint.set_no_delay(matches!(self.flows[connection.flow().index()].app, FlowApp::Pinger(_)));
         self.connections[connection.index()] = Some(endpoint);

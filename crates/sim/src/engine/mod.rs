@@ -67,8 +67,8 @@ pub struct Simulation {
     /// accepting connections matter where it ends. See [`Simulation::run_ahead`].
     run_ahead: Vec<Option<[bool; 2]>>,
     prefetcher: Prefetcher,
-    /// See [`Simulation::force_long_way`].
-    long_way: bool,
+    /// See [`Simulation::disable_fast_paths`].
+    no_fast_path: bool,
 }
 
 /// One machine.
@@ -90,10 +90,10 @@ struct HostRun {
 }
 
 impl Simulation {
-    /// Makes endpoints leave out the short ways of usual segments, for comparison: slower, and equal in every result. To
-    /// be called before the first event.
-    pub fn force_long_way(&mut self) {
-        self.long_way = true;
+    /// Has endpoints take no fast path: slower, and equal in every result, which tests compare. To be called before the first
+    /// event.
+    pub fn disable_fast_paths(&mut self) {
+        self.no_fast_path = true;
     }
 
     /// Runs `events` events, or a few more; true when the run is over.

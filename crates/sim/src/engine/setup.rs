@@ -95,7 +95,7 @@ impl Simulation {
             arrived: Packet::default(),
             next_change: 0,
             run_ahead,
-            long_way: false,
+            no_fast_path: false,
             scenario,
         };
         run.set_first_events(named);

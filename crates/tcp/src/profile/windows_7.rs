@@ -94,7 +94,7 @@ pub fn profile() -> Windows {
             synack_timeouts: handshake,
             timer_wheel: false,
             invalid_ratelimit: 0,
-            syn_hastened: None,
+            syn_retry_ticks: None,
             unread_resets: true,
             time_wait: TIME_WAIT,
         },

@@ -131,7 +131,7 @@ impl FreeBsdReceiver {
         } else {
             growth < 2 * self.maxseg && 2 * growth < buffer
         };
-        if little && !r.long_way {
+        if little && !r.no_fast_path {
             return false;
         }
         if space <= offered || offered >> r.wscale >= space >> r.wscale || self.peer_closed {

@@ -58,8 +58,8 @@ pub struct ReceiveState {
     recent_len: u8,
     /// The family wants an ACK to leave now.
     pub ack_now: bool,
-    /// No short way is taken: see [`crate::Endpoint::force_long_way`].
-    pub long_way: bool,
+    /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].
+    pub no_fast_path: bool,
 }
 
 impl ReceiveState {
@@ -86,7 +86,7 @@ impl ReceiveState {
             recent: [0; RECENT],
             recent_len: 0,
             ack_now: false,
-            long_way: false,
+            no_fast_path: false,
         }
     }
 

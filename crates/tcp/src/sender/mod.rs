@@ -68,8 +68,8 @@ pub struct SendState {
     pub throttled: bool,
     /// Segments that the sender has allowed ahead.
     pub grant: SendGrant,
-    /// No short way is taken: see [`crate::Endpoint::force_long_way`].
-    pub long_way: bool,
+    /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].
+    pub no_fast_path: bool,
 }
 
 /// Full segments of new data that may leave one after the other without [`Sender::poll`], until the sender is told

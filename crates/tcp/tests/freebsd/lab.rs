@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
 use tcp::stack::{EcnMode, Profile, SocketOptions};
-use tcp::{Answer, Endpoint, HostClock, Listener, Nanos, TcpInfo};
+use tcp::{Endpoint, HostClock, Listener, Nanos, SynOutcome, TcpInfo};
 use wire::{Ecn, Segment};
 
 /// Bytes of Ethernet header that rates count.
@@ -303,7 +303,7 @@ impl Lab<'_> {
             );
             let config = config(self.setup, clock, 77);
             let listener = Listener::new(self.setup.receiver);
-            if let Answer::Connection(b) = listener.on_segment(self.now, &segment, &config) {
+            if let SynOutcome::Connection(b) = listener.on_segment(self.now, &segment, &config) {
                 self.b = Some(*b);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
 use tcp::stack::{EcnMode, Profile, SocketOptions};
-use tcp::{Answer, Endpoint, HostClock, Listener, Nanos, State};
+use tcp::{Endpoint, HostClock, Listener, Nanos, State, SynOutcome};
 use wire::{Ecn, Flags, Segment, seq};
 
 const MS: Nanos = 1_000_000;
@@ -371,8 +371,8 @@ impl World<'_> {
             endpoint.on_segment(now, segment);
         } else {
             let config = self.config(side);
-            let answer = Listener::new(self.profiles[side]).on_segment(now, segment, &config);
-            if let Answer::Connection(endpoint) = answer {
+            let outcome = Listener::new(self.profiles[side]).on_segment(now, segment, &config);
+            if let SynOutcome::Connection(endpoint) = outcome {
                 self.hosts[side].endpoint = Some(*endpoint);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
 use tcp::stack::{EcnMode, Profile, SocketOptions};
-use tcp::{Answer, Endpoint, HostClock, Listener, Nanos};
+use tcp::{Endpoint, HostClock, Listener, Nanos, SynOutcome};
 use wire::{Ecn, Segment};
 
 /// One second.
@@ -185,8 +185,8 @@ impl Lab<'_> {
                 } else {
                     let path = self.path;
                     let config = config(path, path.receiver, 7 * SECOND + 1_000_000 - path.lag, 77);
-                    let answer = Listener::new(path.receiver).on_segment(self.now, &segment, &config);
-                    if let Answer::Connection(b) = answer {
+                    let outcome = Listener::new(path.receiver).on_segment(self.now, &segment, &config);
+                    if let SynOutcome::Connection(b) = outcome {
                         self.b = Some(*b);
                     }
                 }

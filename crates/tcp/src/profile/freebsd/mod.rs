@@ -144,7 +144,7 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
         synack_timeouts: synack_timeouts(3 * SECOND),
         timer_wheel: false,
         invalid_ratelimit: 0,
-        syn_hastened: None,
+        syn_retry_ticks: None,
         unread_resets: false,
         time_wait: TIME_WAIT,
     }

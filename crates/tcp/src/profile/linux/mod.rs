@@ -62,7 +62,7 @@ impl LinuxProfile {
                 synack_timeouts: Vec::new(),
                 timer_wheel: config.timer_wheel,
                 invalid_ratelimit: 0,
-                syn_hastened: None,
+                syn_retry_ticks: None,
                 unread_resets: true,
                 time_wait: 60 * SECOND,
             },

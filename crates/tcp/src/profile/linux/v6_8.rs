@@ -102,7 +102,7 @@ pub(super) fn modern(name: &'static str, config: Config, own: &'static [Knob]) -
     let mut profile = LinuxProfile::new(name, config, &["cubic", "reno", "bbr", "cdg"], own);
     profile.syn_linear_timeouts = 4;
     profile.spec.invalid_ratelimit = 500 * MILLISECOND;
-    profile.spec.syn_hastened = Some(TIMEOUT_MIN);
+    profile.spec.syn_retry_ticks = Some(TIMEOUT_MIN);
     profile.set_handshake_timeouts();
     profile
 }

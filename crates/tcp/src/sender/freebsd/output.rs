@@ -34,7 +34,7 @@ impl FreeBsdSender {
             | !s.timestamps
             | self.packets.is_some()
             | self.rexmt.is_none()
-            | s.long_way;
+            | s.no_fast_path;
         let usual = !odd && s.nxt == s.max && s.nxt > s.una;
         if !usual {
             return None;

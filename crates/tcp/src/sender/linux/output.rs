@@ -449,7 +449,7 @@ impl LinuxSender {
             && self.core.in_flight() > 0
             && self.probes_tail()
             && !self.core.in_cwnd_reduction()
-            && !s.long_way;
+            && !s.no_fast_path;
         if plain {
             self.record_plain(len, s);
         } else {

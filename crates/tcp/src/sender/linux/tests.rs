@@ -57,7 +57,7 @@ impl Bench {
             last_sent: 0,
             throttled: false,
             grant: crate::sender::SendGrant::default(),
-            long_way: false,
+            no_fast_path: false,
         };
         let config = &config.clone().into();
         let mut bench = Bench {
