@@ -42,7 +42,7 @@ impl Simulation {
             self.service_after_segment(connection);
         } else if endpoint.may_transmit()
             || !matches!(flow.app, FlowApp::Bulk(_))
-            || Self::let_bulk_work(endpoint, flow, connection, *now)
+            || Self::run_bulk_app(endpoint, flow, connection, *now)
         {
             self.service(connection);
         } else if Self::end_service(endpoint, flow, connection, *now, events) {

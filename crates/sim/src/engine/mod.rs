@@ -27,7 +27,7 @@ use crate::host_edge::{Egress, Ingress};
 use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::scenario::{Full, Scenario};
+use crate::scenario::{Scenario, WhenFull};
 use crate::table::Batch;
 use prefetch::Prefetcher;
 use recording::Recording;
@@ -81,7 +81,7 @@ struct HostRun {
     tso: bool,
     tso_max: Option<u32>,
     /// What a full transmit queue does.
-    full: Full,
+    full: WhenFull,
     /// Between network interface and stack, on the way in and on the way out.
     ingress: Option<Ingress>,
     egress: Option<Egress>,
@@ -250,7 +250,7 @@ impl Simulation {
             Source::SampleTcp => self.sample_tcp(),
             Source::SampleQueue => self.sample_queue(),
             Source::Second => self.sample_second(),
-            Source::Window => self.turn_window(),
+            Source::Window => self.begin_or_end_window(),
         }
     }
 
@@ -266,7 +266,7 @@ impl Simulation {
             self.next_change += 1;
         }
         let next = self.scenario.schedule.get(self.next_change).map_or(NEVER, |change| change.at_ns);
-        self.events.set_rare(Source::Change, next);
+        self.events.set_occasional(Source::Change, next);
         self.report_network(None);
     }
 

@@ -106,18 +106,18 @@ impl Simulation {
     fn set_first_events(&mut self, named: usize) {
         let Simulation { events, scenario, flows, network, recording, .. } = self;
         for (flow, run) in (0..).map(FlowId).zip(&flows[..named]) {
-            events.set_rare(Source::App(flow), run.start);
+            events.set_occasional(Source::App(flow), run.start);
         }
         if let Some(change) = scenario.schedule.first() {
-            events.set_rare(Source::Change, change.at_ns);
+            events.set_occasional(Source::Change, change.at_ns);
         }
         if let Sampling::Interval { interval_ns } = scenario.record.tcp {
-            events.set_rare(Source::SampleTcp, interval_ns);
+            events.set_occasional(Source::SampleTcp, interval_ns);
         }
-        events.set_rare(Source::Second, SECOND);
-        events.set_rare(Source::Window, scenario.measure.from_ns);
+        events.set_occasional(Source::Second, SECOND);
+        events.set_occasional(Source::Window, scenario.measure.from_ns);
         match scenario.record.queue {
-            Sampling::Interval { .. } => events.set_rare(Source::SampleQueue, 0),
+            Sampling::Interval { .. } => events.set_occasional(Source::SampleQueue, 0),
             Sampling::PerAck | Sampling::Off => {
                 for &link in &recording.observed {
                     network.next_query(link, scenario.measure.from_ns);

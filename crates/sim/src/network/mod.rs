@@ -21,8 +21,8 @@ use crate::scenario::{Sampling, Scenario};
 use crate::topology::{End, Topology};
 use batch::Batches;
 use delivery::Delivery;
-use mode::LinkFacts;
 pub use mode::LinkMode;
+use mode::ModeCriteria;
 use output::{Emitted, LinkOutput};
 pub use output::{Fate, PacketReport, Reports};
 use pool::{PacketPool, PacketRef};
@@ -94,7 +94,7 @@ impl Network {
         for (index, link) in scenario.links.iter().enumerate() {
             let config = link.path_config(per_change && link.observe);
             let host = scenario.host(&link.from);
-            let mode = LinkMode::choose(&LinkFacts {
+            let mode = LinkMode::choose(&ModeCriteria {
                 config: &config,
                 force_stepped,
                 single_fed: topology.single_fed[index],
@@ -193,7 +193,7 @@ impl Network {
         while let Some(PauseFrame { link, pause, .. }) = self.pauses.take(now) {
             self.with_hop(link, |hop, output| hop.pause(now, pause, output), events);
         }
-        events.set_rare(Source::Pause, self.pauses.next().unwrap_or(NEVER));
+        events.set_occasional(Source::Pause, self.pauses.next().unwrap_or(NEVER));
     }
 
     /// State of a link as of `t`.
@@ -273,7 +273,7 @@ impl Network {
                         self.pauses.send(PauseFrame { at: at + delay, link, pause });
                     }
                 }
-                events.set_rare(Source::Pause, self.pauses.next().unwrap_or(NEVER));
+                events.set_occasional(Source::Pause, self.pauses.next().unwrap_or(NEVER));
             }
         }
         self.forward_emitted(link, first, events);

@@ -10,8 +10,8 @@ use path::{JitterConfig, JitterKind, LossConfig, PauseConfig, QueueConfig, Shape
 use sha2::{Digest, Sha256};
 use sim::Scenario;
 use sim::scenario::{
-    App, Capture, Change, Coalesce, Ecn, EcnField, Egress, Flow, Full, Host, IngressStage, Link, LoadPart,
-    Node, Noise, Processing, Sampling, Stall,
+    App, Capture, Change, Coalesce, Ecn, EcnField, Egress, Flow, Host, IngressStage, Link, LoadPart, Node,
+    Noise, Processing, Sampling, Stall, WhenFull,
 };
 use sim::table::{Batch, ColumnData};
 
@@ -354,14 +354,14 @@ fn hosts() -> Vec<(&'static str, Scenario)> {
             with(&|host| host.noise = Some(Noise { processing, stall }))
         }),
         ("full-transmit-queue", {
-            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, Full::Enobufs));
+            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, WhenFull::Enobufs));
             link_mut(&mut s, "a-r1").rate_bps = Some(20 * MBPS);
             s.flows.push(bulk("f2", "b", "a", "newreno"));
             link_mut(&mut s, "b-r2").rate_bps = Some(20 * MBPS);
             s
         }),
         ("full-transmit-queue-drops", {
-            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, Full::Drop));
+            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, WhenFull::Drop));
             link_mut(&mut s, "a-r1").rate_bps = Some(20 * MBPS);
             s
         }),

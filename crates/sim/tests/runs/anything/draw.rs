@@ -8,9 +8,9 @@ use path::{
 };
 use rand_core::{RngCore, SeedableRng};
 use sim::scenario::{
-    App, Capture, Change, Coalesce, Distribution, Ecn, EcnField, Egress, Flow, Full, Host, Ingress,
-    IngressStage, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall,
-    VERSION,
+    App, Capture, Change, Coalesce, Distribution, Ecn, EcnField, Egress, Flow, Host, Ingress, IngressStage,
+    Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall, VERSION,
+    WhenFull,
 };
 use tcp::profile;
 
@@ -202,7 +202,7 @@ impl Draw {
             sysctl,
             nic: Nic {
                 tx_queue: self.small(0, 1_000_000_000),
-                full: self.of(&[Full::Drop, Full::Enobufs]),
+                full: self.of(&[WhenFull::Drop, WhenFull::Enobufs]),
                 tso: self.flag(),
                 tso_max: self.maybe(4, |draw| draw.small(1, 65_536)),
                 gro: self.flag(),
