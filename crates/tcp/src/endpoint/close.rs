@@ -26,6 +26,7 @@ impl Endpoint {
         }
         self.s.fin = true;
         self.s.app_blocked = false;
+        self.s.blocked_midway = false;
     }
 
     /// Closes both directions. Unread data means a reset (RFC 9293 section 3.10.4, RFC 2525 section 2.17) or is forgotten,

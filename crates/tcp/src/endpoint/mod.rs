@@ -210,6 +210,7 @@ impl Endpoint {
                 fin: false,
                 no_delay: false,
                 app_blocked: false,
+                blocked_midway: false,
                 wnd: 0,
                 max_wnd: 0,
                 wscale: 0,

@@ -14,6 +14,7 @@ impl Endpoint {
         let taken = bytes.min(self.sender.space(&self.s));
         self.s.end += taken;
         self.s.app_blocked = taken < bytes;
+        self.s.blocked_midway = taken > 0 && taken < bytes;
         taken
     }
 
