@@ -143,7 +143,7 @@ impl LinuxSender {
         if self.is_modern() {
             self.rack_advance(&packet);
             self.rate_delivered(&packet, p);
-            self.delist(id);
+            self.remove_from_send_order(id);
             self.board.get_mut(id).tags |= scoreboard::RATED;
         } else if id < self.classic.lost_cursor {
             self.classic.sacked_below += 1;
@@ -208,7 +208,7 @@ impl LinuxSender {
                 if !packet.has(scoreboard::RATED) {
                     self.rate_delivered(&packet, p);
                 }
-                self.delist(self.board.head());
+                self.remove_from_send_order(self.board.head());
             }
             self.core.packets_out -= 1;
             self.board.pop();

@@ -333,7 +333,7 @@ impl LinuxSender {
                 }
                 self.classic.sacked_below += 1;
             } else if tags & LOST == 0 {
-                self.delist(id);
+                self.remove_from_send_order(id);
                 self.board.mark_lost(&mut self.core, id);
             }
             id += 1;
@@ -380,7 +380,7 @@ impl LinuxSender {
                     self.board.mark_lost(&mut self.core, id);
                 }
             }
-            self.delist(id);
+            self.remove_from_send_order(id);
         }
     }
 
@@ -464,7 +464,7 @@ impl LinuxSender {
         }
         self.classic.lost_cursor = self.board.head();
         self.classic.sacked_below = 0;
-        self.output.restart_forward();
+        self.output.restart_forward_retransmit();
     }
 
     fn enter_frto(&mut self, s: &SendState) {
@@ -587,7 +587,7 @@ impl LinuxSender {
         self.classic.frto_counter = 0;
         self.classic.lost_cursor = head;
         self.classic.sacked_below = 0;
-        self.output.restart_forward();
+        self.output.restart_forward_retransmit();
         self.reordering = self.reordering.min(self.config.reordering);
         self.set_state(CaState::Loss);
         self.high_seq = self.core.nxt;

@@ -4,6 +4,7 @@
 //! 4.18 or so) and [`classic`] (FACK, 3.9) hold the order of operations and the recovery state machines.
 
 mod ack;
+mod burst;
 mod classic;
 mod modern;
 mod output;
@@ -12,6 +13,7 @@ mod rate;
 mod recovery;
 pub(crate) mod rtt;
 mod scoreboard;
+mod send_buffer;
 #[cfg(test)]
 mod tests;
 mod timer;
@@ -193,7 +195,7 @@ impl LinuxSender {}
 
 impl Sender for LinuxSender {
     fn prefetch_targets(&self) -> [Option<&dyn Any>; 3] {
-        let ends = [self.board.oldest(), self.board.coming()];
+        let ends = [self.board.oldest(), self.board.next_slots()];
         let [oldest, coming] = ends.map(|packets| packets.map(|packets| packets as &dyn Any));
         [oldest, coming, Some(&*self.cc)]
     }

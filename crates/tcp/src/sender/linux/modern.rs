@@ -208,7 +208,7 @@ impl LinuxSender {
         {
             let head = self.board.head();
             if !self.board.get(head).has(LOST) {
-                self.delist(head);
+                self.remove_from_send_order(head);
                 self.board.mark_lost(&mut self.core, head);
             }
         }

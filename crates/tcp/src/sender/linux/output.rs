@@ -1,10 +1,11 @@
 //! What Linux sends next: retransmissions, then new data as far as windows, Nagle, TSQ, TSO deferral and pacing allow.
 
+use super::LinuxSender;
+use super::burst::{Burst, limit_while_deferring};
 use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, Packet, RETRANS, SACKED};
 use super::timer::TimerKind;
-use super::{LinuxSender, TRUESIZE, time_at};
 use crate::cc::linux::{CaState, CwndEvent, INIT_CWND};
-use crate::clock::{MILLISECOND, Nanos};
+use crate::clock::Nanos;
 use crate::context::Context;
 use crate::mutants::mutant;
 use crate::sender::{Limit, Poll, SendState, Transmit};
@@ -30,46 +31,34 @@ pub(super) struct State {
     /// Pacing holds the sender back until then, true time.
     pub(super) paced_until: Option<Nanos>,
     /// What is left of a burst that leaves as one.
-    burst: Burst,
+    pub(super) burst: Burst,
     pub(super) forced: Option<Forced>,
     /// An ACK moved the queue's head: the timer starts anew once everything that follows is sent.
     pub(super) timer_due: bool,
     /// F-RTO: new data goes before retransmissions.
     pub(super) prefer_new: bool,
     /// Packets sent since the sender last waited.
-    sent: u32,
+    pub(super) sent: u32,
     /// The congestion window was a reason to stop.
-    cwnd_limited: bool,
+    pub(super) cwnd_limited: bool,
     /// Data packets sent so far.
-    packets: u64,
+    pub(super) packets: u64,
     /// 3.9: jiffy at which TSO deferral began.
-    deferred_since: Option<u64>,
+    pub(super) deferred_since: Option<u64>,
     /// Next packet that forward retransmission looks at (3.9).
-    forward: Id,
+    pub(super) forward_retransmit: Id,
     /// The host has kept packets in a queue of its own; else they are sent as they leave the stack.
-    host_queues: bool,
+    pub(super) host_has_queue: bool,
     /// What was sent last did not fill the congestion window, and the writer waits for room in the buffer.
-    starved: bool,
+    pub(super) starved: bool,
     /// End of what the application had written when the sender last waited.
-    asked_for: u64,
-}
-
-/// A burst of a sender without segmentation offload: since 4.17 Linux builds super-packets all the same and cuts them
-/// itself, so that it defers what is less than one, and pacing waits between them only.
-#[derive(Debug, Default)]
-struct Burst {
-    /// Packets still to leave.
-    packets: u64,
-    /// When all of it leaves, local time.
-    departure: Nanos,
-    /// Time lost to late timers that its packets may still catch up.
-    credit: Nanos,
+    pub(super) written_at_wait: u64,
 }
 
 impl State {
     /// Forward retransmission looks at every hole anew.
-    pub(super) fn restart_forward(&mut self) {
-        self.forward = 0;
+    pub(super) fn restart_forward_retransmit(&mut self) {
+        self.forward_retransmit = 0;
     }
 }
 
@@ -85,7 +74,7 @@ impl LinuxSender {
         if self.core.pacing && self.core.departure > self.core.now && self.output.burst.packets == 0 {
             self.output.paced_until = Some(cx.now + (self.core.departure - self.core.now));
             self.output.cwnd_limited |= self.core.in_flight() >= self.core.cwnd;
-            return self.wait(Limit::Cwnd, s, cx);
+            return self.finish_output(Limit::Cwnd, s, cx);
         }
         if self.core.lost_out > self.core.retrans_out
             && !self.output.prefer_new
@@ -110,19 +99,19 @@ impl LinuxSender {
         }
         if !self.is_modern()
             && self.core.state == CaState::Recovery
-            && let Some(transmit) = self.send_forward(s, cx)
+            && let Some(transmit) = self.send_forward_retransmit(s, cx)
         {
             return Poll::Send(transmit);
         }
-        self.wait(limit, s, cx)
+        self.finish_output(limit, s, cx)
     }
 
     /// Nothing more to send now: window validation, probe timers, the send buffer.
-    fn wait(&mut self, limit: Limit, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn finish_output(&mut self, limit: Limit, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
         let sent = std::mem::take(&mut self.output.sent);
         self.output.burst.packets = 0;
-        self.output.asked_for = s.end;
-        self.output.host_queues |= self.output.in_host > 0;
+        self.output.written_at_wait = s.end;
+        self.output.host_has_queue |= self.output.in_host > 0;
         let limited =
             std::mem::take(&mut self.output.cwnd_limited) || self.core.in_flight() >= self.core.cwnd;
         if sent > 0 || limited {
@@ -306,24 +295,24 @@ impl LinuxSender {
     }
 
     /// 3.9: when nothing marked lost and nothing new can be sent, holes below the highest SACK go again.
-    fn send_forward(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
+    fn send_forward_retransmit(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         if !self.sack_ok
             || self.core.in_flight() >= self.core.cwnd
             || self.core.lost_out > self.core.retrans_out
         {
             return None;
         }
-        let mut id = self.output.forward.max(self.board.head());
+        let mut id = self.output.forward_retransmit.max(self.board.head());
         let end = self.fack.min(self.board.tail());
         while id < end {
             let packet = self.board.get(id);
             if packet.tags & (SACKED | RETRANS | LOST) == 0 {
-                self.output.forward = id + 1;
+                self.output.forward_retransmit = id + 1;
                 return Some(self.retransmit(id, s, cx));
             }
             id += 1;
         }
-        self.output.forward = id;
+        self.output.forward_retransmit = id;
         None
     }
 
@@ -353,7 +342,7 @@ impl LinuxSender {
     fn resend(&mut self, id: Id, s: &mut SendState, cx: &mut Context<'_>) -> Transmit {
         let now_ms = cx.clock.timestamp_ms(cx.now);
         self.retrans_stamp.get_or_insert(now_ms);
-        let departure = self.depart(u64::from(self.board.get(id).len));
+        let departure = self.set_departure(u64::from(self.board.get(id).len));
         let modern = self.is_modern();
         let core = &self.core;
         let packet = self.board.get_mut(id);
@@ -368,8 +357,8 @@ impl LinuxSender {
             packet.delivered = s.max;
         }
         let packet = *packet;
-        self.delist(id);
-        self.board.list(id);
+        self.remove_from_send_order(id);
+        self.board.append_to_send_order(id);
         s.retransmits += 1;
         self.output.in_host += u64::from(packet.len);
         let fin = packet.has(super::scoreboard::FIN);
@@ -388,7 +377,11 @@ impl LinuxSender {
     fn send_new(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
         let unsent = s.unsent();
         if unsent == 0 {
-            return Err(if s.blocked_midway || !self.is_modern() { s.starved() } else { held(s) });
+            return Err(if s.blocked_midway || !self.is_modern() {
+                s.starved()
+            } else {
+                limit_while_deferring(s)
+            });
         }
         if self.core.packets_out == 0 {
             self.restart_after_idle();
@@ -412,7 +405,7 @@ impl LinuxSender {
             self.tso_length(s, payload, window, in_flight)?
         } else {
             if payload < mss && self.nagle_holds(s, payload) {
-                return Err(held(s));
+                return Err(limit_while_deferring(s));
             }
             unsent.min(one)
         };
@@ -425,22 +418,6 @@ impl LinuxSender {
             self.output.burst.packets = (burst - len).div_ceil(mss);
         }
         Ok(transmit)
-    }
-
-    /// Since 5.5 (net/ipv4/tcp_output.c) what is cut into several packets ends with PSH, so that a receiver's GRO lets
-    /// it go at once; a single packet does not.
-    fn pushes_bursts(&self) -> bool {
-        self.is_modern()
-    }
-
-    /// Minshall's form of Nagle: one short segment outstanding at a time.
-    fn nagle_holds(&self, s: &SendState, payload: u64) -> bool {
-        !mutant!(NoNagle)
-            && !s.fin
-            && !s.no_delay
-            && self.core.packets_out > 0
-            && self.small_end > s.una
-            && payload > 0
     }
 
     /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined, or what it returns would be written
@@ -478,8 +455,8 @@ impl LinuxSender {
     /// [`LinuxSender::record_any`] of one full packet among others, in a modern system that will probe the tail.
     #[inline(always)]
     fn record_plain(&mut self, len: u64, s: &mut SendState) {
-        let departure = self.depart(len);
-        self.board.push_listed(Packet {
+        let departure = self.set_departure(len);
+        self.board.push_in_send_order(Packet {
             seq: s.max,
             len: len as u32,
             sent: departure,
@@ -514,7 +491,7 @@ impl LinuxSender {
         let fin = end > s.end;
         let payload = len - u64::from(fin);
         let prior_packets = self.core.packets_out;
-        let departure = self.depart(payload);
+        let departure = self.set_departure(payload);
         let mss = u64::from(self.core.mss);
         let template = Packet {
             sent: departure,
@@ -539,7 +516,7 @@ impl LinuxSender {
                 ..template
             });
             if modern {
-                self.board.list(id);
+                self.board.append_to_send_order(id);
             }
             at += piece;
             count += 1;
@@ -562,298 +539,6 @@ impl LinuxSender {
         let probes = self.probes_tail();
         if !probes && (prior_packets == 0 || self.timer.kind() == Some(TimerKind::LossProbe)) {
             self.rearm_rto(cx.now);
-        }
-    }
-
-    /// Moves the departure time on; returns that of this packet (local time).
-    #[inline]
-    fn depart(&mut self, bytes: u64) -> Nanos {
-        let burst = &mut self.output.burst;
-        if burst.packets > 0 {
-            burst.packets -= 1;
-        } else {
-            let previous = self.core.departure;
-            burst.departure = previous.max(self.core.now);
-            burst.credit = burst.departure - previous;
-            self.core.departure = burst.departure;
-        }
-        let departure = burst.departure;
-        if self.core.pacing && self.core.pacing_rate > 0 && self.output.packets >= u64::from(INIT_CWND) {
-            let gap = time_at(bytes, self.core.pacing_rate);
-            // Time lost to late timers is caught up, at most half of each.
-            let caught_up = (gap / 2).min(burst.credit);
-            burst.credit -= caught_up;
-            self.core.departure += gap - caught_up;
-        }
-        departure
-    }
-
-    /// TCP small queues: enough of this connection is in the host's queues already.
-    #[inline]
-    fn held_by_tsq(&self, s: &mut SendState, shift: u32) -> bool {
-        if self.output.in_host <= 2 * u64::from(self.core.mss)
-            || self.is_modern() && self.core.packets_out <= 1
-        {
-            return false;
-        }
-        let (memory, limit) = self.small_queue(s);
-        s.throttled = memory > limit << shift;
-        s.throttled
-    }
-
-    /// Memory of this connection's packets in the host's queues, and how much TCP small queues allows.
-    #[inline]
-    fn small_queue(&self, s: &SendState) -> (u64, u64) {
-        let mss = u64::from(self.core.mss);
-        let config = &self.config;
-        let per_packet = if s.tso { mss } else { TRUESIZE };
-        let memory = if s.tso { self.output.in_host } else { self.output.in_host * TRUESIZE / mss };
-        let mut limit = config.limit_output_bytes;
-        if self.is_modern() {
-            let rate = self.pacing_rate();
-            let by_rate = (2 * per_packet).max(rate >> 10);
-            limit =
-                if self.core.pacing && !config.limit_output_always { by_rate } else { by_rate.min(limit) };
-        }
-        (memory, limit)
-    }
-
-    fn pacing_rate(&self) -> u64 {
-        if self.core.pacing { self.core.pacing_rate } else { self.core.usual_pacing_rate(&self.config) }
-    }
-
-    /// Segments of one burst: a millisecond at the pacing rate, and up to 64 KB on short paths.
-    fn tso_segments(&self, s: &SendState) -> u64 {
-        let mss = u64::from(self.core.mss);
-        let most = (u64::from(s.tso_max) / mss).min(u64::from(self.config.gso_max_segs)).max(1);
-        if !self.is_modern() {
-            return most;
-        }
-        let mut bytes = self.pacing_rate() >> 10;
-        let shift = u64::from(self.core.min_rtt_us) >> self.config.tso_rtt_log;
-        if self.config.tso_rtt_log > 0 && shift < 64 {
-            bytes += self.config.gso_max_size >> shift;
-        }
-        let bytes = bytes.min(self.config.gso_max_size);
-        let least = self.cc.min_tso_segs(&self.core).unwrap_or(self.config.min_tso_segs);
-        (bytes / mss).max(u64::from(least)).min(most)
-    }
-
-    /// Length of the next burst, or why it waits for more.
-    fn tso_length(&mut self, s: &SendState, payload: u64, window: u64, in_flight: u32) -> Result<u64, Limit> {
-        let mss = u64::from(self.core.mss);
-        let quota = u64::from(self.core.cwnd - in_flight);
-        let max = self.tso_segments(s);
-        if payload <= mss {
-            if payload < mss && self.nagle_holds(s, payload) {
-                return Err(held(s));
-            }
-            return Ok(s.unsent());
-        }
-        let cwnd_room = quota * mss;
-        let room = cwnd_room.min(window);
-        if self.defers(s, payload, max * mss, room) {
-            if cwnd_room < window {
-                if cwnd_room <= payload {
-                    self.output.cwnd_limited = true;
-                    return Err(Limit::Cwnd);
-                }
-            } else if window <= payload {
-                return Err(Limit::Rwnd);
-            }
-            if !s.fin {
-                return Err(held(s));
-            }
-        }
-        let most = (max * mss).min(room);
-        if payload >= most {
-            // Whole segments only while more follows.
-            return Ok(if most >= mss { most - most % mss } else { most });
-        }
-        let partial = payload % mss;
-        if partial > 0 && self.nagle_holds(s, partial) {
-            return Ok(payload - partial);
-        }
-        Ok(s.unsent())
-    }
-
-    /// Whether a burst that windows cut short waits for the next ACK to be whole.
-    fn defers(&mut self, s: &SendState, payload: u64, burst: u64, room: u64) -> bool {
-        let mss = u64::from(self.core.mss);
-        let cwnd_bytes = u64::from(self.core.cwnd) * mss;
-        let enough = |divisor: u32| divisor > 0 && room >= s.wnd.min(cwnd_bytes) / u64::from(divisor);
-        let wanted = burst.min(payload);
-        if !self.is_modern() {
-            let waited = self.output.deferred_since.is_some_and(|since| self.core.jiffies > since + 1);
-            if self.core.state != CaState::Open
-                || waited
-                || room >= wanted
-                || enough(self.config.tso_win_divisor)
-            {
-                self.output.deferred_since = None;
-                return false;
-            }
-            self.output.deferred_since.get_or_insert(self.core.jiffies);
-            return true;
-        }
-        if self.core.state >= CaState::Recovery
-            || self.core.now > self.core.departure + MILLISECOND
-            || room >= wanted
-            || enough(self.config.tso_win_divisor)
-        {
-            return false;
-        }
-        let Some(head) = self.board.front() else { return false };
-        let age_us = (self.core.now.saturating_sub(head.sent)) / 1000;
-        let half = self.core.srtt_us / 2;
-        if self.config.defer_by_next_ack {
-            self.core.srtt_us.saturating_sub(age_us) <= half.min(1000)
-        } else {
-            age_us >= half
-        }
-    }
-}
-
-/// What limits a sender whose writer is not held by the buffer as TCP_INFO counts it. That begins when the sender empties
-/// its queue behind a call that sleeps (tcp_cwnd_validate): not while Nagle's algorithm or a deferred burst keeps a rest
-/// of the data, and not where a call found no room at all, as all that could be sent had left before.
-fn held(s: &SendState) -> Limit {
-    if s.app_blocked { Limit::Cwnd } else { Limit::App }
-}
-
-/// Memory of a buffer besides its payload, which fills pages (measured with `ss -m` on 6.18, without segmentation offload
-/// too): the metadata of one clonable buffer and the room for headers.
-const BUFFER_OVERHEAD: u64 = 832;
-
-/// Largest buffer of a writer: what fits into 64 KB with room for headers (MAX_TCP_HEADER).
-const BUFFER_MAX: u64 = 65_535 - 320;
-
-/// The send buffer counts memory, not payload.
-impl LinuxSender {
-    pub(super) fn init_sndbuf(&mut self, s: &mut SendState) {
-        let mut memory = s.sndbuf;
-        if s.sndbuf_auto {
-            memory = memory.max((2 * u64::from(INIT_CWND) * TRUESIZE).min(self.config.wmem.max));
-        }
-        self.set_sndbuf(memory, s);
-    }
-
-    fn set_sndbuf(&mut self, memory: u64, s: &mut SendState) {
-        self.sndbuf_memory = Some(memory);
-        let mss = u64::from(self.core.mss);
-        // What 3.9 writes into large buffers it sends in bursts as large, so both cost next to nothing.
-        let overhead = BUFFER_MAX / BUFFER_OVERHEAD;
-        let large = s.tso || self.is_modern();
-        let payload = if large { memory - memory / overhead } else { memory / TRUESIZE * mss };
-        s.sndbuf = payload.max(mss);
-    }
-
-    /// Memory of what was written and not acknowledged, since 4.17: large buffers, of which those sent were cut to bursts.
-    fn queued_memory(&self, s: &SendState) -> u64 {
-        let payload = s.end.saturating_sub(s.una);
-        let sent = u64::from(self.core.packets_out).div_ceil(self.tso_segments(s));
-        let waiting = s.end.saturating_sub(s.max).div_ceil(self.writers_buffer(s));
-        payload + (sent + waiting) * BUFFER_OVERHEAD
-    }
-
-    /// Payload of a buffer the writer fills: no more than half of the largest window the peer ever offered
-    /// (tcp_xmit_size_goal).
-    fn writers_buffer(&self, s: &SendState) -> u64 {
-        let mss = u64::from(self.core.mss);
-        let most = BUFFER_MAX.min(s.max_wnd / 2).max(mss);
-        most - most % mss
-    }
-
-    /// Payload the writer's call takes now (tcp_sendmsg); none before the connection is there, as a write then waits for it.
-    ///
-    /// The kernel compares memory with the limit only when it begins a buffer. A buffer begun is filled whatever the limit
-    /// says, and what can be sent at once leaves it in the same call and makes room in it again. So a call that finds the
-    /// last buffer not full, because Nagle's algorithm or a deferred burst kept a rest of the call before, may queue
-    /// all that the windows allow. Since 4.17 this is so whatever the interface can do; before, with segmentation
-    /// offload. A writer that was blocked waits until it is woken.
-    pub(super) fn buffer_space(&self, s: &SendState) -> u64 {
-        let Some(memory) = self.sndbuf_memory else { return 0 };
-        if s.app_blocked && !self.wakes_writer(s) {
-            return 0;
-        }
-        if !s.tso && !self.is_modern() {
-            return s.space();
-        }
-        let (queued, memory, overhead) = if self.is_modern() {
-            (self.queued_memory(s), memory, BUFFER_OVERHEAD)
-        } else {
-            (s.end.saturating_sub(s.una), s.sndbuf, 0)
-        };
-        let (waiting, leaving) = self.between_calls(s);
-        if waiting == 0 && queued >= memory {
-            return 0;
-        }
-        let buffer = self.writers_buffer(s);
-        let mut space = waiting.max(1).next_multiple_of(buffer) - waiting;
-        if waiting <= buffer {
-            space += leaving;
-        }
-        let queued = queued + space + overhead;
-        space + memory.saturating_sub(queued).div_ceil(buffer + overhead) * buffer
-    }
-
-    /// Payload that still waits when the writer calls, and what more may leave during the call. What was written or
-    /// allowed since the sender was last asked has left before: each call ends with sending, and so does each ACK.
-    fn between_calls(&self, s: &SendState) -> (u64, u64) {
-        let waiting = s.end.saturating_sub(s.max);
-        let leaving = self.may_leave_at_once(s);
-        if waiting == 0 || (s.end == self.output.asked_for && !s.app_blocked) {
-            return (waiting, leaving);
-        }
-        if leaving < waiting - waiting % u64::from(self.core.mss) {
-            return (waiting - leaving, 0);
-        }
-        let rest = waiting % u64::from(self.core.mss);
-        let held = rest > 0 && self.nagle_holds(s, rest);
-        (if held { rest } else { 0 }, (leaving + rest).saturating_sub(waiting))
-    }
-
-    /// New payload, in whole segments, that a call of the writer can send before it returns: what the windows, pacing and
-    /// the host's queue let go.
-    fn may_leave_at_once(&self, s: &SendState) -> u64 {
-        let core = &self.core;
-        let mss = u64::from(core.mss);
-        let window = (s.una + s.wnd).saturating_sub(s.max);
-        let room = window.min(u64::from(core.cwnd.saturating_sub(core.in_flight())) * mss);
-        let burst = self.tso_segments(s) * mss;
-        let paced = match core.pacing {
-            true if core.departure > core.now => 0,
-            true => burst,
-            false => u64::MAX,
-        };
-        let (memory, limit) = self.small_queue(s);
-        let queue = match self.output.host_queues {
-            true if memory > limit => 0,
-            true => limit - memory + burst,
-            false => u64::MAX,
-        };
-        let room = room.min(paced).min(queue);
-        room - room % mss
-    }
-
-    /// A third of the buffer is free (sk_stream_is_writeable).
-    pub(super) fn wakes_writer(&self, s: &SendState) -> bool {
-        match self.sndbuf_memory.filter(|_| self.is_modern()) {
-            Some(memory) => 3 * self.queued_memory(s) <= 2 * memory,
-            None => 3 * s.space() >= s.sndbuf,
-        }
-    }
-
-    /// Autotuning: twice the window, in memory, when the writer is blocked and cwnd is not full.
-    fn expand_sndbuf(&mut self, s: &mut SendState) {
-        if !s.sndbuf_auto || self.core.in_flight() >= self.core.cwnd {
-            return;
-        }
-        let packets = self.core.cwnd.max(INIT_CWND).max(self.reordering + 1);
-        let wanted = u64::from(self.cc.sndbuf_factor()) * u64::from(packets) * TRUESIZE;
-        let wanted = wanted.min(self.config.wmem.max);
-        if self.sndbuf_memory.is_none_or(|memory| wanted > memory) {
-            self.set_sndbuf(wanted, s);
         }
     }
 }

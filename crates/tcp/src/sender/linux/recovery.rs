@@ -192,7 +192,7 @@ impl LinuxSender {
             if packet.has(SACKED) || (id != head && keep(packet)) {
                 continue;
             }
-            self.delist(id);
+            self.remove_from_send_order(id);
             self.board.mark_lost(&mut self.core, id);
         }
     }
