@@ -11,21 +11,22 @@ use crate::sender::Ack;
 impl Endpoint {
     #[inline(always)]
     pub(super) fn take_ack(&mut self, now: Nanos, segment: &Segment, first: u64, ack: u64) {
-        let previous_wnd = self.s.wnd;
-        if ack >= self.s.una {
-            let window = u64::from(segment.window) << self.s.wscale;
+        let previous_wnd = self.snd.wnd;
+        if ack >= self.snd.una {
+            let window = u64::from(segment.window) << self.snd.wscale;
             let window = if mutant!(WindowIgnored) { 1 << 30 } else { window };
             let (from_seq, from_ack) = self.snd_wl;
             if from_seq < first
-                || (from_seq == first && (from_ack < ack || (from_ack == ack && window > self.s.wnd)))
+                || (from_seq == first && (from_ack < ack || (from_ack == ack && window > self.snd.wnd)))
             {
-                self.s.wnd = window;
-                self.s.max_wnd = self.s.max_wnd.max(window);
+                self.snd.wnd = window;
+                self.snd.max_wnd = self.snd.max_wnd.max(window);
                 self.snd_wl = (first, ack);
             }
         }
         // Data that reaches a side with nothing sent and nothing to send tells its sender nothing else.
-        let never_sent = self.s.max == self.s.iss + 1 && self.s.limit() == self.s.una && !self.s.no_fast_path;
+        let never_sent =
+            self.snd.max == self.snd.iss + 1 && self.snd.limit() == self.snd.una && !self.snd.no_fast_path;
         if never_sent && segment.len > 0 && segment.flags.0 & (Flags::ECE.0 | Flags::FIN.0) == 0 {
             return;
         }
@@ -58,7 +59,7 @@ impl Endpoint {
         sack: &[(u64, u64)],
         dsack: Option<(u64, u64)>,
     ) {
-        let tsecr = if self.s.timestamps && segment.options.has(Options::TIMESTAMPS) {
+        let tsecr = if self.snd.timestamps && segment.options.has(Options::TIMESTAMPS) {
             Some(segment.tsecr.wrapping_sub(self.timestamp_offset))
         } else {
             None
@@ -71,14 +72,14 @@ impl Endpoint {
             previous_wnd,
             payload: segment.len,
             tsecr,
-            ece: self.s.ecn && !mutant!(EchoIgnored) && segment.flags.has(Flags::ECE),
+            ece: self.snd.ecn && !mutant!(EchoIgnored) && segment.flags.has(Flags::ECE),
             fin,
             frames: u32::from(segment.frames.max(1)),
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.sender.on_ack(&mut self.s, &ack, &mut cx);
-        debug_assert!(self.s.una >= ack.ack, "the sender moves una");
-        if self.s.fin && self.s.una > self.s.end {
+        self.sender.on_ack(&mut self.snd, &ack, &mut cx);
+        debug_assert!(self.snd.una >= ack.ack, "the sender moves una");
+        if self.snd.fin && self.snd.una > self.snd.end {
             self.on_fin_acked(now);
         }
     }
@@ -95,14 +96,14 @@ impl Endpoint {
         let mut dsack = None;
         let wire_blocks = segment.sack.as_slice();
         for (index, &(left, right)) in wire_blocks.iter().enumerate() {
-            let left = seq::extend(self.s.una, left);
-            let right = seq::extend(self.s.una, right);
-            if left >= right || right > self.s.max {
+            let left = seq::extend(self.snd.una, left);
+            let right = seq::extend(self.snd.una, right);
+            if left >= right || right > self.snd.max {
                 continue;
             }
             if index == 0 {
                 let inside_second = wire_blocks.get(1).is_some_and(|&(l, r)| {
-                    seq::extend(self.s.una, l) <= left && right <= seq::extend(self.s.una, r)
+                    seq::extend(self.snd.una, l) <= left && right <= seq::extend(self.snd.una, r)
                 });
                 if right <= ack || inside_second {
                     dsack = Some((left, right));

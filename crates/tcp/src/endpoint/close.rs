@@ -24,16 +24,16 @@ impl Endpoint {
             }
             _ => return,
         }
-        self.s.fin = true;
-        self.s.app_blocked = false;
-        self.s.blocked_midway = false;
+        self.snd.fin = true;
+        self.snd.app_blocked = false;
+        self.snd.blocked_midway = false;
     }
 
     /// Closes both directions. Unread data means a reset (RFC 9293 section 3.10.4, RFC 2525 section 2.17) or is forgotten,
     /// by system; new data that arrives afterwards is answered with a reset (RFC 1122 section 4.2.2.13).
     pub fn close(&mut self, now: Nanos) {
         self.closed_by_app = true;
-        let unread = self.r.readable > 0 && self.carries_data();
+        let unread = self.rcv.readable > 0 && self.carries_data();
         // The planted bug turns the rule round on every system.
         let turned = mutant!(UnreadMistaken);
         if unread && self.unread_resets != turned {
@@ -44,14 +44,14 @@ impl Endpoint {
         if unread {
             // The FIN tells of the room.
             self.read(now, u64::MAX);
-            self.r.ack_now = false;
+            self.rcv.ack_now = false;
         }
     }
 
     /// Resets the connection at once.
     pub fn abort(&mut self, now: Nanos) {
         if self.carries_data() {
-            self.reset = Some((seq::wire(self.s.max), Some(seq::wire(self.r.nxt))));
+            self.reset = Some((seq::wire(self.snd.max), Some(seq::wire(self.rcv.nxt))));
         }
         self.fail(now, Failure::Aborted);
     }
@@ -93,7 +93,7 @@ impl Endpoint {
         self.failure.get_or_insert(failure);
         self.handshake.deadline = None;
         self.handshake.syn_due = false;
-        self.r.ack_now = false;
+        self.rcv.ack_now = false;
         self.enter_state(State::Closed, now);
     }
 

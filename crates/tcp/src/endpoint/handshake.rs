@@ -51,7 +51,7 @@ impl Endpoint {
         h.sent += 1;
         let passive = self.state == State::SynReceived;
         let mut segment = Segment {
-            seq: seq::wire(self.s.iss),
+            seq: seq::wire(self.snd.iss),
             window: h.syn_window,
             mss: h.mss,
             flags: Flags::SYN,
@@ -60,12 +60,12 @@ impl Endpoint {
             ..Segment::default()
         };
         // A SYN-ACK offers only what the SYN did (RFC 7323 section 1.3, RFC 2018 section 2).
-        if h.timestamps && (!passive || self.s.timestamps) {
+        if h.timestamps && (!passive || self.snd.timestamps) {
             segment.options |= Options::TIMESTAMPS;
             segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
-            segment.tsecr = self.r.ts_recent;
+            segment.tsecr = self.rcv.ts_recent;
         }
-        if h.sack && (!passive || self.s.sack || mutant!(OffersAll)) {
+        if h.sack && (!passive || self.snd.sack || mutant!(OffersAll)) {
             segment.options |= Options::SACK_PERMITTED;
         }
         if h.scales && (!passive || h.peer_scales) {
@@ -74,24 +74,24 @@ impl Endpoint {
         }
         if passive {
             segment.flags |= Flags::ACK;
-            segment.ack = seq::wire(self.r.nxt);
-            if self.s.ecn {
+            segment.ack = seq::wire(self.rcv.nxt);
+            if self.snd.ecn {
                 segment.flags |= Flags::ECE;
             }
         } else if h.ecn == EcnMode::On && h.sent == 1 {
             segment.flags |= Flags::ECE | Flags::CWR;
         }
-        self.s.nxt = self.s.iss + 1;
-        self.s.max = self.s.max.max(self.s.iss + 1);
-        self.r.advertised = self.r.nxt + u64::from(h.syn_window);
-        self.r.last_ack = self.r.nxt;
+        self.snd.nxt = self.snd.iss + 1;
+        self.snd.max = self.snd.max.max(self.snd.iss + 1);
+        self.rcv.advertised = self.rcv.nxt + u64::from(h.syn_window);
+        self.rcv.last_ack = self.rcv.nxt;
         segment
     }
 
     /// SYN-SENT (RFC 9293 section 3.10.7.3).
     pub(super) fn on_segment_in_syn_sent(&mut self, now: Nanos, segment: &Segment) {
         let acked = segment.flags.has(Flags::ACK);
-        let acceptable = acked && seq::extend(self.s.max, segment.ack) == self.s.iss + 1;
+        let acceptable = acked && seq::extend(self.snd.max, segment.ack) == self.snd.iss + 1;
         if acked && !acceptable {
             self.answer_with_reset(segment);
             self.retry_syn_soon(now);
@@ -113,57 +113,57 @@ impl Endpoint {
             self.enter_state(State::SynReceived, now);
             return;
         }
-        self.s.ecn = self.handshake.ecn == EcnMode::On
+        self.snd.ecn = self.handshake.ecn == EcnMode::On
             && segment.flags.has(Flags::ECE)
             && !segment.flags.has(Flags::CWR);
         // The window of a SYN-ACK is not scaled (RFC 7323 section 2.2).
-        self.s.wnd = u64::from(segment.window);
-        self.s.max_wnd = self.s.wnd;
-        self.snd_wl = (self.r.irs, self.s.iss + 1);
-        self.s.una = self.s.iss + 1;
+        self.snd.wnd = u64::from(segment.window);
+        self.snd.max_wnd = self.snd.wnd;
+        self.snd_wl = (self.rcv.irs, self.snd.iss + 1);
+        self.snd.una = self.snd.iss + 1;
         self.establish(now);
-        self.r.ack_now = true;
-        self.take_payload(now, segment, self.r.nxt);
+        self.rcv.ack_now = true;
+        self.take_payload(now, segment, self.rcv.nxt);
     }
 
     pub(super) fn take_syn(&mut self, now: Nanos, syn: &Segment) {
         let h = &self.handshake;
         let irs = seq::FIRST_LAP + u64::from(syn.seq);
-        self.r.irs = irs;
-        self.r.nxt = irs + 1;
+        self.rcv.irs = irs;
+        self.rcv.nxt = irs + 1;
         // A SYN that has left has promised its window.
         let promised = if h.sent > 0 { u64::from(h.syn_window) } else { 0 };
-        self.r.advertised = irs + 1 + promised;
-        self.r.last_ack = irs + 1;
-        self.s.timestamps = h.timestamps && syn.options.has(Options::TIMESTAMPS);
-        self.s.sack = h.sack && syn.options.has(Options::SACK_PERMITTED);
-        if self.s.timestamps {
-            self.r.ts_recent = syn.tsval;
+        self.rcv.advertised = irs + 1 + promised;
+        self.rcv.last_ack = irs + 1;
+        self.snd.timestamps = h.timestamps && syn.options.has(Options::TIMESTAMPS);
+        self.snd.sack = h.sack && syn.options.has(Options::SACK_PERMITTED);
+        if self.snd.timestamps {
+            self.rcv.ts_recent = syn.tsval;
         }
         // Scaling works only if both sides offer it (RFC 7323 section 2.2).
         self.handshake.peer_scales = self.handshake.scales && syn.options.has(Options::WSCALE);
         let h = &self.handshake;
         if h.peer_scales {
-            self.s.wscale = syn.wscale.min(MAX_WINDOW_SHIFT);
-            self.r.wscale = h.wscale;
+            self.snd.wscale = syn.wscale.min(MAX_WINDOW_SHIFT);
+            self.rcv.wscale = h.wscale;
         } else {
-            self.s.wscale = 0;
-            self.r.wscale = 0;
+            self.snd.wscale = 0;
+            self.rcv.wscale = 0;
         }
         let peer_mss = match syn.mss {
             mss if mss > 0 && syn.options.has(Options::MSS) => mss.max(MIN_MSS),
             _ => DEFAULT_MSS,
         };
-        self.s.mss = u32::from(h.mss.min(peer_mss));
+        self.snd.mss = u32::from(h.mss.min(peer_mss));
         let options = self.option_bytes();
-        self.s.payload = self.s.mss - options;
-        self.r.payload = u32::from(self.handshake.mss) - options;
+        self.snd.payload = self.snd.mss - options;
+        self.rcv.payload = u32::from(self.handshake.mss) - options;
         self.size_super_packets();
-        self.r.sack = self.s.sack;
-        self.r.timestamps = self.s.timestamps;
-        self.s.last_received = now;
-        self.s.wnd = u64::from(syn.window);
-        self.s.max_wnd = self.s.wnd;
+        self.rcv.sack = self.snd.sack;
+        self.rcv.timestamps = self.snd.timestamps;
+        self.snd.last_received = now;
+        self.snd.wnd = u64::from(syn.window);
+        self.snd.max_wnd = self.snd.wnd;
     }
 
     pub(super) fn establish(&mut self, now: Nanos) {
@@ -171,12 +171,12 @@ impl Endpoint {
         let rtt = (!resent).then(|| now - self.handshake.first_sent);
         self.handshake.deadline = None;
         self.handshake.syn_due = false;
-        self.enter_state(if self.s.fin { State::FinWait1 } else { State::Established }, now);
+        self.enter_state(if self.snd.fin { State::FinWait1 } else { State::Established }, now);
         // Planted bugs do not lie on the fast path.
-        self.predicts_headers = self.s.timestamps && !self.s.no_fast_path && !cfg!(feature = "mutants");
+        self.predicts_headers = self.snd.timestamps && !self.snd.no_fast_path && !cfg!(feature = "mutants");
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.sender.on_established(&mut self.s, rtt, resent, &mut cx);
-        self.receiver.on_established(&mut self.r, &mut cx);
+        self.sender.on_established(&mut self.snd, rtt, resent, &mut cx);
+        self.receiver.on_established(&mut self.rcv, &mut cx);
         self.limits.turn(now, Limit::App);
     }
 
@@ -203,13 +203,13 @@ impl Endpoint {
 
     /// Whole segments, as many as an IP packet holds and the interface takes, but at least one.
     pub(super) fn size_super_packets(&mut self) {
-        let payload = self.s.payload;
+        let payload = self.snd.payload;
         let most = (MAX_PAYLOAD - self.option_bytes()).min(self.handshake.tso_limit).max(payload);
-        self.s.tso_max = most / payload * payload;
+        self.snd.tso_max = most / payload * payload;
     }
 
     /// Bytes of the options that every segment carries.
     fn option_bytes(&self) -> u32 {
-        if self.s.timestamps { TIMESTAMPS_BYTES } else { 0 }
+        if self.snd.timestamps { TIMESTAMPS_BYTES } else { 0 }
     }
 }

@@ -13,62 +13,62 @@ impl Endpoint {
     /// nothing else. What follows for one, [`Endpoint::take_predicted`] does as [`Endpoint::on_segment_synchronised`].
     #[inline(always)]
     pub(super) fn is_predicted(&self, segment: &Segment) -> bool {
-        segment.seq == seq::wire(self.r.nxt)
+        segment.seq == seq::wire(self.rcv.nxt)
             && segment.len > 0
-            && segment.ack == seq::wire(self.s.una)
+            && segment.ack == seq::wire(self.snd.una)
             && segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
             && segment.options == Options::TIMESTAMPS
             && segment.ecn != Ecn::Ce
             && self.state == State::Established
             && self.predicts_headers
-            && self.s.max == self.s.iss + 1
-            && self.s.limit() == self.s.una
-            && !seq::before(segment.tsval, self.r.ts_recent)
-            && self.r.nxt + u64::from(segment.len) <= self.r.advertised
-            && self.r.out_of_order.is_empty()
+            && self.snd.max == self.snd.iss + 1
+            && self.snd.limit() == self.snd.una
+            && !seq::before(segment.tsval, self.rcv.ts_recent)
+            && self.rcv.nxt + u64::from(segment.len) <= self.rcv.advertised
+            && self.rcv.out_of_order.is_empty()
             && self.peer_fin.is_none()
-            && self.snd_wl.0 < self.r.nxt
+            && self.snd_wl.0 < self.rcv.nxt
     }
 
     #[inline(always)]
     pub(super) fn take_predicted(&mut self, now: Nanos, segment: &Segment) {
-        let first = self.r.nxt;
-        if first == self.r.last_ack {
-            self.r.ts_recent = segment.tsval;
+        let first = self.rcv.nxt;
+        if first == self.rcv.last_ack {
+            self.rcv.ts_recent = segment.tsval;
         }
-        self.r.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
-        self.s.last_received = now;
-        self.s.wnd = u64::from(segment.window) << self.s.wscale;
-        self.s.max_wnd = self.s.max_wnd.max(self.s.wnd);
-        self.snd_wl = (first, self.s.una);
+        self.rcv.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
+        self.snd.last_received = now;
+        self.snd.wnd = u64::from(segment.window) << self.snd.wscale;
+        self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
+        self.snd_wl = (first, self.snd.una);
         self.take_next_data(now, segment, first);
     }
 
     /// All states after SYN-SENT (RFC 9293 section 3.10.7.4).
     #[inline(always)]
     pub(super) fn on_segment_synchronised(&mut self, now: Nanos, segment: &Segment) {
-        let mut first = seq::extend(self.r.nxt, segment.seq);
+        let mut first = seq::extend(self.rcv.nxt, segment.seq);
         if mutant!(NoWrap) {
             first = seq::FIRST_LAP + u64::from(segment.seq);
         }
-        if self.s.timestamps && segment.options.has(Options::TIMESTAMPS) {
+        if self.snd.timestamps && segment.options.has(Options::TIMESTAMPS) {
             // PAWS (RFC 7323 section 5.3): an old timestamp means an old segment.
-            if seq::before(segment.tsval, self.r.ts_recent) && !segment.flags.has(Flags::RST) {
+            if seq::before(segment.tsval, self.rcv.ts_recent) && !segment.flags.has(Flags::RST) {
                 self.on_unacceptable(now, segment, first);
                 return;
             }
-            if first <= self.r.last_ack {
-                self.r.ts_recent = segment.tsval;
+            if first <= self.rcv.last_ack {
+                self.rcv.ts_recent = segment.tsval;
             }
-            self.r.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
+            self.rcv.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
         }
         if !self.acceptable(first, segment.seq_len()) {
             self.on_unacceptable(now, segment, first);
             // Even with a closed window, valid acknowledgements count (RFC 9293 section 3.10.7.4, first).
-            let ack = seq::extend(self.s.una, segment.ack);
+            let ack = seq::extend(self.snd.una, segment.ack);
             let plain = segment.flags.0 & (Flags::RST.0 | Flags::SYN.0 | Flags::ACK.0) == Flags::ACK.0;
-            if plain && self.carries_data() && ack <= self.s.max {
-                self.s.last_received = now;
+            if plain && self.carries_data() && ack <= self.snd.max {
+                self.snd.last_received = now;
                 self.take_ack(now, segment, first, ack);
             }
             return;
@@ -80,26 +80,26 @@ impl Endpoint {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        let ack = seq::extend(self.s.una, segment.ack);
+        let ack = seq::extend(self.snd.una, segment.ack);
         if self.state == State::SynReceived {
-            if ack <= self.s.iss || ack > self.s.max {
+            if ack <= self.snd.iss || ack > self.snd.max {
                 self.answer_with_reset(segment);
                 return;
             }
-            self.s.wnd = u64::from(segment.window) << self.s.wscale;
-            self.s.max_wnd = self.s.wnd;
+            self.snd.wnd = u64::from(segment.window) << self.snd.wscale;
+            self.snd.max_wnd = self.snd.wnd;
             self.snd_wl = (first, ack);
-            self.s.una = self.s.iss + 1;
+            self.snd.una = self.snd.iss + 1;
             self.establish(now);
         }
-        self.s.last_received = now;
-        if ack > self.s.max {
+        self.snd.last_received = now;
+        if ack > self.snd.max {
             // Acknowledges what was never sent (RFC 9293 section 3.10.7.4, fifth).
-            self.r.ack_now |= self.may_send_challenge_ack(now);
+            self.rcv.ack_now |= self.may_send_challenge_ack(now);
             return;
         }
         self.take_ack(now, segment, first, ack);
-        let news = segment.len > 0 && first + u64::from(segment.len) > self.r.nxt;
+        let news = segment.len > 0 && first + u64::from(segment.len) > self.rcv.nxt;
         if self.closed_by_app && news && self.carries_data() && !mutant!(DataAfterClose) {
             self.answer_with_reset(segment);
             self.fail(now, Failure::Aborted);
@@ -115,8 +115,8 @@ impl Endpoint {
     /// Whether any of the segment lies in the receive window (RFC 9293 section 3.4).
     #[inline]
     pub(super) fn acceptable(&self, first: u64, len: u32) -> bool {
-        let nxt = self.r.nxt;
-        let window = self.r.offered();
+        let nxt = self.rcv.nxt;
+        let window = self.rcv.offered();
         let last = first + u64::from(len);
         if len == 0 {
             // One below is a probe or a keep-alive, which wants an answer.
@@ -133,28 +133,28 @@ impl Endpoint {
             return;
         }
         // Data outside the window is nobody's answer to an ACK.
-        self.r.ack_now |= segment.seq_len() > 0 || self.may_send_challenge_ack(now);
+        self.rcv.ack_now |= segment.seq_len() > 0 || self.may_send_challenge_ack(now);
         if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
             self.handshake.syn_due = true;
-            self.r.ack_now = false;
+            self.rcv.ack_now = false;
             return;
         }
         if self.state == State::TimeWait && mutant!(TimeWaitSilent) {
-            self.r.ack_now = false;
+            self.rcv.ack_now = false;
         }
         if self.state == State::TimeWait && segment.flags.has(Flags::FIN) {
             self.time_wait_until = Some(self.timer_expiry(now, self.time_wait));
         }
         let last = first + u64::from(segment.len);
         let reports = self.receiver.sends_dsack() && !mutant!(NoDsack);
-        if segment.len > 0 && last <= self.r.nxt && self.r.sack && reports {
-            self.r.dsack = Some((first, last));
+        if segment.len > 0 && last <= self.rcv.nxt && self.rcv.sack && reports {
+            self.rcv.dsack = Some((first, last));
         }
     }
 
     /// A reset counts only at exactly RCV.NXT; otherwise, and for any SYN, the peer is challenged (RFC 5961).
     fn on_reset_or_syn(&mut self, now: Nanos, segment: &Segment, first: u64) {
-        let exact = first == self.r.nxt || mutant!(AnyResetCounts);
+        let exact = first == self.rcv.nxt || mutant!(AnyResetCounts);
         if mutant!(ResetIgnored) {
             return;
         }
@@ -167,7 +167,7 @@ impl Endpoint {
             }
             self.fail(now, Failure::Reset);
         } else {
-            self.r.ack_now |= self.may_send_challenge_ack(now);
+            self.rcv.ack_now |= self.may_send_challenge_ack(now);
         }
     }
 
@@ -183,15 +183,15 @@ impl Endpoint {
     /// Whether a segment is the usual one of a receiver: the next data, whole, and nothing else.
     #[inline(always)]
     fn is_next_data(&self, segment: &Segment, first: u64) -> bool {
-        first == self.r.nxt
+        first == self.rcv.nxt
             && segment.len > 0
             && segment.flags.0 & (Flags::SYN.0 | Flags::FIN.0 | Flags::CWR.0) == 0
             && segment.ecn != Ecn::Ce
             && self.state == State::Established
-            && first + u64::from(segment.len) <= self.r.advertised
-            && self.r.out_of_order.is_empty()
+            && first + u64::from(segment.len) <= self.rcv.advertised
+            && self.rcv.out_of_order.is_empty()
             && self.peer_fin.is_none()
-            && !self.s.no_fast_path
+            && !self.snd.no_fast_path
     }
 
     /// [`Endpoint::take_payload`] of a segment that [`Endpoint::is_next_data`].
@@ -199,8 +199,8 @@ impl Endpoint {
     fn take_next_data(&mut self, now: Nanos, segment: &Segment, first: u64) {
         let end = first + u64::from(segment.len);
         self.repeated_window = None;
-        self.r.nxt = end;
-        self.r.readable += u64::from(segment.len);
+        self.rcv.nxt = end;
+        self.rcv.readable += u64::from(segment.len);
         let arrival = Arrival {
             seq: first,
             end,
@@ -215,8 +215,8 @@ impl Endpoint {
             ce: false,
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.receiver.on_data(&mut self.r, &arrival, &mut cx);
-        self.r.ack_now |= mutant!(NoDelayedAck);
+        self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
+        self.rcv.ack_now |= mutant!(NoDelayedAck);
     }
 
     pub(super) fn take_payload(&mut self, now: Nanos, segment: &Segment, first: u64) {
@@ -224,7 +224,7 @@ impl Endpoint {
         let first = first + u64::from(segment.flags.has(Flags::SYN));
         let last = first + u64::from(segment.len);
         let ce = segment.ecn == Ecn::Ce;
-        if self.s.ecn {
+        if self.snd.ecn {
             if segment.flags.has(Flags::CWR) {
                 self.echoes_ce = false;
             }
@@ -234,32 +234,32 @@ impl Endpoint {
         }
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
             // The peer has closed already: only a retransmitted FIN can come.
-            self.r.ack_now = true;
+            self.rcv.ack_now = true;
             return;
         }
-        let previous_nxt = self.r.nxt;
-        let right_edge = self.r.advertised.max(previous_nxt);
+        let previous_nxt = self.rcv.nxt;
+        let right_edge = self.rcv.advertised.max(previous_nxt);
         let start = first.max(previous_nxt);
         let end = last.min(right_edge).max(start);
         let mut in_order = false;
         let mut filled_hole = false;
         let duplicate = segment.len > 0 && (start >= end);
         if duplicate {
-            if self.receiver.sends_dsack() && self.r.sack && last <= previous_nxt {
-                self.r.dsack = Some((first, last));
+            if self.receiver.sends_dsack() && self.rcv.sack && last <= previous_nxt {
+                self.rcv.dsack = Some((first, last));
             }
         } else if start < end {
             if start == previous_nxt {
                 in_order = true;
-                filled_hole = !self.r.out_of_order.is_empty();
+                filled_hole = !self.rcv.out_of_order.is_empty();
                 self.advance(end);
-            } else if self.receiver.accepts_out_of_order(&self.r, start, (end - start) as u32) {
-                let added = self.r.out_of_order.insert(start, end, |_, _| {});
+            } else if self.receiver.accepts_out_of_order(&self.rcv, start, (end - start) as u32) {
+                let added = self.rcv.out_of_order.insert(start, end, |_, _| {});
                 if added > 0 {
-                    self.r.out_of_order_segments += 1;
-                    self.r.note_recent(start);
-                } else if self.receiver.sends_dsack() && self.r.sack {
-                    self.r.dsack = Some((first, last));
+                    self.rcv.out_of_order_segments += 1;
+                    self.rcv.note_recent(start);
+                } else if self.receiver.sends_dsack() && self.rcv.sack {
+                    self.rcv.dsack = Some((first, last));
                 }
             }
         }
@@ -267,9 +267,9 @@ impl Endpoint {
             self.peer_fin = Some(last);
         }
         let mut fin = false;
-        if self.peer_fin == Some(self.r.nxt) {
+        if self.peer_fin == Some(self.rcv.nxt) {
             self.peer_fin = None;
-            self.r.nxt += 1;
+            self.rcv.nxt += 1;
             fin = true;
             self.on_peer_fin(now);
         }
@@ -287,12 +287,12 @@ impl Endpoint {
             ce,
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.receiver.on_data(&mut self.r, &arrival, &mut cx);
+        self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
         if fin || duplicate || segment.flags.has(Flags::FIN) || mutant!(NoDelayedAck) {
-            self.r.ack_now = true;
+            self.rcv.ack_now = true;
         }
         if mutant!(OutOfOrderWaits) && !in_order {
-            self.r.ack_now = false;
+            self.rcv.ack_now = false;
         }
     }
 
@@ -301,19 +301,19 @@ impl Endpoint {
     fn advance(&mut self, end: u64) {
         let mut nxt = end;
         // What arrived may reach over several ranges that waited.
-        while let Some((start, reach)) = self.r.out_of_order.first()
+        while let Some((start, reach)) = self.rcv.out_of_order.first()
             && start <= nxt + u64::from(mutant!(HoleOfOneByte))
         {
             nxt = nxt.max(reach);
-            self.r.out_of_order.remove_below(nxt);
-            if self.r.out_of_order.is_empty() {
-                self.r.out_of_order_segments = 0;
+            self.rcv.out_of_order.remove_below(nxt);
+            if self.rcv.out_of_order.is_empty() {
+                self.rcv.out_of_order_segments = 0;
             }
         }
-        self.r.readable += nxt - self.r.nxt;
-        if mutant!(DeliveredTwice) && !self.r.out_of_order.is_empty() {
-            self.r.readable += 1;
+        self.rcv.readable += nxt - self.rcv.nxt;
+        if mutant!(DeliveredTwice) && !self.rcv.out_of_order.is_empty() {
+            self.rcv.readable += 1;
         }
-        self.r.nxt = nxt;
+        self.rcv.nxt = nxt;
     }
 }

@@ -131,8 +131,8 @@ pub struct Endpoint {
     state: State,
     failure: Option<Failure>,
     clock: HostClock,
-    s: SendState,
-    r: ReceiveState,
+    snd: SendState,
+    rcv: ReceiveState,
     sender: Box<dyn Sender>,
     receiver: Box<dyn Receiver>,
     events: Events,
@@ -182,9 +182,9 @@ impl Endpoint {
         endpoint.handshake.syn_due = true;
         endpoint.take_syn(now, syn);
         // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
-        (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.r);
+        (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.rcv);
         let asks = syn.flags.has(Flags::ECE | Flags::CWR);
-        endpoint.s.ecn = asks && endpoint.handshake.ecn != EcnMode::Off;
+        endpoint.snd.ecn = asks && endpoint.handshake.ecn != EcnMode::Off;
         endpoint.enter_state(State::SynReceived, now);
         endpoint
     }
@@ -193,15 +193,15 @@ impl Endpoint {
         let spec: &StackSpec = profile.spec();
         let ((sndbuf, sndbuf_auto), (rcvbuf, rcvbuf_auto)) = profile.buffers(&config.socket);
         let receiver = profile.receiver();
-        let mut r = ReceiveState::new(rcvbuf, rcvbuf_auto);
-        r.payload = u32::from(config.mss);
-        let (syn_window, wscale) = receiver.syn_window(&r);
+        let mut rcv = ReceiveState::new(rcvbuf, rcvbuf_auto);
+        rcv.payload = u32::from(config.mss);
+        let (syn_window, wscale) = receiver.syn_window(&rcv);
         let iss = seq::FIRST_LAP + u64::from(config.iss);
         Endpoint {
             state: State::Closed,
             failure: None,
             clock: config.clock,
-            s: SendState {
+            snd: SendState {
                 iss,
                 una: iss,
                 nxt: iss,
@@ -230,7 +230,7 @@ impl Endpoint {
                 grant: SendGrant::default(),
                 no_fast_path: false,
             },
-            r,
+            rcv,
             sender: profile.sender(config.cc, config.random),
             receiver,
             events: Events::default(),
@@ -299,10 +299,10 @@ impl Endpoint {
             self.enter_state(State::Closed, now);
         }
         if self.carries_data() {
-            let persists = !mutant!(NoPersist) || self.s.wnd > 0;
+            let persists = !mutant!(NoPersist) || self.snd.wnd > 0;
             if persists && self.sender.next_timer().is_some_and(|at| at <= now) {
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-                self.sender.on_timer(&mut self.s, &mut cx);
+                self.sender.on_timer(&mut self.snd, &mut cx);
                 if self.sender.gave_up() {
                     self.fail(now, Failure::Timeout);
                     return;
@@ -311,7 +311,7 @@ impl Endpoint {
             if self.receiver.next_timer().is_some_and(|at| at <= now) {
                 self.repeated_window = None;
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-                self.receiver.on_timer(&mut self.r, &mut cx);
+                self.receiver.on_timer(&mut self.rcv, &mut cx);
             }
         }
     }
@@ -319,10 +319,10 @@ impl Endpoint {
     /// When to call [`Endpoint::on_timer`]; may be early, so ask again after the call. None: never.
     #[inline(always)]
     pub fn next_timer(&self) -> Option<Nanos> {
-        if self.state == State::Established && !self.s.no_fast_path {
+        if self.state == State::Established && !self.snd.no_fast_path {
             let receiver = self.receiver.next_timer();
             // A sender with nothing to send and nothing outstanding waits for nothing.
-            return if self.s.limit() == self.s.una {
+            return if self.snd.limit() == self.snd.una {
                 receiver
             } else {
                 earliest(self.sender.next_timer(), receiver)
@@ -357,18 +357,18 @@ impl Endpoint {
     /// poll.
     #[inline]
     pub fn may_transmit(&self) -> bool {
-        self.r.ack_now
-            || self.s.limit() != self.s.una
+        self.rcv.ack_now
+            || self.snd.limit() != self.snd.una
             || self.limits.limit != Limit::App
             || self.state != State::Established
-            || self.s.no_fast_path
+            || self.snd.no_fast_path
     }
 
     /// Whether data just written could be sent: not while a window is what the sender waits for.
     #[inline]
     pub fn data_may_flow(&self) -> bool {
         // A sender that grows its own buffer does so when it is polled.
-        self.s.sndbuf_auto
+        self.snd.sndbuf_auto
             || !matches!(self.limits.limit, Limit::Cwnd | Limit::Rwnd)
             || self.state != State::Established
     }
@@ -376,8 +376,8 @@ impl Endpoint {
     /// Takes no fast path from now on: slower, and equal in every result, which tests compare. To be called before the
     /// connection is open. [`Endpoint::data_may_flow`] is the driver's and stays.
     pub fn disable_fast_paths(&mut self) {
-        self.s.no_fast_path = true;
-        self.r.no_fast_path = true;
+        self.snd.no_fast_path = true;
+        self.rcv.no_fast_path = true;
     }
 
     /// As [`Endpoint::poll_transmit`], into memory of the caller's; true if there is a segment. What `segment` held
@@ -394,13 +394,13 @@ impl Endpoint {
     /// soon as it has the segment; one that never does starves stacks that limit what waits in their host (Linux TSQ).
     pub fn on_tx_complete(&mut self, now: Nanos, bytes: u32) {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.sender.on_tx_complete(&mut self.s, bytes, &mut cx);
+        self.sender.on_tx_complete(&mut self.snd, bytes, &mut cx);
     }
 
     /// The host's own transmit queue refused the last segment (FreeBSD sees ENOBUFS, Linux a local congestion notice).
     pub fn on_tx_dropped(&mut self, now: Nanos) {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.sender.on_tx_dropped(&mut self.s, &mut cx);
+        self.sender.on_tx_dropped(&mut self.snd, &mut cx);
     }
 
     /// The interface takes segments of at most `payload` bytes, or of one MSS where that is more.
@@ -412,7 +412,7 @@ impl Endpoint {
     /// Whether [`Endpoint::on_tx_complete`] is awaited before more can be sent.
     #[inline]
     pub fn wants_tx_complete(&self) -> bool {
-        self.s.throttled
+        self.snd.throttled
     }
 
     /// Reports since the last call.
@@ -425,30 +425,30 @@ impl Endpoint {
         self.limits.settle(now);
         TcpInfo {
             state: self.state,
-            sender: self.sender.metrics(&self.s),
-            snd_mss: self.s.payload,
-            snd_wnd: self.s.wnd,
-            send_buffer: self.sender.send_buffer(&self.s),
-            outstanding: self.s.outstanding(),
-            bytes_acked: self.s.una.saturating_sub(self.s.iss + 1).min(self.s.end - self.s.iss - 1),
+            sender: self.sender.metrics(&self.snd),
+            snd_mss: self.snd.payload,
+            snd_wnd: self.snd.wnd,
+            send_buffer: self.sender.send_buffer(&self.snd),
+            outstanding: self.snd.outstanding(),
+            bytes_acked: self.snd.una.saturating_sub(self.snd.iss + 1).min(self.snd.end - self.snd.iss - 1),
             bytes_read: self.bytes_read,
             data_segments_out: self.data_segments_out,
-            retransmits: self.s.retransmits,
+            retransmits: self.snd.retransmits,
             limited: self.limits.times,
-            ecn: self.s.ecn,
+            ecn: self.snd.ecn,
         }
     }
 
     /// Congestion window, bytes.
     #[inline]
     pub fn cwnd(&self) -> u64 {
-        self.sender.cwnd(&self.s)
+        self.sender.cwnd(&self.snd)
     }
 
     /// Payload of a full segment, bytes.
     #[inline]
     pub fn payload(&self) -> u32 {
-        self.s.payload
+        self.snd.payload
     }
 
     /// Payload read by our application so far, bytes.
@@ -459,12 +459,12 @@ impl Endpoint {
 
     /// The window that the last acknowledgement offered, bytes.
     pub fn receive_window(&self) -> u64 {
-        self.r.advertised.saturating_sub(self.r.last_ack)
+        self.rcv.advertised.saturating_sub(self.rcv.last_ack)
     }
 
     /// Receive buffer, bytes as the system counts it: payload, on Linux memory.
     pub fn receive_buffer(&self) -> u64 {
-        self.r.rcvbuf
+        self.rcv.rcvbuf
     }
 
     /// Connection state.

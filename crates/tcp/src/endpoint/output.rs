@@ -44,17 +44,17 @@ impl Endpoint {
 
     #[inline(always)]
     pub(super) fn poll_data(&mut self, now: Nanos, segment: &mut Segment) -> bool {
-        if self.s.limit() == self.s.una {
+        if self.snd.limit() == self.snd.una {
             self.limits.turn(now, Limit::App);
             return false;
         }
-        let answer = if self.s.grant.edge > 0 {
-            let limit = self.s.grant.limit;
-            self.s.next_granted().map_or(Poll::Wait(limit), Poll::Send)
+        let answer = if self.snd.grant.edge > 0 {
+            let limit = self.snd.grant.limit;
+            self.snd.next_granted().map_or(Poll::Wait(limit), Poll::Send)
         } else {
-            self.s.grant.last = 0;
+            self.snd.grant.last = 0;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-            self.sender.poll(&mut self.s, &mut cx)
+            self.sender.poll(&mut self.snd, &mut cx)
         };
         match answer {
             Poll::Send(transmit) => {
@@ -72,7 +72,7 @@ impl Endpoint {
     fn write_data(&mut self, now: Nanos, t: &Transmit, segment: &mut Segment) {
         self.write_header(now, false, segment);
         segment.seq = seq::wire(t.seq);
-        segment.offset = self.s.offset(t.seq);
+        segment.offset = self.snd.offset(t.seq);
         segment.len = t.len;
         if t.push && t.len > 0 {
             segment.flags |= Flags::PSH;
@@ -80,36 +80,36 @@ impl Endpoint {
         if t.fin {
             segment.flags |= Flags::FIN;
         }
-        if self.s.ecn && t.len > 0 && !t.retransmission {
+        if self.snd.ecn && t.len > 0 && !t.retransmission {
             segment.ecn = Ecn::Ect0;
             if t.cwr && !mutant!(NoCwr) {
                 segment.flags |= Flags::CWR;
             }
         }
-        self.s.last_sent = now;
+        self.snd.last_sent = now;
         // As on the wire, where segmentation offload has cut it.
-        self.data_segments_out += if t.len <= self.s.payload {
+        self.data_segments_out += if t.len <= self.snd.payload {
             u64::from(t.len > 0)
         } else {
-            u64::from(t.len.div_ceil(self.s.payload))
+            u64::from(t.len.div_ceil(self.snd.payload))
         };
     }
 
     #[inline]
     pub(super) fn poll_ack(&mut self, now: Nanos, segment: &mut Segment) -> bool {
-        if !self.r.ack_now {
+        if !self.rcv.ack_now {
             return false;
         }
         self.write_header(now, true, segment);
         // Not SND.NXT, which goes back after a timeout: the peer would take the ACK for an old segment.
-        segment.seq = seq::wire(self.s.max);
+        segment.seq = seq::wire(self.snd.max);
         segment.offset = 0;
         segment.len = 0;
-        if self.r.sack && (!self.r.out_of_order.is_empty() || self.r.dsack.is_some()) {
-            let room = if self.r.timestamps { 3 } else { 4 };
-            self.r.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));
-            self.r.dsack = None;
-            self.r.withheld = None;
+        if self.rcv.sack && (!self.rcv.out_of_order.is_empty() || self.rcv.dsack.is_some()) {
+            let room = if self.rcv.timestamps { 3 } else { 4 };
+            self.rcv.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));
+            self.rcv.dsack = None;
+            self.rcv.withheld = None;
         }
         true
     }
@@ -119,10 +119,10 @@ impl Endpoint {
     #[inline]
     fn write_header(&mut self, now: Nanos, pure: bool, segment: &mut Segment) {
         let window = match self.repeated_window {
-            Some(window) if !pure && !self.r.ack_now => window,
+            Some(window) if !pure && !self.rcv.ack_now => window,
             _ => self.acknowledge(now, pure),
         };
-        segment.ack = seq::wire(self.r.nxt);
+        segment.ack = seq::wire(self.rcv.nxt);
         segment.window = window;
         segment.flags = if self.echoes_ce { Flags::ACK | Flags::ECE } else { Flags::ACK };
         segment.frames = 1;
@@ -130,16 +130,16 @@ impl Endpoint {
         segment.mss = 0;
         segment.wscale = 0;
         segment.sack.clear();
-        if self.s.timestamps {
+        if self.snd.timestamps {
             segment.options = Options::TIMESTAMPS;
             if !(now < self.tsval_cache.until && now >= self.tsval_cache.from) {
                 self.tsval_cache.renew(&self.clock, now, self.timestamp_offset);
-                if self.s.no_fast_path {
+                if self.snd.no_fast_path {
                     self.tsval_cache.until = 0;
                 }
             }
             segment.tsval = self.tsval_cache.tsval;
-            segment.tsecr = self.r.ts_recent;
+            segment.tsecr = self.rcv.ts_recent;
         } else {
             segment.options = Options::default();
             segment.tsval = 0;
@@ -150,20 +150,20 @@ impl Endpoint {
     /// An ACK leaves: chooses its window field and tells the receiver.
     fn acknowledge(&mut self, now: Nanos, pure: bool) -> u16 {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        let wanted = self.receiver.window(&self.r, &mut cx);
+        let wanted = self.receiver.window(&self.rcv, &mut cx);
         // The right edge never moves left, and what the field cannot say is not promised.
-        let scale = self.r.wscale;
-        let field = (wanted.max(self.r.offered()) >> scale).min(MAX_WINDOW);
-        let field = if field << scale < self.r.offered() { field + 1 } else { field }.min(MAX_WINDOW);
-        self.r.advertised = self.r.advertised.max(self.r.nxt + (field << scale));
-        self.r.last_ack = self.r.nxt;
+        let scale = self.rcv.wscale;
+        let field = (wanted.max(self.rcv.offered()) >> scale).min(MAX_WINDOW);
+        let field = if field << scale < self.rcv.offered() { field + 1 } else { field }.min(MAX_WINDOW);
+        self.rcv.advertised = self.rcv.advertised.max(self.rcv.nxt + (field << scale));
+        self.rcv.last_ack = self.rcv.nxt;
         // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
-        let sack_owed = !pure && self.r.ack_now && !self.r.out_of_order.is_empty();
-        self.receiver.on_ack_sent(&mut self.r, pure, &mut cx);
-        self.r.ack_now = sack_owed;
+        let sack_owed = !pure && self.rcv.ack_now && !self.rcv.out_of_order.is_empty();
+        self.receiver.on_ack_sent(&mut self.rcv, pure, &mut cx);
+        self.rcv.ack_now = sack_owed;
         let window = field as u16;
         // After a pure ACK the receiver is still to be told of data that leaves.
-        self.repeated_window = (!pure && !sack_owed && !self.s.no_fast_path).then_some(window);
+        self.repeated_window = (!pure && !sack_owed && !self.snd.no_fast_path).then_some(window);
         window
     }
 }

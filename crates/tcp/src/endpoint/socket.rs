@@ -8,44 +8,44 @@ use crate::mutants::mutant;
 impl Endpoint {
     /// Hands `bytes` to the socket; returns how many it took. Fewer: the caller is blocked until [`Endpoint::writable`].
     pub fn write(&mut self, bytes: u64) -> u64 {
-        if self.s.fin || self.failure.is_some() || self.state == State::Closed {
+        if self.snd.fin || self.failure.is_some() || self.state == State::Closed {
             return 0;
         }
-        let taken = bytes.min(self.sender.space(&self.s));
-        self.s.end += taken;
-        self.s.app_blocked = taken < bytes;
-        self.s.blocked_midway = taken > 0 && taken < bytes;
+        let taken = bytes.min(self.sender.space(&self.snd));
+        self.snd.end += taken;
+        self.snd.app_blocked = taken < bytes;
+        self.snd.blocked_midway = taken > 0 && taken < bytes;
         taken
     }
 
     /// Whether a blocked writer would be woken.
     #[inline]
     pub fn writable(&self) -> bool {
-        !self.s.fin && self.sender.writable(&self.s)
+        !self.snd.fin && self.sender.writable(&self.snd)
     }
 
     /// In-order payload waiting to be read, bytes.
     #[inline]
     pub fn readable(&self) -> u64 {
-        self.r.readable
+        self.rcv.readable
     }
 
     /// The application takes up to `bytes`; returns how many there were.
     #[inline(always)]
     pub fn read(&mut self, now: Nanos, bytes: u64) -> u64 {
-        let taken = bytes.min(self.r.readable);
+        let taken = bytes.min(self.rcv.readable);
         if taken > 0 {
             self.repeated_window = None;
-            self.r.readable -= taken;
+            self.rcv.readable -= taken;
             self.bytes_read += taken;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-            let owed = self.r.ack_now;
+            let owed = self.rcv.ack_now;
             if !mutant!(NoWindowUpdate) {
-                self.receiver.on_read(&mut self.r, taken, &mut cx);
+                self.receiver.on_read(&mut self.rcv, taken, &mut cx);
             }
             // A peer that has closed needs no window.
             if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
-                self.r.ack_now = owed;
+                self.rcv.ack_now = owed;
             }
         }
         taken
@@ -53,7 +53,7 @@ impl Endpoint {
 
     /// The peer has closed and everything was read.
     pub fn at_eof(&self) -> bool {
-        self.r.readable == 0 && self.peer_closed()
+        self.rcv.readable == 0 && self.peer_closed()
     }
 
     /// The peer has closed, and all it sent before has arrived.
@@ -63,27 +63,27 @@ impl Endpoint {
 
     /// The handshake was completed, whatever came after it.
     pub fn established(&self) -> bool {
-        self.s.una > self.s.iss
+        self.snd.una > self.snd.iss
     }
 
     /// ECN was negotiated (RFC 3168 section 6.1.1).
     pub fn uses_ecn(&self) -> bool {
-        self.s.ecn
+        self.snd.ecn
     }
 
     /// Payload written and not cumulatively acknowledged, bytes.
     pub fn unacknowledged(&self) -> u64 {
-        self.s.end.saturating_sub(self.s.una.max(self.s.iss + 1))
+        self.snd.end.saturating_sub(self.snd.una.max(self.snd.iss + 1))
     }
 
     /// Short segments leave at once (TCP_NODELAY: Nagle's algorithm off).
     pub fn set_no_delay(&mut self, on: bool) {
-        self.s.no_delay = on;
+        self.snd.no_delay = on;
     }
 
     /// Sets the send buffer of an open connection, bytes as [`Profile::buffers`] has them, and ends its autotuning.
     pub fn set_send_buffer(&mut self, bytes: u64) {
-        self.s.sndbuf = bytes;
-        self.s.sndbuf_auto = false;
+        self.snd.sndbuf = bytes;
+        self.snd.sndbuf_auto = false;
     }
 }

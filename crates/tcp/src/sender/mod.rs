@@ -244,25 +244,25 @@ pub trait Sender: Send {
     /// once; `syn_retransmitted` says that it was not.
     fn on_established(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         rtt: Option<Nanos>,
         syn_retransmitted: bool,
         cx: &mut Context<'_>,
     );
 
-    /// An acceptable ACK. Must set `s.una = ack.ack` where that is an advance, at the place in the pipeline where the
+    /// An acceptable ACK. Must set `snd.una = ack.ack` where that is an advance, at the place in the pipeline where the
     /// system does so.
-    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>);
+    fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>);
 
     /// A time named by [`Sender::next_timer`] may have come (drivers may call early).
-    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>);
+    fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>);
 
     /// When to call [`Sender::on_timer`]: retransmission, persist, probe, pacing, whichever is first. None: never.
     /// May be early.
     fn next_timer(&self) -> Option<Nanos>;
 
     /// The next transmission. The sender does its own bookkeeping (nxt, max, retransmits, timers) as if it were sent.
-    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll;
+    fn poll(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll;
 
     /// `bytes` of payload have left the host (its NIC has sent them): Linux's TSQ.
     fn on_tx_complete(&mut self, _s: &mut SendState, _bytes: u32, _cx: &mut Context<'_>) {}
@@ -271,18 +271,18 @@ pub trait Sender: Send {
     fn on_tx_dropped(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
 
     /// Payload that the send buffer takes now, bytes.
-    fn space(&self, s: &SendState) -> u64 {
-        s.space()
+    fn space(&self, snd: &SendState) -> u64 {
+        snd.space()
     }
 
     /// The send buffer, bytes as the system counts it.
-    fn send_buffer(&self, s: &SendState) -> u64 {
-        s.sndbuf
+    fn send_buffer(&self, snd: &SendState) -> u64 {
+        snd.sndbuf
     }
 
     /// Whether a blocked writer is woken: enough of the send buffer is free.
-    fn writable(&self, s: &SendState) -> bool {
-        s.space() >= u64::from(s.payload)
+    fn writable(&self, snd: &SendState) -> bool {
+        snd.space() >= u64::from(snd.payload)
     }
 
     /// The connection failed: too many timeouts. The endpoint then aborts it.
@@ -291,10 +291,10 @@ pub trait Sender: Send {
     }
 
     /// Congestion window as the system's own tools show it, in bytes: [`Metrics::cwnd`] alone, asked for on every ACK.
-    fn cwnd(&self, s: &SendState) -> u64 {
-        self.metrics(s).cwnd
+    fn cwnd(&self, snd: &SendState) -> u64 {
+        self.metrics(snd).cwnd
     }
 
     /// Figures for samples.
-    fn metrics(&self, s: &SendState) -> Metrics;
+    fn metrics(&self, snd: &SendState) -> Metrics;
 }

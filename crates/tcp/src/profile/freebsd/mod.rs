@@ -38,9 +38,9 @@ struct Era {
     pub cubic: CubicEra,
     /// What came with 12: module-owned timeouts, exit with a segment, merged ACKs counted, PRR after ECN, undo by
     /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK.
-    pub modern: bool,
+    pub since_12: bool,
     /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last, idle counts sending.
-    pub newest: bool,
+    pub since_15: bool,
     /// After an idle time the window is the initial one (else RFC 3390's).
     pub restart_at_initial_window: bool,
     /// Window updates need a quarter of the buffer (9.2 and later).
@@ -179,14 +179,14 @@ impl FreeBsd {
         CcTuning {
             abc: v.rfc3465 != 0,
             abc_l_var: v.abc_l_var as u64,
-            abc_counts_merged_acks: self.era.modern,
+            abc_counts_merged_acks: self.era.since_12,
             restart_window,
-            idle_keeps_ssthresh: self.era.modern,
-            exit_keeps_a_segment: self.era.modern,
-            loss_counts_payload: self.era.modern,
-            module_handles_rto: self.era.modern,
-            rto_from_pipe: self.era.newest,
-            cdg_lends_its_state: self.era.modern && !self.era.newest,
+            idle_keeps_ssthresh: self.era.since_12,
+            exit_keeps_a_segment: self.era.since_12,
+            loss_counts_payload: self.era.since_12,
+            module_handles_rto: self.era.since_12,
+            rto_from_pipe: self.era.since_15,
+            cdg_lends_its_state: self.era.since_12 && !self.era.since_15,
             newreno_beta: v.newreno_beta as u64,
             newreno_beta_ecn: v.newreno_beta_ecn as u64,
             abe: v.abe != 0,
@@ -225,12 +225,12 @@ impl FreeBsd {
             lost_retransmission_detection: v.lrd != 0,
             sack_maxholes: v.sack_maxholes as usize,
             sack_tso: v.sack_tso != 0,
-            undo_by_timestamp: era.modern,
-            timeout_keeps_scoreboard: era.newest,
-            timeouts_reset_rtt: !era.newest,
-            idle_counts_sending: era.newest,
-            post_recovery_last: era.newest,
-            ecn_recovery_by_prr: era.modern,
+            undo_by_timestamp: era.since_12,
+            timeout_keeps_scoreboard: era.since_15,
+            timeouts_reset_rtt: !era.since_15,
+            idle_counts_sending: era.since_15,
+            post_recovery_last: era.since_15,
+            ecn_recovery_by_prr: era.since_12,
             rexmit_min_ms: v.rexmit_min as u32,
             rexmit_slop_ms: v.rexmit_slop as u32,
             tso: v.tso != 0,
@@ -247,11 +247,11 @@ impl FreeBsd {
         ReceiverTuning {
             delayed_ack: v.delayed_ack != 0,
             delack_ms: v.delacktime as u32,
-            aggregates_acked_at_once: era.modern,
+            aggregates_acked_at_once: era.since_12,
             updates_need_a_quarter: era.updates_need_a_quarter,
             reassembly_limited: era.reassembly_limited,
-            dsack: era.modern,
-            autosize: if era.modern {
+            dsack: era.since_12,
+            autosize: if era.since_12 {
                 Autosize::ByHalf
             } else {
                 Autosize::PerRoundTrip { inc: v.recvbuf_inc as u64 }

@@ -11,7 +11,7 @@ const ERA: Era = Era {
     duplicates: DuplicateRule::NewSackOrBytes,
     recovery: Recovery::Prr15,
     cubic: CubicEra::Rfc8312Micros,
-    newest: true,
+    since_15: true,
     ..v13::ERA
 };
 

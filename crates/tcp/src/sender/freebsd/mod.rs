@@ -183,10 +183,10 @@ impl FreeBsdSender {
     }
 
     #[inline]
-    fn refresh_cc_var(&mut self, s: &SendState) {
-        self.v.una = s.una;
-        self.v.nxt = s.nxt;
-        self.v.max = s.max;
+    fn refresh_cc_var(&mut self, snd: &SendState) {
+        self.v.una = snd.una;
+        self.v.nxt = snd.nxt;
+        self.v.max = snd.max;
     }
 
     #[inline]
@@ -215,34 +215,34 @@ impl FreeBsdSender {
 
     /// An echo of congestion experienced: at most one reaction a window.
     #[inline(never)]
-    fn on_ecn_echo(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn on_ecn_echo(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let answered = self.tuning.ecn_recovery_by_prr && ack.ack >= self.v.recover;
         if self.v.cong_recovery && !answered {
             return;
         }
         self.v.cong_recovery = false;
-        self.v.recover = s.max + u64::from(self.tuning.ecn_recovery_by_prr);
+        self.v.recover = snd.max + u64::from(self.tuning.ecn_recovery_by_prr);
         self.cwr = true;
         self.cc.cong_signal(&mut self.v, Signal::Ecn);
-        cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
+        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.v.cwnd as i64);
     }
 
     /// An ACK that does not advance.
     #[inline(never)]
     fn on_old_ack(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         ack: &Ack<'_>,
         has_sack: bool,
         new_sack: bool,
         cx: &mut Context<'_>,
     ) {
-        let same_window = s.wnd == ack.previous_wnd;
+        let same_window = snd.wnd == ack.previous_wnd;
         // A window update lets output try again, whatever else this ACK is.
         self.output_due |= !same_window;
         let reports = match self.tuning.duplicates {
             DuplicateRule::SameWindow => same_window,
-            _ => same_window || s.sack,
+            _ => same_window || snd.sack,
         };
         if ack.payload != 0 || !reports || ack.fin {
             if self.tuning.duplicates == DuplicateRule::SameWindow {
@@ -250,28 +250,28 @@ impl FreeBsdSender {
             }
             return;
         }
-        if self.rexmt.is_none() || ack.ack != s.una {
+        if self.rexmt.is_none() || ack.ack != snd.una {
             self.dupacks = 0;
             return;
         }
-        let in_sack_recovery = s.sack && (has_sack || !self.board.is_empty());
-        if self.tuning.duplicates != DuplicateRule::SameWindow && s.sack && !new_sack {
+        let in_sack_recovery = snd.sack && (has_sack || !self.board.is_empty());
+        if self.tuning.duplicates != DuplicateRule::SameWindow && snd.sack && !new_sack {
             return;
         }
         self.dupacks += 1;
         if self.dupacks > DUPLICATE_THRESHOLD || self.v.fast_recovery {
             self.ack_received(AckKind::Duplicate);
-            self.duplicate_in_recovery(s, in_sack_recovery);
+            self.duplicate_in_recovery(snd, in_sack_recovery);
             self.output_due = true;
         } else if self.dupacks == DUPLICATE_THRESHOLD || self.sacked_bytes_show_loss() {
-            if !s.sack && ack.ack <= self.v.recover {
+            if !snd.sack && ack.ack <= self.v.recover {
                 self.dupacks = 0;
                 return;
             }
-            self.enter_recovery(s, ack, cx);
+            self.enter_recovery(snd, ack, cx);
         } else if self.tuning.rfc3042 && !mutant!(NoLimitedTransmit) {
             self.ack_received(AckKind::Duplicate);
-            self.limited_transmit(s, cx);
+            self.limited_transmit(snd, cx);
         }
     }
 
@@ -283,7 +283,7 @@ impl FreeBsdSender {
 
     /// Whether the last timeout turns out spurious with this ACK.
     #[inline(never)]
-    fn undo_if_spurious(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn undo_if_spurious(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let Some(undo) = self.undo else { return };
         if self.rtt.shift != 1 || mutant!(NoTimeoutUndo) {
             return;
@@ -292,7 +292,7 @@ impl FreeBsdSender {
             Some(echo) if self.tuning.undo_by_timestamp => {
                 echo != 0 && wire::seq::before(echo, undo.timestamp)
             }
-            _ => ack.ack > s.una && self.tick.number < undo.before_tick,
+            _ => ack.ack > snd.una && self.tick.number < undo.before_tick,
         };
         if !spurious {
             return;
@@ -303,11 +303,11 @@ impl FreeBsdSender {
         self.v.recover = undo.recover;
         self.v.fast_recovery |= undo.fast_recovery;
         self.v.cong_recovery |= undo.cong_recovery;
-        s.nxt = s.max;
+        snd.nxt = snd.max;
         self.lost_until = 0;
-        self.refresh_cc_var(s);
+        self.refresh_cc_var(snd);
         self.cc.cong_signal(&mut self.v, Signal::TimeoutUndone);
-        cx.events.push(EventKind::Undo, s.offset(s.una), self.v.cwnd as i64);
+        cx.events.push(EventKind::Undo, snd.offset(snd.una), self.v.cwnd as i64);
     }
 
     /// RTTs of single packets, for a congestion control that wants them. Whether SACK matters is what the scoreboard last
@@ -315,13 +315,13 @@ impl FreeBsdSender {
     #[cold]
     fn sample_packet_rtts(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         ack: &Ack<'_>,
         has_sack: bool,
         holes: bool,
         cx: &Context<'_>,
     ) {
-        let advances = ack.ack > s.una;
+        let advances = ack.ack > snd.una;
         let highest = ack.sack.iter().map(|&(_, end)| end).max();
         if holes || has_sack {
             if let Some(end) = highest.or((advances && holes).then_some(ack.ack)) {
@@ -330,8 +330,8 @@ impl FreeBsdSender {
         } else if !(advances
             && ack.payload == 0
             && !self.v.in_recovery()
-            && s.wnd == ack.previous_wnd
-            && s.nxt == s.max)
+            && snd.wnd == ack.previous_wnd
+            && snd.nxt == snd.max)
         {
             self.last_sack_ack = None;
         }
@@ -370,7 +370,7 @@ impl FreeBsdSender {
     }
 
     /// The retransmission timer has fired (RFC 6298 section 5.4 onwards).
-    fn on_timeout(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_timeout(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         self.rexmt = None;
         let keep = self.tuning.timeout_keeps_scoreboard && self.rtt.shift == 0;
         if keep {
@@ -384,9 +384,9 @@ impl FreeBsdSender {
             return;
         }
         self.timeouts += 1;
-        cx.events.push(EventKind::Rto, s.offset(s.una), i64::from(self.rtt.shift));
+        cx.events.push(EventKind::Rto, snd.offset(snd.una), i64::from(self.rtt.shift));
         if self.v.fast_recovery {
-            cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.mss as i64);
+            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.v.mss as i64);
         }
         self.undo = (self.rtt.shift == 1).then(|| Undo {
             cwnd: self.v.cwnd,
@@ -401,24 +401,24 @@ impl FreeBsdSender {
         if self.tuning.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
             self.rtt.forget();
         }
-        self.v.pipe = self.pipe(s);
-        s.nxt = s.una;
-        self.v.recover = s.max;
-        self.lost_until = s.max;
+        self.v.pipe = self.pipe(snd);
+        snd.nxt = snd.una;
+        self.v.recover = snd.max;
+        self.lost_until = snd.max;
         self.timed = None;
         self.dupacks = 0;
         self.v.bytes_acked = 0;
         self.v.fast_recovery = false;
         self.v.cong_recovery = false;
         self.v.rxtshift = self.rtt.shift;
-        self.v.snd_wnd = s.wnd;
-        self.refresh_cc_var(s);
+        self.v.snd_wnd = snd.wnd;
+        self.refresh_cc_var(snd);
         if !self.tuning.cc.module_handles_rto {
             let unit = self.v.mss;
-            self.v.ssthresh = (s.wnd.min(self.v.cwnd) / 2 / unit).max(2) * unit;
+            self.v.ssthresh = (snd.wnd.min(self.v.cwnd) / 2 / unit).max(2) * unit;
             self.v.cwnd = unit;
         }
-        self.cwr = s.ecn;
+        self.cwr = snd.ecn;
         self.force_output = true;
         self.cc.cong_signal(&mut self.v, Signal::Timeout);
         self.output_due = true;
@@ -426,30 +426,30 @@ impl FreeBsdSender {
 
     /// Bytes in flight by RFC 6675, as far as the release counts them.
     #[inline]
-    fn pipe(&self, s: &SendState) -> u64 {
-        (s.max - s.una + self.board.rexmit).saturating_sub(self.board.sacked + self.board.lost)
+    fn pipe(&self, snd: &SendState) -> u64 {
+        (snd.max - snd.una + self.board.rexmit).saturating_sub(self.board.sacked + self.board.lost)
     }
 }
 
 impl FreeBsdSender {
     /// [`Sender::poll`] out of its usual case.
     #[inline(never)]
-    fn poll_slow_path(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn poll_slow_path(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         if let Some(transmit) = self.queue.pop_front() {
             self.last_transmit = Some(transmit);
             return Poll::Send(transmit);
         }
-        if !self.output_due && self.app_data_seen == (s.end, s.fin) {
+        if !self.output_due && self.app_data_seen == (snd.end, snd.fin) {
             return Poll::Wait(self.limit);
         }
         self.update_tick(cx.now, cx.clock);
-        match self.output(s, cx) {
+        match self.output(snd, cx) {
             Some(transmit) => {
                 self.last_transmit = Some(transmit);
                 Poll::Send(transmit)
             }
             None => {
-                self.wait(s);
+                self.wait(snd);
                 Poll::Wait(self.limit)
             }
         }
@@ -459,7 +459,7 @@ impl FreeBsdSender {
 impl Sender for FreeBsdSender {
     fn on_established(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         rtt: Option<Nanos>,
         syn_retransmitted: bool,
         cx: &mut Context<'_>,
@@ -471,80 +471,80 @@ impl Sender for FreeBsdSender {
             let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
             self.rtt.sample(ticks as u32 + 1);
         }
-        self.v.mss = u64::from(s.payload);
-        self.v.maxseg = u64::from(if self.tuning.maxseg_without_options { s.payload } else { s.mss });
+        self.v.mss = u64::from(snd.payload);
+        self.v.maxseg = u64::from(if self.tuning.maxseg_without_options { snd.payload } else { snd.mss });
         self.full_segment = if self.tuning.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
-        s.sndbuf = s.sndbuf.next_multiple_of(self.full_segment);
-        self.v.snd_scale = s.wscale;
+        snd.sndbuf = snd.sndbuf.next_multiple_of(self.full_segment);
+        self.v.snd_scale = snd.wscale;
         self.v.srtt = self.rtt.srtt as u32;
         self.v.rtt_updates = self.rtt.updates;
-        self.v.recover = s.iss;
+        self.v.recover = snd.iss;
         self.v.cwnd =
             if syn_retransmitted { self.v.mss } else { self.tuning.initial_window.bytes(self.v.mss) };
-        self.refresh_cc_var(s);
+        self.refresh_cc_var(snd);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.cc.conn_init(&mut self.v);
         self.output_due = true;
     }
 
-    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        self.revoke_grant(s);
+    fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        self.revoke_grant(snd);
         self.update_tick(cx.now, cx.clock);
-        self.refresh_cc_var(s);
+        self.refresh_cc_var(snd);
         self.v.snd_wnd = ack.previous_wnd;
         self.v.curack = ack.ack;
         self.v.nsegs = u64::from(ack.frames);
-        self.v.bytes_this_ack = ack.ack.saturating_sub(s.una);
+        self.v.bytes_this_ack = ack.ack.saturating_sub(snd.una);
         if self.undo.is_some() && self.tuning.undo_by_timestamp {
-            self.undo_if_spurious(s, ack, cx);
+            self.undo_if_spurious(snd, ack, cx);
         }
         if ack.ece {
-            self.on_ecn_echo(s, ack, cx);
+            self.on_ecn_echo(snd, ack, cx);
         }
-        let has_sack = s.sack && (!ack.sack.is_empty() || ack.dsack.is_some());
+        let has_sack = snd.sack && (!ack.sack.is_empty() || ack.dsack.is_some());
         let holes = !self.board.is_empty();
         let mut new_sack = false;
         if has_sack || !self.board.is_empty() {
-            new_sack = self.board.update(s.una, ack.ack, ack.sack);
+            new_sack = self.board.update(snd.una, ack.ack, ack.sack);
         } else {
             self.board.sacked = 0;
             self.board.delivered = 0;
         }
         if new_sack && self.tuning.lost_retransmission_detection {
-            self.detect_lost_retransmission(s);
+            self.detect_lost_retransmission(snd);
         }
         if self.packets.is_some() {
-            self.sample_packet_rtts(s, ack, has_sack, holes, cx);
+            self.sample_packet_rtts(snd, ack, has_sack, holes, cx);
         }
-        if ack.ack <= s.una {
-            self.on_old_ack(s, ack, has_sack, new_sack, cx);
+        if ack.ack <= snd.una {
+            self.on_old_ack(snd, ack, has_sack, new_sack, cx);
             return;
         }
         if self.v.in_recovery() {
-            self.advance_in_recovery(s, ack, has_sack, cx);
+            self.advance_in_recovery(snd, ack, has_sack, cx);
         }
         // An advance that reports new data above it is a duplicate's equal (RFC 6675 section 5).
         self.dupacks = u32::from(new_sack && has_sack && self.tuning.duplicates != DuplicateRule::SameWindow);
         if self.undo.is_some() && !self.tuning.undo_by_timestamp {
-            self.undo_if_spurious(s, ack, cx);
+            self.undo_if_spurious(snd, ack, cx);
         }
         self.sample_rtt(ack);
         self.v.rxtshift = self.rtt.shift;
-        if ack.ack == s.max {
+        if ack.ack == snd.max {
             self.rexmt = None;
         } else if self.persist.is_none() {
             self.start_rexmt(cx.clock);
         }
         self.ack_received(AckKind::New);
-        self.finish_advance(s, ack, cx);
+        self.finish_advance(snd, ack, cx);
         self.output_due = true;
     }
 
-    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        self.revoke_grant(s);
+    fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        self.revoke_grant(snd);
         self.update_tick(cx.now, cx.clock);
         if self.rexmt.is_some_and(|at| at <= cx.now) {
-            self.on_timeout(s, cx);
+            self.on_timeout(snd, cx);
         }
         if self.persist.is_some_and(|at| at <= cx.now) {
             self.start_persist(cx);
@@ -558,28 +558,28 @@ impl Sender for FreeBsdSender {
         earliest(self.rexmt, self.persist)
     }
 
-    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn poll(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         if self.output_due
             && self.queue.is_empty()
             && self.tick.contains(cx.now)
-            && let Some(answer) = self.output_fast_path(s)
+            && let Some(answer) = self.output_fast_path(snd)
         {
             return answer;
         }
-        self.poll_slow_path(s, cx)
+        self.poll_slow_path(snd, cx)
     }
 
     /// ENOBUFS: one segment of window, and the refused data is next again. ssthresh stays.
-    fn on_tx_dropped(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_tx_dropped(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         let Some(mut refused) = self.last_transmit.take() else { return };
         // It may have been a granted one.
-        refused.seq = refused.seq.max(s.grant.last);
-        s.grant = SendGrant::default();
+        refused.seq = refused.seq.max(snd.grant.last);
+        snd.grant = SendGrant::default();
         self.update_tick(cx.now, cx.clock);
-        if self.v.fast_recovery && refused.retransmission && refused.seq < s.nxt {
+        if self.v.fast_recovery && refused.retransmission && refused.seq < snd.nxt {
             self.board.unsent(refused.seq, u64::from(refused.len));
-        } else if s.nxt == refused.seq + u64::from(refused.len) + u64::from(refused.fin) {
-            s.nxt = refused.seq;
+        } else if snd.nxt == refused.seq + u64::from(refused.len) + u64::from(refused.fin) {
+            snd.nxt = refused.seq;
         }
         if self.rexmt.is_none() && self.persist.is_none() {
             self.start_rexmt(cx.clock);
@@ -587,23 +587,23 @@ impl Sender for FreeBsdSender {
         self.v.cwnd = self.v.mss;
         self.output_due = false;
         self.queue.clear();
-        self.app_data_seen = (s.end, s.fin);
+        self.app_data_seen = (snd.end, snd.fin);
         self.limit = Limit::Cwnd;
-        cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
+        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.v.cwnd as i64);
     }
 
     fn gave_up(&self) -> bool {
         self.gave_up
     }
 
-    fn metrics(&self, s: &SendState) -> Metrics {
-        metrics(s, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
+    fn metrics(&self, snd: &SendState) -> Metrics {
+        metrics(snd, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
     }
 }
 
 /// Figures as both of FreeBSD's stacks have them, after a timeout that gave up what lies below `lost_until`.
 pub(super) fn metrics(
-    s: &SendState,
+    snd: &SendState,
     v: &CcVar,
     rtt: &Rtt,
     lost_until: u64,
@@ -616,9 +616,9 @@ pub(super) fn metrics(
         srtt: rtt.srtt_ns(),
         rttvar: rtt.rttvar_ns(),
         rto: rtt.rto_ns(),
-        inflight: s.outstanding(),
+        inflight: snd.outstanding(),
         pacing_bps: None,
-        phase: v.phase(s.una < lost_until),
+        phase: v.phase(snd.una < lost_until),
         timeouts,
         recoveries,
     }

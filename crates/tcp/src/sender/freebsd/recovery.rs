@@ -13,68 +13,68 @@ impl FreeBsdSender {
     }
 
     /// The threshold of duplicates was reached (RFC 5681 section 3.2, RFC 6675 section 5).
-    pub(super) fn enter_recovery(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    pub(super) fn enter_recovery(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         self.recoveries += 1;
-        cx.events.push(EventKind::RecoveryIn, s.offset(s.una), self.v.cwnd as i64);
-        self.signal_duplicates(s);
+        cx.events.push(EventKind::RecoveryIn, snd.offset(snd.una), self.v.cwnd as i64);
+        self.signal_duplicates(snd);
         self.ack_received(AckKind::Duplicate);
         self.rexmt = None;
         self.timed = None;
         let mss = self.v.mss;
-        if !s.sack {
-            let next = s.nxt;
-            s.nxt = ack.ack;
+        if !snd.sack {
+            let next = snd.nxt;
+            snd.nxt = ack.ack;
             self.v.cwnd = mss;
-            self.output_all(s, cx);
+            self.output_all(snd, cx);
             self.v.cwnd =
                 self.v.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited_transmits));
-            s.nxt = s.nxt.max(next);
+            snd.nxt = snd.nxt.max(next);
             return;
         }
         if self.tuning.recovery == Recovery::Prr15 {
-            self.enter_prr15(s, ack, cx);
+            self.enter_prr15(snd, ack, cx);
             return;
         }
         if self.uses_prr(true) && !mutant!(NoPrr) {
-            let recover_fs = (s.nxt - s.una).max(1);
+            let recover_fs = (snd.nxt - snd.una).max(1);
             self.prr = Prr { delivered: self.board.sacked, out: 0, recover_fs };
-            self.v.recover = s.nxt;
+            self.v.recover = snd.nxt;
         }
-        self.new_data_from = s.nxt;
+        self.new_data_from = snd.nxt;
         self.v.cwnd = if mutant!(NoDip) { self.v.ssthresh } else { mss };
         self.output_due = true;
     }
 
-    fn signal_duplicates(&mut self, s: &SendState) {
+    fn signal_duplicates(&mut self, snd: &SendState) {
         if !self.v.fast_recovery {
-            self.v.recover = s.max;
-            self.cwr |= s.ecn;
+            self.v.recover = snd.max;
+            self.cwr |= snd.ecn;
         }
         self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
     }
 
     /// Entry in 15: exactly one retransmission, then the window stands at ssthresh.
-    fn enter_prr15(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn enter_prr15(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mss = self.v.mss;
-        let delivered = (s.max - ack.ack).min(u64::from(self.limited_transmits + 1) * mss);
-        let recover_fs = (s.nxt - s.una).max(1);
+        let delivered = (snd.max - ack.ack).min(u64::from(self.limited_transmits + 1) * mss);
+        let recover_fs = (snd.nxt - snd.una).max(1);
         self.prr = Prr { delivered, out: 0, recover_fs };
         self.board.resend_all();
         self.mark_lost();
-        s.nxt = s.max;
-        self.new_data_from = s.nxt;
-        self.v.cwnd = self.pipe(s) + mss;
-        self.output_first(s, cx);
+        snd.nxt = snd.max;
+        self.new_data_from = snd.nxt;
+        self.v.cwnd = self.pipe(snd) + mss;
+        self.output_first(snd, cx);
         self.v.cwnd = self.v.ssthresh;
     }
 
     /// A duplicate ACK in recovery; output follows.
-    pub(super) fn duplicate_in_recovery(&mut self, s: &mut SendState, in_sack_recovery: bool) {
+    pub(super) fn duplicate_in_recovery(&mut self, snd: &mut SendState, in_sack_recovery: bool) {
         let mss = self.v.mss;
-        if self.v.fast_recovery && self.uses_prr(s.sack) {
-            self.prr_ack(s);
+        if self.v.fast_recovery && self.uses_prr(snd.sack) {
+            self.prr_ack(snd);
         } else if self.v.fast_recovery && in_sack_recovery {
-            if self.flight_in_recovery(s) < self.v.ssthresh {
+            if self.flight_in_recovery(snd) < self.v.ssthresh {
                 self.v.cwnd = (self.v.cwnd + mss).min(self.v.ssthresh);
             }
         } else {
@@ -83,14 +83,14 @@ impl FreeBsdSender {
     }
 
     /// Flight as recovery judges it: what is above the highest SACKed byte, and what was sent again; or the pipe.
-    fn flight_in_recovery(&mut self, s: &SendState) -> u64 {
+    fn flight_in_recovery(&mut self, snd: &SendState) -> u64 {
         if self.tuning.recovery == Recovery::Prr15 {
             self.mark_lost();
-            self.pipe(s)
+            self.pipe(snd)
         } else if self.tuning.rfc6675_pipe {
-            self.pipe(s)
+            self.pipe(snd)
         } else {
-            s.nxt.saturating_sub(self.board.fack) + self.board.rexmit
+            snd.nxt.saturating_sub(self.board.fack) + self.board.rexmit
         }
     }
 
@@ -102,11 +102,11 @@ impl FreeBsdSender {
     }
 
     /// Proportional rate reduction for one ACK (RFC 6937 section 3).
-    fn prr_ack(&mut self, s: &SendState) {
+    fn prr_ack(&mut self, snd: &SendState) {
         let mss = self.v.mss;
         let delivered = self.board.delivered;
         let lost_before = self.board.lost;
-        let mut pipe = self.flight_in_recovery(s);
+        let mut pipe = self.flight_in_recovery(snd);
         if self.tuning.recovery == Recovery::Prr15 {
             // SND.UNA has not moved yet.
             pipe = pipe.saturating_sub(self.v.bytes_this_ack);
@@ -116,7 +116,7 @@ impl FreeBsdSender {
         self.prr.delivered += delivered;
         let send = if pipe >= ssthresh {
             if self.prr.recover_fs == 0 {
-                self.prr.recover_fs = (s.nxt - s.una).max(1);
+                self.prr.recover_fs = (snd.nxt - snd.una).max(1);
             }
             // Both factors stay below 2^31 for any window there can be.
             let share = (self.prr.delivered * ssthresh).div_ceil(self.prr.recover_fs);
@@ -134,7 +134,7 @@ impl FreeBsdSender {
         };
         let send = send / mss * mss;
         let window = if self.tuning.recovery == Recovery::Prr13 {
-            s.nxt.saturating_sub(self.v.recover) + self.board.rexmit + send
+            snd.nxt.saturating_sub(self.v.recover) + self.board.rexmit + send
         } else {
             (pipe + send).saturating_sub(delivered)
         };
@@ -145,7 +145,7 @@ impl FreeBsdSender {
     #[inline(never)]
     pub(super) fn advance_in_recovery(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         ack: &Ack<'_>,
         has_sack: bool,
         cx: &mut Context<'_>,
@@ -153,14 +153,14 @@ impl FreeBsdSender {
         let complete = ack.ack >= self.v.recover;
         if complete {
             if !self.tuning.post_recovery_last && self.v.fast_recovery {
-                self.post_recovery(s, ack);
+                self.post_recovery(snd, ack);
             }
             return;
         }
         if !self.v.fast_recovery {
             if self.tuning.recovery == Recovery::Prr15 && self.tuning.do_prr {
                 self.board.delivered = self.v.bytes_this_ack;
-                self.prr_ack(s);
+                self.prr_ack(snd);
             }
             return;
         }
@@ -168,44 +168,44 @@ impl FreeBsdSender {
         self.timed = None;
         self.force_output = true;
         // What leaves now leaves before SND.UNA and the window move.
-        let window = std::mem::replace(&mut s.wnd, ack.previous_wnd);
-        if !s.sack {
-            self.newreno_partial_ack(s, ack, cx);
+        let window = std::mem::replace(&mut snd.wnd, ack.previous_wnd);
+        if !snd.sack {
+            self.newreno_partial_ack(snd, ack, cx);
         } else if self.uses_prr(true) && has_sack {
-            self.prr_ack(s);
+            self.prr_ack(snd);
         } else {
             let unit = self.full_segment;
             let segments = if self.v.bytes_this_ack >= 2 * unit { 2 } else { 1 };
-            let sent = self.board.rexmit + s.nxt.saturating_sub(self.new_data_from);
+            let sent = self.board.rexmit + snd.nxt.saturating_sub(self.new_data_from);
             self.v.cwnd = (sent + segments * unit).min(self.v.ssthresh);
             if self.tuning.recovery == Recovery::Prr15 {
-                self.rescue(s, ack);
+                self.rescue(snd, ack);
             }
         }
-        if s.sack {
+        if snd.sack {
             // Often only a bare ACK fits.
-            self.output_all(s, cx);
+            self.output_all(snd, cx);
         }
-        s.wnd = window;
+        snd.wnd = window;
     }
 
     /// RFC 6582 section 3.2: one segment again, the window deflated by what was acknowledged.
-    fn newreno_partial_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn newreno_partial_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mss = self.v.mss;
-        let (window, next) = (self.v.cwnd, s.nxt);
+        let (window, next) = (self.v.cwnd, snd.nxt);
         let acked = self.v.bytes_this_ack;
-        s.nxt = ack.ack;
+        snd.nxt = ack.ack;
         self.v.cwnd = mss + acked;
-        self.output_all(s, cx);
+        self.output_all(snd, cx);
         self.v.cwnd = window.saturating_sub(acked) + mss;
-        s.nxt = s.nxt.max(next);
+        snd.nxt = snd.nxt.max(next);
     }
 
     /// No hole is left although recovery is not over: the last segment below the recovery point goes again (15).
-    fn rescue(&mut self, s: &SendState, ack: &Ack<'_>) {
+    fn rescue(&mut self, snd: &SendState, ack: &Ack<'_>) {
         if self.tuning.rfc6675_pipe
             && self.board.is_empty()
-            && self.v.recover == s.max
+            && self.v.recover == snd.max
             && self.board.delivered > 0
         {
             let start = self.v.recover.saturating_sub(self.v.mss).max(ack.ack);
@@ -215,7 +215,7 @@ impl FreeBsdSender {
 
     /// A retransmission was lost as well: everything so lost goes again, after another reduction (15).
     #[inline(never)]
-    pub(super) fn detect_lost_retransmission(&mut self, s: &SendState) {
+    pub(super) fn detect_lost_retransmission(&mut self, snd: &SendState) {
         if !self.v.fast_recovery || self.board.fack <= self.v.recover || !self.board.lost_retransmission() {
             return;
         }
@@ -223,14 +223,14 @@ impl FreeBsdSender {
         self.v.cwnd = self.v.ssthresh;
         self.v.fast_recovery = false;
         self.v.cong_recovery = false;
-        self.signal_duplicates(s);
+        self.signal_duplicates(snd);
         self.v.cwnd = self.v.mss;
         // The rate reduction starts again from what is in flight now (RFC 6937 section 3).
-        self.prr = Prr { delivered: 0, out: 0, recover_fs: (s.max - s.una).max(1) };
+        self.prr = Prr { delivered: 0, out: 0, recover_fs: (snd.max - snd.una).max(1) };
     }
 
-    fn post_recovery(&mut self, s: &SendState, ack: &Ack<'_>) {
-        self.v.pipe = if self.tuning.rfc6675_pipe { self.pipe(s) } else { s.max - ack.ack };
+    fn post_recovery(&mut self, snd: &SendState, ack: &Ack<'_>) {
+        self.v.pipe = if self.tuning.rfc6675_pipe { self.pipe(snd) } else { snd.max - ack.ack };
         self.cc.post_recovery(&mut self.v);
         self.v.bytes_acked = 0;
         self.prr = Prr::default();
@@ -238,43 +238,43 @@ impl FreeBsdSender {
 
     /// SND.UNA moves, and a recovery that is acknowledged to its end is over.
     #[inline]
-    pub(super) fn finish_advance(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    pub(super) fn finish_advance(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let over = self.v.in_recovery() && ack.ack >= self.v.recover;
-        s.una = ack.ack;
-        s.nxt = s.nxt.max(s.una);
+        snd.una = ack.ack;
+        snd.nxt = snd.nxt.max(snd.una);
         if over {
-            self.end_recovery(s, ack, cx);
+            self.end_recovery(snd, ack, cx);
         }
-        if s.sack && s.una > self.v.recover {
-            self.v.recover = s.una;
+        if snd.sack && snd.una > self.v.recover {
+            self.v.recover = snd.una;
         }
     }
 
     #[inline(never)]
-    fn end_recovery(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn end_recovery(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         if self.tuning.post_recovery_last {
-            self.post_recovery(s, ack);
+            self.post_recovery(snd, ack);
         }
         if self.v.fast_recovery {
-            cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.cwnd as i64);
+            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.v.cwnd as i64);
         }
         self.v.fast_recovery = false;
         self.v.cong_recovery = false;
     }
 
     /// The first and second duplicate ACK let one new segment each leave (RFC 3042).
-    pub(super) fn limited_transmit(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    pub(super) fn limited_transmit(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         let mss = self.v.mss;
         if self.dupacks == 1 {
             self.limited_transmits = 0;
         }
-        let (window, max) = (self.v.cwnd, s.max);
+        let (window, max) = (self.v.cwnd, snd.max);
         let extra = u64::from(self.dupacks.saturating_sub(self.limited_transmits)) * mss;
-        self.v.cwnd = s.nxt - s.una + extra;
-        if s.end > s.nxt {
-            self.output_all(s, cx);
+        self.v.cwnd = snd.nxt - snd.una + extra;
+        if snd.end > snd.nxt {
+            self.output_all(snd, cx);
         }
-        let sent = s.max - max;
+        let sent = snd.max - max;
         if sent > mss {
             self.limited_transmits = 2;
         } else if sent > 0 {

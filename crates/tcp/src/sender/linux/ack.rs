@@ -52,12 +52,12 @@ pub(super) struct Progress {
 }
 
 impl LinuxSender {
-    pub(super) fn begin_ack(&mut self, s: &SendState, ack: &Ack<'_>) -> Progress {
+    pub(super) fn begin_ack(&mut self, snd: &SendState, ack: &Ack<'_>) -> Progress {
         Progress {
             prior_fack: self.fack_end(),
             prior_packets: self.core.packets_out,
             prior_sacked: self.core.sacked_out,
-            advanced: ack.ack > s.una,
+            advanced: ack.ack > snd.una,
             acked: false,
             sacked: false,
             original: false,
@@ -67,7 +67,7 @@ impl LinuxSender {
             dsack: false,
             dsack_tlp: false,
             ece: ack.ece,
-            not_dup: ack.payload > 0 || ack.fin || s.wnd != ack.previous_wnd,
+            not_dup: ack.payload > 0 || ack.fin || snd.wnd != ack.previous_wnd,
             lost_retransmission: false,
             set_timer: false,
             first_acked_sent: 0,
@@ -163,7 +163,7 @@ impl LinuxSender {
     }
 
     /// Forgets what is cumulatively acknowledged. Returns how many packets that was.
-    pub(super) fn clean_rtx_queue(&mut self, s: &mut SendState, p: &mut Progress) -> u32 {
+    pub(super) fn clean_rtx_queue(&mut self, snd: &mut SendState, p: &mut Progress) -> u32 {
         let una = self.core.una;
         let head = self.board.head();
         let mut packets = 0;
@@ -222,7 +222,7 @@ impl LinuxSender {
                 self.remove_reno_sacks(packets);
             }
         }
-        debug_assert_eq!(self.board.is_empty(), s.outstanding() == 0 || una == s.max);
+        debug_assert_eq!(self.board.is_empty(), snd.outstanding() == 0 || una == snd.max);
         packets
     }
 

@@ -20,35 +20,35 @@ pub(super) struct Burst {
 
 impl LinuxSender {
     /// Minshall's form of Nagle: one short segment outstanding at a time.
-    pub(super) fn nagle_holds(&self, s: &SendState, payload: u64) -> bool {
+    pub(super) fn nagle_holds(&self, snd: &SendState, payload: u64) -> bool {
         !mutant!(NoNagle)
-            && !s.fin
-            && !s.no_delay
+            && !snd.fin
+            && !snd.no_delay
             && self.core.packets_out > 0
-            && self.small_end > s.una
+            && self.small_end > snd.una
             && payload > 0
     }
 
     /// Length of the next burst, or why it waits for more.
     pub(super) fn tso_length(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         payload: u64,
         window: u64,
         in_flight: u32,
     ) -> Result<u64, Limit> {
         let mss = u64::from(self.core.mss);
         let quota = u64::from(self.core.cwnd - in_flight);
-        let max = self.tso_segments(s);
+        let max = self.tso_segments(snd);
         if payload <= mss {
-            if payload < mss && self.nagle_holds(s, payload) {
-                return Err(limit_while_deferring(s));
+            if payload < mss && self.nagle_holds(snd, payload) {
+                return Err(limit_while_deferring(snd));
             }
-            return Ok(s.unsent());
+            return Ok(snd.unsent());
         }
         let cwnd_room = quota * mss;
         let room = cwnd_room.min(window);
-        if self.defers_burst(s, payload, max * mss, room) {
+        if self.defers_burst(snd, payload, max * mss, room) {
             if cwnd_room < window {
                 if cwnd_room <= payload {
                     self.output.cwnd_limited = true;
@@ -57,8 +57,8 @@ impl LinuxSender {
             } else if window <= payload {
                 return Err(Limit::Rwnd);
             }
-            if !s.fin {
-                return Err(limit_while_deferring(s));
+            if !snd.fin {
+                return Err(limit_while_deferring(snd));
             }
         }
         let most = (max * mss).min(room);
@@ -67,16 +67,16 @@ impl LinuxSender {
             return Ok(if most >= mss { most - most % mss } else { most });
         }
         let partial = payload % mss;
-        if partial > 0 && self.nagle_holds(s, partial) {
+        if partial > 0 && self.nagle_holds(snd, partial) {
             return Ok(payload - partial);
         }
-        Ok(s.unsent())
+        Ok(snd.unsent())
     }
 
     /// Segments of one burst: a millisecond at the pacing rate, and up to 64 KB on short paths.
-    pub(super) fn tso_segments(&self, s: &SendState) -> u64 {
+    pub(super) fn tso_segments(&self, snd: &SendState) -> u64 {
         let mss = u64::from(self.core.mss);
-        let most = (u64::from(s.tso_max) / mss).min(u64::from(self.config.gso_max_segs)).max(1);
+        let most = (u64::from(snd.tso_max) / mss).min(u64::from(self.config.gso_max_segs)).max(1);
         if !self.is_modern() {
             return most;
         }
@@ -91,10 +91,10 @@ impl LinuxSender {
     }
 
     /// Whether a burst that windows cut short waits for the next ACK to be whole.
-    fn defers_burst(&mut self, s: &SendState, payload: u64, burst: u64, room: u64) -> bool {
+    fn defers_burst(&mut self, snd: &SendState, payload: u64, burst: u64, room: u64) -> bool {
         let mss = u64::from(self.core.mss);
         let cwnd_bytes = u64::from(self.core.cwnd) * mss;
-        let enough = |divisor: u32| divisor > 0 && room >= s.wnd.min(cwnd_bytes) / u64::from(divisor);
+        let enough = |divisor: u32| divisor > 0 && room >= snd.wnd.min(cwnd_bytes) / u64::from(divisor);
         let wanted = burst.min(payload);
         if !self.is_modern() {
             let waited = self.output.deferred_since.is_some_and(|since| self.core.jiffies > since + 1);
@@ -134,24 +134,24 @@ impl LinuxSender {
 
     /// TCP small queues: enough of this connection is in the host's queues already.
     #[inline]
-    pub(super) fn held_by_tsq(&self, s: &mut SendState, shift: u32) -> bool {
+    pub(super) fn held_by_tsq(&self, snd: &mut SendState, shift: u32) -> bool {
         if self.output.in_host <= 2 * u64::from(self.core.mss)
             || self.is_modern() && self.core.packets_out <= 1
         {
             return false;
         }
-        let (memory, limit) = self.small_queue(s);
-        s.throttled = memory > limit << shift;
-        s.throttled
+        let (memory, limit) = self.small_queue(snd);
+        snd.throttled = memory > limit << shift;
+        snd.throttled
     }
 
     /// Memory of this connection's packets in the host's queues, and how much TCP small queues allows.
     #[inline]
-    pub(super) fn small_queue(&self, s: &SendState) -> (u64, u64) {
+    pub(super) fn small_queue(&self, snd: &SendState) -> (u64, u64) {
         let mss = u64::from(self.core.mss);
         let config = &self.config;
-        let per_packet = if s.tso { mss } else { TRUESIZE };
-        let memory = if s.tso { self.output.in_host } else { self.output.in_host * TRUESIZE / mss };
+        let per_packet = if snd.tso { mss } else { TRUESIZE };
+        let memory = if snd.tso { self.output.in_host } else { self.output.in_host * TRUESIZE / mss };
         let mut limit = config.limit_output_bytes;
         if self.is_modern() {
             let rate = self.pacing_rate();
@@ -193,6 +193,6 @@ impl LinuxSender {
 /// What limits a sender whose writer is not held by the buffer as TCP_INFO counts it. That begins when the sender empties
 /// its queue behind a call that sleeps (tcp_cwnd_validate): not while Nagle's algorithm or a deferred burst keeps a rest
 /// of the data, and not where a call found no room at all, as all that could be sent had left before.
-pub(super) fn limit_while_deferring(s: &SendState) -> Limit {
-    if s.app_blocked { Limit::Cwnd } else { Limit::App }
+pub(super) fn limit_while_deferring(snd: &SendState) -> Limit {
+    if snd.app_blocked { Limit::Cwnd } else { Limit::App }
 }

@@ -202,7 +202,7 @@ impl Sender for LinuxSender {
 
     fn on_established(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         rtt: Option<Nanos>,
         syn_retransmitted: bool,
         cx: &mut Context<'_>,
@@ -211,83 +211,83 @@ impl Sender for LinuxSender {
         self.core.hz = cx.clock.hz();
         self.tick = cx.clock.tick_ns();
         self.rtt = Estimator::new(self.config.rto_min_us * 1000 / self.rtt_unit());
-        self.core.mss = s.payload;
-        self.core.gso = s.tso;
-        self.sack_ok = s.sack;
-        self.core.una = s.una;
-        self.core.nxt = s.nxt;
-        self.output.first_seq = s.iss + 1;
-        self.high_seq = s.una;
-        self.usage_seq = s.una;
-        self.small_end = s.una;
+        self.core.mss = snd.payload;
+        self.core.gso = snd.tso;
+        self.sack_ok = snd.sack;
+        self.core.una = snd.una;
+        self.core.nxt = snd.nxt;
+        self.output.first_seq = snd.iss + 1;
+        self.high_seq = snd.una;
+        self.usage_seq = snd.una;
+        self.small_end = snd.una;
         self.core.delivered = 1;
         self.core.delivered_mstamp = self.core.now_us();
         self.core.first_tx_mstamp = self.core.now_us();
         self.core.last_sent_jiffies = self.core.jiffies;
         self.cwnd_stamp = self.core.jiffies;
-        self.classic.fack_enabled = self.config.fack && s.sack;
+        self.classic.fack_enabled = self.config.fack && snd.sack;
         self.rto = if syn_retransmitted { 3 } else { 1 } * u64::from(self.core.hz);
         if let Some(rtt) = rtt {
             let unit = self.rtt_unit();
             let local = self.core.now;
             let measured = local / unit - (local - rtt.min(local)) / unit;
-            self.rtt.sample(measured.max(1), s.una, s.nxt);
+            self.rtt.sample(measured.max(1), snd.una, snd.nxt);
             self.update_min_rtt((measured * unit / 1000).max(1) as u32);
             self.set_rto();
         }
         self.cc.init(&mut self.core);
-        self.init_sndbuf(s);
+        self.init_sndbuf(snd);
     }
 
-    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         self.core.set_time(cx.clock, cx.now);
-        self.core.una = s.una;
-        self.core.nxt = s.max;
+        self.core.una = snd.una;
+        self.core.nxt = snd.max;
         match self.config.detection {
-            Detection::Rack => self.on_ack_modern(s, ack, cx),
-            Detection::Fack => self.on_ack_classic(s, ack, cx),
+            Detection::Rack => self.on_ack_modern(snd, ack, cx),
+            Detection::Fack => self.on_ack_classic(snd, ack, cx),
         }
     }
 
-    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         self.core.set_time(cx.clock, cx.now);
-        self.core.una = s.una;
-        self.core.nxt = s.max;
-        self.run_timers(s, cx);
+        self.core.una = snd.una;
+        self.core.nxt = snd.max;
+        self.run_timers(snd, cx);
     }
 
     fn next_timer(&self) -> Option<Nanos> {
         earliest(self.timer.at(), self.output.paced_until)
     }
 
-    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn poll(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         self.core.set_time(cx.clock, cx.now);
-        self.core.una = s.una;
-        self.core.nxt = s.max;
-        self.poll_output(s, cx)
+        self.core.una = snd.una;
+        self.core.nxt = snd.max;
+        self.poll_output(snd, cx)
     }
 
     fn on_tx_complete(&mut self, _s: &mut SendState, bytes: u32, _cx: &mut Context<'_>) {
         self.output.in_host = self.output.in_host.saturating_sub(u64::from(bytes));
     }
 
-    fn on_tx_dropped(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_tx_dropped(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         self.core.set_time(cx.clock, cx.now);
-        self.core.una = s.una;
-        self.core.nxt = s.max;
-        self.enter_cwr(s, cx);
+        self.core.una = snd.una;
+        self.core.nxt = snd.max;
+        self.enter_cwr(snd, cx);
     }
 
-    fn space(&self, s: &SendState) -> u64 {
-        self.buffer_space(s)
+    fn space(&self, snd: &SendState) -> u64 {
+        self.buffer_space(snd)
     }
 
-    fn send_buffer(&self, s: &SendState) -> u64 {
-        self.sndbuf_memory.unwrap_or(s.sndbuf)
+    fn send_buffer(&self, snd: &SendState) -> u64 {
+        self.sndbuf_memory.unwrap_or(snd.sndbuf)
     }
 
-    fn writable(&self, s: &SendState) -> bool {
-        self.wakes_writer(s)
+    fn writable(&self, snd: &SendState) -> bool {
+        self.wakes_writer(snd)
     }
 
     fn cwnd(&self, _s: &SendState) -> u64 {

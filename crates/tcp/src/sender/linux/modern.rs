@@ -10,41 +10,41 @@ use crate::mutants::mutant;
 use crate::sender::{Ack, SendState};
 
 impl LinuxSender {
-    pub(super) fn on_ack_modern(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mut p = self.begin_ack(s, ack);
+    pub(super) fn on_ack_modern(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let mut p = self.begin_ack(snd, ack);
         self.output.prefer_new = false;
-        if ack.ack < s.una {
+        if ack.ack < snd.una {
             // An old ACK can still bring SACK blocks.
             self.tag_sacks(ack, &mut p);
             if p.sacked || p.dsack {
-                self.fastretrans_alert_modern(s, &mut p, false, cx);
+                self.fastretrans_alert_modern(snd, &mut p, false, cx);
                 self.rate_finish(&mut p);
             }
             return;
         }
         if p.advanced {
             self.retransmits = 0;
-            s.una = ack.ack;
+            snd.una = ack.ack;
             self.core.una = ack.ack;
         }
         self.probes = 0;
         self.tag_sacks(ack, &mut p);
         if p.prior_packets == 0 {
-            self.on_window_probe_ack(s, cx);
+            self.on_window_probe_ack(snd, cx);
             return;
         }
-        let packets = self.clean_rtx_queue(s, &mut p);
+        let packets = self.clean_rtx_queue(snd, &mut p);
         self.update_rtt(&mut p, packets, cx);
         if self.core.state != CaState::Loss || self.undo_marker.is_some() || p.acked {
             self.check_reordering(&p);
         }
         self.rack_adapt(p.rate.prior_delivered);
         if self.tlp.is_some() {
-            self.process_tlp_ack(s, ack.ack, &p, cx);
+            self.process_tlp_ack(snd, ack.ack, &p, cx);
         }
         if !p.not_dup || p.sacked || p.ece || p.dsack || self.core.state != CaState::Open {
             let duplicate = !p.advanced && !p.not_dup && !p.dsack;
-            self.fastretrans_alert_modern(s, &mut p, duplicate, cx);
+            self.fastretrans_alert_modern(snd, &mut p, duplicate, cx);
         }
         if p.set_timer {
             if self.core.packets_out == 0 {
@@ -58,10 +58,10 @@ impl LinuxSender {
             && p.rate.prior_delivered + 1 == self.core.delivered
             && !(p.sacked || p.ece || p.dsack);
         self.rate_finish(&mut p);
-        self.control_cwnd(s, ack.ack, &p, cx);
+        self.control_cwnd(snd, ack.ack, &p, cx);
     }
 
-    fn control_cwnd(&mut self, s: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
+    fn control_cwnd(&mut self, snd: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
         let delivered = p.rate.acked_sacked;
         if self.cc.owns_window() {
             self.cc.cong_control(&mut self.core, &p.rate);
@@ -74,7 +74,7 @@ impl LinuxSender {
                 self.cc.cong_avoid(&mut self.core, ack, delivered);
                 self.cwnd_stamp = self.core.jiffies;
                 if std::mem::take(&mut self.core.cwr_requested) {
-                    self.enter_cwr(s, cx);
+                    self.enter_cwr(snd, cx);
                 }
             }
         }
@@ -83,7 +83,7 @@ impl LinuxSender {
     /// Decides the state and what is lost after an ACK that is not plain progress (tcp_fastretrans_alert).
     fn fastretrans_alert_modern(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         p: &mut Progress,
         duplicate: bool,
         cx: &mut Context<'_>,
@@ -108,7 +108,7 @@ impl LinuxSender {
                     if !self.sack_ok {
                         self.core.sacked_out = 0;
                     }
-                    if self.leave_recovery(s, p, cx) {
+                    if self.leave_recovery(snd, p, cx) {
                         return;
                     }
                 }
@@ -121,10 +121,10 @@ impl LinuxSender {
                     if !self.sack_ok && duplicate {
                         self.add_reno_sack();
                     }
-                } else if self.try_undo_partial(s, p, &mut do_lost, cx) {
+                } else if self.try_undo_partial(snd, p, &mut do_lost, cx) {
                     return;
                 }
-                if self.try_undo_dsack(s, cx) {
+                if self.try_undo_dsack(snd, cx) {
                     self.keep_open();
                 }
                 self.identify_losses(p, do_lost, cx);
@@ -132,24 +132,24 @@ impl LinuxSender {
                     if self.core.lost_out == 0 {
                         return;
                     }
-                    self.enter_recovery(s, p.ece, cx);
+                    self.enter_recovery(snd, p.ece, cx);
                 }
             }
             CaState::Loss => {
-                self.process_loss(s, p, duplicate, cx);
+                self.process_loss(snd, p, duplicate, cx);
                 self.identify_losses(p, do_lost, cx);
                 if self.core.state == CaState::Open || p.lost_retransmission {
-                    self.fastretrans_outside_recovery(s, p, do_lost, false, cx);
+                    self.fastretrans_outside_recovery(snd, p, do_lost, false, cx);
                 }
             }
-            _ => self.fastretrans_outside_recovery(s, p, do_lost, duplicate, cx),
+            _ => self.fastretrans_outside_recovery(snd, p, do_lost, duplicate, cx),
         }
     }
 
     /// [`LinuxSender::fastretrans_alert_modern`] in Open, Disorder and CWR.
     fn fastretrans_outside_recovery(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         p: &mut Progress,
         do_lost: bool,
         duplicate: bool,
@@ -164,18 +164,18 @@ impl LinuxSender {
             }
         }
         if self.core.state <= CaState::Disorder {
-            self.try_undo_dsack(s, cx);
+            self.try_undo_dsack(snd, cx);
         }
         self.identify_losses(p, do_lost, cx);
         if self.core.lost_out > 0 {
-            self.enter_recovery(s, p.ece, cx);
+            self.enter_recovery(snd, p.ece, cx);
             return;
         }
         if self.core.retrans_out == 0 {
             self.retrans_stamp = None;
         }
         if p.ece {
-            self.enter_cwr(s, cx);
+            self.enter_cwr(snd, cx);
         }
         if self.core.state != CaState::Cwr {
             self.keep_open();
@@ -217,7 +217,7 @@ impl LinuxSender {
     /// In Recovery a partial ACK shows that the original arrived: the hole was reordering.
     fn try_undo_partial(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         p: &Progress,
         do_lost: &mut bool,
         cx: &mut Context<'_>,
@@ -234,7 +234,7 @@ impl LinuxSender {
             return true;
         }
         self.retrans_stamp = None;
-        self.undo_cwnd(s, true, cx);
+        self.undo_cwnd(snd, true, cx);
         self.keep_open();
         *do_lost = false;
         false
@@ -287,14 +287,14 @@ impl LinuxSender {
     }
 
     /// An ACK in Loss: F-RTO (RFC 5682), undo, the end.
-    fn process_loss(&mut self, s: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
+    fn process_loss(&mut self, snd: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
         let recovered = self.core.una >= self.high_seq;
-        if p.advanced && self.try_undo_loss(s, p, false, cx) {
+        if p.advanced && self.try_undo_loss(snd, p, false, cx) {
             return;
         }
         if self.frto {
             // Never-retransmitted data arrived: the timeout was spurious.
-            if p.original && self.try_undo_loss(s, p, true, cx) {
+            if p.original && self.try_undo_loss(snd, p, true, cx) {
                 return;
             }
             if self.core.nxt > self.high_seq {
@@ -303,7 +303,7 @@ impl LinuxSender {
                 }
             } else if p.advanced && !recovered {
                 self.high_seq = self.core.nxt;
-                if s.unsent() > 0 && s.una + s.wnd > self.core.nxt {
+                if snd.unsent() > 0 && snd.una + snd.wnd > self.core.nxt {
                     // New data instead of retransmissions: the next ACK will tell.
                     self.output.prefer_new = true;
                     return;
@@ -312,7 +312,7 @@ impl LinuxSender {
             }
         }
         if recovered {
-            self.try_undo_recovery(s, p, cx);
+            self.try_undo_recovery(snd, p, cx);
             return;
         }
         if !self.sack_ok {
@@ -324,11 +324,11 @@ impl LinuxSender {
         }
     }
 
-    fn try_undo_loss(&mut self, s: &SendState, p: &Progress, frto: bool, cx: &mut Context<'_>) -> bool {
+    fn try_undo_loss(&mut self, snd: &SendState, p: &Progress, frto: bool, cx: &mut Context<'_>) -> bool {
         if !frto && !self.may_undo(p) {
             return false;
         }
-        self.undo_cwnd(s, true, cx);
+        self.undo_cwnd(snd, true, cx);
         self.retransmits = 0;
         if frto || self.sack_ok {
             self.set_state(CaState::Open);
@@ -337,7 +337,7 @@ impl LinuxSender {
     }
 
     /// An ACK while a tail loss probe was under way.
-    fn process_tlp_ack(&mut self, s: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
+    fn process_tlp_ack(&mut self, snd: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
         let Some(tlp) = self.tlp else { return };
         if ack < tlp.high_seq {
             return;
@@ -349,7 +349,7 @@ impl LinuxSender {
             self.init_cwnd_reduction();
             self.set_state(CaState::Cwr);
             let value = i64::from(self.core.ssthresh) * i64::from(self.core.mss);
-            cx.events.push(crate::event::EventKind::Reduction, s.offset(self.core.una), value);
+            cx.events.push(crate::event::EventKind::Reduction, snd.offset(self.core.una), value);
             self.end_cwnd_reduction();
             self.keep_open();
         } else if !p.advanced && !p.not_dup && !p.sacked {
@@ -358,12 +358,12 @@ impl LinuxSender {
         }
     }
 
-    pub(super) fn on_reordering_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    pub(super) fn on_reordering_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         let before = self.core.in_flight();
         let lost_before = self.core.lost;
         self.rack_detect();
         if before != self.core.in_flight() && self.core.state != CaState::Recovery {
-            self.enter_recovery(s, false, cx);
+            self.enter_recovery(snd, false, cx);
             if !self.cc.owns_window() {
                 self.reduce_cwnd(1, self.core.lost > lost_before, false, false);
             }
@@ -374,12 +374,12 @@ impl LinuxSender {
     }
 
     /// An ACK while nothing was outstanding: did it open the window?
-    pub(super) fn on_window_probe_ack(&mut self, s: &SendState, cx: &mut Context<'_>) {
-        if s.unsent() == 0 {
+    pub(super) fn on_window_probe_ack(&mut self, snd: &SendState, cx: &mut Context<'_>) {
+        if snd.unsent() == 0 {
             return;
         }
-        let first = s.unsent().min(u64::from(self.core.mss));
-        if s.max + first <= s.una + s.wnd {
+        let first = snd.unsent().min(u64::from(self.core.mss));
+        if snd.max + first <= snd.una + snd.wnd {
             self.backoff = 0;
             if self.timer.kind() == Some(TimerKind::WindowProbe) {
                 self.timer.clear();

@@ -64,25 +64,25 @@ impl State {
 
 impl LinuxSender {
     #[inline]
-    pub(super) fn poll_output(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
-        s.throttled = false;
+    pub(super) fn poll_output(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
+        snd.throttled = false;
         if let Some(forced) = self.output.forced.take()
-            && let Some(transmit) = self.send_forced(forced, s, cx)
+            && let Some(transmit) = self.send_forced(forced, snd, cx)
         {
             return Poll::Send(transmit);
         }
         if self.core.pacing && self.core.departure > self.core.now && self.output.burst.packets == 0 {
             self.output.paced_until = Some(cx.now + (self.core.departure - self.core.now));
             self.output.cwnd_limited |= self.core.in_flight() >= self.core.cwnd;
-            return self.finish_output(Limit::Cwnd, s, cx);
+            return self.finish_output(Limit::Cwnd, snd, cx);
         }
         if self.core.lost_out > self.core.retrans_out
             && !self.output.prefer_new
-            && let Some(transmit) = self.send_lost(s, cx)
+            && let Some(transmit) = self.send_lost(snd, cx)
         {
             return Poll::Send(transmit);
         }
-        let limit = match self.send_new(s, cx) {
+        let limit = match self.send_new(snd, cx) {
             Ok(transmit) => return Poll::Send(transmit),
             Err(limit) => limit,
         };
@@ -90,7 +90,7 @@ impl LinuxSender {
             self.output.prefer_new = false;
             if self.core.nxt <= self.high_seq {
                 self.frto = false;
-                if let Some(transmit) = self.send_lost(s, cx) {
+                if let Some(transmit) = self.send_lost(snd, cx) {
                     return Poll::Send(transmit);
                 }
             } else {
@@ -99,23 +99,23 @@ impl LinuxSender {
         }
         if !self.is_modern()
             && self.core.state == CaState::Recovery
-            && let Some(transmit) = self.send_forward_retransmit(s, cx)
+            && let Some(transmit) = self.send_forward_retransmit(snd, cx)
         {
             return Poll::Send(transmit);
         }
-        self.finish_output(limit, s, cx)
+        self.finish_output(limit, snd, cx)
     }
 
     /// Nothing more to send now: window validation, probe timers, the send buffer.
-    fn finish_output(&mut self, limit: Limit, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn finish_output(&mut self, limit: Limit, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         let sent = std::mem::take(&mut self.output.sent);
         self.output.burst.packets = 0;
-        self.output.written_at_wait = s.end;
+        self.output.written_at_wait = snd.end;
         self.output.host_has_queue |= self.output.in_host > 0;
         let limited =
             std::mem::take(&mut self.output.cwnd_limited) || self.core.in_flight() >= self.core.cwnd;
         if sent > 0 || limited {
-            self.validate_cwnd(s, limited);
+            self.validate_cwnd(snd, limited);
         }
         if sent > 0 && self.is_modern() {
             if !self.schedule_loss_probe(false, cx.now) && self.output.timer_due {
@@ -125,7 +125,10 @@ impl LinuxSender {
             self.set_transmit_timer(cx.now);
         }
         self.output.timer_due = false;
-        if self.core.packets_out == 0 && s.unsent() > 0 && self.timer.kind().is_none() && limit == Limit::Rwnd
+        if self.core.packets_out == 0
+            && snd.unsent() > 0
+            && self.timer.kind().is_none()
+            && limit == Limit::Rwnd
         {
             let interval = self.window_probe_interval();
             self.arm(TimerKind::WindowProbe, interval, cx.now);
@@ -133,10 +136,10 @@ impl LinuxSender {
         let limit = if limit == Limit::SendBuffer { self.buffer_limits(sent) } else { limit };
         // A writer that waits for room in the send buffer is inside its call, and the check is at a call's start.
         if limit == Limit::App {
-            self.rate_check_app_limited(s);
+            self.rate_check_app_limited(snd);
         }
-        if s.app_blocked {
-            self.expand_sndbuf(s);
+        if snd.app_blocked {
+            self.expand_sndbuf(snd);
         }
         Poll::Wait(limit)
     }
@@ -151,15 +154,15 @@ impl LinuxSender {
     }
 
     /// RFC 2861 as Linux has it: remembers whether cwnd was the limit, and shrinks a window long unused.
-    fn validate_cwnd(&mut self, s: &SendState, limited: bool) {
+    fn validate_cwnd(&mut self, snd: &SendState, limited: bool) {
         let core = &mut self.core;
-        if s.una >= self.usage_seq
+        if snd.una >= self.usage_seq
             || limited
             || (!core.cwnd_limited && core.packets_out > core.max_packets_out)
         {
             core.cwnd_limited = limited;
             core.max_packets_out = core.packets_out;
-            self.usage_seq = s.max;
+            self.usage_seq = snd.max;
         }
         let used = if self.config.detection == super::Detection::Rack {
             core.is_cwnd_limited()
@@ -177,7 +180,7 @@ impl LinuxSender {
             && unused_for >= (self.rto << self.backoff.min(16))
             && !self.cc.owns_window()
         {
-            if self.core.state == CaState::Open && !s.app_blocked {
+            if self.core.state == CaState::Open && !snd.app_blocked {
                 let used = self.cwnd_used.max(INIT_CWND);
                 if used < self.core.cwnd {
                     self.core.ssthresh = self.core.current_ssthresh();
@@ -214,45 +217,45 @@ impl LinuxSender {
 
     #[cold]
     #[inline(never)]
-    fn send_forced(&mut self, forced: Forced, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
+    fn send_forced(&mut self, forced: Forced, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         match forced {
             Forced::Head => {
                 let head = self.board.head();
                 if self.board.is_empty() {
                     return None;
                 }
-                let transmit = self.retransmit(head, s, cx);
+                let transmit = self.retransmit(head, snd, cx);
                 let rto = self.current_rto();
                 self.arm(TimerKind::Retransmission, rto, cx.now);
                 Some(transmit)
             }
             Forced::LossProbe => {
-                let first = u64::from(self.core.mss).min(s.unsent());
-                let transmit = if s.unsent() > 0 && s.max + first <= s.una + s.wnd {
-                    let transmit = self.transmit_new(first, s, cx);
+                let first = u64::from(self.core.mss).min(snd.unsent());
+                let transmit = if snd.unsent() > 0 && snd.max + first <= snd.una + snd.wnd {
+                    let transmit = self.transmit_new(first, snd, cx);
                     // No probe follows a probe.
                     self.output.sent = 0;
-                    self.note_probe(s.max, false);
+                    self.note_probe(snd.max, false);
                     Some(transmit)
                 } else if self.board.is_empty() {
                     None
                 } else {
                     let last = self.board.tail() - 1;
-                    let transmit = self.resend(last, s, cx);
-                    self.note_probe(s.max, true);
+                    let transmit = self.resend(last, snd, cx);
+                    self.note_probe(snd.max, true);
                     Some(transmit)
                 };
                 self.rearm_after_probe(cx.now);
                 transmit
             }
             Forced::WindowProbe => {
-                let room = (s.una + s.wnd).saturating_sub(s.max);
-                if room > 0 && s.unsent() > 0 {
-                    let len = room.min(s.unsent()).min(u64::from(self.core.mss));
-                    return Some(self.transmit_new(len, s, cx));
+                let room = (snd.una + snd.wnd).saturating_sub(snd.max);
+                if room > 0 && snd.unsent() > 0 {
+                    let len = room.min(snd.unsent()).min(u64::from(self.core.mss));
+                    return Some(self.transmit_new(len, snd, cx));
                 }
                 Some(Transmit {
-                    seq: s.una - 1,
+                    seq: snd.una - 1,
                     len: 0,
                     fin: false,
                     push: false,
@@ -264,28 +267,28 @@ impl LinuxSender {
     }
 
     /// The lowest lost packet, if the window has room.
-    fn send_lost(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
+    fn send_lost(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         if self.core.in_flight() >= self.core.cwnd {
             return None;
         }
         let id = self.board.next_lost();
-        if id == NONE || self.held_by_tsq(s, 1) {
+        if id == NONE || self.held_by_tsq(snd, 1) {
             return None;
         }
         let seq = self.board.get(id).seq;
-        if seq >= s.una + s.wnd && seq != s.una {
+        if seq >= snd.una + snd.wnd && seq != snd.una {
             return None;
         }
-        let mut transmit = self.retransmit(id, s, cx);
+        let mut transmit = self.retransmit(id, snd, cx);
         // With segmentation offload, adjacent losses go in one burst.
-        if s.tso && self.is_modern() {
+        if snd.tso && self.is_modern() {
             let mut next = id + 1;
-            let max = self.tso_segments(s);
+            let max = self.tso_segments(snd);
             while u64::from(next as u32 - id as u32) < max
                 && self.core.in_flight() < self.core.cwnd
                 && self.board.next_lost() == next
             {
-                let more = self.retransmit(next, s, cx);
+                let more = self.retransmit(next, snd, cx);
                 transmit.len += more.len;
                 transmit.fin |= more.fin;
                 next += 1;
@@ -295,7 +298,7 @@ impl LinuxSender {
     }
 
     /// 3.9: when nothing marked lost and nothing new can be sent, holes below the highest SACK go again.
-    fn send_forward_retransmit(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
+    fn send_forward_retransmit(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         if !self.sack_ok
             || self.core.in_flight() >= self.core.cwnd
             || self.core.lost_out > self.core.retrans_out
@@ -308,7 +311,7 @@ impl LinuxSender {
             let packet = self.board.get(id);
             if packet.tags & (SACKED | RETRANS | LOST) == 0 {
                 self.output.forward_retransmit = id + 1;
-                return Some(self.retransmit(id, s, cx));
+                return Some(self.retransmit(id, snd, cx));
             }
             id += 1;
         }
@@ -317,8 +320,8 @@ impl LinuxSender {
     }
 
     /// Sends `id` again as a counted retransmission.
-    fn retransmit(&mut self, id: Id, s: &mut SendState, cx: &mut Context<'_>) -> Transmit {
-        let transmit = self.resend(id, s, cx);
+    fn retransmit(&mut self, id: Id, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
+        let transmit = self.resend(id, snd, cx);
         let packet = self.board.get_mut(id);
         if !packet.has(RETRANS) {
             packet.tags |= RETRANS;
@@ -339,7 +342,7 @@ impl LinuxSender {
     }
 
     /// Sends `id` again, without counting it in flight twice.
-    fn resend(&mut self, id: Id, s: &mut SendState, cx: &mut Context<'_>) -> Transmit {
+    fn resend(&mut self, id: Id, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
         let now_ms = cx.clock.timestamp_ms(cx.now);
         self.retrans_stamp.get_or_insert(now_ms);
         let departure = self.set_departure(u64::from(self.board.get(id).len));
@@ -354,19 +357,19 @@ impl LinuxSender {
             packet.first_tx_mstamp = core.first_tx_mstamp;
             packet.app_limited = core.app_limited != 0;
         } else {
-            packet.delivered = s.max;
+            packet.delivered = snd.max;
         }
         let packet = *packet;
         self.remove_from_send_order(id);
         self.board.append_to_send_order(id);
-        s.retransmits += 1;
+        snd.retransmits += 1;
         self.output.in_host += u64::from(packet.len);
         let fin = packet.has(super::scoreboard::FIN);
         Transmit {
             seq: packet.seq,
             len: packet.len - u32::from(fin),
             fin,
-            push: fin || packet.end() == s.end || self.pushes_bursts() && packet.len > self.core.mss,
+            push: fin || packet.end() == snd.end || self.pushes_bursts() && packet.len > self.core.mss,
             retransmission: true,
             cwr: false,
         }
@@ -374,13 +377,13 @@ impl LinuxSender {
 
     /// New data within all limits, or what forbids it.
     #[inline(always)]
-    fn send_new(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
-        let unsent = s.unsent();
+    fn send_new(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
+        let unsent = snd.unsent();
         if unsent == 0 {
-            return Err(if s.blocked_midway || !self.is_modern() {
-                s.starved()
+            return Err(if snd.blocked_midway || !self.is_modern() {
+                snd.starved()
             } else {
-                limit_while_deferring(s)
+                limit_while_deferring(snd)
             });
         }
         if self.core.packets_out == 0 {
@@ -392,28 +395,28 @@ impl LinuxSender {
             return Err(Limit::Cwnd);
         }
         let mss = u64::from(self.core.mss);
-        let window = (s.una + s.wnd).saturating_sub(s.max);
-        let payload = s.end - s.max.min(s.end);
+        let window = (snd.una + snd.wnd).saturating_sub(snd.max);
+        let payload = snd.end - snd.max.min(snd.end);
         if payload.min(mss) > window {
             return Err(Limit::Rwnd);
         }
-        let within_burst = !s.tso && self.output.burst.packets > 0;
-        let one = mss + u64::from(s.fin && payload <= mss);
+        let within_burst = !snd.tso && self.output.burst.packets > 0;
+        let one = mss + u64::from(snd.fin && payload <= mss);
         let burst = if within_burst {
             unsent.min(mss)
-        } else if s.tso || self.is_modern() {
-            self.tso_length(s, payload, window, in_flight)?
+        } else if snd.tso || self.is_modern() {
+            self.tso_length(snd, payload, window, in_flight)?
         } else {
-            if payload < mss && self.nagle_holds(s, payload) {
-                return Err(limit_while_deferring(s));
+            if payload < mss && self.nagle_holds(snd, payload) {
+                return Err(limit_while_deferring(snd));
             }
             unsent.min(one)
         };
-        if !within_burst && self.held_by_tsq(s, 0) {
+        if !within_burst && self.held_by_tsq(snd, 0) {
             return Err(Limit::Cwnd);
         }
-        let len = if s.tso { burst } else { burst.min(one) };
-        let transmit = self.transmit_new(len, s, cx);
+        let len = if snd.tso { burst } else { burst.min(one) };
+        let transmit = self.transmit_new(len, snd, cx);
         if !within_burst {
             self.output.burst.packets = (burst - len).div_ceil(mss);
         }
@@ -423,41 +426,41 @@ impl LinuxSender {
     /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined, or what it returns would be written
     /// in pieces and read in one, which has to wait for all writing before it.
     #[inline(always)]
-    fn transmit_new(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) -> Transmit {
-        self.record_new(len, s, cx);
-        let fin = s.max > s.end;
+    fn transmit_new(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
+        self.record_new(len, snd, cx);
+        let fin = snd.max > snd.end;
         Transmit {
-            seq: s.max - len,
+            seq: snd.max - len,
             len: (len - u64::from(fin)) as u32,
             fin,
-            push: s.max >= s.end || self.pushes_bursts() && len > u64::from(self.core.mss),
+            push: snd.max >= snd.end || self.pushes_bursts() && len > u64::from(self.core.mss),
             retransmission: false,
-            cwr: std::mem::take(&mut self.cwr_pending) && s.ecn,
+            cwr: std::mem::take(&mut self.cwr_pending) && snd.ecn,
         }
     }
 
     /// The books of a first transmission.
     #[inline(always)]
-    fn record_new(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) {
+    fn record_new(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) {
         let plain = len == u64::from(self.core.mss)
-            && s.max + len <= s.end
+            && snd.max + len <= snd.end
             && self.core.in_flight() > 0
             && self.probes_tail()
             && !self.core.in_cwnd_reduction()
-            && !s.no_fast_path;
+            && !snd.no_fast_path;
         if plain {
-            self.record_plain(len, s);
+            self.record_plain(len, snd);
         } else {
-            self.record_any(len, s, cx);
+            self.record_any(len, snd, cx);
         }
     }
 
     /// [`LinuxSender::record_any`] of one full packet among others, in a modern system that will probe the tail.
     #[inline(always)]
-    fn record_plain(&mut self, len: u64, s: &mut SendState) {
+    fn record_plain(&mut self, len: u64, snd: &mut SendState) {
         let departure = self.set_departure(len);
         self.board.push_in_send_order(Packet {
-            seq: s.max,
+            seq: snd.max,
             len: len as u32,
             sent: departure,
             delivered: self.core.delivered,
@@ -466,9 +469,9 @@ impl LinuxSender {
             app_limited: self.core.app_limited != 0,
             ..Packet::default()
         });
-        let end = s.max + len;
-        s.max = end;
-        s.nxt = end;
+        let end = snd.max + len;
+        snd.max = end;
+        snd.nxt = end;
         self.core.nxt = end;
         self.core.packets_out += 1;
         self.core.last_sent_jiffies = self.core.jiffies;
@@ -478,7 +481,7 @@ impl LinuxSender {
     }
 
     #[inline(never)]
-    fn record_any(&mut self, len: u64, s: &mut SendState, cx: &mut Context<'_>) {
+    fn record_any(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.core.in_flight() == 0 {
             self.cc.cwnd_event(&mut self.core, CwndEvent::TxStart);
         }
@@ -486,9 +489,9 @@ impl LinuxSender {
             self.core.first_tx_mstamp = self.core.now_us();
             self.core.delivered_mstamp = self.core.now_us();
         }
-        let seq = s.max;
+        let seq = snd.max;
         let end = seq + len;
-        let fin = end > s.end;
+        let fin = end > snd.end;
         let payload = len - u64::from(fin);
         let prior_packets = self.core.packets_out;
         let departure = self.set_departure(payload);
@@ -524,8 +527,8 @@ impl LinuxSender {
         if payload != mss && !payload.is_multiple_of(mss) {
             self.small_end = end;
         }
-        s.max = end;
-        s.nxt = end;
+        snd.max = end;
+        snd.nxt = end;
         self.core.nxt = end;
         self.core.packets_out += count;
         self.core.last_sent_jiffies = self.core.jiffies;

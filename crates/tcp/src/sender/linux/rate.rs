@@ -49,9 +49,9 @@ impl LinuxSender {
     }
 
     /// Notes that the application, not the network, limits the sender now.
-    pub(super) fn rate_check_app_limited(&mut self, s: &SendState) {
+    pub(super) fn rate_check_app_limited(&mut self, snd: &SendState) {
         let core = &mut self.core;
-        if s.unsent() < u64::from(core.mss)
+        if snd.unsent() < u64::from(core.mss)
             && core.in_flight() < core.cwnd
             && core.lost_out <= core.retrans_out
         {

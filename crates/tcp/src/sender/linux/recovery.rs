@@ -64,19 +64,19 @@ impl LinuxSender {
     }
 
     /// One reduction per window without loss: ECN echo, local drop.
-    pub(super) fn enter_cwr(&mut self, s: &SendState, cx: &mut Context<'_>) {
+    pub(super) fn enter_cwr(&mut self, snd: &SendState, cx: &mut Context<'_>) {
         self.prior_ssthresh = 0;
         if self.core.state < CaState::Cwr {
             self.undo_marker = None;
             self.init_cwnd_reduction();
             self.set_state(CaState::Cwr);
             let value = i64::from(self.core.ssthresh) * i64::from(self.core.mss);
-            cx.events.push(EventKind::Reduction, s.offset(self.core.una), value);
+            cx.events.push(EventKind::Reduction, snd.offset(self.core.una), value);
         }
     }
 
-    pub(super) fn enter_recovery(&mut self, s: &SendState, ece: bool, cx: &mut Context<'_>) {
-        cx.events.push(EventKind::RecoveryIn, s.offset(self.core.una), self.cwnd_bytes());
+    pub(super) fn enter_recovery(&mut self, snd: &SendState, ece: bool, cx: &mut Context<'_>) {
+        cx.events.push(EventKind::RecoveryIn, snd.offset(self.core.una), self.cwnd_bytes());
         self.recoveries += 1;
         self.prior_ssthresh = 0;
         self.init_undo();
@@ -92,12 +92,12 @@ impl LinuxSender {
     }
 
     /// Leaves Recovery with cwnd at ssthresh, unless it was undone.
-    pub(super) fn leave_recovery(&mut self, s: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
-        if self.try_undo_recovery(s, p, cx) {
+    pub(super) fn leave_recovery(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+        if self.try_undo_recovery(snd, p, cx) {
             return true;
         }
         self.end_cwnd_reduction();
-        cx.events.push(EventKind::RecoveryOut, s.offset(self.core.una), self.cwnd_bytes());
+        cx.events.push(EventKind::RecoveryOut, snd.offset(self.core.una), self.cwnd_bytes());
         false
     }
 
@@ -120,7 +120,7 @@ impl LinuxSender {
         }
     }
 
-    pub(super) fn undo_cwnd(&mut self, s: &SendState, unmark_loss: bool, cx: &mut Context<'_>) {
+    pub(super) fn undo_cwnd(&mut self, snd: &SendState, unmark_loss: bool, cx: &mut Context<'_>) {
         if unmark_loss {
             for id in self.board.head()..self.board.tail() {
                 self.board.unmark_lost(&mut self.core, id);
@@ -133,7 +133,7 @@ impl LinuxSender {
                 self.core.ssthresh = self.prior_ssthresh;
                 self.cwr_pending = false;
             }
-            cx.events.push(EventKind::Undo, s.offset(self.core.una), self.cwnd_bytes());
+            cx.events.push(EventKind::Undo, snd.offset(self.core.una), self.cwnd_bytes());
         }
         self.cwnd_stamp = self.core.jiffies;
         self.undo_marker = None;
@@ -142,9 +142,9 @@ impl LinuxSender {
 
     /// Everything outstanding when Recovery or Loss began has arrived: Open again, unless a peer without SACK could
     /// still send duplicate ACKs for it. True: hold.
-    pub(super) fn try_undo_recovery(&mut self, s: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+    pub(super) fn try_undo_recovery(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
         if self.may_undo(p) {
-            self.undo_cwnd(s, false, cx);
+            self.undo_cwnd(snd, false, cx);
         } else {
             self.rack.persist = self.rack.persist.saturating_sub(1);
         }
@@ -162,12 +162,12 @@ impl LinuxSender {
     }
 
     /// All retransmissions of the episode were reported as duplicates: none was needed.
-    pub(super) fn try_undo_dsack(&mut self, s: &SendState, cx: &mut Context<'_>) -> bool {
+    pub(super) fn try_undo_dsack(&mut self, snd: &SendState, cx: &mut Context<'_>) -> bool {
         if self.undo_marker.is_none() || self.undo_retrans != 0 {
             return false;
         }
         self.rack.persist = self.rack.persist.saturating_add(1).min(16);
-        self.undo_cwnd(s, false, cx);
+        self.undo_cwnd(snd, false, cx);
         true
     }
 

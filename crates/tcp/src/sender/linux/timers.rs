@@ -108,7 +108,7 @@ impl LinuxSender {
         }
     }
 
-    pub(super) fn run_timers(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    pub(super) fn run_timers(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.output.paced_until.is_some_and(|at| at <= cx.now) {
             self.output.paced_until = None;
         }
@@ -127,15 +127,15 @@ impl LinuxSender {
         }
         self.timer.clear();
         match kind {
-            TimerKind::Retransmission => self.on_rto(s, cx),
-            TimerKind::LossProbe => self.on_loss_probe(s, cx),
-            TimerKind::Reordering => self.on_reordering_timer(s, cx),
-            TimerKind::WindowProbe => self.on_window_probe(s, cx),
-            TimerKind::EarlyRetransmit => self.on_early_retransmit(s, cx),
+            TimerKind::Retransmission => self.on_rto(snd, cx),
+            TimerKind::LossProbe => self.on_loss_probe(snd, cx),
+            TimerKind::Reordering => self.on_reordering_timer(snd, cx),
+            TimerKind::WindowProbe => self.on_window_probe(snd, cx),
+            TimerKind::EarlyRetransmit => self.on_early_retransmit(snd, cx),
         }
     }
 
-    fn on_rto(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_rto(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.core.packets_out == 0 {
             return;
         }
@@ -147,23 +147,23 @@ impl LinuxSender {
         if self.is_modern() {
             self.enter_loss_modern();
         } else {
-            self.enter_timeout_classic(s);
+            self.enter_timeout_classic(snd);
         }
         self.retransmits += 1;
         self.backoff += 1;
-        cx.events.push(EventKind::Rto, s.offset(self.core.una), i64::from(self.backoff));
+        cx.events.push(EventKind::Rto, snd.offset(self.core.una), i64::from(self.backoff));
         self.output.forced = Some(Forced::Head);
         let rto = self.current_rto();
         self.arm(TimerKind::Retransmission, rto, cx.now);
     }
 
-    fn on_loss_probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_loss_probe(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         // One probe at a time; without one the timeout takes over.
         if self.tlp.is_some() || self.core.packets_out == 0 {
             self.rearm_after_probe(cx.now);
             return;
         }
-        cx.events.push(EventKind::Tlp, s.offset(self.core.una), 0);
+        cx.events.push(EventKind::Tlp, snd.offset(self.core.una), 0);
         self.output.forced = Some(Forced::LossProbe);
     }
 
@@ -190,12 +190,12 @@ impl LinuxSender {
         self.tlp = Some(Tlp { high_seq, retransmission });
     }
 
-    fn on_window_probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        if self.core.packets_out > 0 || s.unsent() == 0 {
+    fn on_window_probe(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        if self.core.packets_out > 0 || snd.unsent() == 0 {
             self.probes = 0;
             return;
         }
-        if self.probes >= self.config.retries2 && cx.now.saturating_sub(s.last_received) > 120_000_000_000 {
+        if self.probes >= self.config.retries2 && cx.now.saturating_sub(snd.last_received) > 120_000_000_000 {
             self.failed = true;
             return;
         }

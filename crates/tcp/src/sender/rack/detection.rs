@@ -38,16 +38,16 @@ pub(super) struct PathDelay {
 
 impl RackSender {
     /// Takes an ACK into the map; returns the bytes that PRR counts for it.
-    pub(super) fn log_ack(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) -> u64 {
+    pub(super) fn log_ack(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) -> u64 {
         let mut bytes = 0;
         let mut newest: Option<(Entry, bool)> = None;
-        if ack.ack > s.una {
-            let delivered = self.map.take_ack(ack.ack, s.una);
-            bytes = if self.rack.prr_counts_twice { ack.ack - s.una } else { delivered.bytes };
+        if ack.ack > snd.una {
+            let delivered = self.map.take_ack(ack.ack, snd.una);
+            bytes = if self.rack.prr_counts_twice { ack.ack - snd.una } else { delivered.bytes };
             newest = delivered.newest.map(|entry| (entry, false));
             self.note_reordering(delivered.reordered);
         }
-        if s.sack && !ack.sack.is_empty() {
+        if snd.sack && !ack.sack.is_empty() {
             let delivered = self.map.take_sack(ack.sack);
             bytes += delivered.bytes;
             self.note_reordering(delivered.reordered);
@@ -59,11 +59,11 @@ impl RackSender {
         }
         if let Some((entry, sacked)) = newest {
             let echo = if sacked { None } else { ack.tsecr.filter(|echo| *echo != 0) };
-            self.take_rtt_sample(s, &entry, sacked, echo, cx);
+            self.take_rtt_sample(snd, &entry, sacked, echo, cx);
         }
-        if ack.dsack.is_some() && s.una >= self.dsack_round {
+        if ack.dsack.is_some() && snd.una >= self.dsack_round {
             // One a round trip (RFC 8985 section 6.2 step 4).
-            self.dsack_round = s.max;
+            self.dsack_round = snd.max;
             self.dsacks += 1;
             self.dsacks_persist = DSACKS_PERSIST;
         }
@@ -73,7 +73,7 @@ impl RackSender {
     /// Takes the RTT of what arrived; `echo` where it was acknowledged cumulatively with a timestamp.
     fn take_rtt_sample(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         entry: &Entry,
         sacked: bool,
         echo: Option<u32>,
@@ -91,7 +91,7 @@ impl RackSender {
             let first = echo.is_some_and(|echo| echo == entry.first_stamp);
             let early = self.min_rtt > 0 && rtt < self.min_rtt;
             if first || (echo.is_none() && early) {
-                self.on_spurious_retransmission(s, entry, cx);
+                self.on_spurious_retransmission(snd, entry, cx);
                 false
             } else {
                 if echo.is_some() {
@@ -107,7 +107,7 @@ impl RackSender {
     }
 
     /// An earlier transmission of `entry` had arrived: there was reordering, and recovery was not needed.
-    fn on_spurious_retransmission(&mut self, s: &SendState, entry: &Entry, cx: &mut Context<'_>) {
+    fn on_spurious_retransmission(&mut self, snd: &SendState, entry: &Entry, cx: &mut Context<'_>) {
         if entry.probe || mutant!(RackNeverUndoes) {
             return;
         }
@@ -117,10 +117,10 @@ impl RackSender {
         {
             self.v.fast_recovery = false;
             self.v.cong_recovery = false;
-            self.v.recover = s.una;
+            self.v.recover = snd.una;
             self.v.cwnd = self.v.cwnd.max(before.cwnd);
             self.v.ssthresh = self.v.ssthresh.max(before.ssthresh);
-            cx.events.push(EventKind::Undo, s.offset(s.una), self.v.cwnd as i64);
+            cx.events.push(EventKind::Undo, snd.offset(snd.una), self.v.cwnd as i64);
         }
         if entry.resent_after_later_sack {
             self.reordered_at = Some(self.now_us);
@@ -196,8 +196,8 @@ impl RackSender {
     }
 
     /// The next entry to send again, if one is lost by now.
-    pub(super) fn lost_entry(&mut self, s: &SendState) -> Option<usize> {
-        if s.max > s.end && s.una >= self.lost_until {
+    pub(super) fn lost_entry(&mut self, snd: &SendState) -> Option<usize> {
+        if snd.max > snd.end && snd.una >= self.lost_until {
             // The FIN is out: only a timeout sends it again.
             return None;
         }
@@ -218,14 +218,14 @@ impl RackSender {
     }
 
     /// Looks for losses after an ACK: recovery begins, or goes on with what the ACK delivered.
-    pub(super) fn detect_losses(&mut self, s: &SendState, una: u64, delivered: u64, cx: &mut Context<'_>) {
-        let lost = self.lost_entry(s);
+    pub(super) fn detect_losses(&mut self, snd: &SendState, una: u64, delivered: u64, cx: &mut Context<'_>) {
+        let lost = self.lost_entry(snd);
         match lost {
             Some(index) if !self.v.in_recovery() && una >= self.lost_until => {
-                self.enter_recovery(s, index, cx);
+                self.enter_recovery(snd, index, cx);
                 self.pacing_waived = true;
             }
-            _ if self.v.in_recovery() => self.update_prr(s, una, delivered),
+            _ if self.v.in_recovery() => self.update_prr(snd, una, delivered),
             _ => {}
         }
     }

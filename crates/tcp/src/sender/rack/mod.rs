@@ -208,10 +208,10 @@ impl RackSender {
         }
     }
 
-    fn refresh_cc_var(&mut self, s: &SendState, cx: &Context<'_>) {
-        self.v.una = s.una;
-        self.v.nxt = s.nxt;
-        self.v.max = s.max;
+    fn refresh_cc_var(&mut self, snd: &SendState, cx: &Context<'_>) {
+        self.v.una = snd.una;
+        self.v.nxt = snd.nxt;
+        self.v.max = snd.max;
         self.v.ticks = cx.clock.ticks(cx.now);
         self.v.micros = self.v.ticks * (cx.clock.tick_ns() / 1000);
         self.now_us = cx.clock.micros(cx.now);
@@ -238,41 +238,41 @@ impl RackSender {
     }
 
     /// Bytes in flight with what was sent again, where `una` is acknowledged.
-    fn pipe(&self, s: &SendState, una: u64) -> u64 {
-        (s.max - una + self.map.retransmitted).saturating_sub(self.map.sacked.covered())
+    fn pipe(&self, snd: &SendState, una: u64) -> u64 {
+        (snd.max - una + self.map.retransmitted).saturating_sub(self.map.sacked.covered())
     }
 
     /// Bytes in flight as the window counts them: retransmissions are not. After a timeout that lost everything only
     /// what was sent since.
-    fn flight(&self, s: &SendState) -> u64 {
-        let flight = (s.max - s.una).saturating_sub(self.map.sacked.covered());
-        if s.una < self.lost_until { flight.saturating_sub(self.map.lost) } else { flight }
+    fn flight(&self, snd: &SendState) -> u64 {
+        let flight = (snd.max - snd.una).saturating_sub(self.map.sacked.covered());
+        if snd.una < self.lost_until { flight.saturating_sub(self.map.lost) } else { flight }
     }
 }
 
 impl Sender for RackSender {
     fn on_established(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         rtt: Option<Nanos>,
         syn_retransmitted: bool,
         cx: &mut Context<'_>,
     ) {
-        if self.rack.needs_sack && !s.sack {
+        if self.rack.needs_sack && !snd.sack {
             let mut default =
                 Box::new(FreeBsdSender::new(self.tuning.clone(), &self.cc_choice.0, self.cc_choice.1));
-            default.on_established(s, rtt, syn_retransmitted, cx);
+            default.on_established(snd, rtt, syn_retransmitted, cx);
             self.fallback = Some(default);
             return;
         }
         self.v.hz = cx.clock.hz();
         self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
-        self.v.mss = u64::from(s.payload);
-        self.v.maxseg = u64::from(s.mss);
-        self.v.snd_scale = s.wscale;
-        self.v.recover = s.una;
-        s.sndbuf = s.sndbuf.next_multiple_of(self.v.mss);
-        self.refresh_cc_var(s, cx);
+        self.v.mss = u64::from(snd.payload);
+        self.v.maxseg = u64::from(snd.mss);
+        self.v.snd_scale = snd.wscale;
+        self.v.recover = snd.una;
+        snd.sndbuf = snd.sndbuf.next_multiple_of(self.v.mss);
+        self.refresh_cc_var(snd, cx);
         if let Some(rtt) = rtt {
             // From the echoed timestamp: it shows nothing of the path in microseconds.
             let rtt = self.elapsed_since(self.now_us.saturating_sub(rtt / MICROSECOND)).max(1);
@@ -287,29 +287,29 @@ impl Sender for RackSender {
         self.cc.conn_init(&mut self.v);
     }
 
-    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         if let Some(default) = &mut self.fallback {
-            return default.on_ack(s, ack, cx);
+            return default.on_ack(snd, ack, cx);
         }
-        self.refresh_cc_var(s, cx);
-        self.v.snd_wnd = s.wnd;
+        self.refresh_cc_var(snd, cx);
+        self.v.snd_wnd = snd.wnd;
         self.v.curack = ack.ack;
         self.v.nsegs = u64::from(ack.frames);
-        self.v.bytes_this_ack = ack.ack.saturating_sub(s.una);
-        self.undo_timeout(s, ack, cx);
+        self.v.bytes_this_ack = ack.ack.saturating_sub(snd.una);
+        self.undo_timeout(snd, ack, cx);
         if ack.ece && (!self.v.cong_recovery || ack.ack >= self.v.recover) {
             self.v.cong_recovery = false;
-            self.v.recover = s.max + 1;
+            self.v.recover = snd.max + 1;
             self.cwr = true;
             self.cc.cong_signal(&mut self.v, Signal::Ecn);
-            cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
+            cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.v.cwnd as i64);
         }
-        let advances = ack.ack > s.una;
-        if ack.ack == s.una && s.wnd == ack.previous_wnd && ack.payload == 0 && s.max > s.una {
+        let advances = ack.ack > snd.una;
+        if ack.ack == snd.una && snd.wnd == ack.previous_wnd && ack.payload == 0 && snd.max > snd.una {
             self.pacing_waived |= self.map.count_duplicate_ack() >= DUPLICATE_THRESHOLD;
         }
-        let plain = advances && !self.v.in_recovery() && self.map.sacked.is_empty() && s.wnd > 0;
-        let delivered = self.log_ack(s, ack, cx);
+        let plain = advances && !self.v.in_recovery() && self.map.sacked.is_empty() && snd.wnd > 0;
+        let delivered = self.log_ack(snd, ack, cx);
         // The RACK stack runs the helper that measures RTTs for congestion control on plain ACKs only: not in recovery,
         // which includes the round trip after a delay signal.
         if plain && let Some(packets) = &mut self.packets {
@@ -321,39 +321,39 @@ impl Sender for RackSender {
         if delivered > 0 {
             self.timer = None;
         }
-        let una = s.una.max(ack.ack);
-        self.detect_losses(s, una, delivered, cx);
-        if s.wnd > 0 {
+        let una = snd.una.max(ack.ack);
+        self.detect_losses(snd, una, delivered, cx);
+        if snd.wnd > 0 {
             self.leave_persist();
         }
         if advances {
             self.probes = 0;
             self.rtt.shift = 0;
-            let ends = self.v.in_recovery() && (ack.ack >= self.v.recover || ack.ack >= s.max);
+            let ends = self.v.in_recovery() && (ack.ack >= self.v.recover || ack.ack >= snd.max);
             if ends && self.rack.exits_before_growth {
-                self.leave_recovery(s, ack.ack, cx);
+                self.leave_recovery(snd, ack.ack, cx);
             }
             if ack.ack >= self.round_ends && self.v.tuning.hystart.allowed {
                 self.round += 1;
-                self.round_ends = s.max;
+                self.round_ends = snd.max;
                 self.cc.new_round(&mut self.v, self.round);
             }
             self.ack_received();
             if ends && !self.rack.exits_before_growth {
-                self.leave_recovery(s, ack.ack, cx);
+                self.leave_recovery(snd, ack.ack, cx);
             }
-            s.una = una;
-            s.nxt = s.nxt.max(una);
+            snd.una = una;
+            snd.nxt = snd.nxt.max(una);
             self.v.recover = self.v.recover.max(una);
         }
         self.commit_sample();
     }
 
-    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if let Some(default) = &mut self.fallback {
-            return default.on_timer(s, cx);
+            return default.on_timer(snd, cx);
         }
-        self.refresh_cc_var(s, cx);
+        self.refresh_cc_var(snd, cx);
         if self.wake.is_some_and(|at| at <= cx.now) {
             self.wake = None;
             self.pacing_waived |= self.paced_until.is_some();
@@ -361,8 +361,8 @@ impl Sender for RackSender {
             if let Some((timer, _)) = due {
                 self.timer = None;
                 // Everything may have been acknowledged since.
-                if s.max > s.una {
-                    self.on_timer_expired(s, timer, cx);
+                if snd.max > snd.una {
+                    self.on_timer_expired(snd, timer, cx);
                 }
             }
         }
@@ -379,26 +379,26 @@ impl Sender for RackSender {
         earliest(self.wake, self.persist)
     }
 
-    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn poll(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         if let Some(default) = &mut self.fallback {
-            return default.poll(s, cx);
+            return default.poll(snd, cx);
         }
         if self.output_call == OutputCall::Idle {
             self.now_us = cx.clock.micros(cx.now);
             if self.paced_until.is_some_and(|at| self.now_us < at) && !self.pacing_waived {
-                self.arm(s, cx);
-                return Poll::Wait(self.limit(s));
+                self.arm(snd, cx);
+                return Poll::Wait(self.limit(snd));
             }
             self.paced_until = None;
             self.pacing_waived = false;
             self.output_call = OutputCall::Sending;
             self.sent_in_call = 0;
-            if s.max == s.una {
-                self.refresh_cc_var(s, cx);
-                self.restart_after_idle(s, cx);
+            if snd.max == snd.una {
+                self.refresh_cc_var(snd, cx);
+                self.restart_after_idle(snd, cx);
             }
         }
-        let transmit = if self.output_call == OutputCall::Sending { self.output(s, cx) } else { None };
+        let transmit = if self.output_call == OutputCall::Sending { self.output(snd, cx) } else { None };
         if let Some(transmit) = transmit {
             self.last_transmit = Some(transmit);
             return Poll::Send(transmit);
@@ -412,21 +412,21 @@ impl Sender for RackSender {
             }
         }
         self.output_call = OutputCall::Idle;
-        self.arm(s, cx);
-        Poll::Wait(self.limit(s))
+        self.arm(snd, cx);
+        Poll::Wait(self.limit(snd))
     }
 
     /// ENOBUFS: what was refused was never sent, and nothing is for 10 ms.
-    fn on_tx_dropped(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_tx_dropped(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if let Some(default) = &mut self.fallback {
-            return default.on_tx_dropped(s, cx);
+            return default.on_tx_dropped(snd, cx);
         }
         let Some(refused) = self.last_transmit.take() else { return };
         let end = refused.seq + u64::from(refused.len) + u64::from(refused.fin);
-        if !refused.retransmission && s.nxt == end && s.max == end {
+        if !refused.retransmission && snd.nxt == end && snd.max == end {
             self.map.remove_refused(refused.seq);
-            s.nxt = refused.seq;
-            s.max = refused.seq;
+            snd.nxt = refused.seq;
+            snd.max = refused.seq;
         }
         self.now_us = cx.clock.micros(cx.now);
         self.paced_until = Some(self.now_us + REFUSED_US);
@@ -438,18 +438,18 @@ impl Sender for RackSender {
         self.fallback.as_ref().map_or(self.gave_up, |default| default.gave_up())
     }
 
-    fn cwnd(&self, s: &SendState) -> u64 {
-        self.fallback.as_ref().map_or(self.v.cwnd, |default| default.cwnd(s))
+    fn cwnd(&self, snd: &SendState) -> u64 {
+        self.fallback.as_ref().map_or(self.v.cwnd, |default| default.cwnd(snd))
     }
 
-    fn metrics(&self, s: &SendState) -> Metrics {
+    fn metrics(&self, snd: &SendState) -> Metrics {
         if let Some(default) = &self.fallback {
-            return default.metrics(s);
+            return default.metrics(snd);
         }
         Metrics {
             rto: self.rto_us() * MICROSECOND,
-            inflight: self.pipe(s, s.una),
-            ..freebsd::metrics(s, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
+            inflight: self.pipe(snd, snd.una),
+            ..freebsd::metrics(snd, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
         }
     }
 }

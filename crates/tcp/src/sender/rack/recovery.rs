@@ -25,7 +25,7 @@ pub(super) struct Undo {
 
 impl RackSender {
     /// Begins recovery on a loss that an ACK, a timer or output has found. A loss inside recovery changes nothing.
-    pub(super) fn enter_recovery(&mut self, s: &SendState, index: usize, cx: &mut Context<'_>) {
+    pub(super) fn enter_recovery(&mut self, snd: &SendState, index: usize, cx: &mut Context<'_>) {
         if !self.v.in_recovery() {
             let start = self.map.get(index).start;
             self.prior_windows = Some(PriorWindows { start, cwnd: self.v.cwnd, ssthresh: self.v.ssthresh });
@@ -34,13 +34,13 @@ impl RackSender {
             return;
         }
         self.recoveries += 1;
-        cx.events.push(EventKind::RecoveryIn, s.offset(s.una), self.v.cwnd as i64);
-        self.v.recover = s.max;
-        self.cwr |= s.ecn;
+        cx.events.push(EventKind::RecoveryIn, snd.offset(snd.una), self.v.cwnd as i64);
+        self.v.recover = snd.max;
+        self.cwr |= snd.ecn;
         self.prr_delivered = 0;
         self.prr_out = 0;
         self.prr_credit = self.v.mss;
-        self.recover_fs = s.max - s.una;
+        self.recover_fs = snd.max - snd.una;
         let path = self.path;
         self.cwnd_spared =
             self.rack.spares_cwnd_at_low_delay && path.deep && path.smoothed <= path.lowest + path.lowest / 4;
@@ -59,9 +59,9 @@ impl RackSender {
     }
 
     /// Proportional rate reduction for new data (RFC 6937 section 3). `una` is what is acknowledged by now.
-    pub(super) fn update_prr(&mut self, s: &SendState, una: u64, delivered: u64) {
+    pub(super) fn update_prr(&mut self, snd: &SendState, una: u64, delivered: u64) {
         self.prr_delivered += delivered;
-        let pipe = self.pipe(s, una);
+        let pipe = self.pipe(snd, una);
         let ssthresh = self.v.ssthresh;
         self.prr_credit = if pipe > ssthresh {
             let product = self.prr_delivered * ssthresh;
@@ -73,10 +73,10 @@ impl RackSender {
         };
     }
 
-    pub(super) fn leave_recovery(&mut self, s: &SendState, ack: u64, cx: &mut Context<'_>) {
+    pub(super) fn leave_recovery(&mut self, snd: &SendState, ack: u64, cx: &mut Context<'_>) {
         let was_loss = self.v.fast_recovery;
         if !self.cwnd_spared {
-            self.v.pipe = s.max - if self.tuning.rfc6675_pipe { s.una } else { ack };
+            self.v.pipe = snd.max - if self.tuning.rfc6675_pipe { snd.una } else { ack };
             if was_loss {
                 self.cc.post_recovery(&mut self.v);
             }
@@ -95,7 +95,7 @@ impl RackSender {
         self.v.fast_recovery = false;
         self.v.cong_recovery = false;
         self.cwnd_spared = false;
-        self.v.recover = s.una;
+        self.v.recover = snd.una;
         self.prior_windows = None;
         if self.dsacks_persist > 0 {
             self.dsacks_persist -= 1;
@@ -104,7 +104,7 @@ impl RackSender {
             }
         }
         if was_loss {
-            cx.events.push(EventKind::RecoveryOut, s.offset(ack), self.v.cwnd as i64);
+            cx.events.push(EventKind::RecoveryOut, snd.offset(ack), self.v.cwnd as i64);
         }
     }
 
@@ -127,16 +127,16 @@ impl RackSender {
         self.largest_cwnd = self.largest_cwnd.max(used);
     }
 
-    pub(super) fn on_timeout(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    pub(super) fn on_timeout(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         self.rtt.shift += 1;
         if self.rtt.shift > MAX_SHIFT {
             self.gave_up = true;
             return;
         }
         self.timeouts += 1;
-        cx.events.push(EventKind::Rto, s.offset(s.una), i64::from(self.rtt.shift));
+        cx.events.push(EventKind::Rto, snd.offset(snd.una), i64::from(self.rtt.shift));
         if self.v.fast_recovery {
-            cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.mss as i64);
+            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.v.mss as i64);
         }
         let timestamp = cx.clock.timestamp_ms(cx.now);
         self.undo = (self.rtt.shift == 1 && self.rack.undoes_timeouts).then_some(Undo {
@@ -146,24 +146,24 @@ impl RackSender {
         });
         self.rtt.back_off();
         self.v.rxtshift = self.rtt.shift;
-        self.v.snd_wnd = s.wnd;
-        self.v.pipe = self.pipe(s, s.una);
+        self.v.snd_wnd = snd.wnd;
+        self.v.pipe = self.pipe(snd, snd.una);
         self.v.bytes_acked = 0;
         self.v.fast_recovery = false;
         self.v.cong_recovery = false;
         self.cwnd_spared = false;
         self.prior_windows = None;
-        self.v.recover = s.max;
+        self.v.recover = snd.max;
         self.prr_credit = 0;
         self.timers_from = self.now_us;
         self.pacing_waived = true;
-        self.cwr = s.ecn;
+        self.cwr = snd.ecn;
         if self.rack.timeout_loses_all {
             self.map.mark_all_lost();
-            self.lost_until = s.max;
+            self.lost_until = snd.max;
         } else {
             // The stack reduces before the module does, which then reduces the one segment that is left.
-            let segments = s.wnd.min(self.cwnd_used) / 2 / self.v.mss;
+            let segments = snd.wnd.min(self.cwnd_used) / 2 / self.v.mss;
             self.v.ssthresh = segments.max(2) * self.v.mss;
             self.v.cwnd = self.v.mss;
             self.map.forget_sacks();
@@ -173,7 +173,7 @@ impl RackSender {
     }
 
     /// A timeout was spurious if what it sent again had arrived before: the echo is older.
-    pub(super) fn undo_timeout(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    pub(super) fn undo_timeout(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         if let (Some(undo), Some(echo)) = (self.undo, ack.tsecr)
             && self.rtt.shift == 1
             && echo != 0
@@ -185,7 +185,7 @@ impl RackSender {
             self.lost_until = 0;
             self.map.clear_lost();
             self.cc.cong_signal(&mut self.v, Signal::TimeoutUndone);
-            cx.events.push(EventKind::Undo, s.offset(s.una), self.v.cwnd as i64);
+            cx.events.push(EventKind::Undo, snd.offset(snd.una), self.v.cwnd as i64);
         }
     }
 }

@@ -19,7 +19,7 @@ const SHORTEST_SLEEP_US: u64 = 250;
 
 impl RackSender {
     /// A timer has run out.
-    pub(super) fn on_timer_expired(&mut self, s: &mut SendState, timer: Timer, cx: &mut Context<'_>) {
+    pub(super) fn on_timer_expired(&mut self, snd: &mut SendState, timer: Timer, cx: &mut Context<'_>) {
         self.timers_from = self.now_us;
         match timer {
             Timer::Reordering => {
@@ -32,32 +32,32 @@ impl RackSender {
                     self.output_call = OutputCall::Finished;
                     return;
                 };
-                if s.una >= self.lost_until {
-                    self.enter_recovery(s, index, cx);
+                if snd.una >= self.lost_until {
+                    self.enter_recovery(snd, index, cx);
                 }
                 self.prr_credit = self.prr_credit.max(self.v.mss);
                 self.resend = Some(index);
                 self.pacing_waived = true;
             }
-            Timer::Probe => self.plan_probe(s, cx),
-            Timer::Retransmission => self.on_timeout(s, cx),
+            Timer::Probe => self.plan_probe(snd, cx),
+            Timer::Retransmission => self.on_timeout(snd, cx),
         }
     }
 
     /// The timer that should run, and how long from now, us. One at a time: reordering before probe before timeout.
-    fn timer_to_run(&mut self, s: &SendState) -> Option<(Timer, u64)> {
-        if s.max == s.una {
+    fn timer_to_run(&mut self, snd: &SendState) -> Option<(Timer, u64)> {
+        if snd.max == snd.una {
             return None;
         }
         let oldest = self.map.oldest().map(|index| *self.map.get(index));
         if let Some(oldest) = oldest {
-            if self.later_delivered(&oldest) && s.max <= s.end {
+            if self.later_delivered(&oldest) && snd.max <= snd.end {
                 let left = self.loss_threshold().saturating_sub(self.elapsed_since(oldest.at));
                 return Some((Timer::Reordering, left));
             }
-            if s.sack
-                && s.max <= s.end
-                && s.una >= self.lost_until
+            if snd.sack
+                && snd.max <= snd.end
+                && snd.una >= self.lost_until
                 && self.probes < MAX_PROBES
                 && !mutant!(RackNeverProbes)
             {
@@ -87,11 +87,11 @@ impl RackSender {
 
     /// What a tail loss probe will send: new data if a segment of it fits the peer's window, else the last segment again
     /// (RFC 8985 section 7.3).
-    fn plan_probe(&mut self, s: &SendState, cx: &mut Context<'_>) {
-        cx.events.push(EventKind::Tlp, s.offset(s.una), 0);
+    fn plan_probe(&mut self, snd: &SendState, cx: &mut Context<'_>) {
+        cx.events.push(EventKind::Tlp, snd.offset(snd.una), 0);
         self.pacing_waived = true;
-        let outstanding = s.max - s.una;
-        let whole = s.end.saturating_sub(s.nxt) >= self.v.mss && outstanding + self.v.mss <= s.wnd;
+        let outstanding = snd.max - snd.una;
+        let whole = snd.end.saturating_sub(snd.nxt) >= self.v.mss && outstanding + self.v.mss <= snd.wnd;
         if whole {
             if self.v.fast_recovery {
                 self.prr_credit = self.v.mss;
@@ -103,9 +103,9 @@ impl RackSender {
     }
 
     /// Has the connection woken for the timer that should run, or for the end of pacing where that comes first.
-    pub(super) fn arm(&mut self, s: &SendState, cx: &Context<'_>) {
+    pub(super) fn arm(&mut self, snd: &SendState, cx: &Context<'_>) {
         let running = self.timer;
-        self.timer = self.timer_to_run(s).map(|(timer, left)| {
+        self.timer = self.timer_to_run(snd).map(|(timer, left)| {
             let at = self.stack_time(self.now_us) + left.max(SHORTEST_TIMER_US);
             match running {
                 // What only the shortest timer puts off is not put off again.
