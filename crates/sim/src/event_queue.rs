@@ -172,7 +172,7 @@ impl EventQueue {
         (opening, 2 * first).min((accepting, 2 * second + 1))
     }
 
-    /// When something else than an arrival, or a timer of a side that does not matter, wants to run next.
+    /// The next time of all but arrivals and the timers of a side that does not matter.
     #[inline]
     pub fn first_other(&self, matters: [bool; 2]) -> Nanos {
         let mut first = self.usual.first().0;

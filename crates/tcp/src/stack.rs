@@ -81,10 +81,11 @@ pub struct StackSpec {
     pub synack_timeouts: Vec<Nanos>,
     /// Timers of the handshake and of TIME-WAIT wait for the next slot of Linux's timer wheel.
     pub timer_wheel: bool,
-    /// Least time between two ACKs that answer what is outside the window and carries no data, so that two peers do not answer
-    /// each other for ever; 0: each is answered.
+    /// Least time between two ACKs that answer segments without data outside the window. It keeps two peers from
+    /// answering each other for ever. 0: each is answered.
     pub invalid_ratelimit: Nanos,
-    /// To how many ticks the first SYN's timer is set when something else than it was acknowledged; None: it keeps its time.
+    /// The first SYN is sent again after so many ticks when the peer acknowledged something else; None: at its own
+    /// time.
     pub syn_retry_ticks: Option<u64>,
     /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
     pub unread_resets: bool,

@@ -1,7 +1,8 @@
 //! The least or greatest value of a sliding window of time (Linux's lib/minmax.c).
 
-/// A windowed extreme kept in constant space, after Kathleen Nichols: the best value of the window and the best of
-/// its later parts, so that a successor is at hand when the best grows old. Minimum or maximum by the caller's `better`.
+/// The least or greatest value of a sliding window, in constant space (after Kathleen Nichols). It keeps the best value
+/// of the window and the best of its later parts, one of which follows when the best grows old. The caller's `better`
+/// decides which of the two it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Windowed {
     best: [(u64, u64); 3],

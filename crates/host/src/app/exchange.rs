@@ -74,8 +74,8 @@ impl Exchange {
         (true, Some(now - asked))
     }
 
-    /// Lets the answering side act, which closes when `most` requests are answered, or when it is `stopping` and no response is
-    /// outstanding. Returns whether it wrote or closed.
+    /// Lets the answering side act. It closes when `most` requests are answered, or when it is `stopping` and no
+    /// response is outstanding. Returns whether it wrote or closed.
     pub(super) fn serve(
         &mut self,
         socket: &mut Endpoint,

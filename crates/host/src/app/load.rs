@@ -48,7 +48,7 @@ impl Arrivals {
         self.bins[bin] += bytes;
     }
 
-    /// Longest time without data between two moments that all of it lies between, its beginning and its end included.
+    /// Longest time without data from `start` to `end`, between which all of it lies.
     pub fn longest_gap(&self, start: Nanos, end: Nanos) -> Nanos {
         match self.first {
             None => end - start,

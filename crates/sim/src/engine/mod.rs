@@ -63,8 +63,8 @@ pub struct Simulation {
     arrived: Packet,
     /// The first change of the schedule that is still to come.
     next_change: usize,
-    /// For each link: whether packets may arrive ahead of other hosts' events, and if so, whether timers of opening and of
-    /// accepting connections matter where it ends. See [`Simulation::run_ahead`].
+    /// For each link: whether packets may arrive ahead of other hosts' events. If so, whether timers of opening and
+    /// of accepting connections matter at its far end. See [`Simulation::run_ahead`].
     run_ahead: Vec<Option<[bool; 2]>>,
     prefetcher: Prefetcher,
     /// See [`Simulation::disable_fast_paths`].
@@ -199,9 +199,9 @@ impl Simulation {
         }
     }
 
-    /// More packets arrive over a link, before what happens at other hosts meanwhile. Nothing of that reaches this host but by
-    /// packets behind these, and what these do here reaches others only by packets. The processor has the code of one
-    /// host at hand for many packets then.
+    /// More packets arrive over a link, before what happens at other hosts meanwhile. Other hosts reach this one only
+    /// by packets behind these, and these reach other hosts only by packets of this one. So the code of one host
+    /// stays in the processor's caches for many packets.
     #[inline(always)]
     fn run_ahead(&mut self, link: LinkId, timers: [bool; 2]) {
         for _ in 0..MAX_RUN_AHEAD {
@@ -216,8 +216,8 @@ impl Simulation {
         }
     }
 
-    /// Whether the next packet over a link is of a bulk transfer that goes on, of which one end learns nothing from the other
-    /// but over the network.
+    /// Whether the next packet over a link belongs to a bulk transfer that goes on. Its ends learn of each other only
+    /// over the network.
     #[inline(always)]
     fn is_routine(&mut self, link: LinkId) -> bool {
         let Some((packet, _)) = self.network.front_at_host(link) else { return false };

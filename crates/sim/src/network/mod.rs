@@ -145,8 +145,8 @@ impl Network {
         (services, arrivals)
     }
 
-    /// Whether the arrival of a packet at the far end is an event: at a host, before a link that packets do not enter ahead
-    /// of the clock, and where packets overtake each other, so that their order is only known then.
+    /// Whether the arrival of a packet at the far end is an event. It is one at a host, before a link that packets do
+    /// not enter ahead of the clock, and where packets overtake each other: there their order is known only then.
     fn has_arrivals(&self, link: LinkId) -> bool {
         let meta = &self.meta[link.index()];
         matches!(meta.end, End::Host(_))
@@ -231,8 +231,7 @@ impl Network {
         self.with_hop(link, apply, events);
     }
 
-    /// Runs `work` on a link with somewhere to put its packets out, sees that these go on, and notes when the link wants
-    /// to be served next.
+    /// Runs `work` on a link. What it puts out goes on, and when it wants to be served next is noted.
     #[inline]
     fn with_hop(
         &mut self,

@@ -24,7 +24,7 @@ impl Endpoint {
                 self.snd_wl = (first, ack);
             }
         }
-        // Data that reaches a side with nothing sent and nothing to send tells its sender nothing else.
+        // The sender of a side that has sent nothing and has nothing to send needs none of the rest.
         let never_sent =
             self.snd.max == self.snd.iss + 1 && self.snd.limit() == self.snd.una && !self.snd.no_fast_path;
         if never_sent && segment.len > 0 && segment.flags.0 & (Flags::ECE.0 | Flags::FIN.0) == 0 {

@@ -29,8 +29,9 @@ impl Endpoint {
         self.snd.blocked_midway = false;
     }
 
-    /// Closes both directions. Unread data means a reset (RFC 9293 section 3.10.4, RFC 2525 section 2.17) or is forgotten,
-    /// by system; new data that arrives afterwards is answered with a reset (RFC 1122 section 4.2.2.13).
+    /// Closes both directions. What is unread causes a reset on some systems (RFC 9293 section 3.10.4, RFC 2525
+    /// section 2.17), on others it is forgotten. Data that arrives afterwards is answered with a reset (RFC 1122
+    /// section 4.2.2.13).
     pub fn close(&mut self, now: Nanos) {
         self.closed_by_app = true;
         let unread = self.rcv.readable > 0 && self.carries_data();

@@ -180,8 +180,8 @@ impl Endpoint {
         self.limits.turn(now, Limit::App);
     }
 
-    /// The ACK of something else may have been for an old connection that the reset has ended: the first SYN is tried again
-    /// soon, where the system does so.
+    /// The peer acknowledged something else, perhaps of an old connection, which our reset has ended. Some systems
+    /// send the first SYN again soon.
     fn retry_syn_soon(&mut self, now: Nanos) {
         let h = &mut self.handshake;
         if let Some(ticks) = h.syn_retry_ticks
@@ -201,7 +201,8 @@ impl Endpoint {
         }
     }
 
-    /// Whole segments, as many as an IP packet holds and the interface takes, but at least one.
+    /// Sets the largest transmission: whole segments, as many as an IP packet holds and the interface takes, at least
+    /// one.
     pub(super) fn size_super_packets(&mut self) {
         let payload = self.snd.payload;
         let most = (MAX_PAYLOAD - self.option_bytes()).min(self.handshake.tso_limit).max(payload);

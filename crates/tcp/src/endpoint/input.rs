@@ -9,8 +9,9 @@ use crate::mutants::mutant;
 use crate::receiver::Arrival;
 
 impl Endpoint {
-    /// Header prediction: whether a segment is the usual one of a side that only receives, the next data, whole, and
-    /// nothing else. What follows for one, [`Endpoint::take_predicted`] does as [`Endpoint::on_segment_synchronised`].
+    /// Header prediction: whether a segment is the usual one of a side that only receives. That is the next data,
+    /// whole, and nothing else. [`Endpoint::take_predicted`] does the same for it as
+    /// [`Endpoint::on_segment_synchronised`], with fewer questions.
     #[inline(always)]
     pub(super) fn is_predicted(&self, segment: &Segment) -> bool {
         segment.seq == seq::wire(self.rcv.nxt)
@@ -171,7 +172,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether an ACK may answer what is invalid, at most one in so much time where the system limits them.
+    /// Whether a challenge ACK may leave. Some systems limit how often (RFC 5961 section 7).
     fn may_send_challenge_ack(&mut self, now: Nanos) -> bool {
         let limited = self.last_challenge.is_some_and(|at| now < at + self.invalid_ratelimit);
         if !limited {

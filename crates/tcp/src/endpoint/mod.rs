@@ -158,8 +158,8 @@ pub struct Endpoint {
     time_wait_until: Option<Nanos>,
     /// A reset to send: (sequence number, acknowledgement).
     reset: Option<(u32, Option<u32>)>,
-    /// The window field of the last ACK that rode on data, while nothing has happened on the receiving side since: data
-    /// that leaves carries the same acknowledgement again.
+    /// The window field of the last ACK that rode on data, until something happens on the receiving side. Data that
+    /// leaves until then carries the same acknowledgement.
     repeated_window: Option<u16>,
     limits: LimitClock,
     tsval_cache: TsvalCache,
@@ -390,8 +390,9 @@ impl Endpoint {
         self.poll_outside_established(now, segment)
     }
 
-    /// `bytes` of payload have left the host: its NIC has sent them. A driver without a queue of its own calls this as
-    /// soon as it has the segment; one that never does starves stacks that limit what waits in their host (Linux TSQ).
+    /// `bytes` of payload have left the host: its NIC has sent them. A driver without a queue of its own calls this
+    /// as soon as it has the segment. Without these calls a stack that limits what waits in its host stops sending
+    /// (Linux TSQ).
     pub fn on_tx_complete(&mut self, now: Nanos, bytes: u32) {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.sender.on_tx_complete(&mut self.snd, bytes, &mut cx);

@@ -19,7 +19,7 @@ pub(super) struct TsvalCache {
 }
 
 impl TsvalCache {
-    /// In place: a copy of what has just been written has to wait for it.
+    /// In place, as copying what has just been written would stall the processor.
     #[cold]
     pub(super) fn renew(&mut self, clock: &HostClock, now: Nanos, offset: u32) {
         let tick = clock.ticks(now);

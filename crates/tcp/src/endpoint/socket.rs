@@ -81,7 +81,7 @@ impl Endpoint {
         self.snd.no_delay = on;
     }
 
-    /// Sets the send buffer of an open connection, bytes as [`Profile::buffers`] has them, and ends its autotuning.
+    /// Sets the send buffer of an open connection, bytes as [`crate::stack::Profile::buffers`] has them, and ends its autotuning.
     pub fn set_send_buffer(&mut self, bytes: u64) {
         self.snd.sndbuf = bytes;
         self.snd.sndbuf_auto = false;

@@ -304,7 +304,7 @@ impl LinuxReceiver {
         }
     }
 
-    /// A packet with much overhead lets the window grow only while it is far below what the buffer could offer.
+    /// A packet with much overhead lets the window grow while it is far below what the buffer could offer.
     fn grow_by_small_packet(&self, rcv: &ReceiveState, memory: u64, payload: u64) -> u64 {
         let mut truesize = self.window_from(memory) >> 1;
         let mut window = self.window_from(rcv.rcvbuf.max(self.config.rmem.max)) >> 1;
@@ -318,7 +318,8 @@ impl LinuxReceiver {
         0
     }
 
-    /// Round trips from echoed timestamps, and from how long a window's worth of data takes, which is never less.
+    /// Round trips from echoed timestamps, and from the time that a window of data takes, which is at least a round
+    /// trip.
     fn measure_rtt(&mut self, rcv: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
         if arrival.in_order {
             if self.rtt.since == 0 {

@@ -250,8 +250,7 @@ pub trait Sender: Send {
         cx: &mut Context<'_>,
     );
 
-    /// An acceptable ACK. Must set `snd.una = ack.ack` where that is an advance, at the place in the pipeline where the
-    /// system does so.
+    /// An acceptable ACK. If it advances, the sender sets `snd.una = ack.ack`, at the place where its system does so.
     fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>);
 
     /// A time named by [`Sender::next_timer`] may have come (drivers may call early).

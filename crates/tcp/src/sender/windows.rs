@@ -167,7 +167,8 @@ impl WindowsSender {
         self.rexmt = Some(Self::tick_after(cx.now + wait, cx));
     }
 
-    /// The timeout in force: doubled for each one in a row, which beyond 16 is above the largest whatever it begins with.
+    /// The timeout with its backoff: doubled for each timeout in a row, at most MAX_RTO. Sixteen doublings always
+    /// reach that.
     fn backed_off_rto(&self) -> Nanos {
         (self.rtt.rto(&self.tuning) << self.shift.min(16)).min(MAX_RTO)
     }

@@ -206,8 +206,8 @@ impl Cdg {
         v.enter_recovery();
     }
 
-    /// An ECN echo where the module lends its state to NewReno, which reads two 32-bit percentages from the place of the
-    /// trend of the maximum: usually 0, which leaves two segments.
+    /// An ECN echo where the module calls NewReno with its own state: NewReno reads its two percentages from where
+    /// the trend of the maximum lies. They are usually 0, which leaves two segments.
     fn misread_ecn(&self, v: &mut CcVar) {
         if v.cong_recovery {
             return;

@@ -8,7 +8,7 @@ use super::CcVar;
 pub struct HyStartTuning {
     /// The stack allows it (net.inet.tcp.rack.features.hystartplusplus above 0).
     pub allowed: bool,
-    /// The window shrinks to what was in flight when the rounds end, and conservative rounds go on (above 1).
+    /// At the end of the rounds the window shrinks to what was in flight, and conservative rounds go on (above 1).
     pub shrinks: bool,
     /// ssthresh is then the mean of what was in flight at both ends (above 2).
     pub conservative: bool,

@@ -40,7 +40,7 @@ pub struct CcTuning {
     pub module_handles_rto: bool,
     /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
     pub rto_from_pipe: bool,
-    /// CDG hands NewReno its own state where NewReno expects its betas (13), so that ECN reduces by nonsense.
+    /// On an ECN echo CDG calls NewReno with its own state, of which NewReno takes a part for its betas (13).
     pub cdg_lends_its_state: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
     pub newreno_beta: u64,

@@ -24,9 +24,9 @@ use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
 struct Era {
     /// The control block's MSS is less options (9.x).
     pub maxseg_without_options: bool,
-    /// Data before a closed window starts its probes whatever is next, as the retransmission after a timeout (10.3 and later).
+    /// A closed window starts probes whenever data waits, even data to be sent again after a timeout (10.3 and later).
     pub persists_when_closed: bool,
-    /// A full segment is one of the MSS with its options, to silly-window avoidance and where buffers are rounded (11).
+    /// Silly-window avoidance and the rounding of buffers take the MSS, options included, for a full segment (11).
     pub full_segment_with_options: bool,
     /// Byte counting in congestion avoidance is capped at L segments an ACK.
     pub abc_capped_in_avoidance: bool,

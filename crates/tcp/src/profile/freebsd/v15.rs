@@ -62,7 +62,7 @@ pub(super) fn current() -> FreeBsd {
     with("freebsd-15-current", false, ERA)
 }
 
-/// The same with CUBIC as of review D46546, which by its date main of that day had and the recordings' CUBIC had not.
+/// The same with CUBIC as of review D46546. Main of that day had it by its date, but the recordings were made without it.
 pub(super) fn d46546() -> FreeBsd {
     with("freebsd-15-d46546", true, Era { cubic: CubicEra::Rfc8312Reno, ..ERA })
 }

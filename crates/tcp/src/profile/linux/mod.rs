@@ -93,7 +93,7 @@ const MIN_RECEIVE_BUFFER: u64 = 2304;
 /// Least send buffer, bytes: two such packets (SOCK_MIN_SNDBUF).
 const MIN_SEND_BUFFER: u64 = 2 * MIN_RECEIVE_BUFFER;
 
-/// One second, doubling, with `retries` repeats and the wait after the last, at most 120 s each.
+/// Waits of one second, doubled each time, at most 120 s: one before each of the `retries`, and one after the last.
 fn doubling(retries: u32) -> impl Iterator<Item = Nanos> {
     (0..=retries).map(|shift| (SECOND << shift.min(7)).min(120 * SECOND))
 }

@@ -88,8 +88,8 @@ pub(super) static OWN: &[Knob] = &[
     },
 ];
 
-/// The shortest timer, jiffies (TCP_TIMEOUT_MIN): since 5.6 the first SYN is repeated after it when an ACK of something else
-/// comes, such as that of an old connection. Measured on 6.18.
+/// The shortest timer, jiffies (TCP_TIMEOUT_MIN). Since 5.6 the first SYN is sent again after it when the peer
+/// acknowledges something else, such as an old connection. Measured on 6.18.
 const TIMEOUT_MIN: u64 = 2;
 
 /// The profile `linux-6.8`.

@@ -310,8 +310,8 @@ impl FreeBsdSender {
         cx.events.push(EventKind::Undo, snd.offset(snd.una), self.v.cwnd as i64);
     }
 
-    /// RTTs of single packets, for a congestion control that wants them. Whether SACK matters is what the scoreboard last
-    /// noted as the highest byte reported, and the fast path of an ACK that only advances does not reset that.
+    /// RTTs of single packets, for a congestion control that wants them. SACK matters while the scoreboard has noted
+    /// a highest byte reported. The fast path of an ACK that only advances does not reset that.
     #[cold]
     fn sample_packet_rtts(
         &mut self,
@@ -601,7 +601,7 @@ impl Sender for FreeBsdSender {
     }
 }
 
-/// Figures as both of FreeBSD's stacks have them, after a timeout that gave up what lies below `lost_until`.
+/// Figures that both of FreeBSD's stacks have. A timeout has taken all below `lost_until` for lost.
 pub(super) fn metrics(
     snd: &SendState,
     v: &CcVar,

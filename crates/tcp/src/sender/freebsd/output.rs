@@ -19,8 +19,8 @@ impl FreeBsdSender {
         true
     }
 
-    /// [`FreeBsdSender::output`] in its usual case: outside recovery and ECN's, with data in flight and no offload, either a
-    /// full segment fits into the window or the window is what keeps even a part of one from leaving. None: not so.
+    /// [`FreeBsdSender::output`] in its usual case: no recovery, no reaction to ECN, no offload, data in flight. A
+    /// full segment leaves, or the window does not even admit a part of one. None: it is another case.
     #[inline(always)]
     pub(super) fn output_fast_path(&mut self, snd: &mut SendState) -> Option<Poll> {
         // Without a branch each: nearly always all of them hold.
@@ -47,7 +47,7 @@ impl FreeBsdSender {
             snd.nxt = end;
             snd.max = end;
             self.last_transmit = Some(transmit);
-            // What is left of the window after more full segments is too little for a part of one.
+            // After more full segments less of the window is left than a part of a segment needs.
             if edge < snd.end && self.full_segment <= snd.max_wnd / 2 {
                 self.wait(snd);
                 // After the last of them data waits behind the window's edge.
@@ -299,9 +299,9 @@ impl FreeBsdSender {
     }
 }
 
-/// Grows the send buffer by `step` while it, and not a window, would limit (tcp(4), net.inet.tcp.sendbuf_auto): the
-/// peer's window is larger, it is nearly full with `buffered`, and the window has room for all that is in it. A step
-/// that the socket refuses is the last one tried.
+/// Grows the send buffer by `step` while it is what limits, and not a window (tcp(4), net.inet.tcp.sendbuf_auto). That is
+/// so if the peer's window is larger, `buffered` nearly fills it, and the window has room for all of that. A step that
+/// the socket refuses is the last one tried.
 #[inline]
 pub(in crate::sender) fn autosize(t: &Tuning, snd: &mut SendState, window: u64, buffered: u64, step: u64) {
     let grows = snd.sndbuf_auto

@@ -60,7 +60,7 @@ impl Rtt {
         self.rto = self.within(self.unbacked() + self.slop, self.min.max(rtt + 2));
     }
 
-    /// `value` raised to `least`, then cut to the largest timeout, which wins where `least` is above it (TCPT_RANGESET).
+    /// `value`, at least `least` and at most the largest timeout; of the two the latter wins (TCPT_RANGESET).
     #[inline]
     fn within(&self, value: u32, least: u32) -> u32 {
         value.max(least).min(LARGEST_RTO_S * self.hz)

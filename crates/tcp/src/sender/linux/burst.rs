@@ -6,8 +6,8 @@ use crate::clock::{MILLISECOND, Nanos};
 use crate::mutants::mutant;
 use crate::sender::{Limit, SendState};
 
-/// A burst of a sender without segmentation offload: since 4.17 Linux builds super-packets all the same and cuts them
-/// itself, so that it defers what is less than one, and pacing waits between them only.
+/// A burst of a sender without segmentation offload. Since 4.17 Linux builds super-packets all the same and cuts them
+/// itself: it defers what is less than one, and pacing waits only between them.
 #[derive(Debug, Default)]
 pub(super) struct Burst {
     /// Packets still to leave.
@@ -126,8 +126,8 @@ impl LinuxSender {
         }
     }
 
-    /// Since 5.5 (net/ipv4/tcp_output.c) what is cut into several packets ends with PSH, so that a receiver's GRO lets
-    /// it go at once; a single packet does not.
+    /// Since 5.5 (net/ipv4/tcp_output.c) a burst of several packets ends with PSH, so that a receiver's GRO lets it
+    /// go at once. A single packet does not.
     pub(super) fn pushes_bursts(&self) -> bool {
         self.is_modern()
     }

@@ -134,7 +134,8 @@ impl LinuxSender {
             self.arm(TimerKind::WindowProbe, interval, cx.now);
         }
         let limit = if limit == Limit::SendBuffer { self.buffer_limits(sent) } else { limit };
-        // A writer that waits for room in the send buffer is inside its call, and the check is at a call's start.
+        // The kernel looks at the start of a call. A writer that waits for room in the send buffer is in the midst
+        // of one.
         if limit == Limit::App {
             self.rate_check_app_limited(snd);
         }
@@ -423,8 +424,8 @@ impl LinuxSender {
         Ok(transmit)
     }
 
-    /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined, or what it returns would be written
-    /// in pieces and read in one, which has to wait for all writing before it.
+    /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined: else its result would be
+    /// written in pieces and read as a whole, which stalls the processor.
     #[inline(always)]
     fn transmit_new(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
         self.record_new(len, snd, cx);

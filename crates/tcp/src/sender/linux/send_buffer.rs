@@ -23,7 +23,7 @@ impl LinuxSender {
     fn set_sndbuf(&mut self, memory: u64, snd: &mut SendState) {
         self.sndbuf_memory = Some(memory);
         let mss = u64::from(self.core.mss);
-        // What 3.9 writes into large buffers it sends in bursts as large, so both cost next to nothing.
+        // 3.9 sends what it writes into large buffers in bursts as large; both cost next to nothing.
         let overhead = BUFFER_MAX / BUFFER_OVERHEAD;
         let large = snd.tso || self.is_modern();
         let payload = if large { memory - memory / overhead } else { memory / TRUESIZE * mss };

@@ -17,7 +17,7 @@ pub(super) enum TimerKind {
     EarlyRetransmit,
 }
 
-/// A timer in jiffies. Which jiffy that is, and where it lies in true time, is worked out only when it may have come.
+/// A timer in jiffies. The jiffy and its true time are worked out only when the timer may be due.
 #[derive(Debug, Default)]
 pub(super) struct Timer {
     pub(super) armed: Option<(TimerKind, Wait)>,

@@ -1,10 +1,10 @@
 //! FreeBSD's RACK stack (tcp_rack(4)): time-based loss detection (RFC 8985), tail loss probes, one retransmission per
-//! output, cwnd untouched during recovery; output is paced and timers are kept by the high-precision timer system.
+//! output, cwnd untouched during recovery. The high-precision timer system paces output and keeps the timers.
 //!
-//! Every transmission is an entry in the order of the stream, and a place in the order of sending. The entry sent
-//! longest ago is lost once something sent after it was SACKed and a reordering time has passed; the same holds for
-//! retransmissions. One call of output sends either one lost segment or as much new data as fits; what it sent decides
-//! how long the next call must wait, unless an ACK after that time or a loss comes first.
+//! Transmissions are kept in the order of the stream and in the order of sending. The one sent longest ago is lost once a
+//! later one was SACKed and a reordering time has passed; so is a retransmission. One call of output sends either one
+//! lost segment or as much new data as fits. What it sent decides how long the next call waits, unless an ACK or a loss
+//! ends the wait.
 
 mod detection;
 mod map;

@@ -187,8 +187,8 @@ impl RackSender {
         self.paced_until = (wait > 0).then_some(self.now_us + wait);
     }
 
-    /// How long output waits after a call that sent `sent_in_call` bytes, us: whole milliseconds, three quarters of the
-    /// time those bytes take at the rate of the largest window per shortest RTT.
+    /// How long output waits after a call that sent `sent_in_call` bytes, us. Their time at the rate of the largest
+    /// window per shortest RTT, in whole milliseconds, less a quarter.
     pub(super) fn pacing_delay(&self) -> u64 {
         let rtt = if self.min_rtt > 0 { self.min_rtt } else { self.srtt_us().unwrap_or(1000) };
         let cwnd = if self.largest_cwnd > 0 { self.largest_cwnd } else { self.cwnd_used };

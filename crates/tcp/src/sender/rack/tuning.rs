@@ -7,17 +7,17 @@ pub struct RackTuning {
     pub milliseconds: bool,
     /// Timers and pacing end on a tick of the host's clock, as recorded of 13; else on slots of 10 us.
     pub wheel_on_ticks: bool,
-    /// The reordering time is the last RTT and 2 ms, or 1 ms and a quarter of it once reordering was seen (13); else the
-    /// last RTT and a quarter, more after D-SACKs (15).
+    /// 13: a segment is lost after the last RTT and 2 ms; once reordering was seen, and 1 ms and a quarter of the
+    /// RTT. 15: after the last RTT and a quarter, and more after D-SACKs.
     pub threshold_by_packet_delay: bool,
     /// After a retransmission output waits for 1 ms (13).
     pub paces_after_retransmission: bool,
-    /// PRR's product of bytes delivered and ssthresh is kept in 32 bits and wraps (13), which stops new data until the
-    /// pipe is down to ssthresh.
+    /// PRR keeps the product of bytes delivered and ssthresh in 32 bits (13). It wraps, and then no new data leaves
+    /// until the pipe is down to ssthresh.
     pub prr_wraps: bool,
-    /// PRR counts what an ACK covers as delivered although it was counted when it was SACKed (13).
+    /// PRR counts bytes as delivered when they are SACKed, and again when they are acknowledged (13).
     pub prr_counts_twice: bool,
-    /// Recovery ends before the ACK that ends it makes the window grow, at ssthresh at most (13).
+    /// Recovery ends before its last ACK lets the window grow, and leaves cwnd at ssthresh at most (13).
     pub exits_before_growth: bool,
     /// Segments of unused PRR credit that the window takes over when recovery ends; None: all of it (13).
     pub credit_segments: Option<u64>,
