@@ -26,8 +26,8 @@ pub struct Score {
     pub first: Vec<String>,
 }
 
-/// How many first differences are told.
-const TOLD: usize = 12;
+/// So many first differences are told at most.
+const MAX_DIFFERENCES_TOLD: usize = 12;
 
 /// Plays the events of `text` to the module `cc` as the stack `stack` sets it up.
 ///
@@ -55,7 +55,7 @@ pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, String> {
         score.worst_cwnd = score.worst_cwnd.max(shim.v.cwnd.abs_diff(cwnd));
         score.worst_ssthresh = score.worst_ssthresh.max(shim.v.ssthresh.abs_diff(ssthresh));
         let scenario = word(&event, "scn").map_err(place)?;
-        if diverged != scenario && score.first.len() < TOLD {
+        if diverged != scenario && score.first.len() < MAX_DIFFERENCES_TOLD {
             diverged = scenario.to_owned();
             let (i, ev) = (&event["i"], &event["ev"]);
             let (ours, s) = (shim.v.cwnd, shim.v.ssthresh);
@@ -86,7 +86,7 @@ pub fn replay_functions(text: &str, header: &str) -> Result<Score, String> {
         score.events += 1;
         score.equal += usize::from(equal);
         score.worst_cwnd = score.worst_cwnd.max(off);
-        if !equal && score.first.len() < TOLD {
+        if !equal && score.first.len() < MAX_DIFFERENCES_TOLD {
             score.first.push(line.to_owned());
         }
     }

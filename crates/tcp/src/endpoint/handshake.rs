@@ -177,7 +177,7 @@ impl Endpoint {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.sender.on_established(&mut self.snd, rtt, resent, &mut cx);
         self.receiver.on_established(&mut self.rcv, &mut cx);
-        self.limits.turn(now, Limit::App);
+        self.limits.switch_to(now, Limit::App);
     }
 
     /// The peer acknowledged something else, perhaps of an old connection, which our reset has ended. Some systems

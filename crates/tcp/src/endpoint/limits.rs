@@ -27,7 +27,7 @@ pub(super) struct LimitClock {
 
 impl LimitClock {
     #[inline]
-    pub(super) fn turn(&mut self, now: Nanos, limit: Limit) {
+    pub(super) fn switch_to(&mut self, now: Nanos, limit: Limit) {
         if limit != self.limit || !self.running {
             self.settle(now);
             self.running = true;

@@ -45,7 +45,7 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn poll_data(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if self.snd.limit() == self.snd.una {
-            self.limits.turn(now, Limit::App);
+            self.limits.switch_to(now, Limit::App);
             return false;
         }
         let answer = if self.snd.grant.edge > 0 {
@@ -62,7 +62,7 @@ impl Endpoint {
                 true
             }
             Poll::Wait(limit) => {
-                self.limits.turn(now, limit);
+                self.limits.switch_to(now, limit);
                 false
             }
         }

@@ -108,7 +108,7 @@ impl SendState {
     /// What limits a sender whose windows have room for all that waits: a writer that the full buffer holds, or one
     /// that has no more. Less than a segment may wait for either.
     #[inline]
-    pub(crate) fn starved(&self) -> Limit {
+    pub(crate) fn limit_without_data(&self) -> Limit {
         if self.app_blocked { Limit::SendBuffer } else { Limit::App }
     }
 

@@ -486,7 +486,7 @@ impl WindowsSender {
         let again = snd.nxt < snd.max;
         let bare_fin = left == 0 && snd.fin && snd.nxt == snd.end;
         if left == 0 && !bare_fin {
-            return Err(snd.starved());
+            return Err(snd.limit_without_data());
         }
         let room = self.sendable(snd);
         let payload = u64::from(snd.payload);
@@ -509,7 +509,7 @@ impl WindowsSender {
             }
             let by_peer = snd.wnd < snd.nxt - snd.una + payload.min(left) && snd.wnd < self.window();
             return Err(match room < payload.min(left) {
-                false => snd.starved(),
+                false => snd.limit_without_data(),
                 true if by_peer => Limit::Rwnd,
                 true => Limit::Cwnd,
             });

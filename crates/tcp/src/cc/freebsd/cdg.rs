@@ -124,7 +124,7 @@ impl Cdg {
             } else {
                 false
             };
-            self.guess_queue();
+            self.infer_queue_state();
             if self.min_trend < 0 || self.max_trend < 0 {
                 self.signals = 0;
             }
@@ -136,7 +136,7 @@ impl Cdg {
         backoff
     }
 
-    fn guess_queue(&mut self) {
+    fn infer_queue_state(&mut self) {
         let (min, max) = (self.min_trend, self.max_trend);
         if min > 0 && max <= 0 {
             self.queue = Queue::Full;
@@ -278,7 +278,7 @@ impl CongestionControl for Cdg {
     fn cong_signal(&mut self, v: &mut CcVar, signal: Signal) {
         match signal {
             Signal::DuplicateAcks => self.loss_signal(v),
-            Signal::Ecn if v.tuning.cdg_lends_its_state => self.misread_ecn(v),
+            Signal::Ecn if v.tuning.cdg_passes_own_state_to_newreno => self.misread_ecn(v),
             other => newreno::cong_signal(v, other),
         }
     }

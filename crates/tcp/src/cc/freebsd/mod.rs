@@ -41,7 +41,7 @@ pub struct CcTuning {
     /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
     pub rto_from_pipe: bool,
     /// On an ECN echo CDG calls NewReno with its own state, of which NewReno takes a part for its betas (13).
-    pub cdg_lends_its_state: bool,
+    pub cdg_passes_own_state_to_newreno: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
     pub newreno_beta: u64,
     /// Reduction on an ECN echo with ABE, in percent (net.inet.tcp.cc.newreno.beta_ecn; RFC 8511).
@@ -67,7 +67,7 @@ impl CcTuning {
         loss_counts_payload: true,
         module_handles_rto: true,
         rto_from_pipe: true,
-        cdg_lends_its_state: false,
+        cdg_passes_own_state_to_newreno: false,
         newreno_beta: 50,
         newreno_beta_ecn: 80,
         abe: false,

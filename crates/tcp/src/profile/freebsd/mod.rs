@@ -186,7 +186,7 @@ impl FreeBsd {
             loss_counts_payload: self.era.since_12,
             module_handles_rto: self.era.since_12,
             rto_from_pipe: self.era.since_15,
-            cdg_lends_its_state: self.era.since_12 && !self.era.since_15,
+            cdg_passes_own_state_to_newreno: self.era.since_12 && !self.era.since_15,
             newreno_beta: v.newreno_beta as u64,
             newreno_beta_ecn: v.newreno_beta_ecn as u64,
             abe: v.abe != 0,

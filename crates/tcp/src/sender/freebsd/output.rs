@@ -326,7 +326,7 @@ pub(in crate::sender) fn what_limits(snd: &SendState, v: &CcVar, segment: u64) -
     let waiting = snd.end.saturating_sub(snd.nxt);
     let wanted = snd.nxt - snd.una + waiting.min(segment);
     if waiting == 0 || (!v.fast_recovery && wanted <= v.cwnd.min(snd.wnd)) {
-        snd.starved()
+        snd.limit_without_data()
     } else {
         narrower_window(snd, v)
     }

@@ -382,7 +382,7 @@ impl LinuxSender {
         let unsent = snd.unsent();
         if unsent == 0 {
             return Err(if snd.blocked_midway || !self.is_modern() {
-                snd.starved()
+                snd.limit_without_data()
             } else {
                 limit_while_deferring(snd)
             });
