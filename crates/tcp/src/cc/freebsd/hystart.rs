@@ -98,8 +98,8 @@ impl HyStart {
     }
 
     /// What was sent last when a round began is acknowledged.
-    pub(super) fn new_round(&mut self, v: &mut CcVar, round: u32) {
-        let t = v.tuning.hystart;
+    pub(super) fn new_round(&mut self, ccv: &mut CcVar, round: u32) {
+        let t = ccv.tuning.hystart;
         self.smallest_of_last = self.smallest;
         self.smallest = UNKNOWN;
         self.samples = 0;
@@ -108,11 +108,12 @@ impl HyStart {
             return;
         }
         if t.shrinks {
-            v.ssthresh = if t.conservative { (self.flight + self.flight_at_entry) / 2 } else { self.flight };
-            v.cwnd = self.flight_at_entry;
+            ccv.ssthresh =
+                if t.conservative { (self.flight + self.flight_at_entry) / 2 } else { self.flight };
+            ccv.cwnd = self.flight_at_entry;
             self.entered_at = round;
         } else {
-            v.ssthresh = v.cwnd;
+            ccv.ssthresh = ccv.cwnd;
             self.stop();
         }
     }

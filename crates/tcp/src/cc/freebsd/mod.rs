@@ -299,17 +299,17 @@ pub trait CongestionControl: Send {
     fn conn_init(&mut self, _v: &mut CcVar) {}
 
     /// An ACK arrived; [`CcVar::count_ack`] has run.
-    fn ack_received(&mut self, v: &mut CcVar, kind: AckKind);
+    fn ack_received(&mut self, ccv: &mut CcVar, kind: AckKind);
 
     /// Congestion.
-    fn cong_signal(&mut self, v: &mut CcVar, signal: Signal);
+    fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal);
 
     /// Recovery is about to end. [`CcVar::pipe`] is set.
-    fn post_recovery(&mut self, v: &mut CcVar);
+    fn post_recovery(&mut self, ccv: &mut CcVar);
 
     /// Transmission resumes after an idle time.
-    fn after_idle(&mut self, v: &mut CcVar) {
-        newreno::after_idle(v);
+    fn after_idle(&mut self, ccv: &mut CcVar) {
+        newreno::after_idle(ccv);
     }
 
     /// A round trip has ended: what was sent last when it began is acknowledged. Only stacks that allow HyStart++ tell.

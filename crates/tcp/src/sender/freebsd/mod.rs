@@ -33,7 +33,7 @@ const CALLOUT_TICK: u64 = 1;
 pub struct FreeBsdSender {
     tuning: Tuning,
     cc: Box<dyn CongestionControl>,
-    v: CcVar,
+    ccv: CcVar,
     rtt: Rtt,
     board: Scoreboard,
     /// Length from which a segment is full for silly-window avoidance.
@@ -133,7 +133,7 @@ impl FreeBsdSender {
     pub fn with(tuning: Tuning, cc: Box<dyn CongestionControl>) -> FreeBsdSender {
         FreeBsdSender {
             cc,
-            v: CcVar::new(tuning.cc),
+            ccv: CcVar::new(tuning.cc),
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
             board: Scoreboard::new(tuning.sack_maxholes),
             full_segment: 0,
@@ -177,16 +177,16 @@ impl FreeBsdSender {
         let start = clock.time_of_tick(number);
         self.tick =
             Tick { number, ms: clock.timestamp_ms(start), start, end: clock.time_of_tick(number + 1) };
-        self.v.ticks = number;
+        self.ccv.ticks = number;
         // The system's cheap clock of microseconds moves with the tick.
-        self.v.micros = number * (clock.tick_ns() / 1000);
+        self.ccv.micros = number * (clock.tick_ns() / 1000);
     }
 
     #[inline]
     fn refresh_cc_var(&mut self, snd: &SendState) {
-        self.v.una = snd.una;
-        self.v.nxt = snd.nxt;
-        self.v.max = snd.max;
+        self.ccv.una = snd.una;
+        self.ccv.nxt = snd.nxt;
+        self.ccv.max = snd.max;
     }
 
     #[inline]
@@ -199,32 +199,32 @@ impl FreeBsdSender {
     fn ack_received(&mut self, kind: AckKind) {
         if kind == AckKind::New {
             let cap = if self.tuning.abc_capped_in_avoidance {
-                Some(self.tuning.cc.abc_l_var * self.v.mss)
+                Some(self.tuning.cc.abc_l_var * self.ccv.mss)
             } else {
                 None
             };
-            self.v.count_ack(cap);
+            self.ccv.count_ack(cap);
         } else {
-            self.v.cwnd_limited = self.v.cwnd <= self.v.snd_wnd;
+            self.ccv.cwnd_limited = self.ccv.cwnd <= self.ccv.snd_wnd;
         }
-        if self.tuning.newcwv && self.v.cwnd >= 2 * (self.v.max - self.v.una) {
-            self.v.cwnd_limited = false;
+        if self.tuning.newcwv && self.ccv.cwnd >= 2 * (self.ccv.max - self.ccv.una) {
+            self.ccv.cwnd_limited = false;
         }
-        self.cc.ack_received(&mut self.v, kind);
+        self.cc.ack_received(&mut self.ccv, kind);
     }
 
     /// An echo of congestion experienced: at most one reaction a window.
     #[inline(never)]
     fn on_ecn_echo(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let answered = self.tuning.ecn_recovery_by_prr && ack.ack >= self.v.recover;
-        if self.v.cong_recovery && !answered {
+        let answered = self.tuning.ecn_recovery_by_prr && ack.ack >= self.ccv.recover;
+        if self.ccv.cong_recovery && !answered {
             return;
         }
-        self.v.cong_recovery = false;
-        self.v.recover = snd.max + u64::from(self.tuning.ecn_recovery_by_prr);
+        self.ccv.cong_recovery = false;
+        self.ccv.recover = snd.max + u64::from(self.tuning.ecn_recovery_by_prr);
         self.cwr = true;
-        self.cc.cong_signal(&mut self.v, Signal::Ecn);
-        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.v.cwnd as i64);
+        self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
+        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
     /// An ACK that does not advance.
@@ -259,12 +259,12 @@ impl FreeBsdSender {
             return;
         }
         self.dupacks += 1;
-        if self.dupacks > DUPLICATE_THRESHOLD || self.v.fast_recovery {
+        if self.dupacks > DUPLICATE_THRESHOLD || self.ccv.fast_recovery {
             self.ack_received(AckKind::Duplicate);
             self.duplicate_in_recovery(snd, in_sack_recovery);
             self.output_due = true;
         } else if self.dupacks == DUPLICATE_THRESHOLD || self.sacked_bytes_show_loss() {
-            if !snd.sack && ack.ack <= self.v.recover {
+            if !snd.sack && ack.ack <= self.ccv.recover {
                 self.dupacks = 0;
                 return;
             }
@@ -278,7 +278,7 @@ impl FreeBsdSender {
     /// RFC 6675's byte rule: more than two segments are SACKed (15).
     #[inline]
     fn sacked_bytes_show_loss(&self) -> bool {
-        self.tuning.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.v.mss
+        self.tuning.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.ccv.mss
     }
 
     /// Whether the last timeout turns out spurious with this ACK.
@@ -298,16 +298,16 @@ impl FreeBsdSender {
             return;
         }
         self.undo = None;
-        self.v.cwnd = undo.cwnd;
-        self.v.ssthresh = undo.ssthresh;
-        self.v.recover = undo.recover;
-        self.v.fast_recovery |= undo.fast_recovery;
-        self.v.cong_recovery |= undo.cong_recovery;
+        self.ccv.cwnd = undo.cwnd;
+        self.ccv.ssthresh = undo.ssthresh;
+        self.ccv.recover = undo.recover;
+        self.ccv.fast_recovery |= undo.fast_recovery;
+        self.ccv.cong_recovery |= undo.cong_recovery;
         snd.nxt = snd.max;
         self.lost_until = 0;
         self.refresh_cc_var(snd);
-        self.cc.cong_signal(&mut self.v, Signal::TimeoutUndone);
-        cx.events.push(EventKind::Undo, snd.offset(snd.una), self.v.cwnd as i64);
+        self.cc.cong_signal(&mut self.ccv, Signal::TimeoutUndone);
+        cx.events.push(EventKind::Undo, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
     /// RTTs of single packets, for a congestion control that wants them. SACK matters while the scoreboard has noted
@@ -329,7 +329,7 @@ impl FreeBsdSender {
             }
         } else if !(advances
             && ack.payload == 0
-            && !self.v.in_recovery()
+            && !self.ccv.in_recovery()
             && snd.wnd == ack.previous_wnd
             && snd.nxt == snd.max)
         {
@@ -343,9 +343,9 @@ impl FreeBsdSender {
         };
         let now = cx.clock.timestamp_ms(cx.now);
         let sacked = self.last_sack_ack.is_some();
-        packets.on_ack(up_to, self.v.bytes_this_ack, sacked, ack.tsecr, now, self.v.maxseg);
-        self.v.delay_rtt = packets.rtt;
-        self.v.new_measurement |= std::mem::take(&mut packets.new_measurement);
+        packets.on_ack(up_to, self.ccv.bytes_this_ack, sacked, ack.tsecr, now, self.ccv.maxseg);
+        self.ccv.delay_rtt = packets.rtt;
+        self.ccv.new_measurement |= std::mem::take(&mut packets.new_measurement);
     }
 
     /// Takes an RTT sample from the timestamp echo, or from the timed segment.
@@ -354,7 +354,7 @@ impl FreeBsdSender {
         let ticks = match ack.tsecr {
             Some(echo) if echo != 0 => {
                 let ms = self.tick.ms.wrapping_sub(echo);
-                if self.v.hz == 1000 { ms } else { (u64::from(ms) * u64::from(self.v.hz) / 1000) as u32 }
+                if self.ccv.hz == 1000 { ms } else { (u64::from(ms) * u64::from(self.ccv.hz) / 1000) as u32 }
             }
             _ => match self.timed {
                 Some((sent, end)) if ack.ack > end => {
@@ -365,8 +365,8 @@ impl FreeBsdSender {
             },
         };
         self.rtt.sample(ticks + 1);
-        self.v.srtt = self.rtt.srtt as u32;
-        self.v.rtt_updates = self.rtt.updates;
+        self.ccv.srtt = self.rtt.srtt as u32;
+        self.ccv.rtt_updates = self.rtt.updates;
     }
 
     /// The retransmission timer has fired (RFC 6298 section 5.4 onwards).
@@ -385,15 +385,15 @@ impl FreeBsdSender {
         }
         self.timeouts += 1;
         cx.events.push(EventKind::Rto, snd.offset(snd.una), i64::from(self.rtt.shift));
-        if self.v.fast_recovery {
-            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.v.mss as i64);
+        if self.ccv.fast_recovery {
+            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.ccv.mss as i64);
         }
         self.undo = (self.rtt.shift == 1).then(|| Undo {
-            cwnd: self.v.cwnd,
-            ssthresh: self.v.ssthresh,
-            recover: self.v.recover,
-            fast_recovery: self.v.fast_recovery,
-            cong_recovery: self.v.cong_recovery,
+            cwnd: self.ccv.cwnd,
+            ssthresh: self.ccv.ssthresh,
+            recover: self.ccv.recover,
+            fast_recovery: self.ccv.fast_recovery,
+            cong_recovery: self.ccv.cong_recovery,
             before_tick: self.tick.number + self.rtt.half(),
             timestamp: cx.clock.timestamp_ms(cx.now),
         });
@@ -401,26 +401,26 @@ impl FreeBsdSender {
         if self.tuning.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
             self.rtt.forget();
         }
-        self.v.pipe = self.pipe(snd);
+        self.ccv.pipe = self.pipe(snd);
         snd.nxt = snd.una;
-        self.v.recover = snd.max;
+        self.ccv.recover = snd.max;
         self.lost_until = snd.max;
         self.timed = None;
         self.dupacks = 0;
-        self.v.bytes_acked = 0;
-        self.v.fast_recovery = false;
-        self.v.cong_recovery = false;
-        self.v.rxtshift = self.rtt.shift;
-        self.v.snd_wnd = snd.wnd;
+        self.ccv.bytes_acked = 0;
+        self.ccv.fast_recovery = false;
+        self.ccv.cong_recovery = false;
+        self.ccv.rxtshift = self.rtt.shift;
+        self.ccv.snd_wnd = snd.wnd;
         self.refresh_cc_var(snd);
         if !self.tuning.cc.module_handles_rto {
-            let unit = self.v.mss;
-            self.v.ssthresh = (snd.wnd.min(self.v.cwnd) / 2 / unit).max(2) * unit;
-            self.v.cwnd = unit;
+            let unit = self.ccv.mss;
+            self.ccv.ssthresh = (snd.wnd.min(self.ccv.cwnd) / 2 / unit).max(2) * unit;
+            self.ccv.cwnd = unit;
         }
         self.cwr = snd.ecn;
         self.force_output = true;
-        self.cc.cong_signal(&mut self.v, Signal::Timeout);
+        self.cc.cong_signal(&mut self.ccv, Signal::Timeout);
         self.output_due = true;
     }
 
@@ -465,25 +465,26 @@ impl Sender for FreeBsdSender {
         cx: &mut Context<'_>,
     ) {
         self.update_tick(cx.now, cx.clock);
-        self.v.hz = cx.clock.hz();
+        self.ccv.hz = cx.clock.hz();
         self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
         if let Some(rtt) = rtt {
             let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
             self.rtt.sample(ticks as u32 + 1);
         }
-        self.v.mss = u64::from(snd.payload);
-        self.v.maxseg = u64::from(if self.tuning.maxseg_without_options { snd.payload } else { snd.mss });
-        self.full_segment = if self.tuning.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
+        self.ccv.mss = u64::from(snd.payload);
+        self.ccv.maxseg = u64::from(if self.tuning.maxseg_without_options { snd.payload } else { snd.mss });
+        self.full_segment =
+            if self.tuning.silly_window_counts_options { self.ccv.maxseg } else { self.ccv.mss };
         snd.sndbuf = snd.sndbuf.next_multiple_of(self.full_segment);
-        self.v.snd_scale = snd.wscale;
-        self.v.srtt = self.rtt.srtt as u32;
-        self.v.rtt_updates = self.rtt.updates;
-        self.v.recover = snd.iss;
-        self.v.cwnd =
-            if syn_retransmitted { self.v.mss } else { self.tuning.initial_window.bytes(self.v.mss) };
+        self.ccv.snd_scale = snd.wscale;
+        self.ccv.srtt = self.rtt.srtt as u32;
+        self.ccv.rtt_updates = self.rtt.updates;
+        self.ccv.recover = snd.iss;
+        self.ccv.cwnd =
+            if syn_retransmitted { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
         self.refresh_cc_var(snd);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
-        self.cc.conn_init(&mut self.v);
+        self.cc.conn_init(&mut self.ccv);
         self.output_due = true;
     }
 
@@ -491,10 +492,10 @@ impl Sender for FreeBsdSender {
         self.revoke_grant(snd);
         self.update_tick(cx.now, cx.clock);
         self.refresh_cc_var(snd);
-        self.v.snd_wnd = ack.previous_wnd;
-        self.v.curack = ack.ack;
-        self.v.nsegs = u64::from(ack.frames);
-        self.v.bytes_this_ack = ack.ack.saturating_sub(snd.una);
+        self.ccv.snd_wnd = ack.previous_wnd;
+        self.ccv.curack = ack.ack;
+        self.ccv.nsegs = u64::from(ack.frames);
+        self.ccv.bytes_this_ack = ack.ack.saturating_sub(snd.una);
         if self.undo.is_some() && self.tuning.undo_by_timestamp {
             self.undo_if_spurious(snd, ack, cx);
         }
@@ -520,7 +521,7 @@ impl Sender for FreeBsdSender {
             self.on_old_ack(snd, ack, has_sack, new_sack, cx);
             return;
         }
-        if self.v.in_recovery() {
+        if self.ccv.in_recovery() {
             self.advance_in_recovery(snd, ack, has_sack, cx);
         }
         // An advance that reports new data above it is a duplicate's equal (RFC 6675 section 5).
@@ -529,7 +530,7 @@ impl Sender for FreeBsdSender {
             self.undo_if_spurious(snd, ack, cx);
         }
         self.sample_rtt(ack);
-        self.v.rxtshift = self.rtt.shift;
+        self.ccv.rxtshift = self.rtt.shift;
         if ack.ack == snd.max {
             self.rexmt = None;
         } else if self.persist.is_none() {
@@ -576,7 +577,7 @@ impl Sender for FreeBsdSender {
         refused.seq = refused.seq.max(snd.grant.last);
         snd.grant = SendGrant::default();
         self.update_tick(cx.now, cx.clock);
-        if self.v.fast_recovery && refused.retransmission && refused.seq < snd.nxt {
+        if self.ccv.fast_recovery && refused.retransmission && refused.seq < snd.nxt {
             self.board.unsent(refused.seq, u64::from(refused.len));
         } else if snd.nxt == refused.seq + u64::from(refused.len) + u64::from(refused.fin) {
             snd.nxt = refused.seq;
@@ -584,12 +585,12 @@ impl Sender for FreeBsdSender {
         if self.rexmt.is_none() && self.persist.is_none() {
             self.start_rexmt(cx.clock);
         }
-        self.v.cwnd = self.v.mss;
+        self.ccv.cwnd = self.ccv.mss;
         self.output_due = false;
         self.queue.clear();
         self.app_data_seen = (snd.end, snd.fin);
         self.limit = Limit::Cwnd;
-        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.v.cwnd as i64);
+        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
     fn gave_up(&self) -> bool {
@@ -597,28 +598,28 @@ impl Sender for FreeBsdSender {
     }
 
     fn metrics(&self, snd: &SendState) -> Metrics {
-        metrics(snd, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
+        metrics(snd, &self.ccv, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
     }
 }
 
 /// Figures that both of FreeBSD's stacks have. A timeout has taken all below `lost_until` for lost.
 pub(super) fn metrics(
     snd: &SendState,
-    v: &CcVar,
+    ccv: &CcVar,
     rtt: &Rtt,
     lost_until: u64,
     timeouts: u64,
     recoveries: u64,
 ) -> Metrics {
     Metrics {
-        cwnd: v.cwnd,
-        ssthresh: v.known_ssthresh(),
+        cwnd: ccv.cwnd,
+        ssthresh: ccv.known_ssthresh(),
         srtt: rtt.srtt_ns(),
         rttvar: rtt.rttvar_ns(),
         rto: rtt.rto_ns(),
         inflight: snd.outstanding(),
         pacing_bps: None,
-        phase: v.phase(snd.una < lost_until),
+        phase: ccv.phase(snd.una < lost_until),
         timeouts,
         recoveries,
     }

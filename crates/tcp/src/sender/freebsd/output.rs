@@ -26,7 +26,7 @@ impl FreeBsdSender {
         // Without a branch each: nearly always all of them hold.
         let odd = self.force_output
             | self.window_probe
-            | self.v.in_recovery()
+            | self.ccv.in_recovery()
             | self.cwr
             | snd.tso
             | snd.fin
@@ -39,7 +39,7 @@ impl FreeBsdSender {
         if !usual {
             return None;
         }
-        let edge = snd.una + snd.wnd.min(self.v.cwnd);
+        let edge = snd.una + snd.wnd.min(self.ccv.cwnd);
         if snd.nxt + self.full_segment <= edge.min(snd.end) {
             let end = snd.nxt + u64::from(snd.payload);
             let transmit =
@@ -51,7 +51,7 @@ impl FreeBsdSender {
             if edge < snd.end && self.full_segment <= snd.max_wnd / 2 {
                 self.wait(snd);
                 // After the last of them data waits behind the window's edge.
-                self.limit = narrower_window(snd, &self.v);
+                self.limit = narrower_window(snd, &self.ccv);
                 // Segments end less than a full one's options below the edge that they need.
                 snd.grant = SendGrant {
                     edge: edge - (self.full_segment - u64::from(snd.payload)),
@@ -75,7 +75,7 @@ impl FreeBsdSender {
     pub(super) fn wait(&mut self, snd: &SendState) {
         self.output_due = false;
         self.app_data_seen = (snd.end, snd.fin);
-        self.limit = what_limits(snd, &self.v, self.full_segment);
+        self.limit = what_limits(snd, &self.ccv, self.full_segment);
     }
 
     /// Takes back what is still granted; output decides again.
@@ -97,7 +97,7 @@ impl FreeBsdSender {
         if idle {
             self.restart_after_idle(snd, cx);
         }
-        let mut window = snd.wnd.min(self.v.cwnd);
+        let mut window = snd.wnd.min(self.ccv.cwnd);
         let mut forced = std::mem::take(&mut self.force_output);
         let mut probing = std::mem::take(&mut self.window_probe);
         if probing && window == 0 {
@@ -144,7 +144,7 @@ impl FreeBsdSender {
     /// First byte and length of the retransmission that fills a hole, in SACK recovery.
     #[inline]
     fn hole_to_send(&mut self, snd: &SendState, window: u64) -> Option<(u64, u64)> {
-        if !self.v.fast_recovery || !snd.sack {
+        if !self.ccv.fast_recovery || !snd.sack {
             return None;
         }
         let budget = if self.tuning.recovery == Recovery::Prr15 {
@@ -152,7 +152,7 @@ impl FreeBsdSender {
         } else {
             window.saturating_sub(self.board.rexmit)
         };
-        let recover = self.v.recover;
+        let recover = self.ccv.recover;
         let hole = self.board.next_hole()?;
         if hole.rxmit >= recover || budget == 0 {
             return None;
@@ -164,7 +164,7 @@ impl FreeBsdSender {
     /// How much new (or, after a timeout, old) data fits, in bytes; negative when more is out than the window holds.
     #[inline]
     fn room_for_new_data(&self, snd: &SendState, window: u64, buffered: u64, offset: u64) -> i64 {
-        let in_sack_recovery = self.v.fast_recovery && snd.sack;
+        let in_sack_recovery = self.ccv.fast_recovery && snd.sack;
         if in_sack_recovery && self.tuning.recovery == Recovery::Prr15 {
             let room = window as i64 - self.pipe(snd) as i64;
             return room.min(buffered.min(snd.wnd) as i64 - offset as i64);
@@ -175,7 +175,7 @@ impl FreeBsdSender {
                 return fits;
             }
             let spent = snd.nxt.saturating_sub(self.new_data_from) + self.board.rexmit;
-            return fits.min(self.v.cwnd.saturating_sub(spent) as i64);
+            return fits.min(self.ccv.cwnd.saturating_sub(spent) as i64);
         }
         buffered.min(window) as i64 - offset as i64
     }
@@ -256,7 +256,7 @@ impl FreeBsdSender {
                     self.timed = Some((self.tick.number, seq));
                 }
             }
-            if self.v.in_recovery() {
+            if self.ccv.in_recovery() {
                 self.prr.out += len;
             }
             if self.rexmt.is_none() {
@@ -276,7 +276,7 @@ impl FreeBsdSender {
         let idle = !mutant!(NoIdleRestart) && since(snd.last_received) >= rto;
         if idle && (!self.tuning.idle_counts_sending || since(snd.last_sent) >= rto) {
             self.refresh_cc_var(snd);
-            self.cc.after_idle(&mut self.v);
+            self.cc.after_idle(&mut self.ccv);
         }
     }
 
@@ -322,18 +322,18 @@ pub(in crate::sender) fn autosize(t: &Tuning, snd: &mut SendState, window: u64, 
 
 /// What keeps the sender from sending more, if `segment` bytes are worth a segment.
 #[inline]
-pub(in crate::sender) fn what_limits(snd: &SendState, v: &CcVar, segment: u64) -> Limit {
+pub(in crate::sender) fn what_limits(snd: &SendState, ccv: &CcVar, segment: u64) -> Limit {
     let waiting = snd.end.saturating_sub(snd.nxt);
     let wanted = snd.nxt - snd.una + waiting.min(segment);
-    if waiting == 0 || (!v.fast_recovery && wanted <= v.cwnd.min(snd.wnd)) {
+    if waiting == 0 || (!ccv.fast_recovery && wanted <= ccv.cwnd.min(snd.wnd)) {
         snd.limit_without_data()
     } else {
-        narrower_window(snd, v)
+        narrower_window(snd, ccv)
     }
 }
 
 /// Which window keeps a segment from leaving.
 #[inline(always)]
-fn narrower_window(snd: &SendState, v: &CcVar) -> Limit {
-    if v.cwnd <= snd.wnd || v.fast_recovery { Limit::Cwnd } else { Limit::Rwnd }
+fn narrower_window(snd: &SendState, ccv: &CcVar) -> Limit {
+    if ccv.cwnd <= snd.wnd || ccv.fast_recovery { Limit::Cwnd } else { Limit::Rwnd }
 }

@@ -15,19 +15,19 @@ impl FreeBsdSender {
     /// The threshold of duplicates was reached (RFC 5681 section 3.2, RFC 6675 section 5).
     pub(super) fn enter_recovery(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         self.recoveries += 1;
-        cx.events.push(EventKind::RecoveryIn, snd.offset(snd.una), self.v.cwnd as i64);
+        cx.events.push(EventKind::RecoveryIn, snd.offset(snd.una), self.ccv.cwnd as i64);
         self.signal_duplicates(snd);
         self.ack_received(AckKind::Duplicate);
         self.rexmt = None;
         self.timed = None;
-        let mss = self.v.mss;
+        let mss = self.ccv.mss;
         if !snd.sack {
             let next = snd.nxt;
             snd.nxt = ack.ack;
-            self.v.cwnd = mss;
+            self.ccv.cwnd = mss;
             self.output_all(snd, cx);
-            self.v.cwnd =
-                self.v.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited_transmits));
+            self.ccv.cwnd =
+                self.ccv.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited_transmits));
             snd.nxt = snd.nxt.max(next);
             return;
         }
@@ -38,24 +38,24 @@ impl FreeBsdSender {
         if self.uses_prr(true) && !mutant!(NoPrr) {
             let recover_fs = (snd.nxt - snd.una).max(1);
             self.prr = Prr { delivered: self.board.sacked, out: 0, recover_fs };
-            self.v.recover = snd.nxt;
+            self.ccv.recover = snd.nxt;
         }
         self.new_data_from = snd.nxt;
-        self.v.cwnd = if mutant!(NoDip) { self.v.ssthresh } else { mss };
+        self.ccv.cwnd = if mutant!(NoDip) { self.ccv.ssthresh } else { mss };
         self.output_due = true;
     }
 
     fn signal_duplicates(&mut self, snd: &SendState) {
-        if !self.v.fast_recovery {
-            self.v.recover = snd.max;
+        if !self.ccv.fast_recovery {
+            self.ccv.recover = snd.max;
             self.cwr |= snd.ecn;
         }
-        self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
+        self.cc.cong_signal(&mut self.ccv, Signal::DuplicateAcks);
     }
 
     /// Entry in 15: exactly one retransmission, then the window stands at ssthresh.
     fn enter_prr15(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mss = self.v.mss;
+        let mss = self.ccv.mss;
         let delivered = (snd.max - ack.ack).min(u64::from(self.limited_transmits + 1) * mss);
         let recover_fs = (snd.nxt - snd.una).max(1);
         self.prr = Prr { delivered, out: 0, recover_fs };
@@ -63,22 +63,22 @@ impl FreeBsdSender {
         self.mark_lost();
         snd.nxt = snd.max;
         self.new_data_from = snd.nxt;
-        self.v.cwnd = self.pipe(snd) + mss;
+        self.ccv.cwnd = self.pipe(snd) + mss;
         self.output_first(snd, cx);
-        self.v.cwnd = self.v.ssthresh;
+        self.ccv.cwnd = self.ccv.ssthresh;
     }
 
     /// A duplicate ACK in recovery; output follows.
     pub(super) fn duplicate_in_recovery(&mut self, snd: &mut SendState, in_sack_recovery: bool) {
-        let mss = self.v.mss;
-        if self.v.fast_recovery && self.uses_prr(snd.sack) {
+        let mss = self.ccv.mss;
+        if self.ccv.fast_recovery && self.uses_prr(snd.sack) {
             self.prr_ack(snd);
-        } else if self.v.fast_recovery && in_sack_recovery {
-            if self.flight_in_recovery(snd) < self.v.ssthresh {
-                self.v.cwnd = (self.v.cwnd + mss).min(self.v.ssthresh);
+        } else if self.ccv.fast_recovery && in_sack_recovery {
+            if self.flight_in_recovery(snd) < self.ccv.ssthresh {
+                self.ccv.cwnd = (self.ccv.cwnd + mss).min(self.ccv.ssthresh);
             }
         } else {
-            self.v.cwnd += mss;
+            self.ccv.cwnd += mss;
         }
     }
 
@@ -97,21 +97,21 @@ impl FreeBsdSender {
     /// Takes what is lost out of the pipe, where the release does so (net.inet.tcp.sack.revised).
     fn mark_lost(&mut self) {
         if self.tuning.rfc6675_pipe {
-            self.board.mark_lost(self.v.mss);
+            self.board.mark_lost(self.ccv.mss);
         }
     }
 
     /// Proportional rate reduction for one ACK (RFC 6937 section 3).
     fn prr_ack(&mut self, snd: &SendState) {
-        let mss = self.v.mss;
+        let mss = self.ccv.mss;
         let delivered = self.board.delivered;
         let lost_before = self.board.lost;
         let mut pipe = self.flight_in_recovery(snd);
         if self.tuning.recovery == Recovery::Prr15 {
             // SND.UNA has not moved yet.
-            pipe = pipe.saturating_sub(self.v.bytes_this_ack);
+            pipe = pipe.saturating_sub(self.ccv.bytes_this_ack);
         }
-        let ssthresh = self.v.ssthresh;
+        let ssthresh = self.ccv.ssthresh;
         let out = self.prr.out;
         self.prr.delivered += delivered;
         let send = if pipe >= ssthresh {
@@ -134,11 +134,11 @@ impl FreeBsdSender {
         };
         let send = send / mss * mss;
         let window = if self.tuning.recovery == Recovery::Prr13 {
-            snd.nxt.saturating_sub(self.v.recover) + self.board.rexmit + send
+            snd.nxt.saturating_sub(self.ccv.recover) + self.board.rexmit + send
         } else {
             (pipe + send).saturating_sub(delivered)
         };
-        self.v.cwnd = window.max(mss);
+        self.ccv.cwnd = window.max(mss);
     }
 
     /// An advancing ACK during either kind of recovery, before SND.UNA moves.
@@ -150,16 +150,16 @@ impl FreeBsdSender {
         has_sack: bool,
         cx: &mut Context<'_>,
     ) {
-        let complete = ack.ack >= self.v.recover;
+        let complete = ack.ack >= self.ccv.recover;
         if complete {
-            if !self.tuning.post_recovery_last && self.v.fast_recovery {
+            if !self.tuning.post_recovery_last && self.ccv.fast_recovery {
                 self.post_recovery(snd, ack);
             }
             return;
         }
-        if !self.v.fast_recovery {
+        if !self.ccv.fast_recovery {
             if self.tuning.recovery == Recovery::Prr15 && self.tuning.do_prr {
-                self.board.delivered = self.v.bytes_this_ack;
+                self.board.delivered = self.ccv.bytes_this_ack;
                 self.prr_ack(snd);
             }
             return;
@@ -175,9 +175,9 @@ impl FreeBsdSender {
             self.prr_ack(snd);
         } else {
             let unit = self.full_segment;
-            let segments = if self.v.bytes_this_ack >= 2 * unit { 2 } else { 1 };
+            let segments = if self.ccv.bytes_this_ack >= 2 * unit { 2 } else { 1 };
             let sent = self.board.rexmit + snd.nxt.saturating_sub(self.new_data_from);
-            self.v.cwnd = (sent + segments * unit).min(self.v.ssthresh);
+            self.ccv.cwnd = (sent + segments * unit).min(self.ccv.ssthresh);
             if self.tuning.recovery == Recovery::Prr15 {
                 self.rescue(snd, ack);
             }
@@ -191,13 +191,13 @@ impl FreeBsdSender {
 
     /// RFC 6582 section 3.2: one segment again, the window deflated by what was acknowledged.
     fn newreno_partial_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mss = self.v.mss;
-        let (window, next) = (self.v.cwnd, snd.nxt);
-        let acked = self.v.bytes_this_ack;
+        let mss = self.ccv.mss;
+        let (window, next) = (self.ccv.cwnd, snd.nxt);
+        let acked = self.ccv.bytes_this_ack;
         snd.nxt = ack.ack;
-        self.v.cwnd = mss + acked;
+        self.ccv.cwnd = mss + acked;
         self.output_all(snd, cx);
-        self.v.cwnd = window.saturating_sub(acked) + mss;
+        self.ccv.cwnd = window.saturating_sub(acked) + mss;
         snd.nxt = snd.nxt.max(next);
     }
 
@@ -205,48 +205,49 @@ impl FreeBsdSender {
     fn rescue(&mut self, snd: &SendState, ack: &Ack<'_>) {
         if self.tuning.rfc6675_pipe
             && self.board.is_empty()
-            && self.v.recover == snd.max
+            && self.ccv.recover == snd.max
             && self.board.delivered > 0
         {
-            let start = self.v.recover.saturating_sub(self.v.mss).max(ack.ack);
-            self.board.add_rescue(start, self.v.recover);
+            let start = self.ccv.recover.saturating_sub(self.ccv.mss).max(ack.ack);
+            self.board.add_rescue(start, self.ccv.recover);
         }
     }
 
     /// A retransmission was lost as well: everything so lost goes again, after another reduction (15).
     #[inline(never)]
     pub(super) fn detect_lost_retransmission(&mut self, snd: &SendState) {
-        if !self.v.fast_recovery || self.board.fack <= self.v.recover || !self.board.lost_retransmission() {
+        if !self.ccv.fast_recovery || self.board.fack <= self.ccv.recover || !self.board.lost_retransmission()
+        {
             return;
         }
         self.board.resend_lost();
-        self.v.cwnd = self.v.ssthresh;
-        self.v.fast_recovery = false;
-        self.v.cong_recovery = false;
+        self.ccv.cwnd = self.ccv.ssthresh;
+        self.ccv.fast_recovery = false;
+        self.ccv.cong_recovery = false;
         self.signal_duplicates(snd);
-        self.v.cwnd = self.v.mss;
+        self.ccv.cwnd = self.ccv.mss;
         // The rate reduction starts again from what is in flight now (RFC 6937 section 3).
         self.prr = Prr { delivered: 0, out: 0, recover_fs: (snd.max - snd.una).max(1) };
     }
 
     fn post_recovery(&mut self, snd: &SendState, ack: &Ack<'_>) {
-        self.v.pipe = if self.tuning.rfc6675_pipe { self.pipe(snd) } else { snd.max - ack.ack };
-        self.cc.post_recovery(&mut self.v);
-        self.v.bytes_acked = 0;
+        self.ccv.pipe = if self.tuning.rfc6675_pipe { self.pipe(snd) } else { snd.max - ack.ack };
+        self.cc.post_recovery(&mut self.ccv);
+        self.ccv.bytes_acked = 0;
         self.prr = Prr::default();
     }
 
     /// SND.UNA moves, and a recovery that is acknowledged to its end is over.
     #[inline]
     pub(super) fn finish_advance(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let over = self.v.in_recovery() && ack.ack >= self.v.recover;
+        let over = self.ccv.in_recovery() && ack.ack >= self.ccv.recover;
         snd.una = ack.ack;
         snd.nxt = snd.nxt.max(snd.una);
         if over {
             self.end_recovery(snd, ack, cx);
         }
-        if snd.sack && snd.una > self.v.recover {
-            self.v.recover = snd.una;
+        if snd.sack && snd.una > self.ccv.recover {
+            self.ccv.recover = snd.una;
         }
     }
 
@@ -255,22 +256,22 @@ impl FreeBsdSender {
         if self.tuning.post_recovery_last {
             self.post_recovery(snd, ack);
         }
-        if self.v.fast_recovery {
-            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.v.cwnd as i64);
+        if self.ccv.fast_recovery {
+            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.ccv.cwnd as i64);
         }
-        self.v.fast_recovery = false;
-        self.v.cong_recovery = false;
+        self.ccv.fast_recovery = false;
+        self.ccv.cong_recovery = false;
     }
 
     /// The first and second duplicate ACK let one new segment each leave (RFC 3042).
     pub(super) fn limited_transmit(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
-        let mss = self.v.mss;
+        let mss = self.ccv.mss;
         if self.dupacks == 1 {
             self.limited_transmits = 0;
         }
-        let (window, max) = (self.v.cwnd, snd.max);
+        let (window, max) = (self.ccv.cwnd, snd.max);
         let extra = u64::from(self.dupacks.saturating_sub(self.limited_transmits)) * mss;
-        self.v.cwnd = snd.nxt - snd.una + extra;
+        self.ccv.cwnd = snd.nxt - snd.una + extra;
         if snd.end > snd.nxt {
             self.output_all(snd, cx);
         }
@@ -280,6 +281,6 @@ impl FreeBsdSender {
         } else if sent > 0 {
             self.limited_transmits += 1;
         }
-        self.v.cwnd = window;
+        self.ccv.cwnd = window;
     }
 }

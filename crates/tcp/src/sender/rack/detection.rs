@@ -112,15 +112,15 @@ impl RackSender {
             return;
         }
         if let Some(before) = self.prior_windows
-            && self.v.in_recovery()
+            && self.ccv.in_recovery()
             && before.start == entry.start
         {
-            self.v.fast_recovery = false;
-            self.v.cong_recovery = false;
-            self.v.recover = snd.una;
-            self.v.cwnd = self.v.cwnd.max(before.cwnd);
-            self.v.ssthresh = self.v.ssthresh.max(before.ssthresh);
-            cx.events.push(EventKind::Undo, snd.offset(snd.una), self.v.cwnd as i64);
+            self.ccv.fast_recovery = false;
+            self.ccv.cong_recovery = false;
+            self.ccv.recover = snd.una;
+            self.ccv.cwnd = self.ccv.cwnd.max(before.cwnd);
+            self.ccv.ssthresh = self.ccv.ssthresh.max(before.ssthresh);
+            cx.events.push(EventKind::Undo, snd.offset(snd.una), self.ccv.cwnd as i64);
         }
         if entry.resent_after_later_sack {
             self.reordered_at = Some(self.now_us);
@@ -136,15 +136,15 @@ impl RackSender {
     /// The sample of the ACK at hand becomes part of the estimates.
     pub(super) fn commit_sample(&mut self) {
         let Some(sample) = self.sample.take() else { return };
-        let ticks = sample.rtt * u64::from(self.v.hz) / 1_000_000;
+        let ticks = sample.rtt * u64::from(self.ccv.hz) / 1_000_000;
         self.rtt.sample(ticks as u32 + 1);
-        self.v.srtt = self.rtt.srtt as u32;
-        self.v.rtt_updates = self.rtt.updates;
-        self.v.rxtshift = 0;
+        self.ccv.srtt = self.rtt.srtt as u32;
+        self.ccv.rtt_updates = self.rtt.updates;
+        self.ccv.rxtshift = 0;
         if let Some(flight) = sample.flight
-            && self.v.tuning.hystart.allowed
+            && self.ccv.tuning.hystart.allowed
         {
-            self.cc.rtt_sample(&mut self.v, sample.exact, u64::from(flight));
+            self.cc.rtt_sample(&mut self.ccv, sample.exact, u64::from(flight));
         }
         let path = &mut self.path;
         if path.smoothed == 0 {
@@ -221,11 +221,11 @@ impl RackSender {
     pub(super) fn detect_losses(&mut self, snd: &SendState, una: u64, delivered: u64, cx: &mut Context<'_>) {
         let lost = self.lost_entry(snd);
         match lost {
-            Some(index) if !self.v.in_recovery() && una >= self.lost_until => {
+            Some(index) if !self.ccv.in_recovery() && una >= self.lost_until => {
                 self.enter_recovery(snd, index, cx);
                 self.pacing_waived = true;
             }
-            _ if self.v.in_recovery() => self.update_prr(snd, una, delivered),
+            _ if self.ccv.in_recovery() => self.update_prr(snd, una, delivered),
             _ => {}
         }
     }

@@ -48,7 +48,7 @@ pub struct RackSender {
     tuning: Tuning,
     rack: RackTuning,
     cc: Box<dyn CongestionControl>,
-    v: CcVar,
+    ccv: CcVar,
     rtt: Rtt,
     map: SendMap,
     /// The host's clock at the event at hand, us.
@@ -158,7 +158,7 @@ impl RackSender {
         RackSender {
             fallback: None,
             cc_choice: (name.to_owned(), random),
-            v: CcVar::new(tuning.cc),
+            ccv: CcVar::new(tuning.cc),
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
             tuning,
             rack,
@@ -209,11 +209,11 @@ impl RackSender {
     }
 
     fn refresh_cc_var(&mut self, snd: &SendState, cx: &Context<'_>) {
-        self.v.una = snd.una;
-        self.v.nxt = snd.nxt;
-        self.v.max = snd.max;
-        self.v.ticks = cx.clock.ticks(cx.now);
-        self.v.micros = self.v.ticks * (cx.clock.tick_ns() / 1000);
+        self.ccv.una = snd.una;
+        self.ccv.nxt = snd.nxt;
+        self.ccv.max = snd.max;
+        self.ccv.ticks = cx.clock.ticks(cx.now);
+        self.ccv.micros = self.ccv.ticks * (cx.clock.tick_ns() / 1000);
         self.now_us = cx.clock.micros(cx.now);
     }
 
@@ -265,13 +265,13 @@ impl Sender for RackSender {
             self.fallback = Some(default);
             return;
         }
-        self.v.hz = cx.clock.hz();
+        self.ccv.hz = cx.clock.hz();
         self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
-        self.v.mss = u64::from(snd.payload);
-        self.v.maxseg = u64::from(snd.mss);
-        self.v.snd_scale = snd.wscale;
-        self.v.recover = snd.una;
-        snd.sndbuf = snd.sndbuf.next_multiple_of(self.v.mss);
+        self.ccv.mss = u64::from(snd.payload);
+        self.ccv.maxseg = u64::from(snd.mss);
+        self.ccv.snd_scale = snd.wscale;
+        self.ccv.recover = snd.una;
+        snd.sndbuf = snd.sndbuf.next_multiple_of(self.ccv.mss);
         self.refresh_cc_var(snd, cx);
         if let Some(rtt) = rtt {
             // From the echoed timestamp: it shows nothing of the path in microseconds.
@@ -280,11 +280,11 @@ impl Sender for RackSender {
             self.commit_sample();
             self.path = PathDelay::default();
         }
-        self.v.cwnd =
-            if syn_retransmitted { self.v.mss } else { self.tuning.initial_window.bytes(self.v.mss) };
-        self.cwnd_used = self.v.cwnd;
+        self.ccv.cwnd =
+            if syn_retransmitted { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
+        self.cwnd_used = self.ccv.cwnd;
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
-        self.cc.conn_init(&mut self.v);
+        self.cc.conn_init(&mut self.ccv);
     }
 
     fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
@@ -292,31 +292,31 @@ impl Sender for RackSender {
             return default.on_ack(snd, ack, cx);
         }
         self.refresh_cc_var(snd, cx);
-        self.v.snd_wnd = snd.wnd;
-        self.v.curack = ack.ack;
-        self.v.nsegs = u64::from(ack.frames);
-        self.v.bytes_this_ack = ack.ack.saturating_sub(snd.una);
+        self.ccv.snd_wnd = snd.wnd;
+        self.ccv.curack = ack.ack;
+        self.ccv.nsegs = u64::from(ack.frames);
+        self.ccv.bytes_this_ack = ack.ack.saturating_sub(snd.una);
         self.undo_timeout(snd, ack, cx);
-        if ack.ece && (!self.v.cong_recovery || ack.ack >= self.v.recover) {
-            self.v.cong_recovery = false;
-            self.v.recover = snd.max + 1;
+        if ack.ece && (!self.ccv.cong_recovery || ack.ack >= self.ccv.recover) {
+            self.ccv.cong_recovery = false;
+            self.ccv.recover = snd.max + 1;
             self.cwr = true;
-            self.cc.cong_signal(&mut self.v, Signal::Ecn);
-            cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.v.cwnd as i64);
+            self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
+            cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
         }
         let advances = ack.ack > snd.una;
         if ack.ack == snd.una && snd.wnd == ack.previous_wnd && ack.payload == 0 && snd.max > snd.una {
             self.pacing_waived |= self.map.count_duplicate_ack() >= DUPLICATE_THRESHOLD;
         }
-        let plain = advances && !self.v.in_recovery() && self.map.sacked.is_empty() && snd.wnd > 0;
+        let plain = advances && !self.ccv.in_recovery() && self.map.sacked.is_empty() && snd.wnd > 0;
         let delivered = self.log_ack(snd, ack, cx);
         // The RACK stack runs the helper that measures RTTs for congestion control on plain ACKs only: not in recovery,
         // which includes the round trip after a delay signal.
         if plain && let Some(packets) = &mut self.packets {
             let now = cx.clock.timestamp_ms(cx.now);
-            packets.on_ack(ack.ack, self.v.bytes_this_ack, false, ack.tsecr, now, self.v.maxseg);
-            self.v.delay_rtt = packets.rtt;
-            self.v.new_measurement |= std::mem::take(&mut packets.new_measurement);
+            packets.on_ack(ack.ack, self.ccv.bytes_this_ack, false, ack.tsecr, now, self.ccv.maxseg);
+            self.ccv.delay_rtt = packets.rtt;
+            self.ccv.new_measurement |= std::mem::take(&mut packets.new_measurement);
         }
         if delivered > 0 {
             self.timer = None;
@@ -329,14 +329,14 @@ impl Sender for RackSender {
         if advances {
             self.probes = 0;
             self.rtt.shift = 0;
-            let ends = self.v.in_recovery() && (ack.ack >= self.v.recover || ack.ack >= snd.max);
+            let ends = self.ccv.in_recovery() && (ack.ack >= self.ccv.recover || ack.ack >= snd.max);
             if ends && self.rack.exits_before_growth {
                 self.leave_recovery(snd, ack.ack, cx);
             }
-            if ack.ack >= self.round_ends && self.v.tuning.hystart.allowed {
+            if ack.ack >= self.round_ends && self.ccv.tuning.hystart.allowed {
                 self.round += 1;
                 self.round_ends = snd.max;
-                self.cc.new_round(&mut self.v, self.round);
+                self.cc.new_round(&mut self.ccv, self.round);
             }
             self.ack_received();
             if ends && !self.rack.exits_before_growth {
@@ -344,7 +344,7 @@ impl Sender for RackSender {
             }
             snd.una = una;
             snd.nxt = snd.nxt.max(una);
-            self.v.recover = self.v.recover.max(una);
+            self.ccv.recover = self.ccv.recover.max(una);
         }
         self.commit_sample();
     }
@@ -439,7 +439,7 @@ impl Sender for RackSender {
     }
 
     fn cwnd(&self, snd: &SendState) -> u64 {
-        self.fallback.as_ref().map_or(self.v.cwnd, |default| default.cwnd(snd))
+        self.fallback.as_ref().map_or(self.ccv.cwnd, |default| default.cwnd(snd))
     }
 
     fn metrics(&self, snd: &SendState) -> Metrics {
@@ -449,7 +449,7 @@ impl Sender for RackSender {
         Metrics {
             rto: self.rto_us() * MICROSECOND,
             inflight: self.pipe(snd, snd.una),
-            ..freebsd::metrics(snd, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
+            ..freebsd::metrics(snd, &self.ccv, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
         }
     }
 }

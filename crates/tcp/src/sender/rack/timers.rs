@@ -35,7 +35,7 @@ impl RackSender {
                 if snd.una >= self.lost_until {
                     self.enter_recovery(snd, index, cx);
                 }
-                self.prr_credit = self.prr_credit.max(self.v.mss);
+                self.prr_credit = self.prr_credit.max(self.ccv.mss);
                 self.resend = Some(index);
                 self.pacing_waived = true;
             }
@@ -75,7 +75,7 @@ impl RackSender {
         let srtt = self.srtt_us().unwrap_or(UNKNOWN_RTT_US).max(self.last_rtt).max(1);
         let mut wait = 2 * srtt;
         match before {
-            Some(before) if last.end - last.start <= self.v.mss => {
+            Some(before) if last.end - last.start <= self.ccv.mss => {
                 wait += self.stack_time(last.at).saturating_sub(self.stack_time(before.at));
             }
             None => wait = wait.max(srtt + srtt / 2 + self.rack.probe_delayed_ack_ms * 1000),
@@ -91,10 +91,10 @@ impl RackSender {
         cx.events.push(EventKind::Tlp, snd.offset(snd.una), 0);
         self.pacing_waived = true;
         let outstanding = snd.max - snd.una;
-        let whole = snd.end.saturating_sub(snd.nxt) >= self.v.mss && outstanding + self.v.mss <= snd.wnd;
+        let whole = snd.end.saturating_sub(snd.nxt) >= self.ccv.mss && outstanding + self.ccv.mss <= snd.wnd;
         if whole {
-            if self.v.fast_recovery {
-                self.prr_credit = self.v.mss;
+            if self.ccv.fast_recovery {
+                self.prr_credit = self.ccv.mss;
             }
             self.probe = Probe::NewData;
         } else if let Some(index) = self.map.highest() {
