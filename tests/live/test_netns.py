@@ -28,6 +28,7 @@ from cwndlab.results import tables
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds.netns import machine, namespaces, network, testbed
 from cwndlab.testbeds.netns.layout import Layout, lay_out
+from patience import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -531,7 +532,7 @@ def test_senders_and_receivers_run_before_ordinary_processes_where_they_may(
     process = started(dumbbell, dumbbell.parent / "out", prefix)
     found = policies(wait_for(lambda: own_namespaces(process.pid)))
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     policy = os.SCHED_RR if allowed.returncode == 0 else os.SCHED_OTHER
     assert found == {("cwndlab.traffic.agent", policy), ("iperf3", policy)}
 
@@ -540,7 +541,7 @@ def test_an_interrupted_run_leaves_nothing(dumbbell: Path) -> None:
     process = started(dumbbell, dumbbell.parent / "out")
     names = wait_for(lambda: own_namespaces(process.pid))
     process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=30)
+    _, complaint = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert complaint.startswith("error: interrupted")
     assert not remaining(names)
@@ -551,7 +552,7 @@ def test_a_killed_run_leaves_nothing_as_somebody_watches(dumbbell: Path) -> None
     process = started(dumbbell, dumbbell.parent / "out")
     names = wait_for(lambda: own_namespaces(process.pid))
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     wait_for(lambda: not remaining(names))
 
 
@@ -627,7 +628,7 @@ def started(file: Path, out: Path, prefix: tuple[str, ...] = ()) -> "subprocess.
 
 def wait_for(condition: Callable[[], object]) -> list[str]:
     """What the condition gives once it holds, within a generous time."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         found = condition()
         if found:
