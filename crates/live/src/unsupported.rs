@@ -4,7 +4,7 @@
 pub mod emulator {
     use std::io;
 
-    use sim::table::Batch;
+    use contract::table::Batch;
 
     const UNSUPPORTED: &str = "the path emulator needs Linux";
 
@@ -59,7 +59,7 @@ pub mod offload {
 pub mod sampler {
     use std::io;
 
-    use sim::table::Batch;
+    use contract::table::Batch;
 
     /// No value of this type exists.
     pub struct Sampler(std::convert::Infallible);

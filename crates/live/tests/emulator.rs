@@ -15,10 +15,10 @@ use std::thread;
 use std::time::Duration;
 
 use common::{A, B, Net, Received, receive, send};
+use contract::table::{Batch, ColumnData};
 use live::emulator::Emulator;
 use live::sampler::Sampler;
 use serde_json::{Value, json};
-use sim::table::{Batch, ColumnData};
 
 const MILLISECOND: u64 = 1_000_000;
 const PAUSE: Duration = Duration::from_millis(2);

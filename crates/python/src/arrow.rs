@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use sim::table::{Batch, Column, ColumnData};
+use contract::table::{Batch, Column, ColumnData};
 
 /// `struct ArrowSchema`: the type of an array. Dropping it releases it, unless a consumer has taken it over.
 #[repr(C)]

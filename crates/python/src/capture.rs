@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use contract::table::{Batch, Column, ColumnData};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use sim::table::{Batch, Column, ColumnData};
 use trace::capture;
 use trace::clock::{self, Clock};
 use trace::connection::{Direction, Half};

@@ -7,11 +7,11 @@ mod tool;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use contract::ids::FlowId;
+use contract::table::Batch;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
-use sim::ids::FlowId;
-use sim::table::Batch;
 
 #[pymodule]
 mod _native {
@@ -45,7 +45,7 @@ fn check(scenario: &str) -> PyResult<()> {
 /// Scenario.
 #[pyfunction]
 fn start_times(scenario: &str) -> PyResult<Vec<u64>> {
-    sim::parse(scenario).map(|scenario| sim::starts(&scenario)).map_err(PyValueError::new_err)
+    contract::parse(scenario).map(|scenario| sim::starts(&scenario)).map_err(PyValueError::new_err)
 }
 
 /// What the engine draws for an application of a flow: see the stub.

@@ -8,7 +8,7 @@ use std::slice;
 use std::sync::Arc;
 
 use arrow::{ArrowArray, ArrowSchema, export};
-use sim::table::{Batch, ColumnData, Dict, Names, Values};
+use contract::table::{Batch, ColumnData, Dict, Names, Values};
 
 /// Five rows of every kind of column, with and without nulls.
 fn batch() -> Arc<Batch> {

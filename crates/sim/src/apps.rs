@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use contract::ids::FlowId;
+use contract::scenario::{App, Flow, LoadPart, Scenario};
 use host::app::{
     Application, Bulk, Datagrams, Incast, Load, OnOff, Paced, Pinger, RequestResponse, Rounds, Video,
 };
@@ -9,8 +11,6 @@ use path::Nanos;
 
 use crate::draws::{self, Transfers};
 use crate::flow::{Background, FlowApp, Snapshot};
-use crate::ids::FlowId;
-use crate::scenario::{App, Flow, LoadPart, Scenario};
 
 /// Size of one write of a background transfer.
 pub const BACKGROUND_WRITE: u64 = 131_072;

@@ -7,6 +7,8 @@
 
 use std::net::Ipv4Addr;
 
+use contract::ids::{ConnectionId, HostId, LinkId, Side};
+use contract::scenario::{App, Scenario};
 use path::Nanos;
 use tcp::stack::Family;
 use wire::capture::LinkType;
@@ -15,9 +17,7 @@ use wire::datagram::Kind;
 use wire::pcap::Writer;
 use wire::{Flags, Segment};
 
-use crate::ids::{ConnectionId, HostId, LinkId, Side};
 use crate::packet::{Ends, Packet, ports};
-use crate::scenario::{App, Scenario};
 
 /// The captures of a run.
 pub struct Captures {

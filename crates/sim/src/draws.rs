@@ -1,11 +1,10 @@
 //! What is drawn for the flows of a run, wherever it is carried out: when they start, how long they send and rest, and the
 //! transfers of background traffic. Real hosts ask here too, so that they do what the model does.
 
+use contract::scenario::{App, Distribution, Flow, Scenario};
 use host::app::Lengths;
 use host::noise::{exponential, pareto};
 use path::{Nanos, Xoshiro256PlusPlus};
-
-use crate::scenario::{App, Distribution, Flow, Scenario};
 
 /// When each flow starts, in their order: its `start_ns` and its share of the start jitter.
 pub fn starts(scenario: &Scenario) -> Vec<Nanos> {

@@ -5,9 +5,8 @@
 //! connections, so that the engine can tell what comes next at one of them. Moving one source costs one comparison of eight
 //! per level, and mostly stops early.
 
+use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use tcp::Nanos;
-
-use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
 
 /// Never.
 pub const NEVER: Nanos = Nanos::MAX;

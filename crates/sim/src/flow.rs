@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
+use contract::histogram::Histogram;
+use contract::ids::{FlowId, HostId};
+use contract::scenario::Flow;
 use host::app::{Application, Bulk, Datagrams, Figure, Incast, Load, Pinger};
 use path::Nanos;
 use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
 use crate::draws::Transfers;
-use crate::histogram::Histogram;
-use crate::ids::{FlowId, HostId};
 use crate::packet::{Ends, Packet};
-use crate::scenario::Flow;
 
 /// A flow while it runs.
 pub struct FlowRun {

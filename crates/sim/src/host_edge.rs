@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use contract::scenario::{self, Host, PLACES};
 use host::aggregate::{Aggregator, Flush, Frame, Moderation, Polling, Rules};
 use host::noise::{Processing, Processor, Stalls};
 use path::{DropReason, Link, Mode, Nanos, Output, Xoshiro256PlusPlus};
@@ -11,7 +12,6 @@ use wire::Segment;
 
 use crate::network::{Fate, PacketReport};
 use crate::packet::{Packet, ports};
-use crate::scenario::{self, Host, PLACES};
 
 impl Frame for Packet {
     fn connection(&self) -> u32 {

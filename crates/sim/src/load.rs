@@ -1,5 +1,7 @@
 //! What both ends of a loadlatency scenario saw, and the tool's figures made of it.
 
+use contract::ids::FlowId;
+use contract::scenario::{App, LoadPart};
 use host::app::Ping;
 use loadlatency::SCENARIOS;
 use loadlatency::measure::{self, BIN_NS, Direction, End};
@@ -9,8 +11,6 @@ use tcp::endpoint::Failure;
 
 use crate::engine::Simulation;
 use crate::flow::FlowApp;
-use crate::ids::FlowId;
-use crate::scenario::{App, LoadPart};
 
 const _: () = assert!(BIN_NS == host::app::LOAD_BIN, "arrivals are counted as the figures want them");
 

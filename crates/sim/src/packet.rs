@@ -1,9 +1,8 @@
 //! A packet on its way through the simulated network: a segment and what the simulator wants to know of it.
 
+use contract::ids::{ConnectionId, HostId};
 use path::Nanos;
 use wire::Segment;
-
-use crate::ids::{ConnectionId, HostId};
 
 /// Port of every accepting side (iperf3's).
 const PORT: u16 = 5201;

@@ -1,12 +1,12 @@
 //! The summary of a run as JSON: counters and distributions over the measurement window.
 
+use contract::ids::FlowId;
+use contract::scenario::Scenario;
 use serde_json::{Value, json};
 use tcp::Endpoint;
 
 use crate::engine::Simulation;
 use crate::flow::{FlowApp, FlowRun, Tally};
-use crate::ids::FlowId;
-use crate::scenario::Scenario;
 
 impl Simulation {
     /// The figures of each flow and observed link over the measurement window; complete once the run is over.

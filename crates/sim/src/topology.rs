@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::ids::{HostId, LinkId};
-use crate::scenario::Scenario;
+use contract::ids::{HostId, LinkId};
+use contract::scenario::Scenario;
 
 /// Where a link ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
+use contract::ids::HostId;
+use contract::scenario::{self, Sampling};
 use path::{Link, LinkConfig, Mode, Nanos, QueueConfig, Switch};
-use sim::ids::HostId;
-use sim::scenario::{self, Sampling};
 
 use super::Shared;
 use super::config::Config;

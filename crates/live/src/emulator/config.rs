@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use contract::Scenario;
+use contract::scenario::Link;
 use serde::Deserialize;
-use sim::Scenario;
-use sim::scenario::Link;
 
 /// Everything the emulator needs to know, as JSON. Unknown fields are refused.
 #[derive(Clone, Debug, Deserialize)]
@@ -90,7 +90,7 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), String> {
-        sim::check_links(&self.scenario)?;
+        contract::check_links(&self.scenario)?;
         if self.threads == 0 {
             return Err("emulator: threads must be at least 1".into());
         }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use contract::histogram::Histogram;
+use contract::record::{EventRow, QueueRow};
 use path::{DropReason, Nanos, Output};
-use sim::histogram::Histogram;
-use sim::record::{EventRow, QueueRow};
 
 use super::flows::Flows;
 use super::frame::Frame;

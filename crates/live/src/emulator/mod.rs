@@ -36,9 +36,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use contract::table::Batch;
 use path::Nanos;
 use serde_json::json;
-use sim::table::Batch;
 
 pub use config::{Cable, Capture, Config, FlowKey};
 

@@ -3,11 +3,11 @@
 use std::fs;
 use std::sync::atomic::Ordering;
 
+use contract::histogram::Histogram;
+use contract::record::Recorder;
+use contract::table::Batch;
 use path::Counters;
 use serde_json::{Value, json};
-use sim::histogram::Histogram;
-use sim::record::Recorder;
-use sim::table::Batch;
 
 use super::config::Config;
 use super::line::Tally;

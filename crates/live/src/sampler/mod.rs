@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use contract::table::Batch;
 use path::Nanos;
 use serde::Deserialize;
 use serde_json::json;
-use sim::table::Batch;
 
 use crate::sys::{self, Waker};
 use counters::Counters;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use contract::table::{Batch, Column, ColumnData, Dict, MAX_ROWS, Values};
 use path::Nanos;
-use sim::table::{Batch, Column, ColumnData, Dict, MAX_ROWS, Values};
 use tcp::cc::Phase;
 
 use super::diag::Found;
@@ -219,7 +219,7 @@ fn rate(info: &TcpInfo<'_>, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use sim::record::{Recorder, TcpRow};
+    use contract::record::{Recorder, TcpRow};
 
     use super::*;
     use crate::sampler::diag::Found;

@@ -1,5 +1,7 @@
 //! Applications in a run: when they begin and stop, their turns, and the figures they report.
 
+use contract::ids::{ConnectionId, FlowId};
+use contract::record::{EVENT_APP, EventRow, SampleRow, sample};
 use host::app::{Application, Figure};
 use path::Nanos;
 use tcp::endpoint::State;
@@ -7,8 +9,6 @@ use tcp::endpoint::State;
 use super::Simulation;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::FlowApp;
-use crate::ids::{ConnectionId, FlowId};
-use crate::record::{EVENT_APP, EventRow, SampleRow, sample};
 
 impl Simulation {
     /// An event of a flow's application.

@@ -1,5 +1,6 @@
 //! What comes to a host from the network, up to its stack; and timers.
 
+use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use host::nic::TransmitRing;
 use path::Nanos;
 use tcp::stack::{Profile, SocketOptions};
@@ -9,7 +10,6 @@ use wire::Segment;
 use super::{Simulation, setup};
 use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
-use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
 
 impl Simulation {
     /// The next packet reaches the far end of `link`.

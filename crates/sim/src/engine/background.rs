@@ -1,5 +1,6 @@
 //! Background traffic: transfers that arrive at random, each over a connection of its own.
 
+use contract::ids::FlowId;
 use host::app::Bulk;
 use tcp::endpoint::State;
 
@@ -7,7 +8,6 @@ use super::Simulation;
 use crate::apps::BACKGROUND_WRITE;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::FlowApp;
-use crate::ids::FlowId;
 
 impl Simulation {
     /// A transfer arrives (the first time: the flow begins).

@@ -1,15 +1,15 @@
 //! Flows of datagrams, and their echoes.
 
+use contract::ids::FlowId;
+use contract::record::{SampleRow, sample};
+use contract::scenario::{App, EcnField};
 use host::app::HEADERS;
 use wire::Segment;
 
 use super::Simulation;
 use crate::event_queue::Source;
 use crate::flow::FlowApp;
-use crate::ids::FlowId;
 use crate::packet::Packet;
-use crate::record::{SampleRow, sample};
-use crate::scenario::{App, EcnField};
 
 impl Simulation {
     pub(super) fn send_datagram(&mut self, flow: FlowId) {

@@ -1,11 +1,11 @@
 //! Between a host's network interface and its stack: transmit queues that stacks watch, ingress and egress.
 
+use contract::ids::{ConnectionId, HostId};
 use host::nic::{self, TransmitRing};
 use tcp::Endpoint;
 
 use super::Simulation;
 use crate::event_queue::NEVER;
-use crate::ids::{ConnectionId, HostId};
 use crate::packet::Packet;
 
 /// Transmit queues of hosts whose stack watches them (Linux TSQ).

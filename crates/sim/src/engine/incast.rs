@@ -1,12 +1,12 @@
 //! Rounds of an incast: a client asks all servers of a group at once.
 
+use contract::ids::FlowId;
+use contract::record::{SampleRow, sample};
 use tcp::endpoint::State;
 
 use super::Simulation;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::FlowApp;
-use crate::ids::FlowId;
-use crate::record::{SampleRow, sample};
 
 impl Simulation {
     /// A server has answered in full.

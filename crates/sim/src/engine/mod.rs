@@ -15,6 +15,9 @@ mod reports;
 mod service;
 mod setup;
 
+use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
+use contract::scenario::{Scenario, WhenFull};
+use contract::table::Batch;
 use path::Nanos;
 use tcp::stack::{EcnMode, Profile};
 use tcp::{Endpoint, HostClock, TcpInfo};
@@ -24,11 +27,8 @@ use crate::apps::IncastGroup;
 use crate::event_queue::{EventQueue, NEVER, Source};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
-use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::scenario::{Scenario, WhenFull};
-use crate::table::Batch;
 use prefetch::Prefetcher;
 use recording::Recording;
 

@@ -3,11 +3,11 @@
 //! With many connections, the memory of each has left the processor's caches by the time its next packet comes. What a
 //! packet needs is prefetched in three steps: each follows pointers that the step before has brought.
 
+use contract::ids::{ConnectionId, LinkId};
 use path::{Nanos, prefetch};
 use tcp::Endpoint;
 
 use crate::flow::FlowRun;
-use crate::ids::{ConnectionId, LinkId};
 use crate::network::Network;
 use crate::packet::Packet;
 

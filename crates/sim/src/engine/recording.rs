@@ -1,5 +1,8 @@
 //! What a run leaves behind: samples of connections and queues, and what is counted in the measurement window.
 
+use contract::ids::{FlowId, LinkId};
+use contract::record::{QueueRow, Recorder, SampleRow, TcpRow, sample};
+use contract::scenario::Sampling;
 use path::Counters;
 use tcp::Endpoint;
 use tcp::endpoint::State;
@@ -8,9 +11,6 @@ use super::{SECOND, Simulation};
 use crate::capture::Captures;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::{FlowApp, Snapshot};
-use crate::ids::{FlowId, LinkId};
-use crate::record::{QueueRow, Recorder, SampleRow, TcpRow, sample};
-use crate::scenario::Sampling;
 
 /// What is recorded, and how far that is.
 pub struct Recording {

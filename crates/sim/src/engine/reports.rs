@@ -1,13 +1,13 @@
 //! Reports of what happened to packets, queues and endpoints: counted, recorded, and told to the stacks concerned.
 
+use contract::ids::{ConnectionId, FlowId, LinkId};
+use contract::record::{EVENT_KINDS, EventRow, QueueRow};
+use contract::scenario::{PLACES, WhenFull};
 use path::DropReason;
 use tcp::event::EventKind;
 
 use super::Simulation;
-use crate::ids::{ConnectionId, FlowId, LinkId};
 use crate::network::{Fate, PacketReport};
-use crate::record::{EVENT_KINDS, EventRow, QueueRow};
-use crate::scenario::{PLACES, WhenFull};
 
 impl Simulation {
     /// The place of a flow's events among those of one time: behind those of hops.

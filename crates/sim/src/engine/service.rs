@@ -1,5 +1,6 @@
 //! After any input of a connection: it sends what it wants to send, and its application works.
 
+use contract::ids::ConnectionId;
 use host::{app, nic};
 use path::Nanos;
 use tcp::Endpoint;
@@ -9,7 +10,6 @@ use wire::Segment;
 use super::Simulation;
 use crate::event_queue::{EventQueue, NEVER};
 use crate::flow::{FlowApp, FlowRun};
-use crate::ids::ConnectionId;
 use crate::packet::{Ends, Packet};
 
 /// Why [`Simulation::send_and_run_app`] ended.

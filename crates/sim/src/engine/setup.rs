@@ -1,5 +1,8 @@
 //! Setting up a run.
 
+use contract::ids::{FlowId, HostId};
+use contract::record::Recorder;
+use contract::scenario::{self, Ecn, Sampling, Scenario};
 use path::Xoshiro256PlusPlus;
 use tcp::HostClock;
 use tcp::stack::{EcnMode, Family, Profile};
@@ -15,11 +18,8 @@ use crate::draws;
 use crate::event_queue::{EventQueue, NEVER, Source, Sources};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
-use crate::ids::{FlowId, HostId};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::record::Recorder;
-use crate::scenario::{self, Ecn, Sampling, Scenario};
 use crate::topology::Topology;
 
 /// Up to this many flows, percentiles are within 0.05 %; beyond it within 0.4 %, to bound memory.
@@ -31,7 +31,7 @@ impl Simulation {
     /// # Errors
     /// One line saying what in the scenario the engine refuses.
     pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, String> {
-        Simulation::from_scenario(check::parse(scenario)?, run_id, false)
+        Simulation::from_scenario(contract::parse(scenario)?, run_id, false)
     }
 
     /// As [`Simulation::new`], from a parsed scenario. `force_stepped` makes every hop wait for events: slower, and

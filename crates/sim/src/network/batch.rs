@@ -1,11 +1,11 @@
 //! Links that may start their transmissions late: packets enter them many at a time, one event serves them all.
 
+use contract::ids::LinkId;
 use path::{Link, Nanos};
 
 use super::output::LinkOutput;
 use super::{LinkMeta, LinkMode, Network, PacketRef};
 use crate::event_queue::{EventQueue, NEVER, Source};
-use crate::ids::LinkId;
 
 /// So many packets enter a link together at most. One after the other, the processor has the link's code and memory at
 /// hand.

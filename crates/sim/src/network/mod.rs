@@ -10,14 +10,14 @@ mod route;
 mod switches;
 mod travel;
 
+use contract::ids::{HostId, LinkId};
+use contract::scenario::{Sampling, Scenario};
 use host::nic::TransmitRing;
 use path::{Link, Nanos};
 use wire::Segment;
 
 use crate::event_queue::{EventQueue, NEVER, Source};
-use crate::ids::{HostId, LinkId};
 use crate::packet::Packet;
-use crate::scenario::{Sampling, Scenario};
 use crate::topology::{End, Topology};
 use batch::Batches;
 use delivery::Delivery;

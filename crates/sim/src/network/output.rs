@@ -1,10 +1,10 @@
 //! What links put out: packets that go on, and reports of those that do not.
 
+use contract::ids::{ConnectionId, LinkId};
 use host::nic::TransmitRing;
 use path::{DropReason, Nanos, Output};
 
 use super::pool::{PacketPool, PacketRef};
-use crate::ids::{ConnectionId, LinkId};
 use crate::packet::Packet;
 
 /// What has happened to a packet on a hop.

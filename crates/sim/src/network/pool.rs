@@ -1,9 +1,9 @@
 //! The packets that are in links with a queue discipline or impairments, and behind them, and the small references that
 //! queues move around instead.
 
+use contract::ids::{ConnectionId, HostId};
 use path::Nanos;
 
-use crate::ids::{ConnectionId, HostId};
 use crate::packet::{Ends, Packet, packet_fields};
 
 /// A packet in the pool, and what a link wants to know of it. A queue moves its packets often, so this is small: the

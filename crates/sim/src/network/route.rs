@@ -1,8 +1,9 @@
 //! The first hops from one host to another, worked out once: what a packet crosses before anything has to be decided.
 
+use contract::ids::{HostId, LinkId};
+use contract::scenario::Scenario;
+
 use super::LinkMeta;
-use crate::ids::{HostId, LinkId};
-use crate::scenario::Scenario;
 use crate::topology::Topology;
 
 /// How the way from one host to another begins.

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use contract::ids::LinkId;
+use contract::scenario::Scenario;
 use path::{Link, LinkConfig, Nanos, Switch};
 
 use super::output::LinkOutput;
 use super::pool::PacketRef;
-use crate::ids::LinkId;
-use crate::scenario::Scenario;
 
 /// Which switch a link is a port of, and which port.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 //! On plain links a packet is not moved, only its time is; see [`super::mode`]. On others it lies in the pool, and links
 //! hand references to it on.
 
+use contract::ids::{HostId, LinkId};
 use path::{DropReason, Nanos, Packet as _};
 use wire::Segment;
 
@@ -10,7 +11,6 @@ use super::output::{Emitted, Fate, PacketReport};
 use super::route::AfterPlain;
 use super::{LinkMeta, LinkMode, Network, PacketRef};
 use crate::event_queue::{EventQueue, NEVER};
-use crate::ids::{HostId, LinkId};
 use crate::packet::{Ends, Packet};
 use crate::topology::End;
 

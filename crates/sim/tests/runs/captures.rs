@@ -1,6 +1,6 @@
 //! Captures say what the run did.
 
-use sim::scenario::Capture;
+use contract::scenario::Capture;
 use wire::capture::{LinkType, Reader};
 
 use crate::support::{MS, carry_out, column, dumbbell};

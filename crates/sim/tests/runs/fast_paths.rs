@@ -3,8 +3,9 @@
 use crate::fused_equals_stepped::{scenario, shapes};
 use crate::rows::rows;
 use crate::support::{carry_out, difference, finish};
+use contract::Scenario;
 use proptest::prelude::*;
-use sim::{Scenario, Simulation};
+use sim::Simulation;
 
 /// Where a run without fast paths differs, if it does.
 fn unequal(scenario: &Scenario) -> Option<String> {

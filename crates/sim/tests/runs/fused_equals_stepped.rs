@@ -5,11 +5,13 @@ use std::sync::LazyLock;
 use crate::kinds::{app, kinds, loss, losses, queue, stacks};
 use crate::rows::{changes, rows};
 use crate::support::{MS, attach, bottleneck, bulk, carry_out, difference, host, link_mut, random_loss, run};
+use contract::Scenario;
+use contract::scenario::{
+    Coalesce, Ecn, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall,
+};
 use path::{PauseConfig, QueueConfig, SwitchConfig};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
-use sim::Scenario;
-use sim::scenario::{Coalesce, Ecn, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall};
 
 static STACKS: LazyLock<Vec<(String, String)>> = LazyLock::new(stacks);
 static QUEUES: LazyLock<Vec<String>> = LazyLock::new(|| kinds("queues"));

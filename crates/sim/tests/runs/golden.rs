@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::rows::{hash, lines, rows};
 use crate::support::{MS, carry_out, dumbbell};
-use sim::Scenario;
+use contract::Scenario;
 
 /// The lines of a golden.txt by scenario.
 fn by_scenario(text: &str) -> BTreeMap<&str, Vec<&str>> {

@@ -4,12 +4,12 @@
 use std::sync::LazyLock;
 
 use crate::support::{MS, random_loss};
+use contract::scenario::{App, Distribution, EcnField, LoadPart};
 use path::{
     CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, LossConfig, PieConfig, QueueConfig,
     RedConfig,
 };
 use serde_json::Value;
-use sim::scenario::{App, Distribution, EcnField, LoadPart};
 
 static CATALOGUE: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(&sim::catalogue()).expect("the catalogue is JSON"));

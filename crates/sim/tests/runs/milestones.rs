@@ -1,8 +1,8 @@
 //! What applications finish is an event: when, after how long, and how much their receiver had read by then.
 
 use crate::support::{MS, Outcome, carry_out, column, dumbbell};
-use sim::scenario::App;
-use sim::table::ColumnData;
+use contract::scenario::App;
+use contract::table::ColumnData;
 
 /// (time, payload read, value) of the events of kind `app`.
 fn milestones(outcome: &Outcome) -> Vec<(i64, i64, i64)> {

@@ -1,8 +1,8 @@
 //! Scenarios that parse but that no path can be made of are refused in one line, by the engine and for the emulator.
 
+use contract::scenario::{Change, Egress, IngressStage, Scenario};
 use path::{FqCodelConfig, JitterConfig, JitterKind, LossConfig, QueueConfig};
 use sim::Simulation;
-use sim::scenario::{Change, Egress, IngressStage, Scenario};
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use crate::support;
 fn refusal(change: impl FnOnce(&mut Scenario)) -> String {
     let mut scenario = support::dumbbell("linux-6.8", "cubic", 10_000_000, 20 * support::MS, 100, 1);
     change(&mut scenario);
-    let line = sim::check_links(&scenario).expect_err("the emulator would fail");
+    let line = contract::check_links(&scenario).expect_err("the emulator would fail");
     let engine =
         Simulation::from_scenario(scenario, 0, false).map(|_| ()).expect_err("the engine would fail");
     assert_eq!(engine, line);
@@ -23,7 +23,7 @@ fn a_good_scenario_is_not_refused() {
     scenario.hosts[0].egress = Some(egress());
     scenario.hosts[0].ingress.before_gro = Some(stage(nth(1)));
     scenario.schedule.push(change(QueueConfig::Pfifo { limit_packets: 10 }));
-    assert_eq!(sim::check_links(&scenario), Ok(()));
+    assert_eq!(contract::check_links(&scenario), Ok(()));
     assert!(Simulation::from_scenario(scenario, 0, false).is_ok());
 }
 

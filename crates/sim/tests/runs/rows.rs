@@ -6,14 +6,14 @@ use crate::kinds::{app, kinds, loss, losses, queue_variants, stacks};
 use crate::support::{
     MS, SECOND, attach, bottleneck, bulk, carry_out, dumbbell, host, link_mut, random_loss, run,
 };
-use path::{JitterConfig, JitterKind, LossConfig, PauseConfig, QueueConfig, ShaperConfig, SwitchConfig};
-use sha2::{Digest, Sha256};
-use sim::Scenario;
-use sim::scenario::{
+use contract::Scenario;
+use contract::scenario::{
     App, Capture, Change, Coalesce, Ecn, EcnField, Egress, Flow, Host, IngressStage, Link, LoadPart, Node,
     Noise, Processing, Sampling, Stall, WhenFull,
 };
-use sim::table::{Batch, ColumnData};
+use contract::table::{Batch, ColumnData};
+use path::{JitterConfig, JitterKind, LossConfig, PauseConfig, QueueConfig, ShaperConfig, SwitchConfig};
+use sha2::{Digest, Sha256};
 
 const MBPS: u64 = 1_000_000;
 

@@ -2,9 +2,10 @@
 
 use crate::fused_equals_stepped::{scenario, shapes};
 use crate::support::{MS, Outcome, SECOND, carry_out, column, difference, dumbbell};
+use contract::Scenario;
+use contract::ids::FlowId;
 use proptest::prelude::*;
-use sim::ids::FlowId;
-use sim::{Scenario, Simulation};
+use sim::Simulation;
 
 /// Carries a scenario out up to each of `cuts` in turn, then to its end.
 fn in_steps(scenario: &Scenario, cuts: &[u64]) -> Outcome {

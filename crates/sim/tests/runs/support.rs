@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use path::{LossConfig, QueueConfig};
-use sim::Simulation;
-use sim::scenario::{
+use contract::scenario::{
     App, Ecn, Flow, Host, Ingress, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION, WhenFull,
 };
-use sim::table::{Batch, ColumnData};
+use contract::table::{Batch, ColumnData};
+use path::{LossConfig, QueueConfig};
+use sim::Simulation;
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;

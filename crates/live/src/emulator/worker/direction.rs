@@ -1,7 +1,7 @@
 //! One direction of a cable: its sockets, and what lies between them.
 
+use contract::scenario::IngressStage;
 use path::{Counters, Link, Nanos, Switch};
-use sim::scenario::IngressStage;
 
 use super::tap::Tap;
 use crate::emulator::frame::Frame;

@@ -1,6 +1,6 @@
 //! What a thread counts of its own work.
 
-use sim::histogram::Histogram;
+use contract::histogram::Histogram;
 
 /// What a thread counted of its own work since t = 0.
 #[derive(Debug)]

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use contract::scenario::{
+    App, Capture, Change, Coalesce, Distribution, Ecn, EcnField, Egress, Flow, Host, Ingress, IngressStage,
+    Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall, VERSION,
+    WhenFull,
+};
 use path::{
     CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig, JitterKind, LossConfig,
     PauseConfig, PieConfig, QueueConfig, RedConfig, ShaperConfig, SwitchConfig, Xoshiro256PlusPlus,
 };
 use rand_core::{RngCore, SeedableRng};
-use sim::scenario::{
-    App, Capture, Change, Coalesce, Distribution, Ecn, EcnField, Egress, Flow, Host, Ingress, IngressStage,
-    Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall, VERSION,
-    WhenFull,
-};
 use tcp::profile;
 
 /// Longest time of the experiment file, ns.
