@@ -221,6 +221,9 @@ def set_offloads(netns: str | None, interface: str, *, tso: bool, gro: bool) -> 
 def catalogue() -> str:
     """JSON: every stack, congestion control, sysctl, queue kind, loss kind and app the engine knows."""
 
+def schemas() -> str:
+    """JSON Schema of the Scenario, the summary and the catalogue: `cwndlab.contract` is made from it."""
+
 def check(scenario: str) -> None:
     """Raise ValueError, with one line, if the engine would refuse this Scenario (JSON)."""
 

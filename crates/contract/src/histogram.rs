@@ -1,7 +1,8 @@
 //! A distribution of times in bounded memory: exact extremes and mean, percentiles within a known relative error.
 
-use serde_json::{Value, json};
 use tcp::Nanos;
+
+use crate::summary::{TimeFigures, Times};
 
 /// Values are kept in units of 2^10 ns; below that their order does not matter to any figure.
 const UNIT_BITS: u32 = 10;
@@ -109,19 +110,18 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// The distribution as summaries have it, in nanoseconds; without values only that there are none.
-    pub fn figures(&self) -> Value {
-        if self.is_empty() {
-            return json!({"count": 0});
-        }
-        json!({
-            "count": self.count(),
-            "min_ns": self.min(),
-            "mean_ns": self.mean(),
-            "p50_ns": self.quantile(500),
-            "p95_ns": self.quantile(950),
-            "max_ns": self.max(),
-        })
+    /// The distribution as summaries have it.
+    pub fn figures(&self) -> Times {
+        let figures = || {
+            Some(TimeFigures {
+                min_ns: self.min()?,
+                mean_ns: self.mean()?,
+                p50_ns: self.quantile(500)?,
+                p95_ns: self.quantile(950)?,
+                max_ns: self.max()?,
+            })
+        };
+        Times { count: self.count(), figures: figures() }
     }
 
     /// Whether no value was added: of one, the minimum is not beyond the maximum.

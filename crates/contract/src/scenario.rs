@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{HostId, LinkId};
@@ -14,7 +15,7 @@ use crate::ids::{HostId, LinkId};
 pub const VERSION: u32 = 1;
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Always [`VERSION`].
@@ -46,7 +47,7 @@ pub struct Scenario {
 }
 
 /// The window `from_ns <= t < to_ns` of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
     /// Start of the window.
@@ -56,7 +57,7 @@ pub struct Measure {
 }
 
 /// What is recorded of a run, besides events and samples, which always are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// Rows of the `tcp` table.
@@ -68,7 +69,7 @@ pub struct Record {
 }
 
 /// When a row is written.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sampling {
     /// Never.
@@ -83,7 +84,7 @@ pub enum Sampling {
 }
 
 /// One capture file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
     /// A host's name (both directions, below segmentation, at its NIC) or a link's name (packets entering it).
@@ -93,7 +94,7 @@ pub struct Capture {
 }
 
 /// An end host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Unique among hosts and nodes.
@@ -122,7 +123,7 @@ pub struct Host {
 }
 
 /// Processing-time and stall noise.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
     /// Time for what is handed to the stack, one after the other; null: none.
@@ -132,7 +133,7 @@ pub struct Noise {
 }
 
 /// Time for one packet: a normal distribution, cut at zero.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Processing {
     /// Mean.
@@ -142,7 +143,7 @@ pub struct Processing {
 }
 
 /// Stalls: a Poisson process of exponential lengths.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
     /// Mean time between two, above zero.
@@ -152,7 +153,7 @@ pub struct Stall {
 }
 
 /// A host's egress as netem makes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Egress {
     /// Segments inside, those being delayed included.
@@ -172,7 +173,7 @@ pub struct Egress {
 }
 
 /// Impairments at a host's ingress.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ingress {
     /// On the wire; null: none.
@@ -182,7 +183,7 @@ pub struct Ingress {
 }
 
 /// Impairment at one place of a host's ingress, of the packets that match.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IngressStage {
     /// Loss.
@@ -200,7 +201,7 @@ pub struct IngressStage {
 }
 
 /// ECN of a host (RFC 3168).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ecn {
     /// Neither asked for nor accepted.
@@ -212,7 +213,7 @@ pub enum Ecn {
 }
 
 /// A network interface.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nic {
     /// Transmit queue, packets waiting. Applies to the host's outgoing link.
@@ -232,7 +233,7 @@ pub struct Nic {
 }
 
 /// What a full transmit queue does with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
     /// Drops it, and the stack does not know.
@@ -242,7 +243,7 @@ pub enum WhenFull {
 }
 
 /// Interrupt moderation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Coalesce {
     /// Longest that a frame waits; 0: every frame interrupts.
@@ -256,7 +257,7 @@ pub struct Coalesce {
 }
 
 /// A router or switch: forwards at once, queues on its outgoing links.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Unique among hosts and nodes.
@@ -266,7 +267,7 @@ pub struct Node {
 }
 
 /// One direction of a cable: loss, duplication, corruption, then queue, rate, delay and jitter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Unique among links.
@@ -302,7 +303,7 @@ pub struct Link {
 }
 
 /// One flow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     /// Unique among flows.
@@ -326,7 +327,7 @@ pub struct Flow {
 }
 
 /// What a flow's application does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum App {
     /// Writes as fast as the socket takes it.
@@ -452,7 +453,7 @@ pub enum App {
 }
 
 /// The ECN field of a datagram as it is sent; nobody reacts to its marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EcnField {
     /// Not ECN-capable.
@@ -464,7 +465,7 @@ pub enum EcnField {
 }
 
 /// A connection's part in a scenario of the loadlatency tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadPart {
     /// Short requests with NODELAY, which its sender asks and times.
@@ -476,7 +477,7 @@ pub enum LoadPart {
 }
 
 /// Distribution of lengths of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
     /// Always the same.
@@ -486,7 +487,7 @@ pub enum Distribution {
 }
 
 /// A change of a link at a given time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
     /// When.

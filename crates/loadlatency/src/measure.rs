@@ -17,10 +17,11 @@ pub use figures::{
 pub use observed::{BIN_NS, Direction, End, Observed, Ping, Probe, Scenario, Transfer};
 pub use stability::{MAX_NS, Stability};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many flows run at once in each direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
     /// From the client to the server.

@@ -1,9 +1,10 @@
 //! Configurations of loss, jitter and shapers, as they stand in a scenario: fully resolved, serde.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Loss of packets before the queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LossConfig {
     /// Each packet independently.
@@ -58,7 +59,7 @@ impl LossConfig {
 }
 
 /// Variation of a link's delay, as netem's `delay TIME JITTER distribution KIND`. A delay never goes below zero.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JitterConfig {
     /// Distribution.
@@ -86,7 +87,7 @@ impl JitterConfig {
 }
 
 /// Distribution of jitter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JitterKind {
     /// Uniform between -sd and sd.
@@ -100,7 +101,7 @@ pub enum JitterKind {
 }
 
 /// What limits a link besides its rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ShaperConfig {
     /// Packets wait for tokens, as in tc-tbf(8). Of a queue that an AQM controls, the first of them is out of the

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Xoshiro256PlusPlus;
@@ -10,7 +11,7 @@ use crate::link::{Counters, Link, LinkConfig, Mode};
 use crate::packet::{DropReason, Nanos, Output, Packet};
 
 /// The memory of a switch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
     /// Bytes for the packets of all ports, with each port's overhead. A packet holds its place from its arrival, which
@@ -21,7 +22,7 @@ pub struct SwitchConfig {
 }
 
 /// When a switch asks its neighbours to pause (IEEE 802.3 annex 31B).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseConfig {
     /// Bytes in the buffer from which neighbours are to stop. What is on its way must find room above.

@@ -24,8 +24,8 @@ mod _native {
     #[pymodule_export]
     use super::{
         Draws, Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
-        packet_text, replay_cc_vectors, replay_cubic_functions, run_script, set_offloads, start_times,
-        version,
+        packet_text, replay_cc_vectors, replay_cubic_functions, run_script, schemas, set_offloads,
+        start_times, version,
     };
 }
 
@@ -33,6 +33,12 @@ mod _native {
 #[pyfunction]
 fn catalogue() -> String {
     sim::catalogue()
+}
+
+/// JSON Schema: the types of the Scenario, the summary and the catalogue.
+#[pyfunction]
+fn schemas() -> String {
+    contract::schemas()
 }
 
 /// Raise ValueError, with one line, if the engine would refuse this Scenario (JSON).

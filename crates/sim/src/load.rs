@@ -2,11 +2,11 @@
 
 use contract::ids::FlowId;
 use contract::scenario::{App, LoadPart};
+use contract::summary::{DataLoad, Load, PingerLoad};
 use host::app::Ping;
 use loadlatency::SCENARIOS;
 use loadlatency::measure::{self, BIN_NS, Direction, End};
 use path::Nanos;
-use serde_json::{Value, json};
 use tcp::endpoint::Failure;
 
 use crate::engine::Simulation;
@@ -17,16 +17,19 @@ const _: () = assert!(BIN_NS == host::app::LOAD_BIN, "arrivals are counted as th
 impl Simulation {
     /// For the summary: of a pinger what was observed of its scenario and its figures (docs/loadlatency.md), of a flow of
     /// data its longest gap. None of other flows.
-    pub(crate) fn load_summary(&self, flow: FlowId) -> Option<Value> {
+    pub(crate) fn load_summary(&self, flow: FlowId) -> Option<Load> {
         match &self.scenario().flows[flow.index()].app {
             App::Loadlatency { group, scenario, part: LoadPart::Pinger, .. } => {
                 let (observed, idle) = self.observed_load(flow, group, *scenario)?;
                 let figures = measure::figures(&observed, &idle);
-                Some(json!({"observed": observed, "figures": figures}))
+                Some(Load::Pinger(PingerLoad { observed, figures }))
             }
             App::Loadlatency { part, .. } => {
                 let transfer = self.transfer(flow, direction(*part), self.flow_runs()[flow.index()].start);
-                Some(json!({"longest_gap_ns": transfer.longest_gap_ns, "killed": transfer.killed}))
+                Some(Load::Data(DataLoad {
+                    longest_gap_ns: transfer.longest_gap_ns,
+                    killed: transfer.killed,
+                }))
             }
             _ => None,
         }

@@ -1,46 +1,34 @@
-//! The summary of a run as JSON: counters and distributions over the measurement window.
+//! The summary of a run: counters and distributions over the measurement window.
 
 use contract::ids::FlowId;
 use contract::scenario::Scenario;
-use serde_json::{Value, json};
+use contract::summary::{FlowSummary, GoodputSeconds, Limited, LinkSummary, Status, Summary};
 use tcp::Endpoint;
 
 use crate::engine::Simulation;
 use crate::flow::{FlowApp, FlowRun, Tally};
 
 impl Simulation {
-    /// The figures of each flow and observed link over the measurement window; complete once the run is over.
+    /// The figures of each flow and observed link over the measurement window, as JSON; complete once the run is over.
     pub fn summary(&self) -> String {
-        let scenario = self.scenario();
-        let flows: Vec<Value> = (0..)
+        let flows = (0..)
             .map(FlowId)
             .zip(self.flow_runs())
             .filter(|(_, run)| run.parent.is_none())
-            .map(|(id, run)| {
-                let endpoint = self.connection(id.opening());
-                let name = &scenario.flows[id.index()].name;
-                let mut figures = flow(name, run, endpoint, scenario, &self.tally(run));
-                if let Some(load) = self.load_summary(id) {
-                    figures["load"] = load;
-                }
-                figures
-            })
+            .map(|(id, run)| self.flow_summary(id, run, &self.tally(run)))
             .collect();
-        let links: Vec<Value> = self
+        let links = self
             .link_counters()
-            .map(|(link, before, after)| {
-                json!({
-                    "link": scenario.links[link.index()].name,
-                    "packets": after.packets - before.packets,
-                    "bytes": after.bytes - before.bytes,
-                    "drops": after.drops - before.drops,
-                    "ce_marks": after.ce_marks - before.ce_marks,
-                    "busy_ns": after.busy_ns - before.busy_ns,
-                })
+            .map(|(link, before, after)| LinkSummary {
+                link: self.scenario().links[link.index()].name.clone(),
+                packets: after.packets - before.packets,
+                bytes: after.bytes - before.bytes,
+                drops: after.drops - before.drops,
+                ce_marks: after.ce_marks - before.ce_marks,
+                busy_ns: after.busy_ns - before.busy_ns,
             })
             .collect();
-        json!({"flows": flows, "links": links, "events": self.events(), "packets": self.packets()})
-            .to_string()
+        contract::to_json(&Summary { flows, links, events: Some(self.events()), packets: self.packets() })
     }
 
     /// What was counted of a flow, its transfers included.
@@ -54,61 +42,62 @@ impl Simulation {
         }
         tally
     }
+
+    fn flow_summary(&self, id: FlowId, run: &FlowRun, tally: &Tally) -> FlowSummary {
+        let scenario = self.scenario();
+        let endpoint = self.connection(id.opening());
+        let before = tally.before.unwrap_or_default();
+        let after = tally.after.unwrap_or_default();
+        FlowSummary {
+            flow: scenario.flows[id.index()].name.clone(),
+            status: status(run, endpoint, scenario.duration_ns),
+            goodput_bytes: after.read - before.read,
+            unacknowledged_bytes: endpoint.map(Endpoint::unacknowledged),
+            wire_bytes: Some(tally.wire_bytes),
+            segments_sent: Some(after.segments - before.segments),
+            retransmits: after.retransmits - before.retransmits,
+            drops: Some(tally.drops),
+            ce_marks: Some(tally.ce_marks),
+            rtos: tally.rtos,
+            fast_recoveries: tally.recoveries.len() as u64,
+            recovery_entries_ns: tally.recoveries.clone(),
+            slow_start_exit_ns: tally.slow_start_exit,
+            goodput_seconds: GoodputSeconds { from_ns: run.seconds_from, bytes: run.seconds.clone() },
+            rtt: tally.rtt.figures(),
+            queue_delay: tally.queue_delay.figures(),
+            cwnd_mean_bytes: tally.cwnd_mean(),
+            cwnd_max_bytes: Some(tally.cwnd_max),
+            limited_ns: Limited {
+                cwnd: Some(after.limited.cwnd - before.limited.cwnd),
+                rwnd: Some(after.limited.rwnd - before.limited.rwnd),
+                sndbuf: Some(after.limited.sndbuf - before.limited.sndbuf),
+                app: Some(after.limited.app - before.limited.app),
+            },
+            completion: tally.completion.figures(),
+            response: tally.response.figures(),
+            round: tally.round.figures(),
+            one_way: tally.one_way.figures(),
+            stalls: tally.stalls,
+            stalled_ns: tally.stalled,
+            active_ns: active(run, scenario),
+            completion_ns: run.completed.map(|at| at - run.start),
+            start_ns: Some(run.start),
+            load: self.load_summary(id),
+        }
+    }
 }
 
-fn flow(name: &str, run: &FlowRun, endpoint: Option<&Endpoint>, scenario: &Scenario, tally: &Tally) -> Value {
-    let before = tally.before.unwrap_or_default();
-    let after = tally.after.unwrap_or_default();
-    json!({
-        "flow": name,
-        "status": status(run, endpoint, scenario.duration_ns),
-        "goodput_bytes": after.read - before.read,
-        "unacknowledged_bytes": endpoint.map(Endpoint::unacknowledged),
-        "wire_bytes": tally.wire_bytes,
-        "segments_sent": after.segments - before.segments,
-        "retransmits": after.retransmits - before.retransmits,
-        "drops": tally.drops,
-        "ce_marks": tally.ce_marks,
-        "rtos": tally.rtos,
-        "fast_recoveries": tally.recoveries.len(),
-        "recovery_entries_ns": tally.recoveries,
-        "slow_start_exit_ns": tally.slow_start_exit,
-        "goodput_seconds": {"from_ns": run.seconds_from, "bytes": run.seconds},
-        "rtt": tally.rtt.figures(),
-        "queue_delay": tally.queue_delay.figures(),
-        "cwnd_mean_bytes": tally.cwnd_mean(),
-        "cwnd_max_bytes": tally.cwnd_max,
-        "limited_ns": {
-            "cwnd": after.limited.cwnd - before.limited.cwnd,
-            "rwnd": after.limited.rwnd - before.limited.rwnd,
-            "sndbuf": after.limited.sndbuf - before.limited.sndbuf,
-            "app": after.limited.app - before.limited.app,
-        },
-        "completion": tally.completion.figures(),
-        "response": tally.response.figures(),
-        "round": tally.round.figures(),
-        "one_way": tally.one_way.figures(),
-        "stalls": tally.stalls,
-        "stalled_ns": tally.stalled,
-        "active_ns": active(run, scenario),
-        "completion_ns": run.completed.map(|at| at - run.start),
-        "start_ns": run.start,
-    })
-}
-
-/// `complete`: did what it was asked to; `unfinished`: the run ended first; `failed`: the connection broke;
-/// `not-started`: its start lies after the end.
-fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> &'static str {
+fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {
     match endpoint {
         // Whether a flow without a connection has anything to do is a matter of time only.
         None if matches!(run.app, FlowApp::Datagrams(_) | FlowApp::Background(_)) && run.start < duration => {
-            "complete"
+            Status::Complete
         }
-        None => "not-started",
-        Some(endpoint) if endpoint.failure().is_some() => "failed",
-        Some(_) if run.completed.is_some() => "complete",
-        Some(_) if !run.limited && run.stop.is_none_or(|stop| stop >= duration) => "complete",
-        Some(_) => "unfinished",
+        None => Status::NotStarted,
+        Some(endpoint) if endpoint.failure().is_some() => Status::Failed,
+        Some(_) if run.completed.is_some() => Status::Complete,
+        Some(_) if !run.limited && run.stop.is_none_or(|stop| stop >= duration) => Status::Complete,
+        Some(_) => Status::Unfinished,
     }
 }
 

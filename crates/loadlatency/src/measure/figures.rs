@@ -1,12 +1,14 @@
 //! All figures of a scenario and of a run, made from what was observed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::observed::{Direction, Observed, Ping, Probe, Scenario, Transfer};
 use super::{Measured, Overall, capacity, overall};
 
 /// The figures of one scenario.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LoadFigures")]
 pub struct Figures {
     /// n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads.
     pub up_kib_s: Option<f64>,
@@ -35,7 +37,7 @@ pub struct Figures {
 }
 
 /// Mean goodput of one flow over its lifetime.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GoodputOf {
     /// The flow.
     pub flow: String,
@@ -44,7 +46,7 @@ pub struct GoodputOf {
 }
 
 /// A distribution of round trips or of changes of a one-way delay, ms. Percentiles are nearest ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// How many.
     pub count: u64,
@@ -66,7 +68,7 @@ pub struct Latency {
 
 /// How much longer either way took than at the smallest round trip of the idle link. The clocks' offset cancels out; what
 /// they drift apart during the scenario is in it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OneWayChange {
     /// From the client to the server.
     pub up: Latency,
@@ -77,7 +79,7 @@ pub struct OneWayChange {
 /// Round trips per minute under working conditions: draft-ietf-ippm-responsiveness-08, "Final Calculations", TCP only.
 ///
 /// `TM` is the mean without the largest 5 %, over the probes that ended in the last four seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rpm {
     /// (foreign + loaded) / 2.
     pub rpm: f64,
@@ -94,7 +96,7 @@ pub struct Rpm {
 }
 
 /// The latency that load adds, and the school grade that the test of DSLReports gave it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bufferbloat {
     /// Mean round trip under load less that of the idle link, ms.
     pub increase_ms: f64,
@@ -103,7 +105,7 @@ pub struct Bufferbloat {
 }
 
 /// The figures of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Smallest round trip of the idle link, ns; None without a ping.
     pub min_rtt_ns: Option<u64>,

@@ -3,6 +3,7 @@
 //! Times are nanoseconds. Within a scenario they count from its start on the client's clock; those of the server are moved
 //! to that clock with the offset of the idle pings.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Flows;
@@ -11,7 +12,7 @@ use super::Flows;
 pub const BIN_NS: u64 = 100_000_000;
 
 /// A whole run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
     /// Round trips of the idle link, before the first scenario; `t_ns` counts from the first of them.
@@ -21,8 +22,9 @@ pub struct Observed {
 }
 
 /// One mix of flows, carried out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "LoadScenario")]
 pub struct Scenario {
     /// Its place among the nineteen, from 1; 0 for any other mix.
     pub number: u32,
@@ -55,8 +57,9 @@ pub struct Scenario {
 }
 
 /// One flow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "LoadTransfer")]
 pub struct Transfer {
     /// Its name in tables and plots, such as `up1`.
     pub name: String,
@@ -88,7 +91,7 @@ pub struct Transfer {
 }
 
 /// From where to where data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From the client to the server.
@@ -98,8 +101,9 @@ pub enum Direction {
 }
 
 /// What a system says of its end of a connection; None where it does not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "LoadEnd")]
 pub struct End {
     /// Its congestion control, by the system's own name (TCP_CONGESTION).
     pub cc: Option<String>,
@@ -108,8 +112,9 @@ pub struct End {
 }
 
 /// A round trip of the pinger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "PingRow", into = "PingRow")]
+#[schemars(rename = "LoadPing")]
 pub struct Ping {
     /// When it was sent.
     pub t_ns: u64,
@@ -146,8 +151,9 @@ impl From<Ping> for PingRow {
 }
 
 /// A probe that knows only how long it took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "(u64, u64)", into = "(u64, u64)")]
+#[schemars(rename = "LoadProbe")]
 pub struct Probe {
     /// When it began.
     pub t_ns: u64,

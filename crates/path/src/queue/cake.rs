@@ -14,6 +14,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use rand_core::RngCore;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drr::truesize;
@@ -26,7 +27,7 @@ use credits::Credit;
 use rotation::Rotation;
 
 /// Parameters of CAKE.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CakeConfig {
     /// Rate of CAKE's own shaper; null: unlimited.
@@ -40,7 +41,7 @@ pub struct CakeConfig {
 }
 
 /// Between whom CAKE shares the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowMode {
     /// Nobody: one queue.

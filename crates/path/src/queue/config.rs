@@ -1,11 +1,12 @@
 //! The configuration of a queue discipline, as it stands in a scenario: fully resolved, serde.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CakeConfig, Dualpi2Config, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
 
 /// A queue discipline and all its parameters, under their Linux `tc` names with the unit added.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum QueueConfig {
     /// First in, first out; an arrival that finds `limit_packets` waiting is dropped.

@@ -2,6 +2,7 @@
 //! drops at dequeue, step marking by sojourn time.
 
 use rand_core::RngCore;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
@@ -9,7 +10,7 @@ use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 
 /// Parameters of DualPI2.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dualpi2Config {
     /// Packets waiting, over both queues.

@@ -1,6 +1,7 @@
 //! FQ-CoDel (RFC 8290) as Linux carries it out (net/sched/sch_fq_codel.c).
 
 use rand_core::RngCore;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::codel::{self, State};
@@ -9,7 +10,7 @@ use super::{LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store};
 use crate::packet::{DropReason, Nanos, Packet};
 
 /// Parameters of FQ-CoDel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FqCodelConfig {
     /// Packets waiting, over all flows.

@@ -1,6 +1,7 @@
 //! FQ-PIE: flow queueing with a PIE controller for each flow (Linux net/sched/sch_fq_pie.c).
 
 use rand_core::RngCore;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drr::Flows;
@@ -10,7 +11,7 @@ use crate::Xoshiro256PlusPlus;
 use crate::packet::{Nanos, Packet};
 
 /// Parameters of FQ-PIE.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FqPieConfig {
     /// Packets waiting, over all flows.

@@ -2,6 +2,7 @@
 //! that left, or, where asked for, what waits over an estimate of the departure rate.
 
 use rand_core::RngCore;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Queued, Sink, Source, Store, mark};
@@ -9,7 +10,7 @@ use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
 
 /// Parameters of PIE.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PieConfig {
     /// Packets waiting.

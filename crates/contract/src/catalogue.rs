@@ -1,0 +1,92 @@
+//! What an engine knows: the one place from which Python takes every name.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::scenario::Ecn;
+
+/// Stacks with their congestion controls and sysctls, queue kinds with their parameters, losses and applications.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Catalogue {
+    /// Every stack.
+    pub stacks: Vec<Stack>,
+    /// The newest stack of each family.
+    pub newest: BTreeMap<&'static str, &'static str>,
+    /// Queue disciplines.
+    pub queues: Vec<Kind>,
+    /// Kinds of loss.
+    pub losses: Vec<&'static str>,
+    /// Applications.
+    pub apps: Vec<Kind>,
+    /// Uploads and downloads of each scenario of the loadlatency tool.
+    pub load_scenarios: Vec<[u32; 2]>,
+}
+
+/// The TCP of an operating system.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Stack {
+    /// Its name, such as `freebsd-9.2`.
+    pub name: &'static str,
+    /// `freebsd`, `linux` or `windows`.
+    pub family: &'static str,
+    /// No recording of the real system stands behind it.
+    pub inferred: bool,
+    /// The congestion control of flows that name none.
+    pub default_cc: &'static str,
+    /// Congestion controls by the system's own names.
+    pub cc: &'static [&'static str],
+    /// Other names accepted for them, with those meant.
+    pub cc_alias: BTreeMap<&'static str, &'static str>,
+    /// Clock ticks per second unless the experiment sets them.
+    pub hz: u32,
+    /// ECN unless the experiment sets it.
+    pub ecn: Ecn,
+    /// The sysctls it knows.
+    pub sysctls: Vec<Sysctl>,
+}
+
+/// A sysctl that a stack knows.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Sysctl {
+    /// The real name.
+    pub name: &'static str,
+    /// Value in this system.
+    pub default: i64,
+    /// Smallest value allowed.
+    pub min: i64,
+    /// Largest value allowed.
+    pub max: i64,
+    /// What it does and its unit, in a few words.
+    pub about: &'static str,
+}
+
+/// A queue discipline or an application.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Kind {
+    /// Its name.
+    pub kind: &'static str,
+    /// Its parameters.
+    pub params: Vec<Param>,
+}
+
+/// A parameter of a queue discipline or an application.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// Such as `packets`, `bytes`, `ns`, `bps`, `ppb`, `milli`, `count`, `bool` (0 or 1), or `choice` (a place in `choices`).
+    pub unit: &'static str,
+    /// Its default in that unit; null: it must be given, or may be absent, or follows from others.
+    pub default: Option<u64>,
+    /// The words of a `choice`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    pub choices: Option<&'static [&'static str]>,
+}

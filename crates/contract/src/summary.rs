@@ -1,0 +1,199 @@
+//! The summary of a run: counters and distributions of each flow and link over the measurement window, as every testbed
+//! writes it. What a testbed cannot know is null.
+
+use loadlatency::measure::{Figures, Scenario as LoadScenario};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The summary of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Summary {
+    /// Every flow of the experiment, in its order.
+    pub flows: Vec<FlowSummary>,
+    /// Links whose queues are observed.
+    pub links: Vec<LinkSummary>,
+    /// Events of the engine; null where no engine ran.
+    pub events: Option<u64>,
+    /// Packets that entered a link; of a real testbed, those in `links`.
+    pub packets: u64,
+}
+
+/// The figures of a flow. One of background traffic stands for all its transfers.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct FlowSummary {
+    /// Its name.
+    pub flow: String,
+    /// How it ended.
+    pub status: Status,
+    /// Payload read by the receiving application; of datagrams, the payload that arrived.
+    pub goodput_bytes: u64,
+    /// Payload written and not acknowledged at the end; null without a connection.
+    pub unacknowledged_bytes: Option<u64>,
+    /// What the sender's packets occupied at the bottleneck, with its overhead.
+    pub wire_bytes: Option<u64>,
+    /// Data segments sent; of datagrams, those sent.
+    pub segments_sent: Option<u64>,
+    /// Of those, sent again.
+    pub retransmits: u64,
+    /// Packets lost on the way, data and acknowledgements.
+    pub drops: Option<u64>,
+    /// Packets marked.
+    pub ce_marks: Option<u64>,
+    /// Timeouts.
+    pub rtos: u64,
+    /// Entries into fast recovery.
+    pub fast_recoveries: u64,
+    /// Their times in the run.
+    pub recovery_entries_ns: Vec<u64>,
+    /// When slow start first ended, inside the window or not; null: never.
+    pub slow_start_exit_ns: Option<u64>,
+    /// Payload read in each second of the whole run.
+    pub goodput_seconds: GoodputSeconds,
+    /// Packet-pair round trips of every acknowledgement.
+    pub rtt: Times,
+    /// Time that each data packet spent in queues, summed over the hops.
+    pub queue_delay: Times,
+    /// Mean congestion window over the time it was active; null without one.
+    pub cwnd_mean_bytes: Option<u64>,
+    /// Largest congestion window.
+    pub cwnd_max_bytes: Option<u64>,
+    /// What kept the sender from sending, and for how long.
+    pub limited_ns: Limited,
+    /// From opening to the last byte read.
+    pub completion: Times,
+    /// From a request to the last byte of its response.
+    pub response: Times,
+    /// Rounds of an incast, at the flow that answers last.
+    pub round: Times,
+    /// One-way delays of datagrams.
+    pub one_way: Times,
+    /// How often a player had nothing to show.
+    pub stalls: u64,
+    /// For how long in all.
+    pub stalled_ns: u64,
+    /// How much of the window the flow was active.
+    pub active_ns: u64,
+    /// From its start to the last byte read; null: not complete.
+    pub completion_ns: Option<u64>,
+    /// When it was opened.
+    pub start_ns: Option<u64>,
+    /// Of a connection of a loadlatency scenario only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Load")]
+    pub load: Option<Load>,
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It did what it was asked to.
+    Complete,
+    /// The run ended first.
+    Unfinished,
+    /// The connection broke.
+    Failed,
+    /// Its start lies after the end.
+    NotStarted,
+    /// In real time only: the path was not the one described.
+    Unreliable,
+}
+
+/// Payload read in each whole second of a flow's life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct GoodputSeconds {
+    /// Where the first of them begins.
+    pub from_ns: u64,
+    /// Bytes, a number for each.
+    pub bytes: Vec<u64>,
+}
+
+/// A distribution of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Times {
+    /// How many; with none there is nothing else.
+    pub count: u64,
+    /// What they come to.
+    #[serde(flatten)]
+    pub figures: Option<TimeFigures>,
+}
+
+/// The figures of a distribution that is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TimeFigures {
+    /// The smallest.
+    pub min_ns: u64,
+    /// Their mean.
+    pub mean_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 95th percentile.
+    pub p95_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+}
+
+/// How long each limit held, ns (RFC 4898 section 3.2, SndLimTime); null where the system does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Limited {
+    /// The congestion window.
+    pub cwnd: Option<u64>,
+    /// The peer's window.
+    pub rwnd: Option<u64>,
+    /// The send buffer.
+    pub sndbuf: Option<u64>,
+    /// The application.
+    pub app: Option<u64>,
+}
+
+/// What a connection of a loadlatency scenario saw.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Load {
+    /// The pinger.
+    Pinger(PingerLoad),
+    /// A flow of data.
+    Data(DataLoad),
+}
+
+/// Of a pinger, the whole scenario and its figures, with the idle round trips, whose times count from the first of them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PingerLoad {
+    /// What was observed.
+    pub observed: LoadScenario,
+    /// The figures made of it.
+    pub figures: Figures,
+}
+
+/// Of a flow of data, what it saw.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DataLoad {
+    /// The longest time without data.
+    pub longest_gap_ns: u64,
+    /// Why the stack ended it before it was told to stop; null: it did not.
+    pub killed: Option<String>,
+}
+
+/// The counters of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct LinkSummary {
+    /// Its name.
+    pub link: String,
+    /// Packets sent.
+    pub packets: u64,
+    /// Their bytes, with the link's overhead.
+    pub bytes: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets marked.
+    pub ce_marks: u64,
+    /// Time in which it was sending.
+    pub busy_ns: u64,
+}
