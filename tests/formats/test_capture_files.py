@@ -181,8 +181,8 @@ def test_clocks_that_differ_are_corrected(
     far = shifted(far, tmp_path / "far.pcap", offset_ns, skew)
     found = imported([near, far], tmp_path / "found")
     plain = imported(points(truth, "a", "b"), tmp_path / "plain", Options(same_clock=True))
-    # Two clocks are compared by the smallest delays of both ways. Where no short packet finds the queue of the
-    # data's way empty, that is longer by what a full packet takes to send: 1448 bytes at 10 and 100 Mbit/s.
+    # Two clocks are compared by the smallest delays of both ways. Where no short packet finds the queue on
+    # the way of the data empty, that is longer by what a full packet takes: 1448 bytes at 10 and 100 Mbit/s.
     unknowable_ms = 1448 * 8 * (1 / 10e6 + 1 / 100e6) * 1e3 / 2
     for flow in FLOWS:
         for kind, most_ms in (
