@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from cwndlab import testbeds
 from cwndlab.errors import CwndlabError, InputError, StoppedError
-from cwndlab.figures import KINDS
+from cwndlab.plots import KINDS
 from cwndlab.text import printable
 
 if TYPE_CHECKING:
@@ -204,7 +205,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
     ] = None,
-    testbed: Annotated[str, typer.Option(metavar="sim|netns", help="What carries the packets.")] = "sim",
+    testbed: Annotated[
+        str, typer.Option(metavar="|".join(testbeds.NAMES), help="What carries the packets.")
+    ] = testbeds.MODEL,
     overrides: Overrides = None,
     jobs: Annotated[
         int | None,
@@ -224,16 +227,16 @@ def run(
 
     The exit code is 0 only if every run completed.
     """
-    import cwndlab
-    from cwndlab import runner, testbeds
-    from cwndlab.workers import processors
+    from cwndlab import interface, runner
+    from cwndlab.parts.workers import processors
 
     bed = testbeds.find(testbed)
     bed.ready()
-    loaded = cwndlab.load(experiment, overrides or (), testbed)
+    loaded = interface.load(experiment, overrides or (), testbed)
     workers = jobs if jobs is not None else 1 if bed.real_time else processors()
     if dry_run:
-        from cwndlab import estimate, order
+        from cwndlab import estimate
+        from cwndlab.parts import order
 
         pause = order.pause_ns(loaded.spec) if bed.real_time else None
         with _progress(quiet) as observer:
@@ -321,7 +324,8 @@ def claims(
     from cwndlab import runner
     from cwndlab import suites as built_in
     from cwndlab.claims import report
-    from cwndlab.workers import processors
+    from cwndlab.parts.workers import processors
+    from cwndlab.testbeds import loading
 
     stated = published.claims()
     known = list(dict.fromkeys(claim.suite for claim in stated if claim.suite is not None))
@@ -339,7 +343,7 @@ def claims(
         _say(f"suite {name}: {directory}")
         with _progress(quiet) as observer:
             at_hand[name] = runner.run(
-                built_in.suite(name).load(),
+                loading.load(built_in.suite(name).path),
                 out=directory,
                 jobs=workers,
                 resume=directory.is_dir(),
@@ -378,8 +382,8 @@ def validate(
     exit code is 0 if every run completed.
     """
     from cwndlab import validation
+    from cwndlab.parts.workers import processors
     from cwndlab.validation import report
-    from cwndlab.workers import processors
 
     with _progress(quiet) as observer:
         directory, model, kernel = validation.run(
@@ -462,9 +466,9 @@ def show(
     json: Json = False,
 ) -> None:
     """Print the summary of results again."""
-    import cwndlab
+    from cwndlab import interface
 
-    results = cwndlab.open(directory)
+    results = interface.ResultSet(directory)
     if verify:
         results.verify()
     _print_summary(results, every=every, columns=columns, json=json)
@@ -544,9 +548,9 @@ def plot(
     footnote: Annotated[bool, typer.Option("--footnote", help="Print the command below the figure.")] = False,
 ) -> None:
     """Draw a figure of results."""
-    import cwndlab
+    from cwndlab import interface
 
-    results = cwndlab.open(directory)
+    results = interface.ResultSet(directory)
     target = out if out is not None else directory / f"{kind}.png"
     chosen = {
         "runs": runs,
@@ -582,7 +586,7 @@ def plot(
         raise InputError(
             "--figure: the publication says what is shown; only --size and --footnote go with it"
         )
-    from cwndlab.figures import published as plots
+    from cwndlab.plots import published as plots
 
     for file in plots.draw(results, published, out or directory / "figures", options, _command()):
         print(file)
@@ -596,10 +600,10 @@ def report(
     ] = None,
 ) -> None:
     """Write the report of results, one HTML file."""
-    import cwndlab
-    from cwndlab.figures.report import write
+    from cwndlab import interface
+    from cwndlab.plots.report import write
 
-    print(write(cwndlab.open(directory), out if out is not None else directory / "report.html"))
+    print(write(interface.ResultSet(directory), out if out is not None else directory / "report.html"))
 
 
 class _ManyFiles(typer.core.TyperCommand):
@@ -670,7 +674,7 @@ def compare(
     Runs are the unit. Verdicts come first, then what they rest on: intervals, permutation tests corrected for
     the number of comparisons, the smallest difference that would have shown, and the runs needed.
     """
-    import cwndlab
+    from cwndlab import interface
     from cwndlab.analysis import contrasts, verdict
     from cwndlab.analysis.comparison import Options
 
@@ -685,10 +689,12 @@ def compare(
             raise InputError("--a and --b: give files to both")
         found = contrasts.of_files(_globbed(a), _globbed(b), names, options)
     elif by is not None and len(places) < 2:
-        results = cwndlab.open(places[0] if places else LATEST)
+        results = interface.ResultSet(places[0] if places else LATEST)
         found = contrasts.by_key(results, by, selection, options, baseline=baseline, every_pair=all_pairs)
     elif len(places) == 2 and by is None:
-        found = contrasts.of_two(cwndlab.open(places[0]), cwndlab.open(places[1]), selection, options)
+        found = contrasts.of_two(
+            interface.ResultSet(places[0]), interface.ResultSet(places[1]), selection, options
+        )
     else:
         raise InputError("compare: give two directories, one with --by KEY, or --a FILES --b FILES")
     if json:
@@ -782,10 +788,10 @@ def export(
     ] = None,
 ) -> None:
     """Write results in the formats of other tools."""
-    import cwndlab
+    from cwndlab import interface
     from cwndlab.formats import exporting
 
-    results = cwndlab.open(directory)
+    results = interface.ResultSet(directory)
     target = out if out is not None else directory / f"export-{form}"
     for file in exporting.export(results, form, target, runs or ()):
         print(file)
@@ -949,9 +955,9 @@ def schema() -> None:
     """Print the experiment file's JSON Schema, for editors."""
     import json
 
-    from cwndlab.experiment.json_schema import json_schema
+    from cwndlab.testbeds.schema import for_editors
 
-    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    print(json.dumps(for_editors(), indent=2, ensure_ascii=False))
 
 
 @app.command()
@@ -1001,7 +1007,7 @@ def _report(results: "ResultSet", wanted: bool | None) -> str | None:
     if wanted is None and most > REPORT_ROWS:
         command = f"cwndlab report {shlex.quote(str(results.path))}"
         return f"not written, as a run has {most} rows; {command} does it all the same"
-    from cwndlab.figures.report import write
+    from cwndlab.plots.report import write
 
     return str(write(results, results.path / "report.html"))
 

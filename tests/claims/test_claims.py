@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cwndlab import load
 from cwndlab.claims import claims, judge
 from cwndlab.claims.claim import PUBLICATIONS, Claim, Expectation
 from cwndlab.claims.judge import CANNOT_TELL
 from cwndlab.claims.report import markdown, text
-from cwndlab.experiment import load
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
@@ -47,7 +47,7 @@ def test_there_are_sixty_claims_of_five_publications() -> None:
     assert {claim.publication for claim in made} == set(PUBLICATIONS)
     names = {entry for claim in made if (entry := claim.suite) is not None}
     for name in names:
-        keys = set(suite(name).load().plan().keys)
+        keys = set(load(suite(name).path).plan().keys)
         for claim in made:
             if claim.suite == name:
                 assert set(claim.measure.get("where", {})) <= keys, claim.name

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from cwndlab.parts.store import RunRecord
 from cwndlab.results.catalogue import Header
-from cwndlab.results.parts import RunRecord
 
 
 @dataclass

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from matplotlib.cbook import boxplot_stats
 from scipy import stats
 
-from cwndlab.figures import numeric
+from cwndlab.analysis import numeric
 
 
 def test_windowed_rate_counts_bytes_between_window_edges_and_labels_the_centre():

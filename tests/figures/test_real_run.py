@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import cwndlab
-from cwndlab import figures
+from cwndlab import plots
 from cwndlab.errors import InputError
-from cwndlab.figures import report
+from cwndlab.plots import report
 from cwndlab.results.resultset import ResultSet
 
 EXPERIMENT = """
@@ -51,9 +51,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
 OPTIONS: dict[str, dict[str, Any]] = {"phase": {"runs": [0]}, "sequence": {"runs": [0]}}
 
 
-@pytest.mark.parametrize("kind", figures.KINDS)
+@pytest.mark.parametrize("kind", plots.KINDS)
 def test_every_kind_draws_a_real_run(results: ResultSet, kind: str, tmp_path: Path):
-    figures.plot(results, kind, tmp_path / "figure.png", **OPTIONS.get(kind, {}))
+    plots.plot(results, kind, tmp_path / "figure.png", **OPTIONS.get(kind, {}))
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 

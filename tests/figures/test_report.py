@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
 
 from cwndlab.errors import InputError
-from cwndlab.figures import report
-from cwndlab.figures.report import pack, page, published
+from cwndlab.plots import report
+from cwndlab.plots.report import pack, published, sections
 from cwndlab.suites import Figure
 
 
@@ -223,7 +223,7 @@ def hostile_results() -> MemoryResults:
 
 
 def test_hostile_names_add_no_element_no_attribute_and_no_script():
-    calm, hostile = (outline(page.render(results)) for results in (sweep(), hostile_results()))
+    calm, hostile = (outline(sections.render(results)) for results in (sweep(), hostile_results()))
     assert {tag for tag, _ in hostile.elements} <= {tag for tag, _ in calm.elements} | {
         "h3",
         "details",
@@ -241,7 +241,7 @@ def test_hostile_names_add_no_element_no_attribute_and_no_script():
 
 
 def test_the_page_runs_its_own_script_only_and_loads_nothing():
-    html = page.render(sweep())
+    html = sections.render(sweep())
     found = outline(html)
     policy = next(a["content"] for tag, a in found.elements if tag == "meta" and "http-equiv" in a)
     digest = base64.b64encode(hashlib.sha256(found.scripts[-1].encode()).digest()).decode()
@@ -256,7 +256,7 @@ def test_the_page_runs_its_own_script_only_and_loads_nothing():
 
 
 def test_the_data_block_is_json():
-    html = page.render(hostile_results())
+    html = sections.render(hostile_results())
     block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
     assert block is not None
     data = json.loads(block[1])
@@ -265,7 +265,7 @@ def test_the_data_block_is_json():
 
 
 def test_tables_say_what_was_run():
-    html = page.render(sweep())
+    html = sections.render(sweep())
     for expected in (
         "18 complete",
         "newreno-versus-cubic",
@@ -283,7 +283,7 @@ def test_tables_say_what_was_run():
 
 
 def test_a_few_flows_get_a_sentence_each():
-    html = page.render(sweep(ccs=("cubic",), repeats=1))
+    html = sections.render(sweep(ccs=("cubic",), repeats=1))
     limits = "limited 97 % of the time by the congestion window, 3 % of the time by the send buffer."
     assert f"<li>delay 20ms, f1: {limits}</li>" in html
 
@@ -301,7 +301,7 @@ def test_only_what_a_limit_was_measured_of_counts_as_limited():
             summary_row(run, "idle", app="on-off", **dict.fromkeys(shares, 0.0)),
         )
     ]
-    html = page.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    html = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
     limits = html[html.index("What limited the flows") : html.index("</details>")]
     assert (
         "10 of 20 TCP flows were limited by the congestion window for more than half of the time." in limits
@@ -316,7 +316,7 @@ def test_boxes_of_the_page_are_of_one_application_at_a_time():
     rows = [
         summary_row(run, flow, app=app) for run in range(2) for flow, app in (("f1", "bulk"), ("f2", "ping"))
     ]
-    html = page.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    html = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
     block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
     assert block is not None
     keys = {key["key"]: key for key in json.loads(block[1])["boxes"]["keys"]}
@@ -325,7 +325,7 @@ def test_boxes_of_the_page_are_of_one_application_at_a_time():
 
 
 def test_every_swept_key_gets_its_verdict():
-    text = page.render(sweep(ccs=("newreno", "cubic"), delays=("0ms", "100ms"), repeats=8))
+    text = sections.render(sweep(ccs=("newreno", "cubic"), delays=("0ms", "100ms"), repeats=8))
     section = text[text.index('id="verdicts"') : text.index('id="time"')]
     # 9.5 Mbit/s less 0.03 or 0.015 for each of 100 ms: 6.5 and 8.
     assert "Goodput (delay 100ms): cubic is 2" in section
@@ -339,7 +339,9 @@ def test_every_swept_key_gets_its_verdict():
 
 
 def test_single_runs_are_counted_not_judged():
-    text = page.render(sweep(delays=("0ms", "1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms"), repeats=1))
+    text = sections.render(
+        sweep(delays=("0ms", "1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms"), repeats=1)
+    )
     section = text[text.index('id="verdicts"') : text.index('id="time"')]
     assert "Goodput, cubic against newreno in 8 combinations: one run a side, which proves none," in section
     assert "% sure" not in section
@@ -352,7 +354,7 @@ def test_runs_that_are_missing_or_failed_are_told():
         {"tcp": sawtooth(0), "queue": empty_queue()},
         lines=[record(0), record(2, status="failed", error="the queue of link x overflowed")],
     )
-    html = page.render(results)
+    html = sections.render(results)
     assert "2 of 3 runs failed or are missing" in html
     assert "the queue of link x overflowed" in html
     assert "not carried out yet" in html
@@ -360,7 +362,7 @@ def test_runs_that_are_missing_or_failed_are_told():
 
 def test_a_report_of_nothing_that_completed_is_still_a_report():
     rows = pl.DataFrame([summary_row(0, status="missing", goodput_mbps=None, rtt_mean_ms=None)])
-    html = page.render(MemoryResults(rows, lines=[]))
+    html = sections.render(MemoryResults(rows, lines=[]))
     assert "1 of 1 runs failed or are missing" in html
 
 
@@ -370,7 +372,7 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path):
 
 
 def test_the_same_results_give_the_same_report():
-    assert page.render(sweep()) == page.render(sweep())
+    assert sections.render(sweep()) == sections.render(sweep())
 
 
 @pytest.mark.parametrize(
@@ -384,4 +386,4 @@ def test_the_same_results_give_the_same_report():
     ],
 )
 def test_a_mean_has_as_many_digits_as_its_interval_allows(mean: float, half: float, expected: str):
-    assert page._with_interval(mean, half) == expected
+    assert sections._with_interval(mean, half) == expected

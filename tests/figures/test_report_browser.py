@@ -15,8 +15,8 @@ import pytest
 from browser import Browser, find
 from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
 
-from cwndlab.figures import report
-from cwndlab.figures.numeric import box
+from cwndlab.analysis.numeric import box
+from cwndlab.plots import report
 
 pytestmark = pytest.mark.live
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cwndlab import figures, suites
+from cwndlab import load, suites
 from cwndlab.errors import InputError
-from cwndlab.figures import published
-from cwndlab.figures.request import Options, bind
+from cwndlab.plots import KINDS, published
+from cwndlab.plots.selection import Options, bind
 from cwndlab.results.resultset import ResultSet
 
 RATE, DELAY, LIMIT = (f"network.dumbbell.bottleneck.{name}" for name in ("rate", "delay", "queue.limit"))
@@ -20,14 +20,14 @@ RATE, DELAY, LIMIT = (f"network.dumbbell.bottleneck.{name}" for name in ("rate",
 def results(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
     """The report's runs, two seconds of each."""
     out = tmp_path_factory.mktemp("teacup") / "results"
-    return suites.suite("teacup-140502A").load(["duration=2s", "record.tcp=20ms"]).run(out=out)
+    return load(suites.suite("teacup-140502A").path, ["duration=2s", "record.tcp=20ms"]).run(out=out)
 
 
 def test_all_figures_of_the_report_but_the_testbeds_are_there(results: ResultSet) -> None:
     plots = suites.plots_of("teacup-140502A", ["all"])
     assert sorted({plot.number for plot in plots}) == list(range(2, 28))
     for plot in plots:
-        assert plot.kind in figures.KINDS
+        assert plot.kind in KINDS
         rows = bind(results, Options(**plot.options)).rows
         what = plot.caption.lower()
         if plot.kind == "box":
@@ -52,7 +52,7 @@ def test_figures_are_drawn_under_their_numbers(results: ResultSet, tmp_path: Pat
 
 def test_before_and_after_the_patch_lie_over_each_other(tmp_path: Path) -> None:
     short = ["duration=2s", "repeat=2", "record.tcp=20ms"]
-    patch = suites.suite("cubic-patch").load(short).run(out=tmp_path / "results")
+    patch = load(suites.suite("cubic-patch").path, short).run(out=tmp_path / "results")
     stacks = []
     for plot in suites.plots_of("cubic-patch", ["1a", "1b", "2a", "2b", "3", "4"]):
         rows = bind(patch, Options(**plot.options)).rows

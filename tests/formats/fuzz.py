@@ -39,7 +39,7 @@ from cwndlab.formats import (
     ttprobe,
     web10g,
 )
-from cwndlab.results.tables import SCHEMAS, conform
+from cwndlab.tables import SCHEMAS, conform
 
 NUMBERS = (
     b"0",

@@ -11,6 +11,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 import cwndlab
+from cwndlab import plots
 from cwndlab.errors import InputError
 from cwndlab.formats import base, exporting, importing, packets
 from cwndlab.formats.capture import Options
@@ -296,14 +297,14 @@ def test_samples_are_drawn_by_their_kind(truth: ResultSet, tmp_path: Path) -> No
         ("cdf", "samples.one-way-delay"),
         ("box", "samples.segments-per-ack"),
     ):
-        figure = found.plot(kind, tmp_path / f"{kind}.svg", value=value)
+        figure = plots.plot(found, kind, tmp_path / f"{kind}.svg", value=value)
         assert (tmp_path / f"{kind}.svg").stat().st_size > 5000
         if kind == "rtt":
             lines = {len(line.get_xdata()) for line in figure.axes[0].lines}
             assert max(lines) > 500
             assert figure.axes[0].get_ylabel() == "round trip between the ends [ms]"
     with pytest.raises(InputError, match=r"did you mean samples\.spp-rtt"):
-        found.plot("rtt", tmp_path / "rtt.svg", value="samples.sp-rtt")
+        plots.plot(found, "rtt", tmp_path / "rtt.svg", value="samples.sp-rtt")
 
 
 def test_sack_blocks_are_those_tshark_shows(truth: ResultSet, tmp_path: Path) -> None:

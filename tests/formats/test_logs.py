@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import cwndlab
+from cwndlab import plots
 from cwndlab.errors import InputError
-from cwndlab.figures import KINDS
 from cwndlab.formats import base, importing
 from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
+from cwndlab.plots import KINDS
 from cwndlab.results.resultset import ResultSet
 
 LOGS: dict[str, tuple[Callable[[], str | bytes], str]] = {
@@ -174,7 +175,7 @@ def two_runs(tmp_path: Path) -> ResultSet:
 def test_every_figure_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str) -> None:
     options = {"phase": {"runs": ["0"]}, "sequence": {"runs": ["1"]}}
     try:
-        two_runs(tmp_path).plot(kind, tmp_path / "figure.png", **options.get(kind, {}))
+        plots.plot(two_runs(tmp_path), kind, tmp_path / "figure.png", **options.get(kind, {}))
     except InputError as error:
         assert kind in ("queue", "sojourn", "heat", "throughput"), error
         assert "\n" not in str(error)
@@ -183,7 +184,7 @@ def test_every_figure_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str
 
 
 def test_the_report_is_written(tmp_path: Path) -> None:
-    from cwndlab.figures.report import write as write_report
+    from cwndlab.plots.report import write as write_report
 
     page = write_report(two_runs(tmp_path), tmp_path / "report.html")
     assert logs.FLOW in Path(page).read_text()
@@ -264,7 +265,7 @@ def test_columns_of_logs_are_kept_and_can_be_plotted(tmp_path: Path) -> None:
             mine = samples.filter(samples["kind"].cast(str) == kind)
             # It stays the same: the first and the last row.
             assert mine["value"].to_list() == [value, value] and mine["t_s"].to_list() == [0.0, 1.9], kind
-            figure = results.plot("series", value=kind)
+            figure = plots.plot(results, "series", value=kind)
             (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata())]
             assert line.get_ydata()[0] == value
     with pytest.raises(InputError, match=r"siftr.rta.*siftr.rto"):

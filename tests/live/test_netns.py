@@ -23,8 +23,8 @@ import pytest
 from dumbbell import DUMBBELL, Command
 
 import cwndlab as api
+from cwndlab import tables
 from cwndlab.errors import InputError
-from cwndlab.results import tables
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds.netns import machine, namespaces, network, testbed
 from cwndlab.testbeds.netns.layout import Layout, lay_out
@@ -533,7 +533,7 @@ def test_senders_and_receivers_run_before_ordinary_processes_where_they_may(
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     policy = os.SCHED_RR if allowed.returncode == 0 else os.SCHED_OTHER
-    assert found == {("cwndlab.traffic.agent", policy), ("iperf3", policy)}
+    assert found == {("cwndlab.testbeds.live.traffic.agent", policy), ("iperf3", policy)}
 
 
 def test_an_interrupted_run_leaves_nothing(dumbbell: Path) -> None:
@@ -673,7 +673,7 @@ def policies(names: list[str]) -> set[tuple[str, int]]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            for program in {"cwndlab.traffic.agent", "iperf3"}.intersection(words):
+            for program in {"cwndlab.testbeds.live.traffic.agent", "iperf3"}.intersection(words):
                 if (process / "ns/net").stat().st_ino in inodes:
                     found.add((program, os.sched_getscheduler(int(process.name))))
     return found

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from cwndlab.traffic import apps
+from cwndlab.testbeds.live.traffic import apps
 
 
 @pytest.mark.parametrize(("word", "field"), [("off", 0b00), ("ect0", 0b10), ("ect1", 0b01)])

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from cwndlab import load
-from cwndlab.testbeds.netns import figures
+from cwndlab.testbeds.live import summary
+from cwndlab.testbeds.live.traffic.apps import Clock, Figures
 from cwndlab.testbeds.netns.carrier import Carried
-from cwndlab.traffic.apps import Clock, Figures
 
 TEXT = """\
 experiment: x
@@ -50,10 +50,10 @@ def drops(app: str, sent: int, numbers: list[int], changes: Sequence[str] = (), 
         ends["from"].opened_ns = 0
     ends["from"].sent_in_window = sent
     carried = Carried([], [], {"f": known} if known else {})
-    observed = figures.Observed(scenario, pl.DataFrame(), pl.DataFrame(), carried)
+    observed = summary.Observed(scenario, pl.DataFrame(), pl.DataFrame(), carried)
     observed.reports = {("f", role): end.as_json() for role, end in ends.items()}
     observed.starts = {"f": 0}
-    (flow,) = figures.summary(observed)["flows"]
+    (flow,) = summary.summary(observed)["flows"]
     return flow["drops"]
 
 
@@ -95,9 +95,9 @@ def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
         {"t_ns": range(0, 600, 100), "state": states, "recoveries": counts, "flow": ["f"] * 6},
         schema_overrides={"recoveries": pl.UInt64},
     )
-    observed = figures.Observed(scenario, sent, pl.DataFrame(), Carried([], [], {}))
+    observed = summary.Observed(scenario, sent, pl.DataFrame(), Carried([], [], {}))
     observed.starts = {"f": 0}
-    seen = list(figures._Flow(observed, scenario["flows"][0]).transitions())
+    seen = list(summary._Flow(observed, scenario["flows"][0]).transitions())
     began = [at for at, kind in seen if kind == "recovery-in"]
     # Two more within one sample, and one too short for the samples of the state.
     assert began == ([200] if counts[0] is None else [200, 300, 300, 500])

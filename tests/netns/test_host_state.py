@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cwndlab.testbeds import host_state, this_machine
+from cwndlab.testbeds.live import host_state, this_machine
+from cwndlab.testbeds.live.this_machine import ThisMachine
 from cwndlab.testbeds.netns import state
 from cwndlab.testbeds.netns.network import Network
-from cwndlab.testbeds.this_machine import ThisMachine
 
 IPV4, NETFILTER = "/proc/sys/net/ipv4", "/proc/sys/net/netfilter"
 

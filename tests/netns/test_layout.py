@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from cwndlab import load, order
-from cwndlab.experiment.support import TESTBEDS
+from cwndlab import load
+from cwndlab.parts import order
+from cwndlab.scenario.queries import base_rtt_ns
+from cwndlab.testbeds import programs
 from cwndlab.testbeds.netns import carrier, machine, namespaces, network, rules
 from cwndlab.testbeds.netns.layout import Layout, lay_out
-from cwndlab.testbeds.netns.testbed import base_rtt_ns, start_times
+from cwndlab.testbeds.netns.testbed import start_times
+from cwndlab.testbeds.schema import SUPPORTS
 
 HOSTS = "hosts: {a: {stack: linux}, b: {stack: linux}, c: {stack: linux}}\n"
 FLOWS = """\
@@ -141,8 +144,8 @@ def test_starts_are_drawn_by_seed_repeat_and_flow_alone() -> None:
 def test_the_engine_never_sees_what_only_real_testbeds_know() -> None:
     made = {**scenario(), "live": {"emulator": "own"}}
     assert "live" not in json.loads(json.dumps(carrier.engine_scenario(made)))
-    assert TESTBEDS["netns"].real
-    assert not TESTBEDS["sim"].real
+    assert SUPPORTS["netns"].live
+    assert SUPPORTS["sim"].live is None
 
 
 def test_a_capture_at_a_host_is_of_the_links_at_its_interfaces() -> None:
@@ -181,7 +184,7 @@ def nft_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
         program, rules_seen = tmp_path / "nft", tmp_path / "rules"
         program.write_text(f"#!/bin/sh\ncat >{rules_seen}\n{ending}\n", encoding="utf-8")
         program.chmod(0o755)
-        monkeypatch.setattr(machine, "need_tool", lambda name, purpose: str(program))
+        monkeypatch.setattr(programs, "need", lambda name, purpose: str(program))
         monkeypatch.setattr(namespaces, "in_scratch", lambda work: work())
         return rules_seen
 

@@ -3,7 +3,7 @@
 import lab
 import pytest
 
-from cwndlab.analysis import summary
+from cwndlab.results import summary
 
 OVER_SECONDS = {"time_to_90_s", "jain_1s_mean", "jain_1s_min", "convergence_s"}
 """Figures of goodput in single seconds."""

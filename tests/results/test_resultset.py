@@ -11,8 +11,9 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.experiment.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, display, parts, resuming, texttable
+from cwndlab.parts import store
+from cwndlab.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, display, resuming, texttable
 
 
 def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
@@ -148,7 +149,7 @@ def test_records_tell_how_a_run_was_carried_out(tmp_path):
 
 
 def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
-    directory = lab.begun(tmp_path / "r", parts.cut(lab.plan()))
+    directory = lab.begun(tmp_path / "r", store.cut(lab.plan()))
     results = cwndlab.open(directory)
     assert results.summary["status"].to_list() == ["missing"] * 4
     assert results.summary["goodput_mbps"].null_count() == 4
@@ -159,7 +160,7 @@ def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
 
 
 def test_runs_finished_before_a_sweep_was_killed_are_there(tmp_path):
-    cut = parts.cut(lab.plan(), alone=True)
+    cut = store.cut(lab.plan(), alone=True)
     directory = lab.begun(tmp_path / "r", cut)
     for part in (cut[2], cut[0]):
         lab.write_part(directory / "runs", part)
@@ -228,7 +229,7 @@ def no_digest(directory):
 def altered(directory, name, values):
     _, table = catalogue.read(directory)
     place = table.schema.get_field_index(name)
-    lab.store(directory, table.set_column(place, name, [values]))
+    lab.exchange(directory, table.set_column(place, name, [values]))
 
 
 def no_names(directory):
@@ -242,7 +243,7 @@ def no_utf8(directory):
 def versions_of_nothing(directory):
     _, table = catalogue.read(directory)
     header = json.loads(table.schema.metadata[b"cwndlab"]) | {"versions": 3}
-    lab.store(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    lab.exchange(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
 
 
 def no_records(directory):
@@ -264,18 +265,18 @@ def endless(directory):
 
 def other_format(directory):
     header = lab.header(format=99, versions={"cwndlab": "9.9"})
-    table = catalogue.build(header, parts.cut(lab.plan()), {})
-    lab.store(directory, table)
+    table = catalogue.build(header, store.cut(lab.plan()), {})
+    lab.exchange(directory, table)
 
 
 def lose_a_column(directory):
     _, table = catalogue.read(directory)
-    lab.store(directory, table.drop_columns(["status"]))
+    lab.exchange(directory, table.drop_columns(["status"]))
 
 
 def later_version(directory):
     _, table = catalogue.read(directory)
-    lab.store(directory, table.append_column("happiness", [[1.0] * 4]))
+    lab.exchange(directory, table.append_column("happiness", [[1.0] * 4]))
 
 
 def outside(directory):
@@ -334,7 +335,7 @@ def test_figures_that_an_earlier_version_did_not_know_are_missing(tmp_path):
     columns = cwndlab.open(directory).summary.columns
     later = ["load_scenario", "upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz", "rpm"]
     _, table = catalogue.read(directory)
-    lab.store(directory, table.drop_columns([*later, "sender_mbps"]))
+    lab.exchange(directory, table.drop_columns([*later, "sender_mbps"]))
 
     results = cwndlab.open(directory)
     results.verify()
@@ -343,7 +344,7 @@ def test_figures_that_an_earlier_version_did_not_know_are_missing(tmp_path):
     assert results.summary.select(later).null_count().row(0) == (4,) * len(later)
     assert display.table(results) == display.table(cwndlab.open(lab.results(tmp_path / "whole")))
     with pytest.raises(InputError) as refused:
-        resuming.prepare(directory, lab.header(), parts.cut(lab.plan()), lab.EXPERIMENT, resume=True)
+        resuming.prepare(directory, lab.header(), store.cut(lab.plan()), lab.EXPERIMENT, resume=True)
     assert str(refused.value) == (
         f"{directory}: was begun by an earlier version, which did not know sender_mbps and 6 more figures; "
         "it cannot be resumed, run it again"
@@ -477,7 +478,7 @@ def test_compare_by_a_key_or_with_other_results(tmp_path):
     versions = {"cwndlab": "0.1.0 code aa", "engine": "0.1.0 sources bb"}
     _, table = catalogue.read(other.path)
     header = asdict(other.header) | {"versions": versions}
-    lab.store(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    lab.exchange(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
     assert list(ours.compare(cwndlab.open(other.path)).notes) == [
         "a was made by cwndlab none, engine none",
         "b was made by cwndlab 0.1.0 code aa, engine 0.1.0 sources bb",

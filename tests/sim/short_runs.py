@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cwndlab import _native
-from cwndlab.analysis.summary import flow_figures
-from cwndlab.experiment import load
+from cwndlab import _native, load
+from cwndlab.results.summary import flow_figures
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def test_an_incast_waits_for_all(senders):
 
 
 def test_incast_degrees_can_be_swept():
-    from cwndlab.experiment import load
+    from cwndlab import load
 
     text = PATH.replace("APP", "{name: f, from: a, to: b, app: {kind: incast, size: 50KB}}")
     plan = load(text + "sweep:\n  - hosts.a.count: [2, 4, 8]\n").plan()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import short_runs
 
+from cwndlab import load
 from cwndlab.errors import ExperimentError
-from cwndlab.experiment import load
 from cwndlab.results import loadlatency
 from cwndlab.runner import run
 from experiments import dumbbell

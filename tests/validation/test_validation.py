@@ -1,11 +1,14 @@
 """The comparison of a validation, with the model on both sides: what is equal is 0 apart."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import cwndlab
-from cwndlab import validation
+from cwndlab import load, validation
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.experiment import Experiment
 from cwndlab.fidelity import report as fidelity
 from cwndlab.results.resultset import ResultSet
 from cwndlab.suites import suite
@@ -101,15 +104,21 @@ def test_our_section_of_a_document_is_replaced_and_survives_the_others(tmp_path:
     assert document.read_text().endswith(f"\n\n{report.BEGIN}\n## Two\n{report.END}\n")
 
 
-def test_the_models_hosts_tick_as_this_kernel_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation.machine, "ticks_per_second", lambda: 250)
-    ticks = validation._ticks(cwndlab.load(TEXT))
+def _on_a_kernel_of_250_hz(experiment: Experiment) -> Experiment:
+    model = catalogue()
+    stacks = {name: replace(stack, hz=250) for name, stack in model.stacks.items()}
+    known = replace(model, stacks=stacks)
+    return replace(experiment, support=replace(experiment.support, catalogue=lambda: known))
+
+
+def test_the_models_hosts_tick_as_this_kernel_does() -> None:
+    ticks = validation._ticks(_on_a_kernel_of_250_hz(cwndlab.load(TEXT)))
     hosts = cwndlab.load(TEXT, ticks).plan().runs[0].scenario["hosts"]
     assert [host["hz"] for host in hosts] == [250, 250]
 
 
 def test_the_suite_is_a_graeco_latin_square_of_36_runs_under_an_hour() -> None:
-    plan = suite("validate-linux").load().plan()
+    plan = load(suite("validate-linux").path).plan()
     bottlenecks = [run.scenario["links"][0] for run in plan.runs]
     cells = []
     for run, link in zip(plan.runs, bottlenecks, strict=True):

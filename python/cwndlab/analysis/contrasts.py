@@ -11,8 +11,8 @@ from cwndlab.analysis import comparison, runs
 from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError, unknown
-from cwndlab.figures import columns
-from cwndlab.figures.request import distinguishing, whole_key
+from cwndlab.results import columns
+from cwndlab.results.keys import distinguishing, whole_key
 from cwndlab.results.texttable import short_names
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from cwndlab import testbeds
+from cwndlab.analysis.numeric import Floats, windowed_rate
 from cwndlab.errors import InputError, unknown
-from cwndlab.figures import columns
-from cwndlab.figures.numeric import Floats, windowed_rate
-from cwndlab.figures.request import filtered
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.results import inferred
+from cwndlab.parts.store import RunRecord
+from cwndlab.results import columns, inferred
 from cwndlab.results.catalogue import FAILED, MISSING
-from cwndlab.results.parts import RunRecord
-from cwndlab.results.tables import RowsHash
+from cwndlab.results.keys import filtered
+from cwndlab.tables import RowsHash
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
@@ -104,7 +104,7 @@ def of_results(
         first = of_run.row(0, named=True)
         index = int(str(first["run_id"]).partition("-")[0])
         record = records[index]
-        simulated = record.testbed == "sim"
+        simulated = record.testbed == testbeds.MODEL
         names = of_run["flow"].to_list()
         mixed = {} if of_run["app"].n_unique() == 1 else _mixed(of_run, figures)
         runs.append(
@@ -197,7 +197,7 @@ def _identity(record: RunRecord) -> str | None:
 
     Not the hashes of its rows, which hold the run's number.
     """
-    if record.testbed != "sim" or record.summary is None:
+    if record.testbed != testbeds.MODEL or record.summary is None:
         return None
     return hashlib.sha256(json.dumps(record.summary, sort_keys=True).encode()).hexdigest()
 

@@ -10,8 +10,7 @@ from cwndlab.analysis import ministat
 from cwndlab.analysis.comparison import Comparison, Design, Kind
 from cwndlab.analysis.contrasts import Comparisons
 from cwndlab.analysis.statistics import POWER, Interval
-from cwndlab.figures import columns
-from cwndlab.results import texttable
+from cwndlab.results import columns, texttable
 
 MAX_BLOCKS = 6
 """Comparisons that get a block of figures each; more become a table."""

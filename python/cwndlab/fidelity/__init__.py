@@ -12,7 +12,7 @@ from cwndlab.fidelity.compare import DRAWS, Figures, Row, compare
 from cwndlab.fidelity.measure import measure
 from cwndlab.fidelity.recordings import Module, Recording, discover
 from cwndlab.fidelity.scenario import covered
-from cwndlab.workers import Observer, processors
+from cwndlab.parts.workers import Observer, processors
 
 __all__ = ["GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
 

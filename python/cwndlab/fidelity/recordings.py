@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cwndlab.errors import InputError
+from cwndlab.fidelity.linux import linux_figures
 
 Kind = Literal["module", "bulk", "noise", "cdg", "share", "lan", "linux"]
 """What is compared: a congestion-control module's every event; one flow over a drop-tail queue; one flow
@@ -325,8 +326,6 @@ _LINUX = re.compile(r"([cr])(\d+)(?:q(\d+))?")
 
 
 def _linux(directory: Path) -> Iterator[Recording]:
-    from cwndlab.fidelity.measure import linux_figures
-
     for path in sorted((directory / "linux-6.18").glob("*.csv.gz")):
         name = path.name.removesuffix(".csv.gz")
         match = _LINUX.fullmatch(name)

@@ -22,8 +22,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
+from cwndlab import tables
 from cwndlab.errors import InputError
-from cwndlab.results import tables
 from cwndlab.text import printable
 
 FORMATS: tuple[str, ...] = (
@@ -69,7 +69,7 @@ class Recording:
     """By flow, then by column of the summary (docs/results.md, in the units of its name): what the tool says
     of the whole run. A figure it does not give is absent, not zero."""
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
-    """By table: rows in the columns of `cwndlab.results.tables.SCHEMAS`, with run_id 0, in order of time;
+    """By table: rows in the columns of `cwndlab.tables.SCHEMAS`, with run_id 0, in order of time;
     what the tool did not record is null."""
     started: datetime | None = None
     """When the run began, with its time zone; None where the file does not say."""

@@ -13,13 +13,13 @@ import pyarrow as pa
 import yaml
 
 from cwndlab import code
-from cwndlab.analysis import summary
-from cwndlab.experiment.plan import PlannedRun, scenario_hash
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.results import catalogue, directories, parts, resuming
+from cwndlab.parts import store
+from cwndlab.parts.store import Part, PartWriter, RunFiles, RunRecord
+from cwndlab.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, directories, resuming, summary
 from cwndlab.results.catalogue import Header
-from cwndlab.results.parts import Part, PartWriter, RunFiles, RunRecord
 from cwndlab.results.resultset import ResultSet
 from cwndlab.text import printable
 
@@ -67,7 +67,7 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
         planned.append(PlannedRun(index, run.repeat, cell, scenario, scenario_hash(scenario)))
     versions = {"cwndlab": code.version()}
     header = Header(name, testbed, keys, versions)
-    cut = parts.cut(planned)
+    cut = store.cut(planned)
     directory = directories.choose(name, out)
     sources = {"experiment": name, "imported": [str(run.recording.source) for run in runs]}
     text = "# Imported from other tools' files: not an experiment to run.\n" + yaml.safe_dump(

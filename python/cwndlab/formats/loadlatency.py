@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from cwndlab import _native
-from cwndlab.analysis import summary
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.directory import Run
 from cwndlab.formats.series import Column
+from cwndlab.results import summary
 
 NAME = "loadlatency"
 

@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from cwndlab import tables
 from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.results import tables
 from cwndlab.text import printable
 
 Column = np.ndarray[Any, Any]

@@ -879,7 +879,7 @@ class _Converter:
         return text
 
     def _check(self, text: str, place: Place) -> None:
-        from cwndlab.experiment.experiment import load
+        from cwndlab.testbeds.loading import load
 
         try:
             load(text)

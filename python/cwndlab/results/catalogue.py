@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from cwndlab.analysis import summary
-from cwndlab.analysis.summary import Figure
 from cwndlab.errors import InputError, shown
-from cwndlab.experiment.plan import PlannedRun
-from cwndlab.results import parts
-from cwndlab.results.parts import Part, RunRecord
-from cwndlab.results.sums import Sums, damaged
+from cwndlab.parts import store
+from cwndlab.parts.store import Part, RunRecord
+from cwndlab.parts.sums import Sums, damaged
+from cwndlab.plan import PlannedRun
+from cwndlab.results import summary
+from cwndlab.results.summary import Figure
 from cwndlab.text import csv_cell
 
 FILE = "catalogue.parquet"
@@ -166,7 +166,7 @@ def _check_rows(file: Path, table: pa.Table) -> None:
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(table[column.name]))).as_py():
             raise damaged(file, f"{column.name} is not finite in a row")
     for part in map(str, table["part"].unique().to_pylist()):
-        if not parts.NAME.fullmatch(part):
+        if not store.NAME.fullmatch(part):
             raise damaged(file, f"{shown(part)} is no name of a part")
 
 

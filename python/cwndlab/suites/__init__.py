@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 
 from cwndlab.errors import InputError, nearest
-from cwndlab.experiment import Experiment, load
 
 _FOLDER = Path(str(files(__package__)))
 
@@ -47,9 +46,9 @@ class Plot:
     """`a`, `b`, ... of a figure of several plots; empty of one."""
     caption: str
     kind: str
-    """A kind of `cwndlab.figures.KINDS`."""
+    """A kind of `cwndlab.plots.KINDS`."""
     options: Mapping[str, Any]
-    """Fields of `cwndlab.figures.request.Options`."""
+    """Fields of `cwndlab.plots.selection.Options`."""
 
     @property
     def file(self) -> str:
@@ -59,16 +58,12 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A built-in experiment: its name, a line of title, and the publication it is from."""
+    """A built-in experiment: its name, a line of title, the publication it is from, and its file."""
 
     name: str
     title: str
     source: str
     path: Path
-
-    def load(self, overrides: Sequence[str] = (), testbed: str = "sim") -> Experiment:
-        """Return the experiment, with ``KEY=VALUE`` overrides as in `cwndlab.experiment.load`."""
-        return load(self.path, overrides, testbed)
 
     def published(self) -> list[Figure]:
         """Return the published figures, none for a suite without any."""

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.summary import CARRIED_OUT
 
 FIGURES: dict[str, str] = {
     "goodput_mbps": "goodput, Mbit/s",

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure as Canvas
 
 from cwndlab import files
 from cwndlab.errors import InputError
-from cwndlab.figures import paint
-from cwndlab.figures.report.html import element, join, raw, table
-from cwndlab.figures.request import Options
+from cwndlab.plots import paint
+from cwndlab.plots.report.html import element, join, raw, table
+from cwndlab.plots.selection import Options
 from cwndlab.results import texttable
 from cwndlab.results.resultset import ResultSet
 from cwndlab.validation.compare import ALL, FIGURES, WANTED, Figure, Row, median_errors

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.experiment.resolve import ETHERNET_HEADER
-from cwndlab.results.tables import SCHEMAS
+from cwndlab.scenario.resolve import ETHERNET_HEADER
+from cwndlab.tables import SCHEMAS
 from cwndlab.testbeds.netns import machine
 from cwndlab.testbeds.netns.carrier import Carried
 from cwndlab.testbeds.netns.layout import Layout

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cwndlab.experiment.topology import Routes
+from cwndlab.scenario.topology import Routes
 
 SERVER_PORT = 5201
 """Port of the first flow that a host accepts; the next ones follow (iperf3's own default)."""

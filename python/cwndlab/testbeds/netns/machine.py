@@ -6,7 +6,6 @@ import functools
 import os
 import platform
 import re
-import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -20,20 +19,6 @@ from cwndlab.experiment.catalogue import PARTS, Catalogue, Machine, Stack, Sysct
 from cwndlab.testbeds.netns import namespaces
 
 SYSCTLS = Path("/proc/sys")
-
-PACKAGES = {
-    "iperf3": "iperf3",
-    "iperf": "iperf",
-    "nft": "nftables",
-    "tc": "iproute2",
-    "ip": "iproute2",
-    "ethtool": "ethtool",
-    "tcpdump": "tcpdump",
-    "tshark": "tshark",
-    "tcptrace": "tcptrace",
-    "ssh": "openssh-client",
-}
-"""Programs that runs call or that help otherwise, and their Debian packages."""
 
 QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "tbf", "htb", "netem")
 """Queue disciplines that are asked after: those that `emulator: kernel` makes use of."""
@@ -79,16 +64,6 @@ def trouble() -> str | None:
         if not os.access(place, os.W_OK):
             return f"testbed netns needs root: {place} cannot be written; try sudo"
     return None
-
-
-def need_tool(name: str, purpose: str) -> str:
-    """The path of a program; raises ValueError, one line, with what installs it if it is not there."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    if found is None:
-        raise ValueError(
-            f"{name} is not installed, which {purpose} needs (Debian: apt install {PACKAGES[name]})"
-        )
-    return found
 
 
 @functools.cache

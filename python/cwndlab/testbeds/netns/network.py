@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pyroute2 import IPRoute
 
 from cwndlab import _native
-from cwndlab.analysis.summary import is_datagrams
+from cwndlab.scenario.queries import is_datagrams
 from cwndlab.testbeds.netns import machine, polling, rules
 from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port
 from cwndlab.testbeds.netns.namespaces import NAMESPACES, Owner, inside

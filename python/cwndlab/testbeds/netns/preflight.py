@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cwndlab.testbeds import programs
+from cwndlab.testbeds.live.traffic import load, tools
+from cwndlab.testbeds.live.traffic.apps import STAMP
 from cwndlab.testbeds.netns import kernel_path, machine, namespaces, network, rules
 from cwndlab.testbeds.netns.layout import lay_out
-from cwndlab.traffic import load, tools
-from cwndlab.traffic.apps import STAMP
 
 
 def check(scenario: Mapping[str, Any]) -> None:
@@ -52,7 +53,7 @@ def _load(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> None:
 def _flow(flow: Mapping[str, Any], tool: str) -> None:
     name, app = flow["name"], flow["app"]
     if tool != "own":
-        machine.need_tool(tools.PROGRAMS[tool], f"flow {name}")
+        programs.need(tools.PROGRAMS[tool], f"flow {name}")
         reason = tools.refusal(tool, flow)
         if reason is not None:
             raise ValueError(f"flow {name}: {reason}")

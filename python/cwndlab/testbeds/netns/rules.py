@@ -4,7 +4,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from cwndlab.testbeds.netns import machine, namespaces
+from cwndlab.testbeds import programs
+from cwndlab.testbeds.netns import namespaces
 from cwndlab.testbeds.netns.layout import SERVER_PORT, Layout
 
 HEADERS = {"tcp": 52, "udp": 28}
@@ -23,7 +24,7 @@ def check(host: Mapping[str, Any], layout: Layout) -> None:
     if stage is None:
         return
     place = f"host {host['name']}: ingress.after_gro"
-    machine.need_tool("nft", "ingress.after_gro")
+    programs.need("nft", "ingress.after_gro")
     for key in ("duplicate_ppb", "corrupt_ppb"):
         if stage[key]:
             raise ValueError(f"{place}: rules of the kernel cannot {key.removesuffix('_ppb')} packets")
@@ -75,7 +76,7 @@ def apply(namespace: str, text: str) -> None:
 
 def _load(text: str) -> None:
     """Put rules into the namespace this thread is in, which the processes it starts are in too."""
-    nft = machine.need_tool("nft", "ingress.after_gro")
+    nft = programs.need("nft", "ingress.after_gro")
     done = subprocess.run([nft, "-f", "-"], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"nft: {' '.join(done.stderr.split())}")

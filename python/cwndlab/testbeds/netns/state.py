@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from cwndlab.testbeds import host_state
-from cwndlab.testbeds.host_state import Change
+from cwndlab.testbeds.live import host_state
+from cwndlab.testbeds.live.host_state import Change
+from cwndlab.testbeds.live.this_machine import ThisMachine
 from cwndlab.testbeds.netns.namespaces import inside
 from cwndlab.testbeds.netns.network import Network
-from cwndlab.testbeds.this_machine import ThisMachine
 
 FILE = "hosts.json.gz"
 """What is kept of a run: the settings before it, and what changed; some 8 KB."""

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import platform
 import time
 from collections.abc import Mapping
@@ -14,19 +15,19 @@ import pyarrow.compute as pc
 
 from cwndlab import _native
 from cwndlab.errors import InputError
-from cwndlab.loggers import tcp_info
-from cwndlab.loggers.tcp_info import TcpInfoLogger
-from cwndlab.testbeds import host_state
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
-from cwndlab.testbeds.netns import figures, machine, namespaces, network, preflight, reaper
+from cwndlab.testbeds.live import agents, host_state, summary, tcp_info
+from cwndlab.testbeds.live.agents import Agents
+from cwndlab.testbeds.live.summary import Observed, Session
+from cwndlab.testbeds.live.tcp_info import TcpInfoLogger
+from cwndlab.testbeds.live.traffic import load, tools
+from cwndlab.testbeds.netns import machine, namespaces, network, preflight, reaper
 from cwndlab.testbeds.netns.carrier import Carrier, OwnEmulator, engine_scenario
-from cwndlab.testbeds.netns.figures import Observed, Session
 from cwndlab.testbeds.netns.kernel_path import KernelPath
 from cwndlab.testbeds.netns.layout import lay_out
 from cwndlab.testbeds.netns.network import Network
 from cwndlab.testbeds.netns.state import FILE, State
-from cwndlab.traffic import hosts, load, tools
-from cwndlab.traffic.hosts import Agents
+from cwndlab.testbeds.netns.support import SUPPORT
 
 LEAD_NS = 100_000_000
 """Time between telling everybody when the run begins, and that time."""
@@ -47,12 +48,25 @@ class Netns:
 
     name = "netns"
     real_time = True
+    support = SUPPORT
 
     def ready(self) -> None:
         """Raises InputError where namespaces cannot be made."""
         reason = machine.trouble()
         if reason is not None:
             raise InputError(reason)
+
+    def remarks(self) -> list[str]:
+        """What a crash left."""
+        left = sum(len(names) for names in namespaces.left_behind().values())
+        return [f"a crash left {left} namespaces: cwndlab doctor --clean removes them"] if left else []
+
+    def clean(self) -> list[str]:
+        """Remove the namespaces of runs whose process is gone."""
+        left = namespaces.left_behind()
+        if left and os.geteuid() != 0:
+            raise InputError(f"{len(left)} crashed runs left something, which only root can remove; try sudo")
+        return [name for run in left for name in namespaces.clean(run)]
 
     def versions(self) -> dict[str, str]:
         """The kernel, and the engine whose path carries the packets."""
@@ -132,7 +146,7 @@ class _Run:
         self._write(writer, observed, _until(senders, end_ns), _until(receivers, end_ns), answers)
         writer.attach(FILE, state.document(changed))
         return Outcome(
-            summary=figures.summary(observed),
+            summary=summary.summary(observed),
             facts={**self._facts(observed, idle, built), "machine": state.facts},
             warnings=[
                 *self._warnings(observed, logger, idle),
@@ -174,7 +188,7 @@ class _Run:
             flow["name"]: base_rtt_ns(self._scenario, flow["from"], flow["to"])
             for flow in self._scenario["flows"]
         }
-        tasks = hosts.tasks(self._scenario, self._layout.flows, self._starts, base)
+        tasks = agents.tasks(self._scenario, self._layout.flows, self._starts, base)
         measure = self._scenario["measure"]
         return {
             host: {
@@ -225,12 +239,12 @@ class _Run:
         answers: Mapping[str, Mapping[str, Any]],
     ) -> None:
         if self._scenario["record"]["tcp"]["kind"] != "off" and "tcp_info" in self._wanted:
-            headers = figures.headers(self._scenario)
+            headers = summary.headers(self._scenario)
             for table, batches in tcp_info.split(senders, receivers, headers).items():
                 for batch in batches:
                     writer.rows(table, batch)
         self._write_carried(writer, observed)
-        writer.rows("samples", figures.sample_rows(observed, self._run_id))
+        writer.rows("samples", summary.sample_rows(observed, self._run_id))
         if "iperf3" in self._wanted:
             reports = [
                 report
@@ -246,7 +260,7 @@ class _Run:
     def _write_carried(self, writer: RunWriter, observed: Observed) -> None:
         """What the path saw, and the events that TCP_INFO tells of among its own."""
         wanted = self._scenario["record"]["queue"]["kind"] != "off" and "queue" in self._wanted
-        events = [figures.event_rows(observed, self._run_id)]
+        events = [summary.event_rows(observed, self._run_id)]
         for table, batch in observed.carried.batches:
             rows = _until(pa.Table.from_batches([batch]), self._scenario["duration_ns"])
             if table == "events":
@@ -267,7 +281,7 @@ class _Run:
             "emulator": self._scenario["live"]["emulator"],
             "path": observed.carried.health,
             "idle_ping_ns": dict(idle),
-            "start_skew_ns": figures.opening_skew_ns(observed),
+            "start_skew_ns": summary.opening_skew_ns(observed),
             "sysctls": {
                 host["name"]: network.sysctls_of(host, self._scenario["flows"])
                 for host in self._scenario["hosts"]
@@ -310,7 +324,7 @@ def start_times(scenario: Mapping[str, Any]) -> dict[str, int]:
 
 def base_rtt_ns(scenario: Mapping[str, Any], one: str, other: str) -> int:
     """The sum of delays between two hosts, there and back: of links, and of what stands at their egress."""
-    from cwndlab.experiment.topology import Routes
+    from cwndlab.scenario.topology import Routes
 
     ways = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
     delays: dict[str, int] = {link["name"]: link["delay_ns"] for link in scenario["links"]}
