@@ -26,7 +26,11 @@ import cwndlab as api
 from cwndlab import tables
 from cwndlab.errors import InputError
 from cwndlab.results.resultset import ResultSet
-from cwndlab.testbeds.netns import machine, namespaces, network, testbed
+from cwndlab.testbeds.live import session
+from cwndlab.testbeds.live.linux import kernel as kernel_of_linux
+from cwndlab.testbeds.live.linux.this_machine import ThisMachine
+from cwndlab.testbeds.netns import machine, namespaces, network
+from cwndlab.testbeds.netns.lab import EMULATOR, NetnsLab
 from cwndlab.testbeds.netns.layout import Layout, lay_out
 
 pytestmark = pytest.mark.live
@@ -263,7 +267,7 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
     }
     assert "## The live kernel" in document.read_text(encoding="utf-8")
     ticks = {host["hz"] for host in api.open(out / "model").record(0).scenario["hosts"]}
-    assert ticks == {machine.ticks_per_second()}, "the model's hosts tick as this kernel does"
+    assert ticks == {kernel_of_linux.ticks_per_second()}, "the model's hosts tick as this kernel does"
     model, kernel = api.open(out / "model").summary, api.open(out / "kernel").summary
     assert (model["testbed"][0], kernel["testbed"][0]) == ("sim", "netns")
     assert 0.4 < kernel["goodput_mbps"][0] / model["goodput_mbps"][0] < 1.2
@@ -327,7 +331,7 @@ def test_an_interface_is_polled_as_the_experiment_says() -> None:
         for node in ("a", "b"):
             (port,) = (port for port, _ in layout.interfaces(node))
             command = ["sh", "-c", READ_POLLING, "sh", port.interface]
-            namespace = namespaces.NAMESPACES / made.namespaces[node]
+            namespace = namespaces.NAMESPACES / made.places[node].namespace
             enter = ["nsenter", f"--net={namespace}", "unshare", "--mount"]
             shown = subprocess.check_output([*enter, *command], text=True)
             values[node] = shown.split()
@@ -346,19 +350,19 @@ def test_offloads_are_off_but_those_that_the_experiment_sets(tso: bool, gro: boo
     text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")
     with built(text) as (layout, made):
         (port,) = (port for port, _ in layout.interfaces("b"))
-        assert offloads(made.namespaces["b"], port.interface) == {
+        assert offloads(made.places["b"].namespace, port.interface) == {
             **dict.fromkeys(SENDING, tso),
             **dict.fromkeys(RECEIVING, gro),
         }
         others = [
-            (made.namespaces[node], port.interface)
+            (made.places[node].namespace, port.interface)
             for node in (*layout.hosts, *layout.nodes)
             for port, _ in layout.interfaces(node)
             if node != "b"
         ]
-        assert made.emulator is not None
+        emulator = made.places[EMULATOR].namespace
         ends = [network.emulated_end(number, side) for number in range(len(layout.cables)) for side in "ab"]
-        for place, interface in [*others, *((made.emulator, end) for end in ends)]:
+        for place, interface in [*others, *((emulator, end) for end in ends)]:
             assert not any(offloads(place, interface).values()), (place, interface)
 
 
@@ -380,15 +384,16 @@ def offloads(namespace: str, interface: str) -> dict[str, bool]:
 
 
 @contextmanager
-def built(text: str) -> Iterator[tuple[Layout, network.Network]]:
+def built(text: str) -> Iterator[tuple[Layout, NetnsLab]]:
     """The namespaces and interfaces of an experiment's first run."""
     scenario = api.load(text, testbed="netns").plan().runs[0].scenario
-    owner = namespaces.Owner()
+    lab = NetnsLab(0, scenario)
     try:
-        layout = lay_out(scenario)
-        yield layout, network.build(owner, layout, scenario, own_emulator=True)
+        lab.lock()
+        session.set_up(scenario, lab, machine.system())
+        yield lay_out(scenario), lab
     finally:
-        owner.close()
+        lab.close()
 
 
 def test_a_suites_rows_of_linux_are_run_by_this_kernel(tmp_path: Path, cwndlab: Command) -> None:
@@ -495,14 +500,14 @@ def test_settings_of_the_machine_and_its_namespaces_are_kept(bulk: ResultSet) ->
 def test_a_setting_that_changes_during_a_run_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = testbed._Run._wait
+    wait = session._Run._wait
 
-    def meddle(run: testbed._Run, zero: int) -> None:
+    def meddle(run: session._Run, zero: int) -> None:
         (name,) = [path.name for path in namespaces.NAMESPACES.glob("cwndlab-*-a")]
-        namespaces.inside(name, lambda: machine.write_sysctls({"net.ipv4.tcp_retries2": "9"}))
+        namespaces.inside(name, lambda: ThisMachine().write("/proc/sys/net/ipv4/tcp_retries2", "9"))
         wait(run, zero)
 
-    monkeypatch.setattr(testbed._Run, "_wait", meddle)
+    monkeypatch.setattr(session._Run, "_wait", meddle)
     results = api.load(DUMBBELL, ["duration=1s"], "netns").run("netns", tmp_path / "out")
     warning = "net.ipv4.tcp_retries2 of a changed during the run: '15' before, '9' after"
     assert warning in results.record(0).warnings

@@ -8,8 +8,8 @@ import pytest
 
 from cwndlab import load
 from cwndlab.testbeds.live import summary
+from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.live.traffic.apps import Clock, Figures
-from cwndlab.testbeds.netns.carrier import Carried
 
 TEXT = """\
 experiment: x
@@ -49,7 +49,7 @@ def drops(app: str, sent: int, numbers: list[int], changes: Sequence[str] = (), 
         ends = {"from": reader(numbers)}
         ends["from"].opened_ns = 0
     ends["from"].sent_in_window = sent
-    carried = Carried([], [], {"f": known} if known else {})
+    carried = PathReport([], [], {"f": known} if known else {})
     observed = summary.Observed(scenario, pl.DataFrame(), pl.DataFrame(), carried)
     observed.reports = {("f", role): end.as_json() for role, end in ends.items()}
     observed.starts = {"f": 0}
@@ -67,7 +67,7 @@ def test_datagrams_and_echoes_that_did_not_come_are_drops(app: str) -> None:
     assert drops(app, 4, []) == 4
 
 
-def test_drops_that_the_carrier_counted_are_its_own() -> None:
+def test_drops_that_the_path_counted_are_its_own() -> None:
     assert drops("voip", 8, [0, 1, 4, 5], drops=7) == 7
     # It sees nothing of what a rule drops behind it, which passes echoes.
     rule = ["hosts.b.ingress={after_gro: {loss: {random: 1%}}}"]
@@ -95,7 +95,7 @@ def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
         {"t_ns": range(0, 600, 100), "state": states, "recoveries": counts, "flow": ["f"] * 6},
         schema_overrides={"recoveries": pl.UInt64},
     )
-    observed = summary.Observed(scenario, sent, pl.DataFrame(), Carried([], [], {}))
+    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
     observed.starts = {"f": 0}
     seen = list(summary._Flow(observed, scenario["flows"][0]).transitions())
     began = [at for at, kind in seen if kind == "recovery-in"]

@@ -48,6 +48,18 @@ def violations(graph: Graph, layers: tuple[tuple[str, ...], ...] = LAYERS) -> li
     return sorted(found)
 
 
+def lets_a_testbed_in(graph: Graph) -> list[str]:
+    """Imports of a testbed by what live ones share, and of a host's system by the course of a run."""
+    testbeds = tuple(f"testbeds.{name}" for name in TESTBEDS)
+    return [
+        f"{module} imports {other}"
+        for module, imported in graph.items()
+        for other in imported
+        if module.startswith("testbeds.live")
+        and (other.startswith(testbeds) or "linux" in other.split(".")[2:3] != module.split(".")[2:3])
+    ]
+
+
 def named_testbeds(graph: Graph) -> list[str]:
     """Imports of one testbed, or of what live ones share, from outside of `testbeds`."""
     inner = ("live", *TESTBEDS)
@@ -65,6 +77,7 @@ def test_imports_go_in_one_direction() -> None:
     assert cycles(graph) == []
     assert violations(graph) == []
     assert named_testbeds(graph) == []
+    assert lets_a_testbed_in(graph) == []
 
 
 def test_planted_faults_are_found(tmp_path: Path) -> None:
@@ -79,6 +92,13 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
     assert cycles(graph) == [["plan", "results"]]
     assert violations(graph) == ["plan imports results", "stray is in no layer"]
     assert named_testbeds(graph) == ["results imports testbeds.sim"]
+
+
+def test_what_live_testbeds_share_knows_none_of_them() -> None:
+    fine = {"testbeds.live.linux.system": frozenset({"testbeds.live.linux.kernel"})}
+    assert lets_a_testbed_in(fine) == []
+    wrong = {"testbeds.live.session": frozenset({"testbeds.netns.lab", "testbeds.live.linux.kernel"})}
+    assert len(lets_a_testbed_in(wrong)) == 2
 
 
 def test_a_long_cycle_is_one_group() -> None:

@@ -1,4 +1,4 @@
-"""The agents of a run, one in each host's namespace: starts them, talks with them, ends them."""
+"""The agents of a run, one at each host: starts them, talks with them, ends them."""
 
 import json
 import os
@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from cwndlab.testbeds.live.addresses import Ends
+from cwndlab.testbeds.live.lab import Lab, Process
 from cwndlab.testbeds.live.traffic import load, tools
+
+PROGRAM = "cwndlab.testbeds.live.traffic.agent"
+"""The module that is the agent; its argument tells it from others in a list of processes."""
 
 ANSWER_S = 20.0
 """Seconds that an agent has to answer, beyond what its order takes."""
@@ -20,7 +25,7 @@ LOOK_S = 0.05
 
 def tasks(
     scenario: Mapping[str, Any],
-    ends: Mapping[str, Any],
+    ends: Mapping[str, Ends],
     starts: Mapping[str, int],
     base_rtt: Mapping[str, int],
 ) -> list[dict[str, Any]]:
@@ -65,28 +70,18 @@ def tasks(
 class Agents:
     """One agent for each host; used as a context, which ends them all."""
 
-    def __init__(self, namespaces: Mapping[str, str], cancelled: Callable[[], None]) -> None:
-        """Start an agent in each host's namespace.
+    def __init__(self, lab: Lab, limit_s: float, cancelled: Callable[[], None]) -> None:
+        """Start an agent at each host, for so long at most.
 
         `cancelled` is called while answers are awaited, and raises where the run is to be given up.
         """
         self._cancelled = cancelled
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Process] = {}
         self._held: dict[str, bytes] = {}
         try:
-            for host, namespace in namespaces.items():
-                self._processes[host] = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-m",
-                        "cwndlab.testbeds.live.traffic.agent",
-                        namespace,
-                        str(os.getpid()),
-                    ],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    start_new_session=True,
-                )
+            for host in lab.hosts:
+                command = [sys.executable, "-m", PROGRAM, f"{lab.name}-{host}"]
+                self._processes[host] = lab.start(host, command, limit_s)
                 self._held[host] = b""
         except BaseException:
             self.close()

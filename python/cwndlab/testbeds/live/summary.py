@@ -1,4 +1,4 @@
-"""The summary of a run on the real kernel, from TCP_INFO, the carrier's counters and what the applications
+"""The summary of a run on live hosts, from TCP_INFO, the path's counters and what the applications
 saw.
 
 It has the fields of the simulator's (docs/architecture.md), over the same window. What nobody here can know
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cwndlab.scenario.queries import is_datagrams
 from cwndlab.tables import SCHEMAS
-from cwndlab.testbeds.netns.carrier import Carried
+from cwndlab.testbeds.live.path import PathReport
 
 HEADERS = 52
 """Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323)."""
@@ -30,7 +30,7 @@ LIMITED = ("bytes", "requests", "rounds", "size_bytes")
 
 
 @dataclass(frozen=True)
-class Session:
+class LoadSession:
     """What the loadlatency tool saw of a scenario."""
 
     document: Mapping[str, Any] | None
@@ -72,14 +72,14 @@ class Observed:
     senders: pl.DataFrame
     """Rows of the senders' TCP_INFO."""
     receivers: pl.DataFrame
-    carried: Carried
+    carried: PathReport
     reports: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     """What our own applications saw, by flow and role."""
     starts: dict[str, int] = field(default_factory=dict)
     """When each flow was to open, ns of the run."""
     zero_ns: int = 0
     """CLOCK_MONOTONIC at the start of the run."""
-    sessions: dict[str, Session] = field(default_factory=dict)
+    sessions: dict[str, LoadSession] = field(default_factory=dict)
     """By the flow of its pinger, what the loadlatency tool saw."""
 
 
@@ -397,14 +397,14 @@ class _Flow:
         return -(-self._grown(self._sent, "sent_bytes") // max(sizes)) if sizes else 0
 
     def _wire_bytes(self) -> int | None:
-        """What delivered segments occupied at the bottleneck, for a carrier that does not know flows."""
+        """What delivered segments occupied at the bottleneck, for a path that does not know flows."""
         if self._is_stream or not self._sent.height:
             return None
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
         return payload + -(-payload // max(sizes)) * headers(self._observed.scenario)
 
     def _counts_own_drops(self) -> bool:
-        """Whether the ends of a stream know of drops what the carrier does not: it knows no flows, or a rule
+        """Whether the ends of a stream know of drops what the path does not: it knows no flows, or a rule
         behind it drops datagrams."""
         if not self._is_stream:
             return False

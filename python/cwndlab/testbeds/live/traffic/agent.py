@@ -1,8 +1,8 @@
-"""The process in a host's namespace that carries out the ends of flows at that host, all by one clock.
+"""The process at a host that carries out the ends of flows there, all by one clock.
 
-Started as `python -m cwndlab.testbeds.live.traffic.agent NAMESPACE PARENT`, it takes commands as lines of
-JSON from standard input and answers each with one line. It ends, with all it started, when its input or its
-parent does.
+Started as `python -m cwndlab.testbeds.live.traffic.agent NAME`, it takes commands as lines of JSON from
+standard input and answers each with one line. It ends, with all it started, when its input does. Whoever
+lists processes sees by the name whose it is.
 """
 
 import json
@@ -21,7 +21,6 @@ from typing import IO, Any
 
 from cwndlab.testbeds.live.traffic import apps, load, tools
 from cwndlab.testbeds.live.traffic.apps import Clock, Figures
-from cwndlab.testbeds.netns import namespaces
 
 LISTEN_S = 10.0
 """Seconds within which a tool's server has to listen."""
@@ -225,10 +224,8 @@ def _run_before_ordinary_ones() -> None:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
 
 
-def main(namespace: str, parent: int) -> None:
+def main() -> None:
     """Take commands until there are no more."""
-    namespaces.die_with_parent(parent)
-    namespaces.enter(namespace)
     _run_before_ordinary_ones()
     agent = Agent()
     commands = {"prepare": agent.prepare, "ping": agent.ping, "start": agent.start, "end": agent.end}
@@ -246,4 +243,4 @@ def main(namespace: str, parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main()

@@ -1,62 +1,20 @@
-"""What carries packets between the ends of cables: our emulator, or the kernel's queue disciplines."""
+"""`emulator: own`: the `path` crate in real time, between the ends of cables in a namespace of its own."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from cwndlab import _native
+from cwndlab.scenario.queries import of_engine
+from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.netns.layout import Layout
 from cwndlab.testbeds.netns.network import Network, emulated_end
 
-Batches = list[tuple[str, pa.RecordBatch]]
 
-
-@dataclass(frozen=True)
-class Carried:
-    """What a carrier saw of a run."""
-
-    batches: Batches
-    """Rows of `queue` and `events`, by table."""
-    links: list[dict[str, Any]]
-    """As in the simulator's summary."""
-    flows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By flow: drops, ce_marks, wire_bytes, queue_delay; nothing where the carrier does not know flows."""
-    health: dict[str, Any] = field(default_factory=dict)
-    captures: dict[str, Path] = field(default_factory=dict)
-    """pcap files by capture point."""
-
-    @property
-    def unreliable(self) -> str | None:
-        """Why the figures are not those of the path described, with the figures; None if they are."""
-        if not self.health.get("unreliable"):
-            return None
-        late = self.health["late"]
-        figures = (
-            f"late p99 {late.get('p99_ns', 0) / 1e6:.3f} ms, max {late.get('max_ns', 0) / 1e6:.3f} ms,"
-            f" {self.health['late_over_1ms']} of {late['count']} packets over 1 ms,"
-            f" {self.health['socket_drops']} lost in sockets, {self.health['unintended_drops']} elsewhere"
-        )
-        return f"{self.health.get('reason') or 'the emulator fell behind'} ({figures})"
-
-
-class Carrier(Protocol):
-    """Between `start` and `stop` packets cross the cables."""
-
-    def start(self) -> None:
-        """Let packets through; raises OSError with one line."""
-
-    def mark_start(self, zero_ns: int) -> None:
-        """The run begins at this CLOCK_MONOTONIC time: counters and loss rules start there."""
-
-    def stop(self) -> Carried:
-        """End it."""
-
-
-class OwnEmulator:
+class Emulator:
     """The `path` crate in real time (crates/live)."""
 
     def __init__(
@@ -70,7 +28,7 @@ class OwnEmulator:
         config = {
             "run_id": run_id,
             "netns": network.emulator,
-            "scenario": engine_scenario(scenario),
+            "scenario": of_engine(scenario),
             "cables": [
                 {
                     "a": emulated_end(number, "a"),
@@ -100,22 +58,17 @@ class OwnEmulator:
         """The run begins."""
         self._emulator.mark_start(zero_ns)
 
-    def stop(self) -> Carried:
+    def stop(self) -> PathReport:
         """End it."""
         batches, report = self._emulator.stop()
         told = json.loads(report)
-        return Carried(
+        return PathReport(
             batches=[(table, pa.record_batch(batch)) for table, batch in batches],
             links=told["links"],
             flows={flow["flow"]: flow for flow in told["flows"]},
             health=told["health"],
             captures=self._captures,
         )
-
-
-def engine_scenario(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """The Scenario without what only live testbeds know."""
-    return {key: value for key, value in scenario.items() if key != "live"}
 
 
 def capture_points(scenario: Mapping[str, Any]) -> dict[str, int]:

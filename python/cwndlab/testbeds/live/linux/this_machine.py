@@ -1,4 +1,4 @@
-"""The way into this machine, for `host_state`: files, adjtimex(2), rtnetlink and the ethtool ioctls of Linux.
+"""The way into this machine (`lab.Reach`): files, programs, adjtimex(2), rtnetlink, Linux's ethtool ioctls.
 
 What it reads belongs to the network namespace of the thread that asks.
 """
@@ -9,11 +9,13 @@ import glob
 import os
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cwndlab.testbeds.live.host_state import is_secret
+from cwndlab import _native
+from cwndlab.testbeds import programs
 
 _SIOCETHTOOL, _SIOCGIFMTU, _SIOCGIFTXQLEN = 0x8946, 0x8921, 0x8942
 """linux/sockios.h."""
@@ -28,16 +30,23 @@ _UNSYNCHRONISED, _NANOSECONDS = 0x40, 0x2000
 _COUNTERS = ("direct_pkts",)
 """What queue disciplines count among their options."""
 
+SECRETS = ("_key", "_secret", "_password")
+"""Ends of the names of sysctls that hold secrets: of TCP Fast Open, of IPv6's stable addresses, of the hash
+that spreads packets over queues (net.ipv4.tcp_fastopen_key, net.ipv6.conf.NAME.stable_secret,
+net.core.netdev_rss_key)."""
+
 
 class ThisMachine:
     """The machine and the network namespace of whoever calls."""
 
+    namespace = ""
+
     def files(self, *patterns: str) -> dict[str, str]:
-        """The text of each readable file by path; see `host_state.Reach`."""
+        """The text of each readable file by path; see `lab.Reach`."""
         found = {}
         for pattern in patterns:
             for path in _below(pattern) if pattern.endswith("/") else sorted(glob.glob(pattern)):  # noqa: PTH207
-                if is_secret(path):
+                if path.endswith(SECRETS):
                     continue
                 try:
                     found[path] = _text(path)
@@ -85,6 +94,24 @@ class ThisMachine:
                     "qdiscs": [_qdisc(each) for each in disciplines if each["index"] == index],
                 }
         return found
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file."""
+        Path(path).write_text(text, encoding="ascii")
+
+    def program(self, name: str, purpose: str) -> str:
+        """Where a program is."""
+        return programs.need(name, purpose)
+
+    def run(self, command: Sequence[str], text: str) -> None:
+        """Run a command that reads a text."""
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(" ".join(done.stderr.split()))
+
+    def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:
+        """Switch offloads of an interface."""
+        _native.set_offloads(None, interface, tso=tso, gro=gro)
 
 
 class _Timex(ctypes.Structure):

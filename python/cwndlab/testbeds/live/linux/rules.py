@@ -1,12 +1,10 @@
 """A host's `ingress.after_gro` as rules of nftables in its INPUT chain, behind receive aggregation."""
 
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from cwndlab.testbeds import programs
-from cwndlab.testbeds.netns import namespaces
-from cwndlab.testbeds.netns.layout import SERVER_PORT, Layout
+from cwndlab.testbeds.live.addresses import SERVER_PORT, Addresses
+from cwndlab.testbeds.live.lab import Reach
 
 HEADERS = {"tcp": 52, "udp": 28}
 """By protocol that rules count, the bytes a packet has besides payload: an IPv4 header, and a TCP header
@@ -17,30 +15,32 @@ _COUNTS = 1 << 31
 """Modulus of a counter that is not to come round."""
 
 
-def check(host: Mapping[str, Any], layout: Layout) -> None:
+def check(
+    host: Mapping[str, Any], addresses: Addresses, trial: Callable[[Callable[[Reach], None]], None]
+) -> None:
     """Raises ValueError, one line, for an impairment that rules cannot make, where nft is missing, or where
-    this kernel does not take the host's rules: they are loaded into a namespace that is thrown away."""
+    the kernel does not take the host's rules: they are loaded where `trial` lets work be done for nothing."""
     stage = host["ingress"]["after_gro"]
     if stage is None:
         return
     place = f"host {host['name']}: ingress.after_gro"
-    programs.need("nft", "ingress.after_gro")
+    trial(_has_program)
     for key in ("duplicate_ppb", "corrupt_ppb"):
         if stage[key]:
             raise ValueError(f"{place}: rules of the kernel cannot {key.removesuffix('_ppb')} packets")
     if stage["loss"] is not None and stage["loss"]["kind"] == "gilbert":
         raise ValueError(f"{place}: rules of the kernel drop random, nth or listed packets, not by gilbert")
-    text = script(host, layout)
+    text = script(host, addresses)
     if not text:
         return
     try:
-        namespaces.in_scratch(lambda: _load(text))
+        trial(lambda reach: load(reach, text))
     except OSError as error:
         problem = "this kernel does not take rules of nf_tables with numgen (modprobe nft_numgen)"
         raise ValueError(f"{place}: {problem}: {error}") from None
 
 
-def script(host: Mapping[str, Any], layout: Layout) -> str:
+def script(host: Mapping[str, Any], addresses: Addresses) -> str:
     """The rules of a host in nft's language, empty if it has none."""
     stage = host["ingress"]["after_gro"]
     if stage is None or stage["loss"] is None:
@@ -59,8 +59,8 @@ def script(host: Mapping[str, Any], layout: Layout) -> str:
     payload = max(stage["min_payload"], loss.get("min_payload", 0))
     counted = []
     for protocol, headers in HEADERS.items():
-        to = f"ip daddr {layout.hosts[host['name']]} ip protocol {protocol}"
-        matches = [to, *_ports(protocol, host, stage, layout)]
+        to = f"ip daddr {addresses.hosts[host['name']]} ip protocol {protocol}"
+        matches = [to, *_ports(protocol, host, stage, addresses)]
         matches += [f"ip length >= {payload + headers}"] if payload else []
         counted.append(" ".join([*matches, "jump chosen"]))
     # One counter for both protocols.
@@ -69,26 +69,27 @@ def script(host: Mapping[str, Any], layout: Layout) -> str:
     return f"table ip cwndlab {{\n{drop}\n{chain}\n}}\n"
 
 
-def apply(namespace: str, text: str) -> None:
-    """Put rules into a namespace; raises OSError with nft's own words."""
-    namespaces.inside(namespace, lambda: _load(text))
+def load(reach: Reach, text: str) -> None:
+    """Put rules into a host; raises OSError with nft's own words."""
+    try:
+        reach.run([reach.program("nft", "ingress.after_gro"), "-f", "-"], text)
+    except OSError as error:
+        raise OSError(f"nft: {error}") from None
 
 
-def _load(text: str) -> None:
-    """Put rules into the namespace this thread is in, which the processes it starts are in too."""
-    nft = programs.need("nft", "ingress.after_gro")
-    done = subprocess.run([nft, "-f", "-"], input=text, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"nft: {' '.join(done.stderr.split())}")
+def _has_program(reach: Reach) -> None:
+    reach.program("nft", "ingress.after_gro")
 
 
-def _ports(protocol: str, host: Mapping[str, Any], stage: Mapping[str, Any], layout: Layout) -> list[str]:
+def _ports(
+    protocol: str, host: Mapping[str, Any], stage: Mapping[str, Any], addresses: Addresses
+) -> list[str]:
     """Matches of ports. The experiment's server port stands for those of all flows that the host accepts."""
     matches = []
     if stage["dport"] is not None:
         ports = {stage["dport"]}
         if stage["dport"] == SERVER_PORT:
-            ports |= {ends.target_port for ends in layout.flows.values() if ends.to == host["name"]}
+            ports |= {ends.target_port for ends in addresses.flows.values() if ends.to == host["name"]}
         matches.append(f"{protocol} dport {{ {', '.join(map(str, sorted(ports)))} }}")
     if stage["sport"] is not None:
         matches.append(f"{protocol} sport {stage['sport']}")
