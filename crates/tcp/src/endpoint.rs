@@ -295,6 +295,7 @@ impl Endpoint {
                 fin: false,
                 no_delay: false,
                 app_blocked: false,
+                blocked_midway: false,
                 wnd: 0,
                 max_wnd: 0,
                 wscale: 0,
@@ -585,6 +586,7 @@ impl Endpoint {
         let taken = bytes.min(self.sender.space(&self.s));
         self.s.end += taken;
         self.s.app_blocked = taken < bytes;
+        self.s.blocked_midway = taken > 0 && taken < bytes;
         taken
     }
 
@@ -674,6 +676,7 @@ impl Endpoint {
         }
         self.s.fin = true;
         self.s.app_blocked = false;
+        self.s.blocked_midway = false;
     }
 
     /// Closes both directions. Unread data means a reset (RFC 9293 section 3.10.4, RFC 2525 section 2.17) or is forgotten,

@@ -33,6 +33,8 @@ pub struct SendState {
     pub no_delay: bool,
     /// The application wants to write more than the buffer takes (it is blocked in write).
     pub app_blocked: bool,
+    /// It is blocked in a call of which the buffer took a part.
+    pub blocked_midway: bool,
     /// The peer's window in bytes (SND.WND), scaled.
     pub wnd: u64,
     /// Largest window the peer ever offered.

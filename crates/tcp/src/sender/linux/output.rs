@@ -45,6 +45,12 @@ pub(super) struct State {
     deferred_since: Option<u64>,
     /// Next packet that forward retransmission looks at (3.9).
     forward: Id,
+    /// The host has kept packets in a queue of its own; else they are sent as they leave the stack.
+    host_queues: bool,
+    /// What was sent last did not fill the congestion window, and the writer waits for room in the buffer.
+    starved: bool,
+    /// End of what the application had written when the sender last waited.
+    asked_for: u64,
 }
 
 /// A burst of a sender without segmentation offload: since 4.17 Linux builds super-packets all the same and cuts them
@@ -114,6 +120,8 @@ impl LinuxSender {
     fn wait(&mut self, limit: Limit, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
         let sent = std::mem::take(&mut self.output.sent);
         self.output.burst.packets = 0;
+        self.output.asked_for = s.end;
+        self.output.host_queues |= self.output.in_host > 0;
         let limited =
             std::mem::take(&mut self.output.cwnd_limited) || self.core.in_flight() >= self.core.cwnd;
         if sent > 0 || limited {
@@ -132,6 +140,7 @@ impl LinuxSender {
             let interval = self.window_probe_interval();
             self.arm(TimerKind::WindowProbe, interval, cx.now);
         }
+        let limit = if limit == Limit::SendBuffer { self.buffer_limits(sent) } else { limit };
         // A writer that waits for room in the send buffer is inside its call, and the check is at a call's start.
         if limit == Limit::App {
             self.rate_check_app_limited(s);
@@ -140,6 +149,15 @@ impl LinuxSender {
             self.expand_sndbuf(s);
         }
         Poll::Wait(limit)
+    }
+
+    /// Everything is sent and the writer sleeps in the midst of a call: the buffer is the limit if cwnd was not when the
+    /// last of it left (tcp_cwnd_validate; 3.9 does not count).
+    fn buffer_limits(&mut self, sent: u32) -> Limit {
+        if sent > 0 {
+            self.output.starved = !self.is_modern() || !self.core.is_cwnd_limited();
+        }
+        if self.output.starved { Limit::SendBuffer } else { Limit::Cwnd }
     }
 
     /// RFC 2861 as Linux has it: remembers whether cwnd was the limit, and shrinks a window long unused.
@@ -369,7 +387,7 @@ impl LinuxSender {
     fn send_new(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
         let unsent = s.unsent();
         if unsent == 0 {
-            return Err(s.starved());
+            return Err(if s.blocked_midway || !self.is_modern() { s.starved() } else { held(s) });
         }
         if self.core.packets_out == 0 {
             self.restart_after_idle();
@@ -393,7 +411,7 @@ impl LinuxSender {
             self.tso_length(s, payload, window, in_flight)?
         } else {
             if payload < mss && self.nagle_holds(s, payload) {
-                return Err(s.starved());
+                return Err(held(s));
             }
             unsent.min(one)
         };
@@ -572,25 +590,31 @@ impl LinuxSender {
     /// TCP small queues: enough of this connection is in the host's queues already.
     #[inline]
     fn held_by_tsq(&self, s: &mut SendState, shift: u32) -> bool {
-        let mss = u64::from(self.core.mss);
-        if self.output.in_host <= 2 * mss {
+        if self.output.in_host <= 2 * u64::from(self.core.mss)
+            || self.is_modern() && self.core.packets_out <= 1
+        {
             return false;
         }
+        let (memory, limit) = self.small_queue(s);
+        s.throttled = memory > limit << shift;
+        s.throttled
+    }
+
+    /// Memory of this connection's packets in the host's queues, and how much TCP small queues allows.
+    #[inline]
+    fn small_queue(&self, s: &SendState) -> (u64, u64) {
+        let mss = u64::from(self.core.mss);
         let config = &self.config;
         let per_packet = if s.tso { mss } else { TRUESIZE };
         let memory = if s.tso { self.output.in_host } else { self.output.in_host * TRUESIZE / mss };
         let mut limit = config.limit_output_bytes;
         if self.is_modern() {
-            if self.core.packets_out <= 1 {
-                return false;
-            }
             let rate = self.pacing_rate();
             let by_rate = (2 * per_packet).max(rate >> 10);
             limit =
                 if self.core.pacing && !config.limit_output_always { by_rate } else { by_rate.min(limit) };
         }
-        s.throttled = memory > limit << shift;
-        s.throttled
+        (memory, limit)
     }
 
     fn pacing_rate(&self) -> u64 {
@@ -621,7 +645,7 @@ impl LinuxSender {
         let max = self.tso_segments(s);
         if payload <= mss {
             if payload < mss && self.nagle_holds(s, payload) {
-                return Err(s.starved());
+                return Err(held(s));
             }
             return Ok(s.unsent());
         }
@@ -637,7 +661,7 @@ impl LinuxSender {
                 return Err(Limit::Rwnd);
             }
             if !s.fin {
-                return Err(s.starved());
+                return Err(held(s));
             }
         }
         let most = (max * mss).min(room);
@@ -689,6 +713,13 @@ impl LinuxSender {
     }
 }
 
+/// What limits a sender whose writer is not held by the buffer as TCP_INFO counts it. That begins when the sender empties
+/// its queue behind a call that sleeps (tcp_cwnd_validate): not while Nagle's algorithm or a deferred burst keeps a rest
+/// of the data, and not where a call found no room at all, as all that could be sent had left before.
+fn held(s: &SendState) -> Limit {
+    if s.app_blocked { Limit::Cwnd } else { Limit::App }
+}
+
 /// Memory of a buffer besides its payload, which fills pages (measured with `ss -m` on 6.18, without segmentation offload
 /// too): the metadata of one clonable buffer and the room for headers.
 const BUFFER_OVERHEAD: u64 = 832;
@@ -732,22 +763,76 @@ impl LinuxSender {
         most - most % mss
     }
 
-    /// Room for the writer; none before the connection is there, as a write then waits for it. Since 4.17 memory is
-    /// counted as with segmentation offload, whatever the interface can do; a writer that was blocked waits until it is
-    /// woken.
+    /// Payload the writer's call takes now (tcp_sendmsg); none before the connection is there, as a write then waits for it.
+    ///
+    /// The kernel compares memory with the limit only when it begins a buffer. A buffer begun is filled whatever the limit
+    /// says, and what can be sent at once leaves it in the same call and makes room in it again. So a call that finds the
+    /// last buffer not full, because Nagle's algorithm or a deferred burst kept a rest of the call before, may queue
+    /// all that the windows allow. Since 4.17 this is so whatever the interface can do; before, with segmentation
+    /// offload. A writer that was blocked waits until it is woken.
     pub(super) fn buffer_space(&self, s: &SendState) -> u64 {
-        if !self.is_modern() {
-            return s.space();
-        }
         let Some(memory) = self.sndbuf_memory else { return 0 };
-        let queued = self.queued_memory(s);
-        if queued >= memory || (s.app_blocked && !self.wakes_writer(s)) {
+        if s.app_blocked && !self.wakes_writer(s) {
             return 0;
         }
-        // A buffer begun is filled beyond the limit: 32 segments of 1460 bytes in an empty buffer of 46080 (measured). So a
-        // blocked writer leaves whole segments.
+        if !s.tso && !self.is_modern() {
+            return s.space();
+        }
+        let (queued, memory, overhead) = if self.is_modern() {
+            (self.queued_memory(s), memory, BUFFER_OVERHEAD)
+        } else {
+            (s.end.saturating_sub(s.una), s.sndbuf, 0)
+        };
+        let (waiting, leaving) = self.between_calls(s);
+        if waiting == 0 && queued >= memory {
+            return 0;
+        }
+        let buffer = self.writers_buffer(s);
+        let mut space = waiting.max(1).next_multiple_of(buffer) - waiting;
+        if waiting <= buffer {
+            space += leaving;
+        }
+        let queued = queued + space + overhead;
+        space + memory.saturating_sub(queued).div_ceil(buffer + overhead) * buffer
+    }
+
+    /// Payload that still waits when the writer calls, and what more may leave during the call. What was written or
+    /// allowed since the sender was last asked has left before: each call ends with sending, and so does each ACK.
+    fn between_calls(&self, s: &SendState) -> (u64, u64) {
         let waiting = s.end.saturating_sub(s.max);
-        (waiting + memory - queued).next_multiple_of(u64::from(self.core.mss)) - waiting
+        let leaving = self.may_leave_at_once(s);
+        if waiting == 0 || (s.end == self.output.asked_for && !s.app_blocked) {
+            return (waiting, leaving);
+        }
+        if leaving < waiting - waiting % u64::from(self.core.mss) {
+            return (waiting - leaving, 0);
+        }
+        let rest = waiting % u64::from(self.core.mss);
+        let held = rest > 0 && self.nagle_holds(s, rest);
+        (if held { rest } else { 0 }, (leaving + rest).saturating_sub(waiting))
+    }
+
+    /// New payload, in whole segments, that a call of the writer can send before it returns: what the windows, pacing and
+    /// the host's queue let go.
+    fn may_leave_at_once(&self, s: &SendState) -> u64 {
+        let core = &self.core;
+        let mss = u64::from(core.mss);
+        let window = (s.una + s.wnd).saturating_sub(s.max);
+        let room = window.min(u64::from(core.cwnd.saturating_sub(core.in_flight())) * mss);
+        let burst = self.tso_segments(s) * mss;
+        let paced = match core.pacing {
+            true if core.departure > core.now => 0,
+            true => burst,
+            false => u64::MAX,
+        };
+        let (memory, limit) = self.small_queue(s);
+        let queue = match self.output.host_queues {
+            true if memory > limit => 0,
+            true => limit - memory + burst,
+            false => u64::MAX,
+        };
+        let room = room.min(paced).min(queue);
+        room - room % mss
     }
 
     /// A third of the buffer is free (sk_stream_is_writeable).

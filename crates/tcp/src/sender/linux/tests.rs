@@ -40,6 +40,7 @@ impl Bench {
             fin: false,
             no_delay: false,
             app_blocked: false,
+            blocked_midway: false,
             wnd: 1 << 30,
             max_wnd: 1 << 30,
             wscale: 14,
