@@ -20,7 +20,7 @@ from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
 
 from cwndlab.errors import InputError
 from cwndlab.plots import report
-from cwndlab.plots.report import pack, published, sections
+from cwndlab.plots.report import facts, pack, published, sections
 from cwndlab.suites import Figure
 
 
@@ -386,4 +386,4 @@ def test_the_same_results_give_the_same_report():
     ],
 )
 def test_a_mean_has_as_many_digits_as_its_interval_allows(mean: float, half: float, expected: str):
-    assert sections._with_interval(mean, half) == expected
+    assert facts.with_interval(mean, half) == expected

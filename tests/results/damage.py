@@ -25,7 +25,7 @@ import lab
 import pyarrow as pa
 import typer
 
-from cwndlab import cli
+from cwndlab.cli import application as cli
 from cwndlab.errors import InputError
 from cwndlab.results import catalogue
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.scenario.resolve import ETHERNET_HEADER
+from cwndlab.scenario.moment import ETHERNET_HEADER
 from cwndlab.tables import SCHEMAS
 from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.netns import machine
