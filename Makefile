@@ -85,9 +85,12 @@ test-wasm: toolchain test-tools ## the golden scenarios on WebAssembly, whose po
 golden: toolchain ## write the hashes of the golden scenarios again (say in the commit why they changed)
 	CWNDLAB_UPDATE_GOLDEN=1 cargo test --locked --profile $(PROFILE) -p sim --test runs golden::every_series
 
-test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested
+test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested: those of this machine's kernel one by one, the others on all processors
 	$(SAY) 'Python tests'
-	$(BIN)/pytest
+	@failed=; set -x; \
+	$(BIN)/pytest -n auto -m 'not live' || failed=yes; \
+	$(BIN)/pytest -m live || failed=yes; \
+	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
 
 lint: rustfmt clippy ruff mypy ## rustfmt, clippy, ruff, mypy
 

@@ -1,6 +1,31 @@
-"""`python -m cwndlab` is the command line."""
+"""`cwndlab` and `python -m cwndlab`: the command line as a process of its own."""
+
+import atexit
+import os
+import sys
+from contextlib import suppress
+from typing import NoReturn
 
 from cwndlab.cli import main
 
+
+def command() -> NoReturn:
+    """Run the command of `sys.argv`; the process ends here.
+
+    It ends without the interpreter taking itself apart: that ends threads of libraries which still run
+    wherever they are, and C++ code that this happens to calls abort.
+    """
+    code: object = 0
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 if __name__ == "__main__":
-    main()
+    command()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments import dumbbell
+from patience import PATIENCE
 
 SMALL = dumbbell(
     "small",
@@ -53,7 +54,7 @@ class CommandLine:
 
     def __call__(self, *arguments: str | Path, **environment: str) -> Ran:
         process = self._start([], arguments, environment)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
         return Ran(process.returncode, out, err)
 
     def start(self, *arguments: str | Path, **environment: str) -> "subprocess.Popen[str]":

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, SWEEP
 from test_sweeps import besides_progress, wait_for_a_part, wait_for_nobody, whole_parts
 
 import cwndlab as api
+from conftest import SMALL, SWEEP
+from patience import PATIENCE
 
 
 def shell(directory: Path, command: str) -> "subprocess.CompletedProcess[str]":
@@ -25,7 +26,7 @@ def shell(directory: Path, command: str) -> "subprocess.CompletedProcess[str]":
         env={**os.environ, "COLUMNS": "80"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -113,7 +114,7 @@ def test_a_terminal_that_goes_ends_a_sweep_as_ctrl_c_does(cwndlab, sweep, number
     process = cwndlab.start("run", "sweep.yaml", "-o", "out", "--jobs", "2", "--no-report")
     wait_for_a_part(process, out, most=len(whole_parts(sweep)))
     (os.killpg if group else os.kill)(process.pid, number)
-    printed, complaint = process.communicate(timeout=30)
+    printed, complaint = process.communicate(timeout=PATIENCE)
     wait_for_nobody(process.pid)
     assert (process.returncode, printed) == (130, "")
     kept = api.open(out).runs.filter(api.open(out).runs["status"] == "complete").height
@@ -145,7 +146,7 @@ def test_every_further_ctrl_c_still_says_what_is_left(cwndlab, sweep, results_of
             break
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.02)
-    printed, complaint = process.communicate(timeout=30)
+    printed, complaint = process.communicate(timeout=PATIENCE)
     wait_for_nobody(process.pid)
     assert (process.returncode, printed) == (130, "")
     (said,) = besides_progress(complaint)
@@ -164,7 +165,7 @@ def test_ctrl_c_at_any_time_is_a_line_and_leaves_what_can_be_used(cwndlab):
         process = cwndlab.start("run", "small.yaml", "-o", out, "--jobs", "1", "--no-report")
         time.sleep(delay_s)
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=PATIENCE)
         if process.returncode != 130:
             # Too early for Python to have our handler, or too late.
             assert process.returncode in (0, 1, -signal.SIGINT), complaint

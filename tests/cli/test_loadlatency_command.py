@@ -14,6 +14,7 @@ import pytest
 
 import cwndlab as api
 from cwndlab.cli import main
+from patience import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_an_interrupt_of_either_end_keeps_what_was_measured(
         printed(tmp_path / "run.out", "Scenario 1")
         time.sleep(1.5)
         client.send_signal(signal.SIGINT)
-        assert client.wait(60) == 130
+        assert client.wait(PATIENCE) == 130
         out = (tmp_path / "run.out").read_text()
         assert re.search(r"Scenario 1: .* KiB/s down, .* Hz smoothness\n\nOVERALL:\n", out), out
         assert "Scenario 2" not in out
@@ -108,7 +109,7 @@ def test_an_interrupt_of_either_end_keeps_what_was_measured(
         assert "OVERALL:" in page
         assert "Beside the published figures" not in page and "stack None" not in page
         server.send_signal(signal.SIGINT)
-        assert server.wait(60) == 0
+        assert server.wait(PATIENCE) == 0
         assert (tmp_path / "serve.err").read_text() == ""
         assert "begins" in (tmp_path / "serve.out").read_text()
     finally:

@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, SWEEP
 
 import cwndlab as api
+from conftest import SMALL, SWEEP
+from patience import PATIENCE
 
 
 def hashes(directory):
@@ -66,7 +67,7 @@ def wait_for_a_part(process, directory, most):
 
 def wait_for_nobody(group):
     """Wait until the last process of a group is gone."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             os.killpg(group, 0)
@@ -108,7 +109,7 @@ def test_an_interrupted_sweep_keeps_what_is_whole_and_says_so(cwndlab, sweep, re
     process = cwndlab.start("run", "sweep.yaml", "-o", "out", "--jobs", "2", "--no-report")
     wait_for_a_part(process, out, most=len(whole_parts(sweep)))
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C on a terminal
-    printed, complaint = process.communicate(timeout=30)
+    printed, complaint = process.communicate(timeout=PATIENCE)
     wait_for_nobody(process.pid)
     assert (process.returncode, printed) == (130, "")
     kept = api.open(out).runs.filter(api.open(out).runs["status"] == "complete").height
@@ -184,7 +185,7 @@ def test_a_directory_has_one_writer(cwndlab, sweep):
     second = cwndlab("run", "sweep.yaml", "-o", "out", "--resume")
     assert (second.code, second.err) == (2, "error: out: another cwndlab is writing there\n")
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
 
 
@@ -231,7 +232,7 @@ def test_a_worker_that_dies_is_named_and_the_sweep_can_go_on(cwndlab, sweep, res
     while not asides:
         asides = [path.name for path in (out / "runs").glob(".*")]
     os.kill(int(asides[0].rsplit(".", 1)[1]), signal.SIGKILL)  # `.PART.PID` is being written by that worker
-    printed, complaint = process.communicate(timeout=60)
+    printed, complaint = process.communicate(timeout=PATIENCE)
     assert (process.returncode, printed) == (1, "")
     (said,) = besides_progress(complaint)
     assert said.startswith("error: the worker of part ")

@@ -40,6 +40,7 @@ from cwndlab.formats import (
     web10g,
 )
 from cwndlab.tables import SCHEMAS, conform
+from patience import PATIENCE
 
 NUMBERS = (
     b"0",
@@ -99,7 +100,7 @@ record: {pcap: [{at: a, snaplen: 80}, {at: b, snaplen: 80}]}
     found = []
     for path in results.captures(0):
         ng = directory / f"{path.name}ng"
-        subprocess.run(["editcap", "-F", "pcapng", path, ng], check=True, timeout=60)
+        subprocess.run(["editcap", "-F", "pcapng", path, ng], check=True, timeout=PATIENCE)
         found += [path.read_bytes()[:20_000], ng.read_bytes()[:20_000]]
     return found
 

@@ -16,6 +16,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, exporting, importing, packets
 from cwndlab.formats.capture import Options
 from cwndlab.results.resultset import ResultSet
+from patience import PATIENCE
 
 EXPERIMENT = """
 experiment: captures
@@ -256,7 +257,7 @@ def test_compressed_and_pcapng_files_are_the_same(truth: ResultSet, tmp_path: Pa
     packed = tmp_path / "near.dmp.gz"
     packed.write_bytes(gzip.compress(near.read_bytes()))
     ng = tmp_path / "near.pcapng"
-    subprocess.run(["editcap", "-F", "pcapng", near, ng], check=True, timeout=60)
+    subprocess.run(["editcap", "-F", "pcapng", near, ng], check=True, timeout=PATIENCE)
     plain = base.read(near)[0]
     for other in (packed, ng):
         assert base.read(other)[0].tables["tcp"] == plain.tables["tcp"]
@@ -314,7 +315,7 @@ def test_sack_blocks_are_those_tshark_shows(truth: ResultSet, tmp_path: Path) ->
     told = subprocess.run(
         ["tshark", "-r", capture, "-o", "tcp.relative_sequence_numbers:TRUE", "-Y", "tcp.options.sack_le",
          "-T", "fields", *(word for field in fields for word in ("-e", field))],
-        check=True, capture_output=True, text=True, timeout=60,
+        check=True, capture_output=True, text=True, timeout=PATIENCE,
     ).stdout  # fmt: skip
     blocks: dict[str, list[tuple[int, int]]] = {flow: [] for flow in FLOWS}
     for line in told.splitlines():

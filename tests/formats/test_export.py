@@ -17,6 +17,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import exporting, importing
 from cwndlab.formats.capture import Options
 from cwndlab.results.resultset import ResultSet
+from patience import PATIENCE
 
 EXPERIMENT = """
 experiment: export
@@ -99,7 +100,7 @@ def test_flents_own_viewer_reads_it(results: ResultSet, tmp_path: Path) -> None:
         table = tmp_path / "table.csv"
         command = [viewer, "-f", "csv", "-o", str(table), "-i", str(file)]
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-        subprocess.run(command, check=True, capture_output=True, timeout=120, env=environment)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE, env=environment)
         frame = pl.read_csv(table, infer_schema_length=None)
         assert {"TCP upload::1", "TCP upload::2", "TCP upload sum", "Ping (ms) ICMP"} <= set(frame.columns)
         for number, name in ((1, "f1"), (2, "f2")):
@@ -112,7 +113,7 @@ def test_flents_own_viewer_reads_it(results: ResultSet, tmp_path: Path) -> None:
             [viewer, "-f", "summary", "-i", str(file)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             env=environment,
             check=False,
         )

@@ -13,6 +13,7 @@ import pytest
 import cwndlab
 from cwndlab.formats import importing, teacup_tree
 from cwndlab.formats.capture import Options
+from patience import PATIENCE
 
 BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
 
@@ -24,7 +25,7 @@ def command(directory: Path, *arguments: str | Path) -> subprocess.CompletedProc
         env={**os.environ, "COLUMNS": "80"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

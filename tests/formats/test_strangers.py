@@ -18,6 +18,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, exporting, importing
 from cwndlab.formats.capture import Options
 from cwndlab.text import csv_cell, printable
+from patience import PATIENCE
 
 HOSTILE = "a\x1b[31m\x9b2J\u202eb\x07"
 SHOWN = r"a\x1b[31m\x9b2J\u202eb\x07"
@@ -41,7 +42,7 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "cwndlab", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         preexec_fn=limit,
     )

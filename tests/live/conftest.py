@@ -9,6 +9,7 @@ import pytest
 from dumbbell import DUMBBELL, Command
 
 from cwndlab.testbeds.netns import machine, namespaces
+from patience import PATIENCE
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,7 +35,7 @@ def cwndlab() -> Command:
 
     def run(*arguments: str | Path, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
         command = [*prefix, sys.executable, "-m", "cwndlab", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     return run
 

@@ -29,8 +29,8 @@ seed: 1
 """
 
 BULK = "{kind: bulk, tool: own}"
-# With an egress delay the model's host, like a veth, keeps no packets whose memory TCP small queues would count; else a
-# call to write finds part of its data held in the interface, and what limits is the buffer.
+# With an egress delay the model's host, like a veth, keeps no packets that TCP small queues would count.
+# Without, a call to write finds part of its data held in the interface, and what limits is the buffer.
 LARGE = "4096 131072 6291456"
 CASES = {
     "cwnd": {"WMEM": LARGE, "RMEM": LARGE, "QUEUE": "30p", "APP": BULK},
@@ -43,8 +43,10 @@ CASES = {
         "APP": "{kind: rate-limited, rate: 1mbit, write: 20KB}",
     },
 }
-"""What makes this limit bind; the path holds 200 kB. A small send buffer alone does not: a call fills the buffer it has begun
-beyond the limit, and the kernel counts cwnd as what holds the rest."""
+"""What makes this limit bind; the path holds 200 kB.
+
+A small send buffer alone does not: a call fills the buffer it has begun beyond the limit, and the kernel
+counts cwnd as what holds the rest."""
 
 WITHIN = 15
 """Points of a percentage that model and kernel may differ by: a busy machine delays the writer."""

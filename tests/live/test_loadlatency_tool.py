@@ -22,6 +22,7 @@ import pytest
 
 import cwndlab as api
 from cwndlab import _native
+from patience import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -68,7 +69,7 @@ def emulated(queue: str) -> Iterator[Pair]:
     pair = Pair(f"cwndlabtest-{os.getpid()}-{next(NUMBERS)}")
 
     def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, timeout=30)
+        subprocess.run(["ip", *words], check=True, timeout=PATIENCE)
 
     with ExitStack() as stack:
         for which in ("a", "b", "e"):
@@ -153,7 +154,7 @@ def test_a_deep_fifo_shows_as_bloat_and_fair_queueing_takes_it_away(tmp_path: Pa
             words = ("--scenario", "1,2", "--duration", seconds, "--cc", cc)
             clients[name] = measuring(pair, port, *words, "--json", str(tmp_path / f"{name}.json"))
         for name, client in clients.items():
-            printed[name], errors = client.communicate(timeout=100)
+            printed[name], errors = client.communicate(timeout=PATIENCE)
             assert client.returncode == 0, errors
     for name, (_, cc, _) in cases.items():
         found[name] = json.loads((tmp_path / f"{name}.json").read_text())
@@ -180,7 +181,7 @@ def test_a_deep_fifo_shows_as_bloat_and_fair_queueing_takes_it_away(tmp_path: Pa
 def test_a_run_is_a_directory_of_results_like_any_other(tmp_path: Path) -> None:
     with emulated("{kind: pfifo, limit: 50p}") as pair, serving(pair) as (server, port):
         whole = measuring(pair, port, "--scenario", "4", "--duration", "2", "-o", str(tmp_path / "out"))
-        _, errors = whole.communicate(timeout=60)
+        _, errors = whole.communicate(timeout=PATIENCE)
         assert whole.returncode == 0, errors
         words = ("--duration", "30", "--scenario", "4,1", "--classic")
         # What it prints goes into a file: reading a pipe by lines and then whole loses some.
@@ -190,7 +191,7 @@ def test_a_run_is_a_directory_of_results_like_any_other(tmp_path: Path) -> None:
             time.sleep(0.1)
         time.sleep(2)
         server.send_signal(signal.SIGKILL)
-        _, stderr = lost.communicate(timeout=40)
+        _, stderr = lost.communicate(timeout=PATIENCE)
         stdout = (tmp_path / "lost.txt").read_text()
     results = api.open(tmp_path / "out")
     results.verify()

@@ -26,6 +26,7 @@ from cwndlab.testbeds.live import session
 from cwndlab.testbeds.live.linux import kernel as kernel_of_linux
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.netns import machine, namespaces
+from patience import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -452,7 +453,7 @@ def test_senders_and_receivers_run_before_ordinary_processes_where_they_may(
     process = started(dumbbell, dumbbell.parent / "out", prefix)
     found = policies(wait_for(lambda: own_namespaces(process.pid)))
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     policy = os.SCHED_RR if allowed.returncode == 0 else os.SCHED_OTHER
     assert found == {("cwndlab.testbeds.live.traffic.agent", policy), ("iperf3", policy)}
 
@@ -461,7 +462,7 @@ def test_an_interrupted_run_leaves_nothing(dumbbell: Path) -> None:
     process = started(dumbbell, dumbbell.parent / "out")
     names = wait_for(lambda: own_namespaces(process.pid))
     process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=30)
+    _, complaint = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert complaint.startswith("error: interrupted")
     assert not remaining(names)
@@ -472,7 +473,7 @@ def test_a_killed_run_leaves_nothing_as_somebody_watches(dumbbell: Path) -> None
     process = started(dumbbell, dumbbell.parent / "out")
     names = wait_for(lambda: own_namespaces(process.pid))
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     wait_for(lambda: not remaining(names))
 
 
@@ -548,7 +549,7 @@ def started(file: Path, out: Path, prefix: tuple[str, ...] = ()) -> "subprocess.
 
 def wait_for(condition: Callable[[], object]) -> list[str]:
     """What the condition gives once it holds, within a generous time."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         found = condition()
         if found:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 SCRIPTS = Path(__file__).parents[2] / "crates/script/scripts"
 
 HANDSHAKE = """\
@@ -22,7 +24,7 @@ HANDSHAKE = """\
 def script(*arguments: str | Path) -> tuple[int, str, str]:
     """The exit code, standard output and standard error of `cwndlab script`."""
     command = [sys.executable, "-m", "cwndlab", "script", *map(str, arguments)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     return ran.returncode, ran.stdout, ran.stderr
 
 
