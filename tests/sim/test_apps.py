@@ -7,7 +7,7 @@ import pytest
 import short_runs
 
 from cwndlab import _native
-from cwndlab.testbeds.netns.testbed import start_times
+from cwndlab.testbeds.live.clock import start_times
 
 PATH = """\
 experiment: apps
