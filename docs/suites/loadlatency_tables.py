@@ -44,7 +44,7 @@ def loadlatency_netns(*several: ResultSet) -> list[str]:
             [
                 _scenario(number),
                 *_beside(row, theirs.rows.get(number, {})),
-                figure(row["rpm"]),
+                metric(row["rpm"]),
                 row["status"],
             ]
             for number, row in sorted(ours.rows.items())
@@ -63,7 +63,7 @@ def loadlatency_linux(*several: ResultSet) -> list[str]:
     """The sessions as a whole on the simulator."""
     sessions = _sessions(several, "sim")
     rows = [
-        [name, *(figure(sessions[name].overall().get(what)) for what in LOADS)]
+        [name, *(metric(sessions[name].overall().get(what)) for what in LOADS)]
         for name in SESSIONS.values()
         if name in sessions
     ]
@@ -71,7 +71,7 @@ def loadlatency_linux(*several: ResultSet) -> list[str]:
 
 
 def _beside(ours: Row, theirs: Row) -> list[str]:
-    return [figure(side.get(what)) for what in LOADS for side in (ours, theirs)]
+    return [metric(side.get(what)) for what in LOADS for side in (ours, theirs)]
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Session:
     series: loadlatency.Series | None
 
     def overall(self) -> Row:
-        """The figures of all scenarios together, by the summary's names; none unless all 19 ran."""
+        """The metrics of all scenarios together, by the summary's names; none unless all 19 ran."""
         if self.series is None or len(self.series.scenarios) < LOAD_SCENARIOS:
             return {}
         whole = self.series.document({})["overall"]
@@ -137,7 +137,7 @@ def _scenario(number: int) -> str:
     return f"{number}: {uploads}, {downloads}"
 
 
-def figure(value: float | None) -> str:
+def metric(value: float | None) -> str:
     """Three digits, whole numbers from 100 on; empty for none."""
     if value is None:
         return ""

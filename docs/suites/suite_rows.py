@@ -1,4 +1,4 @@
-"""Rows of results and published figures, as the tables of the pages put them together."""
+"""Rows of results and published metrics, as the tables of the pages put them together."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def runs_of(several: Iterable[ResultSet], name: str) -> list[dict[str, Row]]:
 def published_of(name: str, *keys: str) -> dict[tuple[str, ...], float]:
     """The published goodputs of a suite in Mbit/s, by these keys of their cells."""
     return {
-        tuple(figure.cell[key] for key in keys): figure.value
-        for figure in suite(name).published()
-        if figure.column == "goodput_mbps" and figure.value is not None
+        tuple(metric.cell[key] for key in keys): metric.value
+        for metric in suite(name).published()
+        if metric.column == "goodput_mbps" and metric.value is not None
     }
 
 
@@ -65,7 +65,7 @@ def grouped(runs: Iterable[dict[str, Row]], *keys: str) -> dict[tuple[str, ...],
 def column(
     runs: Iterable[dict[str, Row]], name: str, of: Callable[[Sequence[float]], float] = sum
 ) -> list[float]:
-    """A figure of each run: `of` the values of all its flows; a flow without the figure counts as none."""
+    """A metric of each run: `of` the values of all its flows; a flow without the metric counts as none."""
     return [of([row[name] or 0.0 for row in run.values()]) for run in runs]
 
 

@@ -17,7 +17,7 @@ from statistics import mean, median, stdev
 
 import numpy as np
 import polars as pl
-from loadlatency_tables import figure, loadlatency_linux, loadlatency_netns
+from loadlatency_tables import loadlatency_linux, loadlatency_netns, metric
 from scipy.stats import ttest_ind
 from suite_rows import Floats, column, flows, grouped, interval, of_suite, published_of, runs_of, table
 
@@ -201,7 +201,7 @@ NEXT_ROWS = {"freebsd-9.2": "FreeBSD", "linux-3.9": "Linux", "windows-7": "Windo
 
 
 def teacup_findings(results: ResultSet) -> list[str]:
-    """What the report finds, as claims.yaml states it, with our figures."""
+    """What the report finds, as claims.yaml states it, with our metrics."""
     named = {claim.name: claim for claim in claims()}
     chosen = [named[f"teacup-{name}"] for name in FINDINGS]
     rows = []
@@ -210,7 +210,7 @@ def teacup_findings(results: ResultSet) -> list[str]:
         unit = claim.unit.removeprefix("ratio")
         ours = "" if judged.value is None else f"{judged.value:.3g} {unit}".strip()
         star = "\\*" if judged.inferred else ""
-        rows.append([claim.says + star, claim.figure, str(claim.expected), ours, judged.verdict])
+        rows.append([claim.says + star, claim.metric, str(claim.expected), ours, judged.verdict])
     return table(["finding", "our figure", "agrees if", "ours", "verdict"], rows, 5)
 
 
@@ -351,8 +351,8 @@ def loss_resilience(*several: ResultSet) -> list[str]:
         cells = []
         for every in ("100", "50", "33", "25"):
             found = column(groups[stack, cc, every], "goodput_mbps")
-            spread = f"{figure(min(found))} to {figure(max(found))}"
-            cells.append(f"{figure(mean(found))} ({spread}) / {published[stack, cc, every]:g}")
+            spread = f"{metric(min(found))} to {metric(max(found))}"
+            cells.append(f"{metric(mean(found))} ({spread}) / {published[stack, cc, every]:g}")
         rows.append([sender, *cells])
     return table(["sender", "1 %", "2 %", "3 %", "4 %"], rows, 1)
 
@@ -367,9 +367,9 @@ def loss_counts(*several: ResultSet) -> list[str]:
             ours, theirs = (
                 mean(column(groups[stack, cc, every], name)) for name in ("sender_mbps", "goodput_mbps")
             )
-            cells.append(f"{figure(ours)} (+{ours - theirs:.2f})")
+            cells.append(f"{metric(ours)} (+{ours - theirs:.2f})")
         stacked = [mean(column(groups[stack, cc, every], "goodput_mbps")) for every in ("34", "17", "10")]
-        rows.append([sender, *cells, *(figure(value) for value in stacked)])
+        rows.append([sender, *cells, *(metric(value) for value in stacked)])
     head = ["sender", "sender's count at 1 % (more than the receiver's)", "2 %", "3 %", "4 %"]
     return table([*head, "stacked, 2nd rule", "3rd", "4th"], rows, 1)
 
@@ -409,14 +409,14 @@ def windows(*several: ResultSet) -> list[str]:
     with path.open(newline="", encoding="utf-8") as stream:
         for cell in csv.DictReader(stream):
             ours = values[tests[int(cell["test"]) - 1], cell["window"]]
-            figures = (mean(ours), median(ours), min(ours), max(ours))
+            metrics = (mean(ours), median(ours), min(ours), max(ours))
             theirs = [float(cell[f"{name}_mbps"]) for name in ("average", "median", "min", "max")]
             rows.append(
                 [
                     cell["test"],
                     cell["window"],
                     *(f"{value:.4g}" for value in theirs),
-                    *(f"{value:.0f}" for value in figures),
+                    *(f"{value:.0f}" for value in metrics),
                 ]
             )
     head = ["test", "window", "published: average", "median", "min", "max", "ours: average"]

@@ -27,7 +27,7 @@ class ResultSet(Stored):
     """The results of an experiment, opened from their directory, to be compared and plotted."""
 
     def plot(self, kind: str, out: str | Path | None = None, **options: Any) -> Figure:
-        """Draw a figure; see `cwndlab.plots.plot`."""
+        """Draw a plot; see `cwndlab.plots.plot`."""
         from cwndlab import plots  # matplotlib takes long to import
 
         return plots.plot(self, kind, out, **options)
@@ -35,7 +35,7 @@ class ResultSet(Stored):
     def compare(self, other: Stored | None = None, by: str | None = None, **chosen: Any) -> Comparisons:
         """Compare these results with `other` ones, or the values of the swept key `by` within them.
 
-        `chosen`: `figures`, `flow` and `where` of `cwndlab.analysis.contrasts.Selection`, `confidence`,
+        `chosen`: `metrics`, `flow` and `where` of `cwndlab.analysis.contrasts.Selection`, `confidence`,
         `equivalent` and `seed` of `cwndlab.analysis.comparison.Options`, and for `by` also `baseline` and
         `every_pair`. What comes back has `each`, `overall` and `notes`; `cwndlab.analysis.verdict.text` puts
         it into words. Raises InputError for what does not exist, or unless one of `other` and `by` is given.
@@ -45,8 +45,10 @@ class ResultSet(Stored):
 
         if (other is None) == (by is None):
             raise InputError("compare: give either other results or a key")
+        if "figures" in chosen:  # what metrics were called before
+            chosen["metrics"] = chosen.pop("figures")
         selection = contrasts.Selection(
-            **{name: chosen.pop(name) for name in ("figures", "flow", "where") if name in chosen}
+            **{name: chosen.pop(name) for name in ("metrics", "flow", "where") if name in chosen}
         )
         options = Options(
             **{name: chosen.pop(name) for name in ("confidence", "equivalent", "seed") if name in chosen}

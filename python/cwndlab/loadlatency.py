@@ -56,7 +56,7 @@ class Outcome:
     document: str
     """The JSON document (docs/loadlatency.md)."""
     text: str
-    """Today's figures as text."""
+    """Today's metrics as text."""
     error: str | None
     """Why it was cut short, None if it was not."""
 

@@ -46,8 +46,8 @@ def run(
     plan = check(experiment, testbed, observer)
     versions = {"cwndlab": code.version(), **bed.versions()}
     header = Header(plan.experiment, bed.name, list(plan.keys), versions)
-    cut = store.cut(plan.runs, alone=bed.real_time)
-    sequence = order.arrange(experiment.spec, plan) if bed.real_time else None
+    cut = store.cut(plan.runs, alone=bed.live)
+    sequence = order.arrange(experiment.spec, plan) if bed.live else None
     directory = directories.choose(plan.experiment, None if out is None else Path(out), resume)
     with directories.locked(directory):
         site = Site(bed.name, directory / "runs", versions, sequence)

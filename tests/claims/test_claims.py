@@ -52,7 +52,7 @@ def test_there_are_sixty_claims_of_five_publications() -> None:
             if claim.suite == name:
                 assert set(claim.measure.get("where", {})) <= keys, claim.name
     for claim in made:
-        assert claim.says and claim.place and claim.figure
+        assert claim.says and claim.place and claim.metric
         assert claim.expected.low is not None or claim.expected.high is not None
 
 
@@ -75,7 +75,7 @@ def test_a_claim_whose_suite_was_not_run_cannot_be_told() -> None:
     assert "not run" in judged.reason
 
 
-def test_published_figures_alone_decide_some() -> None:
+def test_published_metrics_alone_decide_some() -> None:
     judged = {one.claim.name: one for one in judge([claim for claim in claims() if claim.suite is None], {})}
     assert judged["patch-bdp"].value == pytest.approx(5)
     assert judged["virtio-points"].verdict == "differ"  # 155 values a cell are 150 samples and five totals

@@ -15,11 +15,15 @@ SCRIPT = Path(__file__).parents[2] / "docs" / "suites" / "tables.py"
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
+    sys.path.insert(0, str(SCRIPT.parent))  # as for a script, which finds what stands beside it
     spec = importlib.util.spec_from_file_location("suite_tables", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(SCRIPT.parent))
     return module
 
 

@@ -1,4 +1,4 @@
-"""The built-in experiments: complete, as published, with their figures beside them."""
+"""The built-in experiments: complete, as published, with their metrics beside them."""
 
 import csv
 import json
@@ -166,12 +166,12 @@ def test_rows_of_a_table_differ_in_the_system_alone(
     assert len(apart) == (2 if of_the_guests_link else 1)
 
 
-def test_published_figures_are_data() -> None:
-    figures = suite("cubic-patch").published()
+def test_published_metrics_are_data() -> None:
+    metrics = suite("cubic-patch").published()
     default = {
-        figure.cell.get("hosts.a.stack"): figure.value
-        for figure in figures
-        if figure.column == "goodput_mbps"
+        metric.cell.get("hosts.a.stack"): metric.value
+        for metric in metrics
+        if metric.column == "goodput_mbps"
     }
     assert default == {
         "freebsd-15-current": 715, "freebsd-15-d49540": 693, "freebsd-15-current/rack": 738,
@@ -179,16 +179,16 @@ def test_published_figures_are_data() -> None:
     }  # fmt: skip
     for entry in suites():
         keys = set(load(entry.path).plan().keys)
-        for figure in entry.published():
-            assert set(figure.cell) <= keys
-            assert figure.source and (figure.note or figure.value is not None)
+        for metric in entry.published():
+            assert set(metric.cell) <= keys
+            assert metric.source and (metric.note or metric.value is not None)
     assert suite("teacup-140502A").published()
 
 
-def test_published_figures_are_those_of_the_groundtruth() -> None:
+def test_published_metrics_are_those_of_the_groundtruth() -> None:
     loss = {
-        (figure.cell["hosts.a.stack"], figure.cell["hosts.a.cc"], figure.cell[EVERY]): figure.value
-        for figure in suite("loss-resilience").published()
+        (metric.cell["hosts.a.stack"], metric.cell["hosts.a.cc"], metric.cell[EVERY]): metric.value
+        for metric in suite("loss-resilience").published()
     }
     columns = {
         "100": "every_100th_mbps",
@@ -208,7 +208,7 @@ def test_published_figures_are_those_of_the_groundtruth() -> None:
     theirs = GROUNDTRUTH / "published/window-sweep.csv"
     assert ours.with_name("window-sweep-cells.csv").read_text() == theirs.read_text()
     averages = [float(row["average_mbps"]) for row in csv.DictReader(theirs.open())]
-    assert [figure.value for figure in suite("window-sweep").published()] == averages
+    assert [metric.value for metric in suite("window-sweep").published()] == averages
     classic = ours.with_name("loadlatency-2011.txt").read_text()
     assert classic == (GROUNDTRUTH / "loadlatency-2011.txt").read_text()
     printed: dict[int, dict[str, float]] = {}
@@ -216,12 +216,12 @@ def test_published_figures_are_those_of_the_groundtruth() -> None:
         r"^Scenario (\d+): .*?\.\.\. (.*), ([\d.]+) Hz", classic, re.MULTILINE
     ):
         found = re.findall(r"(\d+) KiB/s (up|down)", rates)
-        figures = {f"{way}load_kib_s": float(rate) for rate, way in found}
-        printed[int(number)] = {**figures, "smoothness_hz": float(hertz)}
+        metrics = {f"{way}load_kib_s": float(rate) for rate, way in found}
+        printed[int(number)] = {**metrics, "smoothness_hz": float(hertz)}
     stated: dict[int, dict[str, float]] = {}
-    for figure in suite("loadlatency").published():
-        if figure.column and figure.value is not None:
-            stated.setdefault(int(figure.cell["flows.ll.app.scenario"]), {})[figure.column] = figure.value
+    for metric in suite("loadlatency").published():
+        if metric.column and metric.value is not None:
+            stated.setdefault(int(metric.cell["flows.ll.app.scenario"]), {})[metric.column] = metric.value
     assert stated == printed and len(stated) == 19
 
 

@@ -245,8 +245,8 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
     document.write_text("# Fidelity\n", encoding="utf-8")
     ran = cwndlab("validate", dumbbell, "-o", out, "--document", document, "--set", "duration=2s")
     assert ran.returncode == 0, ran.stderr
-    figures = {line.split("  ")[1] for line in ran.stdout.splitlines() if line.startswith("  ")}
-    assert {"goodput, Mbit/s", "retransmits", "RTT p50, ms"} <= figures
+    metrics = {line.split("  ")[1] for line in ran.stdout.splitlines() if line.startswith("  ")}
+    assert {"goodput, Mbit/s", "retransmits", "RTT p50, ms"} <= metrics
     assert "goodput: median error" in ran.stdout
     assert {path.name for path in out.iterdir()} >= {
         "model",

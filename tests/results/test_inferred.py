@@ -68,12 +68,12 @@ def test_a_report_marks_them(results: ResultSet) -> None:
 
 
 @pytest.mark.parametrize(("kind", "options"), [("cwnd", {}), ("box", {"by": ["hosts.a.stack"]})])
-def test_figures_mark_them(results: ResultSet, kind: str, options: dict[str, list[str]]) -> None:
-    figure = results.plot(kind, **options)
-    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    ticks = [tick.get_text() for axis in figure.axes for tick in axis.get_xticklabels()]
+def test_metrics_mark_them(results: ResultSet, kind: str, options: dict[str, list[str]]) -> None:
+    metric = results.plot(kind, **options)
+    legends = [text.get_text() for legend in metric.legends for text in legend.get_texts()]
+    ticks = [tick.get_text() for axis in metric.axes for tick in axis.get_xticklabels()]
     assert "freebsd-15-d49540 (inferred)" in [*legends, *ticks]
-    said = [text.get_text() for text in figure.texts]
+    said = [text.get_text() for text in metric.texts]
     assert "inferred, with no recording of the real system behind the model: freebsd-15-d49540" in said
 
 

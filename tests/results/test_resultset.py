@@ -82,7 +82,7 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
     assert results.experiment == lab.EXPERIMENT
 
 
-def test_summary_csv_says_the_same_and_leaves_missing_figures_empty(tmp_path):
+def test_summary_csv_says_the_same_and_leaves_missing_metrics_empty(tmp_path):
     directory = lab.results(tmp_path / "r")
     read = pl.read_csv(directory / "summary.csv")
     results = cwndlab.open(directory)
@@ -330,7 +330,7 @@ def test_a_damaged_directory_is_refused_in_one_line(tmp_path, damage, message):
     assert "\n" not in str(refused.value)
 
 
-def test_figures_that_an_earlier_version_did_not_know_are_missing(tmp_path):
+def test_metrics_that_an_earlier_version_did_not_know_are_missing(tmp_path):
     directory = lab.results(tmp_path / "r")
     columns = cwndlab.open(directory).summary.columns
     later = ["load_scenario", "upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz", "rpm"]
@@ -429,7 +429,7 @@ def of_two_applications(count):
     ]
 
 
-def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
+def test_a_long_table_closes_with_the_metrics_of_each_application(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(30), summary=TWO_FLOWS))
     ends = [line.split() for line in display.table(results).splitlines()[-7:-1]]
     assert [[words[0], *(word for word in words if word in ("bulk", "ping"))] for words in ends] == [
@@ -442,13 +442,13 @@ def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
 
 def test_a_mean_over_flows_of_different_applications_is_not_compared(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(4), summary=TWO_FLOWS))
-    assert results.compare(by="hosts.a.cc").each[0].figure == "goodput_mbps"  # the run's sum
-    assert results.compare(by="hosts.a.cc", figures=["retransmit_rate"]).each  # only one of them has it
+    assert results.compare(by="hosts.a.cc").each[0].metric == "goodput_mbps"  # the run's sum
+    assert results.compare(by="hosts.a.cc", metrics=["retransmit_rate"]).each  # only one of them has it
     with pytest.raises(
         InputError, match=r"different applications \(bulk, ping\); choose with --where app=bulk"
     ):
-        results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"])
-    assert results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"], where={"app": ["ping"]}).each
+        results.compare(by="hosts.a.cc", metrics=["rtt_p50_ms"])
+    assert results.compare(by="hosts.a.cc", metrics=["rtt_p50_ms"], where={"app": ["ping"]}).each
 
 
 def test_long_values_that_differ_are_shown_to_differ():
@@ -464,8 +464,8 @@ def test_long_values_that_differ_are_shown_to_differ():
 
 def test_compare_by_a_key_or_with_other_results(tmp_path):
     ours = cwndlab.open(lab.results(tmp_path / "a", lab.plan(repeats=6)))
-    found = ours.compare(by="cc", figures=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
-    assert [(each.figure, each.a.label, each.b.label, each.confidence) for each in found.each] == [
+    found = ours.compare(by="cc", metrics=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
+    assert [(each.metric, each.a.label, each.b.label, each.confidence) for each in found.each] == [
         ("rtt_mean_ms", "newreno", "cubic", 0.9),
         ("goodput_mbps", "newreno", "cubic", 0.9),
     ]

@@ -25,7 +25,7 @@ class MadeUpTestbed:
     """Writes made-up rows; `broken` maps a run to what goes wrong in it."""
 
     name = "sim"
-    real_time = False
+    live = False
 
     def ready(self):
         """Needs nothing."""

@@ -13,7 +13,7 @@ from cwndlab.fidelity import report as fidelity
 from cwndlab.results.resultset import ResultSet
 from cwndlab.suites import suite
 from cwndlab.validation import report
-from cwndlab.validation.compare import ALL, FIGURES, median_errors
+from cwndlab.validation.compare import ALL, METRICS, median_errors
 
 TEXT = """\
 experiment: both
@@ -47,8 +47,8 @@ def test_what_is_equal_is_not_apart(sides: tuple[ResultSet, ResultSet, ResultSet
     rows = validation.compare(sides[0], sides[1])
     assert [row.flow for row in rows] == ["first", "second", ALL]
     for row in rows[:2]:
-        assert {name: figure.error for name, figure in row.figures.items()} == dict.fromkeys(FIGURES, 0.0)
-    assert set(median_errors(rows)) == set(FIGURES)
+        assert {name: metric.error for name, metric in row.metrics.items()} == dict.fromkeys(METRICS, 0.0)
+    assert set(median_errors(rows)) == set(METRICS)
     assert all(error == 0 and count == 2 for error, count in median_errors(rows).values())
 
 
@@ -56,7 +56,7 @@ def test_differences_have_the_size_and_the_sign_they_should(
     sides: tuple[ResultSet, ResultSet, ResultSet],
 ) -> None:
     everything = validation.compare(sides[0], sides[2])[2]
-    goodput = everything.figures["goodput_mbps"]
+    goodput = everything.metrics["goodput_mbps"]
     assert goodput.error == pytest.approx(10 / 9 - 1, abs=0.01)
     assert goodput.model is not None
     assert goodput.kernel is not None
@@ -66,7 +66,7 @@ def test_differences_have_the_size_and_the_sign_they_should(
 
 
 def test_epochs_agree_with_the_simulators_own_count(sides: tuple[ResultSet, ResultSet, ResultSet]) -> None:
-    measured = validation.compare(sides[0], sides[1])[0].figures
+    measured = validation.compare(sides[0], sides[1])[0].metrics
     period, peak, trough = (measured[name].model for name in ("period_s", "peak_kb", "trough_kb"))
     assert period is not None
     assert peak is not None
@@ -80,7 +80,7 @@ def test_everything_is_written_down(sides: tuple[ResultSet, ResultSet, ResultSet
     rows = validation.compare(sides[0], sides[2])
     report.write(tmp_path, rows, sides[0], sides[2])
     lines = (tmp_path / "validate.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(rows) * len(FIGURES)
+    assert len(lines) == 1 + len(rows) * len(METRICS)
     assert (tmp_path / "overlay.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "validate.html").read_text()
     assert page.count("<tr>") == 1 + len(rows)

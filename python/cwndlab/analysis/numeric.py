@@ -1,4 +1,4 @@
-"""The arithmetic of the figures: windowed throughput, min/max envelope, box statistics, distributions."""
+"""The arithmetic of the metrics: windowed throughput, min/max envelope, box statistics, distributions."""
 
 from __future__ import annotations
 

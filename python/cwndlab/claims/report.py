@@ -12,20 +12,20 @@ from cwndlab.claims.claim import PUBLICATIONS, WRITTEN
 from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
 from cwndlab.results.inferred import FOOTNOTE, STAR
 
-_NAME, _FIGURE = 44, 11
+_NAME, _METRIC = 44, 11
 """Widths of the columns of the terminal's table."""
 
 
 def text(judgements: Sequence[Judgement]) -> str:
-    """The table: each claim's name, the published figure, ours, and the verdict."""
+    """The table: each claim's name, the published metric, ours, and the verdict."""
     lines = []
     for publication, members in groupby(judgements, key=lambda judged: judged.claim.publication):
         lines += ["", PUBLICATIONS[publication]]
-        lines += [f"{'':{_NAME}}{'published':>{_FIGURE}}{'ours':>{_FIGURE}}  verdict"]
+        lines += [f"{'':{_NAME}}{'published':>{_METRIC}}{'ours':>{_METRIC}}  verdict"]
         for judged in members:
             published, ours = _number(judged.claim.published), _number(judged.value)
             lines.append(
-                f" {judged.claim.name[: _NAME - 2]:{_NAME - 1}}{published:>{_FIGURE}}{ours:>{_FIGURE}}"
+                f" {judged.claim.name[: _NAME - 2]:{_NAME - 1}}{published:>{_METRIC}}{ours:>{_METRIC}}"
                 f"  {judged.verdict}{STAR if judged.inferred else ''}"
             )
     legend = [FOOTNOTE] if any(judged.inferred for judged in judgements) else []
@@ -79,7 +79,7 @@ def _row(judged: Judgement) -> str:
     cells = [
         f"{claim.says} (`{claim.name}`)",
         claim.place,
-        f"{claim.figure}; **inferred**: {', '.join(judged.inferred)}" if judged.inferred else claim.figure,
+        f"{claim.metric}; **inferred**: {', '.join(judged.inferred)}" if judged.inferred else claim.metric,
         f"{_number(claim.published)} {claim.unit if claim.published is not None else ''}".strip(),
         f"{claim.expected} {claim.unit}".strip(),
         WRITTEN[claim.written] if claim.suite is not None else "",

@@ -72,7 +72,7 @@ def claims(
 ) -> None:
     """Check what the suites' publications claim.
 
-    Runs the suites and says of each claim whether our figure agrees. Runs that are there already are kept, as
+    Runs the suites and says of each claim whether our metric agrees. Runs that are there already are kept, as
     by `run --resume`. A claim that differs is no error.
     """
     from cwndlab import claims as published
@@ -133,7 +133,7 @@ def validate(
 ) -> None:
     """Compare the model with this machine's kernel.
 
-    Runs an experiment on both, and prints their figures side by side. Differences are shown, not judged: the
+    Runs an experiment on both, and prints their metrics side by side. Differences are shown, not judged: the
     exit code is 0 if every run completed.
     """
     from cwndlab import validation

@@ -107,7 +107,7 @@ def loadlatency_run(
 ) -> None:
     """Measure the link to a server.
 
-    In the nineteen scenarios of 2011, and by today's figures.
+    In the nineteen scenarios of 2011, and by today's metrics.
     """
     from cwndlab import files
     from cwndlab import loadlatency as tool

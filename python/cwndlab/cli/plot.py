@@ -58,7 +58,7 @@ _Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="TEXT", help="A legend name, in the order drawn; may be given again."),
 ]
-_Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the figure.")]
+_Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the plot.")]
 _Xlim = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the x axis.")]
 _Ylim = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the y axis.")]
 _Log = Annotated[str | None, typer.Option(metavar="x|y|xy", help="Logarithmic axes.")]
@@ -66,8 +66,8 @@ _Zero = Annotated[str | None, typer.Option(metavar="run|flow", help="Where time 
 _Panels = Annotated[str | None, typer.Option(metavar="run|flow", help="One panel for each.")]
 _Points = Annotated[bool, typer.Option(help="Show single values in box plots.")]
 _Confidence = Annotated[str | None, typer.Option(metavar="SHARE", help="Of the intervals of bars [95%].")]
-_Size = Annotated[str | None, typer.Option(metavar="paper|slide", help="What the figure is for.")]
-_Footnote = Annotated[bool, typer.Option("--footnote", help="Print the command below the figure.")]
+_Size = Annotated[str | None, typer.Option(metavar="paper|slide", help="What the plot is for.")]
+_Footnote = Annotated[bool, typer.Option("--footnote", help="Print the command below the plot.")]
 
 
 def plot(
@@ -98,7 +98,7 @@ def plot(
     size: _Size = None,
     footnote: _Footnote = False,
 ) -> None:
-    """Draw a figure of results."""
+    """Draw a plot of results."""
     from cwndlab import interface
 
     results = interface.ResultSet(directory)
@@ -125,7 +125,7 @@ def plot(
         "size": size,
         "footnote": footnote,
     }
-    # An option that was not given stays with the figure's own default; a 0 was given.
+    # An option that was not given stays with the plot's own default; a 0 was given.
     options: dict[str, Any] = {
         name: option for name, option in chosen.items() if option not in (None, {}, [])
     }

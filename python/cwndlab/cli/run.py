@@ -60,7 +60,7 @@ def run(
     jobs: Annotated[
         int | None,
         typer.Option(
-            "-j", "--jobs", metavar="N", help="Worker processes [one per processor; on real hosts one]."
+            "-j", "--jobs", metavar="N", help="Worker processes [one per processor; on live hosts one]."
         ),
     ] = None,
     resume: Resume = False,
@@ -81,12 +81,12 @@ def run(
     bed = testbeds.find(testbed)
     bed.ready()
     loaded = interface.load(experiment, overrides or (), testbed)
-    workers = jobs if jobs is not None else 1 if bed.real_time else processors()
+    workers = jobs if jobs is not None else 1 if bed.live else processors()
     if dry_run:
         from cwndlab import estimate
         from cwndlab.parts import order
 
-        pause = order.pause_ns(loaded.spec) if bed.real_time else None
+        pause = order.pause_ns(loaded.spec) if bed.live else None
         with progress(quiet) as observer:
             plan = runner.check(loaded, testbed, observer)
         print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))

@@ -1,4 +1,4 @@
-"""Figures of a recording of Linux, whose sender was looked at now and then."""
+"""Metrics of a recording of Linux, whose sender was looked at now and then."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ LINUX_RUN_S = 90.0
 LINUX_CUT = 0.85
 """A fall of the window to less than this share of its last maximum is a reduction."""
 
-Figures = dict[str, float]
+Metrics = dict[str, float]
 Floats = npt.NDArray[np.float64]
 
 
-def linux_figures(path: Path) -> Figures:
-    """The same figures of a recording of Linux; raises InputError where the file is none."""
+def linux_metrics(path: Path) -> Metrics:
+    """The same metrics of a recording of Linux; raises InputError where the file is none."""
     try:
         rows = pl.read_csv(path, infer_schema_length=None)
         seconds = rows["t_s"].to_numpy().astype(np.float64)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.errors import InputError
-from cwndlab.fidelity.linux import WARM_UP_S, Figures, mean_period
+from cwndlab.fidelity.linux import WARM_UP_S, Metrics, mean_period
 from cwndlab.fidelity.recordings import Module, Recording, Run, read_gz
 from cwndlab.fidelity.scenario import scenario
 
@@ -34,8 +34,8 @@ class Tables:
     summary: Mapping[str, Any]
 
 
-def measure(recording: Recording, draw: int) -> Figures:
-    """Figures of the model for what was recorded; `draw` seeds everything that is drawn.
+def measure(recording: Recording, draw: int) -> Metrics:
+    """Metrics of the model for what was recorded; `draw` seeds everything that is drawn.
 
     Raises InputError where the recording cannot be read, RuntimeError where the engine fails.
     """
@@ -47,19 +47,19 @@ def measure(recording: Recording, draw: int) -> Figures:
         return _linux(run, tables)
     flow = tables.summary["flows"][0]
     goodput_bps = flow["goodput_bytes"] * 8 / run.duration_s
-    figures = {
+    metrics = {
         "goodput": goodput_bps / 1e6,
         "utilisation": goodput_bps * 1514 / 1448 / run.rate_bps,
         "drops": float(sum(link["drops"] for link in tables.summary["links"])),
         "rtos": float(flow["rtos"]),
     }
-    figures["share"] = figures["utilisation"]
+    metrics["share"] = metrics["utilisation"]
     if recording.kind in ("bulk", "cdg"):
-        figures |= _epochs(run, tables)
-    return figures
+        metrics |= _epochs(run, tables)
+    return metrics
 
 
-def _module(module: Module) -> Figures:
+def _module(module: Module) -> Metrics:
     text = read_gz(module.file)
     try:
         if module.header is not None:
@@ -92,7 +92,7 @@ def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     return frame
 
 
-def _epochs(run: Run, tables: Tables) -> Figures:
+def _epochs(run: Run, tables: Tables) -> Metrics:
     """Period, peak and trough, with a look at the sender every `look_ms`.
 
     An entry is the first look that finds it in recovery, the peak is the window of the look before, the
@@ -122,7 +122,7 @@ def _epochs(run: Run, tables: Tables) -> Figures:
     }
 
 
-def _linux(run: Run, tables: Tables) -> Figures:
+def _linux(run: Run, tables: Tables) -> Metrics:
     times = tables.tcp["t_ns"].to_numpy().astype(np.int64)
     looks = np.arange(times[0], times[-1], LINUX_LOOK_NS)
     index = np.searchsorted(times, looks, side="right") - 1

@@ -65,9 +65,9 @@ class Recording:
     """What a person would call the run: the file's name, with a number where the file holds several."""
     flows: tuple[str, ...]
     """Names of its flows, in the order of the file."""
-    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By flow, then by column of the summary (docs/results.md, in the units of its name): what the tool says
-    of the whole run. A figure it does not give is absent, not zero."""
+    of the whole run. A metric it does not give is absent, not zero."""
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     """By table: rows in the columns of `cwndlab.tables.SCHEMAS`, with run_id 0, in order of time;
     what the tool did not record is null."""
@@ -76,7 +76,7 @@ class Recording:
     facts: Mapping[str, str] = field(default_factory=dict)
     """What else the file says that tells runs apart: version of the tool, hosts, congestion control."""
     warnings: tuple[str, ...] = ()
-    """What a reader should know before trusting the figures, a sentence each."""
+    """What a reader should know before trusting the metrics, a sentence each."""
 
 
 class Format(Protocol):
@@ -112,7 +112,7 @@ def shown_as_text(found: Recording) -> Recording:
         found,
         label=printable(found.label),
         flows=tuple(dict.fromkeys(names.values())),
-        figures={names.get(flow, flow): figures for flow, figures in found.figures.items()},
+        metrics={names.get(flow, flow): metrics for flow, metrics in found.metrics.items()},
         tables={name: _shown_names(rows) for name, rows in found.tables.items()},
         facts={printable(key): printable(value) for key, value in found.facts.items()},
         warnings=tuple(map(printable, found.warnings)),

@@ -1,4 +1,4 @@
-"""Figures of results: `plot` draws any kind; each kind is one file of this package."""
+"""Plots of results: `plot` draws any kind; each kind is one file of this package."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS: Mapping[str, str] = {
 
 
 def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options: Any) -> Figure:
-    """Return the figure of `kind` over `results`, and write it to `out` if given (`.png`, `.svg` or `.pdf`).
+    """Return the plot of `kind` over `results`, and write it to `out` if given (`.png`, `.svg` or `.pdf`).
 
     `options` are the fields of `cwndlab.plots.selection.Options`, such as `runs`, `flows`, `window=(start_s,
     stop_s)`, `value`, `by`, `average`, `overlap`, `labels`, `log`, `zero`, `panels`, `size`, `command`.
@@ -45,17 +45,17 @@ def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options
     """
     # Loaded when first used: the command line reads KINDS for its help and must not wait for matplotlib.
     paint = importlib.import_module("cwndlab.plots.paint")
-    request = importlib.import_module("cwndlab.plots.selection")
+    selection = importlib.import_module("cwndlab.plots.selection")
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    names = [field.name for field in fields(request.Options)]
+    names = [field.name for field in fields(selection.Options)]
     for name in options:
         if name not in names:
             raise unknown("option", name, names)
-    chosen = request.Options(**options)
+    chosen = selection.Options(**options)
     draw = importlib.import_module(f"cwndlab.plots.{kind}").draw
     with paint.style(chosen):
-        figure: Figure = draw(request.bind(results, chosen))
+        figure: Figure = draw(selection.bind(results, chosen))
         if out is not None:
             paint.save(figure, Path(out), chosen)
     return figure

@@ -1,4 +1,4 @@
-"""The figure kind `bar`: the mean of a column for each value of one to four keys, with its interval."""
+"""The plot kind `bar`: the mean of a column for each value of one to four keys, with its interval."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from matplotlib.patches import Patch
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
 from cwndlab.plots import grouped, paint
-from cwndlab.plots.selection import Request
+from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure: mean of `value` (`goodput_mbps`) over the keys of `by`, the last as colours.
+def draw(selection: Selection) -> Figure:
+    """Return the plot: mean of `value` (`goodput_mbps`) over the keys of `by`, the last as colours.
 
     The bracket is Student's t interval of the mean at `confidence`, over runs; a group that does not vary, or
     is a single run, has none. `value` must be a column of the summary: samples inside a run depend on each
     other, so an interval over them would be too narrow. Raises InputError otherwise.
     """
-    options = request.options
+    options = selection.options
     column = options.value or "goodput_mbps"
-    if request.locate(column)[0] is not None:
+    if selection.locate(column)[0] is not None:
         raise InputError(f"value: {column} is a series; bars need a column of the summary, one value per run")
-    keys = request.apart(request.group_keys(most=4), column)
-    found = grouped.groups(request, column, keys)
+    keys = selection.apart(selection.group_keys(most=4), column)
+    found = grouped.groups(selection, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)
     bracket: dict[str, Any] = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}

@@ -1,4 +1,4 @@
-"""The figure kind `box`: the distribution of a column for each value of one to four keys, with its mean."""
+"""The plot kind `box`: the distribution of a column for each value of one to four keys, with its mean."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from matplotlib.patches import Patch
 
 from cwndlab.analysis.numeric import Floats, box
 from cwndlab.plots import grouped, paint
-from cwndlab.plots.selection import Request
+from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
 MAX_POINTS = 300
 """So many values of a group are drawn as points; of more, only those beyond the whiskers are."""
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure: `value` (default `goodput_mbps`) over the keys of `by`, the last as colours.
+def draw(selection: Selection) -> Figure:
+    """Return the plot: `value` (default `goodput_mbps`) over the keys of `by`, the last as colours.
 
     Boxes are quartiles with the median, whiskers as in `numeric.box`, a diamond is the mean, dots are the
     values.
     """
-    options = request.options
+    options = selection.options
     column = options.value or "goodput_mbps"
-    keys = request.apart(request.group_keys(most=4), column)
-    found = grouped.groups(request, column, keys)
+    keys = selection.apart(selection.group_keys(most=4), column)
+    found = grouped.groups(selection, column, keys)
     layout = grouped.layout(found)
     figure, (axis,) = paint.canvas(options)
     for group in found:
@@ -43,7 +43,7 @@ def draw(request: Request) -> Figure:
     )
     paint.legend(figure, [*handles, mean], [*grouped.series_names(layout, options.labels), "mean"], options)
     over = f" over {grouped.in_words(keys)}" if keys else ""
-    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(request, column))
+    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(selection, column))
     return figure
 
 

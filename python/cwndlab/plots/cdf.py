@@ -1,4 +1,4 @@
-"""The figure kind `cdf`: the empirical distribution of any column, one line for each group."""
+"""The plot kind `cdf`: the empirical distribution of any column, one line for each group."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from matplotlib.figure import Figure
 
 from cwndlab.analysis.numeric import distribution
 from cwndlab.plots import grouped, paint
-from cwndlab.plots.selection import Request
+from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure: share of `value` (default `tcp.rtt_ms`) at or below x, a line per value of `by`."""
-    options = request.options
+def draw(selection: Selection) -> Figure:
+    """Return the plot: share of `value` (default `tcp.rtt_ms`) at or below x, a line per value of `by`."""
+    options = selection.options
     column = options.value or "tcp.rtt_ms"
-    keys = request.apart(request.group_keys(most=3), column)
-    found = grouped.groups(request, column, keys)
+    keys = selection.apart(selection.group_keys(most=3), column)
+    found = grouped.groups(selection, column, keys)
     names = (
         grouped.checked(options.labels, len(found)) if options.labels else [group.label for group in found]
     )
@@ -33,5 +33,5 @@ def draw(request: Request) -> Figure:
     axis.set_ylim(0, 1.01)
     paint.legend(figure, handles, names if keys else [""], options)
     over = f" by {grouped.in_words(keys)}" if keys else ""
-    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(request, column))
+    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(selection, column))
     return figure

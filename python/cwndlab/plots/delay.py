@@ -1,4 +1,4 @@
-"""The figure kind `delay`: throughput against delay, a point for each flow and run, an ellipse a group."""
+"""The plot kind `delay`: throughput against delay, a point for each flow and run, an ellipse a group."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from matplotlib.patches import Ellipse
 from cwndlab.analysis.numeric import ellipse
 from cwndlab.errors import InputError
 from cwndlab.plots import grouped, paint
-from cwndlab.plots.selection import Request, floats
+from cwndlab.plots.selection import Selection, floats
 from cwndlab.results import columns
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure: `value` (`goodput_mbps`) upwards, `against` (`rtt_mean_ms`) growing leftwards.
+def draw(selection: Selection) -> Figure:
+    """Return the plot: `value` (`goodput_mbps`) upwards, `against` (`rtt_mean_ms`) growing leftwards.
 
     Up and right is better, as in Winstein, Sivaraman and Balakrishnan (NSDI 2013, figure 7). The ellipse is
     that of one standard deviation around the group's mean (`numeric.ellipse`); a group of fewer than three
     points has none. Both columns are of the summary; raises InputError otherwise.
     """
-    options = request.options
+    options = selection.options
     up, left = options.value or "goodput_mbps", options.against or "rtt_mean_ms"
     for name in (up, left):
-        if request.locate(name)[0] is not None:
+        if selection.locate(name)[0] is not None:
             raise InputError(f"value: {name} is a series; this kind needs columns of the summary")
-    keys = request.apart(request.group_keys(most=3, default=3), up)
-    found = [group for group in grouped.groups(request, up, keys) if group.rows[left].count()]
+    keys = selection.apart(selection.group_keys(most=3, default=3), up)
+    found = [group for group in grouped.groups(selection, up, keys) if group.rows[left].count()]
     if not found:
         raise InputError(f"{left}: no value was recorded for these runs and flows")
     names = (

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError
-from cwndlab.plots.selection import Request
+from cwndlab.plots.selection import Selection
 from cwndlab.results import columns, inferred
 from cwndlab.results.texttable import short_names
 
@@ -31,12 +31,12 @@ class Group:
         return ", ".join(self.names) or "all runs"
 
 
-def groups(request: Request, column: str, keys: Sequence[str]) -> list[Group]:
+def groups(selection: Selection, column: str, keys: Sequence[str]) -> list[Group]:
     """Return the groups in the order a reader expects, numbers by size, without those that have no value."""
     found = []
-    parts = request.rows.group_by(list(keys), maintain_order=True) if keys else [((), request.rows)]
+    parts = selection.rows.group_by(list(keys), maintain_order=True) if keys else [((), selection.rows)]
     for names, rows in parts:
-        values = request.values(column, rows)
+        values = selection.values(column, rows)
         values = values[~np.isnan(values)]
         if len(values):
             texts = tuple("–" if name is None else inferred.marked(name) for name in names)
@@ -115,6 +115,6 @@ def words(keys: Sequence[str]) -> list[str]:
     return [columns.describe(short[key]).label for key in keys]
 
 
-def counted(request: Request, column: str) -> str:
+def counted(selection: Selection, column: str) -> str:
     """Return what one value is, for the note in a title."""
-    return "one value per flow and run" if request.locate(column)[0] is None else "all samples"
+    return "one value per flow and run" if selection.locate(column)[0] is None else "all samples"

@@ -1,4 +1,4 @@
-"""The figure kind `heat`: the mean of a column over two keys, as a map with the value in every field."""
+"""The plot kind `heat`: the mean of a column over two keys, as a map with the value in every field."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from matplotlib.figure import Figure
 
 from cwndlab.errors import InputError
 from cwndlab.plots import grouped, paint
-from cwndlab.plots.selection import Request
+from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure: mean of `value` (default `goodput_mbps`), first key of `by` across, second upwards.
+def draw(selection: Selection) -> Figure:
+    """Return the plot: mean of `value` (default `goodput_mbps`), first key of `by` across, second upwards.
 
     Where a field would hold flows of different applications, those of the first are shown. Fields without a
     value are hatched. `log="y"` makes the colour scale logarithmic. Raises InputError unless
     there are two keys.
     """
-    options = request.options
+    options = selection.options
     column = options.value or "goodput_mbps"
-    keys = request.group_keys(most=2, default=2)
+    keys = selection.group_keys(most=2, default=2)
     if len(keys) < 2:
         raise InputError("by: a heat map needs two keys; the runs shown differ in fewer")
     app = ""
-    if request.apart(keys, column) != keys:
-        request, app = request.of_one_app(column)
-    found = grouped.groups(request, column, keys)
+    if selection.apart(keys, column) != keys:
+        selection, app = selection.of_one_app(column)
+    found = grouped.groups(selection, column, keys)
     across = [str(name) for name in columns.ordered(group.names[0] for group in found)]
     upwards = [str(name) for name in columns.ordered(group.names[1] for group in found)]
     mean = np.full((len(upwards), len(across)), np.nan)
@@ -62,7 +62,7 @@ def draw(request: Request) -> Figure:
         bar.ax.yaxis.set_minor_formatter(paint.plain_numbers())
     # The axes are names here: a logarithmic scale means the colours.
     title = f"{shown.words} over {grouped.in_words(keys)}"
-    note = f"mean, {grouped.counted(request, column)}"
+    note = f"mean, {grouped.counted(selection, column)}"
     paint.title(figure, [axis], options, title, f"app {app}; {note}" if app else note)
     return figure
 

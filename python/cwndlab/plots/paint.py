@@ -1,4 +1,4 @@
-"""How every figure looks and is saved: type, colours, dashes, legend, limits, and files with equal bytes."""
+"""How every plot looks and is saved: type, colours, dashes, legend, limits, and files with equal bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MAX_HEIGHT = {"paper": 9.0, "slide": 7.2}
 
 @contextmanager
 def style(options: Options) -> Iterator[None]:
-    """Apply the look of all figures inside the block, whatever the user's own matplotlib settings are."""
+    """Apply the look of all plots inside the block, whatever the user's own matplotlib settings are."""
     _, _, points, line, _ = _SIZES[options.size]
     settings = {
         **mpl.rcParamsDefault,
@@ -87,7 +87,7 @@ def scale() -> float:
 
 
 def canvas(options: Options, panels: int = 1, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
-    """Return a figure of `panels` stacked panels; `shared` gives them one x axis."""
+    """Return a plot of `panels` stacked panels; `shared` gives them one x axis."""
     width, height, *_ = _SIZES[options.size]
     if panels > 1:
         height = min(_MAX_HEIGHT[options.size], max(height, 0.4 * height + 0.55 * height * panels))
@@ -147,7 +147,7 @@ def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, 
 
 
 def _reserve(figure: Figure, below: Sequence[Artist], *, grow: bool) -> None:
-    """Stack artists below the panels. A figure that may grow does, by their height: panels keep theirs.
+    """Stack artists below the panels. A plot that may grow does, by their height: panels keep theirs.
 
     One that may not, a slide, grows only where the panels would get less than half of it.
     """
@@ -195,9 +195,9 @@ def plain_numbers() -> FuncFormatter:
 
 
 def save(figure: Figure, out: Path, options: Options) -> None:
-    """Write the figure as PNG, SVG or PDF, by the file's ending; equal figures give equal bytes.
+    """Write the plot as PNG, SVG or PDF, by the file's ending; equal plots give equal bytes.
 
-    The command that makes the figure again goes into the file's metadata (PNG and PDF: Description and
+    The command that makes the plot again goes into the file's metadata (PNG and PDF: Description and
     Subject; SVG: Dublin Core description). Raises InputError for any other ending or a path that cannot be
     written.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def draw(
     results: ResultSet, wanted: Sequence[str], out: Path, options: Mapping[str, Any], command: str | None
 ) -> Iterator[Path]:
-    """Draw the figures `wanted` (`2`, `2a`, `all`) into the directory `out`; yield each file.
+    """Draw the plots of the figures `wanted` (`2`, `2a`, `all`) into the directory `out`; yield each file.
 
     `options` (such as `size`) go with every one of them. Raises InputError for results that are of no suite
     with published plots, a figure that does not exist, and runs that are missing.

@@ -1,4 +1,4 @@
-"""What a figure is asked to show: the options of `plot`, checked against the results."""
+"""What a plot is asked to show: the options of `plot`, checked against the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cwndlab.results.summary import CARRIED_OUT
 from cwndlab.results.texttable import short_names
 
 MAX_RUNS = 12
-"""So many runs a figure of time series shows unless runs are named; it says so when there are more."""
+"""So many runs a plot of time series shows unless runs are named; it says so when there are more."""
 
 SIZES = ("paper", "slide")
 LOGS = ("", "x", "y", "xy")
@@ -31,7 +31,7 @@ Span = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Options:
-    """Everything a caller may choose about a figure. None or empty means: what suits the kind."""
+    """Everything a caller may choose about a plot. None or empty means: what suits the kind."""
 
     runs: Sequence[object] | None = None
     """Run IDs, in the order they are drawn; the number in front of a run ID's `-` is enough."""
@@ -73,11 +73,11 @@ class Options:
     size: str = "paper"
     """`paper` (a text column's width, small type) or `slide` (16:9, large type)."""
     command: str | None = None
-    """The command that makes this figure again; written into the file's metadata."""
+    """The command that makes this plot again; written into the file's metadata."""
     footnote: bool = False
-    """Whether the command is also printed below the figure."""
+    """Whether the command is also printed below the plot."""
     caveat: str = ""
-    """Set by `bind`: the line below the figure that names the stacks whose models are inferred."""
+    """Set by `bind`: the line below the plot that names the stacks whose models are inferred."""
 
     def __post_init__(self) -> None:
         """Refuse what no result could satisfy."""
@@ -104,7 +104,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that a figure shows."""
+    """A run that a plot shows."""
 
     run_id: object
     label: str
@@ -113,7 +113,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Request:
+class Selection:
     """Options bound to results: which rows, runs and flows are meant."""
 
     results: ResultSet
@@ -123,14 +123,14 @@ class Request:
 
     @property
     def keys(self) -> list[str]:
-        """The keys that a figure can group by."""
+        """The keys that a plot can group by."""
         return [
             *columns.swept_keys(self.results.summary),
             *(name for name in WORDS if name in self.rows.columns),
         ]
 
     def runs(self) -> tuple[list[Run], str]:
-        """Return the runs for a figure of time series, and a note: what they share, if some are left out."""
+        """Return the runs for a plot of time series, and a note: what they share, if some are left out."""
         rows = self.rows
         if self.options.runs is None:
             rows = rows.filter(pl.col("status").is_in(CARRIED_OUT))
@@ -193,8 +193,8 @@ class Request:
         alone = rows.select(*keys).n_unique() if keys else 1
         return list(keys) if rows.select(*keys, "app").n_unique() <= alone else [*keys, "app"]
 
-    def of_one_app(self, column: str) -> tuple[Request, str]:
-        """Return the request for flows of the first application that has the column, and its name."""
+    def of_one_app(self, column: str) -> tuple[Selection, str]:
+        """Return the selection for flows of the first application that has the column, and its name."""
         app = self._having(column)["app"][0]
         return replace(self, rows=self.rows.filter(pl.col("app").eq_missing(pl.lit(app)))), str(app)
 
@@ -261,7 +261,7 @@ class Request:
         return [] if frame is None or not frame.height else sorted(frame["kind"].cast(pl.String).unique())
 
 
-def bind(results: ResultSet, options: Options) -> Request:
+def bind(results: ResultSet, options: Options) -> Selection:
     """Return `options` bound to `results`. Raises InputError where a run, flow or key does not exist."""
     rows = results.summary
     if not rows.height:
@@ -289,7 +289,7 @@ def bind(results: ResultSet, options: Options) -> Request:
         )
         rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
     caveat = inferred.note(inferred.of_rows(rows))
-    return Request(results, replace(options, caveat=caveat), rows)
+    return Selection(results, replace(options, caveat=caveat), rows)
 
 
 def _either(rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]) -> list[object]:

@@ -1,4 +1,4 @@
-"""The figure kind `sequence`: sequence numbers over time: sent, delivered, retransmitted, SACKed, lost."""
+"""The plot kind `sequence`: sequence numbers over time: sent, delivered, retransmitted, SACKed, lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cwndlab.analysis.numeric import Floats, envelope
 from cwndlab.errors import InputError
 from cwndlab.formats import packets
 from cwndlab.plots import paint
-from cwndlab.plots.selection import Request, Run, floats
+from cwndlab.plots.selection import Run, Selection, floats
 from cwndlab.plots.timelines import COLUMNS, time_label
 
 MARKS = {
@@ -39,8 +39,8 @@ ROWS = 1200
 """Places that bars are rounded to where they are many: more than a panel is pixels high."""
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure, a panel for each flow of each run: payload bytes since the stream began, in MB.
+def draw(selection: Selection) -> Figure:
+    """Return the plot, a panel for each flow of each run: payload bytes since the stream began, in MB.
 
     The lower edge of the band is what the receiver has in all (SACKed data included), the upper edge
     that plus what is in flight, so its height is the flight. Of runs with packets (imported captures, or
@@ -49,29 +49,29 @@ def draw(request: Request) -> Figure:
     the counter of retransmitted packets rose. Drops, marks, timeouts and recovery are the run's events, a
     drop at the sequence number that was lost. Raises InputError for more than six panels.
     """
-    runs, note = request.runs()
+    runs, note = selection.runs()
     panels = [(run, flow) for run in runs for flow in run.flows]
     if len(panels) > 6:
         raise InputError(f"runs: a sequence plot shows up to 6 flows, not {len(panels)}; name runs or flows")
-    figure, axes = paint.canvas(request.options, len(panels))
-    told = {run.run_id: request.cut(packets.marks(request.results, run.run_id)) for run in runs}
+    figure, axes = paint.canvas(selection.options, len(panels))
+    told = {run.run_id: selection.cut(packets.marks(selection.results, run.run_id)) for run in runs}
     seen: dict[str, Artist] = {}
     for axis, (run, flow) in zip(axes, panels, strict=True):
-        seen |= _panel(axis, request, run, flow, told[run.run_id].filter(pl.col("flow") == flow))
+        seen |= _panel(axis, selection, run, flow, told[run.run_id].filter(pl.col("flow") == flow))
         axis.set_ylabel("sequence [MB]")
         if len(panels) > 1:
             axis.set_title(", ".join(part for part in (run.label, flow) if part), loc="left")
-    axes[-1].set_xlabel(time_label(request))
-    paint.legend(figure, list(seen.values()), list(seen), request.options)
-    paint.finish(figure, axes, request.options, "time-sequence", note)
+    axes[-1].set_xlabel(time_label(selection))
+    paint.legend(figure, list(seen.values()), list(seen), selection.options)
+    paint.finish(figure, axes, selection.options, "time-sequence", note)
     return figure
 
 
-def _panel(axis: Axes, request: Request, run: Run, flow: str, told: pl.DataFrame) -> dict[str, Artist]:
-    frame = request.series(run, flow, "tcp", "delivered_bytes", "inflight_bytes", "retransmits")
+def _panel(axis: Axes, selection: Selection, run: Run, flow: str, told: pl.DataFrame) -> dict[str, Artist]:
+    frame = selection.series(run, flow, "tcp", "delivered_bytes", "inflight_bytes", "retransmits")
     if not frame.height:
         raise InputError(f"sequence: nothing was recorded of flow {flow} in this time")
-    first_s = float(frame["t_s"][0]) if request.options.zero == "flow" else 0.0
+    first_s = float(frame["t_s"][0]) if selection.options.zero == "flow" else 0.0
     t_s, acked = floats(frame["t_s"]) - first_s, floats(frame["delivered_bytes"]) / 1e6
     sent = acked + floats(frame["inflight_bytes"]) / 1e6
     keep = np.union1d(envelope(t_s, acked, COLUMNS), envelope(t_s, sent, COLUMNS))
@@ -95,7 +95,7 @@ def _panel(axis: Axes, request: Request, run: Run, flow: str, told: pl.DataFrame
         at, y = t_s[again], acked[again]
     if len(at):
         drawn[name] = axis.plot(at, y, "|", markersize=7 * paint.scale(), color=colour, zorder=3)[0]
-    return drawn | _events(axis, request.series(run, flow, "events"), first_s, t_s, acked)
+    return drawn | _events(axis, selection.series(run, flow, "events"), first_s, t_s, acked)
 
 
 def _bars(axis: Axes, rows: pl.DataFrame, first_s: float, colour: str, name: str) -> dict[str, Artist]:

@@ -1,4 +1,4 @@
-"""The figure kind `sojourn`: how long a packet that arrives now will wait in each hop's queue."""
+"""The plot kind `sojourn`: how long a packet that arrives now will wait in each hop's queue."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError
 from cwndlab.plots import timelines
 from cwndlab.plots.queue import hops_of
-from cwndlab.plots.selection import Request, floats
+from cwndlab.plots.selection import Selection, floats
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure in ms: the bytes that wait over the link's rate at that time, exact for a FIFO queue.
+def draw(selection: Selection) -> Figure:
+    """Return the plot in ms: the bytes that wait over the link's rate at that time, exact for a FIFO queue.
 
     The packet in service is not counted. The rate is that of the run's Scenario with its schedule, or that of
     a token bucket behind the queue where it is lower, as when the burst is spent; hops without a rate have no
     queue and are left out. Raises InputError if no hop is left.
     """
     lines = []
-    for run, hop, frame in hops_of(request, "backlog_bytes"):
-        scenario = request.results.record(run.run_id).scenario
+    for run, hop, frame in hops_of(selection, "backlog_bytes"):
+        scenario = selection.results.record(run.run_id).scenario
         link = next((link for link in scenario["links"] if link["name"] == hop), None)
         shaper = (link or {}).get("shaper") or {}
         bucket_bps = float(shaper["rate_bps"]) if shaper.get("kind") == "token-bucket" else math.inf
@@ -39,7 +39,7 @@ def draw(request: Request) -> Figure:
         lines.append(timelines.Line(run, hop, t_s, floats(frame["backlog_bytes"]) * 8e3 / rate_bps))
     if not lines:
         raise InputError("sojourn: no queue of a link with a rate was recorded for these runs")
-    return timelines.draw(request, lines, title="queueing delay", ylabel="queueing delay [ms]", steps=True)
+    return timelines.draw(selection, lines, title="queueing delay", ylabel="queueing delay [ms]", steps=True)
 
 
 def rates_at(t_s: Floats, first_bps: float, changes: list[tuple[float, float]]) -> Floats:

@@ -1,4 +1,4 @@
-"""The figure kind `throughput`: what arrives at the receiver, in windows of chosen length and overlap."""
+"""The plot kind `throughput`: what arrives at the receiver, in windows of chosen length and overlap."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from matplotlib.figure import Figure
 from cwndlab.analysis.numeric import windowed_rate
 from cwndlab.errors import InputError
 from cwndlab.plots import timelines
-from cwndlab.plots.selection import Request, floats, held
+from cwndlab.plots.selection import Selection, floats, held
 from cwndlab.results.columns import RATES
 
 
-def draw(request: Request) -> Figure:
-    """Return the figure of arrivals in Mbit/s; see `draw_rate`."""
-    return draw_rate(request, "throughput")
+def draw(selection: Selection) -> Figure:
+    """Return the plot of arrivals in Mbit/s; see `draw_rate`."""
+    return draw_rate(selection, "throughput")
 
 
-def draw_rate(request: Request, rate: str) -> Figure:
-    """Return the figure of a rate in Mbit/s: each window of `average` seconds is a point at its centre.
+def draw_rate(selection: Selection, rate: str) -> Figure:
+    """Return the plot of a rate in Mbit/s: each window of `average` seconds is a point at its centre.
 
     Windows lie in the time window, or from 0 to the run's last sample (the latest of all its flows, so that a
     flow that ends early shows zeros, not nothing). Raises InputError where what the rate counts was not
     recorded.
     """
-    options, column = request.options, RATES[rate]
+    options, column = selection.options, RATES[rate]
     start, stop = options.window or (None, None)
     ends: dict[object, float] = {}
     counters = []
     others: set[str] = set()
-    for run, flow in timelines.flows_of(request):
+    for run, flow in timelines.flows_of(selection):
         # Not cut to the time window: what a window counts is a difference to what was counted before it.
-        frame = request.results.series(run.run_id, flow=flow, table="tcp")
+        frame = selection.results.series(run.run_id, flow=flow, table="tcp")
         t_s = floats(frame["t_s"])
         if frame[column].count():
             counters.append((run, flow, t_s, floats(held(frame[column]))))
@@ -57,4 +57,4 @@ def draw_rate(request: Request, rate: str) -> Figure:
     if lines and not any(len(line.t_s) for line in lines):
         raise InputError(f"average: no whole window of {options.average:g} s fits into what is shown")
     title = f"{rate}, {options.average:g} s windows"
-    return timelines.draw(request, lines, title=title, ylabel=f"{rate} [Mbit/s]", steps=False)
+    return timelines.draw(selection, lines, title=title, ylabel=f"{rate} [Mbit/s]", steps=False)

@@ -25,7 +25,7 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 
 
 RATES = {"throughput": "arrived_bytes", "goodput": "delivered_bytes"}
-"""The kinds of figure that show a rate, and the column of `tcp` that each counts."""
+"""The kinds of metric that show a rate, and the column of `tcp` that each counts."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How the flows of a run share over time: figures made of their goodput in each second."""
+"""How the flows of a run share over time: metrics made of their goodput in each second."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ FAIR_WINDOW_S = 5
 FULL = 0.9
 """Share of the bottleneck from which it counts as filled."""
 
-Figures = dict[str, float | None]
+Metrics = dict[str, float | None]
 
 
 def of_run(
@@ -22,11 +22,11 @@ def of_run(
     summary: Mapping[str, Any],
     bottlenecks: Mapping[str, tuple[str, float] | None],
     alike: Sequence[Sequence[str]],
-) -> dict[str, Figures]:
-    """The figures of each flow, by flow name; those that do not exist are None.
+) -> dict[str, Metrics]:
+    """The metrics of each flow, by flow name; those that do not exist are None.
 
     `alike` has the names of the flows whose shares are compared with each other, group by group; the first
-    three figures are of each group. `jain_1s_mean` and `jain_1s_min`: Jain's index in each whole second of
+    three metrics are of each group. `jain_1s_mean` and `jain_1s_min`: Jain's index in each whole second of
     the measurement window in which at least two flows are active. `convergence_s`: from the start of the
     last flow to the end of the first `FAIR_WINDOW_S` seconds over which the index of the goodputs of those
     active is at least `FAIR`. `time_to_90_s`: from the start of the first flow over a bottleneck to the
@@ -38,7 +38,7 @@ def of_run(
     flows = {flow["flow"]: _Seconds(flow) for flow in summary["flows"] if flow["flow"] in bottlenecks}
     window = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
     filled = _filled(scenario, flows, bottlenecks)
-    found: dict[str, Figures] = {name: {"time_to_90_s": filled.get(name)} for name in bottlenecks}
+    found: dict[str, Metrics] = {name: {"time_to_90_s": filled.get(name)} for name in bottlenecks}
     for names in alike:
         group = [flows[name] for name in names]
         shared = {**_fairness(group, window), "convergence_s": _convergence(group)}
@@ -72,7 +72,7 @@ class _Seconds:
         return float(sum(self.bytes[second] for second in seconds) / len(seconds))
 
 
-def _fairness(flows: Sequence[_Seconds], window: tuple[int, int]) -> Figures:
+def _fairness(flows: Sequence[_Seconds], window: tuple[int, int]) -> Metrics:
     first, last = -(-window[0] // NS_PER_S), window[1] // NS_PER_S
     indices = []
     for second in range(first, last):

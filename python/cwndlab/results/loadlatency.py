@@ -64,7 +64,7 @@ class Series:
 def series(results: ResultSet) -> list[Series]:
     """All series of an experiment, in the order of its plan; none where nothing is loadlatency.
 
-    Runs of a sweep over `scenario` that agree in all else are one series: the figures of all scenarios
+    Runs of a sweep over `scenario` that agree in all else are one series: the metrics of all scenarios
     together are made of them, as of the scenarios of one session of the tool.
     """
     found: dict[tuple[str, ...], Series] = {}

@@ -44,7 +44,7 @@ class ResultSet:
 
     @cached_property
     def summary(self) -> pl.DataFrame:
-        """A row per flow of each planned run, with the columns of summary.csv; a missing figure is null.
+        """A row per flow of each planned run, with the columns of summary.csv; a missing metric is null.
 
         Swept keys hold their values as text, as the experiment wrote them. docs/results.md says what each
         column means, and what `status` can be.

@@ -92,7 +92,7 @@ def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str)
         raise InputError(
             f"{directory}: holds another experiment: {change}; resume with the one it was begun with"
         )
-    lacking = [name for name in summary.FIGURES if name not in table.schema.names]
+    lacking = [name for name in summary.METRICS if name not in table.schema.names]
     if lacking:
         more = f" and {len(lacking) - 1} more figures" if len(lacking) > 1 else ""
         raise InputError(

@@ -1,4 +1,4 @@
-"""The row of figures that stands for a flow of a run, from what the testbed counted.
+"""The row of metrics that stands for a flow of a run, from what the testbed counted.
 
 The counters are the summary of docs/architecture.md: they cover the measurement window of the run only.
 """
@@ -10,10 +10,10 @@ from typing import Any
 from cwndlab.results import dynamics
 from cwndlab.scenario.queries import app_of, is_datagrams
 
-Figure = int | float | str | None
-"""A cell of the summary; None is a figure that does not exist, written as an empty field."""
+Metric = int | float | str | None
+"""A cell of the summary; None is a metric that does not exist, written as an empty field."""
 
-FIGURES: tuple[str, ...] = (
+METRICS: tuple[str, ...] = (
     "stack",
     "cc",
     "app",
@@ -69,7 +69,7 @@ FIGURES: tuple[str, ...] = (
 """Columns of the summary after those that name the row, in order."""
 
 COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes", "load_scenario")
-"""The figures that are whole numbers."""
+"""The metrics that are whole numbers."""
 
 LIMITS = ("cwnd", "rwnd", "sndbuf", "app")
 """What may keep a sender from sending."""
@@ -81,7 +81,7 @@ CARRIED_OUT = ("complete", "unreliable")
 run's warnings say by how much."""
 
 WORDS = ("stack", "cc", "app", "status")
-"""The figures that are text; all others are floats with six significant digits."""
+"""The metrics that are text; all others are floats with six significant digits."""
 
 OF_TCP = (
     "retransmit_rate",
@@ -96,11 +96,11 @@ OF_TCP = (
     "limited_sndbuf_pct",
     "limited_app_pct",
 )
-"""Figures that only a TCP connection has."""
+"""Metrics that only a TCP connection has."""
 
 
-def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, dict[str, Figure]]:
-    """The figures of each flow of a run, by flow name in the scenario's order.
+def flow_metrics(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, dict[str, Metric]]:
+    """The metrics of each flow of a run, by flow name in the scenario's order.
 
     Rates are megabits (10^6) per second over the time the flow was active inside the window, so that a flow
     that starts late is not diluted; goodput counts payload the receiving application read, throughput what
@@ -115,13 +115,13 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
     Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979). `slow_start_exit_s` is from the
     flow's start to the first end of slow start, wherever the window lies. `jain` is Jain's index over the
     goodputs of the run's flows of the same application (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
-    are several; `results.dynamics` has the figures over single seconds. Datagrams take no part in either,
-    nor do pingers of loadlatency scenarios, in whose rows the figures of the scenario are
-    (docs/loadlatency.md). `cc` and the figures of `OF_TCP` are None for datagrams.
+    are several; `results.dynamics` has the metrics over single seconds. Datagrams take no part in either,
+    nor do pingers of loadlatency scenarios, in whose rows the metrics of the scenario are
+    (docs/loadlatency.md). `cc` and the metrics of `OF_TCP` are None for datagrams.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {
-        flow["name"]: _figures(scenario, flow, counted[flow["name"]])
+        flow["name"]: _metrics(scenario, flow, counted[flow["name"]])
         for flow in scenario["flows"]
         if flow["name"] in counted
     }
@@ -133,21 +133,21 @@ def flow_figures(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
     pingers = {flow["name"] for flow in scenario["flows"] if _is_pinger(flow)}
     bottlenecks = {name: narrowest(scenario, name) for name in rows if name not in pingers}
     for name, shared in dynamics.of_run(scenario, summary, bottlenecks, alike).items():
-        rows[name].update({figure: six_digits(value) for figure, value in shared.items()})
+        rows[name].update({metric: six_digits(value) for metric, value in shared.items()})
     return rows
 
 
-def no_figures(scenario: Mapping[str, Any], status: str) -> dict[str, dict[str, Figure]]:
+def no_metrics(scenario: Mapping[str, Any], status: str) -> dict[str, dict[str, Metric]]:
     """The same rows for a run that gave none: what is known beforehand, and the status."""
-    rows: dict[str, dict[str, Figure]] = {}
+    rows: dict[str, dict[str, Metric]] = {}
     for flow in scenario["flows"]:
-        row: dict[str, Figure] = dict.fromkeys(FIGURES)
+        row: dict[str, Metric] = dict.fromkeys(METRICS)
         row.update(_words(scenario, flow), status=status)
         rows[flow["name"]] = row
     return rows
 
 
-def jain(rates: Sequence[Figure]) -> float | None:
+def jain(rates: Sequence[Metric]) -> float | None:
     """Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1; None for fewer than two known rates."""
     known = [float(rate) for rate in rates if rate is not None]
     squares = sum(rate * rate for rate in known)
@@ -216,9 +216,9 @@ def six_digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
 
 
-def _figures(
+def _metrics(
     scenario: Mapping[str, Any], flow: Mapping[str, Any], counted: Mapping[str, Any]
-) -> dict[str, Figure]:
+) -> dict[str, Metric]:
     active, sent = counted["active_ns"], counted["segments_sent"]
     rtt, queueing = counted["rtt"], counted["queue_delay"]
     # Datagrams wait for nothing, and a connection that never opened did not wait either.
@@ -253,23 +253,23 @@ def _figures(
         floats |= of_load(load["figures"])
     elif load:
         floats["smoothness_hz"] = smoothness_hz(load)
-    known: dict[str, Figure] = {name: six_digits(value) for name, value in floats.items()}
+    known: dict[str, Metric] = {name: six_digits(value) for name, value in floats.items()}
     known.update({name: counted[name] for name in COUNTS if name in counted})
     known["load_scenario"] = load["observed"]["number"] if "observed" in load else None
     known.update(_words(scenario, flow), status=counted["status"])
     if is_datagrams(flow):
         known.update(dict.fromkeys(OF_TCP))
-    return {name: known.get(name) for name in FIGURES}
+    return {name: known.get(name) for name in METRICS}
 
 
-def of_load(figures: Mapping[str, Any]) -> dict[str, float | None]:
-    """Figures of a loadlatency scenario (docs/loadlatency.md), which stand in its pinger's row."""
+def of_load(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Metrics of a loadlatency scenario (docs/loadlatency.md), which stand in its pinger's row."""
     return {
-        "upload_kib_s": figures["up_kib_s"],
-        "download_kib_s": figures["down_kib_s"],
-        "responsiveness_hz": figures["responsiveness_hz"],
-        "smoothness_hz": figures["smoothness_hz"],
-        "rpm": figures["rpm"]["rpm"] if figures["rpm"] else None,
+        "upload_kib_s": metrics["up_kib_s"],
+        "download_kib_s": metrics["down_kib_s"],
+        "responsiveness_hz": metrics["responsiveness_hz"],
+        "smoothness_hz": metrics["smoothness_hz"],
+        "rpm": metrics["rpm"]["rpm"] if metrics["rpm"] else None,
     }
 
 
@@ -311,7 +311,7 @@ def _alike(flows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     return list(kinds.values())
 
 
-def _words(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, Figure]:
+def _words(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, Metric]:
     """What a flow is: its sender's stack, its congestion control and its application, with its part in one of
     several parts."""
     app = app_of(flow)

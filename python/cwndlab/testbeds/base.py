@@ -20,7 +20,7 @@ class Testbed(Protocol):
         """The word for `--testbed` and the `testbed` column, such as `sim`."""
 
     @property
-    def real_time(self) -> bool:
+    def live(self) -> bool:
         """Whether runs take the time they are about, on processors that they share.
 
         Such runs are carried out one after the other unless asked otherwise, each a part of its own, in

@@ -34,7 +34,7 @@ class Bulk(Section):
     kind: Literal["bulk"]
     write: SomeBytes | None = about("size of one write")
     report: Interval | None = about("interval of the tool's own report")
-    tool: Annotated[str, *word("iperf3", "iperf2", "own")] | None = about("what sends on real testbeds")
+    tool: Annotated[str, *word("iperf3", "iperf2", "own")] | None = about("what sends on live testbeds")
 
 
 class Fixed(Section):

@@ -118,7 +118,7 @@ class Ingress(Section):
 
 
 class Ssh(Section):
-    """How to reach a real host; keys and their passwords are the SSH client's own business."""
+    """How to reach a live host; keys and their passwords are the SSH client's own business."""
 
     section: ClassVar[str] = "ssh"
     host: Address = required("name or address of the management interface")
@@ -143,6 +143,6 @@ class Host(Section):
     ack_every: AckEvery | None = about("a receiver that aggregates this much")
     egress: Egress | None = about("impairment as tc netem does it at this host's egress")
     ingress: Ingress | None = about("impairment at this host's ingress")
-    address: Address | None = about("address on the test network (real hosts)")
-    ssh: Ssh | None = about("how to reach it (real hosts)")
+    address: Address | None = about("address on the test network (live hosts)")
+    ssh: Ssh | None = about("how to reach it (live hosts)")
     count: Annotated[int, *integer(1, MAX_COUNT)] = about("copies of this host, named NAME.1, NAME.2, …", 1)

@@ -95,9 +95,9 @@ class Spec(Section):
     )
     measure: Measure = about("what the summary covers; default all", Measure())
     record: Record = about("what is recorded", Record())
-    loggers: list[Logger] | None = about("what runs beside the traffic on real testbeds")
-    pause: Time | None = about("time between runs on real testbeds")
-    order: Annotated[str, *word("randomised", "listed")] | None = about("order of runs on real testbeds")
+    loggers: list[Logger] | None = about("what runs beside the traffic on live testbeds")
+    pause: Time | None = about("time between runs on live testbeds")
+    order: Annotated[str, *word("randomised", "listed")] | None = about("order of runs on live testbeds")
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What several sections of a report are made from, and how their figures are written."""
+"""What several sections of a report are made from, and how their metrics are written."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def some(items: Sequence[str]) -> str:
     return ", ".join(items[:20]) + (f" and {len(items) - 20} more" if len(items) > 20 else "")
 
 
-def varying_figures(summary: pl.DataFrame) -> list[str]:
-    """The summary's figures that hold any value."""
+def varying_metrics(summary: pl.DataFrame) -> list[str]:
+    """The summary's metrics that hold any value."""
     return [name for name in columns.numeric_columns(summary) if not summary[name].is_null().all()]
 
 

@@ -1,4 +1,4 @@
-"""Published figures beside ours: which rows of the results each is about, and how far apart they are."""
+"""Published metrics beside ours: which rows of the results each is about, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from cwndlab.results.resultset import ResultSet
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published figure and ours, in its unit."""
+    """A published metric and ours, in its unit."""
 
-    figure: str
-    """What it is a figure of, in words."""
+    metric: str
+    """What it is a metric of, in words."""
     published: float
     ours: tuple[float, float] | None
     """Lowest and highest value of ours over the combinations it is about, each a mean over repeats and flows;
@@ -30,14 +30,14 @@ class Comparison:
 
     @property
     def difference_pct(self) -> float | None:
-        """How far ours is from the published figure, in % of it; None unless ours is one value."""
+        """How far ours is from the published metric, in % of it; None unless ours is one value."""
         if self.ours is None or self.ours[0] != self.ours[1] or self.published == 0:
             return None
         return 100 * (self.ours[0] - self.published) / self.published
 
 
-def figures_of(results: ResultSet) -> list[suites.Figure]:
-    """Return the published figures of the suite these results are of; none if they are of no suite.
+def metrics_of(results: ResultSet) -> list[suites.Metric]:
+    """Return the published metrics of the suite these results are of; none if they are of no suite.
 
     Results that other tools left are of none, whatever their name; so are those of the tool loadlatency.
     """
@@ -47,38 +47,38 @@ def figures_of(results: ResultSet) -> list[suites.Figure]:
 
 
 def compare(
-    figures: Sequence[suites.Figure], summary: pl.DataFrame
-) -> tuple[list[Comparison], list[suites.Figure]]:
+    metrics: Sequence[suites.Metric], summary: pl.DataFrame
+) -> tuple[list[Comparison], list[suites.Metric]]:
     """Return (comparisons of those with a value of a column of the summary, the other findings)."""
     complete = summary.filter(pl.col("status") == "complete")
     numeric = columns.numeric_columns(summary)
     compared, others = [], []
-    for figure in figures:
+    for metric in metrics:
         # A ratio compares two of our combinations, not one of them with the publication.
-        if figure.value is None or figure.column not in numeric or figure.unit == "ratio":
-            others.append(figure)
+        if metric.value is None or metric.column not in numeric or metric.unit == "ratio":
+            others.append(metric)
             continue
-        shown = columns.describe(figure.column)
-        named = ", ".join(map(inferred.marked, figure.cell.values())) or "all combinations"
-        ours = _ours(figure, complete)
+        shown = columns.describe(metric.column)
+        named = ", ".join(map(inferred.marked, metric.cell.values())) or "all combinations"
+        ours = _ours(metric, complete)
         compared.append(
-            Comparison(f"{shown.words}, {named}", figure.value, ours, figure.unit, figure.source, figure.note)
+            Comparison(f"{shown.words}, {named}", metric.value, ours, metric.unit, metric.source, metric.note)
         )
     return compared, others
 
 
-def _ours(figure: suites.Figure, complete: pl.DataFrame) -> tuple[float, float] | None:
+def _ours(metric: suites.Metric, complete: pl.DataFrame) -> tuple[float, float] | None:
     rows = complete
-    for key, value in figure.cell.items():
+    for key, value in metric.cell.items():
         if key not in rows.columns:
             return None
         rows = rows.filter(pl.col(key).cast(pl.String) == value)
-    rows = rows.filter(pl.col(figure.column).is_not_null())
-    if figure.column == "smoothness_hz":
+    rows = rows.filter(pl.col(metric.column).is_not_null())
+    if metric.column == "smoothness_hz":
         rows = rows.filter(pl.col("load_scenario").is_not_null())  # the scenario's, not one flow's
     if not rows.height:
         return None
     keys = columns.swept_keys(rows)
     groups = rows.group_by(keys, maintain_order=True) if keys else [((), rows)]
-    means = [float(np.mean(floats(group[figure.column]))) for _, group in groups]
+    means = [float(np.mean(floats(group[metric.column]))) for _, group in groups]
     return min(means), max(means)

@@ -25,7 +25,7 @@ from cwndlab.plots.report.facts import (
     key_cell,
     percentage,
     rounded,
-    varying_figures,
+    varying_metrics,
     with_interval,
 )
 from cwndlab.plots.report.html import Markup, details, element, join, raw, table
@@ -180,7 +180,7 @@ def _mostly(words: str) -> str:
 
 
 def _cells(facts: Facts) -> Markup:
-    names = [name for name in varying_figures(facts.complete) if name in _HEADLINE]
+    names = [name for name in varying_metrics(facts.complete) if name in _HEADLINE]
     keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
     groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
     rows = []
@@ -204,7 +204,7 @@ def _cells(facts: Facts) -> Markup:
 
 
 def _runs(facts: Facts) -> Markup:
-    names = varying_figures(facts.summary)
+    names = varying_metrics(facts.summary)
     constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
     words = [name for name in ("repeat", "stack", "cc") if name not in constant]
     words += ["app"] if facts.summary["app"].n_unique() > 1 else []
@@ -327,11 +327,11 @@ _HEADLINE = (
     "cwnd_mean_bytes",
     "jain",
 )
-"""Figures in the table of combinations; the table of runs has all."""
+"""Metrics in the table of combinations; the table of runs has all."""
 
 
 def _published(facts: Facts) -> Markup:
-    compared, others = published.compare(published.figures_of(facts.results), facts.results.summary)
+    compared, others = published.compare(published.metrics_of(facts.results), facts.results.summary)
     parts = []
     if compared:
         rows = [_comparison(row) for row in compared]
@@ -364,7 +364,7 @@ def _comparison(row: published.Comparison) -> list[object]:
         ours = (rounded(low) if low == high else f"{rounded(low)} to {rounded(high)}", low)
     difference = row.difference_pct
     shown = ("", math.nan) if difference is None else (f"{difference:+.1f}", difference)
-    return [row.figure, (rounded(row.published), row.published), ours, row.unit, shown, row.source, row.note]
+    return [row.metric, (rounded(row.published), row.published), ours, row.unit, shown, row.source, row.note]
 
 
 def _cell_words(cell: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from importlib.resources import files as resources
 import polars as pl
 
 from cwndlab.plots.report import pack
-from cwndlab.plots.report.facts import Facts, content_hash, plain, varying_figures
+from cwndlab.plots.report.facts import Facts, content_hash, plain, varying_metrics
 from cwndlab.plots.report.html import Markup, element, join, raw
 from cwndlab.plots.selection import run_labels
 from cwndlab.results import columns, inferred
@@ -113,7 +113,7 @@ def _box_keys(facts: Facts) -> list[str]:
 
 
 def _box_data(facts: Facts) -> dict[str, object]:
-    """Every figure of every flow and run, and its value of each key; the page makes boxes of them."""
+    """Every metric of every flow and run, and its value of each key; the page makes boxes of them."""
     rows = facts.complete
     keys: list[dict[str, object]] = []
     for key in _box_keys(facts):
@@ -130,12 +130,12 @@ def _box_data(facts: Facts) -> dict[str, object]:
                 "one": key == "app",  # flows of different applications are never put into one box
             }
         )
-    names = [name for name in varying_figures(rows) if rows[name].n_unique() > 1]
-    figures = []
+    names = [name for name in varying_metrics(rows) if rows[name].n_unique() > 1]
+    metrics = []
     for name in sorted(names, key=lambda name: name != "goodput_mbps"):
         shown = columns.describe(name)
-        figures.append({"name": name, "label": shown.label, "rows": plain(rows[name], shown.factor)})
-    return {"keys": keys, "figures": figures}
+        metrics.append({"name": name, "label": shown.label, "rows": plain(rows[name], shown.factor)})
+    return {"keys": keys, "figures": metrics}
 
 
 def document(title: str, body: Markup, facts: Facts) -> str:

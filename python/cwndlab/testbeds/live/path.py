@@ -25,16 +25,16 @@ class PathReport:
 
     @property
     def unreliable(self) -> str | None:
-        """Why the figures are not those of the path described, with the figures; None if they are."""
+        """Why the metrics are not those of the path described, with the metrics; None if they are."""
         if not self.health.get("unreliable"):
             return None
         late = self.health["late"]
-        figures = (
+        metrics = (
             f"late p99 {late.get('p99_ns', 0) / 1e6:.3f} ms, max {late.get('max_ns', 0) / 1e6:.3f} ms,"
             f" {self.health['late_over_1ms']} of {late['count']} packets over 1 ms,"
             f" {self.health['socket_drops']} lost in sockets, {self.health['unintended_drops']} elsewhere"
         )
-        return f"{self.health.get('reason') or 'the emulator fell behind'} ({figures})"
+        return f"{self.health.get('reason') or 'the emulator fell behind'} ({metrics})"
 
 
 class PathBackend(Protocol):

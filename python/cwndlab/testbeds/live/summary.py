@@ -86,7 +86,7 @@ class Observed:
 def summary(observed: Observed) -> dict[str, Any]:
     """The summary of a run."""
     return {
-        "flows": [_Flow(observed, flow).figures() for flow in observed.scenario["flows"]],
+        "flows": [_Flow(observed, flow).metrics() for flow in observed.scenario["flows"]],
         "links": observed.carried.links,
         "events": None,
         "packets": sum(link["packets"] for link in observed.carried.links),
@@ -145,7 +145,7 @@ class _Flow:
         self._part: str | None = flow["app"].get("part")
         self._session = observed.sessions.get(flow["app"].get("group", ""))
 
-    def figures(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         sender, known = self._sent, self._observed.carried.flows.get(self._name, {})
         completion, samples = (
             self._completion_ns(),
@@ -202,8 +202,8 @@ class _Flow:
         if self._session is None or self._session.document is None or self._session.scenario is None:
             return {}
         if self._part == "pinger":
-            figures = self._session.document["figures"][0]
-            return {"load": {"observed": self._session.scenario, "figures": figures}}
+            metrics = self._session.document["figures"][0]
+            return {"load": {"observed": self._session.scenario, "figures": metrics}}
         transfer = self._session.transfer(self._name.rpartition(".")[2])
         return {"load": {key: transfer[key] for key in ("longest_gap_ns", "killed")}} if transfer else {}
 

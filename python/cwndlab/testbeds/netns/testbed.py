@@ -18,7 +18,7 @@ class Netns:
     """This host's real TCP over an emulated path, in real time."""
 
     name = "netns"
-    real_time = True
+    live = True
     support = SUPPORT
 
     def ready(self) -> None:

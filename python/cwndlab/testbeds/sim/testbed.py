@@ -18,7 +18,7 @@ class Sim:
     """Models of TCP stacks over a modelled path, packet by packet, in virtual time."""
 
     name = "sim"
-    real_time = False
+    live = False
     support = SUPPORT
 
     def ready(self) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cwndlab.testbeds.live.traffic import apps, load, tools
-from cwndlab.testbeds.live.traffic.apps import Clock, Figures
+from cwndlab.testbeds.live.traffic.apps import Clock, Metrics
 
 LISTEN_S = 10.0
 """Seconds within which a tool's server has to listen."""
@@ -38,7 +38,7 @@ class Agent:
     def __init__(self) -> None:
         """Nothing is going on."""
         self._clock = Clock((0, 0), 0)
-        self._figures: list[Figures] = []
+        self._metrics: list[Metrics] = []
         self._tools: list[_Tool] = []
         self._sessions: list[load.Session] = []
 
@@ -59,8 +59,8 @@ class Agent:
             elif task["app"]["kind"] == "incast":
                 incasts.setdefault(task["app"]["group"], []).append(task)
             else:
-                figures, work = apps.receive(task, self._clock)
-                self._begin([figures], work)
+                metrics, work = apps.receive(task, self._clock)
+                self._begin([metrics], work)
         for tasks in incasts.values():
             everyone, work = apps.gather(tasks, self._clock)
             self._begin(everyone, work)
@@ -70,8 +70,8 @@ class Agent:
             server.wait_until_it_listens()
         for task in sends:
             if task["tool"] == "own":
-                figures, work = apps.send(task, self._clock)
-                self._begin([figures], work)
+                metrics, work = apps.send(task, self._clock)
+                self._begin([metrics], work)
             else:
                 tool = _Tool(task, "from", tools.client(task))
                 self._tools.append(tool)
@@ -103,7 +103,7 @@ class Agent:
                 session.wait(load.AFTER_S)
         reports = [report for tool in self._tools for report in tool.report()]
         reports += [session.report() for session in self._sessions]
-        return {"flows": [figures.as_json() for figures in self._figures], "reports": reports}
+        return {"flows": [metrics.as_json() for metrics in self._metrics], "reports": reports}
 
     def kill(self) -> None:
         """End all programs at once."""
@@ -121,8 +121,8 @@ class Agent:
                     if role == "to":
                         _wait_until_it_listens(tools.LOAD_TOOL, task["target_port"], session.failed)
 
-    def _begin(self, figures: list[Figures], work: apps.End) -> None:
-        self._figures += figures
+    def _begin(self, metrics: list[Metrics], work: apps.End) -> None:
+        self._metrics += metrics
         threading.Thread(target=work, daemon=True).start()
 
 

@@ -56,7 +56,7 @@ class Clock:
 
 
 @dataclass
-class Figures:
+class Metrics:
     """What one end of a flow saw; times in ns of the run."""
 
     flow: str
@@ -116,23 +116,23 @@ class Figures:
 End = Callable[[], None]
 
 
-def send(task: Mapping[str, Any], clock: Clock) -> tuple[Figures, End]:
-    """The `from` end of a flow: its figures, and what to call in a thread of its own."""
-    figures = Figures(task["flow"], "from", clock)
+def send(task: Mapping[str, Any], clock: Clock) -> tuple[Metrics, End]:
+    """The `from` end of a flow: its metrics, and what to call in a thread of its own."""
+    metrics = Metrics(task["flow"], "from", clock)
     work = _SENDERS[task["app"]["kind"]]
-    return figures, _guarded(lambda: work(task, figures), figures)
+    return metrics, _guarded(lambda: work(task, metrics), metrics)
 
 
-def receive(task: Mapping[str, Any], clock: Clock) -> tuple[Figures, End]:
+def receive(task: Mapping[str, Any], clock: Clock) -> tuple[Metrics, End]:
     """The `to` end of a flow, likewise; it listens when this returns."""
-    figures = Figures(task["flow"], "to", clock)
-    work = _RECEIVERS[task["app"]["kind"]](task, figures)
-    return figures, _guarded(work, figures)
+    metrics = Metrics(task["flow"], "to", clock)
+    work = _RECEIVERS[task["app"]["kind"]](task, metrics)
+    return metrics, _guarded(work, metrics)
 
 
-def gather(tasks: list[Mapping[str, Any]], clock: Clock) -> tuple[list[Figures], End]:
+def gather(tasks: list[Mapping[str, Any]], clock: Clock) -> tuple[list[Metrics], End]:
     """The `to` ends of the flows of one incast, which are asked together."""
-    everyone = [Figures(task["flow"], "to", clock) for task in tasks]
+    everyone = [Metrics(task["flow"], "to", clock) for task in tasks]
     listeners = [_listener(task) for task in tasks]
     return everyone, _guarded(lambda: _rounds(tasks, listeners, everyone), *everyone)
 
@@ -140,17 +140,17 @@ def gather(tasks: list[Mapping[str, Any]], clock: Clock) -> tuple[list[Figures],
 def ping(target: str, count: int, interval_ns: int) -> list[int]:
     """Round-trip times of ICMP echoes, ns; those without a reply within a second after the last are left
     out."""
-    figures = Figures("", "", Clock((0, 0), 0, time.monotonic_ns()))
-    _echoes(target, 56, interval_ns, count * interval_ns, figures, linger_ns=SECOND)
-    return [value for _, _, value, _ in figures.samples]
+    metrics = Metrics("", "", Clock((0, 0), 0, time.monotonic_ns()))
+    _echoes(target, 56, interval_ns, count * interval_ns, metrics, linger_ns=SECOND)
+    return [value for _, _, value, _ in metrics.samples]
 
 
-def _guarded(work: End, *figures: Figures) -> End:
+def _guarded(work: End, *metrics: Metrics) -> End:
     def run() -> None:
         try:
             work()
         except Exception as error:
-            for one in figures:
+            for one in metrics:
                 one.error = f"{type(error).__name__}: {error}"
 
     return run
@@ -159,15 +159,15 @@ def _guarded(work: End, *figures: Figures) -> End:
 # Connections --------------------------------------------------------------------------------------------
 
 
-def _connect(task: Mapping[str, Any], figures: Figures, port: int | None = None) -> socket.socket:
+def _connect(task: Mapping[str, Any], metrics: Metrics, port: int | None = None) -> socket.socket:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, task["cc"].encode())
     if task["sndbuf"] is not None:
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, task["sndbuf"])
     sock.bind((task["source"], task["source_port"] if port is None else port))
-    if figures.opened_ns is None:
-        figures.opened_ns = figures.clock.now()
+    if metrics.opened_ns is None:
+        metrics.opened_ns = metrics.clock.now()
     sock.connect((task["target"], task["target_port"]))
     return sock
 
@@ -182,9 +182,9 @@ def _listener(task: Mapping[str, Any]) -> socket.socket:
     return sock
 
 
-def _opened(task: Mapping[str, Any], figures: Figures) -> socket.socket:
-    figures.clock.sleep_until(task["start_ns"])
-    return _connect(task, figures)
+def _opened(task: Mapping[str, Any], metrics: Metrics) -> socket.socket:
+    metrics.clock.sleep_until(task["start_ns"])
+    return _connect(task, metrics)
 
 
 def _write(sock: socket.socket, count: int, until: int, clock: Clock, size: int = WRITE_BYTES) -> int:
@@ -215,19 +215,19 @@ def _close(sock: socket.socket) -> None:
     sock.close()
 
 
-def _drain(sock: socket.socket, figures: Figures) -> int | None:
+def _drain(sock: socket.socket, metrics: Metrics) -> int | None:
     """Read to the end of the stream; returns when its last byte came, or None if the run was over before it
     ended."""
     sock.settimeout(None)
     buffer = bytearray(READ_BYTES)
-    now = figures.clock.now()
+    now = metrics.clock.now()
     while count := sock.recv_into(buffer):
-        now = figures.took(count)
+        now = metrics.took(count)
     sock.close()
-    return now if figures.clock.now() < figures.clock.duration_ns else None
+    return now if metrics.clock.now() < metrics.clock.duration_ns else None
 
 
-def _read(sock: socket.socket, count: int, figures: Figures) -> int | None:
+def _read(sock: socket.socket, count: int, metrics: Metrics) -> int | None:
     """Read so many bytes; returns when the last came, or None if the stream ended before."""
     sock.settimeout(None)
     buffer, now = bytearray(READ_BYTES), 0
@@ -235,7 +235,7 @@ def _read(sock: socket.socket, count: int, figures: Figures) -> int | None:
         got = sock.recv_into(buffer, min(count, READ_BYTES))
         if not got:
             return None
-        now = figures.took(got)
+        now = metrics.took(got)
         count -= got
     return now
 
@@ -243,17 +243,17 @@ def _read(sock: socket.socket, count: int, figures: Figures) -> int | None:
 # Senders ------------------------------------------------------------------------------------------------
 
 
-def _bulk(task: Mapping[str, Any], figures: Figures) -> None:
+def _bulk(task: Mapping[str, Any], metrics: Metrics) -> None:
     app = task["app"]
-    sock = _opened(task, figures)
+    sock = _opened(task, metrics)
     count = app.get("size_bytes") or app.get("bytes") or NEVER
-    _write(sock, count, task["stop_ns"], figures.clock, app["write_bytes"])
+    _write(sock, count, task["stop_ns"], metrics.clock, app["write_bytes"])
     _close(sock)
 
 
-def _rate_limited(task: Mapping[str, Any], figures: Figures) -> None:
-    sock = _opened(task, figures)
-    _paced(sock, task["app"], (figures.clock.now(), task["stop_ns"]), figures.clock)
+def _rate_limited(task: Mapping[str, Any], metrics: Metrics) -> None:
+    sock = _opened(task, metrics)
+    _paced(sock, task["app"], (metrics.clock.now(), task["stop_ns"]), metrics.clock)
     _close(sock)
 
 
@@ -279,10 +279,10 @@ def _paced(
     return rest
 
 
-def _on_off(task: Mapping[str, Any], figures: Figures) -> None:
-    app, clock, until = task["app"], figures.clock, task["stop_ns"]
+def _on_off(task: Mapping[str, Any], metrics: Metrics) -> None:
+    app, clock, until = task["app"], metrics.clock, task["stop_ns"]
     draws = _draws(task)
-    sock = _opened(task, figures)
+    sock = _opened(task, metrics)
     begin, rest = clock.now(), 0
     while clock.now() < until:
         on, off = draws.draw()
@@ -301,12 +301,12 @@ def _draws(task: Mapping[str, Any]) -> _native.Draws:
     return _native.Draws(json.dumps(task["app"]), task["seed"], task["repeat"], task["flow"])
 
 
-def _answers(task: Mapping[str, Any], figures: Figures) -> None:
+def _answers(task: Mapping[str, Any], metrics: Metrics) -> None:
     """Answer requests over one connection, so many or until told to stop."""
-    app, clock = task["app"], figures.clock
+    app, clock = task["app"], metrics.clock
     request, response = app["request_bytes"], _response_bytes(app)
     limit = app.get("requests") or app.get("rounds") or NEVER
-    sock = _opened(task, figures)
+    sock = _opened(task, metrics)
     heard = answered = 0
     while answered < limit and (left := task["stop_ns"] - clock.now()) > 0:
         sock.settimeout(left / 1e9)
@@ -334,14 +334,14 @@ def _response_bytes(app: Mapping[str, Any]) -> int:
             return int(app["rate_bps"] * app["chunk_ns"] // (8 * SECOND))
 
 
-def _background(task: Mapping[str, Any], figures: Figures) -> None:
+def _background(task: Mapping[str, Any], metrics: Metrics) -> None:
     """Poisson arrivals of transfers, each over a connection of its own, of Pareto-distributed sizes."""
-    app, clock = task["app"], figures.clock
+    app, clock = task["app"], metrics.clock
     draws = _draws(task)
     free = threading.Semaphore(app["connections"])
 
     def transfer(arrived: int, size: int) -> None:
-        with free, _connect(task, figures, port=0) as sock:
+        with free, _connect(task, metrics, port=0) as sock:
             stamp = STAMP.pack(size, arrived)
             sock.sendall(stamp[: min(size, STAMP.size)])
             _write(sock, max(size - STAMP.size, 0), NEVER, clock)
@@ -351,19 +351,19 @@ def _background(task: Mapping[str, Any], figures: Figures) -> None:
     at = task["start_ns"] + after
     while at < task["stop_ns"]:
         clock.sleep_until(at)
-        one = Figures("", "", clock)
+        one = Metrics("", "", clock)
         threading.Thread(target=_guarded(partial(transfer, at, size), one), daemon=True).start()
         after, size = draws.draw()
         at += after
 
 
-def _datagrams(task: Mapping[str, Any], figures: Figures) -> None:
-    app, clock = task["app"], figures.clock
+def _datagrams(task: Mapping[str, Any], metrics: Metrics) -> None:
+    app, clock = task["app"], metrics.clock
     size = app["payload_bytes"]
     # ns between two, as a fraction, so that the rate is exact.
     interval, parts = (app["frame_ns"], 1) if app["kind"] == "voip" else (size * 8 * SECOND, app["rate_bps"])
     clock.sleep_until(task["start_ns"])
-    figures.opened_ns = clock.now()
+    metrics.opened_ns = clock.now()
     rest = bytes(size - STAMP.size)
     with socket.socket(type=socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ECN_FIELDS[app["ecn"]])
@@ -376,20 +376,20 @@ def _datagrams(task: Mapping[str, Any], figures: Figures) -> None:
             clock.sleep_until(at)
             sock.send(STAMP.pack(number, clock.now()) + rest)
             if clock.measure[0] <= clock.now() < clock.measure[1]:
-                figures.sent_in_window += 1
+                metrics.sent_in_window += 1
 
 
-def _probes(task: Mapping[str, Any], figures: Figures) -> None:
-    app, clock = task["app"], figures.clock
+def _probes(task: Mapping[str, Any], metrics: Metrics) -> None:
+    app, clock = task["app"], metrics.clock
     clock.sleep_until(task["start_ns"])
-    figures.opened_ns = clock.now()
-    _echoes(task["target"], app["payload_bytes"], app["interval_ns"], task["stop_ns"], figures, linger_ns=0)
+    metrics.opened_ns = clock.now()
+    _echoes(task["target"], app["payload_bytes"], app["interval_ns"], task["stop_ns"], metrics, linger_ns=0)
 
 
-def _echoes(target: str, size: int, interval: int, until: int, figures: Figures, *, linger_ns: int) -> None:
+def _echoes(target: str, size: int, interval: int, until: int, metrics: Metrics, *, linger_ns: int) -> None:
     """Send ICMP echo requests (RFC 792) at an interval and note when replies come; the other end's kernel
     answers."""
-    clock, identifier = figures.clock, os.getpid() & 0xFFFF
+    clock, identifier = metrics.clock, os.getpid() & 0xFFFF
     sent: dict[int, tuple[int, int]] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as sock:
         sock.connect((target, 0))
@@ -399,7 +399,7 @@ def _echoes(target: str, size: int, interval: int, until: int, figures: Figures,
                 sent[number & 0xFFFF] = number, clock.now()
                 sock.send(_echo_request(identifier, number & 0xFFFF, size))
                 if clock.measure[0] <= clock.now() < clock.measure[1]:
-                    figures.sent_in_window += 1
+                    metrics.sent_in_window += 1
                 due, number = due + interval, number + 1
             wait = (due if due < until else until + linger_ns) - clock.now()
             if not select.select([sock], [], [], max(wait, 0) / 1e9)[0]:
@@ -408,9 +408,9 @@ def _echoes(target: str, size: int, interval: int, until: int, figures: Figures,
             message = packet[(packet[0] & 15) * 4 :]
             kind, _, _, whose, which = struct.unpack_from("!BBHHH", message)
             if kind == 0 and whose == identifier and (echo := sent.pop(which, None)) is not None:
-                figures.arrived(echo[0])
-                figures.sample("probe-rtt", now - echo[1], now)
-                figures.took(size)
+                metrics.arrived(echo[0])
+                metrics.sample("probe-rtt", now - echo[1], now)
+                metrics.took(size)
 
 
 def _echo_request(identifier: int, number: int, size: int) -> bytes:
@@ -424,19 +424,19 @@ def _echo_request(identifier: int, number: int, size: int) -> bytes:
 # Receivers ----------------------------------------------------------------------------------------------
 
 
-def _sink(task: Mapping[str, Any], figures: Figures) -> End:
+def _sink(task: Mapping[str, Any], metrics: Metrics) -> End:
     listener = _listener(task)
 
     def work() -> None:
         sock, _ = listener.accept()
-        figures.ended_ns = _drain(sock, figures)
+        metrics.ended_ns = _drain(sock, metrics)
 
     return work
 
 
-def _asks(task: Mapping[str, Any], figures: Figures) -> End:
+def _asks(task: Mapping[str, Any], metrics: Metrics) -> End:
     listener = _listener(task)
-    app, clock = task["app"], figures.clock
+    app, clock = task["app"], metrics.clock
 
     def work() -> None:
         sock, _ = listener.accept()
@@ -444,22 +444,22 @@ def _asks(task: Mapping[str, Any], figures: Figures) -> End:
         while left and clock.now() < task["stop_ns"]:
             asked = clock.now()
             sock.sendall(bytes(app["request_bytes"]))
-            done = _read(sock, app["response_bytes"], figures)
+            done = _read(sock, app["response_bytes"], metrics)
             if done is None:
                 break
-            figures.sample("response", done - asked, done)
+            metrics.sample("response", done - asked, done)
             left -= 1
             if app["think_ns"] and left:
                 clock.sleep_until(min(done + app["think_ns"], task["stop_ns"]))
-        figures.ended_ns = _drain(sock, figures)
+        metrics.ended_ns = _drain(sock, metrics)
 
     return work
 
 
-def _rounds(tasks: list[Mapping[str, Any]], listeners: list[socket.socket], everyone: list[Figures]) -> None:
+def _rounds(tasks: list[Mapping[str, Any]], listeners: list[socket.socket], everyone: list[Metrics]) -> None:
     """Ask all senders at once, wait for all, think, ask again."""
     app, clock = tasks[0]["app"], everyone[0].clock
-    sockets = {listener.accept()[0]: figures for listener, figures in zip(listeners, everyone, strict=True)}
+    sockets = {listener.accept()[0]: metrics for listener, metrics in zip(listeners, everyone, strict=True)}
     left = app["rounds"] or NEVER
     while left and clock.now() < tasks[0]["stop_ns"]:
         asked = last = clock.now()
@@ -482,15 +482,15 @@ def _rounds(tasks: list[Mapping[str, Any]], listeners: list[socket.socket], ever
         left -= 1
         if left:
             clock.sleep_until(min(last + app["think_ns"], tasks[0]["stop_ns"]))
-    for sock, figures in sockets.items():
-        figures.ended_ns = _drain(sock, figures)
+    for sock, metrics in sockets.items():
+        metrics.ended_ns = _drain(sock, metrics)
 
 
-def _player(task: Mapping[str, Any], figures: Figures) -> End:
+def _player(task: Mapping[str, Any], metrics: Metrics) -> End:
     """Fetch chunk after chunk until the buffer is full, then one whenever there is room; play from the first
     on."""
     listener = _listener(task)
-    app, clock = task["app"], figures.clock
+    app, clock = task["app"], metrics.clock
     chunk, held = app["chunk_ns"], max(app["buffer_ns"], app["chunk_ns"])
 
     def work() -> None:
@@ -499,41 +499,41 @@ def _player(task: Mapping[str, Any], figures: Figures) -> End:
         while clock.now() < task["stop_ns"]:
             asked = clock.now()
             sock.sendall(bytes(app["request_bytes"]))
-            done = _read(sock, _response_bytes(app), figures)
+            done = _read(sock, _response_bytes(app), metrics)
             if done is None:
                 break
-            figures.sample("response", done - asked, done)
+            metrics.sample("response", done - asked, done)
             empty_since = done if played_out is None else played_out
             if empty_since < done:
-                figures.sample("stall", done - empty_since, done)
+                metrics.sample("stall", done - empty_since, done)
             played_out = max(empty_since, done) + chunk
             clock.sleep_until(min(played_out + chunk - held, task["stop_ns"]))
-        figures.ended_ns = _drain(sock, figures)
+        metrics.ended_ns = _drain(sock, metrics)
 
     return work
 
 
-def _sinks(task: Mapping[str, Any], figures: Figures) -> End:
+def _sinks(task: Mapping[str, Any], metrics: Metrics) -> End:
     """Take one transfer after the other; each says at its beginning when it was opened."""
     listener = _listener(task)
 
     def transfer(sock: socket.socket) -> None:
         stamp = sock.recv(STAMP.size, socket.MSG_WAITALL)
-        figures.took(len(stamp))
-        ended = _drain(sock, figures)
+        metrics.took(len(stamp))
+        ended = _drain(sock, metrics)
         if len(stamp) == STAMP.size and ended is not None:
-            figures.sample("completion", ended - STAMP.unpack(stamp)[1], ended)
+            metrics.sample("completion", ended - STAMP.unpack(stamp)[1], ended)
 
     def work() -> None:
         while True:
             sock, _ = listener.accept()
-            one = Figures("", "", figures.clock)
+            one = Metrics("", "", metrics.clock)
             threading.Thread(target=_guarded(partial(transfer, sock), one), daemon=True).start()
 
     return work
 
 
-def _datagram_sink(task: Mapping[str, Any], figures: Figures) -> End:
+def _datagram_sink(task: Mapping[str, Any], metrics: Metrics) -> End:
     sock = socket.socket(type=socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)
     sock.bind((task["target"], task["target_port"]))
@@ -541,19 +541,19 @@ def _datagram_sink(task: Mapping[str, Any], figures: Figures) -> End:
     def work() -> None:
         while True:
             data = sock.recv(65535)
-            now = figures.took(len(data))
+            now = metrics.took(len(data))
             number, sent = STAMP.unpack_from(data)
-            figures.arrived(number)
-            figures.sample("one-way-delay", now - sent, now)
+            metrics.arrived(number)
+            metrics.sample("one-way-delay", now - sent, now)
 
     return work
 
 
-def _nobody(task: Mapping[str, Any], figures: Figures) -> End:
+def _nobody(task: Mapping[str, Any], metrics: Metrics) -> End:
     return lambda: None
 
 
-_SENDERS: Mapping[str, Callable[[Mapping[str, Any], Figures], None]] = {
+_SENDERS: Mapping[str, Callable[[Mapping[str, Any], Metrics], None]] = {
     "bulk": _bulk,
     "fixed": _bulk,
     "rate-limited": _rate_limited,
@@ -567,7 +567,7 @@ _SENDERS: Mapping[str, Callable[[Mapping[str, Any], Figures], None]] = {
     "ping": _probes,
 }
 
-_RECEIVERS: Mapping[str, Callable[[Mapping[str, Any], Figures], End]] = {
+_RECEIVERS: Mapping[str, Callable[[Mapping[str, Any], Metrics], End]] = {
     "bulk": _sink,
     "fixed": _sink,
     "rate-limited": _sink,

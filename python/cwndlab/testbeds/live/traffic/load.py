@@ -1,4 +1,4 @@
-"""The loadlatency tool as what carries out a scenario on real hosts: its engine, each end in its agent."""
+"""The loadlatency tool as what carries out a scenario on live hosts: its engine, each end in its agent."""
 
 import json
 import threading

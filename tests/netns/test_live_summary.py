@@ -9,7 +9,7 @@ import pytest
 from cwndlab import load
 from cwndlab.testbeds.live import summary
 from cwndlab.testbeds.live.path import PathReport
-from cwndlab.testbeds.live.traffic.apps import Clock, Figures
+from cwndlab.testbeds.live.traffic.apps import Clock, Metrics
 
 TEXT = """\
 experiment: x
@@ -32,9 +32,9 @@ class Stopped(Clock):
         return self.at
 
 
-def reader(numbers: list[int]) -> Figures:
+def reader(numbers: list[int]) -> Metrics:
     """An end to which these came in the window, 200 bytes each."""
-    end = Figures("f", "to", Stopped())
+    end = Metrics("f", "to", Stopped())
     for number in numbers:
         end.took(200)
         end.arrived(number)
@@ -44,7 +44,7 @@ def reader(numbers: list[int]) -> Figures:
 def drops(app: str, sent: int, numbers: list[int], changes: Sequence[str] = (), **known: Any) -> Any:
     """What the summary says of datagrams or echoes of which these came."""
     scenario = load(TEXT.replace("APP", app), changes).plan().runs[0].scenario
-    ends = {"to": reader(numbers), "from": Figures("f", "from", Stopped(), opened_ns=0)}
+    ends = {"to": reader(numbers), "from": Metrics("f", "from", Stopped(), opened_ns=0)}
     if app == "ping":
         ends = {"from": reader(numbers)}
         ends["from"].opened_ns = 0
@@ -76,7 +76,7 @@ def test_drops_that_the_path_counted_are_its_own() -> None:
 
 
 def test_what_is_missed_before_the_window_is_not_of_it() -> None:
-    end = Figures("f", "to", Stopped())
+    end = Metrics("f", "to", Stopped())
     assert isinstance(end.clock, Stopped)
     end.clock.at = SECOND - 1
     end.arrived(3)

@@ -1,4 +1,4 @@
-"""What figures show and what they refuse, read back from the drawn lines, patches and files."""
+"""What plots show and what they refuse, read back from the drawn lines, patches and files."""
 
 from __future__ import annotations
 

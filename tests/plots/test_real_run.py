@@ -1,4 +1,4 @@
-"""Figures and report of runs that the engine carried out, from file to picture."""
+"""Plots and report of runs that the engine carried out, from file to picture."""
 
 from __future__ import annotations
 

@@ -67,9 +67,9 @@ def test_before_and_after_the_patch_lie_over_each_other(tmp_path: Path) -> None:
 
 def test_the_boxes_of_throughput_are_single_seconds(results: ResultSet) -> None:
     (plot,) = suites.plots_of("teacup-140502A", ["21"])
-    request = bind(results, Options(**plot.options))
-    run, flow = request.rows.row(0, named=True)["run_id"], "f1"
-    shown = request.values(plot.options["value"], request.rows.head(1))
+    selection = bind(results, Options(**plot.options))
+    run, flow = selection.rows.row(0, named=True)["run_id"], "f1"
+    shown = selection.values(plot.options["value"], selection.rows.head(1))
     samples = results.series(run, flow=flow, table="samples")
     carried = samples.filter(pl.col("kind").cast(pl.String) == "wire")["value"]
     assert shown.tolist() == pytest.approx((carried * 8 / 1e6).to_list()) and len(shown) == 2

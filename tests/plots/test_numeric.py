@@ -1,4 +1,4 @@
-"""The arithmetic of the figures, against values worked out by hand and against numpy and scipy."""
+"""The arithmetic of the plots, against values worked out by hand and against numpy and scipy."""
 
 from __future__ import annotations
 

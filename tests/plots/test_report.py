@@ -21,7 +21,7 @@ from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
 from cwndlab.errors import InputError
 from cwndlab.plots import report
 from cwndlab.plots.report import facts, pack, published, sections
-from cwndlab.suites import Figure
+from cwndlab.suites import Metric
 
 
 def unpack(packed: pack.Packed) -> list[tuple[list[float], list[float | None]]]:
@@ -123,11 +123,11 @@ def empty_queue() -> pl.DataFrame:
 
 def figure(
     cell: dict[str, str], column: str = "goodput_mbps", value: float | None = 8.0, unit: str = "Mbit/s"
-) -> Figure:
-    return Figure(source="table 1", cell=cell, column=column, value=value, unit=unit, note="a note")
+) -> Metric:
+    return Metric(source="table 1", cell=cell, column=column, value=value, unit=unit, note="a note")
 
 
-def test_published_figures_stand_beside_the_mean_of_their_combination():
+def test_published_metrics_stand_beside_the_mean_of_their_combination():
     results = sweep()
     cell = {"hosts.a.cc": "newreno", "network.dumbbell.bottleneck.delay": "20ms"}
     (row,), others = published.compare([figure(cell)], results.summary)
@@ -160,11 +160,11 @@ def test_what_was_not_run_or_is_no_figure_is_not_compared():
     assert others == found[2:]
 
 
-def test_published_figures_come_from_the_suite_of_the_results_name():
+def test_published_metrics_come_from_the_suite_of_the_results_name():
     results = sweep()
-    assert published.figures_of(results) == []
+    assert published.metrics_of(results) == []
     results.header.__dict__["experiment"] = "cubic-patch"
-    assert {row.column for row in published.figures_of(results)} == {"goodput_mbps", "rtt_min_ms"}
+    assert {row.column for row in published.metrics_of(results)} == {"goodput_mbps", "rtt_min_ms"}
 
 
 HOSTILE = "</script><script>alert(1)</script><!--<script><img src=x onerror=alert(1)>\"'`$`"
