@@ -346,7 +346,7 @@ def test_metrics_that_an_earlier_version_did_not_know_are_missing(tmp_path):
     with pytest.raises(InputError) as refused:
         resuming.prepare(directory, lab.header(), store.cut(lab.plan()), lab.EXPERIMENT, resume=True)
     assert str(refused.value) == (
-        f"{directory}: was begun by an earlier version, which did not know sender_mbps and 6 more figures; "
+        f"{directory}: was begun by an earlier version, which did not know sender_mbps and 6 more metrics; "
         "it cannot be resumed, run it again"
     )
 

@@ -4,9 +4,7 @@ from pathlib import Path
 
 from import_graph import Graph, cycles, read
 
-import cwndlab
-
-PACKAGE = Path(cwndlab.__file__).parent
+PACKAGE = Path(__file__).parents[2] / "python" / "cwndlab"
 
 LAYERS = (
     ("_native", "errors", "text", "files", "code", "tables", "progress", "suites"),

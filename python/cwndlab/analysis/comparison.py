@@ -358,9 +358,7 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
     if sample.constant:
         simulated = not any(run.live for side in (sample.contrast.a, sample.contrast.b) for run in side.runs)
         kept = (
-            notes
-            if simulated
-            else [*notes, "all runs of a side show the same figure, to the digits recorded"]
+            notes if simulated else [*notes, "all runs of a side show the same value, to the digits recorded"]
         )
         return replace(known, kind=Kind.DETERMINISTIC, notes=tuple(kept))
     if not sample.testable:

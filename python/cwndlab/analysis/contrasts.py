@@ -217,7 +217,7 @@ def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
     ]
     known = sorted({name for of_a, of_b in sides for name in of_a & of_b})
     if not known:
-        raise InputError("there is nothing to compare: no figure is on both sides")
+        raise InputError("there is nothing to compare: no metric is on both sides")
     mixed = {
         name: apps for pair in pairs for side in pair for run in side.runs for name, apps in run.mixed.items()
     }
@@ -225,7 +225,7 @@ def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
         if name in mixed:
             apps = mixed[name]
             raise InputError(
-                f"--metric: {name} is a figure of flows, and those here are of different applications"
+                f"--metric: {name} is a metric of flows, and those here are of different applications"
                 f" ({', '.join(apps)}); choose with --where app={apps[0]} or --flow NAME"
             )
         if name not in known:

@@ -78,7 +78,7 @@ def table(found: Sequence[Comparison]) -> str:
     metrics = {comparison.metric for comparison in found}
     heads: list[tuple[str, list[str], bool]] = []
     if len(metrics) > 1:
-        heads.append(("figure", [comparison.metric for comparison in found], False))
+        heads.append(("metric", [comparison.metric for comparison in found], False))
     for key in keys:
         heads.append((key, [comparison.contrast.where.get(key, "") for comparison in found], False))
     if len(pairs) > 1:
@@ -188,7 +188,7 @@ def _verdict(found: Comparison) -> str:
     sure = f"{100 * found.confidence:g} %"
     match found.kind:
         case Kind.IDENTICAL:
-            return f"identical: the runs of {found.a.label} and {found.b.label} are the same in every figure"
+            return f"identical: the runs of {found.a.label} and {found.b.label} are the same in every metric"
         case Kind.DETERMINISTIC:
             return f"deterministic: exact for this path, not a sample: {_how(found)}; no interval"
         case Kind.SINGLE:

@@ -41,7 +41,7 @@ def measure(
     """Return (our metric, a remark to print with it, often empty); raises UndecidedError without one."""
     asked = dict(claim.measure)
     if asked["of"] in PUBLISHED_METRICS:
-        return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published figures alone"
+        return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published metrics alone"
     if results is None:
         raise UndecidedError("no results")
     cells = _Cells(results, standing_in)
@@ -58,7 +58,7 @@ def measure(
     else:
         values = [value for cell in chosen if (value := metric(cell)) is not None]
     if not values:
-        raise UndecidedError("the figure does not exist in these runs")
+        raise UndecidedError("the metric does not exist in these runs")
     return float(OVER[asked.get("over", "median")](values)), ""
 
 

@@ -47,11 +47,11 @@ def markdown(judgements: Sequence[Judgement]) -> str:
         "# Claims",
         "",
         "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not",
-        "edit. Each claim, with its figure, cells and tolerance, stands in",
+        "edit. Each claim, with its metric, cells and tolerance, stands in",
         "[claims.yaml](../python/cwndlab/claims/claims.yaml). *Written* says whether it was committed before",
         "its suite's first run; *after* also where only some of its rows had run, and *its cells after*",
-        "where figure and tolerance are older than that run, but the cells were pointed elsewhere since.",
-        "What each suite models, and why a figure differs, is on the suite's page in [suites/](suites).",
+        "where metric and tolerance are older than that run, but the cells were pointed elsewhere since.",
+        "What each suite models, and why a metric differs, is on the suite's page in [suites/](suites).",
         "Stacks named as **inferred** are models that no recording of the real system stands behind.",
         "",
         f"{count(judgements)}.",
@@ -61,7 +61,7 @@ def markdown(judgements: Sequence[Judgement]) -> str:
             "",
             f"## {PUBLICATIONS[publication]}",
             "",
-            "| claim | where | our figure | published | agrees if | written | ours | verdict |",
+            "| claim | where | our metric | published | agrees if | written | ours | verdict |",
             "| --- | --- | --- | ---: | --- | --- | ---: | --- |",
         ]
         lines += [_row(judged) for judged in members]

@@ -89,7 +89,7 @@ def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording
         f"{transfer['name']} was killed: {transfer['killed']}" for transfer in transfers if transfer["killed"]
     ]
     if scenario["forced"]:
-        warnings.append("was forced to end before its figures were stable")
+        warnings.append("was forced to end before its metrics were stable")
     if scenario["interrupted"]:
         warnings.append(f"was cut short: {conditions['message']}")
     started = conditions["started_unix_s"]

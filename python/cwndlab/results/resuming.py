@@ -94,7 +94,7 @@ def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str)
         )
     lacking = [name for name in summary.METRICS if name not in table.schema.names]
     if lacking:
-        more = f" and {len(lacking) - 1} more figures" if len(lacking) > 1 else ""
+        more = f" and {len(lacking) - 1} more metrics" if len(lacking) > 1 else ""
         raise InputError(
             f"{directory}: was begun by an earlier version, which did not know {lacking[0]}{more}; "
             "it cannot be resumed, run it again"

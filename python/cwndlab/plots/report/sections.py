@@ -65,7 +65,7 @@ def render(results: ResultSet) -> str:
         ("results", "Results", _results(facts)),
         ("loadlatency", "Scenarios of loadlatency", _classic(facts)),
         ("verdicts", "Is there a difference?", _verdicts(facts)),
-        ("published", "Beside the published figures", _published(facts)),
+        ("published", "Beside the published metrics", _published(facts)),
         ("time", "Over time", viewer(facts)),
         ("by-parameter", "By parameter", boxes(facts)),
         ("testbed", "Testbed", testbed(facts)),
@@ -335,9 +335,9 @@ def _published(facts: Facts) -> Markup:
     parts = []
     if compared:
         rows = [_comparison(row) for row in compared]
-        heads = ["figure", "published", "ours", "unit", "difference [%]", "source", "note"]
+        heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
         known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
-        caption = f"{len(rows)} published figures"
+        caption = f"{len(rows)} published metrics"
         if known:
             caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
         parts.append(table(heads, rows, caption=f"{caption}.", sortable=True, row_heads=1))
@@ -351,7 +351,7 @@ def _published(facts: Facts) -> Markup:
             ]
             for row in others
         ]
-        parts.append(element("h3", "Findings that no single figure stands for"))
+        parts.append(element("h3", "Findings that no single metric stands for"))
         caption = "Compare with the plots."
         parts.append(table(["finding", "value", "where", "source"], lines, caption=caption))
     return join(*parts)

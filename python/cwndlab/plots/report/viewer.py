@@ -101,7 +101,7 @@ def boxes(facts: Facts) -> Markup:
             "diamond: mean; dots: flows of runs.",
             class_="hint",
         ),
-        element("div", element("label", "Figure ", element("select", id="box-figure")), class_="controls"),
+        element("div", element("label", "Metric ", element("select", id="box-figure")), class_="controls"),
         element("div", id="box-filters", class_="controls", role="group", aria_label="Only runs where"),
         element("div", id="boxes"),
     )
