@@ -246,8 +246,8 @@ fn data_alone(segment: &Segment) -> bool {
     segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
 }
 
-/// When a host polls its network interface: at an interrupt, which comes when so many frames wait or the first has waited so long,
-/// and then, on Linux, again by a timer as long as frames are found.
+/// When a host polls its network interface: at an interrupt, which comes when so many frames wait or the first has waited
+/// so long. Linux then polls again by a timer as long as frames are found.
 #[derive(Clone, Copy, Debug)]
 pub struct Moderation {
     time: Nanos,

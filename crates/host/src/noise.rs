@@ -31,7 +31,8 @@ fn normal(random: &mut Xoshiro256PlusPlus, mean: Nanos, sd: Nanos) -> Nanos {
     libm::round((mean as f64 + sd as f64 * radius * libm::cos(angle)).max(0.0)) as Nanos
 }
 
-/// So many stalls on average are drawn one by one before an idle time is skipped, and in a packet's work at most.
+/// At most so many stalls, on average, are drawn one by one in an idle time (a longer one is skipped) and in a packet's
+/// work.
 pub const SKIPPED: u64 = 1000;
 
 /// Time for one packet.
@@ -106,8 +107,8 @@ impl Processor {
         }
     }
 
-    /// After an idle time of very many stalls, draws whether the host stands still at `at`, and for how long: neither
-    /// state remembers how long it has lasted, so that the stalls in between need not be drawn.
+    /// After an idle time of very many stalls, draws whether the host stands still at `at`, and for how long. Neither
+    /// state remembers how long it has lasted, so the stalls in between need not be drawn.
     fn skip_stalls(&mut self, at: Nanos) {
         let Some((Stalls { every, length }, random)) = &mut self.stalls else { return };
         let period = every.saturating_add(*length);

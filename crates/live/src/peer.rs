@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use tcp::profile::Profile;
-use tcp::{Answer, Config, Endpoint, Listener, Nanos, State};
+use tcp::stack::Profile;
+use tcp::{Config, Endpoint, Listener, Nanos, State, SynOutcome};
 use wire::codec::{self, Ends, Payload, SynLayout};
 use wire::{Flags, Segment, seq};
 
@@ -109,7 +109,7 @@ impl<'a> Peer<'a> {
             setup,
             endpoint: None,
             ends: setup.ends,
-            layout: setup.profile.facts().family.syn_layout(),
+            layout: setup.profile.spec().family.syn_layout(),
             started: Instant::now(),
             ahead: VecDeque::new(),
             ahead_from: 0,
@@ -220,7 +220,7 @@ impl<'a> Peer<'a> {
             return;
         }
         let listener = Listener::new(self.setup.profile);
-        if let Answer::Connection(endpoint) = listener.on_segment(now, segment, &self.setup.config) {
+        if let SynOutcome::Connection(endpoint) = listener.on_segment(now, segment, &self.setup.config) {
             self.endpoint = Some(*endpoint);
             self.ends.dport = port;
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use live::peer::{self, Report, Setup};
 use live::tun::Tun;
-use tcp::profile::{EcnMode, SocketOptions};
+use tcp::stack::{EcnMode, SocketOptions};
 use tcp::{Config, HostClock};
 use wire::codec::Ends;
 
@@ -84,16 +84,16 @@ fn talk(stack: &'static str, connect: bool, ours: u64, theirs: u64) -> ([Sum; 4]
         // A thread started here is in the same namespace.
         let kernel = thread::spawn(move || kernel_side(&listener, connect, theirs));
         let profile = tcp::profile::find(stack).expect("a stack");
-        let facts = profile.facts();
+        let spec = profile.spec();
         let setup = Setup {
             profile: profile.as_ref(),
             config: Config {
-                clock: HostClock::new(facts.hz, 1_000_000_000, 0),
+                clock: HostClock::new(spec.hz, 1_000_000_000, 0),
                 mss: 1460,
                 ecn: EcnMode::Off,
                 tso: false,
                 socket: SocketOptions { sndbuf: Some(1 << 20), rcvbuf: Some(1 << 20) },
-                cc: facts.cc[0],
+                cc: spec.cc[0],
                 // It wraps within the transfer.
                 iss: 0xffff_0000,
                 timestamp_offset: 0,

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use tcp::endpoint::Failure;
-use tcp::profile::{self, Family, Profile, SocketOptions};
-use tcp::{Answer, Config, Endpoint, HostClock, Listener, Nanos, State, listener};
+use tcp::profile;
+use tcp::stack::{Family, Profile, SocketOptions};
+use tcp::{Config, Endpoint, HostClock, Listener, Nanos, State, SynOutcome, listener};
 use wire::codec::{self, Ends, Payload};
 use wire::{Flags, Segment};
 
@@ -121,11 +122,11 @@ impl Model {
     /// There is no such stack.
     pub fn new(stack: &str, mtu: u16) -> Result<Model, String> {
         let Some(profile) = profile::find(stack) else {
-            let known: Vec<&str> = profile::all().iter().map(|profile| profile.facts().name).collect();
+            let known: Vec<&str> = profile::all().iter().map(|profile| profile.spec().name).collect();
             return Err(format!("stack {stack}: not known; expected one of {}", known.join(", ")));
         };
         Ok(Model {
-            cc: profile.facts().cc[0].to_string(),
+            cc: profile.spec().cc[0].to_string(),
             profile,
             mtu,
             now: UPTIME,
@@ -192,8 +193,8 @@ impl System for Model {
 
     fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String> {
         let now = self.now;
-        let linux = self.profile.facts().family == Family::Linux;
-        let timestamps_and_sack = (self.profile.facts().timestamps, self.profile.facts().sack);
+        let linux = self.profile.spec().family == Family::Linux;
+        let timestamps_and_sack = (self.profile.spec().timestamps, self.profile.spec().sack);
         let connection = self.connections.last_mut().ok_or("there is no connection")?;
         Ok(tcp_info(connection, now, linux, timestamps_and_sack))
     }
@@ -201,7 +202,7 @@ impl System for Model {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if matches!(name, "net.ipv4.tcp_congestion_control" | "net.inet.tcp.cc.algorithm") {
             self.cc = self.congestion_control(value).ok_or_else(|| {
-                let known = self.profile.facts().cc.join(", ");
+                let known = self.profile.spec().cc.join(", ");
                 format!("{name}: found {value}; expected one of {known}")
             })?;
             return Ok(());
@@ -286,7 +287,7 @@ impl Model {
     }
 
     fn send(&mut self, ends: &Ends<Ipv4Addr>, segment: &Segment) {
-        let layout = self.profile.facts().family.syn_layout();
+        let layout = self.profile.spec().family.syn_layout();
         let mut bytes = Vec::with_capacity(100);
         let length = codec::write_ipv4(&mut bytes, segment, ends, layout, 0, Payload::Zeros { snaplen: 100 });
         self.sent.extend(packet::decode(&bytes, length).map(|seen| (self.now, seen)));
@@ -303,11 +304,11 @@ impl Model {
             connection.endpoint.on_segment(self.now, segment);
             return;
         }
-        let answer = match &listener {
+        let outcome = match &listener {
             Some((fd, settings)) => {
                 let config = self.config(settings);
-                let answer = Listener::new(&*self.profile).on_segment(self.now, segment, &config);
-                if let Answer::Connection(endpoint) = answer {
+                let outcome = Listener::new(&*self.profile).on_segment(self.now, segment, &config);
+                if let SynOutcome::Connection(endpoint) = outcome {
                     self.connections.push(Connection {
                         endpoint: *endpoint,
                         ends,
@@ -319,24 +320,24 @@ impl Model {
                     });
                     return;
                 }
-                answer
+                outcome
             }
             None => listener::refusal(segment),
         };
-        if let Answer::Reset(segment) = answer {
+        if let SynOutcome::Reset(segment) = outcome {
             self.send(&ends, &segment);
         }
     }
 
     fn config<'a>(&'a self, settings: &'a Settings) -> Config<'a> {
-        let facts = self.profile.facts();
+        let spec = self.profile.spec();
         let mss = self.mtu - HEADERS;
         Config {
-            clock: HostClock::new(facts.hz, 0, 0),
+            clock: HostClock::new(spec.hz, 0, 0),
             mss: settings.mss.map_or(mss, |own| own.min(mss)),
-            ecn: facts.ecn,
+            ecn: spec.ecn,
             // Linux builds super-packets whatever the interface can do; the others only if it can.
-            tso: facts.family == Family::Linux,
+            tso: spec.family == Family::Linux,
             socket: settings.socket,
             cc: settings.cc.as_deref().unwrap_or(&self.cc),
             iss: ISS,
@@ -346,8 +347,8 @@ impl Model {
     }
 
     fn congestion_control(&self, name: &str) -> Option<String> {
-        let facts = self.profile.facts();
-        let meant = facts.cc_alias.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, meant)| meant);
-        facts.cc.contains(&meant).then(|| meant.to_string())
+        let spec = self.profile.spec();
+        let meant = spec.cc_alias.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, meant)| meant);
+        spec.cc.contains(&meant).then(|| meant.to_string())
     }
 }

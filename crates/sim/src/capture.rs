@@ -8,7 +8,7 @@
 use std::net::Ipv4Addr;
 
 use path::Nanos;
-use tcp::profile::Family;
+use tcp::stack::Family;
 use wire::capture::LinkType;
 use wire::codec::{self, SynLayout};
 use wire::datagram::Kind;

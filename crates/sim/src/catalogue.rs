@@ -1,14 +1,15 @@
 //! What the engine knows, as JSON: the one place from which Python takes every name.
 
 use serde_json::{Value, json};
-use tcp::profile::{self, EcnMode, Profile};
+use tcp::profile;
+use tcp::stack::{EcnMode, Profile};
 
 /// Stacks with their congestion controls and sysctls, queue kinds with their parameters, losses and applications.
 pub fn catalogue() -> String {
     let stacks = profile::all();
     let mut newest = serde_json::Map::new();
     for stack in &stacks {
-        newest.insert(stack.facts().family.as_str().into(), stack.facts().name.into());
+        newest.insert(stack.spec().family.as_str().into(), stack.spec().name.into());
     }
     let queues: Vec<Value> = path::catalogue()
         .iter()
@@ -71,23 +72,23 @@ fn apps() -> Value {
 }
 
 fn stack(profile: &dyn Profile) -> Value {
-    let facts = profile.facts();
+    let spec = profile.spec();
     let sysctls: Vec<Value> = profile
         .sysctls()
         .iter()
         .map(|s| json!({"name": s.name, "default": s.default, "min": s.min, "max": s.max, "about": s.about}))
         .collect();
     let alias: serde_json::Map<String, Value> =
-        facts.cc_alias.iter().map(|&(from, to)| (from.to_owned(), to.into())).collect();
+        spec.cc_alias.iter().map(|&(from, to)| (from.to_owned(), to.into())).collect();
     json!({
-        "name": facts.name,
-        "family": facts.family.as_str(),
-        "inferred": facts.inferred,
-        "default_cc": facts.cc[0],
-        "cc": facts.cc,
+        "name": spec.name,
+        "family": spec.family.as_str(),
+        "inferred": spec.inferred,
+        "default_cc": spec.cc[0],
+        "cc": spec.cc,
         "cc_alias": alias,
-        "hz": facts.hz,
-        "ecn": match facts.ecn {
+        "hz": spec.hz,
+        "ecn": match spec.ecn {
             EcnMode::Off => "off",
             EcnMode::Accept => "accept",
             EcnMode::On => "on",

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use host::app::sent_in;
 use host::noise::SKIPPED;
-use tcp::profile::{self, Profile};
+use tcp::profile;
+use tcp::stack::Profile;
 
 use crate::scenario::{App, Host, Noise, Sampling, Scenario, VERSION};
 
@@ -149,12 +150,12 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
             return Err(format!("flow {name}: no host is called {}", flow.from));
         };
         let Some(profile) = profile::find(&host.stack) else { continue };
-        if !profile.facts().cc.contains(&flow.cc.as_str()) {
+        if !profile.spec().cc.contains(&flow.cc.as_str()) {
             return Err(format!(
                 "flow {name}: {} has no congestion control {}; it has {}",
                 host.stack,
                 flow.cc,
-                profile.facts().cc.join(", ")
+                profile.spec().cc.join(", ")
             ));
         }
     }
@@ -243,7 +244,7 @@ fn host_profile(host: &Host) -> Result<Box<dyn Profile>, String> {
         ));
     }
     let Some(mut profile) = profile::find(&host.stack) else {
-        let known: Vec<&str> = profile::all().iter().map(|p| p.facts().name).collect();
+        let known: Vec<&str> = profile::all().iter().map(|p| p.spec().name).collect();
         return Err(format!(
             "host {name}: no stack is called {}; there are {}",
             host.stack,

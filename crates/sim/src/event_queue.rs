@@ -172,7 +172,7 @@ impl EventQueue {
         (opening, 2 * first).min((accepting, 2 * second + 1))
     }
 
-    /// When something else than an arrival, or a timer of a side that does not matter, wants to run next.
+    /// The next time of all but arrivals and the timers of a side that does not matter.
     #[inline]
     pub fn first_other(&self, matters: [bool; 2]) -> Nanos {
         let mut first = self.usual.first().0;
@@ -239,7 +239,7 @@ impl EventQueue {
     ///
     /// # Panics
     /// If the source is not a rare one.
-    pub fn set_rare(&mut self, source: Source, time: Nanos) {
+    pub fn set_occasional(&mut self, source: Source, time: Nanos) {
         let leaf = self.rare_sources.binary_search(&source).expect("a rare source");
         self.rare.set(leaf, time);
         self.usual.set(self.usual_sources.len(), self.rare.first().0);
@@ -394,13 +394,13 @@ mod tests {
             rounds: 1,
             apps: 1,
         });
-        queue.set_rare(Source::Window, 5);
-        queue.set_rare(Source::App(FlowId(0)), 5);
+        queue.set_occasional(Source::Window, 5);
+        queue.set_occasional(Source::App(FlowId(0)), 5);
         queue.set_departure(HostId(0), 5);
         queue.set_timer(ConnectionId(1), 5);
         queue.set_timer(ConnectionId(0), 5);
-        queue.set_rare(Source::Round(0), 5);
-        queue.set_rare(Source::Pause, 5);
+        queue.set_occasional(Source::Round(0), 5);
+        queue.set_occasional(Source::Pause, 5);
         queue.set_ingress(HostId(0), 5);
         queue.set_egress(HostId(0), 5);
         queue.set_arrival(LinkId(1), 5);
@@ -415,7 +415,7 @@ mod tests {
                 Source::Ingress(host) => queue.set_ingress(host, NEVER),
                 Source::Timer(connection) => queue.set_timer(connection, NEVER),
                 Source::Departure(host) => queue.set_departure(host, NEVER),
-                rare => queue.set_rare(rare, NEVER),
+                rare => queue.set_occasional(rare, NEVER),
             }
         }
         let expected = [

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use host::aggregate::{Aggregator, Flush, Frame, Moderation, Polling, Rules};
 use host::noise::{Processing, Processor, Stalls};
 use path::{DropReason, Link, Mode, Nanos, Output, Xoshiro256PlusPlus};
-use tcp::profile::Family;
+use tcp::stack::Family;
 use wire::Segment;
 
 use crate::network::{Fate, PacketReport};

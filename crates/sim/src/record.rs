@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use path::Nanos;
-use tcp::sender::Phase;
+use tcp::cc::Phase;
 
 use crate::table::{Batch, Dict, MAX_ROWS, Names, Values};
 

@@ -218,7 +218,7 @@ pub struct Nic {
     /// Transmit queue, packets waiting. Applies to the host's outgoing link.
     pub tx_queue: u32,
     /// What a full transmit queue does.
-    pub full: Full,
+    pub full: WhenFull,
     /// Segmentation offload.
     pub tso: bool,
     /// Largest payload of a segment handed to the interface; null: what an IP packet holds.
@@ -234,7 +234,7 @@ pub struct Nic {
 /// What a full transmit queue does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Full {
+pub enum WhenFull {
     /// Drops it, and the stack does not know.
     Drop,
     /// Refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.

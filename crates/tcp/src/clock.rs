@@ -109,7 +109,7 @@ impl HostClock {
         now
     }
 
-    /// When a timer of Linux's wheel runs that is set now to so long from now, a whole number of ticks.
+    /// When Linux runs a timer that is set now; it is to wait a whole number of ticks.
     pub(crate) fn linux_timer(&self, now: Nanos, wait: Nanos) -> Nanos {
         self.time_of_tick(linux_wheel(self.ticks(now), wait / self.tick))
     }

@@ -4,7 +4,8 @@ use wire::{Flags, Segment};
 
 use crate::clock::Nanos;
 use crate::endpoint::{Config, Endpoint};
-use crate::profile::Profile;
+use crate::reset::{reset, reset_for};
+use crate::stack::Profile;
 
 /// Listens on one address. It holds no state of half-open connections; each [`Endpoint`] it makes is in SYN-RECEIVED.
 pub struct Listener<'a> {
@@ -12,7 +13,7 @@ pub struct Listener<'a> {
 }
 
 /// What a listener makes of a segment that belongs to no connection.
-pub enum Answer {
+pub enum SynOutcome {
     /// A connection that answers the SYN.
     Connection(Box<Endpoint>),
     /// A reset to send back (RFC 9293 sections 3.10.7.1 and 3.10.7.2).
@@ -28,39 +29,22 @@ impl<'a> Listener<'a> {
     }
 
     /// Handles a segment that belongs to no connection; `config` is for the connection it may become.
-    pub fn on_segment(&self, now: Nanos, segment: &Segment, config: &Config<'_>) -> Answer {
+    pub fn on_segment(&self, now: Nanos, segment: &Segment, config: &Config<'_>) -> SynOutcome {
         let Segment { flags, .. } = segment;
         if flags.has(Flags::RST) || flags.has(Flags::ACK) {
             refusal(segment)
         } else if flags.has(Flags::SYN) {
-            Answer::Connection(Box::new(Endpoint::accept(self.profile, config, now, segment)))
+            SynOutcome::Connection(Box::new(Endpoint::accept(self.profile, config, now, segment)))
         } else {
-            Answer::Silence
+            SynOutcome::Silence
         }
     }
 }
 
 /// What a host answers to a segment for which it has neither a connection nor a listener (RFC 9293 section 3.10.7.1).
-pub fn refusal(segment: &Segment) -> Answer {
+pub fn refusal(segment: &Segment) -> SynOutcome {
     match reset_for(segment) {
-        None => Answer::Silence,
-        Some((seq, ack)) => Answer::Reset(reset(seq, ack)),
+        None => SynOutcome::Silence,
+        Some((seq, ack)) => SynOutcome::Reset(reset(seq, ack)),
     }
-}
-
-/// Sequence number and acknowledgement of the reset that refuses a segment; None: a reset is not answered.
-pub(crate) fn reset_for(segment: &Segment) -> Option<(u32, Option<u32>)> {
-    if segment.flags.has(Flags::RST) {
-        None
-    } else if segment.flags.has(Flags::ACK) {
-        Some((segment.ack, None))
-    } else {
-        Some((0, Some(segment.seq.wrapping_add(segment.seq_len()))))
-    }
-}
-
-/// A reset.
-pub(crate) fn reset(seq: u32, ack: Option<u32>) -> Segment {
-    let flags = if ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST };
-    Segment { seq, ack: ack.unwrap_or(0), flags, frames: 1, ..Segment::default() }
 }

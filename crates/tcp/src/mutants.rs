@@ -1,6 +1,7 @@
-//! Planted bugs, for tests of the tests: compiled only with the feature `mutants`, and asleep until a test wakes one.
+//! Planted bugs, for tests of the tests. They are compiled only with the feature `mutants`, and asleep until a test wakes
+//! one.
 //!
-//! Where the real code can be made wrong it asks [`mutant!`](crate::mutants), which is false without the feature.
+//! Code that can be made wrong asks [`mutant!`](crate::mutants), which is false without the feature.
 
 /// Whether the planted bug of this name is awake on this thread.
 #[cfg(feature = "mutants")]

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::cc::freebsd::{
     AckKind, CcVar, Cdg, CongestionControl, Cubic, NewReno, SSTHRESH_INFINITE, Signal, cubic_math as math,
 };
-use crate::profile::Profile;
 use crate::profile::freebsd::release;
+use crate::stack::Profile;
 
 /// How a module did over one recording.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,8 @@ pub struct Score {
     pub first: Vec<String>,
 }
 
-/// How many first differences are told.
-const TOLD: usize = 12;
+/// So many first differences are told at most.
+const MAX_DIFFERENCES_TOLD: usize = 12;
 
 /// Plays the events of `text` to the module `cc` as the stack `stack` sets it up.
 ///
@@ -48,17 +48,17 @@ pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, String> {
         let cwnd = number(&event, "cwnd").map_err(place)?;
         let ssthresh = number(&event, "ssthresh").map_err(place)?;
         score.events += 1;
-        if shim.v.cwnd == cwnd && shim.v.ssthresh == ssthresh {
+        if shim.ccv.cwnd == cwnd && shim.ccv.ssthresh == ssthresh {
             score.equal += 1;
             continue;
         }
-        score.worst_cwnd = score.worst_cwnd.max(shim.v.cwnd.abs_diff(cwnd));
-        score.worst_ssthresh = score.worst_ssthresh.max(shim.v.ssthresh.abs_diff(ssthresh));
+        score.worst_cwnd = score.worst_cwnd.max(shim.ccv.cwnd.abs_diff(cwnd));
+        score.worst_ssthresh = score.worst_ssthresh.max(shim.ccv.ssthresh.abs_diff(ssthresh));
         let scenario = word(&event, "scn").map_err(place)?;
-        if diverged != scenario && score.first.len() < TOLD {
+        if diverged != scenario && score.first.len() < MAX_DIFFERENCES_TOLD {
             diverged = scenario.to_owned();
             let (i, ev) = (&event["i"], &event["ev"]);
-            let (ours, s) = (shim.v.cwnd, shim.v.ssthresh);
+            let (ours, s) = (shim.ccv.cwnd, shim.ccv.ssthresh);
             score
                 .first
                 .push(format!("{scenario} {i} {ev}: cwnd {ours} for {cwnd}, ssthresh {s} for {ssthresh}"));
@@ -86,7 +86,7 @@ pub fn replay_functions(text: &str, header: &str) -> Result<Score, String> {
         score.events += 1;
         score.equal += usize::from(equal);
         score.worst_cwnd = score.worst_cwnd.max(off);
-        if !equal && score.first.len() < TOLD {
+        if !equal && score.first.len() < MAX_DIFFERENCES_TOLD {
             score.first.push(line.to_owned());
         }
     }
@@ -149,7 +149,7 @@ fn word<'a>(event: &'a Value, key: &str) -> Result<&'a str, String> {
 /// The recording's harness, as its description says.
 struct Shim {
     cc: Box<dyn CongestionControl>,
-    v: CcVar,
+    ccv: CcVar,
     /// Byte counting's cap.
     cap: Option<u64>,
     /// Recovery point of an ECN echo lies one above what was sent (12 and later).
@@ -171,28 +171,28 @@ impl Shim {
             "cubic" => Box::new(Cubic::new(tuning.cubic)),
             _ => Box::new(Cdg::with_random(tuning.cdg, random(scenario))),
         };
-        let mut v = CcVar::new(tuning.cc);
-        v.mss = positive(event, "mss")?;
-        v.maxseg = positive(event, "t_maxseg")?;
-        v.hz = positive(event, "hz")?.min(1_000_000) as u32;
-        v.snd_scale = 14;
-        v.cwnd = 10 * 1448;
-        v.snd_wnd = u64::from(u32::MAX);
-        v.una = 1 << 32;
-        v.max = v.una + v.cwnd;
-        v.nxt = v.max;
+        let mut ccv = CcVar::new(tuning.cc);
+        ccv.mss = positive(event, "mss")?;
+        ccv.maxseg = positive(event, "t_maxseg")?;
+        ccv.hz = positive(event, "hz")?.min(1_000_000) as u32;
+        ccv.snd_scale = 14;
+        ccv.cwnd = 10 * 1448;
+        ccv.snd_wnd = u64::from(u32::MAX);
+        ccv.una = 1 << 32;
+        ccv.max = ccv.una + ccv.cwnd;
+        ccv.nxt = ccv.max;
         let beyond = u64::from(tuning.ecn_recovery_by_prr);
-        let cap = tuning.abc_capped_in_avoidance.then_some(tuning.cc.abc_l_var * v.mss);
-        let mut shim = Shim { cc, v, cap, beyond, train: None, delay_ticks: 0, marks_rounds: false };
+        let cap = tuning.abc_capped_in_avoidance.then_some(tuning.cc.abc_l_var * ccv.mss);
+        let mut shim = Shim { cc, ccv, cap, beyond, train: None, delay_ticks: 0, marks_rounds: false };
         shim.at(0, number(event, "srtt_us")?);
-        shim.cc.conn_init(&mut shim.v);
+        shim.cc.conn_init(&mut shim.ccv);
         Ok(shim)
     }
 
     fn at(&mut self, t_us: u64, srtt_us: u64) {
-        self.v.ticks = 1000 + t_us / 1000;
-        self.v.micros = 1_000_000 + t_us / 1000 * 1000;
-        self.v.srtt = (srtt_us * 32 / 1000) as u32;
+        self.ccv.ticks = 1000 + t_us / 1000;
+        self.ccv.micros = 1_000_000 + t_us / 1000 * 1000;
+        self.ccv.srtt = (srtt_us * 32 / 1000) as u32;
     }
 
     fn take(&mut self, event: &Value) -> Result<(), String> {
@@ -201,10 +201,10 @@ impl Shim {
             "init" => {}
             "ack" => {
                 self.at(t, number(event, "srtt_us")?);
-                self.v.snd_wnd = if number(event, "limited")? == 1 {
+                self.ccv.snd_wnd = if number(event, "limited")? == 1 {
                     u64::from(u32::MAX)
                 } else {
-                    self.v.cwnd.saturating_sub(1)
+                    self.ccv.cwnd.saturating_sub(1)
                 };
                 self.delay_ticks =
                     event["ertt_ms"].as_u64().unwrap_or(number(event, "srtt_us")? / 1000) as u32;
@@ -215,36 +215,36 @@ impl Shim {
             // Happens inside the trains.
             "post_recovery_exit_cr" => {}
             "force_cwnd" => {
-                self.v.cwnd = positive(event, "cwnd")?;
-                self.v.rtt_updates = 100;
+                self.ccv.cwnd = positive(event, "cwnd")?;
+                self.ccv.rtt_updates = 100;
             }
             "ndupack" => {
-                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
+                self.at(t, u64::from(self.ccv.srtt) * 1000 / 32);
                 self.signal(event)?;
-                self.v.recover = self.v.max;
-                self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
+                self.ccv.recover = self.ccv.max;
+                self.cc.cong_signal(&mut self.ccv, Signal::DuplicateAcks);
             }
             "ecn" => {
-                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
+                self.at(t, u64::from(self.ccv.srtt) * 1000 / 32);
                 self.signal(event)?;
-                self.v.recover = self.v.max + self.beyond;
-                self.cc.cong_signal(&mut self.v, Signal::Ecn);
+                self.ccv.recover = self.ccv.max + self.beyond;
+                self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
             }
             "post_recovery" => {
-                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
-                self.v.pipe = number(event, "pipe")?;
+                self.at(t, u64::from(self.ccv.srtt) * 1000 / 32);
+                self.ccv.pipe = number(event, "pipe")?;
                 self.end_recovery();
                 // The next train starts at once; not every one is recorded.
-                let rtt = u64::from(self.v.srtt) * 1000 / 32;
+                let rtt = u64::from(self.ccv.srtt) * 1000 / 32;
                 self.train = Some((t.saturating_sub(rtt), rtt, 0, 0));
             }
             "after_idle" => {
-                self.at(t, u64::from(self.v.srtt) * 1000 / 32);
-                if self.v.ssthresh == SSTHRESH_INFINITE {
+                self.at(t, u64::from(self.ccv.srtt) * 1000 / 32);
+                if self.ccv.ssthresh == SSTHRESH_INFINITE {
                     // Not in the record: the harness had a threshold of half the window there.
-                    self.v.ssthresh = self.v.cwnd / 2;
+                    self.ccv.ssthresh = self.ccv.cwnd / 2;
                 }
-                self.cc.after_idle(&mut self.v);
+                self.cc.after_idle(&mut self.ccv);
                 self.train = None;
             }
             other => return Err(format!("no event is called {other}")),
@@ -253,32 +253,32 @@ impl Shim {
     }
 
     fn signal(&mut self, event: &Value) -> Result<(), String> {
-        self.v.rxtshift = number(event, "rxtshift")? as u32;
-        self.v.max = self.v.una + number(event, "flight")?;
-        self.v.nxt = self.v.max;
+        self.ccv.rxtshift = number(event, "rxtshift")? as u32;
+        self.ccv.max = self.ccv.una + number(event, "flight")?;
+        self.ccv.nxt = self.ccv.max;
         self.train = None;
         Ok(())
     }
 
     fn end_recovery(&mut self) {
-        self.cc.post_recovery(&mut self.v);
-        self.v.bytes_acked = 0;
-        self.v.fast_recovery = false;
-        self.v.cong_recovery = false;
+        self.cc.post_recovery(&mut self.ccv);
+        self.ccv.bytes_acked = 0;
+        self.ccv.fast_recovery = false;
+        self.ccv.cong_recovery = false;
     }
 
     fn ack(&mut self, bytes: u64, nsegs: u64) {
-        self.v.rtt_updates += 1;
-        self.v.bytes_this_ack = bytes;
-        self.v.nsegs = nsegs;
-        self.v.delay_rtt = self.delay_ticks;
-        self.v.curack = self.v.una + bytes;
-        self.v.count_ack(self.cap);
-        self.cc.ack_received(&mut self.v, AckKind::New);
-        self.v.una += bytes;
-        self.v.max = self.v.max.max(self.v.una + self.v.cwnd);
-        self.v.nxt = self.v.max;
-        if self.v.cong_recovery && !self.v.fast_recovery && self.v.una >= self.v.recover {
+        self.ccv.rtt_updates += 1;
+        self.ccv.bytes_this_ack = bytes;
+        self.ccv.nsegs = nsegs;
+        self.ccv.delay_rtt = self.delay_ticks;
+        self.ccv.curack = self.ccv.una + bytes;
+        self.ccv.count_ack(self.cap);
+        self.cc.ack_received(&mut self.ccv, AckKind::New);
+        self.ccv.una += bytes;
+        self.ccv.max = self.ccv.max.max(self.ccv.una + self.ccv.cwnd);
+        self.ccv.nxt = self.ccv.max;
+        if self.ccv.cong_recovery && !self.ccv.fast_recovery && self.ccv.una >= self.ccv.recover {
             self.end_recovery();
         }
     }
@@ -317,14 +317,14 @@ impl Shim {
         nsegs: u64,
         n: Option<u64>,
     ) -> Result<(), String> {
-        let n = n.unwrap_or_else(|| (self.v.cwnd / bytes).max(1));
+        let n = n.unwrap_or_else(|| (self.ccv.cwnd / bytes).max(1));
         if n > LONGEST_TRAIN {
             return Err(format!("a train of more than {LONGEST_TRAIN} ACKs"));
         }
-        self.v.snd_wnd = u64::from(u32::MAX);
+        self.ccv.snd_wnd = u64::from(u32::MAX);
         for k in 0..n {
             self.at(start + k * (rtt / n), rtt);
-            self.v.new_measurement = self.marks_rounds && k == n - 1;
+            self.ccv.new_measurement = self.marks_rounds && k == n - 1;
             self.ack(bytes, nsegs);
         }
         Ok(())

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use tcp::profile::{self, EcnMode, SocketOptions};
-use tcp::{Answer, Config, Endpoint, HostClock, Listener, Nanos, State};
+use tcp::profile;
+use tcp::stack::{EcnMode, SocketOptions};
+use tcp::{Config, Endpoint, HostClock, Listener, Nanos, State, SynOutcome};
 use wire::Segment;
 
 const ONE_WAY: Nanos = 10_000_000;
@@ -57,7 +58,7 @@ fn transfer(from: &str, to: &str, bytes: u64, lose: u64) -> u64 {
             match &mut b {
                 Some(endpoint) => endpoint.on_segment(now, &segment),
                 None => match listener.on_segment(now, &segment, &config(77)) {
-                    Answer::Connection(endpoint) => b = Some(*endpoint),
+                    SynOutcome::Connection(endpoint) => b = Some(*endpoint),
                     _ => panic!("a SYN opens a connection"),
                 },
             }
@@ -105,7 +106,7 @@ fn a_segment_to_nobody_is_reset() {
     let server = profile::find("linux-6.8").expect("a stack");
     let stray = Segment { seq: 5, ack: 9, flags: wire::Flags::ACK, frames: 1, ..Segment::default() };
     match Listener::new(&*server).on_segment(0, &stray, &config(1)) {
-        Answer::Reset(reset) => {
+        SynOutcome::Reset(reset) => {
             assert_eq!((reset.seq, reset.flags), (9, wire::Flags::RST));
         }
         _ => panic!("RFC 9293 section 3.10.7.2: an ACK to a listener is answered with a reset"),
@@ -133,7 +134,7 @@ fn opened(stack: &str, config: &Config<'_>, prepare: impl Fn(&mut Endpoint)) -> 
     let mut a = Endpoint::connect(&*stack, config, 0);
     prepare(&mut a);
     let syn = a.poll_transmit(0).expect("a SYN");
-    let Answer::Connection(mut b) = Listener::new(&*stack).on_segment(ONE_WAY, &syn, config) else {
+    let SynOutcome::Connection(mut b) = Listener::new(&*stack).on_segment(ONE_WAY, &syn, config) else {
         panic!("a SYN opens a connection")
     };
     prepare(&mut b);

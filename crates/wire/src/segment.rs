@@ -189,6 +189,12 @@ pub const IP_HEADER: u32 = 20;
 pub const TCP_HEADER: u32 = 20;
 /// Timestamps with the two NOPs before them, outside a SYN (RFC 7323 appendix A).
 pub const TIMESTAMPS_BYTES: u32 = 12;
+/// The MSS of a peer that announces none (RFC 9293 section 3.7.1), or 0, which Linux and FreeBSD take for none.
+pub const DEFAULT_MSS: u16 = 536;
+/// The largest value of a window field.
+pub const MAX_WINDOW: u64 = 65_535;
+/// The largest shift of a window field (RFC 7323 section 2.3).
+pub const MAX_WINDOW_SHIFT: u8 = 14;
 
 impl Segment {
     /// Bytes of TCP options, padded to a multiple of four, in the layout common to the modelled systems:

@@ -10,13 +10,13 @@ pub(super) struct Exchange {
     request: u64,
     response: u64,
     /// Bytes of the current request that the asking side's socket has not taken yet.
-    to_ask: u64,
+    request_left: u64,
     /// When the current response was asked for, and its bytes that have not been read yet.
     waiting: Option<(Nanos, u64)>,
     /// Bytes of requests that the answering side has read and not answered.
-    heard: u64,
+    unanswered: u64,
     /// Bytes of responses that the answering side's socket has not taken yet.
-    to_answer: u64,
+    response_left: u64,
     /// Requests that the answering side has begun to answer.
     answered: u64,
     /// The answering side has closed.
@@ -29,10 +29,10 @@ impl Exchange {
         Exchange {
             request,
             response,
-            to_ask: 0,
+            request_left: 0,
             waiting: None,
-            heard: 0,
-            to_answer: 0,
+            unanswered: 0,
+            response_left: 0,
             answered: 0,
             closed: false,
         }
@@ -48,17 +48,17 @@ impl Exchange {
         self.answered
     }
 
-    /// Asks for a response; [`Exchange::ask_on`] writes it.
+    /// Asks for a response; [`Exchange::write_request`] writes it.
     pub(super) fn ask(&mut self, now: Nanos) {
         debug_assert!(self.waiting.is_none(), "one at a time");
-        self.to_ask = self.request;
+        self.request_left = self.request;
         self.waiting = Some((now, self.response));
     }
 
     /// Writes what is left of the request; returns whether there was anything.
-    pub(super) fn ask_on(&mut self, socket: &mut Endpoint) -> bool {
-        let taken = if self.to_ask > 0 { socket.write(self.to_ask) } else { 0 };
-        self.to_ask -= taken;
+    pub(super) fn write_request(&mut self, socket: &mut Endpoint) -> bool {
+        let taken = if self.request_left > 0 { socket.write(self.request_left) } else { 0 };
+        self.request_left -= taken;
         taken > 0
     }
 
@@ -74,8 +74,8 @@ impl Exchange {
         (true, Some(now - asked))
     }
 
-    /// Lets the answering side act, which closes when `most` requests are answered, or when it is `stopping` and no response is
-    /// outstanding. Returns whether it wrote or closed.
+    /// Lets the answering side act. It closes when `most` requests are answered, or when it is `stopping` and no
+    /// response is outstanding. Returns whether it wrote or closed.
     pub(super) fn serve(
         &mut self,
         socket: &mut Endpoint,
@@ -85,7 +85,7 @@ impl Exchange {
     ) -> bool {
         let wrote = self.answer(socket, now);
         let over = stopping && !self.is_waiting() || most.is_some_and(|most| self.answered >= most);
-        if over && self.to_answer == 0 && !self.closed {
+        if over && self.response_left == 0 && !self.closed {
             self.closed = true;
             socket.shutdown(now);
             return true;
@@ -95,14 +95,14 @@ impl Exchange {
 
     /// Lets the answering side act; returns whether it wrote.
     pub(super) fn answer(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        self.heard += read_all(socket, now);
-        while self.heard >= self.request {
-            self.heard -= self.request;
-            self.to_answer += self.response;
+        self.unanswered += read_all(socket, now);
+        while self.unanswered >= self.request {
+            self.unanswered -= self.request;
+            self.response_left += self.response;
             self.answered += 1;
         }
-        let taken = if self.to_answer > 0 { socket.write(self.to_answer) } else { 0 };
-        self.to_answer -= taken;
+        let taken = if self.response_left > 0 { socket.write(self.response_left) } else { 0 };
+        self.response_left -= taken;
         taken > 0
     }
 }

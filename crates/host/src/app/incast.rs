@@ -44,7 +44,7 @@ impl Application for Incast {
             self.released = false;
             self.exchange.ask(now);
         }
-        self.exchange.ask_on(socket) || read
+        self.exchange.write_request(socket) || read
     }
 
     fn due(&self) -> Option<Nanos> {

@@ -26,7 +26,7 @@ pub struct Arrivals {
     first: Option<Nanos>,
     last: Nanos,
     /// Longest time between two readings.
-    between: Nanos,
+    longest_between: Nanos,
     /// Bytes in each interval.
     bins: Vec<u64>,
 }
@@ -38,7 +38,7 @@ impl Arrivals {
         if self.first.is_none() {
             self.first = Some(now);
         } else {
-            self.between = self.between.max(now - self.last);
+            self.longest_between = self.longest_between.max(now - self.last);
         }
         self.last = now;
         let bin = (now.saturating_sub(self.opened) / LOAD_BIN) as usize;
@@ -48,11 +48,13 @@ impl Arrivals {
         self.bins[bin] += bytes;
     }
 
-    /// Longest time without data between two moments that all of it lies between, its beginning and its end included.
+    /// Longest time without data from `start` to `end`, between which all of it lies.
     pub fn longest_gap(&self, start: Nanos, end: Nanos) -> Nanos {
         match self.first {
             None => end - start,
-            Some(first) => self.between.max(first.saturating_sub(start)).max(end.saturating_sub(self.last)),
+            Some(first) => {
+                self.longest_between.max(first.saturating_sub(start)).max(end.saturating_sub(self.last))
+            }
         }
     }
 
@@ -131,7 +133,7 @@ pub struct Pinger {
     /// When the newest request was written.
     asked: Option<Nanos>,
     /// When the other end had read it.
-    heard: Nanos,
+    request_read: Nanos,
     pings: Vec<Ping>,
     stopping: bool,
     closed: bool,
@@ -147,7 +149,7 @@ impl Pinger {
             exchange: Exchange::new(bytes, bytes),
             interval,
             asked: None,
-            heard: 0,
+            request_read: 0,
             pings: Vec::new(),
             stopping: false,
             closed: false,
@@ -170,10 +172,10 @@ impl Application for Pinger {
         let (read, answer) = self.exchange.receive(socket, now);
         if let Some(took) = answer {
             let sent = now - took;
-            self.pings.push(Ping { sent, there: self.heard - sent, took });
+            self.pings.push(Ping { sent, there: self.request_read - sent, took });
         }
         if self.exchange.is_waiting() {
-            return self.exchange.ask_on(socket) || read;
+            return self.exchange.write_request(socket) || read;
         }
         if self.stopping {
             if !self.closed {
@@ -184,7 +186,7 @@ impl Application for Pinger {
         } else if self.asked.is_none_or(|asked| asked + self.interval <= now) {
             self.asked = Some(now);
             self.exchange.ask(now);
-            return self.exchange.ask_on(socket) || read;
+            return self.exchange.write_request(socket) || read;
         }
         read
     }
@@ -193,7 +195,7 @@ impl Application for Pinger {
         let before = self.exchange.answered();
         let wrote = self.exchange.answer(socket, now);
         if self.exchange.answered() > before {
-            self.heard = now;
+            self.request_read = now;
         }
         wrote
     }

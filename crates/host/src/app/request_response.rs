@@ -52,7 +52,7 @@ impl Application for RequestResponse {
             self.next = None;
             self.exchange.ask(now);
         }
-        self.exchange.ask_on(socket) || read
+        self.exchange.write_request(socket) || read
     }
 
     fn due(&self) -> Option<Nanos> {

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use tcp::endpoint::State;
-use tcp::profile::{self, EcnMode, SocketOptions};
-use tcp::{Answer, Config, HostClock, Listener};
+use tcp::profile;
+use tcp::stack::{EcnMode, SocketOptions};
+use tcp::{Config, HostClock, Listener, SynOutcome};
 
 use super::*;
 
@@ -23,7 +24,7 @@ struct Lab {
     read: Vec<(Nanos, u64)>,
 }
 
-fn with_config<T>(work: impl FnOnce(&dyn profile::Profile, &Config<'_>) -> T) -> T {
+fn with_config<T>(work: impl FnOnce(&dyn tcp::stack::Profile, &Config<'_>) -> T) -> T {
     let profile = profile::find("freebsd-13").expect("a profile");
     let config = Config {
         clock: HostClock::new(1000, 0, 0),
@@ -91,10 +92,10 @@ impl Lab {
                     match &mut self.ends[side] {
                         Some(end) => end.on_segment(self.now, &segment),
                         None => {
-                            let answer = with_config(|p, config| {
+                            let outcome = with_config(|p, config| {
                                 Listener::new(p).on_segment(self.now, &segment, config)
                             });
-                            if let Answer::Connection(connection) = answer {
+                            if let SynOutcome::Connection(connection) = outcome {
                                 self.ends[side] = Some(*connection);
                             }
                         }

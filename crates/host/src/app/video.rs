@@ -62,7 +62,7 @@ impl Application for Video {
             self.next = None;
             self.exchange.ask(now);
         }
-        self.exchange.ask_on(socket) || read
+        self.exchange.write_request(socket) || read
     }
 
     fn due(&self) -> Option<Nanos> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use path::Nanos;
 use sim::table::{Batch, Column, ColumnData, Dict, MAX_ROWS, Values};
-use tcp::sender::Phase;
+use tcp::cc::Phase;
 
 use super::diag::Found;
 use crate::tcp_info::TcpInfo;

@@ -123,7 +123,7 @@ mod tests {
             })
             .collect();
         assert_eq!(departures, [2_666_666_667, 5_333_333_334, 8_000_000_000, 10_666_666_667]);
-        // A packet that comes just as the last departs continues its fraction, which the short way does not know.
+        // A packet that comes just as the last departs continues its fraction, which the fast path does not know.
         assert_eq!(server.begin_idle(depart, 1), None);
         // A new busy period starts without the fraction.
         assert_eq!(server.begin(20_000_000_000, 1), 22_666_666_667);

@@ -1,6 +1,6 @@
 //! TCP_INFO of a modelled connection.
 
-use tcp::sender::Phase;
+use tcp::cc::Phase;
 use tcp::{Nanos, State, cc};
 
 use super::Connection;

@@ -16,7 +16,7 @@ impl Simulation {
         let run = &mut self.flows[flow.index()];
         let over = run.stop.is_some_and(|stop| stop <= self.now);
         match run.app {
-            FlowApp::Datagrams(_) if over => self.events.set_rare(Source::App(flow), NEVER),
+            FlowApp::Datagrams(_) if over => self.events.set_occasional(Source::App(flow), NEVER),
             FlowApp::Datagrams(_) => self.send_datagram(flow),
             FlowApp::Background(_) => self.run_background(flow, over),
             _ if run.opening => self.open(flow),
@@ -29,14 +29,14 @@ impl Simulation {
         let run = &mut self.flows[flow.index()];
         run.opening = false;
         let stop = run.stop.filter(|&stop| stop > self.now && run.parent.is_none()).unwrap_or(NEVER);
-        self.events.set_rare(Source::App(flow), stop);
+        self.events.set_occasional(Source::App(flow), stop);
         self.connect(flow);
         self.service(flow.opening());
     }
 
     /// It stops, or wants a turn at both ends.
     fn app_turn(&mut self, flow: FlowId, over: bool) {
-        self.events.set_rare(Source::App(flow), NEVER);
+        self.events.set_occasional(Source::App(flow), NEVER);
         let run = &self.flows[flow.index()];
         let (from, to) = (run.from, run.to);
         self.complete_departures(from);
@@ -65,7 +65,7 @@ impl Simulation {
 
     /// A modelled application's turn at one end; true if it did something that may let the endpoint send.
     #[cold]
-    pub(super) fn let_model_work(&mut self, connection: ConnectionId) -> bool {
+    pub(super) fn run_app_model(&mut self, connection: ConnectionId) -> bool {
         let flow = connection.flow();
         let Some(endpoint) = &mut self.connections[connection.index()] else { return false };
         let run = &mut self.flows[flow.index()];
@@ -128,7 +128,7 @@ impl Simulation {
         } else if let Some(app) = timed(&run.app) {
             let stop = run.stop.filter(|_| !run.stopped);
             let due = app.due().into_iter().chain(stop).min().unwrap_or(NEVER);
-            self.events.set_rare(Source::App(flow), due.max(now));
+            self.events.set_occasional(Source::App(flow), due.max(now));
         }
     }
 

@@ -2,8 +2,8 @@
 
 use host::nic::TransmitRing;
 use path::Nanos;
-use tcp::profile::{Profile, SocketOptions};
-use tcp::{Answer, Config, Endpoint, Listener};
+use tcp::stack::{Profile, SocketOptions};
+use tcp::{Config, Endpoint, Listener, SynOutcome};
 use wire::Segment;
 
 use super::{Simulation, setup};
@@ -42,7 +42,7 @@ impl Simulation {
             self.service_after_segment(connection);
         } else if endpoint.may_transmit()
             || !matches!(flow.app, FlowApp::Bulk(_))
-            || Self::let_bulk_work(endpoint, flow, connection, *now)
+            || Self::run_bulk_app(endpoint, flow, connection, *now)
         {
             self.service(connection);
         } else if Self::end_service(endpoint, flow, connection, *now, events) {
@@ -111,12 +111,12 @@ impl Simulation {
             Listener::new(profile).on_segment(now, segment, config)
         });
         match answer {
-            Answer::Connection(endpoint) => {
+            SynOutcome::Connection(endpoint) => {
                 self.add_connection(host, connection, *endpoint);
                 self.service(connection);
             }
-            Answer::Reset(reset) => self.transmit_alone(connection, &reset),
-            Answer::Silence => {}
+            SynOutcome::Reset(reset) => self.transmit_alone(connection, &reset),
+            SynOutcome::Silence => {}
         }
     }
 
@@ -137,8 +137,8 @@ impl Simulation {
         if let Some(most) = self.hosts[host.index()].tso_max {
             endpoint.limit_tso(most);
         }
-        if self.long_way {
-            endpoint.force_long_way();
+        if self.no_fast_path {
+            endpoint.disable_fast_paths();
         }
         endpoint.set_no_delay(matches!(self.flows[connection.flow().index()].app, FlowApp::Pinger(_)));
         self.connections[connection.index()] = Some(endpoint);
@@ -169,7 +169,7 @@ impl Simulation {
             ecn: machine.ecn,
             tso: machine.tso,
             socket,
-            cc: cc.unwrap_or(profile.facts().cc[0]),
+            cc: cc.unwrap_or(profile.spec().cc[0]),
             iss: setup::draw(&mut random) as u32,
             timestamp_offset: machine.timestamp_offset,
             random: setup::draw(&mut random),

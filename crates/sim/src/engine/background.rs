@@ -15,14 +15,14 @@ impl Simulation {
         let now = self.now;
         let FlowApp::Background(background) = &mut self.flows[flow.index()].app else { return };
         if over {
-            self.events.set_rare(Source::App(flow), NEVER);
+            self.events.set_occasional(Source::App(flow), NEVER);
             return;
         }
         let (after, size) = background.draws.draw();
         if let Some(size) = background.next.replace(size) {
             background.waiting.push_back((now, size));
         }
-        self.events.set_rare(Source::App(flow), now.saturating_add(after));
+        self.events.set_occasional(Source::App(flow), now.saturating_add(after));
         self.start_transfers(flow);
     }
 

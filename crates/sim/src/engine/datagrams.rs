@@ -35,7 +35,7 @@ impl Simulation {
             dst: run.to,
             ..Packet::default()
         };
-        self.events.set_rare(Source::App(flow), next);
+        self.events.set_occasional(Source::App(flow), next);
         self.emit(packet);
     }
 

@@ -28,7 +28,7 @@ impl Simulation {
             });
         }
         let due = self.groups[number].rounds.due().unwrap_or(NEVER);
-        self.events.set_rare(Source::Round(number as u32), due);
+        self.events.set_occasional(Source::Round(number as u32), due);
     }
 
     pub(super) fn note_incast_open(&mut self, flow: FlowId, number: usize) {
@@ -40,13 +40,13 @@ impl Simulation {
             run.opened = true;
             self.groups[number].rounds.on_open(self.now);
             let due = self.groups[number].rounds.due().unwrap_or(NEVER);
-            self.events.set_rare(Source::Round(number as u32), due);
+            self.events.set_occasional(Source::Round(number as u32), due);
         }
     }
 
     /// A round begins: everybody is asked.
     pub(super) fn begin_round(&mut self, number: usize) {
-        self.events.set_rare(Source::Round(number as u32), NEVER);
+        self.events.set_occasional(Source::Round(number as u32), NEVER);
         let group = &mut self.groups[number];
         group.rounds.begin();
         group.began = self.now;

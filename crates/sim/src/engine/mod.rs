@@ -16,7 +16,7 @@ mod service;
 mod setup;
 
 use path::Nanos;
-use tcp::profile::{EcnMode, Profile};
+use tcp::stack::{EcnMode, Profile};
 use tcp::{Endpoint, HostClock, TcpInfo};
 use wire::Segment;
 
@@ -27,7 +27,7 @@ use crate::host_edge::{Egress, Ingress};
 use crate::ids::{ConnectionId, FlowId, HostId, LinkId};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::scenario::{Full, Scenario};
+use crate::scenario::{Scenario, WhenFull};
 use crate::table::Batch;
 use prefetch::Prefetcher;
 use recording::Recording;
@@ -63,12 +63,12 @@ pub struct Simulation {
     arrived: Packet,
     /// The first change of the schedule that is still to come.
     next_change: usize,
-    /// For each link: whether packets may arrive ahead of other hosts' events, and if so, whether timers of opening and of
-    /// accepting connections matter where it ends. See [`Simulation::run_ahead`].
+    /// For each link: whether packets may arrive ahead of other hosts' events. If so, whether timers of opening and
+    /// of accepting connections matter at its far end. See [`Simulation::run_ahead`].
     run_ahead: Vec<Option<[bool; 2]>>,
     prefetcher: Prefetcher,
-    /// See [`Simulation::force_long_way`].
-    long_way: bool,
+    /// See [`Simulation::disable_fast_paths`].
+    no_fast_path: bool,
 }
 
 /// One machine.
@@ -81,7 +81,7 @@ struct HostRun {
     tso: bool,
     tso_max: Option<u32>,
     /// What a full transmit queue does.
-    full: Full,
+    full: WhenFull,
     /// Between network interface and stack, on the way in and on the way out.
     ingress: Option<Ingress>,
     egress: Option<Egress>,
@@ -90,10 +90,10 @@ struct HostRun {
 }
 
 impl Simulation {
-    /// Makes endpoints leave out the short ways of usual segments, for comparison: slower, and equal in every result. To
-    /// be called before the first event.
-    pub fn force_long_way(&mut self) {
-        self.long_way = true;
+    /// Has endpoints take no fast path: slower, and equal in every result, which tests compare. To be called before the first
+    /// event.
+    pub fn disable_fast_paths(&mut self) {
+        self.no_fast_path = true;
     }
 
     /// Runs `events` events, or a few more; true when the run is over.
@@ -199,9 +199,9 @@ impl Simulation {
         }
     }
 
-    /// More packets arrive over a link, before what happens at other hosts meanwhile. Nothing of that reaches this host but by
-    /// packets behind these, and what these do here reaches others only by packets. The processor has the code of one
-    /// host at hand for many packets then.
+    /// More packets arrive over a link, before what happens at other hosts meanwhile. Other hosts reach this one only
+    /// by packets behind these, and these reach other hosts only by packets of this one. So the code of one host
+    /// stays in the processor's caches for many packets.
     #[inline(always)]
     fn run_ahead(&mut self, link: LinkId, timers: [bool; 2]) {
         for _ in 0..MAX_RUN_AHEAD {
@@ -216,8 +216,8 @@ impl Simulation {
         }
     }
 
-    /// Whether the next packet over a link is of a bulk transfer that goes on, of which one end learns nothing from the other
-    /// but over the network.
+    /// Whether the next packet over a link belongs to a bulk transfer that goes on. Its ends learn of each other only
+    /// over the network.
     #[inline(always)]
     fn is_routine(&mut self, link: LinkId) -> bool {
         let Some((packet, _)) = self.network.front_at_host(link) else { return false };
@@ -250,7 +250,7 @@ impl Simulation {
             Source::SampleTcp => self.sample_tcp(),
             Source::SampleQueue => self.sample_queue(),
             Source::Second => self.sample_second(),
-            Source::Window => self.turn_window(),
+            Source::Window => self.begin_or_end_window(),
         }
     }
 
@@ -266,7 +266,7 @@ impl Simulation {
             self.next_change += 1;
         }
         let next = self.scenario.schedule.get(self.next_change).map_or(NEVER, |change| change.at_ns);
-        self.events.set_rare(Source::Change, next);
+        self.events.set_occasional(Source::Change, next);
         self.report_network(None);
     }
 

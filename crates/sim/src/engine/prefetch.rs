@@ -1,7 +1,7 @@
 //! Prefetching: asks the processor for the memory of connections whose packets arrive soon.
 //!
-//! With many connections each one's memory has left the processor's caches by the time its next packet comes. What a packet
-//! needs is asked for in three steps, as each step follows pointers that the one before brought.
+//! With many connections, the memory of each has left the processor's caches by the time its next packet comes. What a
+//! packet needs is prefetched in three steps: each follows pointers that the step before has brought.
 
 use path::{Nanos, prefetch};
 use tcp::Endpoint;
@@ -17,14 +17,14 @@ const PREFETCH_MIN_CONNECTIONS: usize = 16;
 const PREFETCH_FAR: usize = 6;
 /// the halves of the connection and the counts of the flow,
 const PREFETCH_NEAR: usize = 3;
-/// and what the sender has allocated elsewhere.
+/// and the memory that its sender names.
 const PREFETCH_LAST: usize = 1;
 
 /// Remembers what was asked for.
 pub struct Prefetcher {
     active: bool,
-    /// For each link: a bit for each of the last arrivals, the last one's lowest. Set: the connection of the packet that was
-    /// looked at then was asked for, as it was not that of the packet before it.
+    /// For each link: a bit for each of the last arrivals, the last one's lowest. It is set if the connection of the
+    /// packet that was looked at then was prefetched: it was another than that of the packet before.
     asked: Vec<u32>,
 }
 
@@ -84,7 +84,7 @@ impl Prefetcher {
             && packet.connection.is_opening()
             && let Some(endpoint) = &connections[packet.connection.index()]
         {
-            endpoint.sender().elsewhere().into_iter().flatten().for_each(prefetch);
+            endpoint.sender().prefetch_targets().into_iter().flatten().for_each(prefetch);
         }
     }
 }

@@ -89,7 +89,7 @@ impl Simulation {
 
     pub(super) fn sample_tcp(&mut self) {
         let Sampling::Interval { interval_ns } = self.scenario.record.tcp else { return };
-        self.events.set_rare(Source::SampleTcp, self.now + interval_ns);
+        self.events.set_occasional(Source::SampleTcp, self.now + interval_ns);
         for flow in self.flow_ids() {
             self.record_tcp(flow);
         }
@@ -97,7 +97,7 @@ impl Simulation {
 
     pub(super) fn sample_queue(&mut self) {
         let Sampling::Interval { interval_ns } = self.scenario.record.queue else { return };
-        self.events.set_rare(Source::SampleQueue, self.now + interval_ns);
+        self.events.set_occasional(Source::SampleQueue, self.now + interval_ns);
         self.catch_up_links();
         for index in 0..self.recording.observed.len() {
             let link = self.recording.observed[index];
@@ -123,7 +123,7 @@ impl Simulation {
 
     /// A second is over: what was read and what arrived in it.
     pub(super) fn sample_second(&mut self) {
-        self.events.set_rare(Source::Second, self.now + SECOND);
+        self.events.set_occasional(Source::Second, self.now + SECOND);
         for flow in self.flow_ids() {
             let read = match self.flows[flow.index()].app {
                 FlowApp::Datagrams(_) | FlowApp::Background(_) => self.totals(flow).read,
@@ -150,7 +150,7 @@ impl Simulation {
     }
 
     /// The measurement window begins or ends.
-    pub(super) fn turn_window(&mut self) {
+    pub(super) fn begin_or_end_window(&mut self) {
         self.catch_up_links();
         let snapshots: Vec<Snapshot> = self.flow_ids().map(|flow| self.totals(flow)).collect();
         let beginning = self.recording.window == Window::Before;
@@ -172,18 +172,18 @@ impl Simulation {
         if beginning {
             self.recording.links_before = counters;
             self.recording.window = Window::Inside;
-            self.events.set_rare(Source::Window, measure.to_ns);
+            self.events.set_occasional(Source::Window, measure.to_ns);
         } else {
             self.recording.links_after = counters;
             self.recording.window = Window::After;
-            self.events.set_rare(Source::Window, NEVER);
+            self.events.set_occasional(Source::Window, NEVER);
         }
     }
 
     /// The run is over: so is the measurement window.
     pub(super) fn close_window(&mut self) {
         if self.recording.is_measuring() {
-            self.turn_window();
+            self.begin_or_end_window();
         }
     }
 

@@ -7,7 +7,7 @@ use super::Simulation;
 use crate::ids::{ConnectionId, FlowId, LinkId};
 use crate::network::{Fate, PacketReport};
 use crate::record::{EVENT_KINDS, EventRow, QueueRow};
-use crate::scenario::{Full, PLACES};
+use crate::scenario::{PLACES, WhenFull};
 
 impl Simulation {
     /// The place of a flow's events among those of one time: behind those of hops.
@@ -100,7 +100,7 @@ impl Simulation {
         if report.hop != interface.0 && report.hop != egress {
             return;
         }
-        let told = report.hop == egress || self.hosts[ends.src.index()].full == Full::Enobufs;
+        let told = report.hop == egress || self.hosts[ends.src.index()].full == WhenFull::Enobufs;
         if sender == Some(connection) && why == DropReason::Overlimit && told {
             endpoint.on_tx_dropped(self.now);
         }

@@ -12,10 +12,10 @@ use crate::flow::{FlowApp, FlowRun};
 use crate::ids::ConnectionId;
 use crate::packet::{Ends, Packet};
 
-/// Why [`Simulation::take_turn`] ended.
-enum Turn {
+/// Why [`Simulation::send_and_run_app`] ended.
+enum Stop {
     /// There is nothing more to do.
-    Done,
+    Idle,
     /// There is, but for [`Simulation::report_endpoint`].
     Report,
     /// Something that was just sent was lost at once.
@@ -32,21 +32,21 @@ impl Simulation {
     pub(super) fn service(&mut self, connection: ConnectionId) {
         let mut polling = false;
         loop {
-            match self.take_turn(connection, polling) {
-                Turn::Done => return,
-                Turn::Report => return self.report_endpoint(connection),
-                Turn::Lost => {
+            match self.send_and_run_app(connection, polling) {
+                Stop::Idle => return,
+                Stop::Report => return self.report_endpoint(connection),
+                Stop::Lost => {
                     polling = false;
                     self.report_network(Some(connection));
                 }
-                Turn::Segment => {
-                    polling = self.hand_over(connection);
+                Stop::Segment => {
+                    polling = self.send_scratch_segment(connection);
                     if !polling {
                         self.report_network(Some(connection));
                     }
                 }
-                Turn::Model if self.let_model_work(connection) => polling = false,
-                Turn::Model => break,
+                Stop::Model if self.run_app_model(connection) => polling = false,
+                Stop::Model => break,
             }
         }
         let Simulation { connections, events, flows, now, .. } = self;
@@ -98,12 +98,12 @@ impl Simulation {
     /// Puts on the wire whatever the endpoint has to send, and lets its application work, until neither does any more.
     /// `polling`: the endpoint has just sent something.
     #[inline(always)]
-    fn take_turn(&mut self, connection: ConnectionId, mut polling: bool) -> Turn {
+    fn send_and_run_app(&mut self, connection: ConnectionId, mut polling: bool) -> Stop {
         let Simulation {
             connections, network, events, flows, scratch, packet_count, now, intercepted, ..
         } = self;
         let now = *now;
-        let Some(endpoint) = &mut connections[connection.index()] else { return Turn::Done };
+        let Some(endpoint) = &mut connections[connection.index()] else { return Stop::Idle };
         let flow = &mut flows[connection.flow().index()];
         loop {
             if polling || endpoint.may_transmit() {
@@ -115,22 +115,22 @@ impl Simulation {
                     }
                     if *intercepted || draft.len > endpoint.payload() {
                         *scratch = *draft;
-                        return Turn::Segment;
+                        return Stop::Segment;
                     }
                     *packet_count += 1;
                     let size = (draft.ip_bytes(), draft.len);
                     network.send_draft(now, ends, size, events);
                     if !network.reports.packets.is_empty() {
-                        return Turn::Lost;
+                        return Stop::Lost;
                     }
                 }
             }
             if !matches!(flow.app, FlowApp::Bulk(_)) {
-                return Turn::Model;
+                return Stop::Model;
             }
-            if !Self::let_bulk_work(endpoint, flow, connection, now) {
+            if !Self::run_bulk_app(endpoint, flow, connection, now) {
                 let reports = Self::end_service(endpoint, flow, connection, now, events);
-                return if reports { Turn::Report } else { Turn::Done };
+                return if reports { Stop::Report } else { Stop::Idle };
             }
             polling = false;
         }
@@ -139,7 +139,7 @@ impl Simulation {
     /// The segment in `scratch` leaves through whatever is between stack and interface, or as several packets. False if
     /// something was lost at once, or a capture wants to see it.
     #[inline(never)]
-    fn hand_over(&mut self, connection: ConnectionId) -> bool {
+    fn send_scratch_segment(&mut self, connection: ConnectionId) -> bool {
         let Simulation { connections, network, events, flows, scratch, now, .. } = self;
         let now = *now;
         let Some(endpoint) = &mut connections[connection.index()] else { return true };
@@ -172,7 +172,7 @@ impl Simulation {
 
     /// The turn of a bulk transfer at one end; true if it did something that may let the endpoint send.
     #[inline(always)]
-    pub(super) fn let_bulk_work(
+    pub(super) fn run_bulk_app(
         endpoint: &mut Endpoint,
         flow: &mut FlowRun,
         connection: ConnectionId,

@@ -2,7 +2,7 @@
 
 use path::Xoshiro256PlusPlus;
 use tcp::HostClock;
-use tcp::profile::{EcnMode, Family, Profile};
+use tcp::stack::{EcnMode, Family, Profile};
 use wire::Segment;
 
 use super::prefetch::Prefetcher;
@@ -51,7 +51,7 @@ impl Simulation {
         let groups = apps::incast_groups(&scenario);
         let hosts = hosts(&scenario, profiles);
         let flows = flows(&scenario, &topology, &parents, &groups)?;
-        let families: Vec<Family> = hosts.iter().map(|host| host.profile.facts().family).collect();
+        let families: Vec<Family> = hosts.iter().map(|host| host.profile.spec().family).collect();
         let tracked: Vec<bool> = families.iter().map(|&family| family == Family::Linux).collect();
         let recording = recording(&scenario, run_id, named, &families)?;
         let captured = recording.captures.links();
@@ -95,7 +95,7 @@ impl Simulation {
             arrived: Packet::default(),
             next_change: 0,
             run_ahead,
-            long_way: false,
+            no_fast_path: false,
             scenario,
         };
         run.set_first_events(named);
@@ -106,18 +106,18 @@ impl Simulation {
     fn set_first_events(&mut self, named: usize) {
         let Simulation { events, scenario, flows, network, recording, .. } = self;
         for (flow, run) in (0..).map(FlowId).zip(&flows[..named]) {
-            events.set_rare(Source::App(flow), run.start);
+            events.set_occasional(Source::App(flow), run.start);
         }
         if let Some(change) = scenario.schedule.first() {
-            events.set_rare(Source::Change, change.at_ns);
+            events.set_occasional(Source::Change, change.at_ns);
         }
         if let Sampling::Interval { interval_ns } = scenario.record.tcp {
-            events.set_rare(Source::SampleTcp, interval_ns);
+            events.set_occasional(Source::SampleTcp, interval_ns);
         }
-        events.set_rare(Source::Second, SECOND);
-        events.set_rare(Source::Window, scenario.measure.from_ns);
+        events.set_occasional(Source::Second, SECOND);
+        events.set_occasional(Source::Window, scenario.measure.from_ns);
         match scenario.record.queue {
-            Sampling::Interval { .. } => events.set_rare(Source::SampleQueue, 0),
+            Sampling::Interval { .. } => events.set_occasional(Source::SampleQueue, 0),
             Sampling::PerAck | Sampling::Off => {
                 for &link in &recording.observed {
                     network.next_query(link, scenario.measure.from_ns);
@@ -170,7 +170,7 @@ fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Vec<HostRun> {
             tso: host.nic.tso,
             tso_max: host.nic.tso_max,
             full: host.nic.full,
-            ingress: ingress(scenario, id, host, profile.facts().family),
+            ingress: ingress(scenario, id, host, profile.spec().family),
             egress: egress(scenario, id, host),
             profile,
             waiting: Vec::new(),

@@ -45,7 +45,7 @@ impl Batches {
     fn due_by(&mut self, at: Nanos, events: &mut EventQueue) {
         if at < self.due {
             self.due = at;
-            events.set_rare(Source::CatchUp, at);
+            events.set_occasional(Source::CatchUp, at);
         }
     }
 }
@@ -96,7 +96,7 @@ impl Network {
         self.batches.catching_up = false;
         let due = self.batches.links.iter().map(|&(link, start_slack)| self.service_due(link, start_slack));
         self.batches.due = due.min().unwrap_or(NEVER);
-        events.set_rare(Source::CatchUp, self.batches.due);
+        events.set_occasional(Source::CatchUp, self.batches.due);
     }
 
     /// When a batched link is to be served at the latest: before a packet that it starts to send can get to the far end.

@@ -21,8 +21,8 @@ use crate::scenario::{Sampling, Scenario};
 use crate::topology::{End, Topology};
 use batch::Batches;
 use delivery::Delivery;
-use mode::LinkFacts;
 pub use mode::LinkMode;
+use mode::ModeCriteria;
 use output::{Emitted, LinkOutput};
 pub use output::{Fate, PacketReport, Reports};
 use pool::{PacketPool, PacketRef};
@@ -94,7 +94,7 @@ impl Network {
         for (index, link) in scenario.links.iter().enumerate() {
             let config = link.path_config(per_change && link.observe);
             let host = scenario.host(&link.from);
-            let mode = LinkMode::choose(&LinkFacts {
+            let mode = LinkMode::choose(&ModeCriteria {
                 config: &config,
                 force_stepped,
                 single_fed: topology.single_fed[index],
@@ -145,8 +145,8 @@ impl Network {
         (services, arrivals)
     }
 
-    /// Whether the arrival of a packet at the far end is an event: at a host, before a link that packets do not enter ahead
-    /// of the clock, and where packets overtake each other, so that their order is only known then.
+    /// Whether the arrival of a packet at the far end is an event. It is one at a host, before a link that packets do
+    /// not enter ahead of the clock, and where packets overtake each other: there their order is known only then.
     fn has_arrivals(&self, link: LinkId) -> bool {
         let meta = &self.meta[link.index()];
         matches!(meta.end, End::Host(_))
@@ -193,7 +193,7 @@ impl Network {
         while let Some(PauseFrame { link, pause, .. }) = self.pauses.take(now) {
             self.with_hop(link, |hop, output| hop.pause(now, pause, output), events);
         }
-        events.set_rare(Source::Pause, self.pauses.next().unwrap_or(NEVER));
+        events.set_occasional(Source::Pause, self.pauses.next().unwrap_or(NEVER));
     }
 
     /// State of a link as of `t`.
@@ -231,8 +231,7 @@ impl Network {
         self.with_hop(link, apply, events);
     }
 
-    /// Runs `work` on a link with somewhere to put its packets out, sees that these go on, and notes when the link wants
-    /// to be served next.
+    /// Runs `work` on a link. What it puts out goes on, and when it wants to be served next is noted.
     #[inline]
     fn with_hop(
         &mut self,
@@ -273,7 +272,7 @@ impl Network {
                         self.pauses.send(PauseFrame { at: at + delay, link, pause });
                     }
                 }
-                events.set_rare(Source::Pause, self.pauses.next().unwrap_or(NEVER));
+                events.set_occasional(Source::Pause, self.pauses.next().unwrap_or(NEVER));
             }
         }
         self.forward_emitted(link, first, events);

@@ -21,8 +21,8 @@ pub enum LinkMode {
     Stepped,
 }
 
-/// What decides the mode of a link.
-pub struct LinkFacts<'a> {
+/// What the mode of a link depends on.
+pub struct ModeCriteria<'a> {
     /// What the link is.
     pub config: &'a LinkConfig,
     /// Every hop is to wait for events, for comparison.
@@ -43,28 +43,28 @@ pub struct LinkFacts<'a> {
 
 impl LinkMode {
     /// The mode of a link that needs the fewest events, and why it can have no better one.
-    pub fn choose(facts: &LinkFacts<'_>) -> LinkMode {
+    pub fn choose(link: &ModeCriteria<'_>) -> LinkMode {
         // What looks at the link or changes it at a time of its own must find it as it is then: captures, rows at every
         // change of the queue, the schedule, pause frames, the other ports of a switch. And packets of several links
         // come in order of time only one event after the other.
-        if facts.force_stepped
-            || !facts.single_fed
-            || facts.changes
-            || facts.captured
-            || facts.is_switch_port
-            || facts.may_be_paused
-            || facts.config.report_changes
+        if link.force_stepped
+            || !link.single_fed
+            || link.changes
+            || link.captured
+            || link.is_switch_port
+            || link.may_be_paused
+            || link.config.report_changes
         {
             return LinkMode::Stepped;
         }
         // A drop-tail queue: whether and when a packet leaves depends only on those before it.
-        if Link::<PacketRef>::can_fuse(facts.config) {
+        if Link::<PacketRef>::can_fuse(link.config) {
             return LinkMode::Fused;
         }
         // A host's stack learns at once what becomes of its packets in its own interface. Jitter is drawn when a
         // transmission starts. Any other link only has to deliver in time.
-        let start_slack = facts.config.delay_ns.saturating_sub(1);
-        if facts.fed_by_host || facts.config.jitter.is_some() || start_slack == 0 {
+        let start_slack = link.config.delay_ns.saturating_sub(1);
+        if link.fed_by_host || link.config.jitter.is_some() || start_slack == 0 {
             return LinkMode::Early;
         }
         LinkMode::Batched { start_slack }

@@ -11,12 +11,12 @@ pub struct FirstHops {
     /// The plain links up to the first other one.
     pub plain: Box<[LinkId]>,
     /// What comes behind them.
-    pub then: Then,
+    pub after_plain: AfterPlain,
 }
 
 /// What comes behind the plain links at the beginning of a way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterPlain {
     /// The packet travels to the far end of this link, the last of them: a host, or a link that packets do not enter ahead of
     /// the clock.
     Deliver(LinkId),
@@ -60,11 +60,11 @@ impl FirstHops {
     fn new(route: &[LinkId], links: &[LinkMeta]) -> FirstHops {
         let plain = route.iter().take_while(|link| links[link.index()].plain).count();
         let plain = &route[..plain];
-        let then = match (plain.last(), route.get(plain.len())) {
-            (None, _) => Then::Unknown,
-            (Some(_), Some(&next)) if links[next.index()].mode.takes_early() => Then::Enter(next),
-            (Some(&last), _) => Then::Deliver(last),
+        let after_plain = match (plain.last(), route.get(plain.len())) {
+            (None, _) => AfterPlain::Unknown,
+            (Some(_), Some(&next)) if links[next.index()].mode.takes_early() => AfterPlain::Enter(next),
+            (Some(&last), _) => AfterPlain::Deliver(last),
         };
-        FirstHops { plain: plain.into(), then }
+        FirstHops { plain: plain.into(), after_plain }
     }
 }

@@ -7,7 +7,7 @@ use path::{DropReason, Nanos, Packet as _};
 use wire::Segment;
 
 use super::output::{Emitted, Fate, PacketReport};
-use super::route::Then;
+use super::route::AfterPlain;
 use super::{LinkMeta, LinkMode, Network, PacketRef};
 use crate::event_queue::{EventQueue, NEVER};
 use crate::ids::{HostId, LinkId};
@@ -20,10 +20,10 @@ impl Network {
     /// written would stall the processor.
     #[inline(always)]
     pub fn draft(&mut self, ends: &Ends) -> &mut Segment {
-        match self.routes.between(ends.src, ends.dst).then {
-            Then::Deliver(link) => &mut self.deliveries[link.index()].draft().1.segment,
-            Then::Enter(_) => &mut self.pool.draft().segment,
-            Then::Unknown => &mut self.scratch,
+        match self.routes.between(ends.src, ends.dst).after_plain {
+            AfterPlain::Deliver(link) => &mut self.deliveries[link.index()].draft().1.segment,
+            AfterPlain::Enter(_) => &mut self.pool.draft().segment,
+            AfterPlain::Unknown => &mut self.scratch,
         }
     }
 
@@ -42,7 +42,7 @@ impl Network {
             self.send_scratch(now, ends, events);
             return;
         };
-        let then = route.then;
+        let after_plain = route.after_plain;
         let Some((mut at, mut queue_delay)) = self.links[first.index()].pass(now, bytes) else {
             self.drop_draft(now, first, ends);
             return;
@@ -58,8 +58,8 @@ impl Network {
             queue_delay += waited;
             at = arrival;
         }
-        match then {
-            Then::Deliver(link) => {
+        match after_plain {
+            AfterPlain::Deliver(link) => {
                 let delivery = &mut self.deliveries[link.index()];
                 let (arrival, draft) = delivery.draft();
                 *arrival = at;
@@ -68,11 +68,11 @@ impl Network {
                     events.set_arrival(link, at);
                 }
             }
-            Then::Enter(link) => {
+            AfterPlain::Enter(link) => {
                 let packet = self.pool.put_draft(now, ends, bytes, queue_delay);
-                self.enter_kept(link, at, packet, events);
+                self.enter_keeping_link(link, at, packet, events);
             }
-            Then::Unknown => {}
+            AfterPlain::Unknown => {}
         }
     }
 
@@ -152,7 +152,7 @@ impl Network {
             }
         }
         let packet = self.pool.put(&packet);
-        self.enter_kept(link, at, packet, events);
+        self.enter_keeping_link(link, at, packet, events);
     }
 
     /// A packet of the pool enters `link` at `at`. It has waited `waited` in queues that it does not know of yet.
@@ -184,7 +184,7 @@ impl Network {
             }
         }
         packet.add_queue_delay(waited);
-        self.enter_kept(link, at, packet, events);
+        self.enter_keeping_link(link, at, packet, events);
     }
 
     /// The link behind `link` on the way to host `dst`, if packets may enter it ahead of the clock.
@@ -199,7 +199,7 @@ impl Network {
 
     /// A packet enters `link`, which is not plain and keeps it for a while.
     #[inline(always)]
-    fn enter_kept(&mut self, link: LinkId, at: Nanos, packet: PacketRef, events: &mut EventQueue) {
+    fn enter_keeping_link(&mut self, link: LinkId, at: Nanos, packet: PacketRef, events: &mut EventQueue) {
         let LinkMeta { mode, captured, .. } = self.meta[link.index()];
         if captured {
             self.reports.captured.push((at, link, *self.pool.unpack(&packet)));

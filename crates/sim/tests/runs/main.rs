@@ -3,12 +3,12 @@
 
 mod anything;
 mod captures;
+mod fast_paths;
 mod fused_equals_stepped;
 mod golden;
 mod kinds;
 mod milestones;
 mod refusals;
 mod rows;
-mod short_ways;
 mod stepping;
 mod support;

@@ -10,8 +10,8 @@ use path::{JitterConfig, JitterKind, LossConfig, PauseConfig, QueueConfig, Shape
 use sha2::{Digest, Sha256};
 use sim::Scenario;
 use sim::scenario::{
-    App, Capture, Change, Coalesce, Ecn, EcnField, Egress, Flow, Full, Host, IngressStage, Link, LoadPart,
-    Node, Noise, Processing, Sampling, Stall,
+    App, Capture, Change, Coalesce, Ecn, EcnField, Egress, Flow, Host, IngressStage, Link, LoadPart, Node,
+    Noise, Processing, Sampling, Stall, WhenFull,
 };
 use sim::table::{Batch, ColumnData};
 
@@ -42,6 +42,11 @@ pub fn rows() -> Vec<(String, Scenario)> {
 
 /// Scenarios with a story, longer than the others.
 fn stories() -> Vec<(&'static str, Scenario)> {
+    [plain_dumbbells(), losses_and_codel(), other_stories()].concat()
+}
+
+/// One flow through a bottleneck with a FIFO.
+fn plain_dumbbells() -> Vec<(&'static str, Scenario)> {
     let mut all = Vec::new();
     for (name, stack, cc) in [
         ("freebsd-9.2-newreno", "freebsd-9.2", "newreno"),
@@ -59,6 +64,11 @@ fn stories() -> Vec<(&'static str, Scenario)> {
     }
     all.push(("no-queue-to-speak-of", dumbbell("freebsd-13", "newreno", 100 * MBPS, 10 * MS, 2, 4)));
     all.push(("gigabit", dumbbell("linux-6.8", "cubic", 1000 * MBPS, 20 * MS, 83, 3)));
+    all
+}
+
+fn losses_and_codel() -> Vec<(&'static str, Scenario)> {
+    let mut all = Vec::new();
     all.push(("random-loss", {
         let mut s = dumbbell("freebsd-9.2", "newreno", 20 * MBPS, 30 * MS, 100, 8);
         link_mut(&mut s, "r1-r2").loss = random_loss(10_000_000);
@@ -99,6 +109,12 @@ fn stories() -> Vec<(&'static str, Scenario)> {
         };
         s
     }));
+    all
+}
+
+/// Several flows, several bottlenecks, transfers that end, damage, load.
+fn other_stories() -> Vec<(&'static str, Scenario)> {
+    let mut all = Vec::new();
     all.push(("two-flows-per-ack", {
         let mut s = dumbbell("freebsd-13", "cubic", 10 * MBPS, 40 * MS, 50, 8);
         attach(&mut s, host("c", "linux-6.8"), "r1", 1000 * MBPS);
@@ -338,14 +354,14 @@ fn hosts() -> Vec<(&'static str, Scenario)> {
             with(&|host| host.noise = Some(Noise { processing, stall }))
         }),
         ("full-transmit-queue", {
-            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, Full::Enobufs));
+            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, WhenFull::Enobufs));
             link_mut(&mut s, "a-r1").rate_bps = Some(20 * MBPS);
             s.flows.push(bulk("f2", "b", "a", "newreno"));
             link_mut(&mut s, "b-r2").rate_bps = Some(20 * MBPS);
             s
         }),
         ("full-transmit-queue-drops", {
-            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, Full::Drop));
+            let mut s = with(&|host| (host.nic.tx_queue, host.nic.full) = (20, WhenFull::Drop));
             link_mut(&mut s, "a-r1").rate_bps = Some(20 * MBPS);
             s
         }),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use path::{LossConfig, QueueConfig};
 use sim::Simulation;
 use sim::scenario::{
-    App, Ecn, Flow, Full, Host, Ingress, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION,
+    App, Ecn, Flow, Host, Ingress, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION, WhenFull,
 };
 use sim::table::{Batch, ColumnData};
 
@@ -45,7 +45,7 @@ pub fn host(name: &str, stack: &str) -> Host {
         sysctl: BTreeMap::new(),
         nic: Nic {
             tx_queue: 1000,
-            full: Full::Enobufs,
+            full: WhenFull::Enobufs,
             tso: false,
             tso_max: None,
             gro: false,

@@ -3,3 +3,34 @@
 pub mod freebsd;
 pub mod linux;
 pub mod windows;
+
+/// Where congestion control stands, told alike for all families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// cwnd grows exponentially.
+    SlowStart,
+    /// Congestion avoidance.
+    Avoidance,
+    /// Fast recovery.
+    Recovery,
+    /// After a timeout, until repaired.
+    Loss,
+    /// Reducing without loss (ECN, local drop).
+    Cwr,
+    /// Duplicate ACKs or SACKs seen, nothing judged lost (Linux).
+    Disorder,
+}
+
+impl Phase {
+    /// The word in the `state` column of the `tcp` table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::SlowStart => "slow-start",
+            Phase::Avoidance => "avoidance",
+            Phase::Recovery => "recovery",
+            Phase::Loss => "loss",
+            Phase::Cwr => "cwr",
+            Phase::Disorder => "disorder",
+        }
+    }
+}

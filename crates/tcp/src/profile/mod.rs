@@ -1,196 +1,28 @@
 //! The catalogue of stacks: data for each system and year, and how a family turns data into senders and receivers.
 //!
 //! A profile is constants and choices; a mechanism is code in `sender/`, `receiver/`, `cc/`. To add a stack, add a file
-//! here and a line to [`all`].
+//! to its family's folder and a line to that family's `all`.
 
 pub mod freebsd;
-mod freebsd_11;
-mod freebsd_13;
-mod freebsd_15;
-mod freebsd_9_0;
-mod freebsd_9_2;
 pub mod linux;
-mod linux_3_9;
-mod linux_6_18;
-mod linux_6_8;
 mod windows_7;
 
-use std::fmt;
-
-use wire::codec::SynLayout;
-
-use crate::clock::Nanos;
-use crate::receiver::Receiver;
-use crate::sender::Sender;
-
-/// A family of systems that share their pipelines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// FreeBSD's default stack.
-    FreeBsd,
-    /// FreeBSD's RACK stack.
-    FreeBsdRack,
-    /// Linux.
-    Linux,
-    /// Windows.
-    Windows,
-}
-
-impl Family {
-    /// The word in the catalogue.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Family::FreeBsd | Family::FreeBsdRack => "freebsd",
-            Family::Linux => "linux",
-            Family::Windows => "windows",
-        }
-    }
-
-    /// How its systems lay out the options of a SYN.
-    pub fn syn_layout(self) -> SynLayout {
-        match self {
-            Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
-            Family::Linux => SynLayout::Linux,
-            Family::Windows => SynLayout::Windows,
-        }
-    }
-}
-
-/// ECN of a host (RFC 3168).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EcnMode {
-    /// Neither asked for nor accepted.
-    Off,
-    /// Accepted when the peer asks.
-    Accept,
-    /// Asked for on outgoing connections, and accepted.
-    On,
-}
-
-/// What the endpoint itself needs to know of a system: handshake, close, options.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// The stack's name, such as `freebsd-9.2`.
-    pub name: &'static str,
-    /// Its family.
-    pub family: Family,
-    /// No recording of the real system stands behind it.
-    pub inferred: bool,
-    /// Congestion controls by the system's own names; the first is the default.
-    pub cc: &'static [&'static str],
-    /// Other names accepted for them: (accepted, meant).
-    pub cc_alias: &'static [(&'static str, &'static str)],
-    /// Ticks per second unless the experiment sets them.
-    pub hz: u32,
-    /// ECN unless the experiment sets it.
-    pub ecn: EcnMode,
-    /// Timestamps are offered and accepted (RFC 7323).
-    pub timestamps: bool,
-    /// Window scaling is offered and accepted (RFC 7323).
-    pub window_scaling: bool,
-    /// SACK is offered and accepted (RFC 2018).
-    pub sack: bool,
-    /// Gaps between transmissions of the SYN; after the last one the attempt has failed.
-    pub syn_timeouts: Vec<Nanos>,
-    /// Gaps between transmissions of the SYN-ACK, likewise.
-    pub synack_timeouts: Vec<Nanos>,
-    /// Timers of the handshake and of TIME-WAIT wait for the next slot of Linux's timer wheel.
-    pub timer_wheel: bool,
-    /// Least time between two ACKs that answer what is outside the window and carries no data, so that two peers do not answer
-    /// each other for ever; 0: each is answered.
-    pub invalid_ratelimit: Nanos,
-    /// To how many ticks the first SYN's timer is set when something else than it was acknowledged; None: it keeps its time.
-    pub syn_hastened: Option<u64>,
-    /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
-    pub unread_resets: bool,
-    /// Time spent in TIME-WAIT.
-    pub time_wait: Nanos,
-}
-
-/// What an application (or an experiment file) sets on a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketOptions {
-    /// SO_SNDBUF in bytes; None: autotuning.
-    pub sndbuf: Option<u64>,
-    /// SO_RCVBUF in bytes; None: autotuning.
-    pub rcvbuf: Option<u64>,
-}
-
-/// A sysctl a stack knows, by its real name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sysctl {
-    /// The real name. A sysctl of three values has three entries, `….min`, `….default`, `….max`.
-    pub name: &'static str,
-    /// Value in this system.
-    pub default: i64,
-    /// Smallest value allowed.
-    pub min: i64,
-    /// Largest value allowed.
-    pub max: i64,
-    /// What it does and its unit, in a few words.
-    pub about: &'static str,
-}
-
-/// Why a stack could not be set up as asked. One line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfileError(pub String);
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ProfileError {}
-
-/// A stack, with its sysctls set.
-pub trait Profile: Send + Sync {
-    /// What the endpoint needs to know.
-    fn facts(&self) -> &Facts;
-
-    /// Every sysctl the model carries out, with this system's defaults.
-    fn sysctls(&self) -> Vec<Sysctl>;
-
-    /// Sets a sysctl; the value has been checked against [`Profile::sysctls`].
-    fn set(&mut self, name: &str, value: i64);
-
-    /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
-    fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
-
-    /// A sender with congestion control `cc`, which has been checked against [`Facts::cc`]. `random` seeds whatever
-    /// the algorithm draws.
-    fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender>;
-
-    /// A receiver.
-    fn receiver(&self) -> Box<dyn Receiver>;
-}
+use crate::stack::{Profile, ProfileError};
 
 /// Every stack of the catalogue, each with its system's defaults. Of a family, the newest stands last.
 pub fn all() -> Vec<Box<dyn Profile>> {
-    vec![
-        Box::new(freebsd_9_0::profile()),
-        Box::new(freebsd_9_2::profile()),
-        Box::new(freebsd_11::profile()),
-        Box::new(freebsd_13::rack()),
-        Box::new(freebsd_13::profile()),
-        Box::new(freebsd_15::d49540_rack()),
-        Box::new(freebsd_15::d46546_rack()),
-        Box::new(freebsd_15::current_rack()),
-        Box::new(freebsd_15::d49540()),
-        Box::new(freebsd_15::d46546()),
-        Box::new(freebsd_15::current()),
-        Box::new(linux_3_9::profile()),
-        Box::new(linux_6_8::profile()),
-        Box::new(linux_6_18::profile()),
-        Box::new(windows_7::profile()),
-    ]
+    let mut stacks: Vec<Box<dyn Profile>> = Vec::new();
+    stacks.extend(freebsd::all().into_iter().map(|stack| Box::new(stack) as Box<dyn Profile>));
+    stacks.extend(linux::all().into_iter().map(|stack| Box::new(stack) as Box<dyn Profile>));
+    stacks.push(Box::new(windows_7::profile()));
+    stacks
 }
 
 /// The stack called `name`, or the newest of the family called `name`.
 pub fn find(name: &str) -> Option<Box<dyn Profile>> {
     let mut stacks = all();
-    let exact = stacks.iter().position(|p| p.facts().name == name);
-    let newest = || stacks.iter().rposition(|p| p.facts().family.as_str() == name);
+    let exact = stacks.iter().position(|p| p.spec().name == name);
+    let newest = || stacks.iter().rposition(|p| p.spec().family.as_str() == name);
     let index = exact.or_else(newest)?;
     Some(stacks.swap_remove(index))
 }
@@ -203,7 +35,7 @@ pub fn set_checked(profile: &mut dyn Profile, name: &str, value: i64) -> Result<
     let known = profile.sysctls();
     let Some(sysctl) = known.iter().find(|s| s.name == name) else {
         let nearest = nearest(name, known.iter().map(|s| s.name));
-        return Err(ProfileError(format!("sysctl {name}: not known to {}{nearest}", profile.facts().name)));
+        return Err(ProfileError(format!("sysctl {name}: not known to {}{nearest}", profile.spec().name)));
     };
     if value < sysctl.min || value > sysctl.max {
         return Err(ProfileError(format!(

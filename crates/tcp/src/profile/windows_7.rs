@@ -1,11 +1,11 @@
 //! Windows 7 and Server 2008 R2, as Microsoft documents them: no recording stands behind this profile.
 
-use super::{EcnMode, Facts, Family, Profile, SocketOptions, Sysctl};
 use crate::clock::{Nanos, SECOND};
 use crate::receiver::Receiver;
 use crate::receiver::windows::{Tuning as ReceiverTuning, WindowsReceiver};
 use crate::sender::Sender;
 use crate::sender::windows::{Tuning as SenderTuning, WindowsSender};
+use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
 
 /// Send buffer where the application sets none: Windows follows the connection's ideal backlog; a megabyte covers it.
 const SEND_BUFFER: u64 = 1 << 20;
@@ -69,7 +69,7 @@ const SETTINGS: [Sysctl; 9] = [
 
 /// Windows 7.
 pub struct Windows {
-    facts: Facts,
+    spec: StackSpec,
     values: [i64; SETTINGS.len()],
 }
 
@@ -78,7 +78,7 @@ pub fn profile() -> Windows {
     // Three transmissions; the attempt has failed after 21 s.
     let handshake = vec![3 * SECOND, 6 * SECOND, 12 * SECOND];
     Windows {
-        facts: Facts {
+        spec: StackSpec {
             name: "windows-7",
             family: Family::Windows,
             inferred: true,
@@ -94,7 +94,7 @@ pub fn profile() -> Windows {
             synack_timeouts: handshake,
             timer_wheel: false,
             invalid_ratelimit: 0,
-            syn_hastened: None,
+            syn_retry_ticks: None,
             unread_resets: true,
             time_wait: TIME_WAIT,
         },
@@ -109,8 +109,8 @@ impl Windows {
 }
 
 impl Profile for Windows {
-    fn facts(&self) -> &Facts {
-        &self.facts
+    fn spec(&self) -> &StackSpec {
+        &self.spec
     }
 
     fn sysctls(&self) -> Vec<Sysctl> {
@@ -122,11 +122,11 @@ impl Profile for Windows {
             self.values[index] = value;
         }
         match name {
-            "SackOpts" => self.facts.sack = value != 0,
-            "Timestamps" => self.facts.timestamps = value != 0,
+            "SackOpts" => self.spec.sack = value != 0,
+            "Timestamps" => self.spec.timestamps = value != 0,
             "InitialRtoMs" => {
                 let first = value as u64 * 1_000_000;
-                self.facts.syn_timeouts = vec![first, 2 * first, 4 * first];
+                self.spec.syn_timeouts = vec![first, 2 * first, 4 * first];
             }
             _ => {}
         }

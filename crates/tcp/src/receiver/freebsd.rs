@@ -2,9 +2,11 @@
 
 use wire::segment::TIMESTAMPS_BYTES;
 
-use super::{Arrival, Context, ReceiveState, Receiver};
+use wire::segment::{DEFAULT_MSS, MAX_WINDOW, MAX_WINDOW_SHIFT};
+
+use super::{Arrival, ReceiveState, Receiver};
 use crate::clock::Nanos;
-use crate::endpoint::{DEFAULT_MSS, LARGEST_FIELD, LARGEST_SCALE};
+use crate::context::Context;
 
 /// Memory a cluster of 2048 bytes takes with its mbuf: what a socket buffer may hold is this much less than
 /// kern.ipc.maxsockbuf.
@@ -63,7 +65,7 @@ pub struct Tuning {
 
 /// The receiver of one connection.
 pub struct FreeBsdReceiver {
-    t: Tuning,
+    tuning: Tuning,
     /// Delayed-ACK timer: true time.
     delack: Option<Nanos>,
     /// When it is set to fire in the present tick.
@@ -91,7 +93,7 @@ impl FreeBsdReceiver {
     /// A receiver for a release.
     pub fn new(tuning: Tuning) -> FreeBsdReceiver {
         FreeBsdReceiver {
-            t: tuning,
+            tuning,
             delack: None,
             delayed: Delayed::default(),
             advertised_zero: false,
@@ -105,38 +107,38 @@ impl FreeBsdReceiver {
 
     /// Space the window field can offer now.
     #[inline]
-    fn space(&self, r: &ReceiveState) -> u64 {
-        r.free().min(LARGEST_FIELD << r.wscale)
+    fn space(&self, rcv: &ReceiveState) -> u64 {
+        rcv.free().min(MAX_WINDOW << rcv.wscale)
     }
 
     /// The window after silly-window avoidance (RFC 9293 section 3.8.6.2.2).
     #[inline]
-    fn usable(&self, r: &ReceiveState) -> u64 {
-        let space = self.space(r);
-        if space < r.rcvbuf / 4 && space < self.maxseg { 0 } else { space }
+    fn usable(&self, rcv: &ReceiveState) -> u64 {
+        let space = self.space(rcv);
+        if space < rcv.rcvbuf / 4 && space < self.maxseg { 0 } else { space }
     }
 
     /// Whether the window has grown enough for an ACK that says only this.
     #[inline(always)]
-    fn update_due(&self, r: &ReceiveState) -> bool {
-        let space = self.space(r);
-        let offered = r.offered();
+    fn update_due(&self, rcv: &ReceiveState) -> bool {
+        let space = self.space(rcv);
+        let offered = rcv.offered();
         let growth = space.saturating_sub(offered);
-        let buffer = r.rcvbuf;
+        let buffer = rcv.rcvbuf;
         // The usual case, of which all that follows would say the same.
-        let little = if self.t.updates_need_a_quarter {
+        let little = if self.tuning.updates_need_a_quarter {
             growth < buffer / 4 && space > buffer / 8 && buffer > 8 * self.maxseg
         } else {
             growth < 2 * self.maxseg && 2 * growth < buffer
         };
-        if little && !r.long_way {
+        if little && !rcv.no_fast_path {
             return false;
         }
-        if space <= offered || offered >> r.wscale >= space >> r.wscale || self.peer_closed {
+        if space <= offered || offered >> rcv.wscale >= space >> rcv.wscale || self.peer_closed {
             return false;
         }
         let large = growth >= 2 * self.maxseg;
-        if self.t.updates_need_a_quarter {
+        if self.tuning.updates_need_a_quarter {
             large && (growth >= buffer / 4 || space <= buffer / 8 || buffer <= 8 * self.maxseg)
                 || 2 * growth >= buffer
         } else {
@@ -144,10 +146,10 @@ impl FreeBsdReceiver {
         }
     }
 
-    /// Finds the time to which an ACK is delayed in the present tick.
+    /// Works out until when an ACK that is delayed in the present tick waits.
     #[cold]
-    fn see_delay(&mut self, cx: &Context<'_>) {
-        let wait = (u64::from(self.t.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
+    fn find_delack_time(&mut self, cx: &Context<'_>) {
+        let wait = (u64::from(self.tuning.delack_ms) * u64::from(cx.clock.hz()) / 1000).max(1);
         let tick = cx.clock.ticks(cx.now);
         self.delayed = Delayed {
             from: cx.clock.time_of_tick(tick),
@@ -158,10 +160,10 @@ impl FreeBsdReceiver {
 
     /// Counts in-order data and grows the buffer when an interval is over.
     #[inline(never)]
-    fn autosize(&mut self, r: &mut ReceiveState, payload: u32, cx: &Context<'_>) {
-        let over = match self.t.autosize {
+    fn autosize(&mut self, rcv: &mut ReceiveState, payload: u32, cx: &Context<'_>) {
+        let over = match self.tuning.autosize {
             Autosize::PerRoundTrip { .. } => {
-                let since = r.tsecr.wrapping_sub(self.interval_from);
+                let since = rcv.tsecr.wrapping_sub(self.interval_from);
                 self.interval_from != 0 && since > 0 && since < 1000
             }
             Autosize::ByHalf => {
@@ -175,16 +177,16 @@ impl FreeBsdReceiver {
             self.counted += u64::from(payload);
             return;
         }
-        let grown = match self.t.autosize {
-            Autosize::PerRoundTrip { inc } if self.counted > r.rcvbuf / 8 * 7 => r.rcvbuf + inc,
-            Autosize::ByHalf if self.counted > r.rcvbuf / 2 / 4 * 3 => r.rcvbuf + r.rcvbuf / 2,
-            _ => r.rcvbuf,
+        let grown = match self.tuning.autosize {
+            Autosize::PerRoundTrip { inc } if self.counted > rcv.rcvbuf / 8 * 7 => rcv.rcvbuf + inc,
+            Autosize::ByHalf if self.counted > rcv.rcvbuf / 2 / 4 * 3 => rcv.rcvbuf + rcv.rcvbuf / 2,
+            _ => rcv.rcvbuf,
         };
-        let wanted = grown.min(self.t.recvbuf_max).max(r.rcvbuf);
-        if wanted == r.rcvbuf || wanted <= largest_buffer(self.t.maxsockbuf) {
-            r.rcvbuf = wanted;
+        let wanted = grown.min(self.tuning.recvbuf_max).max(rcv.rcvbuf);
+        if wanted == rcv.rcvbuf || wanted <= largest_buffer(self.tuning.maxsockbuf) {
+            rcv.rcvbuf = wanted;
         } else {
-            r.rcvbuf_auto = false;
+            rcv.rcvbuf_auto = false;
         }
         self.counted = 0;
         self.interval_from = 0;
@@ -192,61 +194,63 @@ impl FreeBsdReceiver {
 }
 
 impl Receiver for FreeBsdReceiver {
-    fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
-        let asked = if self.t.maxsockbuf_fixed { 0 } else { r.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
-        let largest = if r.rcvbuf_auto { self.t.maxsockbuf } else { self.t.maxsockbuf.max(asked) };
+    fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8) {
+        let asked = if self.tuning.maxsockbuf_fixed { 0 } else { rcv.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
+        let largest =
+            if rcv.rcvbuf_auto { self.tuning.maxsockbuf } else { self.tuning.maxsockbuf.max(asked) };
         let mut scale = 0;
-        while self.t.rfc1323 && scale < LARGEST_SCALE && LARGEST_FIELD << scale < largest {
+        while self.tuning.rfc1323 && scale < MAX_WINDOW_SHIFT && MAX_WINDOW << scale < largest {
             scale += 1;
         }
-        (r.rcvbuf.min(LARGEST_FIELD) as u16, scale)
+        (rcv.rcvbuf.min(MAX_WINDOW) as u16, scale)
     }
 
-    fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
-        let options = r.timestamps && !self.t.maxseg_without_options;
+    fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>) {
+        let options = rcv.timestamps && !self.tuning.maxseg_without_options;
         let options = if options { u64::from(TIMESTAMPS_BYTES) } else { 0 };
-        self.maxseg = u64::from(r.payload) + options;
-        let unit = if self.t.rounds_to_mss_with_options { self.maxseg } else { u64::from(r.payload) };
-        r.rcvbuf = r.rcvbuf.next_multiple_of(unit);
-        if r.timestamps && r.tsecr != 0 {
-            self.srtt_ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr) + 1;
+        self.maxseg = u64::from(rcv.payload) + options;
+        let unit = if self.tuning.rounds_to_mss_with_options { self.maxseg } else { u64::from(rcv.payload) };
+        rcv.rcvbuf = rcv.rcvbuf.next_multiple_of(unit);
+        if rcv.timestamps && rcv.tsecr != 0 {
+            self.srtt_ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(rcv.tsecr) + 1;
         }
         // The window of the SYN-ACK was unscaled: the passive side tells at once what it really has.
-        r.ack_now |= self.update_due(r);
+        rcv.ack_now |= self.update_due(rcv);
     }
 
-    fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
+    fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
         self.peer_closed |= arrival.fin;
         if arrival.fin || !arrival.in_order || arrival.filled_hole {
-            r.ack_now = true;
+            rcv.ack_now = true;
             return;
         }
-        if r.rcvbuf_auto {
-            self.autosize(r, arrival.payload, cx);
+        if rcv.rcvbuf_auto {
+            self.autosize(rcv, arrival.payload, cx);
         }
-        let aggregate = self.t.aggregates_acked_at_once && u64::from(arrival.payload) > self.maxseg;
-        if self.delack.is_some() || self.advertised_zero || !self.t.delayed_ack || aggregate {
-            r.ack_now = true;
+        let aggregate = self.tuning.aggregates_acked_at_once && u64::from(arrival.payload) > self.maxseg;
+        if self.delack.is_some() || self.advertised_zero || !self.tuning.delayed_ack || aggregate {
+            rcv.ack_now = true;
         } else {
             if !(cx.now < self.delayed.until && cx.now >= self.delayed.from) {
-                self.see_delay(cx);
+                self.find_delack_time(cx);
             }
             self.delack = Some(self.delayed.at);
         }
     }
 
-    fn accepts_out_of_order(&self, r: &ReceiveState, _seq: u64, _len: u32) -> bool {
-        !self.t.reassembly_limited || u64::from(r.out_of_order_segments) <= r.rcvbuf / self.maxseg + 1
+    fn accepts_out_of_order(&self, rcv: &ReceiveState, _seq: u64, _len: u32) -> bool {
+        !self.tuning.reassembly_limited
+            || u64::from(rcv.out_of_order_segments) <= rcv.rcvbuf / self.maxseg + 1
     }
 
-    fn on_read(&mut self, r: &mut ReceiveState, _bytes: u64, _cx: &mut Context<'_>) {
-        r.ack_now |= self.update_due(r);
+    fn on_read(&mut self, rcv: &mut ReceiveState, _bytes: u64, _cx: &mut Context<'_>) {
+        rcv.ack_now |= self.update_due(rcv);
     }
 
-    fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
+    fn on_timer(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>) {
         if self.delack.is_some_and(|at| at <= cx.now) {
             self.delack = None;
-            r.ack_now = true;
+            rcv.ack_now = true;
         }
     }
 
@@ -256,20 +260,20 @@ impl Receiver for FreeBsdReceiver {
     }
 
     #[inline]
-    fn window(&mut self, r: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
-        self.usable(r)
+    fn window(&mut self, rcv: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
+        self.usable(rcv)
     }
 
     #[inline]
-    fn on_ack_sent(&mut self, r: &mut ReceiveState, _pure: bool, cx: &mut Context<'_>) {
+    fn on_ack_sent(&mut self, rcv: &mut ReceiveState, _pure: bool, cx: &mut Context<'_>) {
         self.delack = None;
-        self.advertised_zero = r.offered() == 0;
-        if self.interval_from == 0 && r.rcvbuf_auto {
+        self.advertised_zero = rcv.offered() == 0;
+        if self.interval_from == 0 && rcv.rcvbuf_auto {
             self.interval_from = cx.clock.timestamp_ms(cx.now);
         }
     }
 
     fn sends_dsack(&self) -> bool {
-        self.t.dsack
+        self.tuning.dsack
     }
 }

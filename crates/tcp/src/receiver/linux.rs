@@ -1,10 +1,12 @@
 //! Linux's receiver: quick and delayed ACKs, SACK compression, the window's slow start, buffer autotuning.
 
-use super::{Arrival, Context, ReceiveState, Receiver};
+use wire::segment::{DEFAULT_MSS, MAX_WINDOW, MAX_WINDOW_SHIFT};
+
+use super::{Arrival, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
-use crate::endpoint::{DEFAULT_MSS, LARGEST_FIELD, LARGEST_SCALE};
+use crate::context::Context;
+use crate::linux_config::{Drs, Shared};
 use crate::mutants::mutant;
-use crate::sender::linux::config::{Drs, Shared};
 
 /// Most quick ACKs granted at once (TCP_MAX_QUICKACKS).
 const MAX_QUICKACKS: u32 = 16;
@@ -176,34 +178,34 @@ impl LinuxReceiver {
         self.memory_factor = (memory << FACTOR_BITS).div_ceil(payload);
     }
 
-    fn full_space(&self, r: &ReceiveState) -> u64 {
-        self.window_from(r.rcvbuf)
+    fn full_space(&self, rcv: &ReceiveState) -> u64 {
+        self.window_from(rcv.rcvbuf)
     }
 
-    fn free_space(&self, r: &ReceiveState) -> u64 {
-        let held = r.readable + r.out_of_order.covered();
+    fn free_space(&self, rcv: &ReceiveState) -> u64 {
+        let held = rcv.readable + rcv.out_of_order.covered();
         if held == 0 {
-            return self.full_space(r);
+            return self.full_space(rcv);
         }
-        self.window_from(r.rcvbuf.saturating_sub(self.memory_of(held)))
+        self.window_from(rcv.rcvbuf.saturating_sub(self.memory_of(held)))
     }
 
     /// The window to offer (RFC 9293 section 3.8.6.2.2 in Linux's form).
-    fn select_window(&mut self, r: &ReceiveState) -> u64 {
-        let full = self.full_space(r);
+    fn select_window(&mut self, rcv: &ReceiveState) -> u64 {
+        let full = self.full_space(rcv);
         let clamped = full.min(self.window_clamp);
         let mss = self.rcv_mss.min(clamped);
-        let mut free = self.free_space(r);
+        let mut free = self.free_space(rcv);
         if free < clamped >> 1 {
             self.quick = 0;
-            free = free >> r.wscale << r.wscale;
+            free = free >> rcv.wscale << rcv.wscale;
             if free < full >> 4 || free < mss {
                 return 0;
             }
         }
         let free = free.min(self.rcv_ssthresh);
-        if r.wscale > 0 {
-            let unit = 1u64 << r.wscale;
+        if rcv.wscale > 0 {
+            let unit = 1u64 << rcv.wscale;
             return free.div_ceil(unit) * unit;
         }
         let window = self.rcv_wnd;
@@ -215,27 +217,27 @@ impl LinuxReceiver {
         (self.rtt.rtt8 / 8 * clock_hz).div_ceil(1_000_000) + clock_hz / 5
     }
 
-    fn grant_quickacks(&mut self, r: &ReceiveState, most: u32) {
-        let possible = (r.offered() / (2 * self.rcv_mss)) as u32;
+    fn grant_quickacks(&mut self, rcv: &ReceiveState, most: u32) {
+        let possible = (rcv.offered() / (2 * self.rcv_mss)) as u32;
         let granted = if possible == 0 { 2 } else { possible.min(most) };
         self.quick = self.quick.max(granted);
     }
 
-    fn enter_quickack_mode(&mut self, r: &ReceiveState, most: u32, hz: u64) {
-        self.grant_quickacks(r, most);
+    fn enter_quickack_mode(&mut self, rcv: &ReceiveState, most: u32, hz: u64) {
+        self.grant_quickacks(rcv, most);
         self.pingpong = false;
         self.ato = ato_min(hz);
     }
 
     /// In-order data: measures the peer, tunes the delayed-ACK interval, opens the window.
-    fn on_in_order(&mut self, r: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
+    fn on_in_order(&mut self, rcv: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
         let hz = u64::from(cx.clock.hz());
         let ato_min = ato_min(hz);
         self.scheduled = true;
-        self.measure_mss(r, arrival);
+        self.measure_mss(rcv, arrival);
         let now = self.jiffies;
         if self.ato == 0 {
-            self.grant_quickacks(r, MAX_QUICKACKS);
+            self.grant_quickacks(rcv, MAX_QUICKACKS);
             self.ato = ato_min;
         } else {
             let gap = now - self.last_received;
@@ -244,19 +246,19 @@ impl LinuxReceiver {
             } else if gap < self.ato {
                 self.ato = ((self.ato >> 1) + gap).min(self.rto(hz));
             } else if gap > self.rto(hz) {
-                self.grant_quickacks(r, MAX_QUICKACKS);
+                self.grant_quickacks(rcv, MAX_QUICKACKS);
             }
         }
         self.last_received = now;
         if arrival.ce {
-            self.enter_quickack_mode(r, 2, hz);
+            self.enter_quickack_mode(rcv, 2, hz);
         }
         if arrival.payload >= GROWING_PACKET {
-            self.grow_window(r, arrival);
+            self.grow_window(rcv, arrival);
         }
     }
 
-    fn measure_mss(&mut self, r: &ReceiveState, arrival: &Arrival) {
+    fn measure_mss(&mut self, rcv: &ReceiveState, arrival: &Arrival) {
         let payload = u64::from(arrival.payload);
         let len = if arrival.frames > 1 { payload.div_ceil(u64::from(arrival.frames)) } else { payload };
         if len >= self.rcv_mss {
@@ -267,7 +269,7 @@ impl LinuxReceiver {
                     (len << 8) / SMALL_TRUESIZE
                 };
                 self.set_memory_factor();
-                self.window_clamp = self.window_from(r.rcvbuf);
+                self.window_clamp = self.window_from(rcv.rcvbuf);
             }
             self.rcv_mss = len.min(self.advmss);
         } else {
@@ -277,11 +279,11 @@ impl LinuxReceiver {
     }
 
     /// The window's slow start: two packets per full packet accepted, and the next one is acknowledged alone.
-    fn grow_window(&mut self, r: &ReceiveState, arrival: &Arrival) {
+    fn grow_window(&mut self, rcv: &ReceiveState, arrival: &Arrival) {
         if self.rcv_ssthresh >= self.window_clamp {
             return;
         }
-        let limit = self.window_clamp.min(self.free_space(r));
+        let limit = self.window_clamp.min(self.free_space(rcv));
         if self.rcv_ssthresh >= limit {
             return;
         }
@@ -294,7 +296,7 @@ impl LinuxReceiver {
         let increment = if self.window_from(memory) <= u64::from(arrival.payload) {
             2 * self.advmss
         } else {
-            self.grow_by_small_packet(r, memory, u64::from(arrival.payload))
+            self.grow_by_small_packet(rcv, memory, u64::from(arrival.payload))
         };
         if increment > 0 {
             self.rcv_ssthresh += room.min(increment.max(2 * u64::from(arrival.payload)));
@@ -302,10 +304,10 @@ impl LinuxReceiver {
         }
     }
 
-    /// A packet with much overhead lets the window grow only while it is far below what the buffer could offer.
-    fn grow_by_small_packet(&self, r: &ReceiveState, memory: u64, payload: u64) -> u64 {
+    /// A packet with much overhead lets the window grow while it is far below what the buffer could offer.
+    fn grow_by_small_packet(&self, rcv: &ReceiveState, memory: u64, payload: u64) -> u64 {
         let mut truesize = self.window_from(memory) >> 1;
-        let mut window = self.window_from(r.rcvbuf.max(self.config.rmem.max)) >> 1;
+        let mut window = self.window_from(rcv.rcvbuf.max(self.config.rmem.max)) >> 1;
         while self.rcv_ssthresh <= window {
             if truesize <= payload {
                 return 2 * self.rcv_mss;
@@ -316,29 +318,30 @@ impl LinuxReceiver {
         0
     }
 
-    /// Round trips from echoed timestamps, and from how long a window's worth of data takes, which is never less.
-    fn measure_rtt(&mut self, r: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
+    /// Round trips from echoed timestamps, and from the time that a window of data takes, which is at least a round
+    /// trip.
+    fn measure_rtt(&mut self, rcv: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
         if arrival.in_order {
             if self.rtt.since == 0 {
-                self.rtt.seq = arrival.previous_nxt + r.offered();
+                self.rtt.seq = arrival.previous_nxt + rcv.offered();
                 self.rtt.since = cx.now;
             } else if arrival.previous_nxt >= self.rtt.seq {
                 let elapsed = ((cx.now - self.rtt.since) / 1000).max(1);
-                self.take_rtt(elapsed, true, r, arrival);
-                self.rtt.seq = arrival.previous_nxt + r.offered();
+                self.add_rtt_sample(elapsed, true, rcv, arrival);
+                self.rtt.seq = arrival.previous_nxt + rcv.offered();
                 self.rtt.since = cx.now;
             }
         }
-        if r.timestamps && r.tsecr != self.rtt.tsecr && u64::from(arrival.payload) >= self.rcv_mss {
-            self.rtt.tsecr = r.tsecr;
-            let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(r.tsecr);
+        if rcv.timestamps && rcv.tsecr != self.rtt.tsecr && u64::from(arrival.payload) >= self.rcv_mss {
+            self.rtt.tsecr = rcv.tsecr;
+            let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(rcv.tsecr);
             if ms < 60_000 {
-                self.take_rtt(u64::from(ms.max(1)) * 1000, false, r, arrival);
+                self.add_rtt_sample(u64::from(ms.max(1)) * 1000, false, rcv, arrival);
             }
         }
     }
 
-    fn take_rtt(&mut self, sample: u64, window_bound: bool, r: &ReceiveState, arrival: &Arrival) {
+    fn add_rtt_sample(&mut self, sample: u64, window_bound: bool, rcv: &ReceiveState, arrival: &Arrival) {
         let old = self.rtt.rtt8;
         let new = sample << 3;
         let lowest = old == 0 || (new < old && (window_bound || self.config.rcv_rtt_seeks_minimum));
@@ -346,7 +349,7 @@ impl LinuxReceiver {
             self.rtt.rtt8 = new;
         } else if !window_bound {
             // 6.18: an application slow to read makes round trips look long.
-            let unread = r.readable > arrival.end.saturating_sub(arrival.previous_nxt);
+            let unread = rcv.readable > arrival.end.saturating_sub(arrival.previous_nxt);
             if !(self.config.rcv_rtt_seeks_minimum && unread) {
                 self.rtt.rtt8 = old - (old >> 3) + sample;
             }
@@ -354,20 +357,20 @@ impl LinuxReceiver {
     }
 
     /// Dynamic right-sizing: once per round trip, room for what the application took in it, and more.
-    fn adjust_space(&mut self, r: &mut ReceiveState, cx: &Context<'_>) {
+    fn adjust_space(&mut self, rcv: &mut ReceiveState, cx: &Context<'_>) {
         let elapsed_us = (cx.now - self.space.since) / 1000;
         if self.rtt.rtt8 == 0 || elapsed_us < self.rtt.rtt8 >> 3 {
             return;
         }
         let mut copied = self.space.copied - self.space.copied_at;
-        let automatic = self.config.moderate_rcvbuf && r.rcvbuf_auto;
+        let automatic = self.config.moderate_rcvbuf && rcv.rcvbuf_auto;
         match self.config.drs {
             Drs::Doubling => {
                 let space = (2 * copied).max(self.space.space);
                 if space != self.space.space {
                     self.space.space = space;
                     if automatic {
-                        self.grow_for_doubling(r, space);
+                        self.grow_for_doubling(rcv, space);
                     }
                 }
             }
@@ -375,17 +378,17 @@ impl LinuxReceiver {
                 if copied > self.space.space {
                     if automatic {
                         let window = self.grown(2 * copied + 16 * self.advmss, copied);
-                        self.grow_buffer(r, window);
+                        self.grow_buffer(rcv, window);
                     }
                     self.space.space = copied;
                 }
             }
             Drs::GrowthOutOfOrder => {
-                copied = copied.saturating_sub(r.readable);
+                copied = copied.saturating_sub(rcv.readable);
                 if copied > self.space.space {
                     if automatic {
-                        let window = self.grown(2 * copied, copied) + out_of_order_span(r);
-                        self.grow_buffer(r, window);
+                        let window = self.grown(2 * copied, copied) + out_of_order_span(rcv);
+                        self.grow_buffer(rcv, window);
                     }
                     self.space.space = copied;
                 }
@@ -402,22 +405,22 @@ impl LinuxReceiver {
         window.saturating_add(2 * growth.min(u128::from(u32::MAX)) as u64)
     }
 
-    fn grow_buffer(&mut self, r: &mut ReceiveState, window: u64) {
+    fn grow_buffer(&mut self, rcv: &mut ReceiveState, window: u64) {
         let memory = self.memory_of(window).min(self.config.rmem.max);
-        if memory > r.rcvbuf {
-            r.rcvbuf = memory;
+        if memory > rcv.rcvbuf {
+            rcv.rcvbuf = memory;
             self.window_clamp = self.window_from(memory);
         }
     }
 
-    fn grow_for_doubling(&mut self, r: &mut ReceiveState, space: u64) {
+    fn grow_for_doubling(&mut self, rcv: &mut ReceiveState, space: u64) {
         let mut per_packet = TRUESIZE;
         while self.window_from(per_packet) < self.advmss {
             per_packet += 128;
         }
         let memory = ((space / self.advmss).max(1) * per_packet).min(self.config.rmem.max);
-        if memory > r.rcvbuf {
-            r.rcvbuf = memory;
+        if memory > rcv.rcvbuf {
+            rcv.rcvbuf = memory;
             self.window_clamp = space;
         }
     }
@@ -425,49 +428,49 @@ impl LinuxReceiver {
     /// Now, later, or with the compressed ones: how the data at hand is acknowledged.
     fn check_ack(
         &mut self,
-        r: &mut ReceiveState,
+        rcv: &mut ReceiveState,
         arrival: &Arrival,
         out_of_order: bool,
         now_please: bool,
         cx: &Context<'_>,
     ) {
-        let unacked = r.nxt - r.last_ack;
-        let two_packets = unacked > self.rcv_mss && self.select_window(r) >= r.offered().max(1);
+        let unacked = rcv.nxt - rcv.last_ack;
+        let two_packets = unacked > self.rcv_mss && self.select_window(rcv) >= rcv.offered().max(1);
         let quick = self.quick > 0 && !mutant!(NoQuickAck);
         if two_packets || (quick && !self.pingpong) || now_please {
-            r.ack_now = true;
+            rcv.ack_now = true;
             return;
         }
-        if !out_of_order || r.out_of_order.is_empty() {
-            self.delay_ack(r, cx);
+        if !out_of_order || rcv.out_of_order.is_empty() {
+            self.delay_ack(rcv, cx);
             return;
         }
-        if !self.config.compresses_sacks || !r.sack || self.compression.held >= self.config.comp_sack_nr {
-            r.ack_now = true;
+        if !self.config.compresses_sacks || !rcv.sack || self.compression.held >= self.config.comp_sack_nr {
+            rcv.ack_now = true;
             return;
         }
         let c = &mut self.compression;
-        if c.nxt != r.nxt {
-            c.nxt = r.nxt;
+        if c.nxt != rcv.nxt {
+            c.nxt = rcv.nxt;
             c.sent = 0;
         }
         if c.sent < UNCOMPRESSED {
             c.sent += 1;
-            r.ack_now = true;
+            rcv.ack_now = true;
             return;
         }
         // What an ACK has no room for must not wait for the next one (tcp_sack_compress_send_ack).
-        if c.held > 0 && r.rank_of_newest(arrival.seq, arrival.end) >= BLOCKS_EXPECTED {
+        if c.held > 0 && rcv.rank_of_newest(arrival.seq, arrival.end) >= BLOCKS_EXPECTED {
             c.renewed = true;
-            r.withheld = Some((arrival.seq, arrival.end));
-            r.ack_now = true;
+            rcv.withheld = Some((arrival.seq, arrival.end));
+            rcv.ack_now = true;
             return;
         }
-        self.hold_back(cx);
+        self.compress_ack(cx);
     }
 
     /// One more ACK waits for the end of compression.
-    fn hold_back(&mut self, cx: &Context<'_>) {
+    fn compress_ack(&mut self, cx: &Context<'_>) {
         self.compression.held += 1;
         if self.compression.until.is_none() {
             let twentieth = (self.rtt.rtt8 >> 3) * 1000 / 20;
@@ -479,13 +482,13 @@ impl LinuxReceiver {
 
     /// Takes the jiffy from the host's clock.
     #[cold]
-    fn see_jiffy(&mut self, cx: &Context<'_>) {
+    fn update_jiffy(&mut self, cx: &Context<'_>) {
         self.jiffies = cx.clock.ticks(cx.now);
         self.jiffy_from = cx.clock.time_of_tick(self.jiffies);
         self.jiffy_until = cx.clock.time_of_tick(self.jiffies + 1);
     }
 
-    fn delay_ack(&mut self, r: &mut ReceiveState, cx: &Context<'_>) {
+    fn delay_ack(&mut self, rcv: &mut ReceiveState, cx: &Context<'_>) {
         let hz = u64::from(cx.clock.hz());
         let least = ato_min(hz);
         let mut ato = self.ato.max(1);
@@ -499,7 +502,7 @@ impl LinuxReceiver {
         let jiffy = self.jiffies + ato;
         if let Some(earlier) = self.delayed {
             if earlier.jiffy <= self.jiffies + (ato >> 2) {
-                r.ack_now = true;
+                rcv.ack_now = true;
                 return;
             }
             if earlier.jiffy <= jiffy {
@@ -512,43 +515,43 @@ impl LinuxReceiver {
 }
 
 /// From RCV.NXT to the end of the newest out-of-order data.
-fn out_of_order_span(r: &ReceiveState) -> u64 {
-    r.out_of_order.last().map_or(0, |(_, end)| end - r.nxt)
+fn out_of_order_span(rcv: &ReceiveState) -> u64 {
+    rcv.out_of_order.last().map_or(0, |(_, end)| end - rcv.nxt)
 }
 
 impl Receiver for LinuxReceiver {
-    fn syn_window(&self, r: &ReceiveState) -> (u16, u8) {
-        let mss = u64::from(r.payload);
-        let full = self.window_from(r.rcvbuf);
-        let mut window = if full > mss { full / mss * mss } else { full }.min(LARGEST_FIELD / mss * mss);
+    fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8) {
+        let mss = u64::from(rcv.payload);
+        let full = self.window_from(rcv.rcvbuf);
+        let mut window = if full > mss { full / mss * mss } else { full }.min(MAX_WINDOW / mss * mss);
         if !self.config.scaling_ratio {
             window = window.min(INIT_RCVWND * mss);
         }
         // The scale must reach whatever autotuning may reach; a fixed buffer needs only its own.
         let most =
-            if r.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
+            if rcv.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
         let bits = 64 - most.leading_zeros();
-        (window as u16, bits.saturating_sub(16).min(LARGEST_SCALE.into()) as u8)
+        (window as u16, bits.saturating_sub(16).min(MAX_WINDOW_SHIFT.into()) as u8)
     }
 
-    fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
+    fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>) {
         self.tick = cx.clock.tick_ns();
-        self.see_jiffy(cx);
-        self.advmss = u64::from(r.payload);
+        self.update_jiffy(cx);
+        self.advmss = u64::from(rcv.payload);
         self.rcv_mss = self.advmss.min(u64::from(DEFAULT_MSS));
         self.set_memory_factor();
-        if !self.config.scaling_ratio && r.rcvbuf_auto {
+        if !self.config.scaling_ratio && rcv.rcvbuf_auto {
             // Room for the initial window four times over.
             let least = 2 * INIT_RCVWND * TRUESIZE * if self.config.moderate_rcvbuf { 4 } else { 1 };
-            r.rcvbuf = r.rcvbuf.max(least.min(self.config.rmem.max));
+            rcv.rcvbuf = rcv.rcvbuf.max(least.min(self.config.rmem.max));
         }
-        let full = self.full_space(r);
+        let full = self.full_space(rcv);
         self.window_clamp = full;
         if full > 3 * self.advmss {
             // One segment stays in reserve.
             self.window_clamp = full - self.advmss;
         }
-        self.rcv_wnd = r.offered();
+        self.rcv_wnd = rcv.offered();
         self.rcv_ssthresh = self.rcv_wnd.min(self.window_clamp);
         self.space = CopySpace {
             space: match self.config.drs {
@@ -560,61 +563,61 @@ impl Receiver for LinuxReceiver {
         };
     }
 
-    fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
+    fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
         if !(cx.now < self.jiffy_until && cx.now >= self.jiffy_from) {
-            self.see_jiffy(cx);
+            self.update_jiffy(cx);
         }
-        self.measure_rtt(r, arrival, cx);
+        self.measure_rtt(rcv, arrival, cx);
         let mut now_please = arrival.fin;
         let mut out_of_order = true;
         if arrival.duplicate {
             let hz = u64::from(cx.clock.hz());
-            self.enter_quickack_mode(r, MAX_QUICKACKS, hz);
+            self.enter_quickack_mode(rcv, MAX_QUICKACKS, hz);
             self.scheduled = true;
             now_please = true;
         } else if arrival.in_order {
-            out_of_order = !r.out_of_order.is_empty() || arrival.filled_hole;
-            self.on_in_order(r, arrival, cx);
+            out_of_order = !rcv.out_of_order.is_empty() || arrival.filled_hole;
+            self.on_in_order(rcv, arrival, cx);
             // The last hole is filled (RFC 5681 section 4.2).
-            now_please |= arrival.filled_hole && r.out_of_order.is_empty();
+            now_please |= arrival.filled_hole && rcv.out_of_order.is_empty();
         } else {
             self.scheduled = true;
-            if self.config.ooo_grows_window && r.sack {
-                self.grow_window(r, arrival);
+            if self.config.ooo_grows_window && rcv.sack {
+                self.grow_window(rcv, arrival);
             }
-            if self.config.drs == Drs::GrowthOutOfOrder && self.config.moderate_rcvbuf && r.rcvbuf_auto {
-                let window = 2 * self.space.space + out_of_order_span(r);
-                self.grow_buffer(r, window);
+            if self.config.drs == Drs::GrowthOutOfOrder && self.config.moderate_rcvbuf && rcv.rcvbuf_auto {
+                let window = 2 * self.space.space + out_of_order_span(rcv);
+                self.grow_buffer(rcv, window);
             }
         }
-        self.check_ack(r, arrival, out_of_order, now_please, cx);
+        self.check_ack(rcv, arrival, out_of_order, now_please, cx);
     }
 
-    fn on_read(&mut self, r: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>) {
+    fn on_read(&mut self, rcv: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>) {
         self.space.copied += bytes;
-        self.adjust_space(r, cx);
-        if r.ack_now {
+        self.adjust_space(rcv, cx);
+        if rcv.ack_now {
             return;
         }
         if self.scheduled
-            && (r.nxt - r.last_ack > self.rcv_mss || (self.pushed && !self.pingpong && r.readable == 0))
+            && (rcv.nxt - rcv.last_ack > self.rcv_mss || (self.pushed && !self.pingpong && rcv.readable == 0))
         {
-            r.ack_now = true;
+            rcv.ack_now = true;
             return;
         }
-        let window = r.offered();
+        let window = rcv.offered();
         if 2 * window <= self.window_clamp {
-            let new = self.select_window(r);
-            r.ack_now = new > 0 && new >= 2 * window;
+            let new = self.select_window(rcv);
+            rcv.ack_now = new > 0 && new >= 2 * window;
         }
     }
 
-    fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>) {
-        self.see_jiffy(cx);
+    fn on_timer(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>) {
+        self.update_jiffy(cx);
         if self.compression.until.is_some_and(|at| at <= cx.now) {
             self.compression.until = None;
             if self.compression.held > 0 {
-                r.ack_now = true;
+                rcv.ack_now = true;
             }
         }
         let Some(delayed) = self.delayed else { return };
@@ -634,7 +637,7 @@ impl Receiver for LinuxReceiver {
             } else {
                 self.ato = (self.ato << 1).min(self.rto(hz));
             }
-            r.ack_now = true;
+            rcv.ack_now = true;
         }
     }
 
@@ -642,8 +645,8 @@ impl Receiver for LinuxReceiver {
         earliest(self.delayed.map(|delayed| delayed.at), self.compression.until)
     }
 
-    fn window(&mut self, r: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
-        self.rcv_wnd = self.select_window(r);
+    fn window(&mut self, rcv: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
+        self.rcv_wnd = self.select_window(rcv);
         self.rcv_wnd
     }
 
@@ -665,7 +668,7 @@ impl Receiver for LinuxReceiver {
         self.compression.until = None;
         if std::mem::take(&mut self.compression.renewed) {
             self.scheduled = true;
-            self.hold_back(cx);
+            self.compress_ack(cx);
         }
     }
 

@@ -8,10 +8,10 @@ pub mod linux;
 pub mod windows;
 
 use wire::RangeSet;
+use wire::segment::DEFAULT_MSS;
 
 use crate::clock::Nanos;
-use crate::endpoint::DEFAULT_MSS;
-pub use crate::sender::Context;
+use crate::context::Context;
 
 /// How many recent out-of-order arrivals are remembered for the order of SACK blocks.
 const RECENT: usize = 8;
@@ -58,8 +58,8 @@ pub struct ReceiveState {
     recent_len: u8,
     /// The family wants an ACK to leave now.
     pub ack_now: bool,
-    /// No short way is taken: see [`crate::Endpoint::force_long_way`].
-    pub long_way: bool,
+    /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].
+    pub no_fast_path: bool,
 }
 
 impl ReceiveState {
@@ -86,7 +86,7 @@ impl ReceiveState {
             recent: [0; RECENT],
             recent_len: 0,
             ack_now: false,
-            long_way: false,
+            no_fast_path: false,
         }
     }
 
@@ -200,14 +200,14 @@ pub struct Arrival {
 /// One family's receiving side.
 pub trait Receiver: Send {
     /// The window field and scale for our SYN or SYN-ACK, from the buffer and the sysctls.
-    fn syn_window(&self, r: &ReceiveState) -> (u16, u8);
+    fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8);
 
-    /// The handshake is over; `r.payload`, `r.wscale`, `r.sack`, `r.timestamps` are final.
-    fn on_established(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>);
+    /// The handshake is over; `rcv.payload`, `rcv.wscale`, `rcv.sack`, `rcv.timestamps` are final.
+    fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>);
 
-    /// Data, a FIN, or a segment that must be answered arrived: decide when to acknowledge (`r.ack_now`, or a timer)
+    /// Data, a FIN, or a segment that must be answered arrived: decide when to acknowledge (`rcv.ack_now`, or a timer)
     /// and grow the buffer where the system does so on arrival.
-    fn on_data(&mut self, r: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>);
+    fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>);
 
     /// Whether the reassembly queue takes this out-of-order data.
     fn accepts_out_of_order(&self, _r: &ReceiveState, _seq: u64, _len: u32) -> bool {
@@ -215,20 +215,20 @@ pub trait Receiver: Send {
     }
 
     /// The application has read `bytes`: window updates, buffer autotuning by copied bytes.
-    fn on_read(&mut self, r: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>);
+    fn on_read(&mut self, rcv: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>);
 
     /// A time named by [`Receiver::next_timer`] may have come.
-    fn on_timer(&mut self, r: &mut ReceiveState, cx: &mut Context<'_>);
+    fn on_timer(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>);
 
     /// When the delayed ACK is due. None: no ACK waits. May be early.
     fn next_timer(&self) -> Option<Nanos>;
 
-    /// The window to advertise now, in bytes from `r.nxt`, before rounding to the scale. The endpoint never moves the
+    /// The window to advertise now, in bytes from `rcv.nxt`, before rounding to the scale. The endpoint never moves the
     /// right edge left.
-    fn window(&mut self, r: &ReceiveState, cx: &mut Context<'_>) -> u64;
+    fn window(&mut self, rcv: &ReceiveState, cx: &mut Context<'_>) -> u64;
 
     /// A segment with an ACK leaves, pure or with data: nothing is owed any more.
-    fn on_ack_sent(&mut self, r: &mut ReceiveState, pure: bool, cx: &mut Context<'_>);
+    fn on_ack_sent(&mut self, rcv: &mut ReceiveState, pure: bool, cx: &mut Context<'_>);
 
     /// Whether a duplicate arrival is reported with D-SACK (RFC 2883).
     fn sends_dsack(&self) -> bool;

@@ -10,8 +10,9 @@ pub mod windows;
 
 use std::any::Any;
 
-use crate::clock::{HostClock, Nanos};
-use crate::event::Events;
+use crate::cc::Phase;
+use crate::clock::Nanos;
+use crate::context::Context;
 
 /// The facts of the sending side that are TCP itself (RFC 9293 section 3.3.1), kept by the endpoint and read by the
 /// sender. A sender changes `nxt` and `max` when it transmits and `sndbuf` when it autotunes; the endpoint does the rest.
@@ -67,21 +68,21 @@ pub struct SendState {
     pub last_sent: Nanos,
     /// The sender waits for [`Sender::on_tx_complete`] before it sends more.
     pub throttled: bool,
-    /// What the sender has allowed ahead.
-    pub run: Run,
-    /// No short way is taken: see [`crate::Endpoint::force_long_way`].
-    pub long_way: bool,
+    /// Segments that the sender has allowed ahead.
+    pub grant: SendGrant,
+    /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].
+    pub no_fast_path: bool,
 }
 
-/// Full segments of new data that may leave one after the other without [`Sender::poll`], as long as the sender is told
-/// nothing: a sender that sets one answers for every segment in it as if it had been asked.
+/// Full segments of new data that may leave one after the other without [`Sender::poll`], until the sender is told
+/// something. The sender that grants them would have sent each of them, had it been asked.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Run {
-    /// None of them ends after this; 0: no run.
+pub struct SendGrant {
+    /// None of them ends after this; 0: nothing is granted.
     pub edge: u64,
     /// What keeps the sender from sending more after the last of them.
     pub limit: Limit,
-    /// First byte of the last segment of a run that left; 0: the sender has been asked since.
+    /// First byte of the last granted segment that left; 0: the sender has been asked since.
     pub last: u64,
 }
 
@@ -107,7 +108,7 @@ impl SendState {
     /// What limits a sender whose windows have room for all that waits: a writer that the full buffer holds, or one
     /// that has no more. Less than a segment may wait for either.
     #[inline]
-    pub(crate) fn starved(&self) -> Limit {
+    pub(crate) fn limit_without_data(&self) -> Limit {
         if self.app_blocked { Limit::SendBuffer } else { Limit::App }
     }
 
@@ -117,18 +118,18 @@ impl SendState {
         seq.saturating_sub(self.iss + 1)
     }
 
-    /// The next segment of a run, accounted for as sent; None: the run is over, and there is nothing else to send.
+    /// The next granted segment, accounted for as sent; None: the grant is used up, and nothing else is to be sent.
     #[inline(always)]
-    pub(crate) fn next_of_run(&mut self) -> Option<Transmit> {
+    pub(crate) fn next_granted(&mut self) -> Option<Transmit> {
         let seq = self.nxt;
         let end = seq + u64::from(self.payload);
-        if end > self.run.edge {
-            self.run.edge = 0;
+        if end > self.grant.edge {
+            self.grant.edge = 0;
             return None;
         }
         self.nxt = end;
         self.max = end;
-        self.run.last = seq;
+        self.grant.last = seq;
         Some(Transmit { seq, len: self.payload, push: end == self.end, ..Transmit::default() })
     }
 
@@ -206,37 +207,6 @@ pub enum Poll {
     Wait(Limit),
 }
 
-/// Coarse state for the `state` column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// cwnd grows exponentially.
-    SlowStart,
-    /// Congestion avoidance.
-    Avoidance,
-    /// Fast recovery.
-    Recovery,
-    /// After a timeout, until repaired.
-    Loss,
-    /// Reducing without loss (ECN, local drop).
-    Cwr,
-    /// Duplicate ACKs or SACKs seen, nothing judged lost (Linux).
-    Disorder,
-}
-
-impl Phase {
-    /// The word in the `state` column of the `tcp` table.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Phase::SlowStart => "slow-start",
-            Phase::Avoidance => "avoidance",
-            Phase::Recovery => "recovery",
-            Phase::Loss => "loss",
-            Phase::Cwr => "cwr",
-            Phase::Disorder => "disorder",
-        }
-    }
-}
-
 /// A sender's figures at a moment, for samples and TCP_INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metrics {
@@ -262,21 +232,11 @@ pub struct Metrics {
     pub recoveries: u64,
 }
 
-/// What a sender is handed besides its own state.
-#[derive(Debug)]
-pub struct Context<'a> {
-    /// True time.
-    pub now: Nanos,
-    /// The host's clock; a sender sees time only through it, except where the system uses high-resolution timers.
-    pub clock: &'a HostClock,
-    /// Where to report.
-    pub events: &'a mut Events,
-}
-
 /// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
 pub trait Sender: Send {
-    /// What an acknowledgement touches that lies elsewhere in memory, such as what is known of the oldest packets in flight.
-    fn elsewhere(&self) -> [Option<&dyn Any>; 3] {
+    /// Memory outside the sender's own that the next acknowledgement reads, such as the entries of the oldest packets in
+    /// flight. The simulator prefetches it; only the sender knows where it is.
+    fn prefetch_targets(&self) -> [Option<&dyn Any>; 3] {
         [None; 3]
     }
 
@@ -284,25 +244,24 @@ pub trait Sender: Send {
     /// once; `syn_retransmitted` says that it was not.
     fn on_established(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         rtt: Option<Nanos>,
         syn_retransmitted: bool,
         cx: &mut Context<'_>,
     );
 
-    /// An acceptable ACK. Must set `s.una = ack.ack` where that is an advance, at the place in the pipeline where the
-    /// system does so.
-    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>);
+    /// An acceptable ACK. If it advances, the sender sets `snd.una = ack.ack`, at the place where its system does so.
+    fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>);
 
     /// A time named by [`Sender::next_timer`] may have come (drivers may call early).
-    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>);
+    fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>);
 
     /// When to call [`Sender::on_timer`]: retransmission, persist, probe, pacing, whichever is first. None: never.
     /// May be early.
     fn next_timer(&self) -> Option<Nanos>;
 
     /// The next transmission. The sender does its own bookkeeping (nxt, max, retransmits, timers) as if it were sent.
-    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll;
+    fn poll(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll;
 
     /// `bytes` of payload have left the host (its NIC has sent them): Linux's TSQ.
     fn on_tx_complete(&mut self, _s: &mut SendState, _bytes: u32, _cx: &mut Context<'_>) {}
@@ -311,18 +270,18 @@ pub trait Sender: Send {
     fn on_tx_dropped(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
 
     /// Payload that the send buffer takes now, bytes.
-    fn space(&self, s: &SendState) -> u64 {
-        s.space()
+    fn space(&self, snd: &SendState) -> u64 {
+        snd.space()
     }
 
     /// The send buffer, bytes as the system counts it.
-    fn send_buffer(&self, s: &SendState) -> u64 {
-        s.sndbuf
+    fn send_buffer(&self, snd: &SendState) -> u64 {
+        snd.sndbuf
     }
 
     /// Whether a blocked writer is woken: enough of the send buffer is free.
-    fn writable(&self, s: &SendState) -> bool {
-        s.space() >= u64::from(s.payload)
+    fn writable(&self, snd: &SendState) -> bool {
+        snd.space() >= u64::from(snd.payload)
     }
 
     /// The connection failed: too many timeouts. The endpoint then aborts it.
@@ -331,10 +290,10 @@ pub trait Sender: Send {
     }
 
     /// Congestion window as the system's own tools show it, in bytes: [`Metrics::cwnd`] alone, asked for on every ACK.
-    fn cwnd(&self, s: &SendState) -> u64 {
-        self.metrics(s).cwnd
+    fn cwnd(&self, snd: &SendState) -> u64 {
+        self.metrics(snd).cwnd
     }
 
     /// Figures for samples.
-    fn metrics(&self, s: &SendState) -> Metrics;
+    fn metrics(&self, snd: &SendState) -> Metrics;
 }

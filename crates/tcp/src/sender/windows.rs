@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 
 use wire::RangeSet;
 
-use super::{Ack, Context, Limit, Metrics, Phase, Poll, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Poll, SendState, Sender, Transmit};
+use crate::cc::Phase;
 use crate::cc::windows::Compound;
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -37,7 +39,7 @@ pub struct Tuning {
 
 /// The sender of one connection.
 pub struct WindowsSender {
-    t: Tuning,
+    tuning: Tuning,
     compound: Option<Compound>,
     cwnd: u64,
     ssthresh: u64,
@@ -95,7 +97,7 @@ struct Rtt {
 }
 
 impl Rtt {
-    fn take(&mut self, sample: Nanos) {
+    fn sample(&mut self, sample: Nanos) {
         match self.srtt {
             None => {
                 self.srtt = Some(sample);
@@ -120,7 +122,7 @@ impl WindowsSender {
     /// A sender; with `compound`, Compound TCP instead of the default provider.
     pub fn new(tuning: Tuning, compound: bool) -> WindowsSender {
         WindowsSender {
-            t: tuning,
+            tuning,
             compound: compound.then(Compound::new),
             cwnd: 0,
             ssthresh: u64::MAX,
@@ -152,32 +154,33 @@ impl WindowsSender {
         self.cwnd + self.compound.as_ref().map_or(0, Compound::delay_window)
     }
 
-    fn halved(&self, flight: u64, s: &SendState) -> u64 {
-        (flight / 2).max(2 * u64::from(s.payload))
+    fn halved(&self, flight: u64, snd: &SendState) -> u64 {
+        (flight / 2).max(2 * u64::from(snd.payload))
     }
 
     fn tick_after(at: Nanos, cx: &Context<'_>) -> Nanos {
         cx.clock.time_of_tick(cx.clock.ticks(at) + 1)
     }
 
-    fn arm(&mut self, cx: &Context<'_>) {
-        let wait = if mutant!(NoBackoff) { self.rtt.rto(&self.t) } else { self.timeout() };
+    fn arm_rexmt(&mut self, cx: &Context<'_>) {
+        let wait = if mutant!(NoBackoff) { self.rtt.rto(&self.tuning) } else { self.backed_off_rto() };
         self.rexmt = Some(Self::tick_after(cx.now + wait, cx));
     }
 
-    /// The timeout in force: doubled for each one in a row, which beyond 16 is above the largest whatever it begins with.
-    fn timeout(&self) -> Nanos {
-        (self.rtt.rto(&self.t) << self.shift.min(16)).min(MAX_RTO)
+    /// The timeout with its backoff: doubled for each timeout in a row, at most MAX_RTO. Sixteen doublings always
+    /// reach that.
+    fn backed_off_rto(&self) -> Nanos {
+        (self.rtt.rto(&self.tuning) << self.shift.min(16)).min(MAX_RTO)
     }
 
     /// Bytes in flight by RFC 6675's SetPipe: what is neither SACKed nor lost, and what was sent again.
-    fn set_pipe(&mut self, s: &SendState) {
-        let lost_below = self.lost_below(s);
+    fn set_pipe(&mut self, snd: &SendState) {
+        let lost_below = self.lost_below(snd);
         let mut pipe = 0;
-        let mut at = s.una;
-        for (start, end) in self.sacked.iter().chain(std::iter::once((s.max, s.max))) {
+        let mut at = snd.una;
+        for (start, end) in self.sacked.iter().chain(std::iter::once((snd.max, snd.max))) {
             // The hole before this range: the part not lost, and the part sent again.
-            let hole_end = start.min(s.max);
+            let hole_end = start.min(snd.max);
             if hole_end > at {
                 pipe += hole_end.saturating_sub(at.max(lost_below));
                 pipe += self.high_rxt.min(hole_end).min(lost_below).saturating_sub(at);
@@ -189,50 +192,50 @@ impl WindowsSender {
 
     /// Everything below this that is not SACKed is lost: more than two segments, or three blocks, are SACKed above it
     /// (RFC 6675 section 4, IsLost).
-    fn lost_below(&self, s: &SendState) -> u64 {
+    fn lost_below(&self, snd: &SendState) -> u64 {
         let mut bytes = 0;
         let mut blocks = 0;
         for (start, end) in self.sacked.iter().rev() {
             bytes += end - start;
             blocks += 1;
-            if bytes > u64::from(DUP_THRESH - 1) * u64::from(s.payload) || blocks >= DUP_THRESH {
+            if bytes > u64::from(DUP_THRESH - 1) * u64::from(snd.payload) || blocks >= DUP_THRESH {
                 return start;
             }
         }
-        s.una
+        snd.una
     }
 
-    fn enter_recovery(&mut self, s: &SendState, cx: &mut Context<'_>) {
-        cx.events.push(EventKind::RecoveryIn, s.offset(s.una), self.window() as i64);
+    fn enter_recovery(&mut self, snd: &SendState, cx: &mut Context<'_>) {
+        cx.events.push(EventKind::RecoveryIn, snd.offset(snd.una), self.window() as i64);
         self.recoveries += 1;
         self.in_recovery = true;
-        self.recover = s.max;
+        self.recover = snd.max;
         self.limited_transmit = 0;
-        let mss = u64::from(s.payload);
-        self.ssthresh = self.halved(s.outstanding(), s);
+        let mss = u64::from(snd.payload);
+        self.ssthresh = self.halved(snd.outstanding(), snd);
         if let Some(compound) = &mut self.compound {
             compound.on_loss(self.cwnd, mss);
         }
         self.cwnd = self.ssthresh;
-        if !s.sack {
+        if !snd.sack {
             self.cwnd += u64::from(DUP_THRESH) * mss;
         } else if let Some(compound) = &self.compound {
             // The total is halved, not each part.
             self.cwnd = self.ssthresh.saturating_sub(compound.delay_window()).max(2 * mss);
         }
-        self.high_rxt = s.una;
+        self.high_rxt = snd.una;
         self.resend = true;
         self.timed = None;
-        self.arm(cx);
+        self.arm_rexmt(cx);
     }
 
-    fn leave_recovery(&mut self, s: &SendState, cx: &mut Context<'_>) {
+    fn leave_recovery(&mut self, snd: &SendState, cx: &mut Context<'_>) {
         self.in_recovery = false;
         self.duplicates = 0;
-        if !s.sack {
+        if !snd.sack {
             self.cwnd = self.ssthresh;
         }
-        cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.window() as i64);
+        cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.window() as i64);
     }
 
     /// The window grows by an ACK of `acked` bytes that found the window full.
@@ -244,26 +247,26 @@ impl WindowsSender {
         }
     }
 
-    fn on_advance(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let acked = ack.ack - s.una;
-        let mss = u64::from(s.payload);
-        let full = s.outstanding() + mss > self.window();
-        self.measure(s, ack.ack, cx);
-        s.una = ack.ack;
-        s.nxt = s.nxt.max(s.una);
-        self.sacked.remove_below(s.una);
-        self.high_rxt = self.high_rxt.max(s.una);
+    fn on_advance(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let acked = ack.ack - snd.una;
+        let mss = u64::from(snd.payload);
+        let full = snd.outstanding() + mss > self.window();
+        self.sample_rtt(snd, ack.ack, cx);
+        snd.una = ack.ack;
+        snd.nxt = snd.nxt.max(snd.una);
+        self.sacked.remove_below(snd.una);
+        self.high_rxt = self.high_rxt.max(snd.una);
         self.shift = 0;
         self.limited_transmit = 0;
-        if s.una == s.max {
+        if snd.una == snd.max {
             self.rexmt = None;
         } else {
-            self.arm(cx);
+            self.arm_rexmt(cx);
         }
-        if self.after_timeout && s.una >= self.recover {
+        if self.after_timeout && snd.una >= self.recover {
             self.after_timeout = false;
         }
-        if self.advance_frto(s, cx) {
+        if self.advance_frto(snd, cx) {
             return;
         }
         if !self.in_recovery {
@@ -271,10 +274,10 @@ impl WindowsSender {
             if full || self.after_timeout {
                 self.grow(acked, mss);
             }
-            self.compound_round(s, mss);
-        } else if s.una >= self.recover {
-            self.leave_recovery(s, cx);
-        } else if !s.sack {
+            self.compound_round(snd, mss);
+        } else if snd.una >= self.recover {
+            self.leave_recovery(snd, cx);
+        } else if !snd.sack {
             // A partial ACK: the next hole at once, and the window deflated (RFC 6582 section 3.2).
             self.resend = true;
             self.cwnd = self.cwnd.saturating_sub(acked) + if acked >= mss { mss } else { 0 };
@@ -283,17 +286,17 @@ impl WindowsSender {
     }
 
     /// What F-RTO makes of an ACK that advanced; true if it has dealt with it.
-    fn advance_frto(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> bool {
+    fn advance_frto(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> bool {
         match self.frto {
             Frto::Off => false,
-            Frto::Resent { .. } if s.una >= self.recover => {
+            Frto::Resent { .. } if snd.una >= self.recover => {
                 // All of it is there: nothing can be told.
                 self.frto = Frto::Off;
                 false
             }
             Frto::Resent { flight, ssthresh } => {
-                s.nxt = s.max;
-                self.cwnd = s.outstanding() + 2 * u64::from(s.payload);
+                snd.nxt = snd.max;
+                self.cwnd = snd.outstanding() + 2 * u64::from(snd.payload);
                 self.frto = Frto::Probing { flight, ssthresh };
                 true
             }
@@ -303,21 +306,21 @@ impl WindowsSender {
                 self.frto = Frto::Off;
                 self.after_timeout = false;
                 self.ssthresh = ssthresh.max(flight);
-                self.cwnd = s.outstanding() + self.t.initial_window * u64::from(s.payload);
-                cx.events.push(EventKind::Undo, s.offset(s.una), self.cwnd as i64);
+                self.cwnd = snd.outstanding() + self.tuning.initial_window * u64::from(snd.payload);
+                cx.events.push(EventKind::Undo, snd.offset(snd.una), self.cwnd as i64);
                 true
             }
         }
     }
 
-    fn measure(&mut self, s: &SendState, ack: u64, cx: &Context<'_>) {
+    fn sample_rtt(&mut self, snd: &SendState, ack: u64, cx: &Context<'_>) {
         if let Some((end, sent)) = self.timed
             && ack >= end
         {
             self.timed = None;
             let tick = cx.clock.tick_ns();
             let ticks = cx.clock.ticks(cx.now) - cx.clock.ticks(sent);
-            self.rtt.take((ticks * tick).max(tick / 2));
+            self.rtt.sample((ticks * tick).max(tick / 2));
         }
         let Some(compound) = &mut self.compound else { return };
         while let Some(&(end, sent)) = self.departures.front()
@@ -327,134 +330,134 @@ impl WindowsSender {
             // Retransmissions are not timed (Karn): their departures were dropped.
             compound.sample(cx.now - sent);
         }
-        debug_assert!(self.departures.len() as u64 <= s.outstanding() + 1);
+        debug_assert!(self.departures.len() as u64 <= snd.outstanding() + 1);
     }
 
     /// Compound TCP's delay part, once in a round trip of congestion avoidance.
-    fn compound_round(&mut self, s: &SendState, mss: u64) {
+    fn compound_round(&mut self, snd: &SendState, mss: u64) {
         let avoiding = self.cwnd >= self.ssthresh && !self.after_timeout;
         if let Some(compound) = &mut self.compound {
-            compound.on_ack(s.una, s.nxt, self.cwnd, mss, avoiding);
+            compound.on_ack(snd.una, snd.nxt, self.cwnd, mss, avoiding);
         }
     }
 
-    fn on_duplicate(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_duplicate(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.frto != Frto::Off {
             // A duplicate after the retransmission: the loss was real (RFC 4138 section 2.1, steps 2a and 3a).
             if matches!(self.frto, Frto::Probing { .. }) {
-                self.cwnd = 3 * u64::from(s.payload);
+                self.cwnd = 3 * u64::from(snd.payload);
             }
             self.frto = Frto::Off;
-            s.nxt = s.una;
+            snd.nxt = snd.una;
             return;
         }
         if self.in_recovery {
-            if !s.sack {
-                self.cwnd += u64::from(s.payload);
+            if !snd.sack {
+                self.cwnd += u64::from(snd.payload);
             }
             return;
         }
         self.duplicates += 1;
-        let lost = self.duplicates >= DUP_THRESH || (s.sack && self.lost_below(s) > s.una);
-        if lost && s.una >= self.recover && !self.after_timeout {
-            self.enter_recovery(s, cx);
+        let lost = self.duplicates >= DUP_THRESH || (snd.sack && self.lost_below(snd) > snd.una);
+        if lost && snd.una >= self.recover && !self.after_timeout {
+            self.enter_recovery(snd, cx);
         } else if self.duplicates < DUP_THRESH && !mutant!(NoLimitedTransmit) {
-            self.limited_transmit += u64::from(s.payload);
+            self.limited_transmit += u64::from(snd.payload);
         }
     }
 
-    fn on_timeout(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_timeout(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         self.rexmt = None;
-        if s.outstanding() == 0 {
+        if snd.outstanding() == 0 {
             return;
         }
-        if s.wnd == 0 && s.end > s.una {
+        if snd.wnd == 0 && snd.end > snd.una {
             // The peer took its window back: what lies beyond it waits, and the window is probed (RFC 9293 section 3.8.6.1).
-            s.nxt = s.una;
+            snd.nxt = snd.una;
             self.probe_due = self.persist.is_none();
             return;
         }
         self.shift += 1;
         self.timeouts += 1;
-        if self.shift > self.t.max_retransmissions {
+        if self.shift > self.tuning.max_retransmissions {
             self.gave_up = true;
             return;
         }
-        cx.events.push(EventKind::Rto, s.offset(s.una), i64::from(self.shift));
+        cx.events.push(EventKind::Rto, snd.offset(snd.una), i64::from(self.shift));
         // What may have been in flight: with SACK, recovery goes on sending above a retransmission that was lost, and all
         // of that is outstanding although most of it has arrived.
-        let flight = s.outstanding().min(self.cwnd);
+        let flight = snd.outstanding().min(self.cwnd);
         if self.shift == 1 {
             // F-RTO where data above was sent, so that its ACKs can tell.
-            let payload = u64::from(s.payload);
+            let payload = u64::from(snd.payload);
             self.frto = if flight > payload && !self.in_recovery {
                 Frto::Resent { flight, ssthresh: self.ssthresh }
             } else {
                 Frto::Off
             };
-            self.ssthresh = self.halved(flight, s);
+            self.ssthresh = self.halved(flight, snd);
         } else {
             self.frto = Frto::Off;
         }
         if let Some(compound) = &mut self.compound {
             compound.on_timeout();
         }
-        self.cwnd = u64::from(s.payload);
+        self.cwnd = u64::from(snd.payload);
         self.in_recovery = false;
         self.after_timeout = true;
         self.duplicates = 0;
-        self.recover = s.max;
-        self.high_rxt = s.una;
+        self.recover = snd.max;
+        self.high_rxt = snd.una;
         // The receiver may have dropped what it reported (RFC 2018 section 8).
         self.sacked.clear();
         self.timed = None;
         self.departures.clear();
         self.limited_transmit = 0;
         self.resend = false;
-        s.nxt = s.una;
-        self.arm(cx);
+        snd.nxt = snd.una;
+        self.arm_rexmt(cx);
     }
 
     /// One segment at `seq`, of at most `room` bytes, from what was sent before.
-    fn again(&mut self, s: &mut SendState, seq: u64, until: u64, cx: &mut Context<'_>) -> Transmit {
-        let end = (seq + u64::from(s.payload)).min(until).min(s.end.max(seq));
-        let fin = s.fin && end == s.end && until > s.end;
-        s.retransmits += 1;
+    fn retransmit(&mut self, snd: &mut SendState, seq: u64, until: u64, cx: &mut Context<'_>) -> Transmit {
+        let end = (seq + u64::from(snd.payload)).min(until).min(snd.end.max(seq));
+        let fin = snd.fin && end == snd.end && until > snd.end;
+        snd.retransmits += 1;
         self.departures.retain(|&(sent, _)| sent <= seq);
         if self.rexmt.is_none() {
-            self.arm(cx);
+            self.arm_rexmt(cx);
         }
         Transmit { seq, len: (end - seq) as u32, fin, push: false, retransmission: true, cwr: false }
     }
 
     /// RFC 6675's NextSeg, rules 1 and 3, while pipe leaves room.
-    fn next_hole(&self, s: &SendState) -> Option<(u64, u64)> {
+    fn next_hole(&self, snd: &SendState) -> Option<(u64, u64)> {
         let last = self.sacked.last()?.0;
-        let mut at = self.high_rxt.max(s.una);
+        let mut at = self.high_rxt.max(snd.una);
         if let Some((_, end)) = self.sacked.containing(at) {
             at = end;
         }
         if at >= last.min(self.recover) {
             return None;
         }
-        let until = self.sacked.iter().find(|&(start, _)| start > at).map_or(s.max, |(start, _)| start);
+        let until = self.sacked.iter().find(|&(start, _)| start > at).map_or(snd.max, |(start, _)| start);
         Some((at, until))
     }
 
-    fn poll_recovery(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
+    fn poll_recovery(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         if self.resend {
             self.resend = false;
-            let until = self.sacked.first().map_or(s.max, |(start, _)| start);
-            let transmit = self.again(s, s.una, until, cx);
-            self.high_rxt = self.high_rxt.max(s.una + u64::from(transmit.len) + u64::from(transmit.fin));
-            self.set_pipe(s);
+            let until = self.sacked.first().map_or(snd.max, |(start, _)| start);
+            let transmit = self.retransmit(snd, snd.una, until, cx);
+            self.high_rxt = self.high_rxt.max(snd.una + u64::from(transmit.len) + u64::from(transmit.fin));
+            self.set_pipe(snd);
             return Some(transmit);
         }
-        if !s.sack || self.pipe + u64::from(s.payload) > self.window() {
+        if !snd.sack || self.pipe + u64::from(snd.payload) > self.window() {
             return None;
         }
-        let (at, until) = self.next_hole(s)?;
-        let transmit = self.again(s, at, until, cx);
+        let (at, until) = self.next_hole(snd)?;
+        let transmit = self.retransmit(snd, at, until, cx);
         let sent = u64::from(transmit.len) + u64::from(transmit.fin);
         self.high_rxt = at + sent;
         self.pipe += sent;
@@ -462,150 +465,160 @@ impl WindowsSender {
     }
 
     /// Room in the windows for what is sent next, bytes.
-    fn room(&self, s: &SendState) -> u64 {
-        let flight = s.nxt - s.una;
-        let own = if self.in_recovery && s.sack {
+    fn sendable(&self, snd: &SendState) -> u64 {
+        let flight = snd.nxt - snd.una;
+        let own = if self.in_recovery && snd.sack {
             self.window().saturating_sub(self.pipe)
         } else {
             (self.window() + self.limited_transmit).saturating_sub(flight)
         };
-        own.min(s.wnd.saturating_sub(flight))
+        own.min(snd.wnd.saturating_sub(flight))
     }
 
-    fn poll_data(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
-        self.restart_after_idle(s, cx);
-        if s.nxt < s.max
-            && let Some((_, end)) = self.sacked.containing(s.nxt)
+    fn poll_data(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Result<Transmit, Limit> {
+        self.restart_after_idle(snd, cx);
+        if snd.nxt < snd.max
+            && let Some((_, end)) = self.sacked.containing(snd.nxt)
         {
-            s.nxt = end.min(s.max);
+            snd.nxt = end.min(snd.max);
         }
-        let left = s.end.saturating_sub(s.nxt);
-        let again = s.nxt < s.max;
-        let bare_fin = left == 0 && s.fin && s.nxt == s.end;
+        let left = snd.end.saturating_sub(snd.nxt);
+        let again = snd.nxt < snd.max;
+        let bare_fin = left == 0 && snd.fin && snd.nxt == snd.end;
         if left == 0 && !bare_fin {
-            return Err(s.starved());
+            return Err(snd.limit_without_data());
         }
-        let room = self.room(s);
-        let payload = u64::from(s.payload);
-        let most = if s.tso && !again { u64::from(s.tso_max) } else { payload };
+        let room = self.sendable(snd);
+        let payload = u64::from(snd.payload);
+        let most = if snd.tso && !again { u64::from(snd.tso_max) } else { payload };
         let mut len = left.min(most).min(room);
         if len > payload && len < left {
             len -= len % payload;
         }
         let last = len == left;
         // Nagle (RFC 896) and the sender's silly-window rule (RFC 9293 section 3.8.6.2.1).
-        let idle = s.nxt == s.una;
+        let idle = snd.nxt == snd.una;
         let worth = bare_fin
             || len >= payload
-            || (len > 0 && (again || (last && (idle || s.no_delay || s.fin)) || len >= s.max_wnd / 2));
+            || (len > 0 && (again || (last && (idle || snd.no_delay || snd.fin)) || len >= snd.max_wnd / 2));
         if !worth {
-            if s.outstanding() == 0 && left > 0 && s.wnd < payload.min(left) && self.persist.is_none() {
+            if snd.outstanding() == 0 && left > 0 && snd.wnd < payload.min(left) && self.persist.is_none() {
                 // Nothing will come back by itself: the window must be probed (RFC 9293 section 3.8.6.1).
                 self.shift = 0;
-                self.persist = Some(Self::tick_after(cx.now + self.rtt.rto(&self.t), cx));
+                self.persist = Some(Self::tick_after(cx.now + self.rtt.rto(&self.tuning), cx));
             }
-            let by_peer = s.wnd < s.nxt - s.una + payload.min(left) && s.wnd < self.window();
+            let by_peer = snd.wnd < snd.nxt - snd.una + payload.min(left) && snd.wnd < self.window();
             return Err(match room < payload.min(left) {
-                false => s.starved(),
+                false => snd.limit_without_data(),
                 true if by_peer => Limit::Rwnd,
                 true => Limit::Cwnd,
             });
         }
-        Ok(self.send(s, len, last && s.fin, cx))
+        Ok(self.send(snd, len, last && snd.fin, cx))
     }
 
-    fn send(&mut self, s: &mut SendState, len: u64, fin: bool, cx: &mut Context<'_>) -> Transmit {
+    fn send(&mut self, snd: &mut SendState, len: u64, fin: bool, cx: &mut Context<'_>) -> Transmit {
         self.persist = None;
-        let seq = s.nxt;
-        let retransmission = seq < s.max;
-        s.nxt += len + u64::from(fin);
+        let seq = snd.nxt;
+        let retransmission = seq < snd.max;
+        snd.nxt += len + u64::from(fin);
         if retransmission {
-            s.retransmits += len.div_ceil(u64::from(s.payload)).max(1);
+            snd.retransmits += len.div_ceil(u64::from(snd.payload)).max(1);
         } else {
             if self.timed.is_none() {
-                self.timed = Some((s.nxt, cx.now));
+                self.timed = Some((snd.nxt, cx.now));
             }
             if self.compound.is_some() {
-                self.departures.push_back((s.nxt, cx.now));
+                self.departures.push_back((snd.nxt, cx.now));
             }
         }
-        s.max = s.max.max(s.nxt);
+        snd.max = snd.max.max(snd.nxt);
         if self.in_recovery {
             self.pipe += len;
         }
         if self.rexmt.is_none() {
-            self.arm(cx);
+            self.arm_rexmt(cx);
         }
-        let push = seq + len == s.end && len > 0;
+        let push = seq + len == snd.end && len > 0;
         Transmit { seq, len: len as u32, fin, push, retransmission, cwr: false }
     }
 
     /// One byte into a closed window.
-    fn probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
+    fn probe(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         self.probe_due = false;
-        if s.end <= s.una || (s.outstanding() > 1 && s.wnd > 0) {
+        if snd.end <= snd.una || (snd.outstanding() > 1 && snd.wnd > 0) {
             return None;
         }
-        s.max = s.max.max(s.una + 1);
-        let wait = self.timeout();
+        snd.max = snd.max.max(snd.una + 1);
+        let wait = self.backed_off_rto();
         self.shift += 1;
         self.persist = Some(Self::tick_after(cx.now + wait, cx));
-        Some(Transmit { seq: s.una, len: 1, ..Transmit::default() })
+        Some(Transmit { seq: snd.una, len: 1, ..Transmit::default() })
     }
 
-    fn restart_after_idle(&mut self, s: &SendState, cx: &Context<'_>) {
-        let idle = s.outstanding() == 0 && s.last_sent > 0;
-        if self.t.restart && !mutant!(NoIdleRestart) && idle && cx.now - s.last_sent > self.rtt.rto(&self.t) {
-            self.cwnd = self.cwnd.min(self.t.initial_window * u64::from(s.payload));
+    fn restart_after_idle(&mut self, snd: &SendState, cx: &Context<'_>) {
+        let idle = snd.outstanding() == 0 && snd.last_sent > 0;
+        if self.tuning.restart
+            && !mutant!(NoIdleRestart)
+            && idle
+            && cx.now - snd.last_sent > self.rtt.rto(&self.tuning)
+        {
+            self.cwnd = self.cwnd.min(self.tuning.initial_window * u64::from(snd.payload));
         }
     }
 }
 
 impl Sender for WindowsSender {
-    fn on_established(&mut self, s: &mut SendState, rtt: Option<Nanos>, _again: bool, cx: &mut Context<'_>) {
-        self.cwnd = self.t.initial_window * u64::from(s.payload);
-        self.recover = s.una;
-        self.high_rxt = s.una;
+    fn on_established(
+        &mut self,
+        snd: &mut SendState,
+        rtt: Option<Nanos>,
+        _again: bool,
+        cx: &mut Context<'_>,
+    ) {
+        self.cwnd = self.tuning.initial_window * u64::from(snd.payload);
+        self.recover = snd.una;
+        self.high_rxt = snd.una;
         if let Some(rtt) = rtt {
             let tick = cx.clock.tick_ns();
-            self.rtt.take(rtt.next_multiple_of(tick).max(tick));
+            self.rtt.sample(rtt.next_multiple_of(tick).max(tick));
         }
     }
 
-    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mut news = 0;
         for &(left, right) in ack.sack {
             // An old ACK may report what is acknowledged by now.
-            let left = left.max(s.una);
+            let left = left.max(snd.una);
             if left < right {
                 news += self.sacked.insert(left, right, |_, _| {});
             }
         }
-        let opened = s.wnd > ack.previous_wnd;
-        if opened && self.persist.is_some() && s.wnd > s.outstanding().min(1) {
+        let opened = snd.wnd > ack.previous_wnd;
+        if opened && self.persist.is_some() && snd.wnd > snd.outstanding().min(1) {
             self.persist = None;
             self.shift = 0;
             // What the probe carried is sent as part of a segment.
-            s.nxt = s.una;
+            snd.nxt = snd.una;
         }
-        if ack.ack > s.una {
-            self.on_advance(s, ack, cx);
-        } else if ack.ack == s.una
+        if ack.ack > snd.una {
+            self.on_advance(snd, ack, cx);
+        } else if ack.ack == snd.una
             && ack.payload == 0
             && !ack.fin
-            && s.outstanding() > 0
-            && (news > 0 || (!s.sack && s.wnd == ack.previous_wnd))
+            && snd.outstanding() > 0
+            && (news > 0 || (!snd.sack && snd.wnd == ack.previous_wnd))
         {
-            self.on_duplicate(s, cx);
+            self.on_duplicate(snd, cx);
         }
         if self.in_recovery {
-            self.set_pipe(s);
+            self.set_pipe(snd);
         }
     }
 
-    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.rexmt.is_some_and(|at| at <= cx.now) {
-            self.on_timeout(s, cx);
+            self.on_timeout(snd, cx);
         }
         if self.persist.is_some_and(|at| at <= cx.now) {
             self.persist = None;
@@ -617,21 +630,21 @@ impl Sender for WindowsSender {
         earliest(self.rexmt, self.persist)
     }
 
-    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn poll(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         if self.probe_due
-            && let Some(transmit) = self.probe(s, cx)
+            && let Some(transmit) = self.probe(snd, cx)
         {
             return Poll::Send(transmit);
         }
         if self.in_recovery
-            && let Some(transmit) = self.poll_recovery(s, cx)
+            && let Some(transmit) = self.poll_recovery(snd, cx)
         {
             return Poll::Send(transmit);
         }
-        if matches!(self.frto, Frto::Resent { .. }) && s.nxt > s.una {
+        if matches!(self.frto, Frto::Resent { .. }) && snd.nxt > snd.una {
             return Poll::Wait(Limit::Cwnd);
         }
-        match self.poll_data(s, cx) {
+        match self.poll_data(snd, cx) {
             Ok(transmit) => Poll::Send(transmit),
             Err(limit) => Poll::Wait(limit),
         }
@@ -641,14 +654,14 @@ impl Sender for WindowsSender {
         self.gave_up
     }
 
-    fn metrics(&self, s: &SendState) -> Metrics {
-        let inflight = if self.in_recovery && s.sack { self.pipe } else { s.nxt - s.una };
+    fn metrics(&self, snd: &SendState) -> Metrics {
+        let inflight = if self.in_recovery && snd.sack { self.pipe } else { snd.nxt - snd.una };
         Metrics {
             cwnd: self.window(),
             ssthresh: (self.ssthresh != u64::MAX).then_some(self.ssthresh),
             srtt: self.rtt.srtt,
             rttvar: self.rtt.srtt.map(|_| self.rtt.rttvar),
-            rto: self.timeout(),
+            rto: self.backed_off_rto(),
             inflight,
             pacing_bps: None,
             phase: if self.in_recovery {

@@ -2,10 +2,10 @@
 
 use tcp::cc::freebsd::{CongestionControl, Cubic, CubicEra};
 use tcp::profile::freebsd::{FreeBsd, release};
-use tcp::profile::{Facts, Profile, SocketOptions, Sysctl};
 use tcp::receiver::Receiver;
 use tcp::sender::Sender;
 use tcp::sender::freebsd::FreeBsdSender;
+use tcp::stack::{Profile, SocketOptions, StackSpec, Sysctl};
 
 /// Local time of the sender's clock when its SYN leaves: the end of a tick, ns.
 pub const PHASE: u64 = 999_900;
@@ -52,8 +52,8 @@ pub struct Host {
 }
 
 impl Profile for Host {
-    fn facts(&self) -> &Facts {
-        self.release.facts()
+    fn spec(&self) -> &StackSpec {
+        self.release.spec()
     }
     fn sysctls(&self) -> Vec<Sysctl> {
         self.release.sysctls()

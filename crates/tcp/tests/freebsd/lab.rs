@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
-use tcp::profile::{EcnMode, Profile, SocketOptions};
-use tcp::{Answer, Endpoint, HostClock, Listener, Nanos, TcpInfo};
+use tcp::stack::{EcnMode, Profile, SocketOptions};
+use tcp::{Endpoint, HostClock, Listener, Nanos, SynOutcome, TcpInfo};
 use wire::{Ecn, Segment};
 
 /// Bytes of Ethernet header that rates count.
@@ -133,7 +133,7 @@ struct Lab<'a> {
 
 /// Runs one bulk flow.
 pub fn run(setup: &Setup<'_>) -> Outcome {
-    let clock = HostClock::new(setup.sender.facts().hz, setup.phase, 0);
+    let clock = HostClock::new(setup.sender.spec().hz, setup.phase, 0);
     let config = config(setup, clock, 1000);
     let a = Endpoint::connect(setup.sender, &config, 0);
     let mut lab = Lab {
@@ -297,13 +297,13 @@ impl Lab<'_> {
             b.on_segment(self.now, &segment);
         } else {
             let clock = HostClock::new(
-                self.setup.receiver.facts().hz,
+                self.setup.receiver.spec().hz,
                 self.setup.phase + 1_000_000 - self.setup.lag,
                 0,
             );
             let config = config(self.setup, clock, 77);
             let listener = Listener::new(self.setup.receiver);
-            if let Answer::Connection(b) = listener.on_segment(self.now, &segment, &config) {
+            if let SynOutcome::Connection(b) = listener.on_segment(self.now, &segment, &config) {
                 self.b = Some(*b);
             }
         }

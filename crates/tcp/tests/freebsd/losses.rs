@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::hosts;
 use crate::lab::{self, Loss, Setup};
 use crate::summary;
-use tcp::profile::EcnMode;
+use tcp::stack::EcnMode;
 
 /// A LAN with every n-th packet dropped at the receiver's input: nothing is left to chance.
 #[test]

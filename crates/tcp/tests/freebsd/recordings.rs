@@ -9,10 +9,10 @@ use crate::groundtruth;
 use crate::hosts::{self, Host, Module};
 use crate::lab::{self, Loss, Outcome, Setup};
 use crate::summary::{Row, rows};
+use tcp::cc::Phase;
 use tcp::cc::freebsd::{AckKind, CcVar, Cdg, CongestionControl, Signal};
 use tcp::profile::freebsd::{FreeBsd, release};
-use tcp::profile::{EcnMode, Profile};
-use tcp::sender::Phase;
+use tcp::stack::{EcnMode, Profile};
 
 /// Time before which nothing is counted for periods, peaks and troughs.
 const WARM_UP: u64 = 20_000_000_000;

@@ -3,9 +3,10 @@
 
 use crate::hosts::{LAG, PHASE};
 use crate::lab::{self, Loss, Outcome, Setup};
+use tcp::cc::Phase;
 use tcp::event::EventKind;
-use tcp::profile::{self, EcnMode, Profile};
-use tcp::sender::Phase;
+use tcp::profile;
+use tcp::stack::{EcnMode, Profile};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;

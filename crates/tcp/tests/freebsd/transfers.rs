@@ -2,7 +2,7 @@
 
 use crate::lab::{self, Loss, Setup};
 use tcp::profile::freebsd::release;
-use tcp::profile::{EcnMode, Profile};
+use tcp::stack::{EcnMode, Profile};
 
 const RELEASES: [&str; 9] = [
     "freebsd-9.0",

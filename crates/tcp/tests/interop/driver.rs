@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
-use tcp::profile::{EcnMode, Profile, SocketOptions};
-use tcp::{Answer, Endpoint, HostClock, Listener, Nanos, State};
+use tcp::stack::{EcnMode, Profile, SocketOptions};
+use tcp::{Endpoint, HostClock, Listener, Nanos, State, SynOutcome};
 use wire::{Ecn, Flags, Segment, seq};
 
 const MS: Nanos = 1_000_000;
@@ -223,7 +223,7 @@ pub fn run(case: &Case) -> Result<Seen, String> {
         seen: Seen::default(),
         trace: std::env::var_os("INTEROP_TRACE").is_some(),
     };
-    let names = profiles.map(|p| p.facts().name);
+    let names = profiles.map(|p| p.spec().name);
     world.go().map_err(|error| {
         let states = world.hosts.each_ref().map(|host| host.endpoint.as_ref().map(Endpoint::state));
         let read = world.hosts.each_ref().map(|host| host.read);
@@ -314,14 +314,14 @@ impl World<'_> {
 
     fn config(&self, side: usize) -> Config<'static> {
         let s = self.hosts[side].side;
-        let facts = self.profiles[side].facts();
+        let spec = self.profiles[side].spec();
         Config {
-            clock: HostClock::new(facts.hz, self.case.path.seed % SECOND + 100 * SECOND, 0),
+            clock: HostClock::new(spec.hz, self.case.path.seed % SECOND + 100 * SECOND, 0),
             mss: s.mss,
-            ecn: if s.ecn { EcnMode::On } else { facts.ecn },
+            ecn: if s.ecn { EcnMode::On } else { spec.ecn },
             tso: s.tso,
             socket: SocketOptions { sndbuf: s.sndbuf, rcvbuf: s.rcvbuf },
-            cc: facts.cc[s.cc % facts.cc.len()],
+            cc: spec.cc[s.cc % spec.cc.len()],
             iss: s.iss,
             timestamp_offset: s.iss.wrapping_mul(3),
             random: self.case.path.seed,
@@ -371,8 +371,8 @@ impl World<'_> {
             endpoint.on_segment(now, segment);
         } else {
             let config = self.config(side);
-            let answer = Listener::new(self.profiles[side]).on_segment(now, segment, &config);
-            if let Answer::Connection(endpoint) = answer {
+            let outcome = Listener::new(self.profiles[side]).on_segment(now, segment, &config);
+            if let SynOutcome::Connection(endpoint) = outcome {
                 self.hosts[side].endpoint = Some(*endpoint);
             }
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tcp::endpoint::Config;
 use tcp::event::EventKind;
-use tcp::profile::{EcnMode, Profile, SocketOptions};
-use tcp::{Answer, Endpoint, HostClock, Listener, Nanos};
+use tcp::stack::{EcnMode, Profile, SocketOptions};
+use tcp::{Endpoint, HostClock, Listener, Nanos, SynOutcome};
 use wire::{Ecn, Segment};
 
 /// One second.
@@ -77,7 +77,7 @@ pub struct Moment {
     /// Packets sent again so far.
     pub retransmits: u64,
     /// What the sender is doing.
-    pub phase: tcp::sender::Phase,
+    pub phase: tcp::cc::Phase,
 }
 
 /// What happened.
@@ -154,7 +154,7 @@ pub fn run(path: &Path<'_>) -> Run {
 
 fn config<'a>(path: &Path<'a>, profile: &dyn Profile, phase: Nanos, iss: u32) -> Config<'a> {
     Config {
-        clock: HostClock::new(profile.facts().hz, phase, 0),
+        clock: HostClock::new(profile.spec().hz, phase, 0),
         mss: 1460,
         ecn: path.ecn,
         tso: path.tso,
@@ -185,8 +185,8 @@ impl Lab<'_> {
                 } else {
                     let path = self.path;
                     let config = config(path, path.receiver, 7 * SECOND + 1_000_000 - path.lag, 77);
-                    let answer = Listener::new(path.receiver).on_segment(self.now, &segment, &config);
-                    if let Answer::Connection(b) = answer {
+                    let outcome = Listener::new(path.receiver).on_segment(self.now, &segment, &config);
+                    if let SynOutcome::Connection(b) = outcome {
                         self.b = Some(*b);
                     }
                 }

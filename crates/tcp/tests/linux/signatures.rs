@@ -1,8 +1,8 @@
 //! What Linux looks like over a drop-tail queue: cycle lengths, epochs and exits of each era.
 
 use crate::path::{Run, SECOND, bulk, cuts, mean_period};
+use tcp::cc::Phase;
 use tcp::event::EventKind;
-use tcp::sender::Phase;
 
 fn windows(run: &Run) -> Vec<(f64, u32)> {
     run.moments.iter().map(|m| (m.t as f64 / 1e9, m.cwnd)).collect()

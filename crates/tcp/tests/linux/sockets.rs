@@ -1,7 +1,8 @@
 //! What sockets of each era offer and acknowledge: windows, quick and delayed ACKs, buffers, sysctls.
 
 use crate::path::{Path, Run, SECOND, run};
-use tcp::profile::{self, Profile, SocketOptions};
+use tcp::profile;
+use tcp::stack::{Profile, SocketOptions};
 
 const MS: u64 = 1_000_000;
 
@@ -246,7 +247,7 @@ fn ecn_marks_reduce_without_loss() {
     for name in ["linux-3.9", "linux-6.8", "linux-6.18"] {
         let profile = stack(name);
         let path = Path {
-            ecn: profile::EcnMode::On,
+            ecn: tcp::stack::EcnMode::On,
             rate: Some(10_000_000),
             queue: 90,
             mark_at: 30,

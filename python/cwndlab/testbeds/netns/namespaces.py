@@ -23,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from cwndlab.errors import CwndlabError
+
 _T = TypeVar("_T")
 
 NAMESPACES = Path("/run/netns")
@@ -107,11 +109,20 @@ def is_owned(run: str) -> bool:
 
 
 def clean(run: str) -> list[str]:
-    """Remove what a run left, unless its process is alive; returns the namespaces that were there."""
+    """Remove what a run left, unless its process is alive; returns the namespaces that were there.
+
+    Raises CwndlabError for one that stays.
+    """
     if not _RUN.fullmatch(run) or is_owned(run):
         return []
     names = [name for name in _ours() if name.startswith(f"{PREFIX}{run}-")]
     remove(names)
+    for name in names:
+        if (NAMESPACES / name).exists():
+            raise CwndlabError(
+                f"{NAMESPACES / name}: cannot be removed;"
+                f" if {NAMESPACES} is mounted twice, umount the upper one first"
+            )
     shutil.rmtree(directory(run), ignore_errors=True)  # follows no symbolic link
     (OWNERS / run).unlink(missing_ok=True)
     return names

@@ -8,9 +8,9 @@ use path::{
 };
 use rand_core::{RngCore, SeedableRng};
 use sim::scenario::{
-    App, Capture, Change, Coalesce, Distribution, Ecn, EcnField, Egress, Flow, Full, Host, Ingress,
-    IngressStage, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall,
-    VERSION,
+    App, Capture, Change, Coalesce, Distribution, Ecn, EcnField, Egress, Flow, Host, Ingress, IngressStage,
+    Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall, VERSION,
+    WhenFull,
 };
 use tcp::profile;
 
@@ -195,14 +195,14 @@ impl Draw {
         let waits = coalesce.is_some_and(|coalesce| coalesce.time_ns > 0);
         Host {
             name: name.into(),
-            stack: stack.facts().name.into(),
+            stack: stack.spec().name.into(),
             hz: self.of(&[10, 64, 100, 250, 1000, 10_000]),
             mss,
             ecn: self.of(&[Ecn::Off, Ecn::Accept, Ecn::On]),
             sysctl,
             nic: Nic {
                 tx_queue: self.small(0, 1_000_000_000),
-                full: self.of(&[Full::Drop, Full::Enobufs]),
+                full: self.of(&[WhenFull::Drop, WhenFull::Enobufs]),
                 tso: self.flag(),
                 tso_max: self.maybe(4, |draw| draw.small(1, 65_536)),
                 gro: self.flag(),
@@ -296,22 +296,7 @@ impl Draw {
         match self.below(13) {
             0 => QueueConfig::Bfifo { limit_bytes },
             1 => QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn, ce_threshold_ns },
-            2 => {
-                let max_bytes = self.range(1, limit_bytes.max(2));
-                QueueConfig::Red(RedConfig {
-                    limit_bytes,
-                    min_bytes: self.range(0, max_bytes - 1),
-                    max_bytes,
-                    avpkt_bytes: self.range(1, 65_535),
-                    burst_packets: self.range(0, 1_000_000_000),
-                    probability_ppb: self.share(),
-                    bandwidth_bps: self.rate(),
-                    ecn,
-                    harddrop: self.flag(),
-                    nodrop: ecn && self.flag(),
-                    adaptive: self.flag(),
-                })
-            }
+            2 => QueueConfig::Red(self.red(limit_bytes, ecn)),
             3 => QueueConfig::FqCodel(FqCodelConfig {
                 limit_packets,
                 flows,
@@ -347,21 +332,7 @@ impl Draw {
                 bytemode,
                 dq_rate_estimator,
             }),
-            6 => QueueConfig::Cake(CakeConfig {
-                bandwidth_bps: self.maybe(2, Draw::rate),
-                rtt_ns: interval_ns,
-                flow_mode: self.of(&[
-                    FlowMode::Flowblind,
-                    FlowMode::Srchost,
-                    FlowMode::Dsthost,
-                    FlowMode::Hosts,
-                    FlowMode::Flows,
-                    FlowMode::DualSrchost,
-                    FlowMode::DualDsthost,
-                    FlowMode::TripleIsolate,
-                ]),
-                memlimit_bytes: self.small(0, u32::MAX),
-            }),
+            6 => QueueConfig::Cake(self.cake(interval_ns)),
             7 => QueueConfig::Dualpi2(Dualpi2Config {
                 limit_packets,
                 target_ns,
@@ -374,6 +345,41 @@ impl Draw {
                 drop_on_overload: self.flag(),
             }),
             _ => QueueConfig::Pfifo { limit_packets },
+        }
+    }
+
+    fn red(&mut self, limit_bytes: u64, ecn: bool) -> RedConfig {
+        let max_bytes = self.range(1, limit_bytes.max(2));
+        RedConfig {
+            limit_bytes,
+            min_bytes: self.range(0, max_bytes - 1),
+            max_bytes,
+            avpkt_bytes: self.range(1, 65_535),
+            burst_packets: self.range(0, 1_000_000_000),
+            probability_ppb: self.share(),
+            bandwidth_bps: self.rate(),
+            ecn,
+            harddrop: self.flag(),
+            nodrop: ecn && self.flag(),
+            adaptive: self.flag(),
+        }
+    }
+
+    fn cake(&mut self, rtt_ns: u64) -> CakeConfig {
+        CakeConfig {
+            bandwidth_bps: self.maybe(2, Draw::rate),
+            rtt_ns,
+            flow_mode: self.of(&[
+                FlowMode::Flowblind,
+                FlowMode::Srchost,
+                FlowMode::Dsthost,
+                FlowMode::Hosts,
+                FlowMode::Flows,
+                FlowMode::DualSrchost,
+                FlowMode::DualDsthost,
+                FlowMode::TripleIsolate,
+            ]),
+            memlimit_bytes: self.small(0, u32::MAX),
         }
     }
 
@@ -423,8 +429,8 @@ impl Draw {
         let stacks = profile::all();
         let algorithms: &[&str] = stacks
             .iter()
-            .find(|stack| stack.facts().name == hosts[from].stack)
-            .map_or(&[], |stack| stack.facts().cc);
+            .find(|stack| stack.spec().name == hosts[from].stack)
+            .map_or(&[], |stack| stack.spec().cc);
         let start_ns = if self.flag() { 0 } else { self.range(0, duration_ns) };
         let app = self.app();
         Flow {

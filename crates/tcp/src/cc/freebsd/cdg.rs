@@ -124,7 +124,7 @@ impl Cdg {
             } else {
                 false
             };
-            self.guess_queue();
+            self.infer_queue_state();
             if self.min_trend < 0 || self.max_trend < 0 {
                 self.signals = 0;
             }
@@ -136,7 +136,7 @@ impl Cdg {
         backoff
     }
 
-    fn guess_queue(&mut self) {
+    fn infer_queue_state(&mut self) {
         let (min, max) = (self.min_trend, self.max_trend);
         if min > 0 && max <= 0 {
             self.queue = Queue::Full;
@@ -177,60 +177,60 @@ impl Cdg {
         (self.random)() < threshold
     }
 
-    fn decreased(v: &CcVar, window: u64, percent: u64) -> u64 {
-        window.min(v.snd_wnd) * percent / 100
+    fn decreased(ccv: &CcVar, window: u64, percent: u64) -> u64 {
+        window.min(ccv.snd_wnd) * percent / 100
     }
 
-    fn delay_signal(&mut self, v: &mut CcVar) {
-        v.ssthresh = Cdg::decreased(v, v.cwnd, self.tuning.beta_delay);
-        v.cwnd = v.ssthresh;
-        v.recover = v.max;
+    fn delay_signal(&mut self, ccv: &mut CcVar) {
+        ccv.ssthresh = Cdg::decreased(ccv, ccv.cwnd, self.tuning.beta_delay);
+        ccv.cwnd = ccv.ssthresh;
+        ccv.recover = ccv.max;
         self.increment = 0;
         self.rounds = 0;
-        v.cong_recovery = true;
+        ccv.cong_recovery = true;
     }
 
-    fn loss_signal(&mut self, v: &mut CcVar) {
-        if v.cong_recovery || self.queue < Queue::Full {
+    fn loss_signal(&mut self, ccv: &mut CcVar) {
+        if ccv.cong_recovery || self.queue < Queue::Full {
             // No queue is full, so the loss is not taken for congestion.
-            v.ssthresh = v.cwnd;
-            v.recover = v.max;
+            ccv.ssthresh = ccv.cwnd;
+            ccv.recover = ccv.max;
         } else {
             if self.shadow > 0 {
-                self.shadow = Cdg::decreased(v, self.shadow, RENO_BETA);
+                self.shadow = Cdg::decreased(ccv, self.shadow, RENO_BETA);
             }
-            v.ssthresh = self.shadow.max(Cdg::decreased(v, v.cwnd, self.tuning.beta_loss));
+            ccv.ssthresh = self.shadow.max(Cdg::decreased(ccv, ccv.cwnd, self.tuning.beta_loss));
             self.increment = 0;
             self.rounds = 0;
         }
-        v.enter_recovery();
+        ccv.enter_recovery();
     }
 
-    /// An ECN echo where the module lends its state to NewReno, which reads two 32-bit percentages from the place of the
-    /// trend of the maximum: usually 0, which leaves two segments.
-    fn misread_ecn(&self, v: &mut CcVar) {
-        if v.cong_recovery {
+    /// An ECN echo where the module calls NewReno with its own state: NewReno reads its two percentages from where
+    /// the trend of the maximum lies. They are usually 0, which leaves two segments.
+    fn misread_ecn(&self, ccv: &mut CcVar) {
+        if ccv.cong_recovery {
             return;
         }
-        let percent = if v.tuning.abe { (self.max_trend >> 32) as u32 } else { self.max_trend as u32 };
-        let segments = (v.cwnd * u64::from(percent) / (100 * v.mss)).max(2);
+        let percent = if ccv.tuning.abe { (self.max_trend >> 32) as u32 } else { self.max_trend as u32 };
+        let segments = (ccv.cwnd * u64::from(percent) / (100 * ccv.mss)).max(2);
         // The product is kept in 32 bits.
-        v.ssthresh = u64::from((segments * v.mss) as u32);
-        v.cwnd = v.ssthresh;
-        v.cong_recovery = true;
+        ccv.ssthresh = u64::from((segments * ccv.mss) as u32);
+        ccv.cwnd = ccv.ssthresh;
+        ccv.cong_recovery = true;
     }
 
     /// Slow start adds a segment per ACK, avoidance one per RTT (or more with `alpha_inc`).
-    fn grow(&mut self, v: &mut CcVar, new_round: bool) {
+    fn grow(&mut self, ccv: &mut CcVar, new_round: bool) {
         let (mut increment, mut shadow_increment) = (0, 0);
-        if v.cwnd <= v.ssthresh {
-            increment = v.maxseg;
-            shadow_increment = v.maxseg;
+        if ccv.cwnd <= ccv.ssthresh {
+            increment = ccv.maxseg;
+            shadow_increment = ccv.maxseg;
             self.increment = 0;
             self.rounds = 0;
         } else if new_round {
-            shadow_increment = v.maxseg;
-            increment = v.maxseg;
+            shadow_increment = ccv.maxseg;
+            increment = ccv.maxseg;
             if self.tuning.alpha_inc > 0 {
                 self.rounds += 1;
                 if self.rounds >= self.tuning.alpha_inc {
@@ -241,50 +241,50 @@ impl Cdg {
             }
         }
         if self.shadow > 0 {
-            self.shadow = (self.shadow + shadow_increment).min(v.largest_window());
+            self.shadow = (self.shadow + shadow_increment).min(ccv.largest_window());
         }
-        v.cwnd = (v.cwnd + increment).min(v.largest_window());
+        ccv.cwnd = (ccv.cwnd + increment).min(ccv.largest_window());
     }
 }
 
 impl CongestionControl for Cdg {
-    fn conn_init(&mut self, v: &mut CcVar) {
-        self.shadow = v.cwnd;
+    fn conn_init(&mut self, ccv: &mut CcVar) {
+        self.shadow = ccv.cwnd;
     }
 
-    fn ack_received(&mut self, v: &mut CcVar, kind: AckKind) {
-        self.max_rtt = self.max_rtt.max(v.delay_rtt);
-        self.min_rtt = self.min_rtt.min(v.delay_rtt);
-        let new_round = v.new_measurement;
-        v.new_measurement = false;
-        if new_round && self.end_round(v.cwnd <= v.ssthresh) {
+    fn ack_received(&mut self, ccv: &mut CcVar, kind: AckKind) {
+        self.max_rtt = self.max_rtt.max(ccv.delay_rtt);
+        self.min_rtt = self.min_rtt.min(ccv.delay_rtt);
+        let new_round = ccv.new_measurement;
+        ccv.new_measurement = false;
+        if new_round && self.end_round(ccv.cwnd <= ccv.ssthresh) {
             self.signals += 1;
-            if !v.in_recovery() {
+            if !ccv.in_recovery() {
                 let t = self.tuning;
                 if self.signals <= t.loss_compete_consec_cong {
-                    self.delay_signal(v);
+                    self.delay_signal(ccv);
                 } else if self.signals >= t.loss_compete_consec_cong + t.loss_compete_hold_backoff {
                     self.signals = 0;
                 }
                 // The effect shows only in the second RTT from now.
                 self.previous_max_rtt = 0;
-                self.shadow = self.shadow.max(v.cwnd);
+                self.shadow = self.shadow.max(ccv.cwnd);
             }
         } else if kind == AckKind::New {
-            self.grow(v, new_round);
+            self.grow(ccv, new_round);
         }
     }
 
-    fn cong_signal(&mut self, v: &mut CcVar, signal: Signal) {
+    fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
         match signal {
-            Signal::DuplicateAcks => self.loss_signal(v),
-            Signal::Ecn if v.tuning.cdg_lends_its_state => self.misread_ecn(v),
-            other => newreno::cong_signal(v, other),
+            Signal::DuplicateAcks => self.loss_signal(ccv),
+            Signal::Ecn if ccv.tuning.cdg_passes_own_state_to_newreno => self.misread_ecn(ccv),
+            other => newreno::cong_signal(ccv, other),
         }
     }
 
-    fn post_recovery(&mut self, v: &mut CcVar) {
-        newreno::post_recovery(v);
+    fn post_recovery(&mut self, ccv: &mut CcVar) {
+        newreno::post_recovery(ccv);
     }
 
     fn wants_packet_rtt(&self) -> bool {

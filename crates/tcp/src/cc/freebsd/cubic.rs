@@ -124,29 +124,29 @@ impl Cubic {
     }
 
     #[inline]
-    fn now(&self, v: &CcVar) -> u64 {
-        if self.era.micros() { v.micros } else { v.ticks }
+    fn now(&self, ccv: &CcVar) -> u64 {
+        if self.era.micros() { ccv.micros } else { ccv.ticks }
     }
 
     #[inline]
-    fn per_second(&self, v: &CcVar) -> i64 {
-        if self.era.micros() { 1_000_000 } else { i64::from(v.hz) }
+    fn per_second(&self, ccv: &CcVar) -> i64 {
+        if self.era.micros() { 1_000_000 } else { i64::from(ccv.hz) }
     }
 
-    fn k_from_wmax(&mut self, v: &CcVar) {
-        self.k = math::k(self.wmax / v.maxseg, self.era.beta_of_k());
+    fn k_from_wmax(&mut self, ccv: &CcVar) {
+        self.k = math::k(self.wmax / ccv.maxseg, self.era.beta_of_k());
     }
 
     /// Keeps the smallest smoothed RTT and the sum for the epoch's mean.
     #[inline]
-    fn record_rtt(&mut self, v: &CcVar) {
-        if v.rtt_updates < RTT_SAMPLES {
+    fn record_rtt(&mut self, ccv: &CcVar) {
+        if ccv.rtt_updates < RTT_SAMPLES {
             return;
         }
         let srtt = if self.era.micros() {
-            (u64::from(v.srtt) * (1_000_000 / u64::from(v.hz))) >> RTT_SHIFT
+            (u64::from(ccv.srtt) * (1_000_000 / u64::from(ccv.hz))) >> RTT_SHIFT
         } else {
-            u64::from(v.srtt >> RTT_SHIFT)
+            u64::from(ccv.srtt >> RTT_SHIFT)
         };
         if srtt < self.min_rtt || self.min_rtt == 0 {
             self.min_rtt = srtt.max(1);
@@ -166,69 +166,70 @@ impl Cubic {
     }
 
     /// Before the first congestion W_max follows the window.
-    fn probe(&mut self, v: &CcVar) {
-        if self.congestions == 0 && self.wmax < v.cwnd {
-            self.wmax = v.cwnd;
-            self.k_from_wmax(v);
+    fn probe(&mut self, ccv: &CcVar) {
+        if self.congestions == 0 && self.wmax < ccv.cwnd {
+            self.wmax = ccv.cwnd;
+            self.k_from_wmax(ccv);
         }
     }
 
     /// One ACK in congestion avoidance, 11 and before: acts once per window acknowledged.
-    fn avoid_draft02(&mut self, v: &mut CcVar) {
-        if v.tuning.abc && !v.abc_sent_a_window {
+    fn avoid_draft02(&mut self, ccv: &mut CcVar) {
+        if ccv.tuning.abc && !ccv.abc_sent_a_window {
             return;
         }
-        let since = v.ticks - self.epoch;
-        let friendly = math::friendly_9(since as u32, self.mean_rtt as u32, self.wmax, v.maxseg as u32);
+        let since = ccv.ticks - self.epoch;
+        let friendly = math::friendly_9(since as u32, self.mean_rtt as u32, self.wmax, ccv.maxseg as u32);
         let next =
-            math::window_9((since + self.mean_rtt) as i64, self.wmax, v.maxseg, self.k, i64::from(v.hz));
-        v.abc_sent_a_window = false;
+            math::window_9((since + self.mean_rtt) as i64, self.wmax, ccv.maxseg, self.k, i64::from(ccv.hz));
+        ccv.abc_sent_a_window = false;
         // A negative window compares as a huge one, as unsigned.
         let next = next as u64;
         if next < friendly {
-            v.cwnd = friendly;
-        } else if v.cwnd < next {
-            v.cwnd = if v.tuning.abc { next } else { v.cwnd + (next - v.cwnd) * v.maxseg / v.cwnd };
+            ccv.cwnd = friendly;
+        } else if ccv.cwnd < next {
+            ccv.cwnd =
+                if ccv.tuning.abc { next } else { ccv.cwnd + (next - ccv.cwnd) * ccv.maxseg / ccv.cwnd };
         }
-        if self.congestions == 0 && self.wmax < v.cwnd {
-            self.wmax = v.cwnd;
+        if self.congestions == 0 && self.wmax < ccv.cwnd {
+            self.wmax = ccv.cwnd;
         }
     }
 
     /// Begins an epoch where slow start, an application limit or a timeout has ended (12 and later, before RFC 9438).
-    fn begin_epoch(&mut self, v: &CcVar) {
+    fn begin_epoch(&mut self, ccv: &CcVar) {
         if self.timed_out && self.in_slow_start {
             self.timed_out = false;
             self.in_slow_start = false;
-            self.wmax = v.cwnd;
+            self.wmax = ccv.cwnd;
             self.k = 0;
             if self.era != CubicEra::Rfc8312 {
-                self.epoch = v.micros;
+                self.epoch = ccv.micros;
             }
         } else if self.in_slow_start || self.app_limited {
             self.in_slow_start = false;
             self.app_limited = false;
-            self.epoch = self.now(v);
-            self.k_from_wmax(v);
+            self.epoch = self.now(ccv);
+            self.k_from_wmax(ccv);
         }
     }
 
     /// One ACK in congestion avoidance, 12 to 14 and main before RFC 9438.
-    fn avoid_rfc8312(&mut self, v: &mut CcVar) {
-        self.begin_epoch(v);
+    fn avoid_rfc8312(&mut self, ccv: &mut CcVar) {
+        self.begin_epoch(ccv);
         let place = Place {
-            since: self.now(v) - self.epoch,
+            since: self.now(ccv) - self.epoch,
             mean_rtt: self.mean_rtt,
             wmax: self.wmax,
             k: self.k,
-            maxseg: v.maxseg,
+            maxseg: ccv.maxseg,
         };
         if place != self.place {
-            self.window = self.window_rfc8312(&place, self.per_second(v));
+            self.window = self.window_rfc8312(&place, self.per_second(ccv));
             self.place = place;
         }
-        v.cwnd = v.cwnd.max(self.window);
-        self.probe(v);
+        ccv.cwnd = ccv.cwnd.max(self.window);
+        self.probe(ccv);
     }
 
     /// The larger of the cubic's window and NewReno's at a place of the curve.
@@ -241,58 +242,58 @@ impl Cubic {
     }
 
     /// One ACK in congestion avoidance, main between D46546 and RFC 9438: the cubic, or NewReno's step where that is more.
-    fn avoid_reno(&mut self, v: &mut CcVar) {
-        self.begin_epoch(v);
-        let since = (self.now(v) - self.epoch + self.mean_rtt) as i64;
-        let cubic = math::window_13(since, self.wmax, v.maxseg, self.k, 1_000_000);
-        let reno = v.cwnd + newreno::avoidance_increment(v);
+    fn avoid_reno(&mut self, ccv: &mut CcVar) {
+        self.begin_epoch(ccv);
+        let since = (self.now(ccv) - self.epoch + self.mean_rtt) as i64;
+        let cubic = math::window_13(since, self.wmax, ccv.maxseg, self.k, 1_000_000);
+        let reno = ccv.cwnd + newreno::avoidance_increment(ccv);
         self.friendly = cubic < reno;
-        v.cwnd = v.cwnd.max(if self.friendly { reno } else { cubic.min(i32::MAX as u64) });
-        self.probe(v);
+        ccv.cwnd = ccv.cwnd.max(if self.friendly { reno } else { cubic.min(i32::MAX as u64) });
+        self.probe(ccv);
     }
 
     /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5. W_est is NewReno's next window (section 4.3 counts
     /// its own).
-    fn avoid_rfc9438(&mut self, v: &mut CcVar) {
+    fn avoid_rfc9438(&mut self, ccv: &mut CcVar) {
         if self.in_slow_start || self.app_limited || self.epoch_pending {
             self.in_slow_start = false;
             self.app_limited = false;
             self.epoch_pending = false;
-            self.epoch = v.micros;
-            self.cwnd_epoch = v.cwnd;
-            self.k = math::k_of_epoch(self.wmax / v.maxseg, v.cwnd / v.maxseg);
+            self.epoch = ccv.micros;
+            self.cwnd_epoch = ccv.cwnd;
+            self.k = math::k_of_epoch(self.wmax / ccv.maxseg, ccv.cwnd / ccv.maxseg);
             if std::mem::take(&mut self.timed_out) {
-                self.wmax = v.cwnd;
+                self.wmax = ccv.cwnd;
                 self.k = 0;
             }
         }
-        let since = (v.micros - self.epoch + self.mean_rtt) as i64;
-        let cubic = math::window_13(since, self.wmax, v.maxseg, self.k, 1_000_000);
-        let reno = v.cwnd + newreno::avoidance_increment(v);
+        let since = (ccv.micros - self.epoch + self.mean_rtt) as i64;
+        let cubic = math::window_13(since, self.wmax, ccv.maxseg, self.k, 1_000_000);
+        let reno = ccv.cwnd + newreno::avoidance_increment(ccv);
         self.friendly = cubic < reno;
         if self.friendly {
-            v.cwnd = reno;
+            ccv.cwnd = reno;
         } else {
-            let target = cubic.clamp(v.cwnd, v.cwnd + v.cwnd / 2);
-            v.cwnd += ((((target - v.cwnd) << math::SHIFT) / v.cwnd) * v.maxseg) >> math::SHIFT;
+            let target = cubic.clamp(ccv.cwnd, ccv.cwnd + ccv.cwnd / 2);
+            ccv.cwnd += ((((target - ccv.cwnd) << math::SHIFT) / ccv.cwnd) * ccv.maxseg) >> math::SHIFT;
         }
     }
 
     /// A reduction, 11 and before. A negative window of [`Cubic::avoid_draft02`] is a huge one here, and wraps.
-    fn reduce_draft02(&mut self, v: &mut CcVar) {
-        v.ssthresh = if self.congestions == 0 {
-            v.cwnd / 2
+    fn reduce_draft02(&mut self, ccv: &mut CcVar) {
+        ccv.ssthresh = if self.congestions == 0 {
+            ccv.cwnd / 2
         } else {
-            v.cwnd.wrapping_mul(self.era.beta()) >> math::SHIFT
+            ccv.cwnd.wrapping_mul(self.era.beta()) >> math::SHIFT
         };
         self.congestions += 1;
         self.previous_wmax = self.wmax;
-        self.wmax = v.cwnd;
+        self.wmax = ccv.cwnd;
     }
 
     /// A reduction, 12 and later: fast convergence first, and it lowers ssthresh too.
-    fn reduce_rfc8312(&mut self, v: &mut CcVar) {
-        let mut window = v.cwnd;
+    fn reduce_rfc8312(&mut self, ccv: &mut CcVar) {
+        let mut window = ccv.cwnd;
         if window < self.wmax {
             window = (window * self.era.fast_convergence()) >> math::SHIFT;
         }
@@ -303,50 +304,53 @@ impl Cubic {
             self.wmax = kept;
             window >> 1
         } else if self.friendly {
-            newreno::reduced(v, v.tuning.newreno_beta)
+            newreno::reduced(ccv, ccv.tuning.newreno_beta)
         } else {
             kept
         };
-        v.ssthresh = ssthresh.max(2 * v.loss_unit());
+        ccv.ssthresh = ssthresh.max(2 * ccv.loss_unit());
         self.congestions += 1;
-        self.epoch = self.now(v);
-        self.k_from_wmax(v);
+        self.epoch = self.now(ccv);
+        self.k_from_wmax(ccv);
     }
 
     /// A reduction by RFC 9438 sections 4.6 and 4.7: of the window as it is, or NewReno's in the friendly region. (Main has
     /// since taken what is in flight.)
-    fn reduce_rfc9438(&mut self, v: &mut CcVar) {
+    fn reduce_rfc9438(&mut self, ccv: &mut CcVar) {
         self.previous_wmax = self.wmax;
-        self.wmax =
-            if v.cwnd < self.wmax { (v.cwnd * self.era.fast_convergence()) >> math::SHIFT } else { v.cwnd };
-        let ssthresh = if self.friendly {
-            newreno::reduced(v, v.tuning.newreno_beta)
+        self.wmax = if ccv.cwnd < self.wmax {
+            (ccv.cwnd * self.era.fast_convergence()) >> math::SHIFT
         } else {
-            (v.cwnd * self.era.beta()) >> math::SHIFT
+            ccv.cwnd
         };
-        v.ssthresh = ssthresh.max(2 * v.loss_unit());
+        let ssthresh = if self.friendly {
+            newreno::reduced(ccv, ccv.tuning.newreno_beta)
+        } else {
+            (ccv.cwnd * self.era.beta()) >> math::SHIFT
+        };
+        ccv.ssthresh = ssthresh.max(2 * ccv.loss_unit());
         self.congestions += 1;
         self.epoch_pending = true;
     }
 
-    fn reduce(&mut self, v: &mut CcVar) {
+    fn reduce(&mut self, ccv: &mut CcVar) {
         match self.era {
-            CubicEra::Draft02 => self.reduce_draft02(v),
-            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros | CubicEra::Rfc8312Reno => self.reduce_rfc8312(v),
-            CubicEra::Rfc9438 => self.reduce_rfc9438(v),
+            CubicEra::Draft02 => self.reduce_draft02(ccv),
+            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros | CubicEra::Rfc8312Reno => self.reduce_rfc8312(ccv),
+            CubicEra::Rfc9438 => self.reduce_rfc9438(ccv),
         }
     }
 
-    fn on_timeout(&mut self, v: &mut CcVar) {
+    fn on_timeout(&mut self, ccv: &mut CcVar) {
         if self.era == CubicEra::Draft02 {
             // The first timeout may be a false alarm.
-            if v.rxtshift >= 2 {
+            if ccv.rxtshift >= 2 {
                 self.congestions += 1;
             }
-            self.epoch = v.ticks;
+            self.epoch = ccv.ticks;
             return;
         }
-        if v.rxtshift == 1 {
+        if ccv.rxtshift == 1 {
             self.undo = Undo {
                 wmax: self.wmax,
                 previous_wmax: self.previous_wmax,
@@ -358,17 +362,17 @@ impl Cubic {
         self.timed_out = true;
         self.congestions += 1;
         self.previous_wmax = self.wmax;
-        let window = if self.era.micros() { v.snd_wnd.min(v.pipe) } else { v.cwnd };
-        if self.era == CubicEra::Rfc8312 || v.rxtshift == 1 {
-            v.ssthresh = (window * self.era.beta()) >> math::SHIFT;
+        let window = if self.era.micros() { ccv.snd_wnd.min(ccv.pipe) } else { ccv.cwnd };
+        if self.era == CubicEra::Rfc8312 || ccv.rxtshift == 1 {
+            ccv.ssthresh = (window * self.era.beta()) >> math::SHIFT;
             if self.era == CubicEra::Rfc9438 {
-                v.ssthresh -= v.ssthresh % v.mss;
+                ccv.ssthresh -= ccv.ssthresh % ccv.mss;
             }
             if self.era.micros() {
-                v.ssthresh = v.ssthresh.max(2 * v.mss);
+                ccv.ssthresh = ccv.ssthresh.max(2 * ccv.mss);
             }
         }
-        v.cwnd = v.mss;
+        ccv.cwnd = ccv.mss;
     }
 
     fn undo_timeout(&mut self) {
@@ -385,57 +389,57 @@ impl Cubic {
 }
 
 impl CongestionControl for Cubic {
-    fn conn_init(&mut self, v: &mut CcVar) {
+    fn conn_init(&mut self, ccv: &mut CcVar) {
         // After the change W_max is beyond any window until the first loss.
-        self.wmax = if self.era == CubicEra::Rfc9438 { u64::from(u32::MAX) } else { v.cwnd };
-        self.epoch = self.now(v);
+        self.wmax = if self.era == CubicEra::Rfc9438 { u64::from(u32::MAX) } else { ccv.cwnd };
+        self.epoch = self.now(ccv);
         // A tick, as the initial guess of the RTT.
-        self.mean_rtt = if self.era.micros() { 1_000_000 / u64::from(v.hz) } else { 1 };
+        self.mean_rtt = if self.era.micros() { 1_000_000 / u64::from(ccv.hz) } else { 1 };
     }
 
-    fn ack_received(&mut self, v: &mut CcVar, kind: AckKind) {
-        self.record_rtt(v);
-        if kind != AckKind::New || v.in_recovery() {
+    fn ack_received(&mut self, ccv: &mut CcVar, kind: AckKind) {
+        self.record_rtt(ccv);
+        if kind != AckKind::New || ccv.in_recovery() {
             return;
         }
-        if !v.cwnd_limited {
+        if !ccv.cwnd_limited {
             self.app_limited = true;
             return;
         }
-        if v.cwnd <= v.ssthresh || self.min_rtt == 0 {
+        if ccv.cwnd <= ccv.ssthresh || self.min_rtt == 0 {
             self.in_slow_start = true;
-            newreno::grow(v);
+            newreno::grow(ccv);
             return;
         }
         match self.era {
-            CubicEra::Draft02 => self.avoid_draft02(v),
-            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros => self.avoid_rfc8312(v),
-            CubicEra::Rfc8312Reno => self.avoid_reno(v),
-            CubicEra::Rfc9438 => self.avoid_rfc9438(v),
+            CubicEra::Draft02 => self.avoid_draft02(ccv),
+            CubicEra::Rfc8312 | CubicEra::Rfc8312Micros => self.avoid_rfc8312(ccv),
+            CubicEra::Rfc8312Reno => self.avoid_reno(ccv),
+            CubicEra::Rfc9438 => self.avoid_rfc9438(ccv),
         }
     }
 
-    fn cong_signal(&mut self, v: &mut CcVar, signal: Signal) {
+    fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
         match signal {
             Signal::DuplicateAcks => {
-                if !v.fast_recovery {
-                    if !v.cong_recovery {
-                        self.reduce(v);
+                if !ccv.fast_recovery {
+                    if !ccv.cong_recovery {
+                        self.reduce(ccv);
                     }
-                    v.enter_recovery();
+                    ccv.enter_recovery();
                 }
             }
             Signal::Ecn => {
-                if !v.cong_recovery {
-                    self.reduce(v);
+                if !ccv.cong_recovery {
+                    self.reduce(ccv);
                     if self.era == CubicEra::Draft02 {
-                        self.epoch = v.ticks;
+                        self.epoch = ccv.ticks;
                     }
-                    v.cwnd = v.ssthresh;
-                    v.cong_recovery = true;
+                    ccv.cwnd = ccv.ssthresh;
+                    ccv.cong_recovery = true;
                 }
             }
-            Signal::Timeout => self.on_timeout(v),
+            Signal::Timeout => self.on_timeout(ccv),
             Signal::TimeoutUndone => {
                 if self.era != CubicEra::Draft02 {
                     self.undo_timeout();
@@ -444,37 +448,37 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn post_recovery(&mut self, v: &mut CcVar) {
+    fn post_recovery(&mut self, ccv: &mut CcVar) {
         let draft = self.era == CubicEra::Draft02;
         if draft && self.wmax < self.previous_wmax {
             // A negative window wraps here too.
             self.wmax = self.wmax.wrapping_mul(self.era.fast_convergence()) >> math::SHIFT;
         }
-        if v.fast_recovery {
-            v.cwnd = newreno::conservative_exit(v).unwrap_or_else(|| match self.era {
+        if ccv.fast_recovery {
+            ccv.cwnd = newreno::conservative_exit(ccv).unwrap_or_else(|| match self.era {
                 CubicEra::Draft02 => (self.wmax.wrapping_mul(self.era.beta()) >> math::SHIFT).max(1),
-                _ => ((self.wmax * self.era.beta()) >> math::SHIFT).max(2 * v.loss_unit()),
+                _ => ((self.wmax * self.era.beta()) >> math::SHIFT).max(2 * ccv.loss_unit()),
             });
         }
         self.mean_of_epoch();
         if draft {
-            self.epoch = v.ticks;
-            self.k_from_wmax(v);
+            self.epoch = ccv.ticks;
+            self.k_from_wmax(ccv);
         }
     }
 
-    fn after_idle(&mut self, v: &mut CcVar) {
+    fn after_idle(&mut self, ccv: &mut CcVar) {
         if self.era != CubicEra::Draft02 {
-            self.wmax = self.wmax.max(v.cwnd);
+            self.wmax = self.wmax.max(ccv.cwnd);
             if self.era == CubicEra::Rfc9438 {
-                self.k = math::k_of_epoch(self.wmax / v.maxseg, self.cwnd_epoch / v.maxseg);
+                self.k = math::k_of_epoch(self.wmax / ccv.maxseg, self.cwnd_epoch / ccv.maxseg);
             } else {
-                self.k_from_wmax(v);
+                self.k_from_wmax(ccv);
             }
         }
-        newreno::after_idle(v);
+        newreno::after_idle(ccv);
         if self.era != CubicEra::Draft02 {
-            self.epoch = self.now(v);
+            self.epoch = self.now(ccv);
         }
     }
 }
@@ -482,7 +486,7 @@ impl CongestionControl for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::freebsd::release;
+    use crate::cc::freebsd::CcTuning;
 
     const FULL: u64 = 1448;
 
@@ -493,66 +497,66 @@ mod tests {
             "freebsd-15-d46546" => CubicEra::Rfc8312Reno,
             _ => CubicEra::Rfc9438,
         };
-        let mut v = CcVar::new(release(name).expect("a release").sender_tuning().cc);
-        (v.mss, v.maxseg, v.hz, v.snd_scale, v.snd_wnd) = (FULL, FULL, 100, 8, 10_000 * FULL);
-        (v.rtt_updates, v.srtt, v.cwnd_limited) = (100, 1 << RTT_SHIFT, true);
-        v.cwnd = segments * FULL;
+        let mut ccv = CcVar::new(CcTuning::FREEBSD_15);
+        (ccv.mss, ccv.maxseg, ccv.hz, ccv.snd_scale, ccv.snd_wnd) = (FULL, FULL, 100, 8, 10_000 * FULL);
+        (ccv.rtt_updates, ccv.srtt, ccv.cwnd_limited) = (100, 1 << RTT_SHIFT, true);
+        ccv.cwnd = segments * FULL;
         let mut cc = Cubic::new(era);
-        cc.conn_init(&mut v);
-        cc.ack_received(&mut v, AckKind::New);
-        (cc, v)
+        cc.conn_init(&mut ccv);
+        cc.ack_received(&mut ccv, AckKind::New);
+        (cc, ccv)
     }
 
     /// A loss with `in_flight` segments in the pipe, and the end of its recovery with a window's worth in flight.
-    fn lose(cc: &mut Cubic, v: &mut CcVar, in_flight: u64) {
-        v.pipe = in_flight * FULL;
-        cc.cong_signal(v, Signal::DuplicateAcks);
-        v.pipe = v.ssthresh;
-        cc.post_recovery(v);
-        (v.fast_recovery, v.cong_recovery) = (false, false);
-        v.cwnd = v.ssthresh + FULL;
+    fn lose(cc: &mut Cubic, ccv: &mut CcVar, in_flight: u64) {
+        ccv.pipe = in_flight * FULL;
+        cc.cong_signal(ccv, Signal::DuplicateAcks);
+        ccv.pipe = ccv.ssthresh;
+        cc.post_recovery(ccv);
+        (ccv.fast_recovery, ccv.cong_recovery) = (false, false);
+        ccv.cwnd = ccv.ssthresh + FULL;
     }
 
     /// Segments that the window grows by in 20 round trips of one ACK each, all within a tick.
-    fn growth(cc: &mut Cubic, v: &mut CcVar) -> u64 {
-        let before = v.cwnd;
+    fn growth(cc: &mut Cubic, ccv: &mut CcVar) -> u64 {
+        let before = ccv.cwnd;
         for _ in 0..20 {
-            v.bytes_this_ack = v.cwnd;
-            v.abc_sent_a_window = true;
-            cc.ack_received(v, AckKind::New);
+            ccv.bytes_this_ack = ccv.cwnd;
+            ccv.abc_sent_a_window = true;
+            cc.ack_received(ccv, AckKind::New);
         }
-        (v.cwnd - before) / FULL
+        (ccv.cwnd - before) / FULL
     }
 
     #[test]
     fn in_the_friendly_region_the_window_grows_a_segment_a_round_trip_whatever_the_tick() {
         for (name, grows) in [("freebsd-15-current", 0), ("freebsd-15-d46546", 20), ("freebsd-15-d49540", 20)]
         {
-            let (mut cc, mut v) = lan(name, 20);
-            lose(&mut cc, &mut v, 20);
-            assert_eq!(growth(&mut cc, &mut v), grows, "{name}");
+            let (mut cc, mut ccv) = lan(name, 20);
+            lose(&mut cc, &mut ccv, 20);
+            assert_eq!(growth(&mut cc, &mut ccv), grows, "{name}");
         }
     }
 
     #[test]
     fn a_loss_in_the_friendly_region_halves_the_window() {
         for name in ["freebsd-15-d46546", "freebsd-15-d49540"] {
-            let (mut cc, mut v) = lan(name, 20);
-            lose(&mut cc, &mut v, 20);
-            growth(&mut cc, &mut v);
-            v.cwnd = 40 * FULL;
-            v.pipe = 40 * FULL;
-            cc.cong_signal(&mut v, Signal::DuplicateAcks);
-            assert!((16..=20).contains(&(v.ssthresh / FULL)), "{name}: {}", v.ssthresh / FULL);
+            let (mut cc, mut ccv) = lan(name, 20);
+            lose(&mut cc, &mut ccv, 20);
+            growth(&mut cc, &mut ccv);
+            ccv.cwnd = 40 * FULL;
+            ccv.pipe = 40 * FULL;
+            cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
+            assert!((16..=20).contains(&(ccv.ssthresh / FULL)), "{name}: {}", ccv.ssthresh / FULL);
         }
     }
 
     #[test]
     fn after_the_change_fast_convergence_lowers_the_plateau_and_not_ssthresh() {
-        let (mut cc, mut v) = lan("freebsd-15-d49540", 100);
-        v.pipe = 100 * FULL;
-        cc.cong_signal(&mut v, Signal::DuplicateAcks);
-        assert_eq!(v.ssthresh, (100 * FULL * 179) >> 8);
+        let (mut cc, mut ccv) = lan("freebsd-15-d49540", 100);
+        ccv.pipe = 100 * FULL;
+        cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
+        assert_eq!(ccv.ssthresh, (100 * FULL * 179) >> 8);
         assert_eq!(cc.wmax, (100 * FULL * 217) >> 8);
     }
 }

@@ -11,7 +11,7 @@ pub use cubic::{Cubic, CubicEra};
 pub use hystart::{HyStart, HyStartTuning};
 pub use newreno::NewReno;
 
-use crate::sender::Phase;
+use super::Phase;
 
 /// Initial slow-start threshold: the largest window a connection could have, 65535 << 14 (tcp(4)).
 pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
@@ -20,7 +20,7 @@ pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
 pub const RTT_SHIFT: u32 = 5;
 
 /// Knobs that more than one algorithm reads, with the sysctl each belongs to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CcTuning {
     /// Appropriate byte counting (net.inet.tcp.rfc3465).
     pub abc: bool,
@@ -40,8 +40,8 @@ pub struct CcTuning {
     pub module_handles_rto: bool,
     /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
     pub rto_from_pipe: bool,
-    /// CDG hands NewReno its own state where NewReno expects its betas (13), so that ECN reduces by nonsense.
-    pub cdg_lends_its_state: bool,
+    /// On an ECN echo CDG calls NewReno with its own state, of which NewReno takes a part for its betas (13).
+    pub cdg_passes_own_state_to_newreno: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
     pub newreno_beta: u64,
     /// Reduction on an ECN echo with ABE, in percent (net.inet.tcp.cc.newreno.beta_ecn; RFC 8511).
@@ -52,6 +52,37 @@ pub struct CcTuning {
     pub abe_loss_reduces: bool,
     /// HyStart++, where the stack allows it (15's RACK).
     pub hystart: HyStartTuning,
+}
+
+#[cfg(test)]
+impl CcTuning {
+    /// That of FreeBSD 15 before anything is set, for tests.
+    pub(crate) const FREEBSD_15: CcTuning = CcTuning {
+        abc: true,
+        abc_l_var: 2,
+        abc_counts_merged_acks: true,
+        restart_window: InitialWindow::Segments(10),
+        idle_keeps_ssthresh: true,
+        exit_keeps_a_segment: true,
+        loss_counts_payload: true,
+        module_handles_rto: true,
+        rto_from_pipe: true,
+        cdg_passes_own_state_to_newreno: false,
+        newreno_beta: 50,
+        newreno_beta_ecn: 80,
+        abe: false,
+        abe_loss_reduces: false,
+        hystart: HyStartTuning {
+            allowed: false,
+            shrinks: false,
+            conservative: false,
+            min_threshold_us: 4000,
+            max_threshold_us: 16_000,
+            samples: 8,
+            growth_divisor: 4,
+            rounds: 5,
+        },
+    };
 }
 
 /// How an initial (or restart) window is computed.
@@ -268,17 +299,17 @@ pub trait CongestionControl: Send {
     fn conn_init(&mut self, _v: &mut CcVar) {}
 
     /// An ACK arrived; [`CcVar::count_ack`] has run.
-    fn ack_received(&mut self, v: &mut CcVar, kind: AckKind);
+    fn ack_received(&mut self, ccv: &mut CcVar, kind: AckKind);
 
     /// Congestion.
-    fn cong_signal(&mut self, v: &mut CcVar, signal: Signal);
+    fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal);
 
     /// Recovery is about to end. [`CcVar::pipe`] is set.
-    fn post_recovery(&mut self, v: &mut CcVar);
+    fn post_recovery(&mut self, ccv: &mut CcVar);
 
     /// Transmission resumes after an idle time.
-    fn after_idle(&mut self, v: &mut CcVar) {
-        newreno::after_idle(v);
+    fn after_idle(&mut self, ccv: &mut CcVar) {
+        newreno::after_idle(ccv);
     }
 
     /// A round trip has ended: what was sent last when it began is acknowledged. Only stacks that allow HyStart++ tell.

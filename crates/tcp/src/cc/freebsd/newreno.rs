@@ -10,158 +10,294 @@ pub struct NewReno {
 }
 
 impl CongestionControl for NewReno {
-    fn ack_received(&mut self, v: &mut CcVar, kind: AckKind) {
-        if kind != AckKind::New || v.in_recovery() || !v.cwnd_limited {
+    fn ack_received(&mut self, ccv: &mut CcVar, kind: AckKind) {
+        if kind != AckKind::New || ccv.in_recovery() || !ccv.cwnd_limited {
             return;
         }
-        if !v.tuning.hystart.allowed {
-            grow(v);
-        } else if v.cwnd > v.ssthresh {
+        if !ccv.tuning.hystart.allowed {
+            grow(ccv);
+        } else if ccv.cwnd > ccv.ssthresh {
             self.hystart.stop();
-            grow(v);
+            grow(ccv);
         } else {
-            let increment = slow_start_increment(v);
-            let increment = if v.tuning.abc && !mutant!(NoHyStartPlusPlus) {
-                self.hystart.slowed(&v.tuning.hystart, increment)
+            let increment = slow_start_increment(ccv);
+            let increment = if ccv.tuning.abc && !mutant!(NoHyStartPlusPlus) {
+                self.hystart.slowed(&ccv.tuning.hystart, increment)
             } else {
                 increment
             };
-            v.cwnd = (v.cwnd + increment).min(v.largest_window());
+            ccv.cwnd = (ccv.cwnd + increment).min(ccv.largest_window());
         }
     }
 
-    fn cong_signal(&mut self, v: &mut CcVar, signal: Signal) {
+    fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
         if matches!(signal, Signal::DuplicateAcks | Signal::Ecn) {
             self.hystart.stop();
         }
-        cong_signal(v, signal);
+        cong_signal(ccv, signal);
     }
 
-    fn post_recovery(&mut self, v: &mut CcVar) {
-        post_recovery(v);
+    fn post_recovery(&mut self, ccv: &mut CcVar) {
+        post_recovery(ccv);
     }
 
-    fn after_idle(&mut self, v: &mut CcVar) {
-        after_idle(v);
-        if v.cwnd <= v.ssthresh {
+    fn after_idle(&mut self, ccv: &mut CcVar) {
+        after_idle(ccv);
+        if ccv.cwnd <= ccv.ssthresh {
             self.hystart.restart();
         }
     }
 
-    fn new_round(&mut self, v: &mut CcVar, round: u32) {
-        self.hystart.new_round(v, round);
+    fn new_round(&mut self, ccv: &mut CcVar, round: u32) {
+        self.hystart.new_round(ccv, round);
     }
 
-    fn rtt_sample(&mut self, v: &mut CcVar, rtt_us: u64, flight: u64) {
-        self.hystart.rtt_sample(&v.tuning.hystart, rtt_us as u32, flight);
+    fn rtt_sample(&mut self, ccv: &mut CcVar, rtt_us: u64, flight: u64) {
+        self.hystart.rtt_sample(&ccv.tuning.hystart, rtt_us as u32, flight);
     }
 }
 
 /// Slow start or congestion avoidance for one ACK.
 #[inline]
-pub(super) fn grow(v: &mut CcVar) {
-    let increment = if v.cwnd > v.ssthresh { avoidance_increment(v) } else { slow_start_increment(v) };
-    v.cwnd = (v.cwnd + increment).min(v.largest_window());
+pub(super) fn grow(ccv: &mut CcVar) {
+    let increment =
+        if ccv.cwnd > ccv.ssthresh { avoidance_increment(ccv) } else { slow_start_increment(ccv) };
+    ccv.cwnd = (ccv.cwnd + increment).min(ccv.largest_window());
 }
 
 /// Bytes to add in slow start (RFC 3465 section 2.2). After a timeout, while data is sent again, one segment at most
 /// (section 2.3).
 #[inline]
-pub(super) fn slow_start_increment(v: &CcVar) -> u64 {
-    if !v.tuning.abc {
-        return v.maxseg;
+pub(super) fn slow_start_increment(ccv: &CcVar) -> u64 {
+    if !ccv.tuning.abc {
+        return ccv.maxseg;
     }
-    let limit = if v.nxt == v.max {
-        let merged = if v.tuning.abc_counts_merged_acks { v.nsegs } else { 1 };
-        merged * v.tuning.abc_l_var * v.maxseg
+    let limit = if ccv.nxt == ccv.max {
+        let merged = if ccv.tuning.abc_counts_merged_acks { ccv.nsegs } else { 1 };
+        merged * ccv.tuning.abc_l_var * ccv.maxseg
     } else {
-        v.maxseg
+        ccv.maxseg
     };
-    if mutant!(StretchAcksCount) { v.bytes_this_ack } else { v.bytes_this_ack.min(limit) }
+    if mutant!(StretchAcksCount) { ccv.bytes_this_ack } else { ccv.bytes_this_ack.min(limit) }
 }
 
 /// Bytes to add in congestion avoidance: a segment per window acknowledged (RFC 3465 section 2.1).
 #[inline]
-pub(super) fn avoidance_increment(v: &mut CcVar) -> u64 {
-    if !v.tuning.abc {
-        return (v.maxseg * v.maxseg / v.cwnd).max(1);
+pub(super) fn avoidance_increment(ccv: &mut CcVar) -> u64 {
+    if !ccv.tuning.abc {
+        return (ccv.maxseg * ccv.maxseg / ccv.cwnd).max(1);
     }
-    if v.abc_sent_a_window {
-        v.abc_sent_a_window = false;
-        v.maxseg
+    if ccv.abc_sent_a_window {
+        ccv.abc_sent_a_window = false;
+        ccv.maxseg
     } else {
         0
     }
 }
 
 /// The window reduced by `percent`, in whole segments, at least two.
-pub(super) fn reduced(v: &CcVar, percent: u64) -> u64 {
-    let unit = v.loss_unit();
-    (v.cwnd * percent / (100 * unit)).max(2) * unit
+pub(super) fn reduced(ccv: &CcVar, percent: u64) -> u64 {
+    let unit = ccv.loss_unit();
+    (ccv.cwnd * percent / (100 * unit)).max(2) * unit
 }
 
-pub(super) fn cong_signal(v: &mut CcVar, signal: Signal) {
-    let t = v.tuning;
+pub(super) fn cong_signal(ccv: &mut CcVar, signal: Signal) {
+    let t = ccv.tuning;
     match signal {
         Signal::DuplicateAcks => {
-            if !v.fast_recovery {
-                if !v.cong_recovery {
-                    v.ssthresh = reduced(v, t.newreno_beta);
+            if !ccv.fast_recovery {
+                if !ccv.cong_recovery {
+                    ccv.ssthresh = reduced(ccv, t.newreno_beta);
                 } else if t.abe && t.abe_loss_reduces {
-                    v.ssthresh = v.ssthresh * t.newreno_beta / t.newreno_beta_ecn;
+                    ccv.ssthresh = ccv.ssthresh * t.newreno_beta / t.newreno_beta_ecn;
                 }
-                v.enter_recovery();
+                ccv.enter_recovery();
             }
         }
         Signal::Ecn => {
-            if !v.cong_recovery {
-                v.ssthresh = reduced(v, if t.abe { t.newreno_beta_ecn } else { t.newreno_beta });
-                v.cwnd = v.ssthresh;
-                v.cong_recovery = true;
+            if !ccv.cong_recovery {
+                ccv.ssthresh = reduced(ccv, if t.abe { t.newreno_beta_ecn } else { t.newreno_beta });
+                ccv.cwnd = ccv.ssthresh;
+                ccv.cong_recovery = true;
             }
         }
-        Signal::Timeout => on_timeout(v, t.newreno_beta),
+        Signal::Timeout => on_timeout(ccv, t.newreno_beta),
         Signal::TimeoutUndone => {}
     }
 }
 
 /// A module's own reduction on a timeout (12 and later).
-pub(super) fn on_timeout(v: &mut CcVar, percent: u64) {
-    let t = v.tuning;
+pub(super) fn on_timeout(ccv: &mut CcVar, percent: u64) {
+    let t = ccv.tuning;
     if !t.module_handles_rto {
         return;
     }
-    let unit = v.mss;
+    let unit = ccv.mss;
     if !t.rto_from_pipe {
-        v.ssthresh = (v.snd_wnd.min(v.cwnd) / 2 / unit).max(2) * unit;
-    } else if v.rxtshift == 1 {
-        v.ssthresh = (v.snd_wnd.min(v.pipe) * percent / (100 * unit)).max(2) * unit;
+        ccv.ssthresh = (ccv.snd_wnd.min(ccv.cwnd) / 2 / unit).max(2) * unit;
+    } else if ccv.rxtshift == 1 {
+        ccv.ssthresh = (ccv.snd_wnd.min(ccv.pipe) * percent / (100 * unit)).max(2) * unit;
     }
-    v.cwnd = unit;
+    ccv.cwnd = unit;
 }
 
 /// The window when recovery ends: ssthresh, or what is in flight and a segment more (RFC 6582 section 3.2 step 3).
-pub(super) fn post_recovery(v: &mut CcVar) {
-    if v.fast_recovery {
-        v.cwnd = conservative_exit(v).unwrap_or(v.ssthresh);
+pub(super) fn post_recovery(ccv: &mut CcVar) {
+    if ccv.fast_recovery {
+        ccv.cwnd = conservative_exit(ccv).unwrap_or(ccv.ssthresh);
     }
 }
 
 /// The window for a recovery that ends with less than ssthresh in flight, so that no burst follows.
-pub(super) fn conservative_exit(v: &CcVar) -> Option<u64> {
-    if v.pipe >= v.ssthresh {
+pub(super) fn conservative_exit(ccv: &CcVar) -> Option<u64> {
+    if ccv.pipe >= ccv.ssthresh {
         return None;
     }
-    let floor = if v.tuning.exit_keeps_a_segment { v.maxseg } else { 0 };
-    Some(v.pipe.max(floor) + v.maxseg)
+    let floor = if ccv.tuning.exit_keeps_a_segment { ccv.maxseg } else { 0 };
+    Some(ccv.pipe.max(floor) + ccv.maxseg)
 }
 
 /// The window after an idle time (RFC 5681 section 4.1).
-pub(super) fn after_idle(v: &mut CcVar) {
-    let t = v.tuning;
+pub(super) fn after_idle(ccv: &mut CcVar) {
+    let t = ccv.tuning;
     if t.idle_keeps_ssthresh {
-        v.ssthresh = v.ssthresh.max(v.cwnd - v.cwnd / 4);
+        ccv.ssthresh = ccv.ssthresh.max(ccv.cwnd - ccv.cwnd / 4);
     }
-    let unit = if t.loss_counts_payload { v.mss } else { v.maxseg };
-    v.cwnd = v.cwnd.min(t.restart_window.bytes(unit));
+    let unit = if t.loss_counts_payload { ccv.mss } else { ccv.maxseg };
+    ccv.cwnd = ccv.cwnd.min(t.restart_window.bytes(unit));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::freebsd::CcTuning;
+
+    const FULL: u64 = 1448;
+
+    /// NewReno of 15 in slow start with a window of 100 segments, where RACK allows HyStart++ as `mode` says.
+    fn newreno(mode: i64) -> (NewReno, CcVar) {
+        let mut tuning = CcTuning::FREEBSD_15;
+        tuning.hystart.allowed = mode > 0;
+        tuning.hystart.shrinks = mode > 1;
+        tuning.hystart.conservative = mode > 2;
+        let mut ccv = CcVar::new(tuning);
+        ccv.mss = FULL;
+        ccv.maxseg = 1460;
+        ccv.cwnd = 100 * FULL;
+        ccv.snd_wnd = 10_000 * FULL;
+        ccv.snd_scale = 10;
+        ccv.cwnd_limited = true;
+        (NewReno::default(), ccv)
+    }
+
+    fn round(cc: &mut NewReno, ccv: &mut CcVar, number: u32, rtt_us: u64) {
+        cc.new_round(ccv, number);
+        for _ in 0..8 {
+            cc.rtt_sample(ccv, rtt_us, 50 * FULL);
+        }
+    }
+
+    /// Bytes that an ACK for two segments adds.
+    fn growth(cc: &mut NewReno, ccv: &mut CcVar) -> u64 {
+        let before = ccv.cwnd;
+        ccv.bytes_this_ack = 2 * FULL;
+        cc.ack_received(ccv, AckKind::New);
+        ccv.cwnd - before
+    }
+
+    #[test]
+    fn a_rise_of_an_eighth_slows_growth_to_a_quarter_and_five_rounds_end_slow_start() {
+        let (mut cc, mut ccv) = newreno(1);
+        round(&mut cc, &mut ccv, 1, 40_000);
+        assert_eq!(growth(&mut cc, &mut ccv), 2896, "no round before");
+        round(&mut cc, &mut ccv, 2, 44_999);
+        assert_eq!(growth(&mut cc, &mut ccv), 2896, "less than 40 ms / 8");
+        round(&mut cc, &mut ccv, 3, 50_624);
+        assert_eq!(growth(&mut cc, &mut ccv), 724, "44.999 ms and an eighth");
+        for number in 4..8 {
+            round(&mut cc, &mut ccv, number, 60_000);
+            assert_eq!(growth(&mut cc, &mut ccv), 724, "round {number}");
+        }
+        cc.new_round(&mut ccv, 8);
+        assert_eq!(ccv.ssthresh, ccv.cwnd, "five rounds after the third");
+        assert_eq!(ccv.cwnd, 100 * FULL + 2 * 2896 + 5 * 724);
+    }
+
+    #[test]
+    fn the_rise_is_4_ms_at_least_and_16_at_most() {
+        for (rtt, rise, slowed) in
+            [(8000, 3999, false), (8000, 4000, true), (400_000, 15_999, false), (400_000, 16_000, true)]
+        {
+            let (mut cc, mut ccv) = newreno(1);
+            round(&mut cc, &mut ccv, 1, rtt);
+            round(&mut cc, &mut ccv, 2, rtt + rise);
+            assert_eq!(growth(&mut cc, &mut ccv) == 724, slowed, "{rtt} us and {rise} us");
+        }
+    }
+
+    #[test]
+    fn seven_samples_are_too_few() {
+        let (mut cc, mut ccv) = newreno(1);
+        round(&mut cc, &mut ccv, 1, 40_000);
+        cc.new_round(&mut ccv, 2);
+        for _ in 0..7 {
+            cc.rtt_sample(&mut ccv, 80_000, 0);
+        }
+        assert_eq!(growth(&mut cc, &mut ccv), 2896);
+        cc.rtt_sample(&mut ccv, 80_000, 0);
+        assert_eq!(growth(&mut cc, &mut ccv), 724);
+    }
+
+    #[test]
+    fn an_rtt_below_the_one_that_slowed_it_resumes_slow_start() {
+        let (mut cc, mut ccv) = newreno(1);
+        round(&mut cc, &mut ccv, 1, 40_000);
+        round(&mut cc, &mut ccv, 2, 50_000);
+        assert_eq!(growth(&mut cc, &mut ccv), 724);
+        round(&mut cc, &mut ccv, 3, 49_999);
+        assert_eq!(growth(&mut cc, &mut ccv), 2896);
+    }
+
+    #[test]
+    fn loss_and_avoidance_end_it() {
+        let (mut cc, mut ccv) = newreno(1);
+        round(&mut cc, &mut ccv, 1, 40_000);
+        round(&mut cc, &mut ccv, 2, 50_000);
+        assert_eq!(growth(&mut cc, &mut ccv), 724);
+        cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
+        ccv.fast_recovery = false;
+        ccv.cong_recovery = false;
+        ccv.ssthresh = ccv.cwnd + 100 * FULL;
+        assert_eq!(growth(&mut cc, &mut ccv), 2896, "slow start after a loss is plain");
+    }
+
+    #[test]
+    fn the_window_may_shrink_to_what_was_in_flight() {
+        for (mode, ssthresh) in [(2, 30), (3, 40)] {
+            let (mut cc, mut ccv) = newreno(mode);
+            round(&mut cc, &mut ccv, 1, 40_000);
+            round(&mut cc, &mut ccv, 2, 50_000);
+            assert_eq!(growth(&mut cc, &mut ccv), 724);
+            for number in 3..=6 {
+                cc.new_round(&mut ccv, number);
+                cc.rtt_sample(&mut ccv, 60_000, 30 * FULL);
+            }
+            cc.new_round(&mut ccv, 7);
+            assert_eq!((ccv.cwnd, ccv.ssthresh), (50 * FULL, ssthresh * FULL), "mode {mode}");
+        }
+    }
+
+    #[test]
+    fn it_is_off_where_no_stack_allows_it() {
+        let (mut cc, mut ccv) = newreno(0);
+        for (number, rtt) in [(1, 40_000), (2, 400_000)] {
+            cc.new_round(&mut ccv, number);
+            for _ in 0..8 {
+                cc.rtt_sample(&mut ccv, rtt, 0);
+            }
+        }
+        ccv.bytes_this_ack = 2 * FULL;
+        cc.ack_received(&mut ccv, AckKind::New);
+        assert_eq!(ccv.cwnd, 102 * FULL);
+    }
 }

@@ -1,7 +1,7 @@
 //! BBR version 1 as Linux has it (tcp_bbr.c since 4.9): a model of the path's bandwidth and round trip sets pacing rate and cwnd.
 
 use super::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, RateSample};
-use crate::sender::linux::rtt::Windowed;
+use crate::windowed::Windowed;
 
 /// Bandwidth is in packets per microsecond times 2^24.
 const BW_SCALE: u32 = 24;

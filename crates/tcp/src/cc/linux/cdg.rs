@@ -4,7 +4,7 @@
 
 use super::reno::Reno;
 use super::{AckSample, CongestionControl, Core, CwndEvent};
-use crate::sender::linux::config::Shared;
+use crate::linux_config::Shared;
 
 /// Round trips over which gradients are summed (the module's `window`).
 const WINDOW: usize = 8;
@@ -227,7 +227,7 @@ impl CongestionControl for Cdg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::linux::config::Config;
+    use crate::linux_config::Config;
 
     fn core() -> Core {
         let mut core = Core::new(7);

@@ -1,8 +1,8 @@
 //! CUBIC as Linux has it (tcp_cubic.c of 3.9, 6.8 and 6.18), in integers, with HyStart.
 
 use super::{AckSample, CaState, CongestionControl, Core, CwndEvent};
+use crate::linux_config::{Config, Counting, Shared};
 use crate::mutants::mutant;
-use crate::sender::linux::config::{Config, Counting, Shared};
 
 /// Multiplicative decrease, beta_cubic = 0.7002, as a fraction of [`BETA_SCALE`].
 const BETA: u32 = 717;

@@ -11,9 +11,9 @@ mod reno;
 use std::any::Any;
 
 use crate::clock::{HostClock, Nanos};
+use crate::linux_config::{Config, Shared};
 use crate::mutants::mutant;
 use crate::random::split_mix;
-use crate::sender::linux::config::{Config, Shared};
 
 /// "No threshold yet" (TCP_INFINITE_SSTHRESH).
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;

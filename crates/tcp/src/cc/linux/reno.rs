@@ -1,7 +1,7 @@
 //! Reno as Linux has it: tcp_cong.c's default hooks, counting ACKs in 3.9 and packets since.
 
 use super::{CongestionControl, Core};
-use crate::sender::linux::config::{Counting, Shared};
+use crate::linux_config::{Counting, Shared};
 
 /// The `reno` module.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl CongestionControl for Reno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::linux::config::Config;
+    use crate::linux_config::Config;
 
     fn core(cwnd: u32, ssthresh: u32) -> Core {
         let mut core = Core::new(1);

@@ -16,9 +16,10 @@ use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
-use super::{Ack, Context, Limit, Metrics, Poll, Run, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Poll, SendGrant, SendState, Sender, Transmit};
 use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -30,9 +31,9 @@ const CALLOUT_TICK: u64 = 1;
 
 /// The sender of one connection.
 pub struct FreeBsdSender {
-    t: Tuning,
+    tuning: Tuning,
     cc: Box<dyn CongestionControl>,
-    v: CcVar,
+    ccv: CcVar,
     rtt: Rtt,
     board: Scoreboard,
     /// Length from which a segment is full for silly-window avoidance.
@@ -40,7 +41,7 @@ pub struct FreeBsdSender {
     /// Duplicate ACKs in a row.
     dupacks: u32,
     /// Segments limited transmit has sent since the first of them.
-    limited: u32,
+    limited_transmits: u32,
     /// New data sent in recovery is counted from here.
     new_data_from: u64,
     prr: Prr,
@@ -53,7 +54,7 @@ pub struct FreeBsdSender {
     /// Persist timer: true time.
     persist: Option<Nanos>,
     /// A probe of a closed window is to be sent.
-    probe: bool,
+    window_probe: bool,
     /// A segment timed for its RTT, where timestamps are off: (tick it was sent, its end).
     timed: Option<(u64, u64)>,
     undo: Option<Undo>,
@@ -64,13 +65,13 @@ pub struct FreeBsdSender {
     /// Transmissions decided on already.
     queue: VecDeque<Transmit>,
     /// Output is due.
-    due: bool,
+    output_due: bool,
     /// The next output sends something whatever its length, if need be a bare ACK (TF_ACKNOW).
-    forced: bool,
+    force_output: bool,
     /// What output saw of the application's data when it last had nothing to send: (end, FIN asked for).
-    seen: (u64, bool),
+    app_data_seen: (u64, bool),
     limit: Limit,
-    last: Option<Transmit>,
+    last_transmit: Option<Transmit>,
     tick: Tick,
     timeouts: u64,
     recoveries: u64,
@@ -113,7 +114,7 @@ struct Tick {
 impl Tick {
     /// Whether it is still this tick at `now`.
     #[inline(always)]
-    fn holds(&self, now: Nanos) -> bool {
+    fn contains(&self, now: Nanos) -> bool {
         now < self.end && now >= self.start
     }
 }
@@ -122,7 +123,7 @@ impl FreeBsdSender {
     /// A sender for a release, with congestion control `name` (which the release has).
     ///
     /// # Panics
-    /// If the release has no such congestion control; [`crate::profile::Profile::sender`] is called with checked names.
+    /// If the release has no such congestion control; [`crate::stack::Profile::sender`] is called with checked names.
     pub fn new(tuning: Tuning, name: &str, random: u64) -> FreeBsdSender {
         let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
         FreeBsdSender::with(tuning, cc)
@@ -132,60 +133,60 @@ impl FreeBsdSender {
     pub fn with(tuning: Tuning, cc: Box<dyn CongestionControl>) -> FreeBsdSender {
         FreeBsdSender {
             cc,
-            v: CcVar::new(tuning.cc),
+            ccv: CcVar::new(tuning.cc),
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
             board: Scoreboard::new(tuning.sack_maxholes),
             full_segment: 0,
             dupacks: 0,
-            limited: 0,
+            limited_transmits: 0,
             new_data_from: 0,
             prr: Prr::default(),
             packets: None,
             last_sack_ack: None,
             rexmt: None,
             persist: None,
-            probe: false,
+            window_probe: false,
             timed: None,
             undo: None,
             lost_until: 0,
             cwr: false,
             queue: VecDeque::new(),
-            due: false,
-            forced: false,
-            seen: (0, false),
+            output_due: false,
+            force_output: false,
+            app_data_seen: (0, false),
             limit: Limit::App,
-            last: None,
+            last_transmit: None,
             tick: Tick::default(),
             timeouts: 0,
             recoveries: 0,
             gave_up: false,
-            t: tuning,
+            tuning,
         }
     }
 
     /// Brings the tick counter up to `now`.
     #[inline(always)]
-    fn see_time(&mut self, now: Nanos, clock: &HostClock) {
-        if !self.tick.holds(now) {
-            self.see_tick(clock.ticks(now), clock);
+    fn update_tick(&mut self, now: Nanos, clock: &HostClock) {
+        if !self.tick.contains(now) {
+            self.enter_tick(clock.ticks(now), clock);
         }
     }
 
     #[cold]
-    fn see_tick(&mut self, number: u64, clock: &HostClock) {
+    fn enter_tick(&mut self, number: u64, clock: &HostClock) {
         let start = clock.time_of_tick(number);
         self.tick =
             Tick { number, ms: clock.timestamp_ms(start), start, end: clock.time_of_tick(number + 1) };
-        self.v.ticks = number;
+        self.ccv.ticks = number;
         // The system's cheap clock of microseconds moves with the tick.
-        self.v.micros = number * (clock.tick_ns() / 1000);
+        self.ccv.micros = number * (clock.tick_ns() / 1000);
     }
 
     #[inline]
-    fn see_state(&mut self, s: &SendState) {
-        self.v.una = s.una;
-        self.v.nxt = s.nxt;
-        self.v.max = s.max;
+    fn refresh_cc_var(&mut self, snd: &SendState) {
+        self.ccv.una = snd.una;
+        self.ccv.nxt = snd.nxt;
+        self.ccv.max = snd.max;
     }
 
     #[inline]
@@ -197,118 +198,130 @@ impl FreeBsdSender {
     #[inline]
     fn ack_received(&mut self, kind: AckKind) {
         if kind == AckKind::New {
-            let cap =
-                if self.t.abc_capped_in_avoidance { Some(self.t.cc.abc_l_var * self.v.mss) } else { None };
-            self.v.count_ack(cap);
+            let cap = if self.tuning.abc_capped_in_avoidance {
+                Some(self.tuning.cc.abc_l_var * self.ccv.mss)
+            } else {
+                None
+            };
+            self.ccv.count_ack(cap);
         } else {
-            self.v.cwnd_limited = self.v.cwnd <= self.v.snd_wnd;
+            self.ccv.cwnd_limited = self.ccv.cwnd <= self.ccv.snd_wnd;
         }
-        if self.t.newcwv && self.v.cwnd >= 2 * (self.v.max - self.v.una) {
-            self.v.cwnd_limited = false;
+        if self.tuning.newcwv && self.ccv.cwnd >= 2 * (self.ccv.max - self.ccv.una) {
+            self.ccv.cwnd_limited = false;
         }
-        self.cc.ack_received(&mut self.v, kind);
+        self.cc.ack_received(&mut self.ccv, kind);
     }
 
     /// An echo of congestion experienced: at most one reaction a window.
     #[inline(never)]
-    fn on_ecn_echo(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let answered = self.t.ecn_recovery_by_prr && ack.ack >= self.v.recover;
-        if self.v.cong_recovery && !answered {
+    fn on_ecn_echo(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let answered = self.tuning.ecn_recovery_by_prr && ack.ack >= self.ccv.recover;
+        if self.ccv.cong_recovery && !answered {
             return;
         }
-        self.v.cong_recovery = false;
-        self.v.recover = s.max + u64::from(self.t.ecn_recovery_by_prr);
+        self.ccv.cong_recovery = false;
+        self.ccv.recover = snd.max + u64::from(self.tuning.ecn_recovery_by_prr);
         self.cwr = true;
-        self.cc.cong_signal(&mut self.v, Signal::Ecn);
-        cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
+        self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
+        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
     /// An ACK that does not advance.
     #[inline(never)]
     fn on_old_ack(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         ack: &Ack<'_>,
         has_sack: bool,
         new_sack: bool,
         cx: &mut Context<'_>,
     ) {
-        let same_window = s.wnd == ack.previous_wnd;
+        let same_window = snd.wnd == ack.previous_wnd;
         // A window update lets output try again, whatever else this ACK is.
-        self.due |= !same_window;
-        let reports = match self.t.duplicates {
+        self.output_due |= !same_window;
+        let reports = match self.tuning.duplicates {
             DuplicateRule::SameWindow => same_window,
-            _ => same_window || s.sack,
+            _ => same_window || snd.sack,
         };
         if ack.payload != 0 || !reports || ack.fin {
-            if self.t.duplicates == DuplicateRule::SameWindow {
+            if self.tuning.duplicates == DuplicateRule::SameWindow {
                 self.dupacks = 0;
             }
             return;
         }
-        if self.rexmt.is_none() || ack.ack != s.una {
+        if self.rexmt.is_none() || ack.ack != snd.una {
             self.dupacks = 0;
             return;
         }
-        let in_sack_recovery = s.sack && (has_sack || !self.board.is_empty());
-        if self.t.duplicates != DuplicateRule::SameWindow && s.sack && !new_sack {
+        let in_sack_recovery = snd.sack && (has_sack || !self.board.is_empty());
+        if self.tuning.duplicates != DuplicateRule::SameWindow && snd.sack && !new_sack {
             return;
         }
         self.dupacks += 1;
-        if self.dupacks > DUPLICATE_THRESHOLD || self.v.fast_recovery {
+        if self.dupacks > DUPLICATE_THRESHOLD || self.ccv.fast_recovery {
             self.ack_received(AckKind::Duplicate);
-            self.duplicate_in_recovery(s, in_sack_recovery);
-            self.due = true;
-        } else if self.dupacks == DUPLICATE_THRESHOLD || self.bytes_show_loss() {
-            if !s.sack && ack.ack <= self.v.recover {
+            self.duplicate_in_recovery(snd, in_sack_recovery);
+            self.output_due = true;
+        } else if self.dupacks == DUPLICATE_THRESHOLD || self.sacked_bytes_show_loss() {
+            if !snd.sack && ack.ack <= self.ccv.recover {
                 self.dupacks = 0;
                 return;
             }
-            self.enter_recovery(s, ack, cx);
-        } else if self.t.rfc3042 && !mutant!(NoLimitedTransmit) {
+            self.enter_recovery(snd, ack, cx);
+        } else if self.tuning.rfc3042 && !mutant!(NoLimitedTransmit) {
             self.ack_received(AckKind::Duplicate);
-            self.limited_transmit(s, cx);
+            self.limited_transmit(snd, cx);
         }
     }
 
     /// RFC 6675's byte rule: more than two segments are SACKed (15).
     #[inline]
-    fn bytes_show_loss(&self) -> bool {
-        self.t.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.v.mss
+    fn sacked_bytes_show_loss(&self) -> bool {
+        self.tuning.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.ccv.mss
     }
 
     /// Whether the last timeout turns out spurious with this ACK.
     #[inline(never)]
-    fn undo_if_spurious(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    fn undo_if_spurious(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let Some(undo) = self.undo else { return };
         if self.rtt.shift != 1 || mutant!(NoTimeoutUndo) {
             return;
         }
         let spurious = match ack.tsecr {
-            Some(echo) if self.t.undo_by_timestamp => echo != 0 && wire::seq::before(echo, undo.timestamp),
-            _ => ack.ack > s.una && self.tick.number < undo.before_tick,
+            Some(echo) if self.tuning.undo_by_timestamp => {
+                echo != 0 && wire::seq::before(echo, undo.timestamp)
+            }
+            _ => ack.ack > snd.una && self.tick.number < undo.before_tick,
         };
         if !spurious {
             return;
         }
         self.undo = None;
-        self.v.cwnd = undo.cwnd;
-        self.v.ssthresh = undo.ssthresh;
-        self.v.recover = undo.recover;
-        self.v.fast_recovery |= undo.fast_recovery;
-        self.v.cong_recovery |= undo.cong_recovery;
-        s.nxt = s.max;
+        self.ccv.cwnd = undo.cwnd;
+        self.ccv.ssthresh = undo.ssthresh;
+        self.ccv.recover = undo.recover;
+        self.ccv.fast_recovery |= undo.fast_recovery;
+        self.ccv.cong_recovery |= undo.cong_recovery;
+        snd.nxt = snd.max;
         self.lost_until = 0;
-        self.see_state(s);
-        self.cc.cong_signal(&mut self.v, Signal::TimeoutUndone);
-        cx.events.push(EventKind::Undo, s.offset(s.una), self.v.cwnd as i64);
+        self.refresh_cc_var(snd);
+        self.cc.cong_signal(&mut self.ccv, Signal::TimeoutUndone);
+        cx.events.push(EventKind::Undo, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
-    /// RTTs of single packets, for a congestion control that wants them. Whether SACK matters is what the scoreboard last
-    /// noted as the highest byte reported, and the fast path of an ACK that only advances does not reset that.
+    /// RTTs of single packets, for a congestion control that wants them. SACK matters while the scoreboard has noted
+    /// a highest byte reported. The fast path of an ACK that only advances does not reset that.
     #[cold]
-    fn time_packets(&mut self, s: &SendState, ack: &Ack<'_>, has_sack: bool, holes: bool, cx: &Context<'_>) {
-        let advances = ack.ack > s.una;
+    fn sample_packet_rtts(
+        &mut self,
+        snd: &SendState,
+        ack: &Ack<'_>,
+        has_sack: bool,
+        holes: bool,
+        cx: &Context<'_>,
+    ) {
+        let advances = ack.ack > snd.una;
         let highest = ack.sack.iter().map(|&(_, end)| end).max();
         if holes || has_sack {
             if let Some(end) = highest.or((advances && holes).then_some(ack.ack)) {
@@ -316,9 +329,9 @@ impl FreeBsdSender {
             }
         } else if !(advances
             && ack.payload == 0
-            && !self.v.in_recovery()
-            && s.wnd == ack.previous_wnd
-            && s.nxt == s.max)
+            && !self.ccv.in_recovery()
+            && snd.wnd == ack.previous_wnd
+            && snd.nxt == snd.max)
         {
             self.last_sack_ack = None;
         }
@@ -330,9 +343,9 @@ impl FreeBsdSender {
         };
         let now = cx.clock.timestamp_ms(cx.now);
         let sacked = self.last_sack_ack.is_some();
-        packets.on_ack(up_to, self.v.bytes_this_ack, sacked, ack.tsecr, now, self.v.maxseg);
-        self.v.delay_rtt = packets.rtt;
-        self.v.new_measurement |= std::mem::take(&mut packets.new_measurement);
+        packets.on_ack(up_to, self.ccv.bytes_this_ack, sacked, ack.tsecr, now, self.ccv.maxseg);
+        self.ccv.delay_rtt = packets.rtt;
+        self.ccv.new_measurement |= std::mem::take(&mut packets.new_measurement);
     }
 
     /// Takes an RTT sample from the timestamp echo, or from the timed segment.
@@ -341,7 +354,7 @@ impl FreeBsdSender {
         let ticks = match ack.tsecr {
             Some(echo) if echo != 0 => {
                 let ms = self.tick.ms.wrapping_sub(echo);
-                if self.v.hz == 1000 { ms } else { (u64::from(ms) * u64::from(self.v.hz) / 1000) as u32 }
+                if self.ccv.hz == 1000 { ms } else { (u64::from(ms) * u64::from(self.ccv.hz) / 1000) as u32 }
             }
             _ => match self.timed {
                 Some((sent, end)) if ack.ack > end => {
@@ -352,14 +365,14 @@ impl FreeBsdSender {
             },
         };
         self.rtt.sample(ticks + 1);
-        self.v.srtt = self.rtt.srtt as u32;
-        self.v.rtt_updates = self.rtt.updates;
+        self.ccv.srtt = self.rtt.srtt as u32;
+        self.ccv.rtt_updates = self.rtt.updates;
     }
 
     /// The retransmission timer has fired (RFC 6298 section 5.4 onwards).
-    fn on_timeout(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_timeout(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         self.rexmt = None;
-        let keep = self.t.timeout_keeps_scoreboard && self.rtt.shift == 0;
+        let keep = self.tuning.timeout_keeps_scoreboard && self.rtt.shift == 0;
         if keep {
             self.board.resend_all();
         } else {
@@ -371,72 +384,72 @@ impl FreeBsdSender {
             return;
         }
         self.timeouts += 1;
-        cx.events.push(EventKind::Rto, s.offset(s.una), i64::from(self.rtt.shift));
-        if self.v.fast_recovery {
-            cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.mss as i64);
+        cx.events.push(EventKind::Rto, snd.offset(snd.una), i64::from(self.rtt.shift));
+        if self.ccv.fast_recovery {
+            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.ccv.mss as i64);
         }
         self.undo = (self.rtt.shift == 1).then(|| Undo {
-            cwnd: self.v.cwnd,
-            ssthresh: self.v.ssthresh,
-            recover: self.v.recover,
-            fast_recovery: self.v.fast_recovery,
-            cong_recovery: self.v.cong_recovery,
+            cwnd: self.ccv.cwnd,
+            ssthresh: self.ccv.ssthresh,
+            recover: self.ccv.recover,
+            fast_recovery: self.ccv.fast_recovery,
+            cong_recovery: self.ccv.cong_recovery,
             before_tick: self.tick.number + self.rtt.half(),
             timestamp: cx.clock.timestamp_ms(cx.now),
         });
         self.rtt.back_off();
-        if self.t.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
+        if self.tuning.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
             self.rtt.forget();
         }
-        self.v.pipe = self.pipe(s);
-        s.nxt = s.una;
-        self.v.recover = s.max;
-        self.lost_until = s.max;
+        self.ccv.pipe = self.pipe(snd);
+        snd.nxt = snd.una;
+        self.ccv.recover = snd.max;
+        self.lost_until = snd.max;
         self.timed = None;
         self.dupacks = 0;
-        self.v.bytes_acked = 0;
-        self.v.fast_recovery = false;
-        self.v.cong_recovery = false;
-        self.v.rxtshift = self.rtt.shift;
-        self.v.snd_wnd = s.wnd;
-        self.see_state(s);
-        if !self.t.cc.module_handles_rto {
-            let unit = self.v.mss;
-            self.v.ssthresh = (s.wnd.min(self.v.cwnd) / 2 / unit).max(2) * unit;
-            self.v.cwnd = unit;
+        self.ccv.bytes_acked = 0;
+        self.ccv.fast_recovery = false;
+        self.ccv.cong_recovery = false;
+        self.ccv.rxtshift = self.rtt.shift;
+        self.ccv.snd_wnd = snd.wnd;
+        self.refresh_cc_var(snd);
+        if !self.tuning.cc.module_handles_rto {
+            let unit = self.ccv.mss;
+            self.ccv.ssthresh = (snd.wnd.min(self.ccv.cwnd) / 2 / unit).max(2) * unit;
+            self.ccv.cwnd = unit;
         }
-        self.cwr = s.ecn;
-        self.forced = true;
-        self.cc.cong_signal(&mut self.v, Signal::Timeout);
-        self.due = true;
+        self.cwr = snd.ecn;
+        self.force_output = true;
+        self.cc.cong_signal(&mut self.ccv, Signal::Timeout);
+        self.output_due = true;
     }
 
     /// Bytes in flight by RFC 6675, as far as the release counts them.
     #[inline]
-    fn pipe(&self, s: &SendState) -> u64 {
-        (s.max - s.una + self.board.rexmit).saturating_sub(self.board.sacked + self.board.lost)
+    fn pipe(&self, snd: &SendState) -> u64 {
+        (snd.max - snd.una + self.board.rexmit).saturating_sub(self.board.sacked + self.board.lost)
     }
 }
 
 impl FreeBsdSender {
     /// [`Sender::poll`] out of its usual case.
     #[inline(never)]
-    fn poll_otherwise(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
+    fn poll_slow_path(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         if let Some(transmit) = self.queue.pop_front() {
-            self.last = Some(transmit);
+            self.last_transmit = Some(transmit);
             return Poll::Send(transmit);
         }
-        if !self.due && self.seen == (s.end, s.fin) {
+        if !self.output_due && self.app_data_seen == (snd.end, snd.fin) {
             return Poll::Wait(self.limit);
         }
-        self.see_time(cx.now, cx.clock);
-        match self.output(s, cx) {
+        self.update_tick(cx.now, cx.clock);
+        match self.output(snd, cx) {
             Some(transmit) => {
-                self.last = Some(transmit);
+                self.last_transmit = Some(transmit);
                 Poll::Send(transmit)
             }
             None => {
-                self.wait(s);
+                self.wait(snd);
                 Poll::Wait(self.limit)
             }
         }
@@ -446,96 +459,98 @@ impl FreeBsdSender {
 impl Sender for FreeBsdSender {
     fn on_established(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         rtt: Option<Nanos>,
         syn_retransmitted: bool,
         cx: &mut Context<'_>,
     ) {
-        self.see_time(cx.now, cx.clock);
-        self.v.hz = cx.clock.hz();
-        self.rtt = Rtt::new(cx.clock.hz(), self.t.rexmit_min_ms, self.t.rexmit_slop_ms);
+        self.update_tick(cx.now, cx.clock);
+        self.ccv.hz = cx.clock.hz();
+        self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
         if let Some(rtt) = rtt {
             let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
             self.rtt.sample(ticks as u32 + 1);
         }
-        self.v.mss = u64::from(s.payload);
-        self.v.maxseg = u64::from(if self.t.maxseg_without_options { s.payload } else { s.mss });
-        self.full_segment = if self.t.silly_window_counts_options { self.v.maxseg } else { self.v.mss };
-        s.sndbuf = s.sndbuf.next_multiple_of(self.full_segment);
-        self.v.snd_scale = s.wscale;
-        self.v.srtt = self.rtt.srtt as u32;
-        self.v.rtt_updates = self.rtt.updates;
-        self.v.recover = s.iss;
-        self.v.cwnd = if syn_retransmitted { self.v.mss } else { self.t.initial_window.bytes(self.v.mss) };
-        self.see_state(s);
+        self.ccv.mss = u64::from(snd.payload);
+        self.ccv.maxseg = u64::from(if self.tuning.maxseg_without_options { snd.payload } else { snd.mss });
+        self.full_segment =
+            if self.tuning.silly_window_counts_options { self.ccv.maxseg } else { self.ccv.mss };
+        snd.sndbuf = snd.sndbuf.next_multiple_of(self.full_segment);
+        self.ccv.snd_scale = snd.wscale;
+        self.ccv.srtt = self.rtt.srtt as u32;
+        self.ccv.rtt_updates = self.rtt.updates;
+        self.ccv.recover = snd.iss;
+        self.ccv.cwnd =
+            if syn_retransmitted { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
+        self.refresh_cc_var(snd);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
-        self.cc.conn_init(&mut self.v);
-        self.due = true;
+        self.cc.conn_init(&mut self.ccv);
+        self.output_due = true;
     }
 
-    fn on_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        self.end_run(s);
-        self.see_time(cx.now, cx.clock);
-        self.see_state(s);
-        self.v.snd_wnd = ack.previous_wnd;
-        self.v.curack = ack.ack;
-        self.v.nsegs = u64::from(ack.frames);
-        self.v.bytes_this_ack = ack.ack.saturating_sub(s.una);
-        if self.undo.is_some() && self.t.undo_by_timestamp {
-            self.undo_if_spurious(s, ack, cx);
+    fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        self.revoke_grant(snd);
+        self.update_tick(cx.now, cx.clock);
+        self.refresh_cc_var(snd);
+        self.ccv.snd_wnd = ack.previous_wnd;
+        self.ccv.curack = ack.ack;
+        self.ccv.nsegs = u64::from(ack.frames);
+        self.ccv.bytes_this_ack = ack.ack.saturating_sub(snd.una);
+        if self.undo.is_some() && self.tuning.undo_by_timestamp {
+            self.undo_if_spurious(snd, ack, cx);
         }
         if ack.ece {
-            self.on_ecn_echo(s, ack, cx);
+            self.on_ecn_echo(snd, ack, cx);
         }
-        let has_sack = s.sack && (!ack.sack.is_empty() || ack.dsack.is_some());
+        let has_sack = snd.sack && (!ack.sack.is_empty() || ack.dsack.is_some());
         let holes = !self.board.is_empty();
         let mut new_sack = false;
         if has_sack || !self.board.is_empty() {
-            new_sack = self.board.update(s.una, ack.ack, ack.sack);
+            new_sack = self.board.update(snd.una, ack.ack, ack.sack);
         } else {
             self.board.sacked = 0;
             self.board.delivered = 0;
         }
-        if new_sack && self.t.lost_retransmission_detection {
-            self.detect_lost_retransmission(s);
+        if new_sack && self.tuning.lost_retransmission_detection {
+            self.detect_lost_retransmission(snd);
         }
         if self.packets.is_some() {
-            self.time_packets(s, ack, has_sack, holes, cx);
+            self.sample_packet_rtts(snd, ack, has_sack, holes, cx);
         }
-        if ack.ack <= s.una {
-            self.on_old_ack(s, ack, has_sack, new_sack, cx);
+        if ack.ack <= snd.una {
+            self.on_old_ack(snd, ack, has_sack, new_sack, cx);
             return;
         }
-        if self.v.in_recovery() {
-            self.advance_in_recovery(s, ack, has_sack, cx);
+        if self.ccv.in_recovery() {
+            self.advance_in_recovery(snd, ack, has_sack, cx);
         }
         // An advance that reports new data above it is a duplicate's equal (RFC 6675 section 5).
-        self.dupacks = u32::from(new_sack && has_sack && self.t.duplicates != DuplicateRule::SameWindow);
-        if self.undo.is_some() && !self.t.undo_by_timestamp {
-            self.undo_if_spurious(s, ack, cx);
+        self.dupacks = u32::from(new_sack && has_sack && self.tuning.duplicates != DuplicateRule::SameWindow);
+        if self.undo.is_some() && !self.tuning.undo_by_timestamp {
+            self.undo_if_spurious(snd, ack, cx);
         }
         self.sample_rtt(ack);
-        self.v.rxtshift = self.rtt.shift;
-        if ack.ack == s.max {
+        self.ccv.rxtshift = self.rtt.shift;
+        if ack.ack == snd.max {
             self.rexmt = None;
         } else if self.persist.is_none() {
             self.start_rexmt(cx.clock);
         }
         self.ack_received(AckKind::New);
-        self.finish_advance(s, ack, cx);
-        self.due = true;
+        self.finish_advance(snd, ack, cx);
+        self.output_due = true;
     }
 
-    fn on_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        self.end_run(s);
-        self.see_time(cx.now, cx.clock);
+    fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        self.revoke_grant(snd);
+        self.update_tick(cx.now, cx.clock);
         if self.rexmt.is_some_and(|at| at <= cx.now) {
-            self.on_timeout(s, cx);
+            self.on_timeout(snd, cx);
         }
         if self.persist.is_some_and(|at| at <= cx.now) {
             self.start_persist(cx);
-            self.probe = true;
-            self.due = true;
+            self.window_probe = true;
+            self.output_due = true;
         }
     }
 
@@ -544,67 +559,67 @@ impl Sender for FreeBsdSender {
         earliest(self.rexmt, self.persist)
     }
 
-    fn poll(&mut self, s: &mut SendState, cx: &mut Context<'_>) -> Poll {
-        if self.due
+    fn poll(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
+        if self.output_due
             && self.queue.is_empty()
-            && self.tick.holds(cx.now)
-            && let Some(answer) = self.output_plain(s)
+            && self.tick.contains(cx.now)
+            && let Some(answer) = self.output_fast_path(snd)
         {
             return answer;
         }
-        self.poll_otherwise(s, cx)
+        self.poll_slow_path(snd, cx)
     }
 
     /// ENOBUFS: one segment of window, and the refused data is next again. ssthresh stays.
-    fn on_tx_dropped(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        let Some(mut refused) = self.last.take() else { return };
-        // It may have been one of a run.
-        refused.seq = refused.seq.max(s.run.last);
-        s.run = Run::default();
-        self.see_time(cx.now, cx.clock);
-        if self.v.fast_recovery && refused.retransmission && refused.seq < s.nxt {
+    fn on_tx_dropped(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        let Some(mut refused) = self.last_transmit.take() else { return };
+        // It may have been a granted one.
+        refused.seq = refused.seq.max(snd.grant.last);
+        snd.grant = SendGrant::default();
+        self.update_tick(cx.now, cx.clock);
+        if self.ccv.fast_recovery && refused.retransmission && refused.seq < snd.nxt {
             self.board.unsent(refused.seq, u64::from(refused.len));
-        } else if s.nxt == refused.seq + u64::from(refused.len) + u64::from(refused.fin) {
-            s.nxt = refused.seq;
+        } else if snd.nxt == refused.seq + u64::from(refused.len) + u64::from(refused.fin) {
+            snd.nxt = refused.seq;
         }
         if self.rexmt.is_none() && self.persist.is_none() {
             self.start_rexmt(cx.clock);
         }
-        self.v.cwnd = self.v.mss;
-        self.due = false;
+        self.ccv.cwnd = self.ccv.mss;
+        self.output_due = false;
         self.queue.clear();
-        self.seen = (s.end, s.fin);
+        self.app_data_seen = (snd.end, snd.fin);
         self.limit = Limit::Cwnd;
-        cx.events.push(EventKind::Reduction, s.offset(s.una), self.v.cwnd as i64);
+        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
     fn gave_up(&self) -> bool {
         self.gave_up
     }
 
-    fn metrics(&self, s: &SendState) -> Metrics {
-        metrics(s, &self.v, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
+    fn metrics(&self, snd: &SendState) -> Metrics {
+        metrics(snd, &self.ccv, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
     }
 }
 
-/// Figures as both of FreeBSD's stacks have them, after a timeout that gave up what lies below `lost_until`.
+/// Figures that both of FreeBSD's stacks have. A timeout has taken all below `lost_until` for lost.
 pub(super) fn metrics(
-    s: &SendState,
-    v: &CcVar,
+    snd: &SendState,
+    ccv: &CcVar,
     rtt: &Rtt,
     lost_until: u64,
     timeouts: u64,
     recoveries: u64,
 ) -> Metrics {
     Metrics {
-        cwnd: v.cwnd,
-        ssthresh: v.known_ssthresh(),
+        cwnd: ccv.cwnd,
+        ssthresh: ccv.known_ssthresh(),
         srtt: rtt.srtt_ns(),
         rttvar: rtt.rttvar_ns(),
         rto: rtt.rto_ns(),
-        inflight: s.outstanding(),
+        inflight: snd.outstanding(),
         pacing_bps: None,
-        phase: v.phase(s.una < lost_until),
+        phase: ccv.phase(snd.una < lost_until),
         timeouts,
         recoveries,
     }

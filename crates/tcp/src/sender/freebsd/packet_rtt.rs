@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// Acknowledgements of more than one segment in a row after which delayed ACKs are as sure as they get.
+/// So many acknowledgements of more than one segment in a row make it certain that ACKs are delayed.
 const DELAYED_ACK_SMOOTH: u32 = 5;
 
 /// One transmission.

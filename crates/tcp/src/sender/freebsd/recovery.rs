@@ -1,129 +1,131 @@
 //! Fast retransmit and fast recovery of FreeBSD's default sender, by release.
 
 use super::tuning::Recovery;
-use super::{Ack, AckKind, Context, EventKind, FreeBsdSender, Prr, SendState, Signal};
+use super::{Ack, AckKind, EventKind, FreeBsdSender, Prr, SendState, Signal};
+use crate::context::Context;
 use crate::mutants::mutant;
 
 impl FreeBsdSender {
     /// PRR governs this connection's recovery.
     #[inline]
-    fn by_prr(&self, sack: bool) -> bool {
-        self.t.do_prr && sack && self.t.recovery != Recovery::FromOneSegment
+    fn uses_prr(&self, sack: bool) -> bool {
+        self.tuning.do_prr && sack && self.tuning.recovery != Recovery::FromOneSegment
     }
 
     /// The threshold of duplicates was reached (RFC 5681 section 3.2, RFC 6675 section 5).
-    pub(super) fn enter_recovery(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+    pub(super) fn enter_recovery(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         self.recoveries += 1;
-        cx.events.push(EventKind::RecoveryIn, s.offset(s.una), self.v.cwnd as i64);
-        self.signal_duplicates(s);
+        cx.events.push(EventKind::RecoveryIn, snd.offset(snd.una), self.ccv.cwnd as i64);
+        self.signal_duplicates(snd);
         self.ack_received(AckKind::Duplicate);
         self.rexmt = None;
         self.timed = None;
-        let mss = self.v.mss;
-        if !s.sack {
-            let next = s.nxt;
-            s.nxt = ack.ack;
-            self.v.cwnd = mss;
-            self.output_all(s, cx);
-            self.v.cwnd = self.v.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited));
-            s.nxt = s.nxt.max(next);
+        let mss = self.ccv.mss;
+        if !snd.sack {
+            let next = snd.nxt;
+            snd.nxt = ack.ack;
+            self.ccv.cwnd = mss;
+            self.output_all(snd, cx);
+            self.ccv.cwnd =
+                self.ccv.ssthresh + mss * u64::from(self.dupacks.saturating_sub(self.limited_transmits));
+            snd.nxt = snd.nxt.max(next);
             return;
         }
-        if self.t.recovery == Recovery::Prr15 {
-            self.enter_prr15(s, ack, cx);
+        if self.tuning.recovery == Recovery::Prr15 {
+            self.enter_prr15(snd, ack, cx);
             return;
         }
-        if self.by_prr(true) && !mutant!(NoPrr) {
-            let recover_fs = (s.nxt - s.una).max(1);
+        if self.uses_prr(true) && !mutant!(NoPrr) {
+            let recover_fs = (snd.nxt - snd.una).max(1);
             self.prr = Prr { delivered: self.board.sacked, out: 0, recover_fs };
-            self.v.recover = s.nxt;
+            self.ccv.recover = snd.nxt;
         }
-        self.new_data_from = s.nxt;
-        self.v.cwnd = if mutant!(NoDip) { self.v.ssthresh } else { mss };
-        self.due = true;
+        self.new_data_from = snd.nxt;
+        self.ccv.cwnd = if mutant!(NoDip) { self.ccv.ssthresh } else { mss };
+        self.output_due = true;
     }
 
-    fn signal_duplicates(&mut self, s: &SendState) {
-        if !self.v.fast_recovery {
-            self.v.recover = s.max;
-            self.cwr |= s.ecn;
+    fn signal_duplicates(&mut self, snd: &SendState) {
+        if !self.ccv.fast_recovery {
+            self.ccv.recover = snd.max;
+            self.cwr |= snd.ecn;
         }
-        self.cc.cong_signal(&mut self.v, Signal::DuplicateAcks);
+        self.cc.cong_signal(&mut self.ccv, Signal::DuplicateAcks);
     }
 
     /// Entry in 15: exactly one retransmission, then the window stands at ssthresh.
-    fn enter_prr15(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mss = self.v.mss;
-        let delivered = (s.max - ack.ack).min(u64::from(self.limited + 1) * mss);
-        let recover_fs = (s.nxt - s.una).max(1);
+    fn enter_prr15(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let mss = self.ccv.mss;
+        let delivered = (snd.max - ack.ack).min(u64::from(self.limited_transmits + 1) * mss);
+        let recover_fs = (snd.nxt - snd.una).max(1);
         self.prr = Prr { delivered, out: 0, recover_fs };
         self.board.resend_all();
-        self.judge_lost();
-        s.nxt = s.max;
-        self.new_data_from = s.nxt;
-        self.v.cwnd = self.pipe(s) + mss;
-        self.output_first(s, cx);
-        self.v.cwnd = self.v.ssthresh;
+        self.mark_lost();
+        snd.nxt = snd.max;
+        self.new_data_from = snd.nxt;
+        self.ccv.cwnd = self.pipe(snd) + mss;
+        self.output_first(snd, cx);
+        self.ccv.cwnd = self.ccv.ssthresh;
     }
 
     /// A duplicate ACK in recovery; output follows.
-    pub(super) fn duplicate_in_recovery(&mut self, s: &mut SendState, in_sack_recovery: bool) {
-        let mss = self.v.mss;
-        if self.v.fast_recovery && self.by_prr(s.sack) {
-            self.prr_ack(s);
-        } else if self.v.fast_recovery && in_sack_recovery {
-            if self.flight_in_recovery(s) < self.v.ssthresh {
-                self.v.cwnd = (self.v.cwnd + mss).min(self.v.ssthresh);
+    pub(super) fn duplicate_in_recovery(&mut self, snd: &mut SendState, in_sack_recovery: bool) {
+        let mss = self.ccv.mss;
+        if self.ccv.fast_recovery && self.uses_prr(snd.sack) {
+            self.prr_ack(snd);
+        } else if self.ccv.fast_recovery && in_sack_recovery {
+            if self.flight_in_recovery(snd) < self.ccv.ssthresh {
+                self.ccv.cwnd = (self.ccv.cwnd + mss).min(self.ccv.ssthresh);
             }
         } else {
-            self.v.cwnd += mss;
+            self.ccv.cwnd += mss;
         }
     }
 
     /// Flight as recovery judges it: what is above the highest SACKed byte, and what was sent again; or the pipe.
-    fn flight_in_recovery(&mut self, s: &SendState) -> u64 {
-        if self.t.recovery == Recovery::Prr15 {
-            self.judge_lost();
-            self.pipe(s)
-        } else if self.t.rfc6675_pipe {
-            self.pipe(s)
+    fn flight_in_recovery(&mut self, snd: &SendState) -> u64 {
+        if self.tuning.recovery == Recovery::Prr15 {
+            self.mark_lost();
+            self.pipe(snd)
+        } else if self.tuning.rfc6675_pipe {
+            self.pipe(snd)
         } else {
-            s.nxt.saturating_sub(self.board.fack) + self.board.rexmit
+            snd.nxt.saturating_sub(self.board.fack) + self.board.rexmit
         }
     }
 
     /// Takes what is lost out of the pipe, where the release does so (net.inet.tcp.sack.revised).
-    fn judge_lost(&mut self) {
-        if self.t.rfc6675_pipe {
-            self.board.judge_lost(self.v.mss);
+    fn mark_lost(&mut self) {
+        if self.tuning.rfc6675_pipe {
+            self.board.mark_lost(self.ccv.mss);
         }
     }
 
     /// Proportional rate reduction for one ACK (RFC 6937 section 3).
-    fn prr_ack(&mut self, s: &SendState) {
-        let mss = self.v.mss;
+    fn prr_ack(&mut self, snd: &SendState) {
+        let mss = self.ccv.mss;
         let delivered = self.board.delivered;
         let lost_before = self.board.lost;
-        let mut pipe = self.flight_in_recovery(s);
-        if self.t.recovery == Recovery::Prr15 {
+        let mut pipe = self.flight_in_recovery(snd);
+        if self.tuning.recovery == Recovery::Prr15 {
             // SND.UNA has not moved yet.
-            pipe = pipe.saturating_sub(self.v.bytes_this_ack);
+            pipe = pipe.saturating_sub(self.ccv.bytes_this_ack);
         }
-        let ssthresh = self.v.ssthresh;
+        let ssthresh = self.ccv.ssthresh;
         let out = self.prr.out;
         self.prr.delivered += delivered;
         let send = if pipe >= ssthresh {
             if self.prr.recover_fs == 0 {
-                self.prr.recover_fs = (s.nxt - s.una).max(1);
+                self.prr.recover_fs = (snd.nxt - snd.una).max(1);
             }
             // Both factors stay below 2^31 for any window there can be.
             let share = (self.prr.delivered * ssthresh).div_ceil(self.prr.recover_fs);
-            let rounding = if self.t.recovery == Recovery::Prr15 { mss - 1 } else { 0 };
+            let rounding = if self.tuning.recovery == Recovery::Prr15 { mss - 1 } else { 0 };
             (share + rounding).saturating_sub(out)
         } else {
             let room = self.prr.delivered.saturating_sub(out);
-            let new_loss = self.t.recovery == Recovery::Prr15 && self.board.lost > lost_before;
-            let limit = if self.t.prr_conservative || delivered == 0 || new_loss {
+            let new_loss = self.tuning.recovery == Recovery::Prr15 && self.board.lost > lost_before;
+            let limit = if self.tuning.prr_conservative || delivered == 0 || new_loss {
                 room
             } else {
                 room.max(delivered) + mss
@@ -131,150 +133,154 @@ impl FreeBsdSender {
             (ssthresh - pipe).min(limit)
         };
         let send = send / mss * mss;
-        let window = if self.t.recovery == Recovery::Prr13 {
-            s.nxt.saturating_sub(self.v.recover) + self.board.rexmit + send
+        let window = if self.tuning.recovery == Recovery::Prr13 {
+            snd.nxt.saturating_sub(self.ccv.recover) + self.board.rexmit + send
         } else {
             (pipe + send).saturating_sub(delivered)
         };
-        self.v.cwnd = window.max(mss);
+        self.ccv.cwnd = window.max(mss);
     }
 
     /// An advancing ACK during either kind of recovery, before SND.UNA moves.
     #[inline(never)]
     pub(super) fn advance_in_recovery(
         &mut self,
-        s: &mut SendState,
+        snd: &mut SendState,
         ack: &Ack<'_>,
         has_sack: bool,
         cx: &mut Context<'_>,
     ) {
-        let complete = ack.ack >= self.v.recover;
+        let complete = ack.ack >= self.ccv.recover;
         if complete {
-            if !self.t.post_recovery_last && self.v.fast_recovery {
-                self.post_recovery(s, ack);
+            if !self.tuning.post_recovery_last && self.ccv.fast_recovery {
+                self.post_recovery(snd, ack);
             }
             return;
         }
-        if !self.v.fast_recovery {
-            if self.t.recovery == Recovery::Prr15 && self.t.do_prr {
-                self.board.delivered = self.v.bytes_this_ack;
-                self.prr_ack(s);
+        if !self.ccv.fast_recovery {
+            if self.tuning.recovery == Recovery::Prr15 && self.tuning.do_prr {
+                self.board.delivered = self.ccv.bytes_this_ack;
+                self.prr_ack(snd);
             }
             return;
         }
         self.rexmt = None;
         self.timed = None;
-        self.forced = true;
+        self.force_output = true;
         // What leaves now leaves before SND.UNA and the window move.
-        let window = std::mem::replace(&mut s.wnd, ack.previous_wnd);
-        if !s.sack {
-            self.newreno_partial_ack(s, ack, cx);
-        } else if self.by_prr(true) && has_sack {
-            self.prr_ack(s);
+        let window = std::mem::replace(&mut snd.wnd, ack.previous_wnd);
+        if !snd.sack {
+            self.newreno_partial_ack(snd, ack, cx);
+        } else if self.uses_prr(true) && has_sack {
+            self.prr_ack(snd);
         } else {
             let unit = self.full_segment;
-            let segments = if self.v.bytes_this_ack >= 2 * unit { 2 } else { 1 };
-            let sent = self.board.rexmit + s.nxt.saturating_sub(self.new_data_from);
-            self.v.cwnd = (sent + segments * unit).min(self.v.ssthresh);
-            if self.t.recovery == Recovery::Prr15 {
-                self.rescue(s, ack);
+            let segments = if self.ccv.bytes_this_ack >= 2 * unit { 2 } else { 1 };
+            let sent = self.board.rexmit + snd.nxt.saturating_sub(self.new_data_from);
+            self.ccv.cwnd = (sent + segments * unit).min(self.ccv.ssthresh);
+            if self.tuning.recovery == Recovery::Prr15 {
+                self.rescue(snd, ack);
             }
         }
-        if s.sack {
+        if snd.sack {
             // Often only a bare ACK fits.
-            self.output_all(s, cx);
+            self.output_all(snd, cx);
         }
-        s.wnd = window;
+        snd.wnd = window;
     }
 
     /// RFC 6582 section 3.2: one segment again, the window deflated by what was acknowledged.
-    fn newreno_partial_ack(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mss = self.v.mss;
-        let (window, next) = (self.v.cwnd, s.nxt);
-        let acked = self.v.bytes_this_ack;
-        s.nxt = ack.ack;
-        self.v.cwnd = mss + acked;
-        self.output_all(s, cx);
-        self.v.cwnd = window.saturating_sub(acked) + mss;
-        s.nxt = s.nxt.max(next);
+    fn newreno_partial_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let mss = self.ccv.mss;
+        let (window, next) = (self.ccv.cwnd, snd.nxt);
+        let acked = self.ccv.bytes_this_ack;
+        snd.nxt = ack.ack;
+        self.ccv.cwnd = mss + acked;
+        self.output_all(snd, cx);
+        self.ccv.cwnd = window.saturating_sub(acked) + mss;
+        snd.nxt = snd.nxt.max(next);
     }
 
     /// No hole is left although recovery is not over: the last segment below the recovery point goes again (15).
-    fn rescue(&mut self, s: &SendState, ack: &Ack<'_>) {
-        if self.t.rfc6675_pipe && self.board.is_empty() && self.v.recover == s.max && self.board.delivered > 0
+    fn rescue(&mut self, snd: &SendState, ack: &Ack<'_>) {
+        if self.tuning.rfc6675_pipe
+            && self.board.is_empty()
+            && self.ccv.recover == snd.max
+            && self.board.delivered > 0
         {
-            let start = self.v.recover.saturating_sub(self.v.mss).max(ack.ack);
-            self.board.add_rescue(start, self.v.recover);
+            let start = self.ccv.recover.saturating_sub(self.ccv.mss).max(ack.ack);
+            self.board.add_rescue(start, self.ccv.recover);
         }
     }
 
     /// A retransmission was lost as well: everything so lost goes again, after another reduction (15).
     #[inline(never)]
-    pub(super) fn detect_lost_retransmission(&mut self, s: &SendState) {
-        if !self.v.fast_recovery || self.board.fack <= self.v.recover || !self.board.lost_retransmission() {
+    pub(super) fn detect_lost_retransmission(&mut self, snd: &SendState) {
+        if !self.ccv.fast_recovery || self.board.fack <= self.ccv.recover || !self.board.lost_retransmission()
+        {
             return;
         }
         self.board.resend_lost();
-        self.v.cwnd = self.v.ssthresh;
-        self.v.fast_recovery = false;
-        self.v.cong_recovery = false;
-        self.signal_duplicates(s);
-        self.v.cwnd = self.v.mss;
+        self.ccv.cwnd = self.ccv.ssthresh;
+        self.ccv.fast_recovery = false;
+        self.ccv.cong_recovery = false;
+        self.signal_duplicates(snd);
+        self.ccv.cwnd = self.ccv.mss;
         // The rate reduction starts again from what is in flight now (RFC 6937 section 3).
-        self.prr = Prr { delivered: 0, out: 0, recover_fs: (s.max - s.una).max(1) };
+        self.prr = Prr { delivered: 0, out: 0, recover_fs: (snd.max - snd.una).max(1) };
     }
 
-    fn post_recovery(&mut self, s: &SendState, ack: &Ack<'_>) {
-        self.v.pipe = if self.t.rfc6675_pipe { self.pipe(s) } else { s.max - ack.ack };
-        self.cc.post_recovery(&mut self.v);
-        self.v.bytes_acked = 0;
+    fn post_recovery(&mut self, snd: &SendState, ack: &Ack<'_>) {
+        self.ccv.pipe = if self.tuning.rfc6675_pipe { self.pipe(snd) } else { snd.max - ack.ack };
+        self.cc.post_recovery(&mut self.ccv);
+        self.ccv.bytes_acked = 0;
         self.prr = Prr::default();
     }
 
     /// SND.UNA moves, and a recovery that is acknowledged to its end is over.
     #[inline]
-    pub(super) fn finish_advance(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let over = self.v.in_recovery() && ack.ack >= self.v.recover;
-        s.una = ack.ack;
-        s.nxt = s.nxt.max(s.una);
+    pub(super) fn finish_advance(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let over = self.ccv.in_recovery() && ack.ack >= self.ccv.recover;
+        snd.una = ack.ack;
+        snd.nxt = snd.nxt.max(snd.una);
         if over {
-            self.end_recovery(s, ack, cx);
+            self.end_recovery(snd, ack, cx);
         }
-        if s.sack && s.una > self.v.recover {
-            self.v.recover = s.una;
+        if snd.sack && snd.una > self.ccv.recover {
+            self.ccv.recover = snd.una;
         }
     }
 
     #[inline(never)]
-    fn end_recovery(&mut self, s: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        if self.t.post_recovery_last {
-            self.post_recovery(s, ack);
+    fn end_recovery(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        if self.tuning.post_recovery_last {
+            self.post_recovery(snd, ack);
         }
-        if self.v.fast_recovery {
-            cx.events.push(EventKind::RecoveryOut, s.offset(s.una), self.v.cwnd as i64);
+        if self.ccv.fast_recovery {
+            cx.events.push(EventKind::RecoveryOut, snd.offset(snd.una), self.ccv.cwnd as i64);
         }
-        self.v.fast_recovery = false;
-        self.v.cong_recovery = false;
+        self.ccv.fast_recovery = false;
+        self.ccv.cong_recovery = false;
     }
 
     /// The first and second duplicate ACK let one new segment each leave (RFC 3042).
-    pub(super) fn limited_transmit(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        let mss = self.v.mss;
+    pub(super) fn limited_transmit(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        let mss = self.ccv.mss;
         if self.dupacks == 1 {
-            self.limited = 0;
+            self.limited_transmits = 0;
         }
-        let (window, max) = (self.v.cwnd, s.max);
-        let extra = u64::from(self.dupacks.saturating_sub(self.limited)) * mss;
-        self.v.cwnd = s.nxt - s.una + extra;
-        if s.end > s.nxt {
-            self.output_all(s, cx);
+        let (window, max) = (self.ccv.cwnd, snd.max);
+        let extra = u64::from(self.dupacks.saturating_sub(self.limited_transmits)) * mss;
+        self.ccv.cwnd = snd.nxt - snd.una + extra;
+        if snd.end > snd.nxt {
+            self.output_all(snd, cx);
         }
-        let sent = s.max - max;
+        let sent = snd.max - max;
         if sent > mss {
-            self.limited = 2;
+            self.limited_transmits = 2;
         } else if sent > 0 {
-            self.limited += 1;
+            self.limited_transmits += 1;
         }
-        self.v.cwnd = window;
+        self.ccv.cwnd = window;
     }
 }

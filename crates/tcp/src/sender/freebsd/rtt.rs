@@ -57,10 +57,10 @@ impl Rtt {
             self.rttvar = (rtt << (VAR_SHIFT - 1)) as i32;
         }
         self.shift = 0;
-        self.rto = self.within(self.unbacked() + self.slop, self.min.max(rtt + 2));
+        self.rto = self.within(self.rto_without_backoff() + self.slop, self.min.max(rtt + 2));
     }
 
-    /// `value` raised to `least`, then cut to the largest timeout, which wins where `least` is above it (TCPT_RANGESET).
+    /// `value`, at least `least` and at most the largest timeout; of the two the latter wins (TCPT_RANGESET).
     #[inline]
     fn within(&self, value: u32, least: u32) -> u32 {
         value.max(least).min(LARGEST_RTO_S * self.hz)
@@ -68,14 +68,14 @@ impl Rtt {
 
     /// max(rexmit_min, srtt + 4 rttvar).
     #[inline]
-    fn unbacked(&self) -> u32 {
+    fn rto_without_backoff(&self) -> u32 {
         let sum = ((self.srtt >> (SRTT_SHIFT - DELTA_SHIFT)) + self.rttvar) >> DELTA_SHIFT;
         (sum as u32).max(self.min)
     }
 
     /// The timeout after `shift` timeouts in a row.
     pub fn back_off(&mut self) {
-        let backed = self.unbacked().saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]);
+        let backed = self.rto_without_backoff().saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]);
         let slop = if mutant!(NoSlop) { 0 } else { self.slop };
         self.rto = self.within(backed.saturating_add(slop), self.min);
     }

@@ -270,7 +270,7 @@ impl Scoreboard {
 
     /// Recomputes [`Scoreboard::lost`]: holes above which more than `2 * mss` bytes or at least three separate blocks are
     /// SACKed (RFC 6675 section 4, IsLost).
-    pub fn judge_lost(&mut self, mss: u64) {
+    pub fn mark_lost(&mut self, mss: u64) {
         let mut above = 0;
         let mut blocks = 0;
         let mut upper = self.fack;

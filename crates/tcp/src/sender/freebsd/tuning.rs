@@ -38,11 +38,11 @@ pub struct Tuning {
     pub initial_window: InitialWindow,
     /// The control block holds the MSS less options (9.x); later it holds the MSS itself.
     pub maxseg_without_options: bool,
-    /// A closed window starts its probes whenever data waits behind it, also data to be sent again (10.3 and later); before,
-    /// only when it closed below what had been sent.
+    /// A closed window starts probes whenever data waits, even data to be sent again (10.3 and later). Before, only a
+    /// window that closed below what had been sent did.
     pub persists_when_closed: bool,
-    /// A segment is full for silly-window avoidance only with the MSS's own length, which options leave no room for:
-    /// up to a segment of window stays unused (11).
+    /// Silly-window avoidance takes the MSS, options included, for a full segment: up to a segment of window stays
+    /// unused (11).
     pub silly_window_counts_options: bool,
     /// Bytes counted per ACK in congestion avoidance are capped at L segments (9.0 to 11).
     pub abc_capped_in_avoidance: bool,
@@ -74,7 +74,7 @@ pub struct Tuning {
     pub idle_counts_sending: bool,
     /// The end of recovery is processed after the window's growth and with the new SND.UNA (15).
     pub post_recovery_last: bool,
-    /// An ECN reaction that is acknowledged ends with the module's post-recovery hook, and PRR paces it (12 and later).
+    /// The end of a reaction to ECN calls the module's post-recovery hook, and PRR spreads it (12 and later).
     pub ecn_recovery_by_prr: bool,
     /// Smallest retransmission timeout before slop, ms (net.inet.tcp.rexmit_min).
     pub rexmit_min_ms: u32,

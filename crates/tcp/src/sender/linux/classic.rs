@@ -1,11 +1,13 @@
 //! The order of operations of 3.9: the window grows before losses are looked for; FACK, early retransmit, F-RTO of RFC 4138.
 
-use super::config::Config;
-use super::scoreboard::{EVER_RETRANS, Id, LOST, RETRANS, SACKED};
-use super::timers::TimerKind;
-use super::{LinuxSender, Progress};
+use super::LinuxSender;
+use super::ack::Progress;
+use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, RETRANS, SACKED};
+use super::timer::TimerKind;
 use crate::cc::linux::CaState;
-use crate::sender::{Ack, Context, SendState};
+use crate::context::Context;
+use crate::linux_config::Config;
+use crate::sender::{Ack, SendState};
 
 /// State that only this era has.
 #[derive(Debug)]
@@ -39,39 +41,39 @@ impl State {
 }
 
 impl LinuxSender {
-    pub(super) fn on_ack_classic(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mut p = self.begin(s, ack);
+    pub(super) fn on_ack_classic(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let mut p = self.begin_ack(snd, ack);
         self.core.prior_in_flight = self.core.in_flight();
-        if ack.ack < s.una {
+        if ack.ack < snd.una {
             self.tag_sacks(ack, &mut p);
             if p.sacked {
-                self.alert_classic(s, &mut p, false, cx);
+                self.fastretrans_alert_classic(snd, &mut p, false, cx);
             }
             return;
         }
         if p.advanced {
-            s.una = ack.ack;
+            snd.una = ack.ack;
             self.core.una = ack.ack;
         }
         self.tag_sacks(ack, &mut p);
         self.mark_lost_retransmissions();
         self.probes = 0;
         if p.prior_packets == 0 {
-            self.window_probe_answered(s, cx);
+            self.on_window_probe_ack(snd, cx);
             return;
         }
-        let packets = self.clean_queue(s, &mut p);
+        let packets = self.clean_rtx_queue(snd, &mut p);
         if p.acked {
             self.retransmits = 0;
         }
-        self.take_rtt(&mut p, packets, cx);
+        self.update_rtt(&mut p, packets, cx);
         if self.core.state != CaState::Loss || self.undo_marker.is_some() {
             self.check_reordering(&p);
         }
         if p.set_timer {
             self.rearm_rto(cx.now);
         }
-        let frto = self.classic.frto_counter > 0 && self.process_frto(s, &p, cx);
+        let frto = self.classic.frto_counter > 0 && self.process_frto(snd, &p, cx);
         let dubious = !p.not_dup || p.sacked || p.ece || self.core.state != CaState::Open;
         if p.acked && !frto {
             let may_raise = (!p.ece || self.core.cwnd < self.core.ssthresh) && !self.core.in_cwnd_reduction();
@@ -82,11 +84,18 @@ impl LinuxSender {
         }
         if dubious {
             let duplicate = !p.advanced && !p.not_dup;
-            self.alert_classic(s, &mut p, duplicate, cx);
+            self.fastretrans_alert_classic(snd, &mut p, duplicate, cx);
         }
     }
 
-    fn alert_classic(&mut self, s: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
+    /// Decides the state, what is lost and the window after an ACK that is not plain progress (tcp_fastretrans_alert).
+    fn fastretrans_alert_classic(
+        &mut self,
+        snd: &SendState,
+        p: &mut Progress,
+        duplicate: bool,
+        cx: &mut Context<'_>,
+    ) {
         let acked = p.prior_packets - self.core.packets_out;
         let mut do_lost = duplicate || (p.sacked && self.fackets_out() > self.reordering);
         let mut fast = false;
@@ -98,32 +107,10 @@ impl LinuxSender {
         }
         if self.core.state == CaState::Open {
             self.retrans_stamp = None;
-        } else if self.core.una >= self.high_seq {
-            match self.core.state {
-                CaState::Loss => {
-                    self.retransmits = 0;
-                    if self.try_undo_recovery(s, p, cx) {
-                        return;
-                    }
-                }
-                CaState::Cwr if self.core.una != self.high_seq => {
-                    self.end_cwnd_reduction();
-                    self.set_state(CaState::Open);
-                }
-                CaState::Recovery => {
-                    if !self.sack_ok {
-                        self.core.sacked_out = 0;
-                    }
-                    if self.leave_recovery(s, p, cx) {
-                        return;
-                    }
-                }
-                _ => {}
-            }
+        } else if self.core.una >= self.high_seq && self.end_episode_classic(snd, p, cx) {
+            return;
         }
-        let delivered =
-            |sender: &LinuxSender| (acked + sender.core.sacked_out).saturating_sub(p.prior_sacked);
-        if self.core.state == CaState::Loss && !self.try_undo_loss_classic(s, p, cx) {
+        if self.core.state == CaState::Loss && !self.try_undo_loss_classic(snd, p, cx) {
             self.moderate_cwnd();
             return;
         }
@@ -134,7 +121,7 @@ impl LinuxSender {
                         self.add_reno_sack();
                     }
                 } else {
-                    do_lost = self.try_undo_partial_classic(s, p, cx);
+                    do_lost = self.try_undo_partial_classic(snd, p, cx);
                 }
             }
             _ => {
@@ -147,35 +134,65 @@ impl LinuxSender {
                     }
                 }
                 if self.core.state <= CaState::Disorder {
-                    self.try_undo_dsack(s, cx);
+                    self.try_undo_dsack(snd, cx);
                 }
-                if !self.time_to_recover(s, cx) {
-                    if self.core.retrans_out == 0 {
-                        self.retrans_stamp = None;
-                    }
-                    if p.ece {
-                        self.enter_cwr(s, cx);
-                    }
-                    if self.core.state == CaState::Cwr {
-                        let delivered = delivered(self);
-                        self.reduce_cwnd(delivered, false, p.advanced, false);
-                    } else {
-                        self.keep_open();
-                        if self.core.state != CaState::Open {
-                            self.moderate_cwnd();
-                        }
-                    }
+                if !self.time_to_recover(snd, cx) {
+                    self.reduce_or_keep_open(snd, p, acked, cx);
                     return;
                 }
-                self.enter_recovery(s, p.ece, cx);
+                self.enter_recovery(snd, p.ece, cx);
                 fast = true;
             }
         }
         if do_lost || (self.classic.fack_enabled && self.head_timed_out()) {
             self.update_scoreboard(fast);
         }
-        let delivered = delivered(self);
-        self.reduce_cwnd(delivered, false, p.advanced, fast);
+        self.reduce_cwnd(self.newly_delivered(acked, p), false, p.advanced, fast);
+    }
+
+    /// What the state was about has arrived. True: nothing else is to be decided.
+    fn end_episode_classic(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+        match self.core.state {
+            CaState::Loss => {
+                self.retransmits = 0;
+                self.try_undo_recovery(snd, p, cx)
+            }
+            CaState::Cwr if self.core.una != self.high_seq => {
+                self.end_cwnd_reduction();
+                self.set_state(CaState::Open);
+                false
+            }
+            CaState::Recovery => {
+                if !self.sack_ok {
+                    self.core.sacked_out = 0;
+                }
+                self.leave_recovery(snd, p, cx)
+            }
+            _ => false,
+        }
+    }
+
+    /// No loss: CWR where the peer echoes a mark or it is under way, else Open or Disorder.
+    fn reduce_or_keep_open(&mut self, snd: &SendState, p: &Progress, acked: u32, cx: &mut Context<'_>) {
+        if self.core.retrans_out == 0 {
+            self.retrans_stamp = None;
+        }
+        if p.ece {
+            self.enter_cwr(snd, cx);
+        }
+        if self.core.state == CaState::Cwr {
+            self.reduce_cwnd(self.newly_delivered(acked, p), false, p.advanced, false);
+        } else {
+            self.keep_open();
+            if self.core.state != CaState::Open {
+                self.moderate_cwnd();
+            }
+        }
+    }
+
+    /// Packets that the ACK at hand delivered, `acked` of them cumulatively.
+    fn newly_delivered(&self, acked: u32, p: &Progress) -> u32 {
+        (acked + self.core.sacked_out).saturating_sub(p.prior_sacked)
     }
 
     /// No burst larger than the reordering degree in the less usual states.
@@ -184,14 +201,14 @@ impl LinuxSender {
         self.cwnd_stamp = self.core.jiffies;
     }
 
-    fn may_send_new(&self, s: &SendState) -> bool {
-        let unsent = s.unsent();
+    fn may_send_new(&self, snd: &SendState) -> bool {
+        let unsent = snd.unsent();
         unsent > 0
             && self.core.in_flight() < self.core.cwnd
-            && s.max + unsent.min(u64::from(self.core.mss)) <= s.una + s.wnd
+            && snd.max + unsent.min(u64::from(self.core.mss)) <= snd.una + snd.wnd
     }
 
-    fn time_to_recover(&mut self, s: &SendState, cx: &mut Context<'_>) -> bool {
+    fn time_to_recover(&mut self, snd: &SendState, cx: &mut Context<'_>) -> bool {
         // F-RTO decides first.
         if self.classic.frto_counter > 0 {
             return false;
@@ -206,7 +223,7 @@ impl LinuxSender {
         let out = self.core.packets_out;
         if out <= self.reordering
             && self.core.sacked_out >= (out / 2).max(self.config.reordering)
-            && !self.may_send_new(s)
+            && !self.may_send_new(snd)
         {
             return true;
         }
@@ -217,7 +234,7 @@ impl LinuxSender {
             && out > self.core.sacked_out
             && out < 4
             && out == self.core.sacked_out + 1
-            && !self.may_send_new(s)
+            && !self.may_send_new(snd)
         {
             return !self.pause_early_retransmit(cx);
         }
@@ -239,10 +256,10 @@ impl LinuxSender {
         true
     }
 
-    pub(super) fn on_early_retransmit(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    pub(super) fn on_early_retransmit(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         self.rearm_rto_from_head(cx.now);
         if self.core.state <= CaState::Disorder && self.core.sacked_out > 0 {
-            self.enter_recovery(s, false, cx);
+            self.enter_recovery(snd, false, cx);
             self.update_scoreboard(true);
             self.reduce_cwnd(0, false, false, true);
         }
@@ -316,7 +333,7 @@ impl LinuxSender {
                 }
                 self.classic.sacked_below += 1;
             } else if tags & LOST == 0 {
-                self.delist(id);
+                self.remove_from_send_order(id);
                 self.board.mark_lost(&mut self.core, id);
             }
             id += 1;
@@ -348,7 +365,7 @@ impl LinuxSender {
         let received = self.fack_end();
         loop {
             let id = self.board.first_sent();
-            if id == super::NONE {
+            if id == NONE {
                 return;
             }
             let packet = *self.board.get(id);
@@ -363,12 +380,12 @@ impl LinuxSender {
                     self.board.mark_lost(&mut self.core, id);
                 }
             }
-            self.delist(id);
+            self.remove_from_send_order(id);
         }
     }
 
     /// A partial ACK in Recovery: true if the next hole is lost too.
-    fn try_undo_partial_classic(&mut self, s: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+    fn try_undo_partial_classic(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
         let failed = !self.sack_ok || self.fackets_out() > self.reordering;
         if !self.may_undo(p) {
             return failed;
@@ -376,15 +393,15 @@ impl LinuxSender {
         if self.core.retrans_out == 0 {
             self.retrans_stamp = None;
         }
-        self.undo_cwnd(s, false, cx);
+        self.undo_cwnd(snd, false, cx);
         false
     }
 
-    fn try_undo_loss_classic(&mut self, s: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+    fn try_undo_loss_classic(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
         if !self.may_undo(p) {
             return false;
         }
-        self.undo_cwnd(s, true, cx);
+        self.undo_cwnd(snd, true, cx);
         self.retransmits = 0;
         if self.sack_ok {
             self.set_state(CaState::Open);
@@ -393,9 +410,9 @@ impl LinuxSender {
     }
 
     /// A retransmission timeout: first doubt it (F-RTO), else believe it.
-    pub(super) fn enter_timeout_classic(&mut self, s: &SendState) {
+    pub(super) fn enter_timeout_classic(&mut self, snd: &SendState) {
         if self.config.frto == 2 && self.sack_ok {
-            self.enter_frto(s);
+            self.enter_frto(snd);
         } else {
             self.enter_loss_classic();
         }
@@ -447,10 +464,10 @@ impl LinuxSender {
         }
         self.classic.lost_cursor = self.board.head();
         self.classic.sacked_below = 0;
-        self.output.restart_forward();
+        self.output.restart_forward_retransmit();
     }
 
-    fn enter_frto(&mut self, s: &SendState) {
+    fn enter_frto(&mut self, snd: &SendState) {
         let running = self.classic.frto_counter > 0;
         if (!running && self.core.state <= CaState::Disorder)
             || self.core.una == self.high_seq
@@ -480,14 +497,14 @@ impl LinuxSender {
         self.core.cwnd = self.core.cwnd.min(self.core.in_flight() + 1);
         let earlier = running || self.core.state >= CaState::Recovery;
         self.classic.frto_highmark =
-            if earlier && self.high_seq > self.core.una { self.high_seq } else { s.max };
+            if earlier && self.high_seq > self.core.una { self.high_seq } else { snd.max };
         self.set_state(CaState::Disorder);
-        self.high_seq = s.max;
+        self.high_seq = snd.max;
         self.classic.frto_counter = 1;
     }
 
     /// An ACK during F-RTO (RFC 4138 with SACK). True: it must not grow the window.
-    fn process_frto(&mut self, s: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+    fn process_frto(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
         let counter = self.classic.frto_counter;
         if p.later_retransmission_acked || (counter >= 2 && p.retransmission_acked) {
             self.undo_marker = None;
@@ -514,7 +531,7 @@ impl LinuxSender {
         if counter == 1 {
             self.core.cwnd = self.core.in_flight() + 2;
             self.classic.frto_counter = 2;
-            if !self.may_send_new(s) {
+            if !self.may_send_new(snd) {
                 self.leave_frto_by_loss(2, p);
             }
             return true;
@@ -522,7 +539,7 @@ impl LinuxSender {
         // Spurious.
         self.classic.frto_counter = 0;
         match self.config.frto_response {
-            2 => self.undo_cwnd(s, false, cx),
+            2 => self.undo_cwnd(snd, false, cx),
             1 => {
                 self.core.cwnd = self.core.cwnd.min(self.core.ssthresh);
                 self.core.cwnd_cnt = 0;
@@ -531,7 +548,7 @@ impl LinuxSender {
             _ => {
                 // Not reduced again: ssthresh was set at the timeout.
                 let ssthresh = self.core.ssthresh;
-                self.enter_cwr(s, cx);
+                self.enter_cwr(snd, cx);
                 self.core.ssthresh = ssthresh;
             }
         }
@@ -570,7 +587,7 @@ impl LinuxSender {
         self.classic.frto_counter = 0;
         self.classic.lost_cursor = head;
         self.classic.sacked_below = 0;
-        self.output.restart_forward();
+        self.output.restart_forward_retransmit();
         self.reordering = self.reordering.min(self.config.reordering);
         self.set_state(CaState::Loss);
         self.high_seq = self.core.nxt;

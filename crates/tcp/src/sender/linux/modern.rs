@@ -1,47 +1,50 @@
 //! The order of operations since RACK became the only loss detection: first decide what is lost, then the window.
 
-use super::timers::TimerKind;
-use super::{LinuxSender, Progress};
+use super::LinuxSender;
+use super::ack::Progress;
+use super::scoreboard::{LOST, SACKED};
+use super::timer::TimerKind;
 use crate::cc::linux::CaState;
+use crate::context::Context;
 use crate::mutants::mutant;
-use crate::sender::{Ack, Context, SendState};
+use crate::sender::{Ack, SendState};
 
 impl LinuxSender {
-    pub(super) fn on_ack_modern(&mut self, s: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let mut p = self.begin(s, ack);
+    pub(super) fn on_ack_modern(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        let mut p = self.begin_ack(snd, ack);
         self.output.prefer_new = false;
-        if ack.ack < s.una {
+        if ack.ack < snd.una {
             // An old ACK can still bring SACK blocks.
             self.tag_sacks(ack, &mut p);
             if p.sacked || p.dsack {
-                self.alert(s, &mut p, false, cx);
+                self.fastretrans_alert_modern(snd, &mut p, false, cx);
                 self.rate_finish(&mut p);
             }
             return;
         }
         if p.advanced {
             self.retransmits = 0;
-            s.una = ack.ack;
+            snd.una = ack.ack;
             self.core.una = ack.ack;
         }
         self.probes = 0;
         self.tag_sacks(ack, &mut p);
         if p.prior_packets == 0 {
-            self.window_probe_answered(s, cx);
+            self.on_window_probe_ack(snd, cx);
             return;
         }
-        let packets = self.clean_queue(s, &mut p);
-        self.take_rtt(&mut p, packets, cx);
+        let packets = self.clean_rtx_queue(snd, &mut p);
+        self.update_rtt(&mut p, packets, cx);
         if self.core.state != CaState::Loss || self.undo_marker.is_some() || p.acked {
             self.check_reordering(&p);
         }
         self.rack_adapt(p.rate.prior_delivered);
         if self.tlp.is_some() {
-            self.loss_probe_answered(s, ack.ack, &p, cx);
+            self.process_tlp_ack(snd, ack.ack, &p, cx);
         }
         if !p.not_dup || p.sacked || p.ece || p.dsack || self.core.state != CaState::Open {
             let duplicate = !p.advanced && !p.not_dup && !p.dsack;
-            self.alert(s, &mut p, duplicate, cx);
+            self.fastretrans_alert_modern(snd, &mut p, duplicate, cx);
         }
         if p.set_timer {
             if self.core.packets_out == 0 {
@@ -55,10 +58,10 @@ impl LinuxSender {
             && p.rate.prior_delivered + 1 == self.core.delivered
             && !(p.sacked || p.ece || p.dsack);
         self.rate_finish(&mut p);
-        self.control_cwnd(s, ack.ack, &p, cx);
+        self.control_cwnd(snd, ack.ack, &p, cx);
     }
 
-    fn control_cwnd(&mut self, s: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
+    fn control_cwnd(&mut self, snd: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
         let delivered = p.rate.acked_sacked;
         if self.cc.owns_window() {
             self.cc.cong_control(&mut self.core, &p.rate);
@@ -71,14 +74,20 @@ impl LinuxSender {
                 self.cc.cong_avoid(&mut self.core, ack, delivered);
                 self.cwnd_stamp = self.core.jiffies;
                 if std::mem::take(&mut self.core.cwr_requested) {
-                    self.enter_cwr(s, cx);
+                    self.enter_cwr(snd, cx);
                 }
             }
         }
     }
 
-    /// Decides the state and what is lost after an ACK that is not plain progress.
-    fn alert(&mut self, s: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
+    /// Decides the state and what is lost after an ACK that is not plain progress (tcp_fastretrans_alert).
+    fn fastretrans_alert_modern(
+        &mut self,
+        snd: &SendState,
+        p: &mut Progress,
+        duplicate: bool,
+        cx: &mut Context<'_>,
+    ) {
         let mut do_lost = duplicate || (p.sacked && self.core.sacked_out > self.reordering);
         if self.core.packets_out == 0 {
             self.core.sacked_out = 0;
@@ -99,7 +108,7 @@ impl LinuxSender {
                     if !self.sack_ok {
                         self.core.sacked_out = 0;
                     }
-                    if self.leave_recovery(s, p, cx) {
+                    if self.leave_recovery(snd, p, cx) {
                         return;
                     }
                 }
@@ -112,10 +121,10 @@ impl LinuxSender {
                     if !self.sack_ok && duplicate {
                         self.add_reno_sack();
                     }
-                } else if self.try_undo_partial(s, p, &mut do_lost, cx) {
+                } else if self.try_undo_partial(snd, p, &mut do_lost, cx) {
                     return;
                 }
-                if self.try_undo_dsack(s, cx) {
+                if self.try_undo_dsack(snd, cx) {
                     self.keep_open();
                 }
                 self.identify_losses(p, do_lost, cx);
@@ -123,23 +132,24 @@ impl LinuxSender {
                     if self.core.lost_out == 0 {
                         return;
                     }
-                    self.enter_recovery(s, p.ece, cx);
+                    self.enter_recovery(snd, p.ece, cx);
                 }
             }
             CaState::Loss => {
-                self.process_loss(s, p, duplicate, cx);
+                self.process_loss(snd, p, duplicate, cx);
                 self.identify_losses(p, do_lost, cx);
                 if self.core.state == CaState::Open || p.lost_retransmission {
-                    self.alert_default(s, p, do_lost, false, cx);
+                    self.fastretrans_outside_recovery(snd, p, do_lost, false, cx);
                 }
             }
-            _ => self.alert_default(s, p, do_lost, duplicate, cx),
+            _ => self.fastretrans_outside_recovery(snd, p, do_lost, duplicate, cx),
         }
     }
 
-    fn alert_default(
+    /// [`LinuxSender::fastretrans_alert_modern`] in Open, Disorder and CWR.
+    fn fastretrans_outside_recovery(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         p: &mut Progress,
         do_lost: bool,
         duplicate: bool,
@@ -154,18 +164,18 @@ impl LinuxSender {
             }
         }
         if self.core.state <= CaState::Disorder {
-            self.try_undo_dsack(s, cx);
+            self.try_undo_dsack(snd, cx);
         }
         self.identify_losses(p, do_lost, cx);
         if self.core.lost_out > 0 {
-            self.enter_recovery(s, p.ece, cx);
+            self.enter_recovery(snd, p.ece, cx);
             return;
         }
         if self.core.retrans_out == 0 {
             self.retrans_stamp = None;
         }
         if p.ece {
-            self.enter_cwr(s, cx);
+            self.enter_cwr(snd, cx);
         }
         if self.core.state != CaState::Cwr {
             self.keep_open();
@@ -197,8 +207,8 @@ impl LinuxSender {
             || (!mutant!(NoPartialAck) && self.core.state == CaState::Recovery && advanced)
         {
             let head = self.board.head();
-            if !self.board.get(head).has(super::LOST) {
-                self.delist(head);
+            if !self.board.get(head).has(LOST) {
+                self.remove_from_send_order(head);
                 self.board.mark_lost(&mut self.core, head);
             }
         }
@@ -207,7 +217,7 @@ impl LinuxSender {
     /// In Recovery a partial ACK shows that the original arrived: the hole was reordering.
     fn try_undo_partial(
         &mut self,
-        s: &SendState,
+        snd: &SendState,
         p: &Progress,
         do_lost: &mut bool,
         cx: &mut Context<'_>,
@@ -224,7 +234,7 @@ impl LinuxSender {
             return true;
         }
         self.retrans_stamp = None;
-        self.undo_cwnd(s, true, cx);
+        self.undo_cwnd(snd, true, cx);
         self.keep_open();
         *do_lost = false;
         false
@@ -235,7 +245,7 @@ impl LinuxSender {
         if !self.sack_ok {
             self.core.sacked_out = 0;
         }
-        let reneged = self.board.front().is_some_and(|head| head.has(super::SACKED));
+        let reneged = self.board.front().is_some_and(|head| head.has(SACKED));
         if reneged {
             self.forget_sacks();
         }
@@ -270,21 +280,21 @@ impl LinuxSender {
     /// The peer has thrown SACKed data away: nothing it reported counts.
     pub(super) fn forget_sacks(&mut self) {
         for id in self.board.head()..self.board.tail() {
-            self.board.get_mut(id).tags &= !super::SACKED;
+            self.board.get_mut(id).tags &= !SACKED;
         }
         self.core.sacked_out = 0;
         self.sacked.clear();
     }
 
     /// An ACK in Loss: F-RTO (RFC 5682), undo, the end.
-    fn process_loss(&mut self, s: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
+    fn process_loss(&mut self, snd: &SendState, p: &mut Progress, duplicate: bool, cx: &mut Context<'_>) {
         let recovered = self.core.una >= self.high_seq;
-        if p.advanced && self.try_undo_loss(s, p, false, cx) {
+        if p.advanced && self.try_undo_loss(snd, p, false, cx) {
             return;
         }
         if self.frto {
             // Never-retransmitted data arrived: the timeout was spurious.
-            if p.original && self.try_undo_loss(s, p, true, cx) {
+            if p.original && self.try_undo_loss(snd, p, true, cx) {
                 return;
             }
             if self.core.nxt > self.high_seq {
@@ -293,7 +303,7 @@ impl LinuxSender {
                 }
             } else if p.advanced && !recovered {
                 self.high_seq = self.core.nxt;
-                if s.unsent() > 0 && s.una + s.wnd > self.core.nxt {
+                if snd.unsent() > 0 && snd.una + snd.wnd > self.core.nxt {
                     // New data instead of retransmissions: the next ACK will tell.
                     self.output.prefer_new = true;
                     return;
@@ -302,7 +312,7 @@ impl LinuxSender {
             }
         }
         if recovered {
-            self.try_undo_recovery(s, p, cx);
+            self.try_undo_recovery(snd, p, cx);
             return;
         }
         if !self.sack_ok {
@@ -314,11 +324,11 @@ impl LinuxSender {
         }
     }
 
-    fn try_undo_loss(&mut self, s: &SendState, p: &Progress, frto: bool, cx: &mut Context<'_>) -> bool {
+    fn try_undo_loss(&mut self, snd: &SendState, p: &Progress, frto: bool, cx: &mut Context<'_>) -> bool {
         if !frto && !self.may_undo(p) {
             return false;
         }
-        self.undo_cwnd(s, true, cx);
+        self.undo_cwnd(snd, true, cx);
         self.retransmits = 0;
         if frto || self.sack_ok {
             self.set_state(CaState::Open);
@@ -327,7 +337,7 @@ impl LinuxSender {
     }
 
     /// An ACK while a tail loss probe was under way.
-    fn loss_probe_answered(&mut self, s: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
+    fn process_tlp_ack(&mut self, snd: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
         let Some(tlp) = self.tlp else { return };
         if ack < tlp.high_seq {
             return;
@@ -339,7 +349,7 @@ impl LinuxSender {
             self.init_cwnd_reduction();
             self.set_state(CaState::Cwr);
             let value = i64::from(self.core.ssthresh) * i64::from(self.core.mss);
-            cx.events.push(crate::event::EventKind::Reduction, s.offset(self.core.una), value);
+            cx.events.push(crate::event::EventKind::Reduction, snd.offset(self.core.una), value);
             self.end_cwnd_reduction();
             self.keep_open();
         } else if !p.advanced && !p.not_dup && !p.sacked {
@@ -348,12 +358,12 @@ impl LinuxSender {
         }
     }
 
-    pub(super) fn on_reordering_timer(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    pub(super) fn on_reordering_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         let before = self.core.in_flight();
         let lost_before = self.core.lost;
         self.rack_detect();
         if before != self.core.in_flight() && self.core.state != CaState::Recovery {
-            self.enter_recovery(s, false, cx);
+            self.enter_recovery(snd, false, cx);
             if !self.cc.owns_window() {
                 self.reduce_cwnd(1, self.core.lost > lost_before, false, false);
             }
@@ -364,12 +374,12 @@ impl LinuxSender {
     }
 
     /// An ACK while nothing was outstanding: did it open the window?
-    pub(super) fn window_probe_answered(&mut self, s: &SendState, cx: &mut Context<'_>) {
-        if s.unsent() == 0 {
+    pub(super) fn on_window_probe_ack(&mut self, snd: &SendState, cx: &mut Context<'_>) {
+        if snd.unsent() == 0 {
             return;
         }
-        let first = s.unsent().min(u64::from(self.core.mss));
-        if s.max + first <= s.una + s.wnd {
+        let first = snd.unsent().min(u64::from(self.core.mss));
+        if snd.max + first <= snd.una + snd.wnd {
             self.backoff = 0;
             if self.timer.kind() == Some(TimerKind::WindowProbe) {
                 self.timer.clear();

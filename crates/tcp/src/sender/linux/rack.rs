@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::scoreboard::{EVER_RETRANS, Id, NONE, Packet, RETRANS};
-use super::timers::TimerKind;
+use super::timer::TimerKind;
 use crate::cc::linux::CaState;
 use crate::clock::Nanos;
 use crate::mutants::mutant;
@@ -58,11 +58,11 @@ impl Rack {
 impl LinuxSender {
     /// Takes a packet out of the order of transmission.
     #[inline]
-    pub(super) fn delist(&mut self, id: Id) {
+    pub(super) fn remove_from_send_order(&mut self, id: Id) {
         if self.rack.edge == id {
             self.rack.edge = self.board.sent_before(id);
         }
-        self.board.unlist(id);
+        self.board.remove_from_send_order(id);
     }
 
     /// `packet` has been delivered.
@@ -148,7 +148,7 @@ impl LinuxSender {
             if self.remaining_us(packet.sent, reo_wnd) > 0 {
                 break;
             }
-            self.delist(id);
+            self.remove_from_send_order(id);
             self.board.mark_lost(&mut self.core, id);
         }
         // Every packet from the first to the edge is undecided; the one sent last decides last.

@@ -1,7 +1,8 @@
 //! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation) as tcp_rate.c takes them.
 
-use super::scoreboard::Packet;
-use super::{LinuxSender, Progress};
+use super::LinuxSender;
+use super::ack::Progress;
+use super::scoreboard::{EVER_RETRANS, Packet, RETRANS};
 use crate::sender::SendState;
 
 impl LinuxSender {
@@ -16,7 +17,7 @@ impl LinuxSender {
             p.rate.prior_delivered = packet.delivered;
             p.rate.prior_mstamp = packet.delivered_mstamp;
             p.rate.is_app_limited = packet.app_limited;
-            p.rate.is_retrans = packet.has(super::RETRANS | super::EVER_RETRANS);
+            p.rate.is_retrans = packet.has(RETRANS | EVER_RETRANS);
             p.rate.last_end_seq = packet.end();
             self.core.first_tx_mstamp = sent_us;
             p.rate.send_interval_us = sent_us - packet.first_tx_mstamp;
@@ -48,9 +49,9 @@ impl LinuxSender {
     }
 
     /// Notes that the application, not the network, limits the sender now.
-    pub(super) fn rate_check_app_limited(&mut self, s: &SendState) {
+    pub(super) fn rate_check_app_limited(&mut self, snd: &SendState) {
         let core = &mut self.core;
-        if s.unsent() < u64::from(core.mss)
+        if snd.unsent() < u64::from(core.mss)
             && core.in_flight() < core.cwnd
             && core.lost_out <= core.retrans_out
         {

@@ -158,7 +158,7 @@ impl Scoreboard {
 
     /// Where the next packets go, as many as an acknowledgement usually lets leave; None where the ring ends among them.
     #[inline]
-    pub fn coming(&self) -> Option<&[Packet; 3]> {
+    pub fn next_slots(&self) -> Option<&[Packet; 3]> {
         let mask = self.ring.len().checked_sub(1)?;
         self.ring[self.tail as usize & mask..].first_chunk()
     }
@@ -176,9 +176,9 @@ impl Scoreboard {
         id
     }
 
-    /// [`Scoreboard::push`] and [`Scoreboard::list`].
+    /// [`Scoreboard::push`] and [`Scoreboard::append_to_send_order`].
     #[inline(always)]
-    pub fn push_listed(&mut self, packet: Packet) {
+    pub fn push_in_send_order(&mut self, packet: Packet) {
         let last = self.last_sent;
         let tags = packet.tags | LISTED;
         let id = self.push(Packet { earlier: last, later: NONE, tags, ..packet });
@@ -204,7 +204,7 @@ impl Scoreboard {
     /// Forgets the oldest packet, which has been acknowledged.
     #[inline]
     pub fn pop(&mut self) {
-        self.unlist(self.head);
+        self.remove_from_send_order(self.head);
         self.head += 1;
     }
 
@@ -234,8 +234,8 @@ impl Scoreboard {
 
     /// Puts `id` last in the order of transmission.
     #[inline]
-    pub fn list(&mut self, id: Id) {
-        self.unlist(id);
+    pub fn append_to_send_order(&mut self, id: Id) {
+        self.remove_from_send_order(id);
         let last = self.last_sent;
         let packet = self.get_mut(id);
         packet.earlier = last;
@@ -251,7 +251,7 @@ impl Scoreboard {
 
     /// Takes `id` out of the order of transmission.
     #[inline]
-    pub fn unlist(&mut self, id: Id) {
+    pub fn remove_from_send_order(&mut self, id: Id) {
         let packet = self.get_mut(id);
         if !packet.has(LISTED) {
             return;
@@ -364,7 +364,7 @@ mod tests {
         let mut board = Scoreboard::new();
         for i in 0..count {
             let id = board.push(Packet { seq: 1000 + i * 10, len: 10, sent: i, ..Packet::default() });
-            board.list(id);
+            board.append_to_send_order(id);
         }
         let mut core = Core::new(1);
         core.packets_out = count as u32;
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn the_order_of_transmission_survives_growth_and_retransmission() {
         let (mut board, _) = filled(100);
-        board.list(3);
+        board.append_to_send_order(3);
         board.pop();
         let mut order = Vec::new();
         let mut id = board.first_sent();

@@ -1,15 +1,15 @@
 //! The sender against a receiver that SACKs everything and a path that loses and reorders: counters, work, repair.
 
-use super::config::Config;
 use super::scoreboard::{LOST, RETRANS, SACKED};
 use super::*;
 use crate::cc::linux;
 use crate::clock::{HostClock, MICROSECOND};
 use crate::event::Events;
+use crate::linux_config::Config;
 
 /// A sender, its state, and a peer that acknowledges every packet.
 struct Bench {
-    s: SendState,
+    snd: SendState,
     sender: LinuxSender,
     clock: HostClock,
     events: Events,
@@ -31,7 +31,7 @@ impl Bench {
     }
 
     fn with_hz(config: &Config, cc: &str, hz: u32) -> Bench {
-        let s = SendState {
+        let snd = SendState {
             iss: FIRST - 1,
             una: FIRST,
             nxt: FIRST,
@@ -57,12 +57,12 @@ impl Bench {
             last_received: 0,
             last_sent: 0,
             throttled: false,
-            run: crate::sender::Run::default(),
-            long_way: false,
+            grant: crate::sender::SendGrant::default(),
+            no_fast_path: false,
         };
         let config = &config.clone().into();
         let mut bench = Bench {
-            s,
+            snd,
             sender: LinuxSender::new(config, linux::create(cc, config).expect("a module"), 1),
             clock: HostClock::new(hz, 3 * SECOND, 0),
             events: Events::default(),
@@ -72,22 +72,22 @@ impl Bench {
             sent: 0,
             random: 12345,
         };
-        bench.with(|sender, s, cx| sender.on_established(s, Some(DELAY), false, cx));
+        bench.with(|sender, snd, cx| sender.on_established(snd, Some(DELAY), false, cx));
         bench
     }
 
     fn with<R>(&mut self, call: impl FnOnce(&mut LinuxSender, &mut SendState, &mut Context<'_>) -> R) -> R {
         let mut cx = Context { now: self.now, clock: &self.clock, events: &mut self.events };
-        call(&mut self.sender, &mut self.s, &mut cx)
+        call(&mut self.sender, &mut self.snd, &mut cx)
     }
 
     /// Sends what the sender allows; `arrives` says when a packet arrives, if it does.
     fn transmit(&mut self, mut arrives: impl FnMut(&mut Bench, u64) -> Option<Nanos>) {
         loop {
-            match self.with(|sender, s, cx| sender.poll(s, cx)) {
+            match self.with(|sender, snd, cx| sender.poll(snd, cx)) {
                 Poll::Send(transmit) => {
                     self.sent += 1;
-                    self.with(|sender, s, cx| sender.on_tx_complete(s, transmit.len, cx));
+                    self.with(|sender, snd, cx| sender.on_tx_complete(snd, transmit.len, cx));
                     if let Some(at) = arrives(self, transmit.seq) {
                         self.wire.push((at, transmit.seq, transmit.seq + u64::from(transmit.len)));
                     }
@@ -123,10 +123,10 @@ impl Bench {
                     .collect::<Vec<_>>(),
             );
         }
-        let wnd = self.s.wnd;
-        self.with(|sender, s, cx| {
+        let wnd = self.snd.wnd;
+        self.with(|sender, snd, cx| {
             let ack = Ack {
-                ack: ack.max(s.una),
+                ack: ack.max(snd.una),
                 sack: &blocks,
                 dsack: duplicate.then_some((seq, end)),
                 previous_wnd: wnd,
@@ -136,14 +136,14 @@ impl Bench {
                 fin: false,
                 frames: 1,
             };
-            sender.on_ack(s, &ack, cx);
+            sender.on_ack(snd, &ack, cx);
         });
     }
 
     fn timer(&mut self) {
         if let Some(at) = self.sender.next_timer() {
             self.now = self.now.max(at);
-            self.with(|sender, s, cx| sender.on_timer(s, cx));
+            self.with(|sender, snd, cx| sender.on_timer(snd, cx));
         }
     }
 
@@ -179,10 +179,10 @@ fn counters_survive_loss_and_reordering() {
         {
             let mut bench = Bench::new(&config, "cubic");
             let total = 3000 * MSS + 100;
-            bench.s.end = FIRST + total;
-            bench.s.fin = false;
+            bench.snd.end = FIRST + total;
+            bench.snd.fin = false;
             let mut steps = 0;
-            while bench.s.una < bench.s.end {
+            while bench.snd.una < bench.snd.end {
                 bench.transmit(|bench, _| {
                     let lost = bench.draw(100) < loss_percent;
                     let delay = DELAY + if jitter > 0 { bench.draw(jitter) } else { 0 };
@@ -195,7 +195,7 @@ fn counters_survive_loss_and_reordering() {
                     (Some(at), Some(timer)) if timer < at => bench.timer(),
                     (Some(_), _) => assert!(bench.deliver()),
                     (None, Some(_)) => bench.timer(),
-                    (None, None) => panic!("stalled at {} of {total}", bench.s.una - FIRST),
+                    (None, None) => panic!("stalled at {} of {total}", bench.snd.una - FIRST),
                 }
                 bench.check();
                 steps += 1;
@@ -219,7 +219,7 @@ fn work_per_ack_does_not_depend_on_the_window() {
         let window = 30_000;
         bench.sender.core.cwnd = window;
         bench.sender.core.ssthresh = window;
-        bench.s.end = FIRST + 200_000 * MSS;
+        bench.snd.end = FIRST + 200_000 * MSS;
         let mut first_pass = 0;
         let mut acks = 0u64;
         let mut worst = 0;
@@ -272,10 +272,10 @@ fn work_per_ack_does_not_depend_on_the_window() {
 fn tail_loss_is_probed_or_times_out() {
     for config in eras() {
         let mut bench = Bench::new(&config, "cubic");
-        bench.s.end = FIRST + 10 * MSS;
+        bench.snd.end = FIRST + 10 * MSS;
         let mut count = 0;
         let start = bench.now;
-        while bench.s.una < bench.s.end {
+        while bench.snd.una < bench.snd.end {
             bench.transmit(|bench, _| {
                 count += 1;
                 (count != 10).then_some(bench.now + DELAY)
@@ -306,7 +306,7 @@ fn tail_loss_is_probed_or_times_out() {
 fn a_tail_loss_probe_waits_2_ms_more_whatever_a_jiffy_is() {
     for (hz, wait_ms) in [(1000, 88), (250, 88), (100, 100)] {
         let mut bench = Bench::with_hz(&Config::linux_6_18(), "cubic", hz);
-        bench.s.end = FIRST + 10 * MSS;
+        bench.snd.end = FIRST + 10 * MSS;
         let (mut count, mut probe) = (0, None);
         while probe.is_none() {
             bench.transmit(|bench, _| {
@@ -326,9 +326,9 @@ fn a_tail_loss_probe_waits_2_ms_more_whatever_a_jiffy_is() {
 
 /// Everything is written, sent once in order and acknowledged; returns when.
 fn transfer(bench: &mut Bench, bytes: u64, mut arrives: impl FnMut(&mut Bench, u64) -> Option<Nanos>) {
-    bench.s.end += bytes;
+    bench.snd.end += bytes;
     let mut steps = 0;
-    while bench.s.una < bench.s.limit() {
+    while bench.snd.una < bench.snd.limit() {
         bench.transmit(&mut arrives);
         let next = bench.wire.iter().map(|w| w.0).min();
         match (next, bench.sender.next_timer()) {
@@ -355,7 +355,7 @@ fn the_window_halves_per_timeout_of_idleness_down_to_the_initial_one() {
             bench.sender.core.cwnd = 80;
             bench.sender.core.ssthresh = 20;
             bench.now += idle_ms * MILLISECOND;
-            bench.s.end += MSS;
+            bench.snd.end += MSS;
             bench.transmit(in_time);
             assert_eq!(bench.sender.core.cwnd, cwnd, "{idle_ms} ms");
             assert_eq!(bench.sender.core.ssthresh, if cwnd < 80 { 60 } else { 20 });
@@ -364,7 +364,7 @@ fn the_window_halves_per_timeout_of_idleness_down_to_the_initial_one() {
         transfer(&mut bench, 100 * MSS, in_time);
         let before = bench.sender.core.cwnd;
         bench.now += 60 * SECOND;
-        bench.s.end += MSS;
+        bench.snd.end += MSS;
         bench.transmit(in_time);
         assert_eq!(bench.sender.core.cwnd, before);
     }
@@ -377,10 +377,10 @@ fn a_local_drop_reduces_once_per_window() {
         let mut bench = Bench::new(&config, "reno");
         bench.sender.core.cwnd = 100;
         bench.sender.core.ssthresh = 100;
-        bench.s.end += 300 * MSS;
+        bench.snd.end += 300 * MSS;
         bench.transmit(in_time);
-        bench.with(|sender, s, cx| sender.on_tx_dropped(s, cx));
-        bench.with(|sender, s, cx| sender.on_tx_dropped(s, cx));
+        bench.with(|sender, snd, cx| sender.on_tx_dropped(snd, cx));
+        bench.with(|sender, snd, cx| sender.on_tx_dropped(snd, cx));
         assert_eq!((bench.sender.core.state, bench.sender.core.ssthresh), (CaState::Cwr, 50));
         let mut least = u32::MAX;
         while bench.deliver() {
@@ -388,7 +388,7 @@ fn a_local_drop_reduces_once_per_window() {
             least = least.min(bench.sender.core.cwnd);
         }
         assert_eq!(bench.sender.core.state, CaState::Open);
-        assert_eq!(bench.s.retransmits, 0);
+        assert_eq!(bench.snd.retransmits, 0);
         assert_eq!(least, 50);
     }
 }
@@ -417,7 +417,7 @@ fn a_spurious_timeout_is_undone() {
             }
         }
         // At most the head and a probe were sent again.
-        assert!(bench.s.retransmits <= 3, "{}", bench.s.retransmits);
+        assert!(bench.snd.retransmits <= 3, "{}", bench.snd.retransmits);
     }
 }
 
@@ -426,14 +426,14 @@ fn a_spurious_timeout_is_undone() {
 fn a_closed_window_is_probed() {
     for config in eras() {
         let mut bench = Bench::new(&config, "cubic");
-        bench.s.wnd = 0;
-        bench.s.end += 5 * MSS;
+        bench.snd.wnd = 0;
+        bench.snd.end += 5 * MSS;
         let mut probes = Vec::new();
         for _ in 0..20 {
             loop {
-                match bench.with(|sender, s, cx| sender.poll(s, cx)) {
+                match bench.with(|sender, snd, cx| sender.poll(snd, cx)) {
                     Poll::Send(transmit) => {
-                        assert_eq!((transmit.seq, transmit.len), (bench.s.una - 1, 0));
+                        assert_eq!((transmit.seq, transmit.len), (bench.snd.una - 1, 0));
                         probes.push(bench.now);
                     }
                     Poll::Wait(limit) => {
@@ -452,7 +452,7 @@ fn a_closed_window_is_probed() {
             let late = if config.timer_wheel { wait / 7 } else { 0 };
             assert!((wait..=wait + late).contains(&gap), "{gaps:?} after {wait}");
         }
-        bench.s.wnd = 1 << 20;
+        bench.snd.wnd = 1 << 20;
         transfer(&mut bench, MSS, in_time);
     }
 }
@@ -461,19 +461,19 @@ fn a_closed_window_is_probed() {
 #[test]
 fn short_segments_wait_for_each_other() {
     let mut bench = Bench::new(&Config::linux_6_8(), "cubic");
-    bench.s.end += 100;
+    bench.snd.end += 100;
     bench.transmit(in_time);
     assert_eq!(bench.sent, 1);
-    bench.s.end += 100;
+    bench.snd.end += 100;
     bench.transmit(in_time);
     assert_eq!(bench.sent, 1);
-    bench.s.end += MSS;
+    bench.snd.end += MSS;
     bench.transmit(in_time);
     assert_eq!(bench.sent, 2, "a full segment goes, its rest waits");
-    bench.s.fin = true;
+    bench.snd.fin = true;
     bench.transmit(in_time);
     assert_eq!(bench.sent, 3);
-    assert_eq!(bench.s.max, bench.s.end + 1);
+    assert_eq!(bench.snd.max, bench.snd.end + 1);
 }
 
 /// Small queues: with nothing reported sent, 3.9 lets 128 KiB of memory wait in the host, later ones a millisecond's worth:
@@ -484,15 +484,15 @@ fn small_queues_bound_what_waits_in_the_host() {
     for (config, most) in [(Config::linux_3_9(), 57), (Config::linux_6_8(), 9)] {
         let mut bench = Bench::new(&config, "cubic");
         bench.sender.core.cwnd = 200;
-        bench.s.end += 500 * MSS;
+        bench.snd.end += 500 * MSS;
         let mut sent = 0;
-        while let Poll::Send(_) = bench.with(|sender, s, cx| sender.poll(s, cx)) {
+        while let Poll::Send(_) = bench.with(|sender, snd, cx| sender.poll(snd, cx)) {
             sent += 1;
         }
-        assert!(bench.s.throttled);
+        assert!(bench.snd.throttled);
         assert_eq!(sent, most, "{:?}", config.detection);
-        bench.with(|sender, s, cx| sender.on_tx_complete(s, 10 * MSS as u32, cx));
-        assert!(matches!(bench.with(|sender, s, cx| sender.poll(s, cx)), Poll::Send(_)));
+        bench.with(|sender, snd, cx| sender.on_tx_complete(snd, 10 * MSS as u32, cx));
+        assert!(matches!(bench.with(|sender, snd, cx| sender.poll(snd, cx)), Poll::Send(_)));
     }
 }
 
@@ -500,15 +500,15 @@ fn small_queues_bound_what_waits_in_the_host() {
 #[test]
 fn bursts_are_autosized() {
     let mut bench = Bench::new(&Config::linux_6_8(), "cubic");
-    bench.s.tso = true;
+    bench.snd.tso = true;
     bench.sender.core.gso = true;
     bench.sender.core.cwnd = 40;
     bench.sender.core.ssthresh = 40;
-    bench.s.end += 1000 * MSS;
+    bench.snd.end += 1000 * MSS;
     let mut lengths = Vec::new();
-    while let Poll::Send(transmit) = bench.with(|sender, s, cx| sender.poll(s, cx)) {
+    while let Poll::Send(transmit) = bench.with(|sender, snd, cx| sender.poll(snd, cx)) {
         lengths.push(u64::from(transmit.len) / MSS);
-        bench.with(|sender, s, cx| sender.on_tx_complete(s, transmit.len, cx));
+        bench.with(|sender, snd, cx| sender.on_tx_complete(snd, transmit.len, cx));
     }
     // 40 packets in 40 ms, 120 %: 1.2 packets a millisecond.
     assert!(lengths.iter().all(|&l| l == 2), "{lengths:?}");
@@ -516,10 +516,10 @@ fn bursts_are_autosized() {
     bench.sender.core.cwnd = 4000;
     bench.sender.core.ssthresh = 4000;
     lengths.clear();
-    bench.s.end += 3000 * MSS;
-    while let Poll::Send(transmit) = bench.with(|sender, s, cx| sender.poll(s, cx)) {
+    bench.snd.end += 3000 * MSS;
+    while let Poll::Send(transmit) = bench.with(|sender, snd, cx| sender.poll(snd, cx)) {
         lengths.push(u64::from(transmit.len) / MSS);
-        bench.with(|sender, s, cx| sender.on_tx_complete(s, transmit.len, cx));
+        bench.with(|sender, snd, cx| sender.on_tx_complete(snd, transmit.len, cx));
     }
     assert!(lengths.iter().rev().skip(1).all(|&l| l == 45), "{lengths:?}");
 }
@@ -530,8 +530,8 @@ fn bursts_are_autosized() {
 fn a_writer_that_waits_for_room_does_not_limit_the_rate() {
     for blocked in [true, false] {
         let mut bench = Bench::new(&Config::linux_6_18(), "bbr");
-        bench.s.end += 4 * MSS;
-        bench.s.app_blocked = blocked;
+        bench.snd.end += 4 * MSS;
+        bench.snd.app_blocked = blocked;
         bench.transmit(|_, _| None);
         assert_eq!(bench.sender.core.app_limited > 0, !blocked);
     }

@@ -1,61 +1,15 @@
-//! The sender's one timer, as Linux has it (retransmission, tail loss probe, reordering, zero-window probe), in jiffies.
+//! When Linux's sender sets its timer, and what happens when it expires: retransmission, tail loss probe, reordering,
+//! zero-window probe.
 
 use super::output::Forced;
+use super::timer::{Timer, TimerKind, Wait};
 use super::{LinuxSender, Tlp};
 use crate::cc::linux::CaState;
 use crate::clock::Nanos;
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
-use crate::sender::{Context, SendState};
-
-/// What the timer is for (icsk_pending).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimerKind {
-    /// Retransmission timeout.
-    Retransmission,
-    /// Tail loss probe.
-    LossProbe,
-    /// RACK looks again.
-    Reordering,
-    /// Zero-window probe.
-    WindowProbe,
-    /// 3.9's delayed early retransmit.
-    EarlyRetransmit,
-}
-
-/// A timer in jiffies. Which jiffy that is, and where it lies in true time, is worked out only when it may have come.
-#[derive(Debug, Default)]
-pub(super) struct Timer {
-    armed: Option<(TimerKind, Wait)>,
-    /// Jiffies when it was set.
-    start: u64,
-    /// True time, not later than the jiffy.
-    at: Nanos,
-}
-
-/// How long a timer runs.
-#[derive(Clone, Copy, Debug)]
-enum Wait {
-    Jiffies(u64),
-    /// Rounded up to jiffies.
-    Micros(u64),
-}
-
-impl Timer {
-    #[inline]
-    pub(super) fn at(&self) -> Option<Nanos> {
-        self.armed.map(|_| self.at)
-    }
-
-    #[inline]
-    pub(super) fn kind(&self) -> Option<TimerKind> {
-        self.armed.map(|(kind, _)| kind)
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.armed = None;
-    }
-}
+use crate::sender::SendState;
 
 /// Added to the tail loss probe's and the reordering timer, microseconds whatever a jiffy is (TCP_TIMEOUT_MIN_US).
 pub(super) const TIMEOUT_MIN_US: u64 = 2000;
@@ -154,7 +108,7 @@ impl LinuxSender {
         }
     }
 
-    pub(super) fn run_timers(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    pub(super) fn run_timers(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.output.paced_until.is_some_and(|at| at <= cx.now) {
             self.output.paced_until = None;
         }
@@ -173,15 +127,15 @@ impl LinuxSender {
         }
         self.timer.clear();
         match kind {
-            TimerKind::Retransmission => self.on_rto(s, cx),
-            TimerKind::LossProbe => self.on_loss_probe(s, cx),
-            TimerKind::Reordering => self.on_reordering_timer(s, cx),
-            TimerKind::WindowProbe => self.on_window_probe(s, cx),
-            TimerKind::EarlyRetransmit => self.on_early_retransmit(s, cx),
+            TimerKind::Retransmission => self.on_rto(snd, cx),
+            TimerKind::LossProbe => self.on_loss_probe(snd, cx),
+            TimerKind::Reordering => self.on_reordering_timer(snd, cx),
+            TimerKind::WindowProbe => self.on_window_probe(snd, cx),
+            TimerKind::EarlyRetransmit => self.on_early_retransmit(snd, cx),
         }
     }
 
-    fn on_rto(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_rto(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.core.packets_out == 0 {
             return;
         }
@@ -193,23 +147,23 @@ impl LinuxSender {
         if self.is_modern() {
             self.enter_loss_modern();
         } else {
-            self.enter_timeout_classic(s);
+            self.enter_timeout_classic(snd);
         }
         self.retransmits += 1;
         self.backoff += 1;
-        cx.events.push(EventKind::Rto, s.offset(self.core.una), i64::from(self.backoff));
+        cx.events.push(EventKind::Rto, snd.offset(self.core.una), i64::from(self.backoff));
         self.output.forced = Some(Forced::Head);
         let rto = self.current_rto();
         self.arm(TimerKind::Retransmission, rto, cx.now);
     }
 
-    fn on_loss_probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
+    fn on_loss_probe(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         // One probe at a time; without one the timeout takes over.
         if self.tlp.is_some() || self.core.packets_out == 0 {
             self.rearm_after_probe(cx.now);
             return;
         }
-        cx.events.push(EventKind::Tlp, s.offset(self.core.una), 0);
+        cx.events.push(EventKind::Tlp, snd.offset(self.core.una), 0);
         self.output.forced = Some(Forced::LossProbe);
     }
 
@@ -236,12 +190,12 @@ impl LinuxSender {
         self.tlp = Some(Tlp { high_seq, retransmission });
     }
 
-    fn on_window_probe(&mut self, s: &mut SendState, cx: &mut Context<'_>) {
-        if self.core.packets_out > 0 || s.unsent() == 0 {
+    fn on_window_probe(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        if self.core.packets_out > 0 || snd.unsent() == 0 {
             self.probes = 0;
             return;
         }
-        if self.probes >= self.config.retries2 && cx.now.saturating_sub(s.last_received) > 120_000_000_000 {
+        if self.probes >= self.config.retries2 && cx.now.saturating_sub(snd.last_received) > 120_000_000_000 {
             self.failed = true;
             return;
         }

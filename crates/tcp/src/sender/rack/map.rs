@@ -17,7 +17,7 @@ pub(super) struct Entry {
     /// Millisecond timestamp of its first transmission.
     pub first_stamp: u32,
     /// Bytes sent again.
-    pub again: u32,
+    pub retransmitted: u32,
     /// Bytes in flight when it was first sent, itself among them.
     pub flight: u32,
     /// Times it was sent.
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     /// Its last transmission is taken for lost.
     pub lost: bool,
     /// It was sent again because later transmissions were SACKed.
-    pub was_passed: bool,
+    pub resent_after_later_sack: bool,
     /// Its last transmission was a probe.
     pub probe: bool,
     /// Nothing could follow it when it was the last: its acknowledgement may have been delayed.
@@ -60,16 +60,16 @@ impl Delivered {
 pub(super) struct SendMap {
     entries: VecDeque<Entry>,
     /// Entries acknowledged and gone: the number of the first in `entries`.
-    gone: u64,
+    acked_entries: u64,
     /// Numbers of entries in the order of sending, with the order they had; stale ones are dropped when met.
-    sent: VecDeque<(u64, u64)>,
+    send_order: VecDeque<(u64, u64)>,
     /// Orders given out.
     orders: u64,
     pub sacked: RangeSet,
     /// The latest in the order of sending that was SACKed: everything before it was passed.
-    pub passed: u64,
+    pub newest_sacked: u64,
     /// Bytes sent again and not cumulatively acknowledged (rc_holes_rxt).
-    pub again: u64,
+    pub retransmitted: u64,
     /// Bytes taken for lost and not sent again yet.
     pub lost: u64,
 }
@@ -82,73 +82,73 @@ impl SendMap {
     /// A new transmission.
     pub fn push(&mut self, start: u64, end: u64, at: u64, stamp: u32, flight: u32) {
         self.orders += 1;
-        self.sent.push_back((self.gone + self.entries.len() as u64, self.orders));
+        self.send_order.push_back((self.acked_entries + self.entries.len() as u64, self.orders));
         self.entries.push_back(Entry {
             start,
             end,
             at,
             order: self.orders,
             first_stamp: stamp,
-            again: 0,
+            retransmitted: 0,
             flight,
             count: 1,
             dupacks: 0,
             sacked: false,
             lost: false,
-            was_passed: false,
+            resent_after_later_sack: false,
             probe: false,
             last_of_flight: false,
         });
     }
 
     /// The host refused what was sent from `start` on: it never was.
-    pub fn unsent(&mut self, start: u64) {
+    pub fn remove_refused(&mut self, start: u64) {
         while self.entries.back().is_some_and(|last| last.start >= start && last.count == 1) {
             self.entries.pop_back();
-            self.sent.pop_back();
+            self.send_order.pop_back();
         }
     }
 
     /// An entry is sent again; returns it.
     pub fn resend(&mut self, index: usize, at: u64, probe: bool) -> Entry {
         self.orders += 1;
-        let passed = self.passed;
+        let passed = self.newest_sacked;
         let entry = &mut self.entries[index];
         let length = entry.end - entry.start;
         if std::mem::take(&mut entry.lost) {
             self.lost -= length;
         }
-        entry.was_passed = entry.order < passed;
+        entry.resent_after_later_sack = entry.order < passed;
         entry.at = at;
         entry.order = self.orders;
         entry.count += 1;
         entry.dupacks = 0;
         entry.probe = probe;
         if !probe {
-            entry.again += length as u32;
-            self.again += length;
+            entry.retransmitted += length as u32;
+            self.retransmitted += length;
         }
-        self.sent.push_back((self.gone + index as u64, self.orders));
+        self.send_order.push_back((self.acked_entries + index as u64, self.orders));
         *entry
     }
 
     /// The transmission longest ago that is neither acknowledged nor SACKed.
     pub fn oldest(&mut self) -> Option<usize> {
-        while let Some(&(number, order)) = self.sent.front() {
-            if number >= self.gone {
-                let index = (number - self.gone) as usize;
+        while let Some(&(number, order)) = self.send_order.front() {
+            if number >= self.acked_entries {
+                let index = (number - self.acked_entries) as usize;
                 let entry = &self.entries[index];
                 if entry.order == order && !entry.sacked {
                     return Some(index);
                 }
             }
-            self.sent.pop_front();
+            self.send_order.pop_front();
         }
         None
     }
 
     /// A duplicate ACK counts against the oldest transmission; returns how many have.
-    pub fn strike(&mut self) -> u8 {
+    pub fn count_duplicate_ack(&mut self) -> u8 {
         let Some(index) = self.oldest() else { return 0 };
         let entry = &mut self.entries[index];
         entry.dupacks = entry.dupacks.saturating_add(1);
@@ -157,8 +157,8 @@ impl SendMap {
 
     /// The last two transmissions that are neither acknowledged nor SACKed, the last first.
     pub fn latest(&self) -> (Option<&Entry>, Option<&Entry>) {
-        let mut found = self.sent.iter().rev().filter_map(|&(number, order)| {
-            let entry = &self.entries[number.checked_sub(self.gone)? as usize];
+        let mut found = self.send_order.iter().rev().filter_map(|&(number, order)| {
+            let entry = &self.entries[number.checked_sub(self.acked_entries)? as usize];
             (entry.order == order && !entry.sacked).then_some(entry)
         });
         (found.next(), found.next())
@@ -187,25 +187,25 @@ impl SendMap {
     /// After a timeout nothing is SACKed any more, and nothing has been passed (13).
     pub fn forget_sacks(&mut self) {
         self.sacked.clear();
-        self.passed = 0;
-        self.sent.clear();
+        self.newest_sacked = 0;
+        self.send_order.clear();
         for (index, entry) in self.entries.iter_mut().enumerate() {
             entry.sacked = false;
-            entry.was_passed = false;
+            entry.resent_after_later_sack = false;
             entry.dupacks = 0;
             self.orders += 1;
             entry.order = self.orders;
-            self.sent.push_back((self.gone + index as u64, entry.order));
+            self.send_order.push_back((self.acked_entries + index as u64, entry.order));
         }
     }
 
     /// After a timeout all that is not SACKed is lost, and goes again in the order of the stream (15).
-    pub fn lose_all(&mut self) {
+    pub fn mark_all_lost(&mut self) {
         self.lost = 0;
-        self.again = 0;
-        self.sent.clear();
+        self.retransmitted = 0;
+        self.send_order.clear();
         for (index, entry) in self.entries.iter_mut().enumerate() {
-            entry.again = 0;
+            entry.retransmitted = 0;
             if entry.sacked {
                 continue;
             }
@@ -213,12 +213,12 @@ impl SendMap {
             self.lost += entry.end - entry.start;
             self.orders += 1;
             entry.order = self.orders;
-            self.sent.push_back((self.gone + index as u64, entry.order));
+            self.send_order.push_back((self.acked_entries + index as u64, entry.order));
         }
     }
 
     /// Nothing is lost after all.
-    pub fn none_lost(&mut self) {
+    pub fn clear_lost(&mut self) {
         self.lost = 0;
         for entry in &mut self.entries {
             entry.lost = false;
@@ -228,7 +228,7 @@ impl SendMap {
     /// Takes in SACK blocks.
     pub fn take_sack(&mut self, blocks: &[(u64, u64)]) -> Delivered {
         let mut delivered = Delivered::default();
-        let (entries, lost, passed) = (&mut self.entries, &mut self.lost, self.passed);
+        let (entries, lost, passed) = (&mut self.entries, &mut self.lost, self.newest_sacked);
         let mut latest = passed;
         for &(start, end) in blocks {
             delivered.bytes += self.sacked.insert(start, end, |from, to| {
@@ -248,7 +248,7 @@ impl SendMap {
                 }
             });
         }
-        self.passed = latest;
+        self.newest_sacked = latest;
         delivered
     }
 
@@ -262,14 +262,14 @@ impl SendMap {
                 break;
             }
             let length = entry.end.min(ack) - entry.start;
-            let again = if done { entry.again } else { entry.again.min(length as u32) };
-            entry.again -= again;
-            self.again -= u64::from(again);
+            let again = if done { entry.retransmitted } else { entry.retransmitted.min(length as u32) };
+            entry.retransmitted -= again;
+            self.retransmitted -= u64::from(again);
             if entry.lost {
                 self.lost -= length;
             }
             if !entry.sacked {
-                delivered.take(entry, self.passed);
+                delivered.take(entry, self.newest_sacked);
             }
             if !done {
                 entry.start = ack;
@@ -277,7 +277,7 @@ impl SendMap {
                 break;
             }
             self.entries.pop_front();
-            self.gone += 1;
+            self.acked_entries += 1;
         }
         self.sacked.remove_below(ack);
         delivered

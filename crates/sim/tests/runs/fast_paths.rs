@@ -1,5 +1,4 @@
-//! Endpoints that leave out the short ways of usual segments (header prediction, runs of full segments and the like) give
-//! the same bytes.
+//! Endpoints without their fast paths (header prediction, granted segments and the like) give the same bytes.
 
 use crate::fused_equals_stepped::{scenario, shapes};
 use crate::rows::rows;
@@ -7,15 +6,15 @@ use crate::support::{carry_out, difference, finish};
 use proptest::prelude::*;
 use sim::{Scenario, Simulation};
 
-/// Where a run without short ways differs, if it does.
+/// Where a run without fast paths differs, if it does.
 fn unequal(scenario: &Scenario) -> Option<String> {
-    let mut long = Simulation::from_scenario(scenario.clone(), 7, false).expect("the engine takes it");
-    long.force_long_way();
-    difference(&carry_out(scenario, false), &finish(long))
+    let mut without = Simulation::from_scenario(scenario.clone(), 7, false).expect("the engine takes it");
+    without.disable_fast_paths();
+    difference(&carry_out(scenario, false), &finish(without))
 }
 
 #[test]
-fn golden_scenarios_are_the_same_the_long_way() {
+fn golden_scenarios_are_the_same_without_fast_paths() {
     let wrong: Vec<_> = rows()
         .iter()
         .filter_map(|(name, scenario)| Some(format!("{name}: {}", unequal(scenario)?)))
@@ -26,7 +25,7 @@ fn golden_scenarios_are_the_same_the_long_way() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
-    fn short_and_long_ways_give_the_same_bytes(shape in shapes()) {
+    fn runs_are_the_same_without_fast_paths(shape in shapes()) {
         prop_assert_eq!(unequal(&scenario(&shape)), None);
     }
 }

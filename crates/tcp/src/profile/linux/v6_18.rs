@@ -1,8 +1,8 @@
 //! Linux 6.18 (2025).
 
-use super::linux::{Knob, LinuxProfile, knob};
-use super::linux_6_8;
-use crate::sender::linux::config::Config;
+use super::v6_8;
+use super::{Knob, LinuxProfile, knob};
+use crate::linux_config::Config;
 
 /// Sysctls that are new in this era.
 static OWN: [Knob; 2] = [
@@ -24,7 +24,7 @@ static OWN: [Knob; 2] = [
 
 /// The profile `linux-6.18`.
 pub fn profile() -> LinuxProfile {
-    let mut profile = linux_6_8::modern("linux-6.18", Config::linux_6_18(), linux_6_8::OWN);
+    let mut profile = v6_8::modern("linux-6.18", Config::linux_6_18(), v6_8::OWN);
     profile.knobs.extend(&OWN);
     profile
 }

@@ -1,12 +1,13 @@
 //! FreeBSD 11.0 of October 2016: initial window of ten segments, windows in units of the MSS without options taken off.
 
-use super::freebsd::{self, Era, FreeBsd, Values};
-use super::{EcnMode, Facts, freebsd_9_2};
+use super::v9_2;
+use super::{Era, FreeBsd, Values, common_names};
 use crate::sender::freebsd::tuning::DuplicateRule;
+use crate::stack::{EcnMode, StackSpec};
 
 pub(super) fn profile() -> FreeBsd {
     FreeBsd {
-        facts: Facts { ecn: EcnMode::Accept, ..freebsd::facts("freebsd-11", false) },
+        spec: StackSpec { ecn: EcnMode::Accept, ..super::spec("freebsd-11", false) },
         era: Era {
             maxseg_without_options: false,
             persists_when_closed: true,
@@ -14,10 +15,10 @@ pub(super) fn profile() -> FreeBsd {
             duplicates: DuplicateRule::NewSack,
             restart_at_initial_window: false,
             reassembly_limited: false,
-            ..freebsd_9_2::ERA
+            ..v9_2::ERA
         },
         values: Values::common(),
-        names: freebsd::common_names![
+        names: common_names![
             "net.inet.tcp.recvbuf_inc",
             "net.inet.tcp.initcwnd_segments",
             "net.inet.tcp.rfc6675_pipe",

@@ -1,8 +1,8 @@
 //! Linux 6.8 (2024), the kernel of Ubuntu 24.04.
 
-use super::linux::{Knob, LinuxProfile, knob};
+use super::{Knob, LinuxProfile, knob};
 use crate::clock::MILLISECOND;
-use crate::sender::linux::config::Config;
+use crate::linux_config::Config;
 
 /// Sysctls of this era.
 pub(super) static OWN: &[Knob] = &[
@@ -73,8 +73,8 @@ pub(super) static OWN: &[Knob] = &[
         name: "net.ipv4.tcp_invalid_ratelimit",
         range: (0, 0x7fff_ffff),
         about: "least time between ACKs of what is outside the window, ms; 0 no limit",
-        get: |p| (p.facts.invalid_ratelimit / MILLISECOND) as i64,
-        set: |p, v| p.facts.invalid_ratelimit = v as u64 * MILLISECOND,
+        get: |p| (p.spec.invalid_ratelimit / MILLISECOND) as i64,
+        set: |p, v| p.spec.invalid_ratelimit = v as u64 * MILLISECOND,
     },
     Knob {
         name: "net.ipv4.tcp_syn_linear_timeouts",
@@ -88,8 +88,8 @@ pub(super) static OWN: &[Knob] = &[
     },
 ];
 
-/// The shortest timer, jiffies (TCP_TIMEOUT_MIN): since 5.6 the first SYN is repeated after it when an ACK of something else
-/// comes, such as that of an old connection. Measured on 6.18.
+/// The shortest timer, jiffies (TCP_TIMEOUT_MIN). Since 5.6 the first SYN is sent again after it when the peer
+/// acknowledges something else, such as an old connection. Measured on 6.18.
 const TIMEOUT_MIN: u64 = 2;
 
 /// The profile `linux-6.8`.
@@ -101,8 +101,8 @@ pub fn profile() -> LinuxProfile {
 pub(super) fn modern(name: &'static str, config: Config, own: &'static [Knob]) -> LinuxProfile {
     let mut profile = LinuxProfile::new(name, config, &["cubic", "reno", "bbr", "cdg"], own);
     profile.syn_linear_timeouts = 4;
-    profile.facts.invalid_ratelimit = 500 * MILLISECOND;
-    profile.facts.syn_hastened = Some(TIMEOUT_MIN);
+    profile.spec.invalid_ratelimit = 500 * MILLISECOND;
+    profile.spec.syn_retry_ticks = Some(TIMEOUT_MIN);
     profile.set_handshake_timeouts();
     profile
 }

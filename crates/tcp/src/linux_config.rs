@@ -168,7 +168,7 @@ impl Config {
         self.rack_always || self.recovery & 1 != 0
     }
 
-    /// The jiffy in which a timer runs that was set in jiffy `now` to `wait` jiffies from then.
+    /// The jiffy in which a timer runs; it was set in jiffy `now` to `wait` jiffies.
     #[inline]
     pub(crate) fn timer_runs(&self, now: u64, wait: u64) -> u64 {
         if self.timer_wheel { linux_wheel(now, wait) } else { now + wait }

@@ -1,23 +1,24 @@
 //! FreeBSD main of spring 2025 on both sides of the change of CUBIC to RFC 9438.
 
-use super::freebsd::{self, Era, FreeBsd, Values};
-use super::{Facts, Family, freebsd_13};
+use super::v13;
+use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::CubicEra;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::RackTuning;
+use crate::stack::{Family, StackSpec};
 
 const ERA: Era = Era {
     duplicates: DuplicateRule::NewSackOrBytes,
     recovery: Recovery::Prr15,
     cubic: CubicEra::Rfc8312Micros,
-    newest: true,
-    ..freebsd_13::ERA
+    since_15: true,
+    ..v13::ERA
 };
 
 /// The common sysctls, those of 15 and some more.
 macro_rules! names {
     ($($more:literal),* $(,)?) => {
-        freebsd::common_names![
+        common_names![
             "net.inet.tcp.initcwnd_segments",
             "net.inet.tcp.do_prr",
             "net.inet.tcp.do_prr_conservative",
@@ -47,9 +48,9 @@ const RACK_NAMES: &[&str] = names!["net.inet.tcp.rack.features.hystartplusplus"]
 
 fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     FreeBsd {
-        facts: Facts { cc: freebsd::CUBIC_FIRST, ..freebsd_13::facts(name, inferred) },
+        spec: StackSpec { cc: super::CUBIC_FIRST, ..v13::spec(name, inferred) },
         era,
-        values: Values { rfc6675_pipe: 1, lrd: 1, sack_tso: 1, ..freebsd_13::VALUES },
+        values: Values { rfc6675_pipe: 1, lrd: 1, sack_tso: 1, ..v13::VALUES },
         names: NAMES,
         maxsockbuf_fixed: false,
         rack: None,
@@ -61,7 +62,7 @@ pub(super) fn current() -> FreeBsd {
     with("freebsd-15-current", false, ERA)
 }
 
-/// The same with CUBIC as of review D46546, which by its date main of that day had and the recordings' CUBIC had not.
+/// The same with CUBIC as of review D46546. Main of that day had it by its date, but the recordings were made without it.
 pub(super) fn d46546() -> FreeBsd {
     with("freebsd-15-d46546", true, Era { cubic: CubicEra::Rfc8312Reno, ..ERA })
 }
@@ -88,18 +89,18 @@ pub(super) fn d49540_rack() -> FreeBsd {
 
 fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
     FreeBsd {
-        facts: Facts { name, family: Family::FreeBsdRack, ..base.facts },
+        spec: StackSpec { name, family: Family::FreeBsdRack, ..base.spec },
         names: RACK_NAMES,
         rack: Some(RackTuning {
             milliseconds: false,
             wheel_on_ticks: false,
             threshold_by_packet_delay: false,
-            retransmission_slot: false,
+            paces_after_retransmission: false,
             prr_wraps: false,
             prr_counts_twice: false,
             exits_before_growth: false,
             credit_segments: Some(2),
-            spares_low_delay: false,
+            spares_cwnd_at_low_delay: false,
             abc_capped: true,
             timeout_loses_all: true,
             undoes_timeouts: true,

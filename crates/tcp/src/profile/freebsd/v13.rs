@@ -1,11 +1,11 @@
 //! FreeBSD 13.0 of April 2021: proportional rate reduction, CUBIC by RFC 8312, 40 ms delayed ACKs.
 
-use super::freebsd::{self, Era, FreeBsd, Values};
-use super::{EcnMode, Facts, Family};
+use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::CubicEra;
 use crate::clock::SECOND;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::RackTuning;
+use crate::stack::{EcnMode, Family, StackSpec};
 
 pub(super) const ERA: Era = Era {
     maxseg_without_options: false,
@@ -15,8 +15,8 @@ pub(super) const ERA: Era = Era {
     duplicates: DuplicateRule::NewSack,
     recovery: Recovery::Prr13,
     cubic: CubicEra::Rfc8312,
-    modern: true,
-    newest: false,
+    since_12: true,
+    since_15: false,
     restart_at_initial_window: true,
     updates_need_a_quarter: true,
     reassembly_limited: false,
@@ -24,21 +24,21 @@ pub(super) const ERA: Era = Era {
 
 pub(super) const VALUES: Values = Values { delacktime: 40, do_prr: 1, ..Values::common() };
 
-pub(super) fn facts(name: &'static str, inferred: bool) -> Facts {
-    Facts {
+pub(super) fn spec(name: &'static str, inferred: bool) -> StackSpec {
+    StackSpec {
         ecn: EcnMode::Accept,
-        syn_timeouts: freebsd::new_syn_timeouts(),
-        synack_timeouts: freebsd::synack_timeouts(SECOND),
-        ..freebsd::facts(name, inferred)
+        syn_timeouts: super::new_syn_timeouts(),
+        synack_timeouts: super::synack_timeouts(SECOND),
+        ..super::spec(name, inferred)
     }
 }
 
 pub(super) fn profile() -> FreeBsd {
     FreeBsd {
-        facts: facts("freebsd-13", false),
+        spec: spec("freebsd-13", false),
         era: ERA,
         values: VALUES,
-        names: freebsd::common_names![
+        names: common_names![
             "net.inet.tcp.initcwnd_segments",
             "net.inet.tcp.do_prr",
             "net.inet.tcp.do_prr_conservative",
@@ -58,17 +58,17 @@ pub(super) fn profile() -> FreeBsd {
 pub(super) fn rack() -> FreeBsd {
     let base = profile();
     FreeBsd {
-        facts: Facts { name: "freebsd-13/rack", family: Family::FreeBsdRack, ..base.facts },
+        spec: StackSpec { name: "freebsd-13/rack", family: Family::FreeBsdRack, ..base.spec },
         rack: Some(RackTuning {
             milliseconds: true,
             wheel_on_ticks: true,
             threshold_by_packet_delay: true,
-            retransmission_slot: true,
+            paces_after_retransmission: true,
             prr_wraps: true,
             prr_counts_twice: true,
             exits_before_growth: true,
             credit_segments: None,
-            spares_low_delay: true,
+            spares_cwnd_at_low_delay: true,
             abc_capped: false,
             timeout_loses_all: false,
             undoes_timeouts: false,

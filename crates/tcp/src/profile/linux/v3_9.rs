@@ -1,7 +1,7 @@
 //! Linux 3.9 (2013), the kernel of CAIA technical report 140502A.
 
-use super::linux::{Knob, LinuxProfile, knob};
-use crate::sender::linux::config::Config;
+use super::{Knob, LinuxProfile, knob};
+use crate::linux_config::Config;
 
 /// Sysctls of this era.
 static OWN: [Knob; 4] = [

@@ -1,6 +1,6 @@
 //! FreeBSD 9.2 of September 2013: initial window by RFC 3390, 100 ms delayed ACKs, recovery from one segment.
 
-use super::freebsd::{self, Era, FreeBsd, Values};
+use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::CubicEra;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 
@@ -12,8 +12,8 @@ pub(super) const ERA: Era = Era {
     duplicates: DuplicateRule::SameWindow,
     recovery: Recovery::FromOneSegment,
     cubic: CubicEra::Draft02,
-    modern: false,
-    newest: false,
+    since_12: false,
+    since_15: false,
     restart_at_initial_window: true,
     updates_need_a_quarter: true,
     reassembly_limited: true,
@@ -21,10 +21,10 @@ pub(super) const ERA: Era = Era {
 
 pub(super) fn profile() -> FreeBsd {
     FreeBsd {
-        facts: freebsd::facts("freebsd-9.2", false),
+        spec: super::spec("freebsd-9.2", false),
         era: ERA,
         values: Values { initcwnd_segments: 0, ..Values::common() },
-        names: freebsd::common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.experimental.initcwnd10"],
+        names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.experimental.initcwnd10"],
         maxsockbuf_fixed: false,
         rack: None,
     }

@@ -1,49 +1,53 @@
 //! What the Linux profiles share: their sysctls by name and how a profile makes senders and receivers.
 
-use super::{EcnMode, Facts, Family, Profile, SocketOptions, Sysctl};
+mod v3_9;
+mod v6_18;
+mod v6_8;
+
 use crate::cc::linux;
 use crate::clock::{Nanos, SECOND};
+use crate::linux_config::{Config, Shared};
 use crate::receiver::Receiver;
 use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
 use crate::sender::linux::LinuxSender;
-use crate::sender::linux::config::{Config, Shared};
+use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
 
 /// How a sysctl of one system is read and written.
-pub(super) struct Knob {
+struct Knob {
     /// The real name.
-    pub(super) name: &'static str,
+    name: &'static str,
     /// Bounds.
-    pub(super) range: (i64, i64),
+    range: (i64, i64),
     /// What it does and its unit.
-    pub(super) about: &'static str,
+    about: &'static str,
     /// Reads it.
-    pub(super) get: fn(&LinuxProfile) -> i64,
+    get: fn(&LinuxProfile) -> i64,
     /// Writes it.
-    pub(super) set: fn(&mut LinuxProfile, i64),
+    set: fn(&mut LinuxProfile, i64),
 }
 
 /// A Linux of some year.
 #[derive(Clone)]
 pub struct LinuxProfile {
-    pub(super) facts: Facts,
-    pub(super) config: Shared,
-    pub(super) syn_retries: u32,
-    pub(super) synack_retries: u32,
-    pub(super) syn_linear_timeouts: u32,
-    pub(super) knobs: Vec<&'static Knob>,
+    spec: StackSpec,
+    config: Shared,
+    syn_retries: u32,
+    synack_retries: u32,
+    syn_linear_timeouts: u32,
+    knobs: Vec<&'static Knob>,
 }
 
 impl LinuxProfile {
     /// A profile by name; `cc` lists its congestion controls, the default first.
-    pub(super) fn new(
+    fn new(
         name: &'static str,
         config: Config,
         cc: &'static [&'static str],
         own: &'static [Knob],
     ) -> LinuxProfile {
         let mut profile = LinuxProfile {
-            facts: Facts {
+            spec: StackSpec {
                 name,
                 family: Family::Linux,
                 inferred: false,
@@ -58,7 +62,7 @@ impl LinuxProfile {
                 synack_timeouts: Vec::new(),
                 timer_wheel: config.timer_wheel,
                 invalid_ratelimit: 0,
-                syn_hastened: None,
+                syn_retry_ticks: None,
                 unread_resets: true,
                 time_wait: 60 * SECOND,
             },
@@ -72,11 +76,16 @@ impl LinuxProfile {
         profile
     }
 
-    pub(super) fn set_handshake_timeouts(&mut self) {
+    fn set_handshake_timeouts(&mut self) {
         let linear = (0..self.syn_linear_timeouts).map(|_| SECOND);
-        self.facts.syn_timeouts = linear.chain(doubling(self.syn_retries)).collect();
-        self.facts.synack_timeouts = doubling(self.synack_retries).collect();
+        self.spec.syn_timeouts = linear.chain(doubling(self.syn_retries)).collect();
+        self.spec.synack_timeouts = doubling(self.synack_retries).collect();
     }
+}
+
+/// Every Linux, the newest last.
+pub(super) fn all() -> Vec<LinuxProfile> {
+    vec![v3_9::profile(), v6_8::profile(), v6_18::profile()]
 }
 
 /// Least receive buffer, bytes: the memory of a packet of 2 KiB with its metadata (SOCK_MIN_RCVBUF).
@@ -84,14 +93,14 @@ const MIN_RECEIVE_BUFFER: u64 = 2304;
 /// Least send buffer, bytes: two such packets (SOCK_MIN_SNDBUF).
 const MIN_SEND_BUFFER: u64 = 2 * MIN_RECEIVE_BUFFER;
 
-/// One second, doubling, with `retries` repeats and the wait after the last, at most 120 s each.
+/// Waits of one second, doubled each time, at most 120 s: one before each of the `retries`, and one after the last.
 fn doubling(retries: u32) -> impl Iterator<Item = Nanos> {
     (0..=retries).map(|shift| (SECOND << shift.min(7)).min(120 * SECOND))
 }
 
 impl Profile for LinuxProfile {
-    fn facts(&self) -> &Facts {
-        &self.facts
+    fn spec(&self) -> &StackSpec {
+        &self.spec
     }
 
     fn sysctls(&self) -> Vec<Sysctl> {
@@ -148,7 +157,7 @@ macro_rules! knob {
         Knob { name: $name, range: $range, about: $about, get: |p| p.$($field).+ as i64, set: |p, v| p.$($field).+ = v as $type }
     };
 }
-pub(super) use knob;
+use knob;
 
 /// Sysctls of every era.
 static COMMON: [Knob; 23] = [
@@ -200,8 +209,8 @@ static COMMON: [Knob; 23] = [
         name: "net.ipv4.tcp_window_scaling",
         range: SWITCH,
         about: "offer window scaling",
-        get: |p| i64::from(p.facts.window_scaling),
-        set: |p, v| p.facts.window_scaling = v != 0,
+        get: |p| i64::from(p.spec.window_scaling),
+        set: |p, v| p.spec.window_scaling = v != 0,
     },
     knob!("net.ipv4.tcp_moderate_rcvbuf", SWITCH, "autotune receive buffers", config.moderate_rcvbuf, bool),
     knob!("net.ipv4.tcp_dsack", SWITCH, "report duplicate arrivals with D-SACK", config.dsack, bool),
@@ -238,27 +247,27 @@ static COMMON: [Knob; 23] = [
         name: "net.ipv4.tcp_sack",
         range: SWITCH,
         about: "offer selective acknowledgements",
-        get: |p| i64::from(p.facts.sack),
-        set: |p, v| p.facts.sack = v != 0,
+        get: |p| i64::from(p.spec.sack),
+        set: |p, v| p.spec.sack = v != 0,
     },
     Knob {
         name: "net.ipv4.tcp_timestamps",
         range: SWITCH,
         about: "offer timestamps",
-        get: |p| i64::from(p.facts.timestamps),
-        set: |p, v| p.facts.timestamps = v != 0,
+        get: |p| i64::from(p.spec.timestamps),
+        set: |p, v| p.spec.timestamps = v != 0,
     },
     Knob {
         name: "net.ipv4.tcp_ecn",
         range: (0, 2),
         about: "ECN: 0 off, 1 ask and accept, 2 accept",
-        get: |p| match p.facts.ecn {
+        get: |p| match p.spec.ecn {
             EcnMode::Off => 0,
             EcnMode::On => 1,
             EcnMode::Accept => 2,
         },
         set: |p, v| {
-            p.facts.ecn = match v {
+            p.spec.ecn = match v {
                 0 => EcnMode::Off,
                 1 => EcnMode::On,
                 _ => EcnMode::Accept,

@@ -1,0 +1,216 @@
+//! Opening: SYN and SYN-ACK, what they negotiate, and what happens when they get no answer (RFC 9293 section 3.5).
+
+use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT, TIMESTAMPS_BYTES};
+use wire::{Flags, Options, Segment, seq};
+
+use super::{Endpoint, Failure, MAX_PAYLOAD, State};
+use crate::clock::Nanos;
+use crate::context::Context;
+use crate::mutants::mutant;
+use crate::sender::Limit;
+use crate::stack::EcnMode;
+
+/// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
+const MIN_MSS: u16 = 48;
+
+/// What is being done to open the connection.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    pub(super) mss: u16,
+    pub(super) ecn: EcnMode,
+    pub(super) timestamps: bool,
+    pub(super) sack: bool,
+    pub(super) wscale: u8,
+    /// Window scaling is offered and accepted.
+    pub(super) scales: bool,
+    /// The peer's SYN offered window scaling.
+    pub(super) peer_scales: bool,
+    pub(super) syn_window: u16,
+    /// See [`Endpoint::limit_tso`].
+    pub(super) tso_limit: u32,
+    pub(super) timeouts: Vec<Nanos>,
+    /// See [`crate::stack::StackSpec::syn_retry_ticks`].
+    pub(super) syn_retry_ticks: Option<u64>,
+    pub(super) sent: usize,
+    pub(super) first_sent: Nanos,
+    /// A SYN or SYN-ACK must leave.
+    pub(super) syn_due: bool,
+    pub(super) deadline: Option<Nanos>,
+}
+
+impl Endpoint {
+    pub(super) fn syn_segment(&mut self, now: Nanos) -> Segment {
+        let gap = self.handshake.timeouts.get(self.handshake.sent);
+        let deadline = gap.map(|&gap| self.timer_expiry(now, gap));
+        let h = &mut self.handshake;
+        h.syn_due = false;
+        if h.sent == 0 {
+            h.first_sent = now;
+        }
+        h.deadline = deadline;
+        h.sent += 1;
+        let passive = self.state == State::SynReceived;
+        let mut segment = Segment {
+            seq: seq::wire(self.snd.iss),
+            window: h.syn_window,
+            mss: h.mss,
+            flags: Flags::SYN,
+            options: Options::MSS,
+            frames: 1,
+            ..Segment::default()
+        };
+        // A SYN-ACK offers only what the SYN did (RFC 7323 section 1.3, RFC 2018 section 2).
+        if h.timestamps && (!passive || self.snd.timestamps) {
+            segment.options |= Options::TIMESTAMPS;
+            segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
+            segment.tsecr = self.rcv.ts_recent;
+        }
+        if h.sack && (!passive || self.snd.sack || mutant!(OffersAll)) {
+            segment.options |= Options::SACK_PERMITTED;
+        }
+        if h.scales && (!passive || h.peer_scales) {
+            segment.options |= Options::WSCALE;
+            segment.wscale = h.wscale;
+        }
+        if passive {
+            segment.flags |= Flags::ACK;
+            segment.ack = seq::wire(self.rcv.nxt);
+            if self.snd.ecn {
+                segment.flags |= Flags::ECE;
+            }
+        } else if h.ecn == EcnMode::On && h.sent == 1 {
+            segment.flags |= Flags::ECE | Flags::CWR;
+        }
+        self.snd.nxt = self.snd.iss + 1;
+        self.snd.max = self.snd.max.max(self.snd.iss + 1);
+        self.rcv.advertised = self.rcv.nxt + u64::from(h.syn_window);
+        self.rcv.last_ack = self.rcv.nxt;
+        segment
+    }
+
+    /// SYN-SENT (RFC 9293 section 3.10.7.3).
+    pub(super) fn on_segment_in_syn_sent(&mut self, now: Nanos, segment: &Segment) {
+        let acked = segment.flags.has(Flags::ACK);
+        let acceptable = acked && seq::extend(self.snd.max, segment.ack) == self.snd.iss + 1;
+        if acked && !acceptable {
+            self.answer_with_reset(segment);
+            self.retry_syn_soon(now);
+            return;
+        }
+        if segment.flags.has(Flags::RST) {
+            if acceptable {
+                self.fail(now, Failure::Reset);
+            }
+            return;
+        }
+        if !segment.flags.has(Flags::SYN) {
+            return;
+        }
+        self.take_syn(now, segment);
+        if !acceptable {
+            // Simultaneous open: answer the SYN with a SYN-ACK.
+            self.handshake.syn_due = true;
+            self.enter_state(State::SynReceived, now);
+            return;
+        }
+        self.snd.ecn = self.handshake.ecn == EcnMode::On
+            && segment.flags.has(Flags::ECE)
+            && !segment.flags.has(Flags::CWR);
+        // The window of a SYN-ACK is not scaled (RFC 7323 section 2.2).
+        self.snd.wnd = u64::from(segment.window);
+        self.snd.max_wnd = self.snd.wnd;
+        self.snd_wl = (self.rcv.irs, self.snd.iss + 1);
+        self.snd.una = self.snd.iss + 1;
+        self.establish(now);
+        self.rcv.ack_now = true;
+        self.take_payload(now, segment, self.rcv.nxt);
+    }
+
+    pub(super) fn take_syn(&mut self, now: Nanos, syn: &Segment) {
+        let h = &self.handshake;
+        let irs = seq::FIRST_LAP + u64::from(syn.seq);
+        self.rcv.irs = irs;
+        self.rcv.nxt = irs + 1;
+        // A SYN that has left has promised its window.
+        let promised = if h.sent > 0 { u64::from(h.syn_window) } else { 0 };
+        self.rcv.advertised = irs + 1 + promised;
+        self.rcv.last_ack = irs + 1;
+        self.snd.timestamps = h.timestamps && syn.options.has(Options::TIMESTAMPS);
+        self.snd.sack = h.sack && syn.options.has(Options::SACK_PERMITTED);
+        if self.snd.timestamps {
+            self.rcv.ts_recent = syn.tsval;
+        }
+        // Scaling works only if both sides offer it (RFC 7323 section 2.2).
+        self.handshake.peer_scales = self.handshake.scales && syn.options.has(Options::WSCALE);
+        let h = &self.handshake;
+        if h.peer_scales {
+            self.snd.wscale = syn.wscale.min(MAX_WINDOW_SHIFT);
+            self.rcv.wscale = h.wscale;
+        } else {
+            self.snd.wscale = 0;
+            self.rcv.wscale = 0;
+        }
+        let peer_mss = match syn.mss {
+            mss if mss > 0 && syn.options.has(Options::MSS) => mss.max(MIN_MSS),
+            _ => DEFAULT_MSS,
+        };
+        self.snd.mss = u32::from(h.mss.min(peer_mss));
+        let options = self.option_bytes();
+        self.snd.payload = self.snd.mss - options;
+        self.rcv.payload = u32::from(self.handshake.mss) - options;
+        self.size_super_packets();
+        self.rcv.sack = self.snd.sack;
+        self.rcv.timestamps = self.snd.timestamps;
+        self.snd.last_received = now;
+        self.snd.wnd = u64::from(syn.window);
+        self.snd.max_wnd = self.snd.wnd;
+    }
+
+    pub(super) fn establish(&mut self, now: Nanos) {
+        let resent = self.handshake.sent > 1;
+        let rtt = (!resent).then(|| now - self.handshake.first_sent);
+        self.handshake.deadline = None;
+        self.handshake.syn_due = false;
+        self.enter_state(if self.snd.fin { State::FinWait1 } else { State::Established }, now);
+        // Planted bugs do not lie on the fast path.
+        self.predicts_headers = self.snd.timestamps && !self.snd.no_fast_path && !cfg!(feature = "mutants");
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        self.sender.on_established(&mut self.snd, rtt, resent, &mut cx);
+        self.receiver.on_established(&mut self.rcv, &mut cx);
+        self.limits.switch_to(now, Limit::App);
+    }
+
+    /// The peer acknowledged something else, perhaps of an old connection, which our reset has ended. Some systems
+    /// send the first SYN again soon.
+    fn retry_syn_soon(&mut self, now: Nanos) {
+        let h = &mut self.handshake;
+        if let Some(ticks) = h.syn_retry_ticks
+            && h.sent == 1
+            && !mutant!(SynNotHastened)
+        {
+            h.deadline = Some(self.clock.linux_timer(now, ticks * self.clock.tick_ns()));
+        }
+    }
+
+    pub(super) fn on_handshake_timeout(&mut self, now: Nanos) {
+        if self.handshake.sent >= self.handshake.timeouts.len() || mutant!(SynSentOnce) {
+            self.fail(now, Failure::HandshakeTimeout);
+        } else {
+            self.handshake.deadline = None;
+            self.handshake.syn_due = true;
+        }
+    }
+
+    /// Sets the largest transmission: whole segments, as many as an IP packet holds and the interface takes, at least
+    /// one.
+    pub(super) fn size_super_packets(&mut self) {
+        let payload = self.snd.payload;
+        let most = (MAX_PAYLOAD - self.option_bytes()).min(self.handshake.tso_limit).max(payload);
+        self.snd.tso_max = most / payload * payload;
+    }
+
+    /// Bytes of the options that every segment carries.
+    fn option_bytes(&self) -> u32 {
+        if self.snd.timestamps { TIMESTAMPS_BYTES } else { 0 }
+    }
+}

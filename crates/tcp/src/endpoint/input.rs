@@ -1,0 +1,320 @@
+//! Segments in, once a SYN has come: which are acceptable, and what their payload does (RFC 9293 section 3.10.7.4).
+
+use wire::{Ecn, Flags, Options, Segment, seq};
+
+use super::{Endpoint, Failure, State};
+use crate::clock::Nanos;
+use crate::context::Context;
+use crate::mutants::mutant;
+use crate::receiver::Arrival;
+
+impl Endpoint {
+    /// Header prediction: whether a segment is the usual one of a side that only receives. That is the next data,
+    /// whole, and nothing else. [`Endpoint::take_predicted`] does the same for it as
+    /// [`Endpoint::on_segment_synchronised`], with fewer questions.
+    #[inline(always)]
+    pub(super) fn is_predicted(&self, segment: &Segment) -> bool {
+        segment.seq == seq::wire(self.rcv.nxt)
+            && segment.len > 0
+            && segment.ack == seq::wire(self.snd.una)
+            && segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
+            && segment.options == Options::TIMESTAMPS
+            && segment.ecn != Ecn::Ce
+            && self.state == State::Established
+            && self.predicts_headers
+            && self.snd.max == self.snd.iss + 1
+            && self.snd.limit() == self.snd.una
+            && !seq::before(segment.tsval, self.rcv.ts_recent)
+            && self.rcv.nxt + u64::from(segment.len) <= self.rcv.advertised
+            && self.rcv.out_of_order.is_empty()
+            && self.peer_fin.is_none()
+            && self.snd_wl.0 < self.rcv.nxt
+    }
+
+    #[inline(always)]
+    pub(super) fn take_predicted(&mut self, now: Nanos, segment: &Segment) {
+        let first = self.rcv.nxt;
+        if first == self.rcv.last_ack {
+            self.rcv.ts_recent = segment.tsval;
+        }
+        self.rcv.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
+        self.snd.last_received = now;
+        self.snd.wnd = u64::from(segment.window) << self.snd.wscale;
+        self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
+        self.snd_wl = (first, self.snd.una);
+        self.take_next_data(now, segment, first);
+    }
+
+    /// All states after SYN-SENT (RFC 9293 section 3.10.7.4).
+    #[inline(always)]
+    pub(super) fn on_segment_synchronised(&mut self, now: Nanos, segment: &Segment) {
+        let mut first = seq::extend(self.rcv.nxt, segment.seq);
+        if mutant!(NoWrap) {
+            first = seq::FIRST_LAP + u64::from(segment.seq);
+        }
+        if self.snd.timestamps && segment.options.has(Options::TIMESTAMPS) {
+            // PAWS (RFC 7323 section 5.3): an old timestamp means an old segment.
+            if seq::before(segment.tsval, self.rcv.ts_recent) && !segment.flags.has(Flags::RST) {
+                self.on_unacceptable(now, segment, first);
+                return;
+            }
+            if first <= self.rcv.last_ack {
+                self.rcv.ts_recent = segment.tsval;
+            }
+            self.rcv.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
+        }
+        if !self.acceptable(first, segment.seq_len()) {
+            self.on_unacceptable(now, segment, first);
+            // Even with a closed window, valid acknowledgements count (RFC 9293 section 3.10.7.4, first).
+            let ack = seq::extend(self.snd.una, segment.ack);
+            let plain = segment.flags.0 & (Flags::RST.0 | Flags::SYN.0 | Flags::ACK.0) == Flags::ACK.0;
+            if plain && self.carries_data() && ack <= self.snd.max {
+                self.snd.last_received = now;
+                self.take_ack(now, segment, first, ack);
+            }
+            return;
+        }
+        if segment.flags.0 & (Flags::RST.0 | Flags::SYN.0) != 0 {
+            self.on_reset_or_syn(now, segment, first);
+            return;
+        }
+        if !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        let ack = seq::extend(self.snd.una, segment.ack);
+        if self.state == State::SynReceived {
+            if ack <= self.snd.iss || ack > self.snd.max {
+                self.answer_with_reset(segment);
+                return;
+            }
+            self.snd.wnd = u64::from(segment.window) << self.snd.wscale;
+            self.snd.max_wnd = self.snd.wnd;
+            self.snd_wl = (first, ack);
+            self.snd.una = self.snd.iss + 1;
+            self.establish(now);
+        }
+        self.snd.last_received = now;
+        if ack > self.snd.max {
+            // Acknowledges what was never sent (RFC 9293 section 3.10.7.4, fifth).
+            self.rcv.ack_now |= self.may_send_challenge_ack(now);
+            return;
+        }
+        self.take_ack(now, segment, first, ack);
+        let news = segment.len > 0 && first + u64::from(segment.len) > self.rcv.nxt;
+        if self.closed_by_app && news && self.carries_data() && !mutant!(DataAfterClose) {
+            self.answer_with_reset(segment);
+            self.fail(now, Failure::Aborted);
+            return;
+        }
+        if self.is_next_data(segment, first) {
+            self.take_next_data(now, segment, first);
+        } else if segment.len > 0 || segment.flags.has(Flags::FIN) {
+            self.take_payload(now, segment, first);
+        }
+    }
+
+    /// Whether any of the segment lies in the receive window (RFC 9293 section 3.4).
+    #[inline]
+    pub(super) fn acceptable(&self, first: u64, len: u32) -> bool {
+        let nxt = self.rcv.nxt;
+        let window = self.rcv.offered();
+        let last = first + u64::from(len);
+        if len == 0 {
+            // One below is a probe or a keep-alive, which wants an answer.
+            return first >= nxt && first <= nxt + window;
+        }
+        // Partly new data is trimmed later; a probe into a closed window is answered as unacceptable.
+        first < nxt + window && last > nxt
+    }
+
+    /// Outside the window: acknowledge and drop (RFC 9293 section 3.10.7.4, first); data that came twice is reported
+    /// with D-SACK where the system does so.
+    fn on_unacceptable(&mut self, now: Nanos, segment: &Segment, first: u64) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        // Data outside the window is nobody's answer to an ACK.
+        self.rcv.ack_now |= segment.seq_len() > 0 || self.may_send_challenge_ack(now);
+        if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
+            self.handshake.syn_due = true;
+            self.rcv.ack_now = false;
+            return;
+        }
+        if self.state == State::TimeWait && mutant!(TimeWaitSilent) {
+            self.rcv.ack_now = false;
+        }
+        if self.state == State::TimeWait && segment.flags.has(Flags::FIN) {
+            self.time_wait_until = Some(self.timer_expiry(now, self.time_wait));
+        }
+        let last = first + u64::from(segment.len);
+        let reports = self.receiver.sends_dsack() && !mutant!(NoDsack);
+        if segment.len > 0 && last <= self.rcv.nxt && self.rcv.sack && reports {
+            self.rcv.dsack = Some((first, last));
+        }
+    }
+
+    /// A reset counts only at exactly RCV.NXT; otherwise, and for any SYN, the peer is challenged (RFC 5961).
+    fn on_reset_or_syn(&mut self, now: Nanos, segment: &Segment, first: u64) {
+        let exact = first == self.rcv.nxt || mutant!(AnyResetCounts);
+        if mutant!(ResetIgnored) {
+            return;
+        }
+        if segment.flags.has(Flags::RST) && exact {
+            if matches!(self.state, State::Closing | State::LastAck | State::TimeWait) {
+                // Both have closed: nobody is left to be told (RFC 9293 section 3.10.7.4, second).
+                self.time_wait_until = None;
+                self.enter_state(State::Closed, now);
+                return;
+            }
+            self.fail(now, Failure::Reset);
+        } else {
+            self.rcv.ack_now |= self.may_send_challenge_ack(now);
+        }
+    }
+
+    /// Whether a challenge ACK may leave. Some systems limit how often (RFC 5961 section 7).
+    fn may_send_challenge_ack(&mut self, now: Nanos) -> bool {
+        let limited = self.last_challenge.is_some_and(|at| now < at + self.invalid_ratelimit);
+        if !limited {
+            self.last_challenge = Some(now);
+        }
+        !limited || mutant!(ChallengesWithoutEnd)
+    }
+
+    /// Whether a segment is the usual one of a receiver: the next data, whole, and nothing else.
+    #[inline(always)]
+    fn is_next_data(&self, segment: &Segment, first: u64) -> bool {
+        first == self.rcv.nxt
+            && segment.len > 0
+            && segment.flags.0 & (Flags::SYN.0 | Flags::FIN.0 | Flags::CWR.0) == 0
+            && segment.ecn != Ecn::Ce
+            && self.state == State::Established
+            && first + u64::from(segment.len) <= self.rcv.advertised
+            && self.rcv.out_of_order.is_empty()
+            && self.peer_fin.is_none()
+            && !self.snd.no_fast_path
+    }
+
+    /// [`Endpoint::take_payload`] of a segment that [`Endpoint::is_next_data`].
+    #[inline(always)]
+    fn take_next_data(&mut self, now: Nanos, segment: &Segment, first: u64) {
+        let end = first + u64::from(segment.len);
+        self.repeated_window = None;
+        self.rcv.nxt = end;
+        self.rcv.readable += u64::from(segment.len);
+        let arrival = Arrival {
+            seq: first,
+            end,
+            payload: segment.len,
+            previous_nxt: first,
+            in_order: true,
+            filled_hole: false,
+            duplicate: false,
+            frames: u32::from(segment.frames.max(1)),
+            push: segment.flags.has(Flags::PSH),
+            fin: false,
+            ce: false,
+        };
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
+        self.rcv.ack_now |= mutant!(NoDelayedAck);
+    }
+
+    pub(super) fn take_payload(&mut self, now: Nanos, segment: &Segment, first: u64) {
+        self.repeated_window = None;
+        let first = first + u64::from(segment.flags.has(Flags::SYN));
+        let last = first + u64::from(segment.len);
+        let ce = segment.ecn == Ecn::Ce;
+        if self.snd.ecn {
+            if segment.flags.has(Flags::CWR) {
+                self.echoes_ce = false;
+            }
+            if ce && !mutant!(NoEcnEcho) {
+                self.echoes_ce = true;
+            }
+        }
+        if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+            // The peer has closed already: only a retransmitted FIN can come.
+            self.rcv.ack_now = true;
+            return;
+        }
+        let previous_nxt = self.rcv.nxt;
+        let right_edge = self.rcv.advertised.max(previous_nxt);
+        let start = first.max(previous_nxt);
+        let end = last.min(right_edge).max(start);
+        let mut in_order = false;
+        let mut filled_hole = false;
+        let duplicate = segment.len > 0 && (start >= end);
+        if duplicate {
+            if self.receiver.sends_dsack() && self.rcv.sack && last <= previous_nxt {
+                self.rcv.dsack = Some((first, last));
+            }
+        } else if start < end {
+            if start == previous_nxt {
+                in_order = true;
+                filled_hole = !self.rcv.out_of_order.is_empty();
+                self.advance(end);
+            } else if self.receiver.accepts_out_of_order(&self.rcv, start, (end - start) as u32) {
+                let added = self.rcv.out_of_order.insert(start, end, |_, _| {});
+                if added > 0 {
+                    self.rcv.out_of_order_segments += 1;
+                    self.rcv.note_recent(start);
+                } else if self.receiver.sends_dsack() && self.rcv.sack {
+                    self.rcv.dsack = Some((first, last));
+                }
+            }
+        }
+        if segment.flags.has(Flags::FIN) && last <= right_edge {
+            self.peer_fin = Some(last);
+        }
+        let mut fin = false;
+        if self.peer_fin == Some(self.rcv.nxt) {
+            self.peer_fin = None;
+            self.rcv.nxt += 1;
+            fin = true;
+            self.on_peer_fin(now);
+        }
+        let arrival = Arrival {
+            seq: start,
+            end,
+            payload: segment.len,
+            previous_nxt,
+            in_order,
+            filled_hole,
+            duplicate,
+            frames: u32::from(segment.frames.max(1)),
+            push: segment.flags.has(Flags::PSH),
+            fin,
+            ce,
+        };
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
+        if fin || duplicate || segment.flags.has(Flags::FIN) || mutant!(NoDelayedAck) {
+            self.rcv.ack_now = true;
+        }
+        if mutant!(OutOfOrderWaits) && !in_order {
+            self.rcv.ack_now = false;
+        }
+    }
+
+    /// In-order data up to `end` has arrived: moves RCV.NXT over it and over what waited behind it.
+    #[inline]
+    fn advance(&mut self, end: u64) {
+        let mut nxt = end;
+        // What arrived may reach over several ranges that waited.
+        while let Some((start, reach)) = self.rcv.out_of_order.first()
+            && start <= nxt + u64::from(mutant!(HoleOfOneByte))
+        {
+            nxt = nxt.max(reach);
+            self.rcv.out_of_order.remove_below(nxt);
+            if self.rcv.out_of_order.is_empty() {
+                self.rcv.out_of_order_segments = 0;
+            }
+        }
+        self.rcv.readable += nxt - self.rcv.nxt;
+        if mutant!(DeliveredTwice) && !self.rcv.out_of_order.is_empty() {
+            self.rcv.readable += 1;
+        }
+        self.rcv.nxt = nxt;
+    }
+}

@@ -1,0 +1,481 @@
+//! One TCP connection without I/O: states, handshake, options, windows and close (RFC 9293), around a family's sender
+//! and receiver.
+//!
+//! A driver (the simulator, a TUN device, a script) calls [`Endpoint::on_segment`] and [`Endpoint::on_timer`], the
+//! application's side calls [`Endpoint::write`], [`Endpoint::read`] and the closing calls, and after every such input
+//! the driver calls [`Endpoint::poll_transmit`] until it returns None.
+
+mod ack;
+mod close;
+mod handshake;
+mod input;
+mod limits;
+mod output;
+mod socket;
+
+use handshake::Handshake;
+use limits::LimitClock;
+pub use limits::LimitedTimes;
+use output::TsvalCache;
+
+use wire::segment::{IP_HEADER, TCP_HEADER};
+use wire::{Flags, Segment, seq};
+
+use crate::clock::{HostClock, Nanos, earliest};
+use crate::context::Context;
+use crate::event::Events;
+use crate::mutants::mutant;
+use crate::receiver::{ReceiveState, Receiver};
+use crate::sender::{Limit, Metrics, SendGrant, SendState, Sender};
+use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec};
+
+/// The largest payload of an IPv4 packet without options.
+const MAX_PAYLOAD: u32 = 65_535 - IP_HEADER - TCP_HEADER;
+
+/// Connection states (RFC 9293 section 3.3.2). LISTEN belongs to [`crate::listener::Listener`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum State {
+    /// No connection.
+    Closed = 0,
+    /// SYN sent.
+    SynSent = 2,
+    /// SYN received, SYN-ACK sent.
+    SynReceived = 3,
+    /// Open in both directions.
+    Established = 4,
+    /// The peer has closed.
+    CloseWait = 5,
+    /// We have closed; our FIN is not acknowledged.
+    FinWait1 = 6,
+    /// Both have closed at once.
+    Closing = 7,
+    /// The peer closed first, our FIN is not acknowledged.
+    LastAck = 8,
+    /// Our FIN is acknowledged, the peer has not closed.
+    FinWait2 = 9,
+    /// Waiting for old segments to die.
+    TimeWait = 10,
+}
+
+/// Why a connection ended before both sides had closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer sent a reset.
+    Reset,
+    /// The handshake got no answer.
+    HandshakeTimeout,
+    /// Retransmissions got no answer.
+    Timeout,
+    /// Our own application aborted.
+    Aborted,
+}
+
+/// How to make an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'a> {
+    /// The host's clock.
+    pub clock: HostClock,
+    /// MSS option to announce.
+    pub mss: u16,
+    /// ECN of the host.
+    pub ecn: EcnMode,
+    /// Segmentation offload.
+    pub tso: bool,
+    /// Buffers set by the application.
+    pub socket: SocketOptions,
+    /// Congestion control, by the system's own name.
+    pub cc: &'a str,
+    /// Initial sequence number.
+    pub iss: u32,
+    /// Added to the millisecond clock in timestamps.
+    pub timestamp_offset: u32,
+    /// Seeds whatever the congestion control draws.
+    pub random: u64,
+}
+
+/// A connection's figures, in the spirit of TCP_INFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Connection state.
+    pub state: State,
+    /// The sender's figures.
+    pub sender: Metrics,
+    /// Payload of a full segment, bytes.
+    pub snd_mss: u32,
+    /// Peer's window, bytes.
+    pub snd_wnd: u64,
+    /// Send buffer, bytes as the system counts it: payload, on Linux memory.
+    pub send_buffer: u64,
+    /// Sent and not cumulatively acknowledged, bytes.
+    pub outstanding: u64,
+    /// Payload acknowledged so far, bytes.
+    pub bytes_acked: u64,
+    /// Payload read by our application so far, bytes.
+    pub bytes_read: u64,
+    /// Segments with payload sent so far, again or not, counted as the wire has them: a super-packet for segmentation
+    /// offload is as many as it is cut into (Linux's tcpi_data_segs_out).
+    pub data_segments_out: u64,
+    /// Segments sent again so far, counted likewise (Linux's tcpi_total_retrans).
+    pub retransmits: u64,
+    /// Time under each limit up to the last transmission opportunity.
+    pub limited: LimitedTimes,
+    /// ECN was agreed.
+    pub ecn: bool,
+}
+
+/// A connection.
+// Begins with a cache line: from the middle of one it would reach into one more.
+#[repr(align(64))]
+pub struct Endpoint {
+    state: State,
+    failure: Option<Failure>,
+    clock: HostClock,
+    snd: SendState,
+    rcv: ReceiveState,
+    sender: Box<dyn Sender>,
+    receiver: Box<dyn Receiver>,
+    events: Events,
+    handshake: Box<Handshake>,
+    /// A mark arrived that the peer has not reacted to: ACKs echo it (RFC 3168 section 6.1.3).
+    echoes_ce: bool,
+    /// Sequence number and acknowledgement of the segment that last updated the window (SND.WL1, SND.WL2).
+    snd_wl: (u64, u64),
+    /// The peer's FIN, once seen, until its turn comes.
+    peer_fin: Option<u64>,
+    timestamp_offset: u32,
+    /// Header prediction may be tried: see [`Endpoint::is_predicted`].
+    predicts_headers: bool,
+    invalid_ratelimit: Nanos,
+    /// When something invalid was last answered.
+    last_challenge: Option<Nanos>,
+    unread_resets: bool,
+    /// The application has closed, and reads no more.
+    closed_by_app: bool,
+    /// See [`crate::stack::StackSpec::timer_wheel`].
+    timer_wheel: bool,
+    time_wait: Nanos,
+    time_wait_until: Option<Nanos>,
+    /// A reset to send: (sequence number, acknowledgement).
+    reset: Option<(u32, Option<u32>)>,
+    /// The window field of the last ACK that rode on data, until something happens on the receiving side. Data that
+    /// leaves until then carries the same acknowledgement.
+    repeated_window: Option<u16>,
+    limits: LimitClock,
+    tsval_cache: TsvalCache,
+    bytes_read: u64,
+    data_segments_out: u64,
+}
+
+impl Endpoint {
+    /// Opens a connection: the SYN leaves at the next [`Endpoint::poll_transmit`].
+    pub fn connect(profile: &dyn Profile, config: &Config<'_>, now: Nanos) -> Endpoint {
+        let mut endpoint = Endpoint::new(profile, config, profile.spec().syn_timeouts.clone());
+        endpoint.handshake.syn_due = true;
+        endpoint.enter_state(State::SynSent, now);
+        endpoint
+    }
+
+    /// Answers `syn`: the SYN-ACK leaves at the next [`Endpoint::poll_transmit`]. See [`crate::listener::Listener`].
+    pub(crate) fn accept(profile: &dyn Profile, config: &Config<'_>, now: Nanos, syn: &Segment) -> Endpoint {
+        let mut endpoint = Endpoint::new(profile, config, profile.spec().synack_timeouts.clone());
+        endpoint.handshake.syn_due = true;
+        endpoint.take_syn(now, syn);
+        // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
+        (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.rcv);
+        let asks = syn.flags.has(Flags::ECE | Flags::CWR);
+        endpoint.snd.ecn = asks && endpoint.handshake.ecn != EcnMode::Off;
+        endpoint.enter_state(State::SynReceived, now);
+        endpoint
+    }
+
+    fn new(profile: &dyn Profile, config: &Config<'_>, timeouts: Vec<Nanos>) -> Endpoint {
+        let spec: &StackSpec = profile.spec();
+        let ((sndbuf, sndbuf_auto), (rcvbuf, rcvbuf_auto)) = profile.buffers(&config.socket);
+        let receiver = profile.receiver();
+        let mut rcv = ReceiveState::new(rcvbuf, rcvbuf_auto);
+        rcv.payload = u32::from(config.mss);
+        let (syn_window, wscale) = receiver.syn_window(&rcv);
+        let iss = seq::FIRST_LAP + u64::from(config.iss);
+        Endpoint {
+            state: State::Closed,
+            failure: None,
+            clock: config.clock,
+            snd: SendState {
+                iss,
+                una: iss,
+                nxt: iss,
+                max: iss,
+                end: iss + 1,
+                fin: false,
+                no_delay: false,
+                app_blocked: false,
+                blocked_midway: false,
+                wnd: 0,
+                max_wnd: 0,
+                wscale: 0,
+                mss: u32::from(config.mss),
+                payload: u32::from(config.mss),
+                timestamps: false,
+                sack: false,
+                ecn: false,
+                tso: config.tso,
+                tso_max: MAX_PAYLOAD,
+                sndbuf,
+                sndbuf_auto,
+                retransmits: 0,
+                last_received: 0,
+                last_sent: 0,
+                throttled: false,
+                grant: SendGrant::default(),
+                no_fast_path: false,
+            },
+            rcv,
+            sender: profile.sender(config.cc, config.random),
+            receiver,
+            events: Events::default(),
+            handshake: Box::new(Handshake {
+                mss: config.mss,
+                ecn: config.ecn,
+                timestamps: spec.timestamps,
+                sack: spec.sack,
+                wscale,
+                scales: spec.window_scaling,
+                peer_scales: false,
+                syn_window,
+                tso_limit: u32::MAX,
+                timeouts,
+                syn_retry_ticks: spec.syn_retry_ticks,
+                sent: 0,
+                first_sent: 0,
+                syn_due: false,
+                deadline: None,
+            }),
+            echoes_ce: false,
+            snd_wl: (0, 0),
+            peer_fin: None,
+            timestamp_offset: config.timestamp_offset,
+            predicts_headers: false,
+            invalid_ratelimit: spec.invalid_ratelimit,
+            last_challenge: None,
+            unread_resets: spec.unread_resets,
+            closed_by_app: false,
+            timer_wheel: spec.timer_wheel,
+            time_wait: spec.time_wait,
+            time_wait_until: None,
+            reset: None,
+            repeated_window: None,
+            limits: LimitClock::default(),
+            tsval_cache: TsvalCache::default(),
+            bytes_read: 0,
+            data_segments_out: 0,
+        }
+    }
+}
+
+/// The driver's side.
+impl Endpoint {
+    /// A segment for this connection has arrived.
+    #[inline(always)]
+    pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
+        if self.is_predicted(segment) {
+            self.take_predicted(now, segment);
+            return;
+        }
+        match self.state {
+            State::Closed => self.answer_with_reset(segment),
+            State::SynSent => self.on_segment_in_syn_sent(now, segment),
+            _ => self.on_segment_synchronised(now, segment),
+        }
+    }
+
+    /// A time named by [`Endpoint::next_timer`] may have come; being called early does nothing.
+    pub fn on_timer(&mut self, now: Nanos) {
+        if self.handshake.deadline.is_some_and(|at| at <= now) {
+            self.on_handshake_timeout(now);
+        }
+        if self.time_wait_until.is_some_and(|at| at <= now) {
+            self.time_wait_until = None;
+            self.enter_state(State::Closed, now);
+        }
+        if self.carries_data() {
+            let persists = !mutant!(NoPersist) || self.snd.wnd > 0;
+            if persists && self.sender.next_timer().is_some_and(|at| at <= now) {
+                let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+                self.sender.on_timer(&mut self.snd, &mut cx);
+                if self.sender.gave_up() {
+                    self.fail(now, Failure::Timeout);
+                    return;
+                }
+            }
+            if self.receiver.next_timer().is_some_and(|at| at <= now) {
+                self.repeated_window = None;
+                let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+                self.receiver.on_timer(&mut self.rcv, &mut cx);
+            }
+        }
+    }
+
+    /// When to call [`Endpoint::on_timer`]; may be early, so ask again after the call. None: never.
+    #[inline(always)]
+    pub fn next_timer(&self) -> Option<Nanos> {
+        if self.state == State::Established && !self.snd.no_fast_path {
+            let receiver = self.receiver.next_timer();
+            // A sender with nothing to send and nothing outstanding waits for nothing.
+            return if self.snd.limit() == self.snd.una {
+                receiver
+            } else {
+                earliest(self.sender.next_timer(), receiver)
+            };
+        }
+        let mut at = earliest(self.handshake.deadline, self.time_wait_until);
+        if self.carries_data() {
+            at = earliest(at, earliest(self.sender.next_timer(), self.receiver.next_timer()));
+        }
+        at
+    }
+
+    /// The next segment to put on the wire. Call until None after every input.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
+        let mut segment = Segment::default();
+        self.poll_transmit_into(now, &mut segment).then_some(segment)
+    }
+
+    /// The sending side, to be prefetched.
+    #[inline]
+    pub fn sender(&self) -> &dyn Sender {
+        &*self.sender
+    }
+
+    /// The receiving side, to be prefetched.
+    #[inline]
+    pub fn receiver(&self) -> &dyn Receiver {
+        &*self.receiver
+    }
+
+    /// Whether polling could give a segment, or end the time under a limit. A quick test for drivers; a false alarm costs a
+    /// poll.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        self.rcv.ack_now
+            || self.snd.limit() != self.snd.una
+            || self.limits.limit != Limit::App
+            || self.state != State::Established
+            || self.snd.no_fast_path
+    }
+
+    /// Whether data just written could be sent: not while a window is what the sender waits for.
+    #[inline]
+    pub fn data_may_flow(&self) -> bool {
+        // A sender that grows its own buffer does so when it is polled.
+        self.snd.sndbuf_auto
+            || !matches!(self.limits.limit, Limit::Cwnd | Limit::Rwnd)
+            || self.state != State::Established
+    }
+
+    /// Takes no fast path from now on: slower, and equal in every result, which tests compare. To be called before the
+    /// connection is open. [`Endpoint::data_may_flow`] is the driver's and stays.
+    pub fn disable_fast_paths(&mut self) {
+        self.snd.no_fast_path = true;
+        self.rcv.no_fast_path = true;
+    }
+
+    /// As [`Endpoint::poll_transmit`], into memory of the caller's; true if there is a segment. What `segment` held
+    /// before does not matter.
+    #[inline(always)]
+    pub fn poll_transmit_into(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        if self.state == State::Established {
+            return self.poll_data(now, segment) || self.poll_ack(now, segment);
+        }
+        self.poll_outside_established(now, segment)
+    }
+
+    /// `bytes` of payload have left the host: its NIC has sent them. A driver without a queue of its own calls this
+    /// as soon as it has the segment. Without these calls a stack that limits what waits in its host stops sending
+    /// (Linux TSQ).
+    pub fn on_tx_complete(&mut self, now: Nanos, bytes: u32) {
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        self.sender.on_tx_complete(&mut self.snd, bytes, &mut cx);
+    }
+
+    /// The host's own transmit queue refused the last segment (FreeBSD sees ENOBUFS, Linux a local congestion notice).
+    pub fn on_tx_dropped(&mut self, now: Nanos) {
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        self.sender.on_tx_dropped(&mut self.snd, &mut cx);
+    }
+
+    /// The interface takes segments of at most `payload` bytes, or of one MSS where that is more.
+    pub fn limit_tso(&mut self, payload: u32) {
+        self.handshake.tso_limit = payload;
+        self.size_super_packets();
+    }
+
+    /// Whether [`Endpoint::on_tx_complete`] is awaited before more can be sent.
+    #[inline]
+    pub fn wants_tx_complete(&self) -> bool {
+        self.snd.throttled
+    }
+
+    /// Reports since the last call.
+    pub fn events(&mut self) -> &mut Events {
+        &mut self.events
+    }
+
+    /// The connection's figures at `now`.
+    pub fn info(&mut self, now: Nanos) -> TcpInfo {
+        self.limits.settle(now);
+        TcpInfo {
+            state: self.state,
+            sender: self.sender.metrics(&self.snd),
+            snd_mss: self.snd.payload,
+            snd_wnd: self.snd.wnd,
+            send_buffer: self.sender.send_buffer(&self.snd),
+            outstanding: self.snd.outstanding(),
+            bytes_acked: self.snd.una.saturating_sub(self.snd.iss + 1).min(self.snd.end - self.snd.iss - 1),
+            bytes_read: self.bytes_read,
+            data_segments_out: self.data_segments_out,
+            retransmits: self.snd.retransmits,
+            limited: self.limits.times,
+            ecn: self.snd.ecn,
+        }
+    }
+
+    /// Congestion window, bytes.
+    #[inline]
+    pub fn cwnd(&self) -> u64 {
+        self.sender.cwnd(&self.snd)
+    }
+
+    /// Payload of a full segment, bytes.
+    #[inline]
+    pub fn payload(&self) -> u32 {
+        self.snd.payload
+    }
+
+    /// Payload read by our application so far, bytes.
+    #[inline]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// The window that the last acknowledgement offered, bytes.
+    pub fn receive_window(&self) -> u64 {
+        self.rcv.advertised.saturating_sub(self.rcv.last_ack)
+    }
+
+    /// Receive buffer, bytes as the system counts it: payload, on Linux memory.
+    pub fn receive_buffer(&self) -> u64 {
+        self.rcv.rcvbuf
+    }
+
+    /// Connection state.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Why the connection failed, if it did.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+}

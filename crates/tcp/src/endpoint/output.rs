@@ -1,0 +1,169 @@
+//! Segments out: data as the sender wants it, acknowledgements as the receiver wants them.
+
+use wire::segment::MAX_WINDOW;
+use wire::{Ecn, Flags, Options, Segment, seq};
+
+use super::Endpoint;
+use crate::clock::{HostClock, Nanos};
+use crate::context::Context;
+use crate::mutants::mutant;
+use crate::reset;
+use crate::sender::{Limit, Poll, Transmit};
+
+/// The timestamp of segments that leave from `from` on, before `until`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TsvalCache {
+    pub(super) tsval: u32,
+    pub(super) from: Nanos,
+    pub(super) until: Nanos,
+}
+
+impl TsvalCache {
+    /// In place, as copying what has just been written would stall the processor.
+    #[cold]
+    pub(super) fn renew(&mut self, clock: &HostClock, now: Nanos, offset: u32) {
+        let tick = clock.ticks(now);
+        self.tsval = clock.timestamp_ms(now).wrapping_add(offset);
+        self.from = clock.time_of_tick(tick);
+        self.until = clock.time_of_tick(tick + 1);
+    }
+}
+
+impl Endpoint {
+    pub(super) fn poll_outside_established(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        if let Some((seq, ack)) = self.reset.take() {
+            *segment = reset::reset(seq, ack);
+            return true;
+        }
+        if self.handshake.syn_due {
+            *segment = self.syn_segment(now);
+            return true;
+        }
+        self.carries_data() && self.poll_data(now, segment) || self.poll_ack(now, segment)
+    }
+
+    #[inline(always)]
+    pub(super) fn poll_data(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        if self.snd.limit() == self.snd.una {
+            self.limits.switch_to(now, Limit::App);
+            return false;
+        }
+        let answer = if self.snd.grant.edge > 0 {
+            let limit = self.snd.grant.limit;
+            self.snd.next_granted().map_or(Poll::Wait(limit), Poll::Send)
+        } else {
+            self.snd.grant.last = 0;
+            let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+            self.sender.poll(&mut self.snd, &mut cx)
+        };
+        match answer {
+            Poll::Send(transmit) => {
+                self.write_data(now, &transmit, segment);
+                true
+            }
+            Poll::Wait(limit) => {
+                self.limits.switch_to(now, limit);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn write_data(&mut self, now: Nanos, t: &Transmit, segment: &mut Segment) {
+        self.write_header(now, false, segment);
+        segment.seq = seq::wire(t.seq);
+        segment.offset = self.snd.offset(t.seq);
+        segment.len = t.len;
+        if t.push && t.len > 0 {
+            segment.flags |= Flags::PSH;
+        }
+        if t.fin {
+            segment.flags |= Flags::FIN;
+        }
+        if self.snd.ecn && t.len > 0 && !t.retransmission {
+            segment.ecn = Ecn::Ect0;
+            if t.cwr && !mutant!(NoCwr) {
+                segment.flags |= Flags::CWR;
+            }
+        }
+        self.snd.last_sent = now;
+        // As on the wire, where segmentation offload has cut it.
+        self.data_segments_out += if t.len <= self.snd.payload {
+            u64::from(t.len > 0)
+        } else {
+            u64::from(t.len.div_ceil(self.snd.payload))
+        };
+    }
+
+    #[inline]
+    pub(super) fn poll_ack(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        if !self.rcv.ack_now {
+            return false;
+        }
+        self.write_header(now, true, segment);
+        // Not SND.NXT, which goes back after a timeout: the peer would take the ACK for an old segment.
+        segment.seq = seq::wire(self.snd.max);
+        segment.offset = 0;
+        segment.len = 0;
+        if self.rcv.sack && (!self.rcv.out_of_order.is_empty() || self.rcv.dsack.is_some()) {
+            let room = if self.rcv.timestamps { 3 } else { 4 };
+            self.rcv.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));
+            self.rcv.dsack = None;
+            self.rcv.withheld = None;
+        }
+        true
+    }
+
+    /// Writes everything but sequence number and length: acknowledgement, window, timestamps; tells the receiver that
+    /// an ACK leaves.
+    #[inline]
+    fn write_header(&mut self, now: Nanos, pure: bool, segment: &mut Segment) {
+        let window = match self.repeated_window {
+            Some(window) if !pure && !self.rcv.ack_now => window,
+            _ => self.acknowledge(now, pure),
+        };
+        segment.ack = seq::wire(self.rcv.nxt);
+        segment.window = window;
+        segment.flags = if self.echoes_ce { Flags::ACK | Flags::ECE } else { Flags::ACK };
+        segment.frames = 1;
+        segment.ecn = Ecn::NotEct;
+        segment.mss = 0;
+        segment.wscale = 0;
+        segment.sack.clear();
+        if self.snd.timestamps {
+            segment.options = Options::TIMESTAMPS;
+            if !(now < self.tsval_cache.until && now >= self.tsval_cache.from) {
+                self.tsval_cache.renew(&self.clock, now, self.timestamp_offset);
+                if self.snd.no_fast_path {
+                    self.tsval_cache.until = 0;
+                }
+            }
+            segment.tsval = self.tsval_cache.tsval;
+            segment.tsecr = self.rcv.ts_recent;
+        } else {
+            segment.options = Options::default();
+            segment.tsval = 0;
+            segment.tsecr = 0;
+        }
+    }
+
+    /// An ACK leaves: chooses its window field and tells the receiver.
+    fn acknowledge(&mut self, now: Nanos, pure: bool) -> u16 {
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        let wanted = self.receiver.window(&self.rcv, &mut cx);
+        // The right edge never moves left, and what the field cannot say is not promised.
+        let scale = self.rcv.wscale;
+        let field = (wanted.max(self.rcv.offered()) >> scale).min(MAX_WINDOW);
+        let field = if field << scale < self.rcv.offered() { field + 1 } else { field }.min(MAX_WINDOW);
+        self.rcv.advertised = self.rcv.advertised.max(self.rcv.nxt + (field << scale));
+        self.rcv.last_ack = self.rcv.nxt;
+        // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
+        let sack_owed = !pure && self.rcv.ack_now && !self.rcv.out_of_order.is_empty();
+        self.receiver.on_ack_sent(&mut self.rcv, pure, &mut cx);
+        self.rcv.ack_now = sack_owed;
+        let window = field as u16;
+        // After a pure ACK the receiver is still to be told of data that leaves.
+        self.repeated_window = (!pure && !sack_owed && !self.snd.no_fast_path).then_some(window);
+        window
+    }
+}

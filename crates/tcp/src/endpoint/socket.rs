@@ -1,0 +1,89 @@
+//! The application's side of a connection.
+
+use super::{Endpoint, State};
+use crate::clock::Nanos;
+use crate::context::Context;
+use crate::mutants::mutant;
+
+impl Endpoint {
+    /// Hands `bytes` to the socket; returns how many it took. Fewer: the caller is blocked until [`Endpoint::writable`].
+    pub fn write(&mut self, bytes: u64) -> u64 {
+        if self.snd.fin || self.failure.is_some() || self.state == State::Closed {
+            return 0;
+        }
+        let taken = bytes.min(self.sender.space(&self.snd));
+        self.snd.end += taken;
+        self.snd.app_blocked = taken < bytes;
+        self.snd.blocked_midway = taken > 0 && taken < bytes;
+        taken
+    }
+
+    /// Whether a blocked writer would be woken.
+    #[inline]
+    pub fn writable(&self) -> bool {
+        !self.snd.fin && self.sender.writable(&self.snd)
+    }
+
+    /// In-order payload waiting to be read, bytes.
+    #[inline]
+    pub fn readable(&self) -> u64 {
+        self.rcv.readable
+    }
+
+    /// The application takes up to `bytes`; returns how many there were.
+    #[inline(always)]
+    pub fn read(&mut self, now: Nanos, bytes: u64) -> u64 {
+        let taken = bytes.min(self.rcv.readable);
+        if taken > 0 {
+            self.repeated_window = None;
+            self.rcv.readable -= taken;
+            self.bytes_read += taken;
+            let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+            let owed = self.rcv.ack_now;
+            if !mutant!(NoWindowUpdate) {
+                self.receiver.on_read(&mut self.rcv, taken, &mut cx);
+            }
+            // A peer that has closed needs no window.
+            if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+                self.rcv.ack_now = owed;
+            }
+        }
+        taken
+    }
+
+    /// The peer has closed and everything was read.
+    pub fn at_eof(&self) -> bool {
+        self.rcv.readable == 0 && self.peer_closed()
+    }
+
+    /// The peer has closed, and all it sent before has arrived.
+    pub fn peer_closed(&self) -> bool {
+        matches!(self.state, State::CloseWait | State::Closing | State::LastAck | State::TimeWait)
+    }
+
+    /// The handshake was completed, whatever came after it.
+    pub fn established(&self) -> bool {
+        self.snd.una > self.snd.iss
+    }
+
+    /// ECN was negotiated (RFC 3168 section 6.1.1).
+    pub fn uses_ecn(&self) -> bool {
+        self.snd.ecn
+    }
+
+    /// Payload written and not cumulatively acknowledged, bytes.
+    pub fn unacknowledged(&self) -> u64 {
+        self.snd.end.saturating_sub(self.snd.una.max(self.snd.iss + 1))
+    }
+
+    /// Short segments leave at once (TCP_NODELAY: Nagle's algorithm off).
+    pub fn set_no_delay(&mut self, on: bool) {
+        self.snd.no_delay = on;
+    }
+
+    /// Sets the send buffer of an open connection, bytes as [`crate::stack::Profile::buffers`] has them, and ends its autotuning.
+    pub fn set_send_buffer(&mut self, bytes: u64) {
+        self.snd.sndbuf = bytes;
+        self.snd.sndbuf_auto = false;
+    }
+}

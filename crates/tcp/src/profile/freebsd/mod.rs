@@ -1,0 +1,336 @@
+//! FreeBSD's stacks as profiles: how the values of sysctls become senders and receivers.
+
+mod sysctls;
+mod v11;
+mod v13;
+mod v15;
+mod v9_0;
+mod v9_2;
+
+use sysctls::{KNOBS, Values, common_names};
+
+use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow};
+use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::receiver::Receiver;
+use crate::receiver::freebsd::{Autosize, FreeBsdReceiver, Tuning as ReceiverTuning, largest_buffer};
+use crate::sender::Sender;
+use crate::sender::freebsd::FreeBsdSender;
+use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
+use crate::sender::rack::{RackSender, RackTuning};
+use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
+
+/// What distinguishes a release besides the values of its sysctls.
+#[derive(Clone, Copy, Debug)]
+struct Era {
+    /// The control block's MSS is less options (9.x).
+    pub maxseg_without_options: bool,
+    /// A closed window starts probes whenever data waits, even data to be sent again after a timeout (10.3 and later).
+    pub persists_when_closed: bool,
+    /// Silly-window avoidance and the rounding of buffers take the MSS, options included, for a full segment (11).
+    pub full_segment_with_options: bool,
+    /// Byte counting in congestion avoidance is capped at L segments an ACK.
+    pub abc_capped_in_avoidance: bool,
+    /// Duplicate ACKs.
+    pub duplicates: DuplicateRule,
+    /// Fast recovery.
+    pub recovery: Recovery,
+    /// CUBIC's generation.
+    pub cubic: CubicEra,
+    /// What came with 12: module-owned timeouts, exit with a segment, merged ACKs counted, PRR after ECN, undo by
+    /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK.
+    pub since_12: bool,
+    /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last, idle counts sending.
+    pub since_15: bool,
+    /// After an idle time the window is the initial one (else RFC 3390's).
+    pub restart_at_initial_window: bool,
+    /// Window updates need a quarter of the buffer (9.2 and later).
+    pub updates_need_a_quarter: bool,
+    /// Reassembly queue limited by the buffer (9.x).
+    pub reassembly_limited: bool,
+}
+
+/// A FreeBSD release with its sysctls.
+#[derive(Clone, Debug)]
+pub struct FreeBsd {
+    spec: StackSpec,
+    era: Era,
+    values: Values,
+    /// Names of the sysctls this release has, of those in the table.
+    names: &'static [&'static str],
+    maxsockbuf_fixed: bool,
+    /// The RACK stack instead of the default one.
+    rack: Option<RackTuning>,
+}
+
+/// Every release, the newest last, with its RACK stack ahead of it.
+pub(super) fn all() -> Vec<FreeBsd> {
+    vec![
+        v9_0::profile(),
+        v9_2::profile(),
+        v11::profile(),
+        v13::rack(),
+        v13::profile(),
+        v15::d49540_rack(),
+        v15::d46546_rack(),
+        v15::current_rack(),
+        v15::d49540(),
+        v15::d46546(),
+        v15::current(),
+    ]
+}
+
+/// The release called `name`, such as `freebsd-9.2`.
+pub fn release(name: &str) -> Option<FreeBsd> {
+    all().into_iter().find(|release| release.spec.name == name)
+}
+
+/// Congestion controls where NewReno is the default.
+const NEWRENO_FIRST: &[&str] = &["newreno", "cubic", "cdg"];
+/// Congestion controls where CUBIC is the default (14 and later).
+const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg"];
+
+/// SYN timeouts of 9.x to 11: 3 s, and what the backoff table makes of it; `slop` as measured on 11.
+fn old_syn_timeouts() -> Vec<Nanos> {
+    const BACKOFF: [u64; 12] = [1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 64, 64];
+    let later = BACKOFF.iter().map(|b| (3 * b * SECOND + 200 * MILLISECOND).min(64 * SECOND));
+    within_keepinit(std::iter::once(3 * SECOND).chain(later))
+}
+
+/// SYN timeouts of 12 and later: 1 s, doubled, with slop after the first.
+fn new_syn_timeouts() -> Vec<Nanos> {
+    let later = (1..12).map(|shift: u32| ((SECOND << shift) + 200 * MILLISECOND).min(64 * SECOND));
+    within_keepinit(std::iter::once(SECOND).chain(later))
+}
+
+/// How long a connection attempt lasts at most (net.inet.tcp.keepinit).
+const KEEPINIT: Nanos = 75 * SECOND;
+
+fn within_keepinit(gaps: impl Iterator<Item = Nanos>) -> Vec<Nanos> {
+    let mut at = 0;
+    let mut kept = Vec::new();
+    for gap in gaps {
+        let gap = gap.min(KEEPINIT - at);
+        kept.push(gap);
+        at += gap;
+        if at == KEEPINIT {
+            break;
+        }
+    }
+    kept
+}
+
+/// SYN-ACK timeouts: `first`, doubled for at most three retransmissions (net.inet.tcp.syncache.rexmtlimit).
+fn synack_timeouts(first: Nanos) -> Vec<Nanos> {
+    (0..4).map(|shift| first << shift).collect()
+}
+
+/// Time in TIME-WAIT: twice net.inet.tcp.msl.
+const TIME_WAIT: Nanos = 60 * SECOND;
+
+/// The specification every release begins with.
+fn spec(name: &'static str, inferred: bool) -> StackSpec {
+    StackSpec {
+        name,
+        family: Family::FreeBsd,
+        inferred,
+        cc: NEWRENO_FIRST,
+        cc_alias: &[("reno", "newreno")],
+        hz: 1000,
+        ecn: EcnMode::Off,
+        timestamps: true,
+        window_scaling: true,
+        sack: true,
+        syn_timeouts: old_syn_timeouts(),
+        synack_timeouts: synack_timeouts(3 * SECOND),
+        timer_wheel: false,
+        invalid_ratelimit: 0,
+        syn_retry_ticks: None,
+        unread_resets: false,
+        time_wait: TIME_WAIT,
+    }
+}
+
+impl FreeBsd {
+    fn initial_window(&self) -> InitialWindow {
+        let v = &self.values;
+        if v.initcwnd_segments > 0 {
+            InitialWindow::Segments(v.initcwnd_segments as u64)
+        } else if v.rfc3390 != 0 {
+            InitialWindow::Rfc3390
+        } else if self.era.maxseg_without_options {
+            InitialWindow::Flight(v.slowstart_flightsize as u64)
+        } else {
+            InitialWindow::Rfc5681
+        }
+    }
+
+    fn cc_tuning(&self) -> CcTuning {
+        let v = &self.values;
+        let restart_window = match self.initial_window() {
+            InitialWindow::Segments(_) if !self.era.restart_at_initial_window => {
+                if v.rfc3390 != 0 {
+                    InitialWindow::Rfc3390
+                } else {
+                    InitialWindow::Flight(2)
+                }
+            }
+            window => window,
+        };
+        CcTuning {
+            abc: v.rfc3465 != 0,
+            abc_l_var: v.abc_l_var as u64,
+            abc_counts_merged_acks: self.era.since_12,
+            restart_window,
+            idle_keeps_ssthresh: self.era.since_12,
+            exit_keeps_a_segment: self.era.since_12,
+            loss_counts_payload: self.era.since_12,
+            module_handles_rto: self.era.since_12,
+            rto_from_pipe: self.era.since_15,
+            cdg_passes_own_state_to_newreno: self.era.since_12 && !self.era.since_15,
+            newreno_beta: v.newreno_beta as u64,
+            newreno_beta_ecn: v.newreno_beta_ecn as u64,
+            abe: v.abe != 0,
+            abe_loss_reduces: v.abe_frlossreduce != 0,
+            hystart: HyStartTuning {
+                allowed: v.hystart > 0,
+                shrinks: v.hystart > 1,
+                conservative: v.hystart > 2,
+                min_threshold_us: v.hystart_minrtt_thresh as u32,
+                max_threshold_us: v.hystart_maxrtt_thresh as u32,
+                samples: v.hystart_n_rttsamples as u32,
+                growth_divisor: v.hystart_css_growth_div as u64,
+                rounds: v.hystart_css_rounds as u32,
+            },
+        }
+    }
+
+    /// What the sender is made with.
+    pub fn sender_tuning(&self) -> SenderTuning {
+        let (v, era) = (&self.values, &self.era);
+        SenderTuning {
+            cc: self.cc_tuning(),
+            cubic: era.cubic,
+            cdg: v.cdg,
+            initial_window: self.initial_window(),
+            maxseg_without_options: era.maxseg_without_options,
+            persists_when_closed: era.persists_when_closed,
+            silly_window_counts_options: era.full_segment_with_options,
+            abc_capped_in_avoidance: era.abc_capped_in_avoidance,
+            rfc3042: v.rfc3042 != 0,
+            duplicates: era.duplicates,
+            recovery: era.recovery,
+            do_prr: v.do_prr != 0,
+            prr_conservative: v.do_prr_conservative != 0,
+            rfc6675_pipe: v.rfc6675_pipe != 0,
+            lost_retransmission_detection: v.lrd != 0,
+            sack_maxholes: v.sack_maxholes as usize,
+            sack_tso: v.sack_tso != 0,
+            undo_by_timestamp: era.since_12,
+            timeout_keeps_scoreboard: era.since_15,
+            timeouts_reset_rtt: !era.since_15,
+            idle_counts_sending: era.since_15,
+            post_recovery_last: era.since_15,
+            ecn_recovery_by_prr: era.since_12,
+            rexmit_min_ms: v.rexmit_min as u32,
+            rexmit_slop_ms: v.rexmit_slop as u32,
+            tso: v.tso != 0,
+            sendbuf_inc: v.sendbuf_inc as u64,
+            sendbuf_max: v.sendbuf_max as u64,
+            largest_buffer: largest_buffer(v.maxsockbuf as u64),
+            newcwv: v.newcwv != 0,
+        }
+    }
+
+    /// What the receiver is made with.
+    pub fn receiver_tuning(&self) -> ReceiverTuning {
+        let (v, era) = (&self.values, &self.era);
+        ReceiverTuning {
+            delayed_ack: v.delayed_ack != 0,
+            delack_ms: v.delacktime as u32,
+            aggregates_acked_at_once: era.since_12,
+            updates_need_a_quarter: era.updates_need_a_quarter,
+            reassembly_limited: era.reassembly_limited,
+            dsack: era.since_12,
+            autosize: if era.since_12 {
+                Autosize::ByHalf
+            } else {
+                Autosize::PerRoundTrip { inc: v.recvbuf_inc as u64 }
+            },
+            recvbuf_max: v.recvbuf_max as u64,
+            maxsockbuf: v.maxsockbuf as u64,
+            maxsockbuf_fixed: self.maxsockbuf_fixed,
+            rounds_to_mss_with_options: era.full_segment_with_options,
+            maxseg_without_options: era.maxseg_without_options,
+            rfc1323: self.spec.timestamps,
+        }
+    }
+
+    /// The buffer an application gets that asks for `asked`: refused (and so as before) when the host forbids it.
+    fn granted(&self, asked: Option<u64>, default: i64, auto: i64) -> (u64, bool) {
+        let allowed = largest_buffer(self.values.maxsockbuf as u64);
+        match asked {
+            Some(bytes) if !self.maxsockbuf_fixed || bytes <= allowed => (bytes, false),
+            _ => (default as u64, auto != 0),
+        }
+    }
+}
+
+impl Profile for FreeBsd {
+    fn spec(&self) -> &StackSpec {
+        &self.spec
+    }
+
+    fn sysctls(&self) -> Vec<Sysctl> {
+        KNOBS
+            .iter()
+            .filter(|knob| self.names.contains(&knob.name))
+            .map(|knob| Sysctl {
+                name: knob.name,
+                default: (knob.get)(self),
+                min: knob.min,
+                max: knob.max,
+                about: knob.about,
+            })
+            .collect()
+    }
+
+    fn set(&mut self, name: &str, value: i64) {
+        if let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) {
+            (knob.set)(self, value);
+        }
+    }
+
+    fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool)) {
+        let v = &self.values;
+        (
+            self.granted(socket.sndbuf, v.sendspace, v.sendbuf_auto),
+            self.granted(socket.rcvbuf, v.recvspace, v.recvbuf_auto),
+        )
+    }
+
+    fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
+        match self.rack {
+            Some(rack) => Box::new(RackSender::new(self.sender_tuning(), rack, cc, random)),
+            None => Box::new(FreeBsdSender::new(self.sender_tuning(), cc, random)),
+        }
+    }
+
+    fn receiver(&self) -> Box<dyn Receiver> {
+        Box::new(FreeBsdReceiver::new(self.receiver_tuning()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_congestion_controls_are_tested_with_is_what_15_has() {
+        for release in
+            ["freebsd-15-current", "freebsd-15-d46546", "freebsd-15-d49540", "freebsd-15-current/rack"]
+        {
+            let release = super::release(release).expect("a release");
+            assert_eq!(release.sender_tuning().cc, CcTuning::FREEBSD_15);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! FreeBSD 9.0 of January 2012: as 9.2, with a window update for every two segments read.
+
+use super::v9_2;
+use super::{Era, FreeBsd, Values, common_names};
+
+pub(super) fn profile() -> FreeBsd {
+    FreeBsd {
+        spec: super::spec("freebsd-9.0", false),
+        era: Era { updates_need_a_quarter: false, ..v9_2::ERA },
+        values: Values { initcwnd_segments: 0, ..Values::common() },
+        names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.slowstart_flightsize"],
+        maxsockbuf_fixed: false,
+        rack: None,
+    }
+}

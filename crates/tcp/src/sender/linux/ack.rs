@@ -1,0 +1,344 @@
+//! What all eras do with an ACK: SACK blocks, what is acknowledged, round trips, reordering.
+
+use super::LinuxSender;
+use super::scoreboard::{self, EVER_RETRANS, Id, LOST, RETRANS, SACKED};
+use crate::cc::linux::{AckSample, RateSample};
+use crate::clock::{MILLISECOND, Nanos};
+use crate::context::Context;
+use crate::event::EventKind;
+use crate::sender::{Ack, SendState};
+
+/// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
+const MIN_RTT_WINDOW_US: u64 = 300_000_000;
+
+/// What one ACK brought.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// End of the highest SACK before.
+    pub(super) prior_fack: u64,
+    pub(super) prior_packets: u32,
+    pub(super) prior_sacked: u32,
+    /// SND.UNA moved.
+    pub(super) advanced: bool,
+    /// Whole packets were cumulatively acknowledged.
+    pub(super) acked: bool,
+    /// Packets were SACKed.
+    pub(super) sacked: bool,
+    /// Data never retransmitted and sent before `high_seq` was delivered.
+    pub(super) original: bool,
+    /// 3.9: every newly SACKed packet had never been retransmitted and lay below the F-RTO mark.
+    pub(super) only_original: bool,
+    pub(super) retransmission_acked: bool,
+    /// 3.9: such a packet other than the head.
+    pub(super) later_retransmission_acked: bool,
+    pub(super) dsack: bool,
+    /// The D-SACK answers the tail loss probe.
+    pub(super) dsack_tlp: bool,
+    pub(super) ece: bool,
+    /// Not a duplicate ACK: data, a window update, or progress.
+    pub(super) not_dup: bool,
+    pub(super) lost_retransmission: bool,
+    pub(super) set_timer: bool,
+    pub(super) first_acked_sent: Nanos,
+    pub(super) last_acked_sent: Nanos,
+    pub(super) first_sacked_sent: Nanos,
+    pub(super) last_sacked_sent: Nanos,
+    /// Lowest never-retransmitted data delivered out of order.
+    pub(super) reordered: u64,
+    pub(super) tsecr: Option<u32>,
+    pub(super) rate: RateSample,
+    pub(super) prior_delivered: u64,
+    pub(super) prior_lost: u64,
+}
+
+impl LinuxSender {
+    pub(super) fn begin_ack(&mut self, snd: &SendState, ack: &Ack<'_>) -> Progress {
+        Progress {
+            prior_fack: self.fack_end(),
+            prior_packets: self.core.packets_out,
+            prior_sacked: self.core.sacked_out,
+            advanced: ack.ack > snd.una,
+            acked: false,
+            sacked: false,
+            original: false,
+            only_original: true,
+            retransmission_acked: false,
+            later_retransmission_acked: false,
+            dsack: false,
+            dsack_tlp: false,
+            ece: ack.ece,
+            not_dup: ack.payload > 0 || ack.fin || snd.wnd != ack.previous_wnd,
+            lost_retransmission: false,
+            set_timer: false,
+            first_acked_sent: 0,
+            last_acked_sent: 0,
+            first_sacked_sent: 0,
+            last_sacked_sent: 0,
+            reordered: u64::MAX,
+            tsecr: ack.tsecr,
+            rate: RateSample { prior_in_flight: self.core.in_flight(), ..RateSample::default() },
+            prior_delivered: self.core.delivered,
+            prior_lost: self.core.lost,
+        }
+    }
+
+    /// Tags what the SACK blocks newly cover.
+    pub(super) fn tag_sacks(&mut self, ack: &Ack<'_>, p: &mut Progress) {
+        if let Some((left, right)) = ack.dsack {
+            self.check_dsack(left, right, p);
+        }
+        if self.board.is_empty() {
+            return;
+        }
+        for &(left, right) in ack.sack {
+            let left = left.max(self.core.una).max(ack.ack);
+            let mut ranges = std::mem::take(&mut self.newly_sacked);
+            ranges.clear();
+            self.sacked.insert(left, right, |start, end| ranges.push((start, end)));
+            for &(start, end) in &ranges {
+                self.tag_range(start, end, p);
+            }
+            self.newly_sacked = ranges;
+        }
+    }
+
+    fn tag_range(&mut self, start: u64, end: u64, p: &mut Progress) {
+        let mut id = self.board.find(start);
+        while id < self.board.tail() {
+            let packet = self.board.get(id);
+            let (seq, packet_end) = (packet.seq, packet.end());
+            if seq >= end {
+                break;
+            }
+            let whole = (start <= seq && packet_end <= end)
+                || self.sacked.covered_within(seq, packet_end) == packet_end - seq;
+            if whole && !self.board.get(id).has(SACKED) {
+                self.sack_packet(id, p);
+            }
+            id += 1;
+        }
+    }
+
+    fn sack_packet(&mut self, id: Id, p: &mut Progress) {
+        let packet = *self.board.get(id);
+        p.sacked = true;
+        if !packet.has(RETRANS | EVER_RETRANS) {
+            if packet.seq < p.prior_fack {
+                p.reordered = p.reordered.min(packet.seq);
+            }
+            if packet.end() <= self.high_seq {
+                p.original = true;
+            }
+            if p.first_sacked_sent == 0 {
+                p.first_sacked_sent = packet.sent;
+            }
+            p.last_sacked_sent = packet.sent;
+        }
+        if packet.has(RETRANS | EVER_RETRANS) || packet.end() > self.classic.frto_highmark {
+            p.only_original = false;
+        }
+        self.board.mark_sacked(&mut self.core, id);
+        self.core.delivered += 1;
+        self.fack = self.fack.max(id);
+        if self.is_modern() {
+            self.rack_advance(&packet);
+            self.rate_delivered(&packet, p);
+            self.remove_from_send_order(id);
+            self.board.get_mut(id).tags |= scoreboard::RATED;
+        } else if id < self.classic.lost_cursor {
+            self.classic.sacked_below += 1;
+        }
+    }
+
+    fn check_dsack(&mut self, left: u64, right: u64, p: &mut Progress) {
+        p.dsack = true;
+        if self.tlp.is_some_and(|tlp| tlp.retransmission && right == tlp.high_seq) {
+            p.dsack_tlp = true;
+        }
+        self.rack.dsack_seen = true;
+        if self.undo_marker.is_some_and(|marker| right > marker) && self.undo_retrans > 0 {
+            let packets = (right - left).div_ceil(u64::from(self.core.mss.max(1))) as i64;
+            self.undo_retrans = (self.undo_retrans - packets).max(0);
+        }
+    }
+
+    /// Forgets what is cumulatively acknowledged. Returns how many packets that was.
+    pub(super) fn clean_rtx_queue(&mut self, snd: &mut SendState, p: &mut Progress) -> u32 {
+        let una = self.core.una;
+        let head = self.board.head();
+        let mut packets = 0;
+        while let Some(&packet) = self.board.front() {
+            if packet.end() > una {
+                break;
+            }
+            packets += 1;
+            if packet.has(RETRANS | EVER_RETRANS) {
+                if packet.has(RETRANS) {
+                    self.core.retrans_out -= 1;
+                }
+                p.retransmission_acked = true;
+                if self.board.head() > head {
+                    p.later_retransmission_acked = true;
+                }
+            } else if !packet.has(SACKED) {
+                if p.first_acked_sent == 0 {
+                    p.first_acked_sent = packet.sent;
+                }
+                p.last_acked_sent = packet.sent;
+                p.reordered = p.reordered.min(packet.seq);
+                if packet.end() <= self.high_seq {
+                    p.original = true;
+                }
+            }
+            if packet.has(SACKED) {
+                self.core.sacked_out -= 1;
+                if self.board.head() < self.classic.lost_cursor {
+                    self.classic.sacked_below -= 1;
+                }
+            } else if self.sack_ok {
+                self.core.delivered += 1;
+                if self.is_modern() {
+                    self.rack_advance(&packet);
+                }
+            }
+            if packet.has(LOST) {
+                self.core.lost_out -= 1;
+            }
+            if self.is_modern() {
+                if !packet.has(scoreboard::RATED) {
+                    self.rate_delivered(&packet, p);
+                }
+                self.remove_from_send_order(self.board.head());
+            }
+            self.core.packets_out -= 1;
+            self.board.pop();
+        }
+        self.sacked.remove_below(una);
+        if packets > 0 {
+            p.acked = true;
+            p.not_dup = true;
+            p.set_timer = true;
+            if !self.sack_ok {
+                self.remove_reno_sacks(packets);
+            }
+        }
+        debug_assert_eq!(self.board.is_empty(), snd.outstanding() == 0 || una == snd.max);
+        packets
+    }
+
+    /// Round trips from the packets the ACK delivered: feeds the estimator, tells the congestion control.
+    pub(super) fn update_rtt(&mut self, p: &mut Progress, packets: u32, cx: &mut Context<'_>) {
+        // Whole microseconds, or whole jiffies in 3.9.
+        let (modern, tick, now_us, jiffies) =
+            (self.is_modern(), self.tick, self.core.now_us(), self.core.jiffies);
+        let since =
+            |sent: Nanos| if modern { now_us.saturating_sub(sent / 1000) } else { jiffies - sent / tick };
+        let unit = self.rtt_unit();
+        let usable = p.first_acked_sent != 0 && !p.retransmission_acked;
+        let mut rtt = usable.then(|| since(p.first_acked_sent));
+        let mut newest = usable.then(|| since(p.last_acked_sent));
+        let mut sack_rtt = None;
+        if self.is_modern() {
+            if p.first_sacked_sent != 0 {
+                sack_rtt = Some(since(p.first_sacked_sent));
+                newest = Some(since(p.last_sacked_sent));
+            }
+            rtt = rtt.or(sack_rtt);
+        }
+        // Timestamps: modern kernels where packets were retransmitted, 3.9 always.
+        if let Some(tsecr) = p.tsecr
+            && p.acked
+            && (rtt.is_none() || !self.is_modern())
+        {
+            let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(tsecr);
+            if ms < 120_000 {
+                let measured = u64::from(ms) * MILLISECOND / unit;
+                rtt = Some(measured);
+                if self.is_modern() {
+                    newest = Some(measured.max(1000));
+                }
+            }
+        }
+        let newest_us = newest.map(|rtt| if modern { rtt as u32 } else { (rtt * unit / 1000) as u32 });
+        p.rate.rtt_us = newest_us;
+        if let Some(rtt) = rtt {
+            if let Some(us) = newest_us {
+                self.update_min_rtt(us.max(1));
+            }
+            self.rtt.sample(rtt, self.core.una, self.core.nxt);
+            self.backoff = 0;
+            self.set_rto();
+            if self.is_modern()
+                && !p.acked
+                && let (Some(sack_rtt), Some(head)) = (sack_rtt, self.board.front())
+                && sack_rtt > since(head.sent)
+            {
+                p.set_timer = true;
+            }
+        }
+        if packets > 0 || newest_us.is_some() {
+            let before = self.core.ssthresh;
+            let sample = AckSample { packets, rtt_us: newest_us };
+            self.cc.pkts_acked(&mut self.core, &sample);
+            if self.core.ssthresh != before {
+                let at = self.core.una.saturating_sub(self.output.first_seq);
+                cx.events.push(EventKind::SlowStartExit, at, self.cwnd_bytes());
+            }
+        }
+    }
+
+    pub(super) fn update_min_rtt(&mut self, us: u32) {
+        let now = self.core.now_us();
+        let min = self.min_rtt.update(MIN_RTT_WINDOW_US, now, u64::from(us), |a, b| a <= b);
+        self.core.min_rtt_us = min as u32;
+    }
+
+    pub(super) fn set_rto(&mut self) {
+        let timeout = self.rtt.timeout();
+        if self.is_modern() {
+            self.rto = self.us_to_jiffies(timeout);
+            self.core.srtt_us = self.rtt.srtt();
+        } else {
+            self.rto = timeout;
+            self.core.srtt_us = self.rtt.srtt() * self.tick / 1000;
+        }
+    }
+
+    /// Rounded up.
+    pub(super) fn us_to_jiffies(&self, us: u64) -> u64 {
+        (us * u64::from(self.core.hz)).div_ceil(1_000_000)
+    }
+
+    /// Data below the highest SACK that was never retransmitted has arrived: the path reorders.
+    pub(super) fn check_reordering(&mut self, p: &Progress) {
+        if p.reordered >= p.prior_fack || !self.sack_ok {
+            return;
+        }
+        let distance = self.fack_end().max(p.prior_fack) - p.reordered;
+        let mss = u64::from(self.core.mss);
+        if distance > u64::from(self.reordering) * mss {
+            self.reordering = (distance.div_ceil(mss) as u32).min(self.config.max_reordering);
+            self.classic.fack_enabled = false;
+        }
+        self.reord_seen += 1;
+    }
+
+    /// A duplicate ACK from a peer without SACK stands for a SACKed packet (RFC 6582).
+    pub(super) fn add_reno_sack(&mut self) {
+        let holes = self.core.lost_out.max(1).min(self.core.packets_out);
+        if self.core.sacked_out + holes < self.core.packets_out {
+            self.core.sacked_out += 1;
+            self.core.delivered += 1;
+        } else {
+            self.reordering = self.reordering.max(self.core.packets_out + 1).min(self.config.max_reordering);
+        }
+    }
+
+    fn remove_reno_sacks(&mut self, acked: u32) {
+        self.core.delivered += u64::from(acked.saturating_sub(self.core.sacked_out).max(1));
+        self.core.sacked_out = self.core.sacked_out.saturating_sub(acked.saturating_sub(1));
+        let holes = self.core.lost_out.max(1).min(self.core.packets_out);
+        self.core.sacked_out =
+            self.core.sacked_out.min(self.core.packets_out - holes.min(self.core.packets_out));
+    }
+}

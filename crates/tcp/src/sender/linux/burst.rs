@@ -1,0 +1,198 @@
+//! How much Linux lets leave at once and when: Nagle's algorithm, bursts and their deferral, TCP small queues, pacing.
+
+use super::{LinuxSender, TRUESIZE, time_at};
+use crate::cc::linux::{CaState, INIT_CWND};
+use crate::clock::{MILLISECOND, Nanos};
+use crate::mutants::mutant;
+use crate::sender::{Limit, SendState};
+
+/// A burst of a sender without segmentation offload. Since 4.17 Linux builds super-packets all the same and cuts them
+/// itself: it defers what is less than one, and pacing waits only between them.
+#[derive(Debug, Default)]
+pub(super) struct Burst {
+    /// Packets still to leave.
+    pub(super) packets: u64,
+    /// When all of it leaves, local time.
+    pub(super) departure: Nanos,
+    /// Time lost to late timers that its packets may still catch up.
+    pub(super) credit: Nanos,
+}
+
+impl LinuxSender {
+    /// Minshall's form of Nagle: one short segment outstanding at a time.
+    pub(super) fn nagle_holds(&self, snd: &SendState, payload: u64) -> bool {
+        !mutant!(NoNagle)
+            && !snd.fin
+            && !snd.no_delay
+            && self.core.packets_out > 0
+            && self.small_end > snd.una
+            && payload > 0
+    }
+
+    /// Length of the next burst, or why it waits for more.
+    pub(super) fn tso_length(
+        &mut self,
+        snd: &SendState,
+        payload: u64,
+        window: u64,
+        in_flight: u32,
+    ) -> Result<u64, Limit> {
+        let mss = u64::from(self.core.mss);
+        let quota = u64::from(self.core.cwnd - in_flight);
+        let max = self.tso_segments(snd);
+        if payload <= mss {
+            if payload < mss && self.nagle_holds(snd, payload) {
+                return Err(limit_while_deferring(snd));
+            }
+            return Ok(snd.unsent());
+        }
+        let cwnd_room = quota * mss;
+        let room = cwnd_room.min(window);
+        if self.defers_burst(snd, payload, max * mss, room) {
+            if cwnd_room < window {
+                if cwnd_room <= payload {
+                    self.output.cwnd_limited = true;
+                    return Err(Limit::Cwnd);
+                }
+            } else if window <= payload {
+                return Err(Limit::Rwnd);
+            }
+            if !snd.fin {
+                return Err(limit_while_deferring(snd));
+            }
+        }
+        let most = (max * mss).min(room);
+        if payload >= most {
+            // Whole segments only while more follows.
+            return Ok(if most >= mss { most - most % mss } else { most });
+        }
+        let partial = payload % mss;
+        if partial > 0 && self.nagle_holds(snd, partial) {
+            return Ok(payload - partial);
+        }
+        Ok(snd.unsent())
+    }
+
+    /// Segments of one burst: a millisecond at the pacing rate, and up to 64 KB on short paths.
+    pub(super) fn tso_segments(&self, snd: &SendState) -> u64 {
+        let mss = u64::from(self.core.mss);
+        let most = (u64::from(snd.tso_max) / mss).min(u64::from(self.config.gso_max_segs)).max(1);
+        if !self.is_modern() {
+            return most;
+        }
+        let mut bytes = self.pacing_rate() >> 10;
+        let shift = u64::from(self.core.min_rtt_us) >> self.config.tso_rtt_log;
+        if self.config.tso_rtt_log > 0 && shift < 64 {
+            bytes += self.config.gso_max_size >> shift;
+        }
+        let bytes = bytes.min(self.config.gso_max_size);
+        let least = self.cc.min_tso_segs(&self.core).unwrap_or(self.config.min_tso_segs);
+        (bytes / mss).max(u64::from(least)).min(most)
+    }
+
+    /// Whether a burst that windows cut short waits for the next ACK to be whole.
+    fn defers_burst(&mut self, snd: &SendState, payload: u64, burst: u64, room: u64) -> bool {
+        let mss = u64::from(self.core.mss);
+        let cwnd_bytes = u64::from(self.core.cwnd) * mss;
+        let enough = |divisor: u32| divisor > 0 && room >= snd.wnd.min(cwnd_bytes) / u64::from(divisor);
+        let wanted = burst.min(payload);
+        if !self.is_modern() {
+            let waited = self.output.deferred_since.is_some_and(|since| self.core.jiffies > since + 1);
+            if self.core.state != CaState::Open
+                || waited
+                || room >= wanted
+                || enough(self.config.tso_win_divisor)
+            {
+                self.output.deferred_since = None;
+                return false;
+            }
+            self.output.deferred_since.get_or_insert(self.core.jiffies);
+            return true;
+        }
+        if self.core.state >= CaState::Recovery
+            || self.core.now > self.core.departure + MILLISECOND
+            || room >= wanted
+            || enough(self.config.tso_win_divisor)
+        {
+            return false;
+        }
+        let Some(head) = self.board.front() else { return false };
+        let age_us = (self.core.now.saturating_sub(head.sent)) / 1000;
+        let half = self.core.srtt_us / 2;
+        if self.config.defer_by_next_ack {
+            self.core.srtt_us.saturating_sub(age_us) <= half.min(1000)
+        } else {
+            age_us >= half
+        }
+    }
+
+    /// Since 5.5 (net/ipv4/tcp_output.c) a burst of several packets ends with PSH, so that a receiver's GRO lets it
+    /// go at once. A single packet does not.
+    pub(super) fn pushes_bursts(&self) -> bool {
+        self.is_modern()
+    }
+
+    /// TCP small queues: enough of this connection is in the host's queues already.
+    #[inline]
+    pub(super) fn held_by_tsq(&self, snd: &mut SendState, shift: u32) -> bool {
+        if self.output.in_host <= 2 * u64::from(self.core.mss)
+            || self.is_modern() && self.core.packets_out <= 1
+        {
+            return false;
+        }
+        let (memory, limit) = self.small_queue(snd);
+        snd.throttled = memory > limit << shift;
+        snd.throttled
+    }
+
+    /// Memory of this connection's packets in the host's queues, and how much TCP small queues allows.
+    #[inline]
+    pub(super) fn small_queue(&self, snd: &SendState) -> (u64, u64) {
+        let mss = u64::from(self.core.mss);
+        let config = &self.config;
+        let per_packet = if snd.tso { mss } else { TRUESIZE };
+        let memory = if snd.tso { self.output.in_host } else { self.output.in_host * TRUESIZE / mss };
+        let mut limit = config.limit_output_bytes;
+        if self.is_modern() {
+            let rate = self.pacing_rate();
+            let by_rate = (2 * per_packet).max(rate >> 10);
+            limit =
+                if self.core.pacing && !config.limit_output_always { by_rate } else { by_rate.min(limit) };
+        }
+        (memory, limit)
+    }
+
+    /// Moves the departure time on; returns that of this packet (local time).
+    #[inline]
+    pub(super) fn set_departure(&mut self, bytes: u64) -> Nanos {
+        let burst = &mut self.output.burst;
+        if burst.packets > 0 {
+            burst.packets -= 1;
+        } else {
+            let previous = self.core.departure;
+            burst.departure = previous.max(self.core.now);
+            burst.credit = burst.departure - previous;
+            self.core.departure = burst.departure;
+        }
+        let departure = burst.departure;
+        if self.core.pacing && self.core.pacing_rate > 0 && self.output.packets >= u64::from(INIT_CWND) {
+            let gap = time_at(bytes, self.core.pacing_rate);
+            // Time lost to late timers is caught up, at most half of each.
+            let caught_up = (gap / 2).min(burst.credit);
+            burst.credit -= caught_up;
+            self.core.departure += gap - caught_up;
+        }
+        departure
+    }
+
+    pub(super) fn pacing_rate(&self) -> u64 {
+        if self.core.pacing { self.core.pacing_rate } else { self.core.usual_pacing_rate(&self.config) }
+    }
+}
+
+/// What limits a sender whose writer is not held by the buffer as TCP_INFO counts it. That begins when the sender empties
+/// its queue behind a call that sleeps (tcp_cwnd_validate): not while Nagle's algorithm or a deferred burst keeps a rest
+/// of the data, and not where a call found no room at all, as all that could be sent had left before.
+pub(super) fn limit_while_deferring(snd: &SendState) -> Limit {
+    if snd.app_blocked { Limit::Cwnd } else { Limit::App }
+}

@@ -1,0 +1,199 @@
+//! How the window is reduced, and how a reduction is undone, in all eras.
+
+use super::LinuxSender;
+use super::ack::Progress;
+use super::scoreboard::{Packet, SACKED};
+use crate::cc::linux::{CaState, CwndEvent, INFINITE_SSTHRESH};
+use crate::context::Context;
+use crate::event::EventKind;
+use crate::mutants::mutant;
+use crate::sender::SendState;
+
+impl LinuxSender {
+    pub(super) fn init_cwnd_reduction(&mut self) {
+        self.high_seq = self.core.nxt;
+        self.tlp = None;
+        self.core.cwnd_cnt = 0;
+        self.core.prior_cwnd = self.core.cwnd;
+        self.prr_delivered = 0;
+        self.prr_out = 0;
+        self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+        self.cwr_pending = true;
+    }
+
+    /// Proportional rate reduction (RFC 6937): cwnd follows what is delivered. `fast` forces one transmission.
+    pub(super) fn reduce_cwnd(&mut self, delivered: u32, newly_lost: bool, advanced: bool, fast: bool) {
+        let modern = self.is_modern();
+        if modern && (delivered == 0 || self.core.prior_cwnd == 0) {
+            return;
+        }
+        if mutant!(NoPrr) {
+            self.core.cwnd = self.core.ssthresh;
+            return;
+        }
+        let in_flight = self.core.in_flight();
+        self.prr_delivered += delivered;
+        let (done, out) = (i64::from(self.prr_delivered), i64::from(self.prr_out));
+        let delta = i64::from(self.core.ssthresh) - i64::from(in_flight);
+        let mut send = if delta < 0 {
+            let prior = u64::from(self.core.prior_cwnd.max(1));
+            let share = u64::from(self.core.ssthresh) * u64::from(self.prr_delivered);
+            share.div_ceil(prior) as i64 - out
+        } else if modern {
+            let bound = (done - out).max(i64::from(delivered)) + i64::from(advanced && !newly_lost);
+            bound.min(delta)
+        } else {
+            ((done - out).max(i64::from(delivered)) + 1).min(delta)
+        };
+        let force = if modern { self.prr_out == 0 } else { fast };
+        send = send.max(i64::from(force));
+        self.core.cwnd = (i64::from(in_flight) + send).max(0) as u32;
+    }
+
+    pub(super) fn end_cwnd_reduction(&mut self) {
+        if self.cc.owns_window() {
+            return;
+        }
+        if self.core.ssthresh < INFINITE_SSTHRESH
+            && (self.core.state == CaState::Cwr || self.undo_marker.is_some())
+        {
+            self.core.cwnd = self.core.ssthresh;
+            self.cwnd_stamp = self.core.jiffies;
+        }
+        self.cc.cwnd_event(&mut self.core, CwndEvent::CompleteCwr);
+    }
+
+    /// One reduction per window without loss: ECN echo, local drop.
+    pub(super) fn enter_cwr(&mut self, snd: &SendState, cx: &mut Context<'_>) {
+        self.prior_ssthresh = 0;
+        if self.core.state < CaState::Cwr {
+            self.undo_marker = None;
+            self.init_cwnd_reduction();
+            self.set_state(CaState::Cwr);
+            let value = i64::from(self.core.ssthresh) * i64::from(self.core.mss);
+            cx.events.push(EventKind::Reduction, snd.offset(self.core.una), value);
+        }
+    }
+
+    pub(super) fn enter_recovery(&mut self, snd: &SendState, ece: bool, cx: &mut Context<'_>) {
+        cx.events.push(EventKind::RecoveryIn, snd.offset(self.core.una), self.cwnd_bytes());
+        self.recoveries += 1;
+        self.prior_ssthresh = 0;
+        self.init_undo();
+        if !self.core.in_cwnd_reduction() {
+            if !ece {
+                self.prior_ssthresh = self.core.current_ssthresh();
+            }
+            self.init_cwnd_reduction();
+        } else {
+            self.high_seq = self.core.nxt;
+        }
+        self.set_state(CaState::Recovery);
+    }
+
+    /// Leaves Recovery with cwnd at ssthresh, unless it was undone.
+    pub(super) fn leave_recovery(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+        if self.try_undo_recovery(snd, p, cx) {
+            return true;
+        }
+        self.end_cwnd_reduction();
+        cx.events.push(EventKind::RecoveryOut, snd.offset(self.core.una), self.cwnd_bytes());
+        false
+    }
+
+    pub(super) fn init_undo(&mut self) {
+        self.undo_marker = Some(self.core.una);
+        self.undo_retrans = if self.core.retrans_out > 0 { i64::from(self.core.retrans_out) } else { -1 };
+    }
+
+    pub(super) fn may_undo(&self, p: &Progress) -> bool {
+        self.undo_marker.is_some() && (self.undo_retrans == 0 || self.original_arrived(p))
+    }
+
+    /// The echoed timestamp is older than the first retransmission: the original had arrived (Eifel, RFC 3522).
+    pub(super) fn original_arrived(&self, p: &Progress) -> bool {
+        match (self.retrans_stamp, p.tsecr) {
+            (Some(stamp), Some(tsecr)) => !mutant!(NoTimestampUndo) && wire::seq::before(tsecr, stamp),
+            // Without a retransmission there is nothing that could have been spurious.
+            (None, _) => true,
+            _ => false,
+        }
+    }
+
+    pub(super) fn undo_cwnd(&mut self, snd: &SendState, unmark_loss: bool, cx: &mut Context<'_>) {
+        if unmark_loss {
+            for id in self.board.head()..self.board.tail() {
+                self.board.unmark_lost(&mut self.core, id);
+            }
+            self.board.clear_lost();
+        }
+        if self.prior_ssthresh > 0 {
+            self.core.cwnd = self.cc.undo_cwnd(&mut self.core);
+            if self.prior_ssthresh > self.core.ssthresh {
+                self.core.ssthresh = self.prior_ssthresh;
+                self.cwr_pending = false;
+            }
+            cx.events.push(EventKind::Undo, snd.offset(self.core.una), self.cwnd_bytes());
+        }
+        self.cwnd_stamp = self.core.jiffies;
+        self.undo_marker = None;
+        self.rack.advanced = true;
+    }
+
+    /// Everything outstanding when Recovery or Loss began has arrived: Open again, unless a peer without SACK could
+    /// still send duplicate ACKs for it. True: hold.
+    pub(super) fn try_undo_recovery(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
+        if self.may_undo(p) {
+            self.undo_cwnd(snd, false, cx);
+        } else {
+            self.rack.persist = self.rack.persist.saturating_sub(1);
+        }
+        if self.core.retrans_out == 0 {
+            self.retrans_stamp = None;
+        }
+        if self.core.una == self.high_seq && !self.sack_ok {
+            if !self.is_modern() {
+                self.moderate_cwnd();
+            }
+            return true;
+        }
+        self.set_state(CaState::Open);
+        false
+    }
+
+    /// All retransmissions of the episode were reported as duplicates: none was needed.
+    pub(super) fn try_undo_dsack(&mut self, snd: &SendState, cx: &mut Context<'_>) -> bool {
+        if self.undo_marker.is_none() || self.undo_retrans != 0 {
+            return false;
+        }
+        self.rack.persist = self.rack.persist.saturating_add(1).min(16);
+        self.undo_cwnd(snd, false, cx);
+        true
+    }
+
+    /// Open or Disorder, whichever fits.
+    pub(super) fn keep_open(&mut self) {
+        let state = if self.core.left_out() > 0 || self.core.retrans_out > 0 {
+            CaState::Disorder
+        } else {
+            CaState::Open
+        };
+        if self.core.state != state {
+            self.set_state(state);
+            self.high_seq = self.core.nxt;
+        }
+    }
+
+    /// Everything unSACKed is lost; used by timeouts. `keep` spares a packet.
+    pub(super) fn mark_all_lost(&mut self, keep: impl Fn(&Packet) -> bool) {
+        let head = self.board.head();
+        for id in head..self.board.tail() {
+            let packet = self.board.get(id);
+            if packet.has(SACKED) || (id != head && keep(packet)) {
+                continue;
+            }
+            self.remove_from_send_order(id);
+            self.board.mark_lost(&mut self.core, id);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Linux's send buffer, which counts memory and not payload: what a write takes, when a writer is woken, autotuning.
+
+use super::{LinuxSender, TRUESIZE};
+use crate::cc::linux::INIT_CWND;
+use crate::sender::SendState;
+
+/// Memory of a buffer besides its payload, which fills pages (measured with `ss -m` on 6.18, without segmentation offload
+/// too): the metadata of one clonable buffer and the room for headers.
+const BUFFER_OVERHEAD: u64 = 832;
+
+/// Largest buffer of a writer: what fits into 64 KB with room for headers (MAX_TCP_HEADER).
+const BUFFER_MAX: u64 = 65_535 - 320;
+
+impl LinuxSender {
+    pub(super) fn init_sndbuf(&mut self, snd: &mut SendState) {
+        let mut memory = snd.sndbuf;
+        if snd.sndbuf_auto {
+            memory = memory.max((2 * u64::from(INIT_CWND) * TRUESIZE).min(self.config.wmem.max));
+        }
+        self.set_sndbuf(memory, snd);
+    }
+
+    fn set_sndbuf(&mut self, memory: u64, snd: &mut SendState) {
+        self.sndbuf_memory = Some(memory);
+        let mss = u64::from(self.core.mss);
+        // 3.9 sends what it writes into large buffers in bursts as large; both cost next to nothing.
+        let overhead = BUFFER_MAX / BUFFER_OVERHEAD;
+        let large = snd.tso || self.is_modern();
+        let payload = if large { memory - memory / overhead } else { memory / TRUESIZE * mss };
+        snd.sndbuf = payload.max(mss);
+    }
+
+    /// Autotuning: twice the window, in memory, when the writer is blocked and cwnd is not full.
+    pub(super) fn expand_sndbuf(&mut self, snd: &mut SendState) {
+        if !snd.sndbuf_auto || self.core.in_flight() >= self.core.cwnd {
+            return;
+        }
+        let packets = self.core.cwnd.max(INIT_CWND).max(self.reordering + 1);
+        let wanted = u64::from(self.cc.sndbuf_factor()) * u64::from(packets) * TRUESIZE;
+        let wanted = wanted.min(self.config.wmem.max);
+        if self.sndbuf_memory.is_none_or(|memory| wanted > memory) {
+            self.set_sndbuf(wanted, snd);
+        }
+    }
+
+    /// Payload the writer's call takes now (tcp_sendmsg); none before the connection is there, as a write then waits for it.
+    ///
+    /// The kernel compares memory with the limit only when it begins a buffer. A buffer begun is filled whatever the limit
+    /// says, and what can be sent at once leaves it in the same call and makes room in it again. So a call that finds the
+    /// last buffer not full, because Nagle's algorithm or a deferred burst kept a rest of the call before, may queue
+    /// all that the windows allow. Since 4.17 this is so whatever the interface can do; before, with segmentation
+    /// offload. A writer that was blocked waits until it is woken.
+    pub(super) fn buffer_space(&self, snd: &SendState) -> u64 {
+        let Some(memory) = self.sndbuf_memory else { return 0 };
+        if snd.app_blocked && !self.wakes_writer(snd) {
+            return 0;
+        }
+        if !snd.tso && !self.is_modern() {
+            return snd.space();
+        }
+        let (queued, memory, overhead) = if self.is_modern() {
+            (self.queued_memory(snd), memory, BUFFER_OVERHEAD)
+        } else {
+            (snd.end.saturating_sub(snd.una), snd.sndbuf, 0)
+        };
+        let (waiting, leaving) = self.waiting_and_leaving(snd);
+        if waiting == 0 && queued >= memory {
+            return 0;
+        }
+        let buffer = self.writers_buffer(snd);
+        let mut space = waiting.max(1).next_multiple_of(buffer) - waiting;
+        if waiting <= buffer {
+            space += leaving;
+        }
+        let queued = queued + space + overhead;
+        space + memory.saturating_sub(queued).div_ceil(buffer + overhead) * buffer
+    }
+
+    /// Payload that still waits when the writer calls, and what more may leave during the call. What was written or
+    /// allowed since the sender was last asked has left before: each call ends with sending, and so does each ACK.
+    fn waiting_and_leaving(&self, snd: &SendState) -> (u64, u64) {
+        let waiting = snd.end.saturating_sub(snd.max);
+        let leaving = self.may_leave_at_once(snd);
+        if waiting == 0 || (snd.end == self.output.written_at_wait && !snd.app_blocked) {
+            return (waiting, leaving);
+        }
+        if leaving < waiting - waiting % u64::from(self.core.mss) {
+            return (waiting - leaving, 0);
+        }
+        let rest = waiting % u64::from(self.core.mss);
+        let held = rest > 0 && self.nagle_holds(snd, rest);
+        (if held { rest } else { 0 }, (leaving + rest).saturating_sub(waiting))
+    }
+
+    /// New payload, in whole segments, that a call of the writer can send before it returns: what the windows, pacing and
+    /// the host's queue let go.
+    fn may_leave_at_once(&self, snd: &SendState) -> u64 {
+        let core = &self.core;
+        let mss = u64::from(core.mss);
+        let window = (snd.una + snd.wnd).saturating_sub(snd.max);
+        let room = window.min(u64::from(core.cwnd.saturating_sub(core.in_flight())) * mss);
+        let burst = self.tso_segments(snd) * mss;
+        let paced = match core.pacing {
+            true if core.departure > core.now => 0,
+            true => burst,
+            false => u64::MAX,
+        };
+        let (memory, limit) = self.small_queue(snd);
+        let queue = match self.output.host_has_queue {
+            true if memory > limit => 0,
+            true => limit - memory + burst,
+            false => u64::MAX,
+        };
+        let room = room.min(paced).min(queue);
+        room - room % mss
+    }
+
+    /// A third of the buffer is free (sk_stream_is_writeable).
+    pub(super) fn wakes_writer(&self, snd: &SendState) -> bool {
+        match self.sndbuf_memory.filter(|_| self.is_modern()) {
+            Some(memory) => 3 * self.queued_memory(snd) <= 2 * memory,
+            None => 3 * snd.space() >= snd.sndbuf,
+        }
+    }
+
+    /// Memory of what was written and not acknowledged, since 4.17: large buffers, of which those sent were cut to bursts.
+    fn queued_memory(&self, snd: &SendState) -> u64 {
+        let payload = snd.end.saturating_sub(snd.una);
+        let sent = u64::from(self.core.packets_out).div_ceil(self.tso_segments(snd));
+        let waiting = snd.end.saturating_sub(snd.max).div_ceil(self.writers_buffer(snd));
+        payload + (sent + waiting) * BUFFER_OVERHEAD
+    }
+
+    /// Payload of a buffer the writer fills: no more than half of the largest window the peer ever offered
+    /// (tcp_xmit_size_goal).
+    fn writers_buffer(&self, snd: &SendState) -> u64 {
+        let mss = u64::from(self.core.mss);
+        let most = BUFFER_MAX.min(snd.max_wnd / 2).max(mss);
+        most - most % mss
+    }
+}

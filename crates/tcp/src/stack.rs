@@ -1,0 +1,152 @@
+//! What an endpoint knows of a stack: its constants and choices, and how it makes senders and receivers.
+
+use std::fmt;
+
+use wire::codec::SynLayout;
+
+use crate::clock::Nanos;
+use crate::receiver::Receiver;
+use crate::sender::Sender;
+
+/// A family of systems that share their pipelines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// FreeBSD's default stack.
+    FreeBsd,
+    /// FreeBSD's RACK stack.
+    FreeBsdRack,
+    /// Linux.
+    Linux,
+    /// Windows.
+    Windows,
+}
+
+impl Family {
+    /// The word in the catalogue.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Family::FreeBsd | Family::FreeBsdRack => "freebsd",
+            Family::Linux => "linux",
+            Family::Windows => "windows",
+        }
+    }
+
+    /// How its systems lay out the options of a SYN.
+    pub fn syn_layout(self) -> SynLayout {
+        match self {
+            Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
+            Family::Linux => SynLayout::Linux,
+            Family::Windows => SynLayout::Windows,
+        }
+    }
+}
+
+/// ECN of a host (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Neither asked for nor accepted.
+    Off,
+    /// Accepted when the peer asks.
+    Accept,
+    /// Asked for on outgoing connections, and accepted.
+    On,
+}
+
+/// What the endpoint itself needs to know of a system: handshake, close, options.
+#[derive(Clone, Debug)]
+pub struct StackSpec {
+    /// The stack's name, such as `freebsd-9.2`.
+    pub name: &'static str,
+    /// Its family.
+    pub family: Family,
+    /// No recording of the real system stands behind it.
+    pub inferred: bool,
+    /// Congestion controls by the system's own names; the first is the default.
+    pub cc: &'static [&'static str],
+    /// Other names accepted for them: (accepted, meant).
+    pub cc_alias: &'static [(&'static str, &'static str)],
+    /// Ticks per second unless the experiment sets them.
+    pub hz: u32,
+    /// ECN unless the experiment sets it.
+    pub ecn: EcnMode,
+    /// Timestamps are offered and accepted (RFC 7323).
+    pub timestamps: bool,
+    /// Window scaling is offered and accepted (RFC 7323).
+    pub window_scaling: bool,
+    /// SACK is offered and accepted (RFC 2018).
+    pub sack: bool,
+    /// Gaps between transmissions of the SYN; after the last one the attempt has failed.
+    pub syn_timeouts: Vec<Nanos>,
+    /// Gaps between transmissions of the SYN-ACK, likewise.
+    pub synack_timeouts: Vec<Nanos>,
+    /// Timers of the handshake and of TIME-WAIT wait for the next slot of Linux's timer wheel.
+    pub timer_wheel: bool,
+    /// Least time between two ACKs that answer segments without data outside the window. It keeps two peers from
+    /// answering each other for ever. 0: each is answered.
+    pub invalid_ratelimit: Nanos,
+    /// The first SYN is sent again after so many ticks when the peer acknowledged something else; None: at its own
+    /// time.
+    pub syn_retry_ticks: Option<u64>,
+    /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
+    pub unread_resets: bool,
+    /// Time spent in TIME-WAIT.
+    pub time_wait: Nanos,
+}
+
+/// What an application (or an experiment file) sets on a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// SO_SNDBUF in bytes; None: autotuning.
+    pub sndbuf: Option<u64>,
+    /// SO_RCVBUF in bytes; None: autotuning.
+    pub rcvbuf: Option<u64>,
+}
+
+/// A sysctl a stack knows, by its real name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sysctl {
+    /// The real name. A sysctl of three values has three entries, `….min`, `….default`, `….max`.
+    pub name: &'static str,
+    /// Value in this system.
+    pub default: i64,
+    /// Smallest value allowed.
+    pub min: i64,
+    /// Largest value allowed.
+    pub max: i64,
+    /// What it does and its unit, in a few words.
+    pub about: &'static str,
+}
+
+/// Why a stack could not be set up as asked. One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileError(pub String);
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+/// A stack, with its sysctls set.
+pub trait Profile: Send + Sync {
+    /// What the endpoint needs to know.
+    fn spec(&self) -> &StackSpec;
+
+    /// Every sysctl the model carries out, with this system's defaults.
+    fn sysctls(&self) -> Vec<Sysctl>;
+
+    /// Sets a sysctl; the value has been checked against [`Profile::sysctls`].
+    fn set(&mut self, name: &str, value: i64);
+
+    /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
+    fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
+
+    /// A sender with congestion control `cc`, which has been checked against [`StackSpec::cc`]. `random` seeds whatever
+    /// the algorithm draws.
+    fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender>;
+
+    /// A receiver.
+    fn receiver(&self) -> Box<dyn Receiver>;
+}
