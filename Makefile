@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-mutants test-wasm test-python golden lint rustfmt clippy ruff mypy portable docs-check fidelity \
+.PHONY: help setup demo test test-portable test-rust test-mutants test-wasm test-python golden lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
 	bench lock clean toolchain test-tools
 
 help: ## this list
@@ -42,7 +42,7 @@ demo: setup ## build, then run the test of the CUBIC patch and a column of TEACU
 		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
 
 # What `make test` runs. A part that fails does not keep the next one from running.
-TEST_PARTS := rustfmt clippy ruff mypy test-rust test-mutants test-wasm test-python portable docs-check
+TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-mutants test-wasm test-python portable docs-check
 
 test: ## everything: linters, Rust tests, Python tests, portability, documents; says at the end all that failed
 	@mkdir -p $(STAMPS)/test && rm -f $(STAMPS)/test/*; \
@@ -92,7 +92,11 @@ test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python test
 	$(BIN)/pytest -m live || failed=yes; \
 	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
 
-lint: rustfmt clippy ruff mypy ## rustfmt, clippy, ruff, mypy
+test-portable: toolchain $(STAMPS)/native-$(PROFILE) ## what needs neither Linux nor root: what macOS and FreeBSD run
+	cargo test --locked --profile $(PROFILE) --workspace --exclude live --no-fail-fast
+	$(BIN)/pytest -n auto -m 'not live'
+
+lint: rustfmt clippy ruff imports mypy ## rustfmt, clippy, ruff, who imports whom, mypy
 
 rustfmt: toolchain
 	$(SAY) 'rustfmt'
@@ -106,6 +110,11 @@ ruff: $(STAMPS)/venv
 	$(SAY) 'ruff'
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+# Reads the sources only: no engine is needed.
+imports: $(STAMPS)/venv
+	$(SAY) 'Imports: layers in one direction, no cycle'
+	$(BIN)/pytest --noconftest tests/structure
 
 mypy: $(STAMPS)/venv
 	$(SAY) 'mypy'

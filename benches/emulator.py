@@ -104,7 +104,7 @@ def capacity(seconds: int) -> None:
         server.wait()
         health = emulator.stop()["health"]
         measured = (after[1] - before[1]) * 8e9 / (after[0] - before[0])
-        late = [us(health["late"][figure]) for figure in ("p50_ns", "p99_ns", "max_ns")]
+        late = [us(health["late"][metric]) for metric in ("p50_ns", "p99_ns", "max_ns")]
         lost = health["socket_drops"] + health["unintended_drops"] + health["backlog_drops"]
         cells = [name, f"{measured / 1e6:.0f} Mbit/s", *late, str(lost), f"{busy / seconds:.0%}"]
         print(f"| {' | '.join(cells)} |")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cwndlab.experiment import load
+from cwndlab import load
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,29 +10,23 @@ import argparse
 import csv
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median, stdev
-from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import t as student
+from loadlatency_tables import loadlatency_linux, loadlatency_netns, metric
 from scipy.stats import ttest_ind
+from suite_rows import Floats, column, flows, grouped, interval, of_suite, published_of, runs_of, table
 
 from cwndlab.claims import claims, judge
 from cwndlab.errors import CwndlabError
-from cwndlab.experiment.catalogue import catalogue
-from cwndlab.experiment.schema import LOAD_SCENARIOS
-from cwndlab.results import loadlatency
-from cwndlab.results.catalogue import MISSING
 from cwndlab.results.resultset import ResultSet
 from cwndlab.suites import suite, window_sweep
 
 PAGES = Path(__file__).resolve().parent
-Row = dict[str, Any]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -83,71 +77,6 @@ def listed() -> str:
 
 RAW = argparse.RawDescriptionHelpFormatter
 
-# Reading results ---
-
-
-def of_suite(results: ResultSet, *names: str) -> ResultSet:
-    """The same results; raises ValueError if they are not of a suite of these names."""
-    if results.header.experiment not in names:
-        raise ValueError(f"{results.path} holds {results.header.experiment}, not {' or '.join(names)}")
-    return results
-
-
-def flows(several: Iterable[ResultSet]) -> list[dict[str, Row]]:
-    """Each run's rows of the summary, by flow; the runs that there are, in the order of their plans."""
-    runs: list[dict[str, Row]] = []
-    for results in several:
-        found: dict[str, dict[str, Row]] = {}
-        for row in results.summary.iter_rows(named=True):
-            found.setdefault(row["run_id"], {})[row["flow"]] = row
-        runs += [run for run in found.values() if all(row["status"] != MISSING for row in run.values())]
-    return runs
-
-
-def runs_of(several: Iterable[ResultSet], name: str) -> list[dict[str, Row]]:
-    """The runs of several results of a suite, as `flows` gives them."""
-    return flows(of_suite(results, name) for results in several)
-
-
-def published_of(name: str, *keys: str) -> dict[tuple[str, ...], float]:
-    """The published goodputs of a suite in Mbit/s, by these keys of their cells."""
-    return {
-        tuple(figure.cell[key] for key in keys): figure.value
-        for figure in suite(name).published()
-        if figure.column == "goodput_mbps" and figure.value is not None
-    }
-
-
-def grouped(runs: Iterable[dict[str, Row]], *keys: str) -> dict[tuple[str, ...], list[dict[str, Row]]]:
-    """Runs by the values of these columns of their first flow, in the order they come in."""
-    groups: dict[tuple[str, ...], list[dict[str, Row]]] = {}
-    for run in runs:
-        first = next(iter(run.values()))
-        groups.setdefault(tuple(str(first[key]) for key in keys), []).append(run)
-    return groups
-
-
-def column(
-    runs: Iterable[dict[str, Row]], name: str, of: Callable[[Sequence[float]], float] = sum
-) -> list[float]:
-    """A figure of each run: `of` the values of all its flows; a flow without the figure counts as none."""
-    return [of([row[name] or 0.0 for row in run.values()]) for run in runs]
-
-
-def interval(values: Sequence[float]) -> str:
-    """The mean with its 95 % interval by Student's t, as `mean ± half`; of a single value without."""
-    if len(values) < 2:
-        return f"{mean(values):.0f}"
-    half = student.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
-    return f"{mean(values):.0f} ± {half:.0f}"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> list[str]:
-    """A Markdown table whose first `words` columns are text and the others numbers."""
-    rule = ["---"] * words + ["---:"] * (len(head) - words)
-    return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
-
-
 # tri-point ---
 
 STACKS = {
@@ -157,6 +86,7 @@ STACKS = {
     "freebsd-15-d49540/rack": "RACK after",
     "linux-6.8": "Linux",
 }
+
 ALGORITHMS = {"cdg": "CDG", "cubic": "CUBIC", "newreno": "NewReno", "reno": "NewReno"}
 
 
@@ -184,6 +114,7 @@ def tri_point(*several: ResultSet) -> list[str]:
 _SYSTEM = {stack: "Linux" if "linux" in stack else "freebsd default stack" for stack in STACKS} | {
     stack: "freebsd RACK stack" for stack in STACKS if stack.endswith("/rack")
 }
+
 _VERSION = {stack: "after patch" if "d49540" in stack else "before patch" for stack in STACKS} | {
     "linux-6.8": "kernel 6.8.0"
 }
@@ -262,13 +193,15 @@ NEXT_COLUMNS = {
     ("10mbit", "20ms", "2"): "two flows",
     ("10mbit", "20ms", "4"): "four flows",
 }
+
 NEXT_ROWS = {"freebsd-9.2": "FreeBSD", "linux-3.9": "Linux", "windows-7": "Windows 7 (inferred)"}
+
 
 # teacup-140502A ---
 
 
 def teacup_findings(results: ResultSet) -> list[str]:
-    """What the report finds, as claims.yaml states it, with our figures."""
+    """What the report finds, as claims.yaml states it, with our metrics."""
     named = {claim.name: claim for claim in claims()}
     chosen = [named[f"teacup-{name}"] for name in FINDINGS]
     rows = []
@@ -277,7 +210,7 @@ def teacup_findings(results: ResultSet) -> list[str]:
         unit = claim.unit.removeprefix("ratio")
         ours = "" if judged.value is None else f"{judged.value:.3g} {unit}".strip()
         star = "\\*" if judged.inferred else ""
-        rows.append([claim.says + star, claim.figure, str(claim.expected), ours, judged.verdict])
+        rows.append([claim.says + star, claim.metric, str(claim.expected), ours, judged.verdict])
     return table(["finding", "our figure", "agrees if", "ours", "verdict"], rows, 5)
 
 
@@ -304,6 +237,7 @@ FINDINGS = (
     "cdg-worse-at-high-rtt",
     "cdg-variable-at-high-rtt-on-the-wire",
 )
+
 
 # cubic-patch ---
 
@@ -403,7 +337,6 @@ def cubic_patch_bursts(results: ResultSet) -> list[str]:
 MSS = 1448
 """Payload of a full packet with timestamps, in bytes."""
 
-
 # loss-resilience ---
 
 EVERY = "hosts.b.ingress.after_gro.loss.nth.every"
@@ -418,8 +351,8 @@ def loss_resilience(*several: ResultSet) -> list[str]:
         cells = []
         for every in ("100", "50", "33", "25"):
             found = column(groups[stack, cc, every], "goodput_mbps")
-            spread = f"{_figure(min(found))} to {_figure(max(found))}"
-            cells.append(f"{_figure(mean(found))} ({spread}) / {published[stack, cc, every]:g}")
+            spread = f"{metric(min(found))} to {metric(max(found))}"
+            cells.append(f"{metric(mean(found))} ({spread}) / {published[stack, cc, every]:g}")
         rows.append([sender, *cells])
     return table(["sender", "1 %", "2 %", "3 %", "4 %"], rows, 1)
 
@@ -434,9 +367,9 @@ def loss_counts(*several: ResultSet) -> list[str]:
             ours, theirs = (
                 mean(column(groups[stack, cc, every], name)) for name in ("sender_mbps", "goodput_mbps")
             )
-            cells.append(f"{_figure(ours)} (+{ours - theirs:.2f})")
+            cells.append(f"{metric(ours)} (+{ours - theirs:.2f})")
         stacked = [mean(column(groups[stack, cc, every], "goodput_mbps")) for every in ("34", "17", "10")]
-        rows.append([sender, *cells, *(_figure(value) for value in stacked)])
+        rows.append([sender, *cells, *(metric(value) for value in stacked)])
     head = ["sender", "sender's count at 1 % (more than the receiver's)", "2 %", "3 %", "4 %"]
     return table([*head, "stacked, 2nd rule", "3rd", "4th"], rows, 1)
 
@@ -455,6 +388,7 @@ LOSS_ROWS = {
 # window-sweep ---
 
 WINDOW = "hosts.a.sndbuf"
+
 DIFFERENCES = (0.05, 0.1, 0.3)
 
 
@@ -475,14 +409,14 @@ def windows(*several: ResultSet) -> list[str]:
     with path.open(newline="", encoding="utf-8") as stream:
         for cell in csv.DictReader(stream):
             ours = values[tests[int(cell["test"]) - 1], cell["window"]]
-            figures = (mean(ours), median(ours), min(ours), max(ours))
+            metrics = (mean(ours), median(ours), min(ours), max(ours))
             theirs = [float(cell[f"{name}_mbps"]) for name in ("average", "median", "min", "max")]
             rows.append(
                 [
                     cell["test"],
                     cell["window"],
                     *(f"{value:.4g}" for value in theirs),
-                    *(f"{value:.0f}" for value in figures),
+                    *(f"{value:.0f}" for value in metrics),
                 ]
             )
     head = ["test", "window", "published: average", "median", "min", "max", "ours: average"]
@@ -516,136 +450,6 @@ def window_runs(*several: ResultSet) -> list[str]:
 def _settled(which: str, freedom: str, spread: float) -> list[str]:
     needed = [str(window_sweep.runs_needed(share, spread)) for share in DIFFERENCES]
     return [which, freedom, f"{100 * spread:.2g} %", *needed]
-
-
-# loadlatency on netns ---
-
-SESSIONS = {
-    ("1gbit", "pfifo"): "LAN, pfifo",
-    ("1gbit", "fq_codel"): "LAN, fq_codel",
-    ("800kbit", "pfifo"): "ADSL, pfifo",
-    ("800kbit", "fq_codel"): "ADSL, fq_codel",
-}
-LOADS = ("upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz")
-
-
-def loadlatency_netns(*several: ResultSet) -> list[str]:
-    """The sessions as a whole, then each scenario, on the live kernel beside the simulator."""
-    live, simulated = _sessions(several, "netns"), _sessions(several, "sim")
-    both = [name for name in SESSIONS.values() if name in live and name in simulated]
-    if not both:
-        raise ValueError("no session is in results of both testbeds")
-    head = ["up, KiB/s: netns", "sim", "down: netns", "sim", "responsiveness, Hz: netns", "sim"]
-    head += ["smoothness, Hz: netns", "sim"]
-    whole, lines = [], []
-    for name in both:
-        ours, theirs = live[name], simulated[name]
-        overall = [side.overall() for side in (ours, theirs)]
-        factors = ours.factors(theirs)
-        apart = f"{median(factors):.2f} ({max(factors):.2f})" if factors else ""
-        whole.append([name, *_beside(*overall), apart, ours.marks()])
-        rows = [
-            [
-                _scenario(number),
-                *_beside(row, theirs.rows.get(number, {})),
-                _figure(row["rpm"]),
-                row["status"],
-            ]
-            for number, row in sorted(ours.rows.items())
-        ]
-        lines += ["", f"{name}:", "", *table(["scenario", *head, "RPM: netns", "netns"], rows, 1)]
-    first = [
-        "all scenarios",
-        *head,
-        "capacities apart: median (largest) factor",
-        "complete, unreliable, failed",
-    ]
-    return [*table(first, whole, 1), *lines]
-
-
-def loadlatency_linux(*several: ResultSet) -> list[str]:
-    """The sessions as a whole on the simulator."""
-    sessions = _sessions(several, "sim")
-    rows = [
-        [name, *(_figure(sessions[name].overall().get(what)) for what in LOADS)]
-        for name in SESSIONS.values()
-        if name in sessions
-    ]
-    return table(["", "up, KiB/s", "down", "responsiveness, Hz", "smoothness, Hz"], rows, 1)
-
-
-def _beside(ours: Row, theirs: Row) -> list[str]:
-    return [_figure(side.get(what)) for what in LOADS for side in (ours, theirs)]
-
-
-@dataclass
-class _Session:
-    """The scenarios of one path and queue."""
-
-    rows: dict[int, Row]
-    series: loadlatency.Series | None
-
-    def overall(self) -> Row:
-        """The figures of all scenarios together, by the summary's names; none unless all 19 ran."""
-        if self.series is None or len(self.series.scenarios) < LOAD_SCENARIOS:
-            return {}
-        whole = self.series.document({})["overall"]
-        return {
-            "upload_kib_s": whole["upload_capacity_kib_s"],
-            "download_kib_s": whole["download_capacity_kib_s"],
-            "responsiveness_hz": whole["responsiveness_hz"],
-            "smoothness_hz": whole["smoothness_hz"],
-        }
-
-    def factors(self, other: _Session) -> list[float]:
-        """How far the capacities are apart, each as the larger over the smaller."""
-        found = []
-        for number, row in self.rows.items():
-            for what in ("upload_kib_s", "download_kib_s"):
-                ours, theirs = row.get(what), other.rows.get(number, {}).get(what)
-                if ours and theirs:
-                    found.append(max(ours / theirs, theirs / ours))
-        return found
-
-    def marks(self) -> str:
-        """How many runs are complete, unreliable, and failed or missing."""
-        states = [row["status"] for row in self.rows.values()]
-        complete, unreliable = states.count("complete"), states.count("unreliable")
-        return f"{complete}, {unreliable}, {len(states) - complete - unreliable}"
-
-
-def _sessions(several: Iterable[ResultSet], testbed: str) -> dict[str, _Session]:
-    """The sessions that ran on one testbed, by their names."""
-    found: dict[str, _Session] = {}
-    for results in several:
-        if of_suite(results, "loadlatency-linux").header.testbed != testbed:
-            continue
-        for run in flows([results]):
-            rows = list(run.values())
-            row = next((row for row in rows if row["load_scenario"] is not None), rows[0])
-            session = found.setdefault(_session(row), _Session({}, None))
-            session.rows[int(row["flows.ll.app.scenario"])] = row
-        for one in loadlatency.series(results):
-            found[_session(one.cell)].series = one
-    return found
-
-
-def _session(cell: Row) -> str:
-    queue = str(cell["network.dumbbell.bottleneck.queue"])
-    kind = "fq_codel" if "fq_codel" in queue else "pfifo"
-    return SESSIONS[cell["network.dumbbell.bottleneck.rate"], kind]
-
-
-def _scenario(number: int) -> str:
-    uploads, downloads = catalogue().load_scenarios[number - 1]
-    return f"{number}: {uploads}, {downloads}"
-
-
-def _figure(value: float | None) -> str:
-    """Three digits, whole numbers from 100 on; empty for none."""
-    if value is None:
-        return ""
-    return f"{value:.0f}" if value >= 100 or value == 0 else f"{value:#.3g}"
 
 
 # Pause frames ---

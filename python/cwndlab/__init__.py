@@ -1,7 +1,7 @@
 """cwndlab: the congestion-window laboratory. Importing it is light; what a call needs is loaded by the call.
 
 experiment = cwndlab.load("x.yaml")
-results = experiment.run(testbed="sim")     # a ResultSet; or cwndlab.open(DIR)
+results = experiment.run(jobs=2)            # a ResultSet; or cwndlab.open(DIR)
 results.summary                             # data frame: a row per flow of each run
 results.series(0, flow="f1", table="tcp")   # data frame: t_s, cwnd_bytes, srtt_ms, ...
 results.plot("cwnd", "cwnd.png")
@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cwndlab.experiment import Experiment
-    from cwndlab.results.resultset import ResultSet
+    from cwndlab.interface import Experiment, ResultSet
 
 __all__ = ["load", "open"]
 
 
-def load(path_or_text: str | Path, overrides: Sequence[str] = (), testbed: str = "sim") -> "Experiment":
+def load(path_or_text: str | Path, overrides: Sequence[str] = (), testbed: str | None = None) -> "Experiment":
     """Read and check an experiment: a file, the suite of that name, or a text of several lines.
 
-    `overrides` are `KEY=VALUE`, as `--set`. Raises ExperimentError, one line with file, line and key.
+    `overrides` are `KEY=VALUE`, as `--set`; `testbed` is the simulator unless named. Raises ExperimentError,
+    one line with file, line and key.
     """
-    from cwndlab.experiment import load as load_experiment
+    from cwndlab import interface, testbeds
 
-    return load_experiment(path_or_text, overrides, testbed)
+    return interface.load(path_or_text, overrides, testbed or testbeds.MODEL)
 
 
 def open(path: str | Path) -> "ResultSet":
@@ -33,6 +33,6 @@ def open(path: str | Path) -> "ResultSet":
 
     Raises InputError, whose text is one line, when it holds no results or damaged ones.
     """
-    from cwndlab.results.resultset import ResultSet
+    from cwndlab.interface import ResultSet
 
     return ResultSet(path)

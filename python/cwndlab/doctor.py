@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cwndlab import testbeds
 from cwndlab.errors import InputError
+from cwndlab.testbeds.programs import PACKAGES
 
 TOOLS = {
     "iperf3": "bulk transfers on live hosts",
@@ -47,7 +48,7 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Look at everything; changes nothing and needs no rights."""
     yield Finding("cwndlab", "version", None, version("cwndlab"))
-    yield Finding("cwndlab", "engine", None, testbeds.find("sim").versions()["engine"])
+    yield Finding("cwndlab", "engine", None, testbeds.find(testbeds.MODEL).versions()["engine"])
     yield Finding(
         "cwndlab", "python", None, f"{platform.python_version()} on {platform.system()} {platform.release()}"
     )
@@ -61,16 +62,11 @@ def examine() -> Iterator[Finding]:
 
 
 def clean() -> list[str]:
-    """Remove what runs on namespaces left whose process is gone, and nothing else; returns the names removed.
+    """Remove what live runs left whose process is gone, and nothing else; returns the names removed.
 
     Raises InputError, one line, without the rights to.
     """
-    from cwndlab.testbeds.netns import namespaces
-
-    left = namespaces.left_behind()
-    if left and os.geteuid() != 0:
-        raise InputError(f"{len(left)} crashed runs left something, which only root can remove; try sudo")
-    return [name for run in left for name in namespaces.clean(run)]
+    return [left for name in testbeds.NAMES if testbeds.is_here(name) for left in testbeds.find(name).clean()]
 
 
 def as_text() -> str:
@@ -93,21 +89,14 @@ def as_json() -> str:
 
 def _testbed(name: str) -> Finding:
     try:
-        testbeds.find(name).ready()
+        bed = testbeds.find(name)
+        bed.ready()
     except (InputError, ImportError) as error:
         return Finding("testbeds", name, False, str(error))
-    if name != "netns":
-        return Finding("testbeds", name, True, "ready")
-    from cwndlab.testbeds.netns import namespaces
-
-    left = sum(len(names) for names in namespaces.left_behind().values())
-    more = f"; a crash left {left} namespaces: cwndlab doctor --clean removes them" if left else ""
-    return Finding("testbeds", name, True, f"ready{more}")
+    return Finding("testbeds", name, True, "; ".join(["ready", *bed.remarks()]))
 
 
 def _tools() -> Iterator[Finding]:
-    from cwndlab.testbeds.netns.machine import PACKAGES
-
     for name, purpose in TOOLS.items():
         found = shutil.which(name)
         absent = f"not found ({purpose}; Debian: apt install {PACKAGES[name]})"

@@ -2,10 +2,11 @@
 
 import json
 
-from cwndlab.experiment.plan import Plan
-from cwndlab.order import SET_UP_NS
+from cwndlab.parts import store
+from cwndlab.parts.order import SET_UP_NS
+from cwndlab.plan import Plan
 from cwndlab.progress import clock
-from cwndlab.results import parts, texttable
+from cwndlab.results import texttable
 from cwndlab.results.catalogue import run_id
 
 PACKETS_PER_S = 4_000_000
@@ -28,8 +29,8 @@ def seconds(plan: Plan, jobs: int, pause_ns: int | None = None) -> float:
     if pause_ns is not None:
         return (plan.simulated_ns + (SET_UP_NS + pause_ns) * len(plan.runs)) / 1e9 / jobs
     cut = [
-        sum(parts.expected_packets(run.scenario) / PACKETS_PER_S + RUN_S for run in part.runs)
-        for part in parts.cut(plan.runs)
+        sum(store.expected_packets(run.scenario) / PACKETS_PER_S + RUN_S for run in part.runs)
+        for part in store.cut(plan.runs)
     ]
     return START_S + max(*cut, sum(cut) / min(jobs, len(cut)))
 

@@ -14,7 +14,8 @@ from cwndlab import _native
 from cwndlab.errors import CwndlabError, InputError, shown
 from cwndlab.formats import directory
 from cwndlab.formats import loadlatency as document_format
-from cwndlab.results import directories, sums
+from cwndlab.parts import sums
+from cwndlab.results import directories
 from cwndlab.results.loadlatency import DOCUMENTS, TOOL
 from cwndlab.results.resultset import ResultSet
 
@@ -55,7 +56,7 @@ class Outcome:
     document: str
     """The JSON document (docs/loadlatency.md)."""
     text: str
-    """Today's figures as text."""
+    """Today's metrics as text."""
     error: str | None
     """Why it was cut short, None if it was not."""
 

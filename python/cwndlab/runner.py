@@ -3,22 +3,24 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cwndlab import code, order, testbeds, workers
+from cwndlab import code, testbeds
 from cwndlab.errors import InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
-from cwndlab.experiment.plan import Plan, PlannedRun
-from cwndlab.results import catalogue, directories, loadlatency, parts, resuming
+from cwndlab.parts import order, store, workers
+from cwndlab.parts.store import Part
+from cwndlab.parts.workers import Observer, Site
+from cwndlab.plan import Plan, PlannedRun
+from cwndlab.results import catalogue, directories, loadlatency, resuming
 from cwndlab.results.catalogue import Header
-from cwndlab.results.parts import Part
 from cwndlab.results.resultset import ResultSet
+from cwndlab.scenario import planning
 from cwndlab.testbeds.base import Testbed
-from cwndlab.workers import Observer, Site
 
 
 def run(
     experiment: Experiment,
     *,
-    testbed: str = "sim",
+    testbed: str = testbeds.MODEL,
     out: str | Path | None = None,
     jobs: int = 1,
     resume: bool = False,
@@ -33,8 +35,8 @@ def run(
 
     A run that fails is recorded with its reason and does not stop the others; ask `ResultSet.complete`.
     Raises InputError for a bad experiment or directory before anything is carried out, StoppedError after
-    SIGINT. On a testbed that takes real time each run is a part, in the order of `cwndlab.order`, with a
-    pause between; more than one job then lets runs disturb each other. With more than one job the caller's
+    SIGINT. On a live testbed each run is a part, in the order of `cwndlab.parts.order`, with a pause
+    between; more than one job then lets runs disturb each other. With more than one job the caller's
     main module must be importable (`if __name__ == "__main__"`), as for every spawned process.
     """
     if jobs < 1:
@@ -44,8 +46,8 @@ def run(
     plan = check(experiment, testbed, observer)
     versions = {"cwndlab": code.version(), **bed.versions()}
     header = Header(plan.experiment, bed.name, list(plan.keys), versions)
-    cut = parts.cut(plan.runs, alone=bed.real_time)
-    sequence = order.arrange(experiment.spec, plan) if bed.real_time else None
+    cut = store.cut(plan.runs, alone=bed.live)
+    sequence = order.arrange(experiment.spec, plan) if bed.live else None
     directory = directories.choose(plan.experiment, None if out is None else Path(out), resume)
     with directories.locked(directory):
         site = Site(bed.name, directory / "runs", versions, sequence)
@@ -87,7 +89,7 @@ def check(experiment: Experiment, testbed: str, observer: Observer | None = None
     bed.ready()
     observer = observer or _Nobody()
     # Finding the runs takes nine tenths of the time.
-    plan = experiment.plan(lambda planned, runs: observer.planning(planned * 9 // 10, runs))
+    plan = planning.make(experiment, lambda planned, runs: observer.planning(planned * 9 // 10, runs))
     for planned in plan.runs:
         # Repeats of a cell differ in nothing that a testbed could refuse.
         if not planned.repeat:

@@ -17,17 +17,17 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def simulated(
-    values: Sequence[float], *, seed: int = 1, figure: str = "goodput_mbps", **fields: Any
+    values: Sequence[float], *, seed: int = 1, metric: str = "goodput_mbps", **fields: Any
 ) -> list[Run]:
     """Runs of a simulation, one for each repeat."""
     return [
         Run(
             f"run {repeat}",
-            {figure: value},
+            {metric: value},
             repeat=repeat,
             draws=(seed, repeat),
             identity=f"{value} in {repeat}",
-            real=False,
+            live=False,
             **fields,
         )
         for repeat, value in enumerate(values)
@@ -45,8 +45,8 @@ def measured(values: Sequence[float], starts: Sequence[int] | None = None) -> li
 
 def compared(a: Sequence[Run], b: Sequence[Run], **options: Any) -> Comparison:
     contrast = Contrast(RunSet("before", a), RunSet("after", b))
-    figures = list(a[0].figures)
-    (found,) = comparison.compare([contrast], figures, Options(**options))
+    metrics = list(a[0].metrics)
+    (found,) = comparison.compare([contrast], metrics, Options(**options))
     return found
 
 
@@ -153,10 +153,10 @@ def test_corrected_differences_do_not_pass_for_their_number() -> None:
 
 def test_runs_that_cannot_vary_are_deterministic() -> None:
     same = [
-        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", real=False) for repeat in range(5)
+        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", live=False) for repeat in range(5)
     ]
     other = [
-        Run("r", {"goodput_mbps": 10.0}, draws=(1, repeat), identity="y", real=False) for repeat in range(5)
+        Run("r", {"goodput_mbps": 10.0}, draws=(1, repeat), identity="y", live=False) for repeat in range(5)
     ]
     found = compared(same, other)
     assert (found.kind, found.interval, found.welch, found.test) == (Kind.DETERMINISTIC, None, None, None)
@@ -169,7 +169,7 @@ def test_runs_that_cannot_vary_are_deterministic() -> None:
 
 def test_one_side_that_cannot_vary_is_an_exact_value() -> None:
     same = [
-        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", real=False) for repeat in range(8)
+        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", live=False) for repeat in range(8)
     ]
     found = compared(same, simulated(values(9, 0.1, 8)))
     assert (found.kind, found.design) == (Kind.DIFFERENCE, Design.EXACT)
@@ -179,7 +179,7 @@ def test_one_side_that_cannot_vary_is_an_exact_value() -> None:
 
 def test_identical_runs_count_once() -> None:
     runs = measured([10, 11, 12, 13])
-    again = [Run(run.label, run.figures, identity=f"{place}") for place, run in enumerate(runs)]
+    again = [Run(run.label, run.metrics, identity=f"{place}") for place, run in enumerate(runs)]
     found = compared(again * 3, measured([10, 12, 12, 13]))
     assert len(found.a.values) == 4
     assert "8 of 12 runs of before repeat another exactly: they count once" in found.notes
@@ -187,8 +187,8 @@ def test_identical_runs_count_once() -> None:
 
 def test_single_runs_prove_nothing_and_say_what_their_samples_do() -> None:
     random = np.random.default_rng(1)
-    one = Run("a", {"goodput_mbps": 10}, series=lambda figure: random.normal(10, 1, 60))
-    other = Run("b", {"goodput_mbps": 20}, series=lambda figure: random.normal(20, 1, 60))
+    one = Run("a", {"goodput_mbps": 10}, series=lambda metric: random.normal(10, 1, 60))
+    other = Run("b", {"goodput_mbps": 20}, series=lambda metric: random.normal(20, 1, 60))
     found = compared([one], [other])
     assert found.kind is Kind.SINGLE
     assert found.within is not None
@@ -255,10 +255,10 @@ def test_an_average_over_combinations_keeps_repeats_as_units() -> None:
     assert comparison.average(cells[:1], ["goodput_mbps"]) is None
 
 
-def test_a_figure_that_is_zero_has_no_per_cent() -> None:
+def test_a_metric_that_is_zero_has_no_per_cent() -> None:
     runs = (
-        simulated([0, 0, 0, 0, 0, 0, 0, 0], figure="rtos"),
-        simulated([1, 2, 1, 2, 1, 2, 1, 3], figure="rtos"),
+        simulated([0, 0, 0, 0, 0, 0, 0, 0], metric="rtos"),
+        simulated([1, 2, 1, 2, 1, 2, 1, 3], metric="rtos"),
     )
     found = compared(*runs)
     assert found.kind is Kind.DIFFERENCE
@@ -267,9 +267,9 @@ def test_a_figure_that_is_zero_has_no_per_cent() -> None:
     assert (as_json["difference_pct"], as_json["difference"]) == (None, 1.625)
 
 
-def test_figures_in_per_cent_differ_in_points_wherever_a_difference_stands() -> None:
+def test_metrics_in_per_cent_differ_in_points_wherever_a_difference_stands() -> None:
     a, b = 0.001 * values(1, 0.05, 12), 0.001 * values(1.2, 0.05, 12, seed=2)
-    found = compared(simulated(a, figure="retransmit_rate"), simulated(b, figure="retransmit_rate"))
+    found = compared(simulated(a, metric="retransmit_rate"), simulated(b, metric="retransmit_rate"))
     between = r"between \+0\.01\d and \+0\.02\d points"
     said = rf".* after is 0\.020 points higher than before, 95 % sure \({between}\)\."
     assert re.fullmatch(said, verdict.sentence(found))
@@ -279,8 +279,8 @@ def test_figures_in_per_cent_differ_in_points_wherever_a_difference_stands() -> 
     assert "%" not in rows["95 % interval"]
     assert re.search(r"\+0\.020 points +\+0\.01\d to \+0\.02\d points", verdict.table([found]))
     close = compared(
-        simulated(a, figure="retransmit_rate"),
-        simulated(a + 1e-6 * b, figure="retransmit_rate"),
+        simulated(a, metric="retransmit_rate"),
+        simulated(a + 1e-6 * b, metric="retransmit_rate"),
         equivalent=0.03,
     )
     assert "differs by less than 3 % of before's mean" in verdict.sentence(close)

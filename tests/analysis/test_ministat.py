@@ -7,7 +7,7 @@ from cwndlab.analysis import ministat
 
 IGUANA = np.array([50.0, 200, 150, 400, 750, 400, 150])
 CHAMELEON = np.array([150.0, 400, 720, 500, 930])
-"""The data of ministat(1)'s example, as its figures give them."""
+"""The data of ministat(1)'s example, as its metrics give them."""
 
 # As `ministat -s -w 74` of Debian's package 20150715-1 prints it, but for the two values each at 150 and
 # at 400, which that version draws as one.

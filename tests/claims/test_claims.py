@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cwndlab import load
 from cwndlab.claims import claims, judge
 from cwndlab.claims.claim import PUBLICATIONS, Claim, Expectation
 from cwndlab.claims.judge import CANNOT_TELL
 from cwndlab.claims.report import markdown, text
-from cwndlab.experiment import load
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
@@ -47,12 +47,12 @@ def test_there_are_sixty_claims_of_five_publications() -> None:
     assert {claim.publication for claim in made} == set(PUBLICATIONS)
     names = {entry for claim in made if (entry := claim.suite) is not None}
     for name in names:
-        keys = set(suite(name).load().plan().keys)
+        keys = set(load(suite(name).path).plan().keys)
         for claim in made:
             if claim.suite == name:
                 assert set(claim.measure.get("where", {})) <= keys, claim.name
     for claim in made:
-        assert claim.says and claim.place and claim.figure
+        assert claim.says and claim.place and claim.metric
         assert claim.expected.low is not None or claim.expected.high is not None
 
 
@@ -75,7 +75,7 @@ def test_a_claim_whose_suite_was_not_run_cannot_be_told() -> None:
     assert "not run" in judged.reason
 
 
-def test_published_figures_alone_decide_some() -> None:
+def test_published_metrics_alone_decide_some() -> None:
     judged = {one.claim.name: one for one in judge([claim for claim in claims() if claim.suite is None], {})}
     assert judged["patch-bdp"].value == pytest.approx(5)
     assert judged["virtio-points"].verdict == "differ"  # 155 values a cell are 150 samples and five totals

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from cwndlab import suites
+from cwndlab import load, suites
 from cwndlab.suites import window_sweep
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "suites" / "tables.py"
@@ -15,11 +15,15 @@ SCRIPT = Path(__file__).parents[2] / "docs" / "suites" / "tables.py"
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
+    sys.path.insert(0, str(SCRIPT.parent))  # as for a script, which finds what stands beside it
     spec = importlib.util.spec_from_file_location("suite_tables", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(SCRIPT.parent))
     return module
 
 
@@ -36,7 +40,7 @@ def test_a_table_is_made_of_its_suite(
     tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     short = ["duration=1s", "repeat=2", "record.tcp=100ms", "record.queue=100ms"]
-    patch = suites.suite("cubic-patch").load(short).run(out=tmp_path / "patch")
+    patch = load(suites.suite("cubic-patch").path, short).run(out=tmp_path / "patch")
     assert tables.main(["cubic-patch", str(patch.path), "--print"]) == 0
     lines = capsys.readouterr().out.splitlines()
     stacks = patch.summary["hosts.a.stack"].unique(maintain_order=True).to_list()
@@ -52,7 +56,7 @@ def test_runs_that_settle_are_of_the_runs_spread(
     tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     short = ["duration=2s", "repeat=2", "hosts.a.sndbuf=64KiB", "record.tcp=100ms", "record.queue=100ms"]
-    runs = suites.suite("window-sweep").load(short).run(out=tmp_path / "windows")
+    runs = load(suites.suite("window-sweep").path, short).run(out=tmp_path / "windows")
     assert tables.main(["window-sweep-runs", str(runs.path), "--print"]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     # Three tests of two runs each, which share their draws: one spread, a degree of freedom each.

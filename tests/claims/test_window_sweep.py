@@ -1,4 +1,4 @@
-"""What the figures of the VirtIO article prove: estimates against literals, the page's table as made."""
+"""What the metrics of the VirtIO article prove: estimates against literals, the page's table as made."""
 
 from pathlib import Path
 

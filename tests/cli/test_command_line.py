@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, Ran
 
+from conftest import SMALL, Ran
 from cwndlab.cli import main
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

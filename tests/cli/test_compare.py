@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from conftest import SMALL, CommandLine
 
 
@@ -62,7 +63,7 @@ def test_two_directories_with_the_same_draws_and_the_same_engine_are_identical(
     ran = cwndlab("compare", small, "again")
     assert ran.code == 0
     assert (
-        "goodput (cc newreno): identical: the runs of results and again are the same in every figure."
+        "goodput (cc newreno): identical: the runs of results and again are the same in every metric."
         in ran.out
     )
 

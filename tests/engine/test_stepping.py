@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cwndlab import _native
-from cwndlab.experiment import load
+from cwndlab import _native, load
 from experiments import dumbbell
 
 STEP_NS = 100_000_000

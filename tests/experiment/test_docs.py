@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cwndlab.experiment import load, schema
-from cwndlab.experiment.support import SIM
+from cwndlab import load
+from cwndlab.experiment import schema
+from cwndlab.testbeds.schema import Spec
+from cwndlab.testbeds.sim.support import SUPPORT as SIM
 
 PAGE = (Path(__file__).parents[2] / "docs" / "experiment-file.md").read_text()
 
@@ -18,7 +20,7 @@ def test_the_example_runs() -> None:
 
 @pytest.mark.parametrize(
     ("heading", "section"),
-    [("Top level", schema.Spec), ("Hosts", schema.Host), ("Networks", schema.Link), ("Flows", schema.Flow)],
+    [("Top level", Spec), ("Hosts", schema.Host), ("Networks", schema.Link), ("Flows", schema.Flow)],
 )
 def test_every_key_is_named_and_marked(heading: str, section: type[schema.Section]) -> None:
     text = PAGE[PAGE.index(f"## {heading}\n") :]

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cwndlab import _native
-from cwndlab.experiment import load
+from cwndlab import _native, load
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.template import TEMPLATE
 from cwndlab.suites import suites

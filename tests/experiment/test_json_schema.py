@@ -8,17 +8,17 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from cwndlab.experiment import load
+from cwndlab import load
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.experiment.json_schema import json_schema
 from cwndlab.experiment.support import LIVE_KEYS
 from cwndlab.experiment.template import TEMPLATE
 from cwndlab.suites import suites
+from cwndlab.testbeds.schema import for_editors
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 FILES = {path.stem: path.read_text() for path in [*EXAMPLES, *(suite.path for suite in suites())]}
 FILES["template"] = TEMPLATE
-SCHEMA = json_schema()
+SCHEMA = for_editors()
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 

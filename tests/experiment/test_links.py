@@ -6,8 +6,9 @@ from typing import Any
 import malformed
 import pytest
 
+from cwndlab import load
 from cwndlab.errors import ExperimentError
-from cwndlab.experiment import PlannedRun, load
+from cwndlab.plan import PlannedRun
 
 BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
 DUMBBELL = "network.dumbbell"

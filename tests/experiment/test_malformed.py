@@ -5,8 +5,8 @@ from pathlib import Path
 import malformed
 import pytest
 
+from cwndlab import load
 from cwndlab.errors import ExperimentError
-from cwndlab.experiment import load
 from cwndlab.experiment.catalogue import catalogue
 
 CASES = [

@@ -6,9 +6,9 @@ from pathlib import Path
 import malformed
 import pytest
 
+from cwndlab import load
 from cwndlab.errors import InputError
-from cwndlab.experiment import PlannedRun, load
-from cwndlab.experiment.plan import scenario_hash
+from cwndlab.plan import PlannedRun, scenario_hash
 
 BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
 

@@ -8,9 +8,10 @@ import malformed
 import pytest
 from describe import describe
 
+from cwndlab import load
 from cwndlab.errors import ExperimentError
-from cwndlab.experiment import PlannedRun, load
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.plan import PlannedRun
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

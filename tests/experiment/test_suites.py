@@ -1,4 +1,4 @@
-"""The built-in experiments: complete, as published, with their figures beside them."""
+"""The built-in experiments: complete, as published, with their metrics beside them."""
 
 import csv
 import json
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cwndlab import load
 from cwndlab.errors import InputError
-from cwndlab.experiment import load
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.template import TEMPLATE
 from cwndlab.suites import suite, suites
@@ -25,7 +25,7 @@ def test_suites_have_titles_and_sources() -> None:
     ]  # fmt: skip
     for entry in suites():
         assert entry.title and entry.source, entry.name
-        assert entry.load().name == entry.name
+        assert load(entry.path).name == entry.name
 
 
 def test_an_unknown_suite_names_the_nearest() -> None:
@@ -43,7 +43,7 @@ def test_load_takes_a_suites_name() -> None:
 
 
 def test_teacup_is_the_published_matrix() -> None:
-    plan = suite("teacup-140502A").load().plan()
+    plan = load(suite("teacup-140502A").path).plan()
     assert len(plan.runs) == 6 * 3 * 7 * 3 == 378
     flows = {(run.scenario["hosts"][0]["stack"], run.scenario["flows"][0]["cc"]) for run in plan.runs}
     assert flows == {
@@ -98,12 +98,12 @@ def test_teacup_hosts_have_the_published_sysctls() -> None:
     comments = suite("teacup-140502A").path.read_text()
     assert all(name in comments for name in others)
     assert compared >= 20
-    runs = suite("teacup-140502A").load().plan().runs
+    runs = load(suite("teacup-140502A").path).plan().runs
     assert not any(host["nic"]["tso"] for run in runs for host in run.scenario["hosts"])
 
 
 def test_cubic_patch_is_one_flow_of_300_s_at_41_ms() -> None:
-    plan = suite("cubic-patch").load().plan()
+    plan = load(suite("cubic-patch").path).plan()
     assert plan.repeat == 10
     stacks = dict.fromkeys(run.scenario["hosts"][0]["stack"] for run in plan.runs)
     assert list(stacks) == [
@@ -147,7 +147,7 @@ def test_rows_of_a_table_differ_in_the_system_alone(
     varied = {"network.dumbbell.bottleneck.rate", "network.dumbbell.bottleneck.queue.limit", EVERY}
     if "delay_ns" not in of_the_guests_link:
         varied.add("network.dumbbell.bottleneck.delay")
-    for run in suite(name).load().plan().runs:
+    for run in load(suite(name).path).plan().runs:
         made = run.scenario
         hosts = [
             {key: value for key, value in host.items() if key not in of_the_system} for host in made["hosts"]
@@ -166,29 +166,29 @@ def test_rows_of_a_table_differ_in_the_system_alone(
     assert len(apart) == (2 if of_the_guests_link else 1)
 
 
-def test_published_figures_are_data() -> None:
-    figures = suite("cubic-patch").published()
+def test_published_metrics_are_data() -> None:
+    metrics = suite("cubic-patch").published()
     default = {
-        figure.cell.get("hosts.a.stack"): figure.value
-        for figure in figures
-        if figure.column == "goodput_mbps"
+        metric.cell.get("hosts.a.stack"): metric.value
+        for metric in metrics
+        if metric.column == "goodput_mbps"
     }
     assert default == {
         "freebsd-15-current": 715, "freebsd-15-d49540": 693, "freebsd-15-current/rack": 738,
         "freebsd-15-d49540/rack": 730, "linux-6.8": 725,
     }  # fmt: skip
     for entry in suites():
-        keys = set(entry.load().plan().keys)
-        for figure in entry.published():
-            assert set(figure.cell) <= keys
-            assert figure.source and (figure.note or figure.value is not None)
+        keys = set(load(entry.path).plan().keys)
+        for metric in entry.published():
+            assert set(metric.cell) <= keys
+            assert metric.source and (metric.note or metric.value is not None)
     assert suite("teacup-140502A").published()
 
 
-def test_published_figures_are_those_of_the_groundtruth() -> None:
+def test_published_metrics_are_those_of_the_groundtruth() -> None:
     loss = {
-        (figure.cell["hosts.a.stack"], figure.cell["hosts.a.cc"], figure.cell[EVERY]): figure.value
-        for figure in suite("loss-resilience").published()
+        (metric.cell["hosts.a.stack"], metric.cell["hosts.a.cc"], metric.cell[EVERY]): metric.value
+        for metric in suite("loss-resilience").published()
     }
     columns = {
         "100": "every_100th_mbps",
@@ -208,7 +208,7 @@ def test_published_figures_are_those_of_the_groundtruth() -> None:
     theirs = GROUNDTRUTH / "published/window-sweep.csv"
     assert ours.with_name("window-sweep-cells.csv").read_text() == theirs.read_text()
     averages = [float(row["average_mbps"]) for row in csv.DictReader(theirs.open())]
-    assert [figure.value for figure in suite("window-sweep").published()] == averages
+    assert [metric.value for metric in suite("window-sweep").published()] == averages
     classic = ours.with_name("loadlatency-2011.txt").read_text()
     assert classic == (GROUNDTRUTH / "loadlatency-2011.txt").read_text()
     printed: dict[int, dict[str, float]] = {}
@@ -216,12 +216,12 @@ def test_published_figures_are_those_of_the_groundtruth() -> None:
         r"^Scenario (\d+): .*?\.\.\. (.*), ([\d.]+) Hz", classic, re.MULTILINE
     ):
         found = re.findall(r"(\d+) KiB/s (up|down)", rates)
-        figures = {f"{way}load_kib_s": float(rate) for rate, way in found}
-        printed[int(number)] = {**figures, "smoothness_hz": float(hertz)}
+        metrics = {f"{way}load_kib_s": float(rate) for rate, way in found}
+        printed[int(number)] = {**metrics, "smoothness_hz": float(hertz)}
     stated: dict[int, dict[str, float]] = {}
-    for figure in suite("loadlatency").published():
-        if figure.column and figure.value is not None:
-            stated.setdefault(int(figure.cell["flows.ll.app.scenario"]), {})[figure.column] = figure.value
+    for metric in suite("loadlatency").published():
+        if metric.column and metric.value is not None:
+            stated.setdefault(int(metric.cell["flows.ll.app.scenario"]), {})[metric.column] = metric.value
     assert stated == printed and len(stated) == 19
 
 
@@ -232,7 +232,7 @@ def test_the_template_loads_and_plans() -> None:
 
 def test_loadlatency_is_the_tools_nineteen_scenarios_over_four_paths() -> None:
     for name in ("loadlatency", "loadlatency-linux"):
-        plan = suite(name).load().plan()
+        plan = load(suite(name).path).plan()
         assert len(plan.runs) == 4 * 19
         flows = [len(run.scenario["flows"]) - 1 for run in plan.runs]
         assert flows == 4 * [1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 32, 32, 32, 32, 32]

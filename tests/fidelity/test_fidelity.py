@@ -61,9 +61,9 @@ def test_the_sample_is_within_its_bounds(rows: list[Row], key: str) -> None:
 def test_a_recording_that_differs_is_marked(recordings: dict[str, Recording]) -> None:
     true = recordings["f13_newreno_2m_40ms_b50"]
     for name, bound in BOUNDS["bulk"].items():
-        off = true.figures[name] * (1 + 1.5 * bound.relative) + 1.5 * bound.absolute + (name == "rtos")
-        wrong = replace(true, figures={**true.figures, name: off})
-        row = compare(wrong, [true.figures], None)
+        off = true.metrics[name] * (1 + 1.5 * bound.relative) + 1.5 * bound.absolute + (name == "rtos")
+        wrong = replace(true, metrics={**true.metrics, name: off})
+        row = compare(wrong, [true.metrics], None)
         assert [check.name for check in row.checks if not check.within] == [name]
         assert "*" in report.text([row])
         assert "**" in report.markdown([row], "here")
@@ -89,14 +89,14 @@ def test_another_rate_of_growth_is_outside_in_the_events(tmp_path: Path) -> None
 
 def test_proxies_have_twice_the_bounds(recordings: dict[str, Recording]) -> None:
     true = recordings["f13_newreno_2m_40ms_b50"]
-    figures = {**true.figures, "goodput": true.figures["goodput"] * 1.015}
-    assert not compare(true, [figures], None).within
-    assert compare(replace(true, proxy=True), [figures], None).within
+    metrics = {**true.metrics, "goodput": true.metrics["goodput"] * 1.015}
+    assert not compare(true, [metrics], None).within
+    assert compare(replace(true, proxy=True), [metrics], None).within
 
 
 def test_two_flows_are_judged_by_percentiles(recordings: dict[str, Recording]) -> None:
     key = next(key for key, recording in recordings.items() if recording.kind == "share")
-    share = recordings[key].figures["share"]
+    share = recordings[key].metrics["share"]
     around = [{"share": share + step / 100} for step in range(-10, 10)]
     above = [{"share": share + step / 100} for step in range(1, 21)]
     assert compare(recordings[key], around, None).within
@@ -110,7 +110,7 @@ def test_bounds_are_said_in_words() -> None:
 
 
 def test_the_table_fits_eighty_columns(recordings: dict[str, Recording], rows: list[Row]) -> None:
-    everything = [compare(each, [dict(each.figures)], None) for each in recordings.values()]
+    everything = [compare(each, [dict(each.metrics)], None) for each in recordings.values()]
     assert max(len(line) for line in report.text(everything).splitlines()) <= 80
     assert "11 of 11 rows are within their bounds" in report.text(rows)
 

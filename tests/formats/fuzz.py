@@ -39,7 +39,7 @@ from cwndlab.formats import (
     ttprobe,
     web10g,
 )
-from cwndlab.results.tables import SCHEMAS, conform
+from cwndlab.tables import SCHEMAS, conform
 from patience import PATIENCE
 
 NUMBERS = (
@@ -236,8 +236,8 @@ def check(recordings: list[base.Recording]) -> None:
             times = rows["t_ns"].to_numpy()
             assert (times[1:] >= times[:-1]).all(), "in order of time"
             assert set(rows["flow"].cast("string").drop_null().to_pylist()) <= set(recording.flows)
-        for figures in recording.figures.values():
-            assert all(isinstance(value, float | int) for value in figures.values())
+        for metrics in recording.metrics.values():
+            assert all(isinstance(value, float | int) for value in metrics.values())
 
 
 def fuzz(name: str, seconds: float, seed: int, most: int = 10**12) -> tuple[int, int]:

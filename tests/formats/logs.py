@@ -1,5 +1,5 @@
 """Logs of other tools as those write them, one flow of data from 10.0.0.1:40000 to 10.0.1.1:5001, with known
-figures.
+metrics.
 
 Row n is at 1400000000 s + n * 0.1 s, with a cwnd of (10 + n) * 1448 bytes.
 """

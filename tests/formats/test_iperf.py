@@ -31,7 +31,7 @@ def test_goodput_of_iperf3_is_the_receivers() -> None:
     recording = read("parallel3.json")
     assert recording.flows == ("f1", "f2")
     # 18,743,296 bytes in the 3.003489 s that the receiver measured.
-    assert recording.figures["f1"]["goodput_mbps"] == pytest.approx(8 * 18_743_296 / 3.003489 / 1e6)
+    assert recording.metrics["f1"]["goodput_mbps"] == pytest.approx(8 * 18_743_296 / 3.003489 / 1e6)
     assert recording.started == datetime(2026, 11, 21, 14, 11, 2, tzinfo=UTC)
     assert recording.facts["cc"] == "bbr"
 
@@ -41,12 +41,12 @@ def test_omitted_intervals_of_iperf3_do_not_count() -> None:
     assert counted(recording, "f1", "delivered_bytes") == [6_291_456, 12_582_912, 18_743_296]
     assert counted(recording, "f1", "srtt_ns") == [81_000, 73_000, 101_000]
     assert counted(recording, "f1", "retransmits") == [0, 0, 0]
-    assert recording.figures["f1"]["rtt_mean_ms"] == 0.077
-    assert recording.figures["f1"]["retransmit_rate"] == 0
+    assert recording.metrics["f1"]["rtt_mean_ms"] == 0.077
+    assert recording.metrics["f1"]["retransmit_rate"] == 0
 
 
 def test_the_receiving_side_knows_no_rtt_and_claims_none() -> None:
-    assert set(read("reverse3.json").figures["f1"]) == {"goodput_mbps"}
+    assert set(read("reverse3.json").metrics["f1"]) == {"goodput_mbps"}
     assert counted(read("reverse3.json"), "f1", "srtt_ns") == [None, None, None]
 
 
@@ -56,9 +56,9 @@ def test_loss_of_datagrams(tmp_path: Path) -> None:
     file = tmp_path / "half.json"
     file.write_text(json.dumps(document))
     (recording,) = base.read(file)
-    figures = recording.figures["f1"]
-    assert figures["drop_rate"] == 0.5
-    assert figures["goodput_mbps"] == pytest.approx(5.067923062949253 / 2)
+    metrics = recording.metrics["f1"]
+    assert metrics["drop_rate"] == 0.5
+    assert metrics["goodput_mbps"] == pytest.approx(5.067923062949253 / 2)
 
 
 def test_several_documents_and_streamed_events_are_runs(tmp_path: Path) -> None:
@@ -74,23 +74,23 @@ def test_several_documents_and_streamed_events_are_runs(tmp_path: Path) -> None:
     streamed = tmp_path / "streamed.json"
     streamed.write_text("\n".join(json.dumps({"event": event, "data": data}) for event, data in 2 * events))
     first, second = base.read(streamed)
-    assert first.figures == second.figures == read("parallel3.json").figures
+    assert first.metrics == second.metrics == read("parallel3.json").metrics
     assert first.tables["tcp"].equals(read("parallel3.json").tables["tcp"])
 
 
 def test_the_summary_line_is_no_sample() -> None:
     for name in ("client2.txt", "client2-e.txt", "client2.csv", "client3.txt"):
         assert read(name).tables["tcp"].num_rows == 3, name
-    assert read("client2.txt").figures["f1"] == {"goodput_mbps": 52.4}
+    assert read("client2.txt").metrics["f1"] == {"goodput_mbps": 52.4}
     assert counted(read("client2.txt"), "f1", "delivered_bytes") == [6_553_600, 13_107_200, 19_660_800]
-    assert read("client2.csv").figures["f1"] == {"goodput_mbps": 52.272608}
+    assert read("client2.csv").metrics["f1"] == {"goodput_mbps": 52.272608}
 
 
 def test_windows_and_rtt_of_enhanced_iperf() -> None:
     recording = read("client2-e.txt")
     assert counted(recording, "f1", "cwnd_bytes") == [767 * 1024] * 3
     assert counted(recording, "f1", "srtt_ns") == [1_981_000, 106_000, 115_000]
-    assert recording.figures["f1"]["rtt_max_ms"] == 1.981
+    assert recording.metrics["f1"]["rtt_max_ms"] == 1.981
     assert recording.started == datetime(2026, 11, 21, 14, 11, 18, tzinfo=UTC)
 
 
@@ -99,26 +99,26 @@ def test_a_servers_log_holds_a_run_for_each_test() -> None:
     assert [recording.flows for recording in two] == [("f1",), ("f1",), ("f1", "f2"), ("f1",)]
     three = base.read(FILES / "server3.txt")
     assert [recording.flows for recording in three] == [("f1", "f2"), ("f1",), ("f1",), ("f1",)]
-    assert three[0].figures["f1"] == {"goodput_mbps": 49.9}
+    assert three[0].metrics["f1"] == {"goodput_mbps": 49.9}
 
 
 def test_a_lone_line_is_the_whole_and_a_log_cut_off_says_so(tmp_path: Path) -> None:
     lone = tmp_path / "lone.txt"
     lone.write_text("[  3]  0.0-30.0 sec  3.23 GBytes   925 Mbits/sec\n")
     (recording,) = base.read(lone)
-    assert (recording.figures["f1"], recording.tables["tcp"].num_rows) == ({"goodput_mbps": 925.0}, 0)
+    assert (recording.metrics["f1"], recording.tables["tcp"].num_rows) == ({"goodput_mbps": 925.0}, 0)
     cut = tmp_path / "cut.txt"
     lines = (FILES / "client2.txt").read_text().splitlines(keepends=True)
     cut.write_text("".join(lines[:-1]))
     (recording,) = base.read(cut)
     assert recording.warnings == ("cut.txt: no summary of f1: cut off before its end",)
-    assert recording.figures["f1"]["goodput_mbps"] == pytest.approx(3 * 6.25 * 2**20 * 8 / 3 / 1e6)
+    assert recording.metrics["f1"]["goodput_mbps"] == pytest.approx(3 * 6.25 * 2**20 * 8 / 3 / 1e6)
 
 
 def test_compressed_files_are_read(tmp_path: Path) -> None:
     packed = tmp_path / "client.txt.gz"
     packed.write_bytes(gzip.compress((FILES / "client2.txt").read_bytes()))
-    assert base.read(packed)[0].figures == read("client2.txt").figures
+    assert base.read(packed)[0].metrics == read("client2.txt").metrics
 
 
 @pytest.mark.parametrize(

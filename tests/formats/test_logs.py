@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import cwndlab
+from cwndlab import plots
 from cwndlab.errors import InputError
-from cwndlab.figures import KINDS
 from cwndlab.formats import base, importing
 from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
+from cwndlab.plots import KINDS
 from cwndlab.results.resultset import ResultSet
 
 LOGS: dict[str, tuple[Callable[[], str | bytes], str]] = {
@@ -60,10 +61,10 @@ def test_windows_times_and_flows(tmp_path: Path, name: str) -> None:
     assert set(column(recording, "srtt_ns")) == {40_000_000}
     if not name.startswith("tcp-probe"):
         assert recording.started is not None and recording.started.timestamp() == logs.START
-    figures = recording.figures[logs.FLOW]
-    assert figures["cwnd_max_bytes"] == logs.cwnd(logs.ROWS - 1)
+    metrics = recording.metrics[logs.FLOW]
+    assert metrics["cwnd_max_bytes"] == logs.cwnd(logs.ROWS - 1)
     # Each window but the last held for 0.1 s.
-    assert figures["cwnd_mean_bytes"] == pytest.approx(np.mean([logs.cwnd(n) for n in range(logs.ROWS - 1)]))
+    assert metrics["cwnd_mean_bytes"] == pytest.approx(np.mean([logs.cwnd(n) for n in range(logs.ROWS - 1)]))
     flight = [n * logs.MSS for n in range(logs.ROWS)]
     assert column(recording, "inflight_bytes").tolist() == flight
 
@@ -77,8 +78,8 @@ def test_infinite_thresholds_are_null_and_states_follow(tmp_path: Path, name: st
     assert states[:10] == ["slow-start"] * 10
     if "siftr" in name:
         assert [n for n, state in enumerate(states) if state == "recovery"] == [10, 11, 15]
-        assert recording.figures[logs.FLOW]["fast_recoveries"] == 2
-        assert recording.figures[logs.FLOW]["cycle_s"] == pytest.approx(0.5)
+        assert recording.metrics[logs.FLOW]["fast_recoveries"] == 2
+        assert recording.metrics[logs.FLOW]["cycle_s"] == pytest.approx(0.5)
     else:
         assert states[10:] == ["avoidance"] * 10
 
@@ -89,14 +90,14 @@ def test_infinite_thresholds_are_null_and_states_follow(tmp_path: Path, name: st
 def test_what_was_delivered_counts_across_the_wrap(tmp_path: Path, name: str) -> None:
     recording = read(tmp_path, name)
     assert column(recording, "delivered_bytes").tolist() == [10 * n * logs.MSS for n in range(logs.ROWS)]
-    assert recording.figures[logs.FLOW]["goodput_mbps"] == pytest.approx(10 * logs.MSS * 8e-6 / 0.1)
+    assert recording.metrics[logs.FLOW]["goodput_mbps"] == pytest.approx(10 * logs.MSS * 8e-6 / 0.1)
 
 
 @pytest.mark.parametrize("name", ["siftr9", "siftr15", "siftr25-text"])
 def test_what_a_log_does_not_say_is_absent(tmp_path: Path, name: str) -> None:
     recording = read(tmp_path, name)
     assert recording.tables["tcp"]["delivered_bytes"].null_count == logs.ROWS
-    assert not {"goodput_mbps", "retransmit_rate", "rtos"} & set(recording.figures[logs.FLOW])
+    assert not {"goodput_mbps", "retransmit_rate", "rtos"} & set(recording.metrics[logs.FLOW])
 
 
 def test_layouts_of_siftr(tmp_path: Path) -> None:
@@ -122,13 +123,13 @@ def test_siftr2_counts_data_across_the_wrap(tmp_path: Path) -> None:
     assert recording.flows == ("flow-0a1b2c3d",) and "no footer" in recording.warnings[0]
 
 
-def test_figures_that_a_log_gives(tmp_path: Path) -> None:
-    figures = read(tmp_path, "web10g").figures[logs.FLOW]
-    assert (figures["limited_rwnd_pct"], figures["limited_cwnd_pct"]) == (10, 30)
-    assert (figures["rtos"], figures["fast_recoveries"]) == (1, 2)
-    assert figures["retransmit_rate"] == pytest.approx(1 / 19) and figures["rtt_p50_ms"] == 42
-    figures = read(tmp_path, "ss").figures[logs.FLOW]
-    assert figures["retransmit_rate"] == pytest.approx(1 / (12 * 19)) and figures["limited_rwnd_pct"] == 20
+def test_metrics_that_a_log_gives(tmp_path: Path) -> None:
+    metrics = read(tmp_path, "web10g").metrics[logs.FLOW]
+    assert (metrics["limited_rwnd_pct"], metrics["limited_cwnd_pct"]) == (10, 30)
+    assert (metrics["rtos"], metrics["fast_recoveries"]) == (1, 2)
+    assert metrics["retransmit_rate"] == pytest.approx(1 / 19) and metrics["rtt_p50_ms"] == 42
+    metrics = read(tmp_path, "ss").metrics[logs.FLOW]
+    assert metrics["retransmit_rate"] == pytest.approx(1 / (12 * 19)) and metrics["limited_rwnd_pct"] == 20
     recording = read(tmp_path, "ss")
     assert recording.facts == {"cc": "cubic"} and set(column(recording, "pacing_bps")) == {4_200_000}
 
@@ -171,10 +172,10 @@ def two_runs(tmp_path: Path) -> ResultSet:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_figure_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str) -> None:
+def test_every_metric_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str) -> None:
     options = {"phase": {"runs": ["0"]}, "sequence": {"runs": ["1"]}}
     try:
-        two_runs(tmp_path).plot(kind, tmp_path / "figure.png", **options.get(kind, {}))
+        plots.plot(two_runs(tmp_path), kind, tmp_path / "figure.png", **options.get(kind, {}))
     except InputError as error:
         assert kind in ("queue", "sojourn", "heat", "throughput"), error
         assert "\n" not in str(error)
@@ -183,7 +184,7 @@ def test_every_figure_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str
 
 
 def test_the_report_is_written(tmp_path: Path) -> None:
-    from cwndlab.figures.report import write as write_report
+    from cwndlab.plots.report import write as write_report
 
     page = write_report(two_runs(tmp_path), tmp_path / "report.html")
     assert logs.FLOW in Path(page).read_text()
@@ -264,8 +265,8 @@ def test_columns_of_logs_are_kept_and_can_be_plotted(tmp_path: Path) -> None:
             mine = samples.filter(samples["kind"].cast(str) == kind)
             # It stays the same: the first and the last row.
             assert mine["value"].to_list() == [value, value] and mine["t_s"].to_list() == [0.0, 1.9], kind
-            figure = results.plot("series", value=kind)
-            (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata())]
+            metric = plots.plot(results, "series", value=kind)
+            (line,) = [line for line in metric.axes[0].lines if len(line.get_xdata())]
             assert line.get_ydata()[0] == value
     with pytest.raises(InputError, match=r"siftr.rta.*siftr.rto"):
         cwndlab.open(tmp_path / "r-siftr13").plot("series", value="siftr.rta")

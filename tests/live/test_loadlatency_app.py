@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cwndlab.experiment import load
+from cwndlab import load
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run

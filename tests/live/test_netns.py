@@ -3,19 +3,15 @@
 Machines that run tests are busy: what is asserted is structure, conservation, and bounds that physics sets.
 """
 
-import ctypes
-import fcntl
 import gzip
 import json
 import os
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -23,11 +19,13 @@ import pytest
 from dumbbell import DUMBBELL, Command
 
 import cwndlab as api
+from cwndlab import tables
 from cwndlab.errors import InputError
-from cwndlab.results import tables
 from cwndlab.results.resultset import ResultSet
-from cwndlab.testbeds.netns import machine, namespaces, network, testbed
-from cwndlab.testbeds.netns.layout import Layout, lay_out
+from cwndlab.testbeds.live import session
+from cwndlab.testbeds.live.linux import kernel as kernel_of_linux
+from cwndlab.testbeds.live.linux.this_machine import ThisMachine
+from cwndlab.testbeds.netns import machine, namespaces
 from patience import PATIENCE
 
 pytestmark = pytest.mark.live
@@ -46,11 +44,6 @@ flows:
   - {name: beat, from: a, to: b, app: {kind: udp-cbr, rate: 200kbit, payload: 200}}
   - {name: probe, from: a, to: b, app: ping}
   - {name: old, from: a, to: b, app: {kind: bulk, tool: iperf2}, start: 1s, stop: 2s}
-"""
-
-
-READ_POLLING = """\
-mount -t sysfs sysfs /sys; cd "/sys/class/net/$1"; cat gro_flush_timeout napi_defer_hard_irqs
 """
 
 
@@ -252,8 +245,8 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
     document.write_text("# Fidelity\n", encoding="utf-8")
     ran = cwndlab("validate", dumbbell, "-o", out, "--document", document, "--set", "duration=2s")
     assert ran.returncode == 0, ran.stderr
-    figures = {line.split("  ")[1] for line in ran.stdout.splitlines() if line.startswith("  ")}
-    assert {"goodput, Mbit/s", "retransmits", "RTT p50, ms"} <= figures
+    metrics = {line.split("  ")[1] for line in ran.stdout.splitlines() if line.startswith("  ")}
+    assert {"goodput, Mbit/s", "retransmits", "RTT p50, ms"} <= metrics
     assert "goodput: median error" in ran.stdout
     assert {path.name for path in out.iterdir()} >= {
         "model",
@@ -264,7 +257,7 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
     }
     assert "## The live kernel" in document.read_text(encoding="utf-8")
     ticks = {host["hz"] for host in api.open(out / "model").record(0).scenario["hosts"]}
-    assert ticks == {machine.ticks_per_second()}, "the model's hosts tick as this kernel does"
+    assert ticks == {kernel_of_linux.ticks_per_second()}, "the model's hosts tick as this kernel does"
     model, kernel = api.open(out / "model").summary, api.open(out / "kernel").summary
     assert (model["testbed"][0], kernel["testbed"][0]) == ("sim", "netns")
     assert 0.4 < kernel["goodput_mbps"][0] / model["goodput_mbps"][0] < 1.2
@@ -318,78 +311,6 @@ def test_a_rule_drops_datagrams_too(dumbbell: Path, cwndlab: Command) -> None:
     # 250 of them in a second, of which the last may be on their way at its end.
     assert flow_seen["one_way"]["count"] == pytest.approx(0.75 * flow_seen["segments_sent"], abs=10)
     assert flow_seen["drops"] == pytest.approx(0.25 * flow_seen["segments_sent"], abs=5)
-
-
-def test_an_interface_is_polled_as_the_experiment_says() -> None:
-    nic = "nic: {gro: true, coalesce: {gro_flush_timeout: 30us, napi_defer_hard_irqs: 2}}"
-    text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")
-    values = {}
-    with built(text) as (layout, made):
-        for node in ("a", "b"):
-            (port,) = (port for port, _ in layout.interfaces(node))
-            command = ["sh", "-c", READ_POLLING, "sh", port.interface]
-            namespace = namespaces.NAMESPACES / made.namespaces[node]
-            enter = ["nsenter", f"--net={namespace}", "unshare", "--mount"]
-            shown = subprocess.check_output([*enter, *command], text=True)
-            values[node] = shown.split()
-    assert values == {"a": ["0", "0"], "b": ["30000", "2"]}
-
-
-SENDING = {"TX checksums": 0x16, "scattered buffers": 0x18, "TSO": 0x1E, "GSO": 0x23}
-RECEIVING = {"RX checksums": 0x14, "GRO": 0x2B}
-"""Commands of SIOCETHTOOL that read what `tso` and `gro` switch (linux/ethtool.h)."""
-SIOCETHTOOL = 0x8946
-
-
-@pytest.mark.parametrize(("tso", "gro"), [(False, False), (True, False), (False, True), (True, True)])
-def test_offloads_are_off_but_those_that_the_experiment_sets(tso: bool, gro: bool) -> None:
-    nic = f"nic: {{tso: {str(tso).lower()}, gro: {str(gro).lower()}}}"
-    text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")
-    with built(text) as (layout, made):
-        (port,) = (port for port, _ in layout.interfaces("b"))
-        assert offloads(made.namespaces["b"], port.interface) == {
-            **dict.fromkeys(SENDING, tso),
-            **dict.fromkeys(RECEIVING, gro),
-        }
-        others = [
-            (made.namespaces[node], port.interface)
-            for node in (*layout.hosts, *layout.nodes)
-            for port, _ in layout.interfaces(node)
-            if node != "b"
-        ]
-        assert made.emulator is not None
-        ends = [network.emulated_end(number, side) for number in range(len(layout.cables)) for side in "ab"]
-        for place, interface in [*others, *((made.emulator, end) for end in ends)]:
-            assert not any(offloads(place, interface).values()), (place, interface)
-
-
-def offloads(namespace: str, interface: str) -> dict[str, bool]:
-    """Which offloads of an interface are on, by `SENDING` and `RECEIVING`."""
-
-    def ask() -> dict[str, bool]:
-        found = {}
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-            for name, command in {**SENDING, **RECEIVING}.items():
-                # struct ethtool_value, to which struct ifreq leads.
-                value = ctypes.create_string_buffer(struct.pack("II", command, 0), 8)
-                request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(value))
-                fcntl.ioctl(asked, SIOCETHTOOL, request)
-                found[name] = bool(struct.unpack("II", value.raw)[1])
-        return found
-
-    return namespaces.inside(namespace, ask)
-
-
-@contextmanager
-def built(text: str) -> Iterator[tuple[Layout, network.Network]]:
-    """The namespaces and interfaces of an experiment's first run."""
-    scenario = api.load(text, testbed="netns").plan().runs[0].scenario
-    owner = namespaces.Owner()
-    try:
-        layout = lay_out(scenario)
-        yield layout, network.build(owner, layout, scenario, own_emulator=True)
-    finally:
-        owner.close()
 
 
 def test_a_suites_rows_of_linux_are_run_by_this_kernel(tmp_path: Path, cwndlab: Command) -> None:
@@ -496,14 +417,14 @@ def test_settings_of_the_machine_and_its_namespaces_are_kept(bulk: ResultSet) ->
 def test_a_setting_that_changes_during_a_run_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = testbed._Run._wait
+    wait = session._Run._wait
 
-    def meddle(run: testbed._Run, zero: int) -> None:
+    def meddle(run: session._Run, zero: int) -> None:
         (name,) = [path.name for path in namespaces.NAMESPACES.glob("cwndlab-*-a")]
-        namespaces.inside(name, lambda: machine.write_sysctls({"net.ipv4.tcp_retries2": "9"}))
+        namespaces.inside(name, lambda: ThisMachine().write("/proc/sys/net/ipv4/tcp_retries2", "9"))
         wait(run, zero)
 
-    monkeypatch.setattr(testbed._Run, "_wait", meddle)
+    monkeypatch.setattr(session._Run, "_wait", meddle)
     results = api.load(DUMBBELL, ["duration=1s"], "netns").run("netns", tmp_path / "out")
     warning = "net.ipv4.tcp_retries2 of a changed during the run: '15' before, '9' after"
     assert warning in results.record(0).warnings
@@ -534,7 +455,7 @@ def test_senders_and_receivers_run_before_ordinary_processes_where_they_may(
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=PATIENCE)
     policy = os.SCHED_RR if allowed.returncode == 0 else os.SCHED_OTHER
-    assert found == {("cwndlab.traffic.agent", policy), ("iperf3", policy)}
+    assert found == {("cwndlab.testbeds.live.traffic.agent", policy), ("iperf3", policy)}
 
 
 def test_an_interrupted_run_leaves_nothing(dumbbell: Path) -> None:
@@ -674,7 +595,7 @@ def policies(names: list[str]) -> set[tuple[str, int]]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            for program in {"cwndlab.traffic.agent", "iperf3"}.intersection(words):
+            for program in {"cwndlab.testbeds.live.traffic.agent", "iperf3"}.intersection(words):
                 if (process / "ns/net").stat().st_ino in inodes:
                     found.add((program, os.sched_getscheduler(int(process.name))))
     return found

@@ -11,8 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from cwndlab import _native
-from cwndlab.experiment import load
+from cwndlab import _native, load
 
 EXPERIMENT = """\
 experiment: native

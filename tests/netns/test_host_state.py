@@ -5,15 +5,21 @@ import json
 import sys
 from collections.abc import Mapping
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cwndlab.testbeds import host_state, this_machine
-from cwndlab.testbeds.netns import state
-from cwndlab.testbeds.netns.network import Network
-from cwndlab.testbeds.this_machine import ThisMachine
+from cwndlab.testbeds.live import host_state
+from cwndlab.testbeds.live.linux import settings, this_machine
+from cwndlab.testbeds.live.linux.kernel import Kernel
+from cwndlab.testbeds.live.linux.system import Linux
+from cwndlab.testbeds.live.linux.this_machine import ThisMachine
+from cwndlab.testbeds.live.snapshot import Snapshot
+from cwndlab.testbeds.netns.lab import EMULATOR
+
+LINUX = Linux(Kernel("6.18", (), (), {}))
 
 IPV4, NETFILTER = "/proc/sys/net/ipv4", "/proc/sys/net/netfilter"
 
@@ -68,10 +74,10 @@ class Host:
 
 def test_settings_of_a_namespace_and_of_the_machine_around_it() -> None:
     host = Host()
-    namespace = host_state.namespace(host)
+    namespace = settings.namespace(host)
     assert namespace["sysctls"]["net.ipv4.tcp_rmem"] == "4096 131072 6291456"
     assert namespace["interfaces"]["eth0"]["offloads"] == ["rx-gro"]
-    machine = host_state.machine(host, {"net.ipv4.tcp_rmem": ""})
+    machine = settings.machine(host, {"net.ipv4.tcp_rmem": ""})
     assert machine == {
         "uname": "Linux host 6.18",
         "cpu": {
@@ -88,21 +94,22 @@ def test_settings_of_a_namespace_and_of_the_machine_around_it() -> None:
 
 def test_only_settings_that_changed_are_warned_about() -> None:
     host = Host()
-    before, machine = host_state.namespace(host), host_state.machine(host, {})
+    settable = partial(settings.is_setting, host)
+    before, machine = settings.namespace(host), settings.machine(host, {})
     host.texts[f"{NETFILTER}/nf_conntrack_count"] = "9\n"  # the kernel counts it
     host.texts["/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"] = "800000\n"
     host.drift_ns = 99
-    assert host_state.changes("a", before, host_state.namespace(host), host) == []
-    assert host_state.changes("machine", machine, host_state.machine(host, {}), host) == []
+    assert host_state.changes("a", before, settings.namespace(host), settable) == []
+    assert host_state.changes("machine", machine, settings.machine(host, {}), settable) == []
     host.texts[f"{IPV4}/tcp_rmem"] = "4096 131072 33554432\n"
     host.mtu, host.synchronised = 9000, False
-    found = host_state.changes("a", before, host_state.namespace(host), host)
+    found = host_state.changes("a", before, settings.namespace(host), settable)
     assert host_state.warnings(found, "x") == [
         "net.ipv4.tcp_rmem of a changed during the run: "
         "'4096 131072 6291456' before, '4096 131072 33554432' after",
         "interfaces eth0 mtu of a changed during the run: 1500 before, 9000 after",
     ]
-    found = host_state.changes("machine", machine, host_state.machine(host, {}), host)
+    found = host_state.changes("machine", machine, settings.machine(host, {}), settable)
     assert "clock synchronised of this machine changed during the run: True before, False after" in [
         str(each) for each in found
     ]
@@ -152,28 +159,24 @@ def test_this_machine_says_what_it_is() -> None:
     assert loopback["mtu"] >= 1500
     assert "tx-scatter-gather" in loopback["offloads"]
     assert [each["kind"] for each in loopback["qdiscs"]] == ["noqueue"]
-    before = host_state.namespace(reach)
+    before = settings.namespace(reach)
     assert before["sysctls"]["net.ipv4.tcp_rmem"].count(" ") == 2
-    assert host_state.machine(reach, {})["cpu"]["online"]
+    assert settings.machine(reach, {})["cpu"]["online"]
 
 
 def test_the_file_of_a_run_holds_settings_before_and_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host()
-    monkeypatch.setattr(state, "ThisMachine", lambda: host)
-    monkeypatch.setattr(state, "inside", lambda namespace, work: work())
     for own_changes in (False, True):
-        found = state.State(Network({"a": "run-a", "b": "run-b"}, "run-path"), own_changes=own_changes)
+        host = Host()
+        places = dict.fromkeys(("a", "b", EMULATOR), host)
+        found = Snapshot(LINUX, places, host, own_changes=own_changes)
         assert found.changes() == []
         assert found.facts["clock"]["source"] == "tsc"
         monkeypatch.setattr(host, "interfaces", lambda: {"eth0": {"qdiscs": [{"kind": "netem"}]}})
         changed = found.changes()
         assert [each.where for each in changed if each.what == "interfaces eth0 qdiscs"] == (
-            [] if own_changes else ["a", "b", state.EMULATOR]
+            [] if own_changes else ["a", "b", EMULATOR]
         )
         kept = json.loads(gzip.decompress(found.document(changed)))
         assert set(kept) == {"machine", "common", "namespaces", "changed"}
         assert kept["common"]["net.ipv4.conf.eth0.rp_filter"] == "0"
         assert len(kept["changed"]) == len(changed)
-        monkeypatch.undo()
-        monkeypatch.setattr(state, "ThisMachine", lambda: host)
-        monkeypatch.setattr(state, "inside", lambda namespace, work: work())

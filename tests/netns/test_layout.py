@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from cwndlab import load, order
-from cwndlab.experiment.support import TESTBEDS
-from cwndlab.testbeds.netns import carrier, machine, namespaces, network, rules
+from cwndlab import load
+from cwndlab.parts import order
+from cwndlab.scenario.queries import base_rtt_ns, of_engine
+from cwndlab.testbeds import programs
+from cwndlab.testbeds.live.clock import start_times
+from cwndlab.testbeds.live.linux import rules
+from cwndlab.testbeds.live.linux.kernel import Kernel
+from cwndlab.testbeds.live.linux.system import Linux
+from cwndlab.testbeds.netns import emulator, namespaces, preflight
 from cwndlab.testbeds.netns.layout import Layout, lay_out
-from cwndlab.testbeds.netns.testbed import base_rtt_ns, start_times
+from cwndlab.testbeds.schema import SUPPORTS
 
 HOSTS = "hosts: {a: {stack: linux}, b: {stack: linux}, c: {stack: linux}}\n"
 FLOWS = """\
@@ -138,16 +144,16 @@ def test_starts_are_drawn_by_seed_repeat_and_flow_alone() -> None:
     assert set(start_times({**made, "start_jitter_ns": 0}).values()) == {0}
 
 
-def test_the_engine_never_sees_what_only_real_testbeds_know() -> None:
+def test_the_engine_never_sees_what_only_live_testbeds_know() -> None:
     made = {**scenario(), "live": {"emulator": "own"}}
-    assert "live" not in json.loads(json.dumps(carrier.engine_scenario(made)))
-    assert TESTBEDS["netns"].real
-    assert not TESTBEDS["sim"].real
+    assert "live" not in json.loads(json.dumps(of_engine(made)))
+    assert SUPPORTS["netns"].live
+    assert SUPPORTS["sim"].live is None
 
 
 def test_a_capture_at_a_host_is_of_the_links_at_its_interfaces() -> None:
     made = scenario(more="record: {pcap: [a, bottleneck]}\n")
-    assert list(carrier.capture_points(made)) == ["access.a", "access.a.reverse", "bottleneck"]
+    assert list(emulator.capture_points(made)) == ["access.a", "access.a.reverse", "bottleneck"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,7 @@ def nft_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
         program, rules_seen = tmp_path / "nft", tmp_path / "rules"
         program.write_text(f"#!/bin/sh\ncat >{rules_seen}\n{ending}\n", encoding="utf-8")
         program.chmod(0o755)
-        monkeypatch.setattr(machine, "need_tool", lambda name, purpose: str(program))
+        monkeypatch.setattr(programs, "need", lambda name, purpose: str(program))
         monkeypatch.setattr(namespaces, "in_scratch", lambda work: work())
         return rules_seen
 
@@ -194,11 +200,11 @@ def test_rules_are_tried_before_anything_starts(nft_of: Callable[[str], Path]) -
     made = load(text, [stage]).plan().runs[0].scenario
     host, layout = made["hosts"][2], lay_out(made)
     seen = nft_of("exit 0")
-    rules.check(host, layout)
+    rules.check(host, layout, preflight.try_out)
     assert seen.read_text(encoding="utf-8") == rules.script(host, layout)
     nft_of("echo 'Error: Could not process rule: No such file or directory' >&2; exit 1")
     with pytest.raises(ValueError, match=r"^host c: ingress\.after_gro: this kernel does not") as refused:
-        rules.check(host, layout)
+        rules.check(host, layout, preflight.try_out)
     assert "modprobe nft_numgen" in str(refused.value)
     assert "Could not process rule" in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -232,10 +238,9 @@ def test_a_block_is_one_repeat_of_every_cell_in_an_order_of_its_own() -> None:
     ],
 )
 def test_connections_open_with_what_leaves_nothing_to_the_flows_own_congestion_control(
-    monkeypatch: pytest.MonkeyPatch, ccs: list[str], allowed: tuple[str, ...], opens_with: str
+    ccs: list[str], allowed: tuple[str, ...], opens_with: str
 ) -> None:
-    kernel = machine.Kernel("6.18.0", ("reno", "bbr", "cubic"), allowed, {})
-    monkeypatch.setattr(machine, "kernel", lambda: kernel)
+    system = Linux(Kernel("6.18.0", ("reno", "bbr", "cubic"), allowed, {}))
     flows = [{"from": "a", "cc": cc} for cc in ccs] + [{"from": "b", "cc": "vegas"}]
     host = {"name": "a", "ecn": "accept", "sysctl": {}}
-    assert network.sysctls_of(host, flows)["net.ipv4.tcp_congestion_control"] == opens_with
+    assert system.sysctls(host, flows)["net.ipv4.tcp_congestion_control"] == opens_with

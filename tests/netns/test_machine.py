@@ -3,7 +3,6 @@
 import os
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -12,62 +11,51 @@ from pyroute2.netlink.exceptions import NetlinkError
 import cwndlab as api
 from cwndlab import estimate
 from cwndlab.errors import InputError
+from cwndlab.testbeds.live.linux import kernel as kernel_of_linux
 from cwndlab.testbeds.netns import machine, namespaces
 
 AVAILABLE = "net.ipv4.tcp_available_congestion_control"
+ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 CHOSEN = "net.ipv4.tcp_congestion_control"
 
 
 class Modular:
-    """Stands for the sysctls of a kernel whose other congestion controls are modules not loaded yet."""
+    """Stands for a host whose kernel has congestion controls that are modules not loaded yet."""
 
-    def __init__(self, chosen: Path, modules: set[str], restricted: set[str]) -> None:
-        self.listed, self.asked = ["reno", "cubic"], list[str]()
-        self._chosen, self._modules, self._restricted = chosen, modules, restricted
+    def __init__(self, modules: set[str], restricted: set[str]) -> None:
+        self.listed, self.asked, self.chosen = ["reno", "cubic"], list[str](), "cubic"
+        self._modules, self._restricted = modules, restricted
 
-    def path(self, name: str) -> "Sysctl":
-        return Sysctl(self, name)
+    def files(self, pattern: str) -> dict[str, str]:
+        allowed = ["reno", "cubic"]
+        texts = {AVAILABLE: " ".join(self.listed), ALLOWED: " ".join(allowed), CHOSEN: self.chosen}
+        found = {kernel_of_linux.path(name): f"{text}\n" for name, text in texts.items()}
+        return {path: text for path, text in found.items() if path.startswith(pattern)}
 
-    def read(self, name: str) -> str:
-        return " ".join(self.listed if name == AVAILABLE else ["reno", "cubic"]) + "\n"
+    def writable(self, path: str) -> bool:
+        return path == kernel_of_linux.path(CHOSEN)
 
-    def choose(self, cc: str) -> None:
+    def uname(self) -> str:
+        return "Linux host 6.18.1 #1 SMP x86_64"
+
+    def write(self, path: str, cc: str) -> None:
+        assert path == kernel_of_linux.path(CHOSEN)
         self.asked.append(cc)
         if cc not in self._modules:
             raise FileNotFoundError(2, "No such file or directory")
         self.listed.append(cc)
         if cc in self._restricted:
             raise PermissionError(1, "Operation not permitted")
-        self._chosen.write_text(cc, encoding="ascii")
+        self.chosen = cc
 
 
-class Sysctl:
-    """One of them, as a file."""
-
-    def __init__(self, kernel: Modular, name: str) -> None:
-        self._kernel, self._name = kernel, name
-
-    def read_text(self) -> str:
-        return self._kernel.read(self._name)
-
-    def write_text(self, text: str, encoding: str) -> None:
-        assert (self._name, encoding) == (CHOSEN, "ascii")
-        self._kernel.choose(text)
-
-
-def test_congestion_controls_that_are_modules_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen = tmp_path / "net/ipv4/tcp_congestion_control"
-    chosen.parent.mkdir(parents=True)
-    chosen.write_text("cubic\n", encoding="ascii")
-    modular = Modular(chosen, modules={"bbr", "dctcp"}, restricted={"bbr"})
-    monkeypatch.setattr(machine, "SYSCTLS", tmp_path)
-    monkeypatch.setattr(machine, "path", modular.path)
-    found = machine._kernel()
+def test_congestion_controls_that_are_modules_are_found() -> None:
+    modular: Any = Modular(modules={"bbr", "dctcp"}, restricted={"bbr"})
+    found = kernel_of_linux.read(modular)
     assert {"reno", "cubic", "bbr"} <= set(found.congestion_controls)
     assert not {"reno", "cubic"} & set(modular.asked), "what is there needs no module"
-    assert found.sysctls[CHOSEN] == "cubic", "the default is the kernel's own, not the last one tried"
+    assert found.sysctls == {CHOSEN: "cubic"}, "the default is the kernel's own, not the last one tried"
+    assert found.release == "6.18.1"
 
 
 UNNAMED = """\
@@ -92,7 +80,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
     def be(*controls: str, release: str = "6.18.1", wmem: str = "4096\t16384\t33554432") -> None:
         sysctls = {CHOSEN: "bbr", "net.ipv4.tcp_ecn": "2", "net.ipv4.tcp_wmem": wmem}
-        known = machine.Kernel(release, controls, controls, sysctls)
+        known = kernel_of_linux.Kernel(release, controls, controls, sysctls)
         monkeypatch.setattr(machine, "kernel", lambda: known)
         machine.known.cache_clear()
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cwndlab.traffic import load as tools_of_load
-from cwndlab.traffic import tools
+from cwndlab.testbeds.live.traffic import load as tools_of_load
+from cwndlab.testbeds.live.traffic import tools
 
 
 def flow(**app: Any) -> dict[str, Any]:

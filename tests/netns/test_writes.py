@@ -5,7 +5,7 @@ import socket
 import time
 from contextlib import contextmanager
 
-from cwndlab.traffic import apps
+from cwndlab.testbeds.live.traffic import apps
 
 BUFFER = 1 << 20
 

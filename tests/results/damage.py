@@ -25,7 +25,7 @@ import lab
 import pyarrow as pa
 import typer
 
-from cwndlab import cli
+from cwndlab.cli import application as cli
 from cwndlab.errors import InputError
 from cwndlab.results import catalogue
 
@@ -178,14 +178,14 @@ class Fuzzer:
         if self.random.random() < 0.5:
             header = json.loads(table.schema.metadata[b"cwndlab"])
             what = self._change(header)
-            lab.store(results, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+            lab.exchange(results, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
             return f"header: {what}"
         name = self.random.choice(table.schema.names)
         values = table[name].to_pylist()
         row = self.random.randrange(len(values))
         values[row] = self.random.choice(SCALARS)
         column = pa.array(values, table[name].type if self.random.random() < 0.8 else None)
-        lab.store(results, table.set_column(table.schema.get_field_index(name), name, column))
+        lab.exchange(results, table.set_column(table.schema.get_field_index(name), name, column))
         return f"{name} of row {row}: {values[row]!r}"
 
     def _alter_bytes(self, results: Path) -> str:

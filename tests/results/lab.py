@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from cwndlab.experiment.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, parts, resuming, sums
+from cwndlab.parts import store, sums
+from cwndlab.parts.store import Part, PartWriter, RunRecord
+from cwndlab.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, resuming
 from cwndlab.results.catalogue import Header
-from cwndlab.results.parts import Part, PartWriter, RunRecord
-from cwndlab.results.tables import SCHEMAS
+from cwndlab.tables import SCHEMAS
 
 EXPERIMENT = "experiment: made-up\nduration: 10s\n"
 
@@ -152,7 +153,7 @@ def begun(directory: Path, cut: list[Part]) -> Path:
 
 def results(directory: Path, runs: list[PlannedRun] | None = None, **changed: Any) -> Path:
     """A results directory as a sweep leaves it; `changed` are fields of its records."""
-    cut = parts.cut(plan() if runs is None else runs)
+    cut = store.cut(plan() if runs is None else runs)
     begun(directory, cut)
     for part in cut:
         write_part(directory / "runs", part, **changed)
@@ -160,7 +161,7 @@ def results(directory: Path, runs: list[PlannedRun] | None = None, **changed: An
     return directory
 
 
-def store(directory: Path, table: pa.Table) -> None:
+def exchange(directory: Path, table: pa.Table) -> None:
     """Put another catalogue into a directory, with its digest."""
     sums.replace(directory, {catalogue.FILE: catalogue.to_parquet(table)})
 

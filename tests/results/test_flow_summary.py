@@ -1,12 +1,12 @@
-"""The figures of the summary against numbers worked out by hand."""
+"""The metrics of the summary against numbers worked out by hand."""
 
 import lab
 import pytest
 
-from cwndlab.analysis import summary
+from cwndlab.results import summary
 
 OVER_SECONDS = {"time_to_90_s", "jain_1s_mean", "jain_1s_min", "convergence_s"}
-"""Figures of goodput in single seconds."""
+"""Metrics of goodput in single seconds."""
 
 APPLICATION = (
     "completion_s",
@@ -28,17 +28,17 @@ APPLICATION = (
 )
 
 
-def figures(*flows, **changed):
+def metrics(*flows, **changed):
     scenario = lab.scenario(**changed)
     scenario["flows"] = [
         {"name": flow["flow"], "from": "a", "to": "b", "cc": "newreno", "app": {"kind": "bulk"}}
         for flow in flows
     ]
-    return summary.flow_figures(scenario, {"flows": list(flows)})
+    return summary.flow_metrics(scenario, {"flows": list(flows)})
 
 
-def test_each_figure_by_hand():
-    assert figures(lab.flow_counters())["f1"] == {
+def test_each_metric_by_hand():
+    assert metrics(lab.flow_counters())["f1"] == {
         "stack": "freebsd-9.2",
         "cc": "newreno",
         "app": "bulk",
@@ -73,7 +73,7 @@ def test_each_figure_by_hand():
         "jain": None,  # of one flow there is no fairness
         "status": "complete",
     }
-    assert tuple(figures(lab.flow_counters())["f1"]) == summary.FIGURES
+    assert tuple(metrics(lab.flow_counters())["f1"]) == summary.METRICS
 
 
 def test_what_was_not_counted_is_missing_not_zero():
@@ -85,7 +85,7 @@ def test_what_was_not_counted_is_missing_not_zero():
         rtt={"count": 0},
         queue_delay={"count": 0},
     )
-    row = figures(idle)["f1"]
+    row = metrics(idle)["f1"]
     missing = {name for name, value in row.items() if value is None}
     assert missing == {
         "goodput_mbps",
@@ -131,7 +131,7 @@ def test_fairness_over_seconds_counts_those_with_two_flows_in_the_window():
     # The window is 2 to 10 s; the second flow begins in the fourth second.
     first = seconds([1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
     second = seconds([0, 0.5, 1, 1, 1, 1], start_s=3.5, name="f2")
-    row = figures(first, second)["f1"]
+    row = metrics(first, second)["f1"]
     assert row["jain_1s_min"] == 0.5
     assert row["jain_1s_mean"] == pytest.approx((0.5 + 1.5**2 / (2 * 1.25) + 4) / 6, abs=1e-6)
 
@@ -140,18 +140,18 @@ def test_convergence_is_the_first_five_seconds_of_fair_shares():
     first = seconds([1] * 10)
     # Means over five seconds: 0.5 (index 0.9), then 0.7 (0.97).
     second = seconds([0, 0, 0.5, 1, 1, 1, 1], start_s=2.5, name="f2")
-    assert figures(first, second)["f2"]["convergence_s"] == 5.5 + 1
-    assert figures(first, seconds([0.1] * 7, start_s=3, name="f2"))["f2"]["convergence_s"] is None
-    assert figures(first)["f1"]["convergence_s"] is None
+    assert metrics(first, second)["f2"]["convergence_s"] == 5.5 + 1
+    assert metrics(first, seconds([0.1] * 7, start_s=3, name="f2"))["f2"]["convergence_s"] is None
+    assert metrics(first)["f1"]["convergence_s"] is None
 
 
 def test_the_bottleneck_is_filled_when_all_flows_together_fill_it():
     # 10 Mbit/s are 1.25 MB a second, of which 9/10 are payload: 90 % of that is 1.0125 MB.
-    assert figures(seconds([0.5, 1.0, 1.02, 1.1], start_s=0.25))["f1"]["time_to_90_s"] == 3.75
-    assert figures(seconds([0.5, 1.0, 1.0]))["f1"]["time_to_90_s"] is None
-    both = figures(seconds([0.5, 0.6, 0.6]), seconds([0.5], start_s=2, name="f2"))
+    assert metrics(seconds([0.5, 1.0, 1.02, 1.1], start_s=0.25))["f1"]["time_to_90_s"] == 3.75
+    assert metrics(seconds([0.5, 1.0, 1.0]))["f1"]["time_to_90_s"] is None
+    both = metrics(seconds([0.5, 0.6, 0.6]), seconds([0.5], start_s=2, name="f2"))
     assert both["f1"]["time_to_90_s"] == both["f2"]["time_to_90_s"] == 3
-    scheduled = summary.flow_figures(
+    scheduled = summary.flow_metrics(
         lab.scenario(schedule=[change(4, rate_bps=1)]), {"flows": [seconds([2, 2])]}
     )
     assert scheduled["f1"]["time_to_90_s"] is None
@@ -161,11 +161,11 @@ def test_a_second_that_is_not_whole_does_not_count():
     ended = seconds([1, 1, 1, 0, 0], completion_ns=int(2.5e9))
     other = seconds([1, 1, 1, 1, 1], name="f2")
     # Of the window from 2 s on, the third second of f1 is cut short.
-    assert figures(ended, other)["f1"]["jain_1s_mean"] is None
+    assert metrics(ended, other)["f1"]["jain_1s_mean"] is None
 
 
 def test_power_delay_and_the_end_of_slow_start():
-    row = figures(lab.flow_counters(start_ns=10**9, slow_start_exit_ns=int(1.25e9)))["f1"]
+    row = metrics(lab.flow_counters(start_ns=10**9, slow_start_exit_ns=int(1.25e9)))["f1"]
     assert row["power"] == pytest.approx(8 / 0.060123456, rel=1e-5)
     assert row["slow_start_exit_s"] == 0.25
     assert (row["queue_delay_p50_ms"], row["queue_delay_max_ms"]) == (20, 45)
@@ -173,11 +173,11 @@ def test_power_delay_and_the_end_of_slow_start():
 
 def test_a_late_flow_is_measured_over_its_own_time():
     late = lab.flow_counters(goodput_bytes=1_000_000, active_ns=2 * 10**9)
-    assert figures(late)["f1"]["goodput_mbps"] == 4.0
+    assert metrics(late)["f1"]["goodput_mbps"] == 4.0
 
 
 def test_fairness_of_two_flows():
-    rows = figures(lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=2_000_000))
+    rows = metrics(lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=2_000_000))
     assert rows["f1"]["jain"] == rows["f2"]["jain"] == 0.735294  # (8 + 2)^2 / (2 (64 + 4))
     assert summary.jain([5.0, 5.0, 5.0]) == pytest.approx(1)
     assert summary.jain([5.0, 0.0]) == pytest.approx(0.5)
@@ -192,7 +192,7 @@ def test_fairness_is_among_connections_of_the_same_application():
         {"name": name, "from": "a", "to": "b", "cc": "newreno", "app": {"kind": kind}}
         for name, kind in apps.items()
     ]
-    rows = summary.flow_figures(lab.scenario(flows=flows), {"flows": counted})
+    rows = summary.flow_metrics(lab.scenario(flows=flows), {"flows": counted})
     assert {name: row["jain"] for name, row in rows.items()} == {
         "f1": 0.735294,  # (8 + 2)^2 / (2 (64 + 4)): nobody else counts
         "f2": 0.735294,
@@ -205,14 +205,14 @@ def test_fairness_is_among_connections_of_the_same_application():
 def test_datagrams_have_nothing_of_tcp(kind):
     flow = {"name": "f1", "from": "a", "to": "b", "cc": "newreno", "app": {"kind": kind}}
     scenario = lab.scenario(flows=[flow])
-    row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    row = summary.flow_metrics(scenario, {"flows": [lab.flow_counters()]})["f1"]
     assert [name for name in ("cc", *summary.OF_TCP) if row[name] is not None] == []
     assert (row["goodput_mbps"], row["drop_rate"]) == (8.0, pytest.approx(50 / 6000, rel=1e-5))
-    assert summary.no_figures(scenario, "missing")["f1"]["cc"] is None
+    assert summary.no_metrics(scenario, "missing")["f1"]["cc"] is None
 
 
 def test_parts_of_the_bottleneck_add_up():
-    rows = figures(
+    rows = metrics(
         lab.flow_counters("f1", wire_bytes=6_000_000), lab.flow_counters("f2", wire_bytes=4_000_000)
     )
     assert rows["f1"]["utilisation"] == 0.6
@@ -241,7 +241,7 @@ def test_capacity_follows_the_schedule(schedule, bits):
 def test_a_link_without_a_rate_has_no_utilisation():
     scenario = lab.scenario()
     scenario["links"][0]["rate_bps"] = None
-    row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    row = summary.flow_metrics(scenario, {"flows": [lab.flow_counters()]})["f1"]
     assert row["utilisation"] is None
 
 
@@ -285,7 +285,7 @@ def test_the_narrowest_bottleneck_on_the_way_counts():
     elsewhere = {"name": "elsewhere", "from": "r", "to": "c", "rate_bps": 1_000_000, "bottleneck": True}
     scenario["links"][0]["to"] = "r"
     scenario["links"] += [elsewhere, narrow]
-    row = summary.flow_figures(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    row = summary.flow_metrics(scenario, {"flows": [lab.flow_counters()]})["f1"]
     assert row["utilisation"] == 1.0
 
 
@@ -298,7 +298,7 @@ def test_what_an_application_saw():
         "p95_ns": 7_500_000,
         "max_ns": 8_000_000,
     }
-    row = figures(
+    row = metrics(
         lab.flow_counters(completion_ns=2_500_000_000, response=shares, one_way={"count": 0}, stalled_ns=0)
     )["f1"]
     assert (row["completion_s"], row["response_p50_ms"], row["response_p95_ms"]) == (2.5, 3.0, 7.5)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from cwndlab import load
 from cwndlab.analysis import verdict
-from cwndlab.experiment import load
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.figures.report import page
+from cwndlab.plots.report import sections
 from cwndlab.results import display, inferred
 from cwndlab.results.resultset import ResultSet
 
@@ -57,7 +57,7 @@ def test_one_that_all_rows_share_is_marked_above_them(tmp_path: Path) -> None:
 
 
 def test_a_report_marks_them(results: ResultSet) -> None:
-    text = page.render(results)
+    text = sections.render(results)
     assert "freebsd-15-d49540 (inferred)" in text
     assert (
         "Stacks inferred, with no recording of the real system behind the model: freebsd-15-d49540." in text
@@ -68,12 +68,12 @@ def test_a_report_marks_them(results: ResultSet) -> None:
 
 
 @pytest.mark.parametrize(("kind", "options"), [("cwnd", {}), ("box", {"by": ["hosts.a.stack"]})])
-def test_figures_mark_them(results: ResultSet, kind: str, options: dict[str, list[str]]) -> None:
-    figure = results.plot(kind, **options)
-    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    ticks = [tick.get_text() for axis in figure.axes for tick in axis.get_xticklabels()]
+def test_metrics_mark_them(results: ResultSet, kind: str, options: dict[str, list[str]]) -> None:
+    metric = results.plot(kind, **options)
+    legends = [text.get_text() for legend in metric.legends for text in legend.get_texts()]
+    ticks = [tick.get_text() for axis in metric.axes for tick in axis.get_xticklabels()]
     assert "freebsd-15-d49540 (inferred)" in [*legends, *ticks]
-    said = [text.get_text() for text in figure.texts]
+    said = [text.get_text() for text in metric.texts]
     assert "inferred, with no recording of the real system behind the model: freebsd-15-d49540" in said
 
 
@@ -90,7 +90,7 @@ def test_a_comparison_of_two_directories_notes_them_once(results: ResultSet, tmp
 def test_where_none_is_inferred_nothing_is_said(tmp_path: Path) -> None:
     known = carried_out(tmp_path / "known", "freebsd-9.2", "freebsd-13")
     assert "inferred" not in display.table(known)
-    shown = [page.render(known), verdict.text(known.compare(by="hosts.a.stack"))]
+    shown = [sections.render(known), verdict.text(known.compare(by="hosts.a.stack"))]
     # The experiment is named that.
     assert all("(inferred)" not in text and "inferred, with" not in text for text in shown)
     assert not [text for text in known.plot("cwnd").texts if "inferred" in text.get_text()]

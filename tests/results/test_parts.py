@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cwndlab import tables
 from cwndlab.errors import InputError
-from cwndlab.experiment.plan import PlannedRun
-from cwndlab.results import parts, tables
-from cwndlab.results.parts import Part, PartWriter, RunRecord, StoredPart
+from cwndlab.parts import store
+from cwndlab.parts.store import Part, PartWriter, RunRecord, StoredPart
+from cwndlab.plan import PlannedRun
 
 
 def write(runs, batches, name="0-0"):
@@ -130,7 +131,7 @@ def test_the_hash_sees_values_nulls_and_names():
 
 
 def test_records_read_back_as_written():
-    record = lab.record(lab.plan()[0], {"tcp": parts.TableRecord(5, [0], "00")}, warnings=["umlaut: ä"])
+    record = lab.record(lab.plan()[0], {"tcp": store.TableRecord(5, [0], "00")}, warnings=["umlaut: ä"])
     assert RunRecord.from_json(record.to_json()) == record
 
 
@@ -159,8 +160,8 @@ def planned(count, seconds, rate_bps=10_000_000):
 
 
 def test_long_runs_are_parts_of_their_own_and_short_ones_share():
-    assert [part.name for part in parts.cut(planned(2, 300, 10**9))] == ["0-0", "1-1"]
-    short = parts.cut(planned(600, 1))
+    assert [part.name for part in store.cut(planned(2, 300, 10**9))] == ["0-0", "1-1"]
+    short = store.cut(planned(600, 1))
     assert [part.name for part in short] == ["000-255", "256-511", "512-599"]
     assert [run.index for part in short for run in part.runs] == list(range(600))
 

@@ -11,8 +11,9 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.experiment.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, display, parts, resuming, texttable
+from cwndlab.parts import store
+from cwndlab.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, display, resuming, texttable
 
 
 def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
@@ -81,7 +82,7 @@ def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
     assert results.experiment == lab.EXPERIMENT
 
 
-def test_summary_csv_says_the_same_and_leaves_missing_figures_empty(tmp_path):
+def test_summary_csv_says_the_same_and_leaves_missing_metrics_empty(tmp_path):
     directory = lab.results(tmp_path / "r")
     read = pl.read_csv(directory / "summary.csv")
     results = cwndlab.open(directory)
@@ -148,7 +149,7 @@ def test_records_tell_how_a_run_was_carried_out(tmp_path):
 
 
 def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
-    directory = lab.begun(tmp_path / "r", parts.cut(lab.plan()))
+    directory = lab.begun(tmp_path / "r", store.cut(lab.plan()))
     results = cwndlab.open(directory)
     assert results.summary["status"].to_list() == ["missing"] * 4
     assert results.summary["goodput_mbps"].null_count() == 4
@@ -159,7 +160,7 @@ def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
 
 
 def test_runs_finished_before_a_sweep_was_killed_are_there(tmp_path):
-    cut = parts.cut(lab.plan(), alone=True)
+    cut = store.cut(lab.plan(), alone=True)
     directory = lab.begun(tmp_path / "r", cut)
     for part in (cut[2], cut[0]):
         lab.write_part(directory / "runs", part)
@@ -228,7 +229,7 @@ def no_digest(directory):
 def altered(directory, name, values):
     _, table = catalogue.read(directory)
     place = table.schema.get_field_index(name)
-    lab.store(directory, table.set_column(place, name, [values]))
+    lab.exchange(directory, table.set_column(place, name, [values]))
 
 
 def no_names(directory):
@@ -242,7 +243,7 @@ def no_utf8(directory):
 def versions_of_nothing(directory):
     _, table = catalogue.read(directory)
     header = json.loads(table.schema.metadata[b"cwndlab"]) | {"versions": 3}
-    lab.store(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    lab.exchange(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
 
 
 def no_records(directory):
@@ -264,18 +265,18 @@ def endless(directory):
 
 def other_format(directory):
     header = lab.header(format=99, versions={"cwndlab": "9.9"})
-    table = catalogue.build(header, parts.cut(lab.plan()), {})
-    lab.store(directory, table)
+    table = catalogue.build(header, store.cut(lab.plan()), {})
+    lab.exchange(directory, table)
 
 
 def lose_a_column(directory):
     _, table = catalogue.read(directory)
-    lab.store(directory, table.drop_columns(["status"]))
+    lab.exchange(directory, table.drop_columns(["status"]))
 
 
 def later_version(directory):
     _, table = catalogue.read(directory)
-    lab.store(directory, table.append_column("happiness", [[1.0] * 4]))
+    lab.exchange(directory, table.append_column("happiness", [[1.0] * 4]))
 
 
 def outside(directory):
@@ -329,12 +330,12 @@ def test_a_damaged_directory_is_refused_in_one_line(tmp_path, damage, message):
     assert "\n" not in str(refused.value)
 
 
-def test_figures_that_an_earlier_version_did_not_know_are_missing(tmp_path):
+def test_metrics_that_an_earlier_version_did_not_know_are_missing(tmp_path):
     directory = lab.results(tmp_path / "r")
     columns = cwndlab.open(directory).summary.columns
     later = ["load_scenario", "upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz", "rpm"]
     _, table = catalogue.read(directory)
-    lab.store(directory, table.drop_columns([*later, "sender_mbps"]))
+    lab.exchange(directory, table.drop_columns([*later, "sender_mbps"]))
 
     results = cwndlab.open(directory)
     results.verify()
@@ -343,9 +344,9 @@ def test_figures_that_an_earlier_version_did_not_know_are_missing(tmp_path):
     assert results.summary.select(later).null_count().row(0) == (4,) * len(later)
     assert display.table(results) == display.table(cwndlab.open(lab.results(tmp_path / "whole")))
     with pytest.raises(InputError) as refused:
-        resuming.prepare(directory, lab.header(), parts.cut(lab.plan()), lab.EXPERIMENT, resume=True)
+        resuming.prepare(directory, lab.header(), store.cut(lab.plan()), lab.EXPERIMENT, resume=True)
     assert str(refused.value) == (
-        f"{directory}: was begun by an earlier version, which did not know sender_mbps and 6 more figures; "
+        f"{directory}: was begun by an earlier version, which did not know sender_mbps and 6 more metrics; "
         "it cannot be resumed, run it again"
     )
 
@@ -428,7 +429,7 @@ def of_two_applications(count):
     ]
 
 
-def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
+def test_a_long_table_closes_with_the_metrics_of_each_application(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(30), summary=TWO_FLOWS))
     ends = [line.split() for line in display.table(results).splitlines()[-7:-1]]
     assert [[words[0], *(word for word in words if word in ("bulk", "ping"))] for words in ends] == [
@@ -441,13 +442,13 @@ def test_a_long_table_closes_with_the_figures_of_each_application(tmp_path):
 
 def test_a_mean_over_flows_of_different_applications_is_not_compared(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(4), summary=TWO_FLOWS))
-    assert results.compare(by="hosts.a.cc").each[0].figure == "goodput_mbps"  # the run's sum
-    assert results.compare(by="hosts.a.cc", figures=["retransmit_rate"]).each  # only one of them has it
+    assert results.compare(by="hosts.a.cc").each[0].metric == "goodput_mbps"  # the run's sum
+    assert results.compare(by="hosts.a.cc", metrics=["retransmit_rate"]).each  # only one of them has it
     with pytest.raises(
         InputError, match=r"different applications \(bulk, ping\); choose with --where app=bulk"
     ):
-        results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"])
-    assert results.compare(by="hosts.a.cc", figures=["rtt_p50_ms"], where={"app": ["ping"]}).each
+        results.compare(by="hosts.a.cc", metrics=["rtt_p50_ms"])
+    assert results.compare(by="hosts.a.cc", metrics=["rtt_p50_ms"], where={"app": ["ping"]}).each
 
 
 def test_long_values_that_differ_are_shown_to_differ():
@@ -463,8 +464,8 @@ def test_long_values_that_differ_are_shown_to_differ():
 
 def test_compare_by_a_key_or_with_other_results(tmp_path):
     ours = cwndlab.open(lab.results(tmp_path / "a", lab.plan(repeats=6)))
-    found = ours.compare(by="cc", figures=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
-    assert [(each.figure, each.a.label, each.b.label, each.confidence) for each in found.each] == [
+    found = ours.compare(by="cc", metrics=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
+    assert [(each.metric, each.a.label, each.b.label, each.confidence) for each in found.each] == [
         ("rtt_mean_ms", "newreno", "cubic", 0.9),
         ("goodput_mbps", "newreno", "cubic", 0.9),
     ]
@@ -477,7 +478,7 @@ def test_compare_by_a_key_or_with_other_results(tmp_path):
     versions = {"cwndlab": "0.1.0 code aa", "engine": "0.1.0 sources bb"}
     _, table = catalogue.read(other.path)
     header = asdict(other.header) | {"versions": versions}
-    lab.store(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    lab.exchange(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
     assert list(ours.compare(cwndlab.open(other.path)).notes) == [
         "a was made by cwndlab none, engine none",
         "b was made by cwndlab 0.1.0 code aa, engine 0.1.0 sources bb",

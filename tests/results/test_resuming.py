@@ -7,19 +7,20 @@ import pytest
 
 from cwndlab import code
 from cwndlab.errors import InputError
-from cwndlab.results import directories, parts, resuming, sums
+from cwndlab.parts import store, sums
+from cwndlab.results import directories, resuming
 
 
 def prepare(directory, **header):
     return resuming.prepare(
-        directory, lab.header(**header), parts.cut(lab.plan(), alone=True), lab.EXPERIMENT, True
+        directory, lab.header(**header), store.cut(lab.plan(), alone=True), lab.EXPERIMENT, True
     )
 
 
 @pytest.fixture
 def results(tmp_path):
     """Results of which each run is a part."""
-    cut = parts.cut(lab.plan(), alone=True)
+    cut = store.cut(lab.plan(), alone=True)
     directory = lab.begun(tmp_path / "r", cut)
     for part in cut:
         lab.write_part(directory / "runs", part)
@@ -53,7 +54,7 @@ def lose_the_sums(part):
 def test_a_damaged_part_is_done_again(results, damage):
     damage(results / "runs/1-1")
     assert prepare(results) == {"0-0", "2-2", "3-3"}
-    lab.write_part(results / "runs", parts.cut(lab.plan(), alone=True)[1])
+    lab.write_part(results / "runs", store.cut(lab.plan(), alone=True)[1])
     assert prepare(results) == {"0-0", "1-1", "2-2", "3-3"}
 
 
@@ -94,7 +95,7 @@ def test_a_directory_that_holds_more_than_a_part_is_not_removed(results, tmp_pat
     with pytest.raises(InputError, match="1-1/notes: is not of cwndlab"):
         prepare(results)
     with pytest.raises(InputError, match="1-1/notes: is not of cwndlab"):
-        lab.write_part(results / "runs", parts.cut(lab.plan(), alone=True)[1])
+        lab.write_part(results / "runs", store.cut(lab.plan(), alone=True)[1])
     assert (results / "runs/1-1/notes").is_dir()
     (results / "runs/1-1/notes").rmdir()
 

@@ -6,18 +6,17 @@ from pathlib import Path
 import lab
 import pytest
 
-from cwndlab import runner, testbeds, workers
+from cwndlab import runner, testbeds
 from cwndlab.errors import CwndlabError, InputError, StoppedError
-from cwndlab.experiment.plan import Plan, PlannedRun
-from cwndlab.order import SET_UP_NS, Order
+from cwndlab.parts import workers
+from cwndlab.parts.order import SET_UP_NS, Order
+from cwndlab.plan import Plan, PlannedRun
 from cwndlab.results.resultset import ResultSet
+from cwndlab.scenario import planning
 from cwndlab.testbeds.base import CancelledError, Outcome
 
 
 class MadeUpExperiment:
-    def plan(self, told=None):
-        return Plan("made-up", ("hosts.a.cc",), 2, lab.plan())
-
     def as_yaml(self):
         return lab.EXPERIMENT
 
@@ -26,7 +25,7 @@ class MadeUpTestbed:
     """Writes made-up rows; `broken` maps a run to what goes wrong in it."""
 
     name = "sim"
-    real_time = False
+    live = False
 
     def ready(self):
         """Needs nothing."""
@@ -74,6 +73,8 @@ class Counting:
 @pytest.fixture
 def run_with(tmp_path, monkeypatch):
     def run(bed, **options):
+        plan = Plan("made-up", ("hosts.a.cc",), 2, lab.plan())
+        monkeypatch.setattr(planning, "make", lambda experiment, told: plan)
         monkeypatch.setattr(testbeds, "find", lambda name: bed)
         return runner.run(MadeUpExperiment(), out=tmp_path / "out", **options)
 

@@ -7,18 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from cwndlab import _native
-from cwndlab.analysis.summary import flow_figures
-from cwndlab.experiment import load
+from cwndlab import _native, load
+from cwndlab.results.summary import flow_metrics
 
 
 @dataclass(frozen=True)
 class Short:
-    """One run: its Scenario, the engine's summary, the figures of each flow, and its rows by table."""
+    """One run: its Scenario, the engine's summary, the metrics of each flow, and its rows by table."""
 
     scenario: dict[str, Any]
     summary: dict[str, Any]
-    figures: dict[str, dict[str, Any]]
+    metrics: dict[str, dict[str, Any]]
     rows: dict[str, list[dict[str, Any]]]
 
     def flow(self, name: str) -> dict[str, Any]:
@@ -50,4 +49,4 @@ def run(text: str, **overrides: str) -> Short:
         for table, batch in simulation.take():
             rows.setdefault(table, []).extend(pa.record_batch(batch).to_pylist())
     summary = json.loads(simulation.summary())
-    return Short(planned.scenario, summary, flow_figures(planned.scenario, summary), rows)
+    return Short(planned.scenario, summary, flow_metrics(planned.scenario, summary), rows)

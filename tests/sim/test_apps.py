@@ -1,4 +1,4 @@
-"""Every application does what it says, end to end, and its figures reach samples and summary."""
+"""Every application does what it says, end to end, and its metrics reach samples and summary."""
 
 import json
 from itertools import accumulate
@@ -7,7 +7,7 @@ import pytest
 import short_runs
 
 from cwndlab import _native
-from cwndlab.testbeds.netns.testbed import start_times
+from cwndlab.testbeds.live.clock import start_times
 
 PATH = """\
 experiment: apps
@@ -35,15 +35,15 @@ def test_a_fixed_size_completes():
     flow = result.flow("f")
     assert (flow["goodput_bytes"], flow["status"]) == (1_000_000, "complete")
     assert result.samples("f", "completion") == [flow["completion_ns"]]
-    assert result.figures["f"]["completion_s"] == pytest.approx(flow["completion_ns"] / 1e9, rel=1e-5)
+    assert result.metrics["f"]["completion_s"] == pytest.approx(flow["completion_ns"] / 1e9, rel=1e-5)
     # Handshake, slow start and 80 ms at 100 Mbit/s.
-    assert 0.1 < result.figures["f"]["completion_s"] < 0.3
+    assert 0.1 < result.metrics["f"]["completion_s"] < 0.3
 
 
 def test_a_rate_limited_flow_keeps_its_rate():
     result = run("from: a.1, to: b, app: {kind: rate-limited, rate: 8mbit, write: 10KB}")
     assert result.flow("f")["goodput_bytes"] == pytest.approx(5_000_000, rel=0.02)
-    assert result.figures["f"]["limited_app_pct"] > 90
+    assert result.metrics["f"]["limited_app_pct"] > 90
 
 
 @pytest.mark.parametrize("distribution", ["fixed", "exponential"])
@@ -78,7 +78,7 @@ def test_requests_and_responses():
     # A round trip of 20 ms, and 10 KB at 100 Mbit/s on both links.
     assert all(20_000_000 < time < 22_500_000 for time in times)
     assert (flow["goodput_bytes"], flow["status"]) == (100_000, "complete")
-    assert result.figures["f"]["response_p50_ms"] == pytest.approx(sorted(times)[4] / 1e6, rel=0.01)
+    assert result.metrics["f"]["response_p50_ms"] == pytest.approx(sorted(times)[4] / 1e6, rel=0.01)
 
 
 @pytest.mark.parametrize("senders", [2, 8])
@@ -98,7 +98,7 @@ def test_an_incast_waits_for_all(senders):
 
 
 def test_incast_degrees_can_be_swept():
-    from cwndlab.experiment import load
+    from cwndlab import load
 
     text = PATH.replace("APP", "{name: f, from: a, to: b, app: {kind: incast, size: 50KB}}")
     plan = load(text + "sweep:\n  - hosts.a.count: [2, 4, 8]\n").plan()
@@ -109,8 +109,8 @@ def test_udp_at_a_constant_rate_loses_what_does_not_fit():
     result = run("from: a.1, to: b, app: {kind: udp-cbr, rate: 120mbit, payload: 1472}", duration="2s")
     flow = result.flow("f")
     # 1472 B of payload in 1514: 97.2 Mbit/s get through.
-    assert result.figures["f"]["goodput_mbps"] == pytest.approx(100 * 1472 / 1514, rel=0.03)
-    assert result.figures["f"]["drop_rate"] == pytest.approx(1 - 97.2 / 120, abs=0.02)
+    assert result.metrics["f"]["goodput_mbps"] == pytest.approx(100 * 1472 / 1514, rel=0.03)
+    assert result.metrics["f"]["drop_rate"] == pytest.approx(1 - 97.2 / 120, abs=0.02)
     assert flow["segments_sent"] == pytest.approx(120e6 / 8 / 1472 * 2, abs=1)
     # The transmit queue of the host is full before any other.
     assert result.dropped_at("link.a.1") == flow["drops"] > 0
@@ -137,7 +137,7 @@ def test_a_voice_call():
     assert len(delays) == 100
     # 10 ms of delay and 214 bytes with overhead on two links of 100 Mbit/s.
     assert set(delays) == {10_000_000 + 2 * 17_120}
-    assert result.figures["f"]["one_way_p50_ms"] == pytest.approx(10.034, rel=0.001)
+    assert result.metrics["f"]["one_way_p50_ms"] == pytest.approx(10.034, rel=0.001)
 
 
 def test_a_ping_beside_load_sees_the_queue():
@@ -152,9 +152,9 @@ def test_a_ping_beside_load_sees_the_queue():
     assert len(alone.samples("f", "probe-rtt")) == 100
     # The way there.
     assert set(alone.samples("f", "one-way-delay")) == {10_000_000 + 2 * 7_840}
-    assert alone.figures["f"]["one_way_p50_ms"] == pytest.approx(10.016, rel=0.001)
+    assert alone.metrics["f"]["one_way_p50_ms"] == pytest.approx(10.016, rel=0.001)
     assert max(loaded.samples("f", "probe-rtt")) > 20_000_000 + 100 * 121_000
-    assert loaded.figures["f"]["rtt_p95_ms"] > alone.figures["f"]["rtt_p95_ms"]
+    assert loaded.metrics["f"]["rtt_p95_ms"] > alone.metrics["f"]["rtt_p95_ms"]
 
 
 def test_a_probe_that_is_lost():
@@ -162,7 +162,7 @@ def test_a_probe_that_is_lost():
         "from: a.1, to: b, app: {kind: ping, interval: 10ms}",
         hosts__b__ingress="{before_gro: {loss: {nth: {every: 4, packet: 0}}}}",
     )
-    assert result.figures["f"]["drop_rate"] == pytest.approx(0.25, abs=0.01)
+    assert result.metrics["f"]["drop_rate"] == pytest.approx(0.25, abs=0.01)
 
 
 def test_a_video_player():
@@ -171,10 +171,10 @@ def test_a_video_player():
     # Two chunks at once, then one every 500 ms.
     assert len(smooth.samples("f", "response")) == pytest.approx(2 + 2 * 4, abs=1)
     assert smooth.samples("f", "stall") == []
-    assert smooth.figures["f"]["stalled_s"] == 0
+    assert smooth.metrics["f"]["stalled_s"] == 0
     starved = run(f"from: a.1, to: b, app: {app}", network__star__link__rate="4mbit")
     assert sum(starved.samples("f", "stall")) > 1e9
-    assert starved.figures["f"]["stalled_s"] == pytest.approx(
+    assert starved.metrics["f"]["stalled_s"] == pytest.approx(
         sum(starved.samples("f", "stall")) / 1e9, rel=1e-5
     )
 
@@ -185,7 +185,7 @@ def test_background_traffic_has_its_load():
     flow = result.flow("f")
     # 1000 transfers expected, with a standard deviation of 32 in number and of about 3 % in bytes.
     assert flow["completion"]["count"] == pytest.approx(1000, rel=0.13)
-    assert result.figures["f"]["goodput_mbps"] == pytest.approx(20, rel=0.16)
+    assert result.metrics["f"]["goodput_mbps"] == pytest.approx(20, rel=0.16)
     assert len(result.samples("f", "completion")) == flow["completion"]["count"]
     other = run(f"from: a.1, to: b, app: {app}", duration="20s", seed="2")
     assert other.flow("f")["completion"]["count"] != flow["completion"]["count"]
@@ -198,7 +198,7 @@ def test_background_transfers_wait_for_a_connection():
     app = "{kind: background, load: 20mbit, size: 50KB, connections: 1}"
     result = run(f"from: a.1, to: b, app: {app}")
     several = run(f"from: a.1, to: b, app: {app.replace('connections: 1', 'connections: 50')}")
-    assert result.figures["f"]["completion_p95_ms"] > 2 * several.figures["f"]["completion_p95_ms"]
+    assert result.metrics["f"]["completion_p95_ms"] > 2 * several.metrics["f"]["completion_p95_ms"]
 
 
 def test_flows_start_one_after_the_other_and_end_by_themselves():

@@ -37,7 +37,7 @@ def test_gro_merges_what_comes_within_an_interrupt(time, per_ack):
     run = short_runs.run(PATH, hosts__b__nic=f"{{gro: true, coalesce: {{time: {time}, frames: 64}}}}")
     low, high = per_ack
     assert low * 0.5 < stretch(run) < high
-    assert run.figures["f"]["goodput_mbps"] > 90
+    assert run.metrics["f"]["goodput_mbps"] > 90
 
 
 def test_frames_end_the_wait_for_an_interrupt():
@@ -130,7 +130,7 @@ def test_netem_at_the_egress_delays_and_its_limit_counts_the_delay_line():
     # 50 segments within 30 ms each way at most: 50 x 1448 B / 40 ms.
     limited = short_runs.run(PATH, hosts__a__egress="{delay: 30ms, limit: 50p}")
     assert limited.dropped_at("a.egress") > 0
-    assert limited.figures["f"]["goodput_mbps"] < 50 * 1448 * 8 / 30e3
+    assert limited.metrics["f"]["goodput_mbps"] < 50 * 1448 * 8 / 30e3
 
 
 def test_netem_sees_segments_before_segmentation():
@@ -181,8 +181,8 @@ def test_processing_takes_time_and_stalls_delay():
     plain = short_runs.run(PATH)
     slow = short_runs.run(PATH, hosts__b__noise="{processing: {mean: 200us}}")
     # One packet in 200 us: 1448 B / 200 us.
-    assert slow.figures["f"]["goodput_mbps"] == pytest.approx(1448 * 8 / 200, rel=0.05)
-    assert plain.figures["f"]["goodput_mbps"] > 80
+    assert slow.metrics["f"]["goodput_mbps"] == pytest.approx(1448 * 8 / 200, rel=0.05)
+    assert plain.metrics["f"]["goodput_mbps"] > 80
     stalled = short_runs.run(PATH, hosts__b__noise="{stall: {every: 50ms, length: 20ms}}")
     highest = [max(row["srtt_ns"] or 0 for row in run.rows["tcp"]) for run in (plain, stalled)]
     assert highest[1] > highest[0]

@@ -51,7 +51,7 @@ def path(stack: str) -> str:
 
 
 def shares(run: short_runs.Short) -> dict[str, float]:
-    return {name: run.figures["f"][f"limited_{name}_pct"] for name in CASES}
+    return {name: run.metrics["f"][f"limited_{name}_pct"] for name in CASES}
 
 
 @pytest.mark.parametrize("limit", CASES)
@@ -62,7 +62,7 @@ def test_the_limit_that_binds_is_the_one_that_is_named(stack: str, limit: str) -
     assert found[limit] > 90, found
     assert sum(found.values()) == pytest.approx(100, abs=0.5)
     if limit in ("rwnd", "sndbuf"):
-        assert run.figures["f"]["goodput_mbps"] < 40, "the path is not filled"
+        assert run.metrics["f"]["goodput_mbps"] < 40, "the path is not filled"
 
 
 FREEBSD = [stack for stack in STACKS if stack.startswith("freebsd")]

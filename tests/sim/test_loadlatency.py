@@ -1,4 +1,4 @@
-"""A loadlatency scenario on the simulator: its connections, its figures, and what a run of several prints."""
+"""A loadlatency scenario on the simulator: its connections, its metrics, and what a run of several prints."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import short_runs
 
+from cwndlab import load
 from cwndlab.errors import ExperimentError
-from cwndlab.experiment import load
 from cwndlab.results import loadlatency
 from cwndlab.runner import run
 from experiments import dumbbell
@@ -44,10 +44,10 @@ def test_a_scenario_is_a_pinger_and_its_flows() -> None:
     ]  # fmt: skip
 
 
-def test_figures_are_those_of_both_ends() -> None:
+def test_metrics_are_those_of_both_ends() -> None:
     result = short_runs.run(LAB)
     pinger, up, down = (result.flow(name) for name in ("ll", "ll.up1", "ll.down1"))
-    observed, figures = pinger["load"]["observed"], pinger["load"]["figures"]
+    observed, metrics = pinger["load"]["observed"], pinger["load"]["figures"]
     assert (observed["number"], observed["duration_ns"]) == (4, 4 * 10**9)
     # 52 + 16 + 14 bytes at 10 Mbit/s and twice at 1 Gbit/s, 5 ms, and back.
     trip = 2 * (5_000_000 + 65_600 + 2 * 656)
@@ -57,21 +57,21 @@ def test_figures_are_those_of_both_ends() -> None:
     assert len(observed["idle_pings"]) == 49
     assert max(result.samples("ll", "response")) == max(ping[1] for ping in observed["pings"])
     for flow, key in ((up, "up_kib_s"), (down, "down_kib_s")):
-        assert figures[key] == pytest.approx(flow["goodput_bytes"] / 1024 / 4)
+        assert metrics[key] == pytest.approx(flow["goodput_bytes"] / 1024 / 4)
         assert flow["load"]["killed"] is None
     gaps = [flow["load"]["longest_gap_ns"] for flow in (up, down)]
-    assert figures["smoothness_hz"] == pytest.approx(1e9 / max(gaps))
+    assert metrics["smoothness_hz"] == pytest.approx(1e9 / max(gaps))
     sent = {one["name"]: one for one in observed["transfers"]}
     assert sum(sent["up1"]["bins"]) == sent["up1"]["bytes"] == up["goodput_bytes"]
     assert sent["down1"]["sender"] == {"cc": "newreno", "ecn": False}
-    row = result.figures["ll"]
+    row = result.metrics["ll"]
     assert row["load_scenario"] == 4 and row["jain"] is None
     assert row["responsiveness_hz"] == pytest.approx(
         1e9 / max(ping[1] for ping in observed["pings"]), rel=1e-5
     )
     # One queue of 61 packets of 1514 bytes, 74 ms, in either direction.
     assert 1 / 0.5 < row["responsiveness_hz"] < 1 / 0.074
-    assert result.figures["ll.up1"]["jain"] == pytest.approx(1, abs=0.1)
+    assert result.metrics["ll.up1"]["jain"] == pytest.approx(1, abs=0.1)
 
 
 def test_one_upload_fills_the_link_as_a_bulk_transfer_does() -> None:
@@ -84,15 +84,15 @@ def test_one_upload_fills_the_link_as_a_bulk_transfer_does() -> None:
     assert upload.flow("ll.up1")["goodput_bytes"] == pytest.approx(bulk.flow("b")["goodput_bytes"], rel=0.01)
     # All that 4 s of 10 Mbit/s carry, but for slow start.
     capacity = 10e6 / 8 * 1448 / 1514 / 1024
-    assert upload.figures["ll"]["upload_kib_s"] == pytest.approx(capacity, rel=0.02)
-    assert upload.figures["ll"]["download_kib_s"] is None
+    assert upload.metrics["ll"]["upload_kib_s"] == pytest.approx(capacity, rel=0.02)
+    assert upload.metrics["ll"]["download_kib_s"] is None
 
 
 def test_a_queue_of_a_second_shows_and_fq_codel_cures_it() -> None:
     queue = "network__dumbbell__bottleneck__queue"
     text = LAB.replace("duration: 5s", "duration: 12s").replace("scenario: 4", "scenario: 1")
-    bloated = short_runs.run(text, **{queue: "{kind: pfifo, limit: 825p}"}).figures["ll"]
-    cured = short_runs.run(text, **{queue: "{kind: fq_codel}"}).figures["ll"]
+    bloated = short_runs.run(text, **{queue: "{kind: pfifo, limit: 825p}"}).metrics["ll"]
+    cured = short_runs.run(text, **{queue: "{kind: fq_codel}"}).metrics["ll"]
     assert 0.5 < float(bloated["responsiveness_hz"]) < 1
     assert float(cured["responsiveness_hz"]) > 10
 
@@ -106,7 +106,7 @@ def test_a_connection_that_the_stack_gives_up_counts_as_nothing() -> None:
     )
     observed = result.flow("ll")["load"]["observed"]
     assert {one["killed"] for one in observed["transfers"]} == {"no answer to retransmissions"}
-    row = result.figures["ll"]
+    row = result.metrics["ll"]
     assert (row["upload_kib_s"], row["smoothness_hz"]) == (0, 0)
     # The ping that was under way waited to the end.
     assert observed["pings"][-1][4] is False

@@ -58,7 +58,7 @@ def test_pause_frames_move_the_loss_out_of_the_switch():
     # 75 KB stop the neighbours; until they do, 200 us later, four of them send 2.5 KB more each and a frame.
     assert highest(pausing, "link.b.reverse") > 60_000
     # The price: a flow to an idle port waits for those to the busy one.
-    goodput = [run.figures["g"]["goodput_mbps"] for run in (dropping, pausing)]
+    goodput = [run.metrics["g"]["goodput_mbps"] for run in (dropping, pausing)]
     assert goodput[1] < 0.75 * goodput[0]
 
 
@@ -148,26 +148,26 @@ def test_a_paused_switch_pauses_those_behind_it():
     # What the second switch cannot take stays in the first, which passes it on to the hosts: nothing is lost.
     assert sum(flow["drops"] for flow in pausing.summary["flows"]) == 0
     # The price: the trunk stands still for the victim, too, whose own way is free.
-    victim = [run.figures["victim"]["goodput_mbps"] for run in (dropping, pausing)]
+    victim = [run.metrics["victim"]["goodput_mbps"] for run in (dropping, pausing)]
     assert 0.45 * 950 < victim[1] < 0.55 * 950
     assert victim[0] > 1.1 * victim[1]
 
 
 def test_a_general_network_with_a_switch_and_delays_of_its_own_for_each_flow():
     run = short_runs.run(GENERAL)
-    rtts = [run.figures[f"f1.{number}"]["rtt_min_ms"] for number in (1, 2)]
+    rtts = [run.metrics[f"f1.{number}"]["rtt_min_ms"] for number in (1, 2)]
     # 1 + 5 ms there, 2 + 1 back; 20 + 5 there, 2 + 20 back; and the transmissions.
     assert 9 < rtts[0] < 11
     assert 47 < rtts[1] < 49
     assert highest(run, "last") <= 60_000
-    total = sum(run.figures[f"f1.{number}"]["goodput_mbps"] for number in (1, 2))
+    total = sum(run.metrics[f"f1.{number}"]["goodput_mbps"] for number in (1, 2))
     assert total > 17
 
 
 def test_asymmetric_rates_starve_acknowledgements():
     fast = short_runs.run(GENERAL)
     slow = short_runs.run(GENERAL.replace("reverse: {rate: 10mbit}", "reverse: {rate: 100kbit}"))
-    totals = [sum(run.figures[f"f1.{n}"]["goodput_mbps"] for n in (1, 2)) for run in (fast, slow)]
+    totals = [sum(run.metrics[f"f1.{n}"]["goodput_mbps"] for n in (1, 2)) for run in (fast, slow)]
     assert totals[1] < 0.8 * totals[0]
 
 
@@ -188,7 +188,7 @@ flows:
   - {name: first, from: a, to: n}
   - {name: second, from: m, to: b}
 """)
-    goodput = {name: figures["goodput_mbps"] for name, figures in run.figures.items()}
+    goodput = {name: metrics["goodput_mbps"] for name, metrics in run.metrics.items()}
     assert goodput["long"] < min(goodput["first"], goodput["second"])
     assert 8.5 < goodput["long"] + goodput["first"] < 10
     assert 6.5 < goodput["long"] + goodput["second"] < 8
@@ -268,7 +268,7 @@ def test_files_beside_the_experiment(tmp_path: Path):
     )
     (tmp_path / "x.yaml").write_text(text)
     run = short_runs.run(str(tmp_path / "x.yaml"))
-    assert 5 < run.figures["f"]["goodput_mbps"] < 6.016
+    assert 5 < run.metrics["f"]["goodput_mbps"] < 6.016
     text = SCHEDULED.replace(
         "schedule: CHANGES", "jitter: {kind: file, sd: 4ms, file: two-sided.dist, reorder: true}"
     )

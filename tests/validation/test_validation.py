@@ -1,16 +1,19 @@
 """The comparison of a validation, with the model on both sides: what is equal is 0 apart."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import cwndlab
-from cwndlab import validation
+from cwndlab import load, validation
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.experiment import Experiment
 from cwndlab.fidelity import report as fidelity
 from cwndlab.results.resultset import ResultSet
 from cwndlab.suites import suite
 from cwndlab.validation import report
-from cwndlab.validation.compare import ALL, FIGURES, median_errors
+from cwndlab.validation.compare import ALL, METRICS, median_errors
 
 TEXT = """\
 experiment: both
@@ -44,8 +47,8 @@ def test_what_is_equal_is_not_apart(sides: tuple[ResultSet, ResultSet, ResultSet
     rows = validation.compare(sides[0], sides[1])
     assert [row.flow for row in rows] == ["first", "second", ALL]
     for row in rows[:2]:
-        assert {name: figure.error for name, figure in row.figures.items()} == dict.fromkeys(FIGURES, 0.0)
-    assert set(median_errors(rows)) == set(FIGURES)
+        assert {name: metric.error for name, metric in row.metrics.items()} == dict.fromkeys(METRICS, 0.0)
+    assert set(median_errors(rows)) == set(METRICS)
     assert all(error == 0 and count == 2 for error, count in median_errors(rows).values())
 
 
@@ -53,7 +56,7 @@ def test_differences_have_the_size_and_the_sign_they_should(
     sides: tuple[ResultSet, ResultSet, ResultSet],
 ) -> None:
     everything = validation.compare(sides[0], sides[2])[2]
-    goodput = everything.figures["goodput_mbps"]
+    goodput = everything.metrics["goodput_mbps"]
     assert goodput.error == pytest.approx(10 / 9 - 1, abs=0.01)
     assert goodput.model is not None
     assert goodput.kernel is not None
@@ -63,7 +66,7 @@ def test_differences_have_the_size_and_the_sign_they_should(
 
 
 def test_epochs_agree_with_the_simulators_own_count(sides: tuple[ResultSet, ResultSet, ResultSet]) -> None:
-    measured = validation.compare(sides[0], sides[1])[0].figures
+    measured = validation.compare(sides[0], sides[1])[0].metrics
     period, peak, trough = (measured[name].model for name in ("period_s", "peak_kb", "trough_kb"))
     assert period is not None
     assert peak is not None
@@ -77,7 +80,7 @@ def test_everything_is_written_down(sides: tuple[ResultSet, ResultSet, ResultSet
     rows = validation.compare(sides[0], sides[2])
     report.write(tmp_path, rows, sides[0], sides[2])
     lines = (tmp_path / "validate.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(rows) * len(FIGURES)
+    assert len(lines) == 1 + len(rows) * len(METRICS)
     assert (tmp_path / "overlay.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "validate.html").read_text()
     assert page.count("<tr>") == 1 + len(rows)
@@ -101,15 +104,21 @@ def test_our_section_of_a_document_is_replaced_and_survives_the_others(tmp_path:
     assert document.read_text().endswith(f"\n\n{report.BEGIN}\n## Two\n{report.END}\n")
 
 
-def test_the_models_hosts_tick_as_this_kernel_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation.machine, "ticks_per_second", lambda: 250)
-    ticks = validation._ticks(cwndlab.load(TEXT))
+def _on_a_kernel_of_250_hz(experiment: Experiment) -> Experiment:
+    model = catalogue()
+    stacks = {name: replace(stack, hz=250) for name, stack in model.stacks.items()}
+    known = replace(model, stacks=stacks)
+    return replace(experiment, support=replace(experiment.support, catalogue=lambda: known))
+
+
+def test_the_models_hosts_tick_as_this_kernel_does() -> None:
+    ticks = validation._ticks(_on_a_kernel_of_250_hz(cwndlab.load(TEXT)))
     hosts = cwndlab.load(TEXT, ticks).plan().runs[0].scenario["hosts"]
     assert [host["hz"] for host in hosts] == [250, 250]
 
 
 def test_the_suite_is_a_graeco_latin_square_of_36_runs_under_an_hour() -> None:
-    plan = suite("validate-linux").load().plan()
+    plan = load(suite("validate-linux").path).plan()
     bottlenecks = [run.scenario["links"][0] for run in plan.runs]
     cells = []
     for run, link in zip(plan.runs, bottlenecks, strict=True):

@@ -1,1 +1,1 @@
-"""From recorded counters and series to the figures that answer a question."""
+"""From recorded counters and series to the metrics that answer a question."""

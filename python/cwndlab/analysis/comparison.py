@@ -29,7 +29,7 @@ class Kind(StrEnum):
     DETERMINISTIC = "deterministic"
     """Repeats of the same gave the same: exact, not a sample."""
     IDENTICAL = "identical"
-    """The runs of both sides counted the same in every figure."""
+    """The runs of both sides counted the same in every metric."""
 
 
 class Design(StrEnum):
@@ -87,7 +87,7 @@ class Side:
 
     label: str
     given: int
-    """Runs that have the figure."""
+    """Runs that have the metric."""
     values: Floats
     """One value for each run that counts: identical runs count once, unpaired leftovers not at all."""
 
@@ -104,9 +104,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two sets of runs say about one figure. Differences are b - a in the unit of the figure."""
+    """What two sets of runs say about one metric. Differences are b - a in the unit of the metric."""
 
-    figure: str
+    metric: str
     contrast: Contrast
     a: Side
     b: Side
@@ -158,25 +158,25 @@ class Comparison:
         return None if self.a.mean == 0 else difference / abs(self.a.mean)
 
 
-def compare(contrasts: Sequence[Contrast], figures: Sequence[str], options: Options) -> list[Comparison]:
-    """Every figure of every contrast that has runs with it on both sides, corrected as one family.
+def compare(contrasts: Sequence[Contrast], metrics: Sequence[str], options: Options) -> list[Comparison]:
+    """Every metric of every contrast that has runs with it on both sides, corrected as one family.
 
     How a contrast is tested depends on its design alone, never on what it would find. Runs that share draws
     are compared pair by pair; where the pairs are too few for a test of their signs to reach the level, the
     test takes the runs as if they shared nothing, which is the more cautious.
     """
     samples = [
-        _sample(contrast, figure)
-        for figure in figures
+        _sample(contrast, metric)
+        for metric in metrics
         for contrast in contrasts
-        if _has(contrast.a, figure) and _has(contrast.b, figure)
+        if _has(contrast.a, metric) and _has(contrast.b, metric)
     ]
     family = sum(sample.testable for sample in samples)
     found = [_examined(sample, max(1, family), options) for sample in samples]
     return _corrected(found, options)
 
 
-def average(contrasts: Sequence[Contrast], figures: Sequence[str]) -> Contrast | None:
+def average(contrasts: Sequence[Contrast], metrics: Sequence[str]) -> Contrast | None:
     """One contrast over several combinations: each repeat's mean over them, relative to each combination's.
 
     A repeat stays one unit, as its runs may share draws or a morning in the lab. Only combinations whose
@@ -188,7 +188,7 @@ def average(contrasts: Sequence[Contrast], figures: Sequence[str]) -> Contrast |
     repeats = set.intersection(*(_repeats(side) for contrast in whole for side in (contrast.a, contrast.b)))
     if len(repeats) < 2:
         return None
-    centres = {figure: [_centre(contrast, figure, repeats) for contrast in whole] for figure in figures}
+    centres = {metric: [_centre(contrast, metric, repeats) for contrast in whole] for metric in metrics}
     sides = []
     for side in ("a", "b"):
         sets: list[RunSet] = [getattr(contrast, side) for contrast in whole]
@@ -200,7 +200,7 @@ def average(contrasts: Sequence[Contrast], figures: Sequence[str]) -> Contrast |
 def drift(contrast: Contrast) -> str | None:
     """A warning where the order of the runs could make a difference; None where it cannot, or does not."""
     runs = [*contrast.a.runs, *contrast.b.runs]
-    if not any(run.real for run in runs) or len(runs) < 3:
+    if not any(run.live for run in runs) or len(runs) < 3:
         return None
     a = [run.started for run in contrast.a.runs if run.started is not None]
     b = [run.started for run in contrast.b.runs if run.started is not None]
@@ -232,7 +232,7 @@ def drift(contrast: Contrast) -> str | None:
 class _Sample:
     """The values of a contrast that count, and what is known of them before any test."""
 
-    figure: str
+    metric: str
     contrast: Contrast
     a: Side
     b: Side
@@ -258,13 +258,13 @@ class _Sample:
         return self.exact == "ab" or (flat and several)
 
 
-def _has(side: RunSet, figure: str) -> bool:
-    return any(figure in run.figures for run in side.runs)
+def _has(side: RunSet, metric: str) -> bool:
+    return any(metric in run.metrics for run in side.runs)
 
 
-def _sample(contrast: Contrast, figure: str) -> _Sample:
-    a = [run for run in contrast.a.runs if figure in run.figures]
-    b = [run for run in contrast.b.runs if figure in run.figures]
+def _sample(contrast: Contrast, metric: str) -> _Sample:
+    a = [run for run in contrast.a.runs if metric in run.metrics]
+    b = [run for run in contrast.b.runs if metric in run.metrics]
     given = len(a), len(b)
     notes = []
     for side, runs in ((contrast.a, a), (contrast.b, b)):
@@ -298,9 +298,9 @@ def _sample(contrast: Contrast, figure: str) -> _Sample:
                 f"{before - len(runs)} of {before} runs of {side.label} repeat another exactly: "
                 "they count once"
             )
-    values = [np.array([run.figures[figure] for run in runs]) for runs in (a, b)]
+    values = [np.array([run.metrics[metric] for run in runs]) for runs in (a, b)]
     return _Sample(
-        figure,
+        metric,
         contrast,
         Side(contrast.a.label, given[0], values[0]),
         Side(contrast.b.label, given[1], values[1]),
@@ -330,7 +330,7 @@ def _cannot_vary(runs: Sequence[Run]) -> bool:
     """Whether several simulated runs recorded the same though their draws differ."""
     return (
         len(runs) > 1
-        and not any(run.real for run in runs)
+        and not any(run.live for run in runs)
         and runs[0].identity is not None
         and len({run.identity for run in runs}) == 1
         and len({run.draws for run in runs}) > 1
@@ -343,7 +343,7 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
     if (warning := drift(sample.contrast)) is not None:
         notes.append(warning)
     known = Comparison(
-        sample.figure,
+        sample.metric,
         sample.contrast,
         sample.a,
         sample.b,
@@ -356,11 +356,9 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
     if sample.identical:
         return replace(known, kind=Kind.IDENTICAL)
     if sample.constant:
-        simulated = not any(run.real for side in (sample.contrast.a, sample.contrast.b) for run in side.runs)
+        simulated = not any(run.live for side in (sample.contrast.a, sample.contrast.b) for run in side.runs)
         kept = (
-            notes
-            if simulated
-            else [*notes, "all runs of a side show the same figure, to the digits recorded"]
+            notes if simulated else [*notes, "all runs of a side show the same value, to the digits recorded"]
         )
         return replace(known, kind=Kind.DETERMINISTIC, notes=tuple(kept))
     if not sample.testable:
@@ -373,7 +371,7 @@ def _single(known: Comparison, options: Options) -> Comparison:
     if not options.within:
         return replace(known, kind=Kind.SINGLE)
     series = [
-        next(run.series(known.figure) for run in side.runs if known.figure in run.figures)
+        next(run.series(known.metric) for run in side.runs if known.metric in run.metrics)
         for side in (known.contrast.a, known.contrast.b)
     ]
     try:
@@ -506,28 +504,28 @@ def _repeats(side: RunSet) -> set[int]:
     return set(repeats) if len(set(repeats)) == len(side.runs) else set()
 
 
-def _centre(contrast: Contrast, figure: str, repeats: set[int]) -> float | None:
-    """Mean of a figure over the runs of both sides; None where one lacks it, or the mean is not above 0."""
+def _centre(contrast: Contrast, metric: str, repeats: set[int]) -> float | None:
+    """Mean of a metric over the runs of both sides; None where one lacks it, or the mean is not above 0."""
     runs = [run for side in (contrast.a, contrast.b) for run in side.runs if run.repeat in repeats]
-    values = [run.figures[figure] for run in runs if figure in run.figures]
+    values = [run.metrics[metric] for run in runs if metric in run.metrics]
     mean = sum(values) / len(values) if len(values) == len(runs) else 0.0
     return mean if mean > 0 else None
 
 
 def _averaged(sets: Sequence[RunSet], repeat: int, centres: Mapping[str, Sequence[float | None]]) -> Run:
     runs = [next(run for run in side.runs if run.repeat == repeat) for side in sets]
-    figures = {}
-    for figure, known in centres.items():
-        parts = [run.figures[figure] / centre for run, centre in zip(runs, known, strict=True) if centre]
+    metrics = {}
+    for metric, known in centres.items():
+        parts = [run.metrics[metric] / centre for run, centre in zip(runs, known, strict=True) if centre]
         if parts:
-            figures[figure] = sum(parts) / len(parts)
+            metrics[metric] = sum(parts) / len(parts)
     identities = [run.identity for run in runs]
     return Run(
         label=f"repeat {repeat}",
-        figures=figures,
+        metrics=metrics,
         repeat=repeat,
         draws=runs[0].draws if len({run.draws for run in runs}) == 1 else None,
         identity=None if None in identities else " ".join(str(identity) for identity in identities),
         started=min((run.started for run in runs if run.started is not None), default=None),
-        real=any(run.real for run in runs),
+        live=any(run.live for run in runs),
     )

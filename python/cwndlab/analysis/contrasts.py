@@ -11,8 +11,8 @@ from cwndlab.analysis import comparison, runs
 from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError, unknown
-from cwndlab.figures import columns
-from cwndlab.figures.request import distinguishing, whole_key
+from cwndlab.results import columns
+from cwndlab.results.keys import distinguishing, whole_key
 from cwndlab.results.texttable import short_names
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ FIRST_CHOICE = (
     "rtt_mean_ms",
     "cwnd_mean_bytes",
 )
-"""The figure that is compared where none is named: the first of these that both sides have.
+"""The metric that is compared where none is named: the first of these that both sides have.
 
-One, so that a look at every figure is a choice, and is corrected for."""
+One, so that a look at every metric is a choice, and is corrected for."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Comparisons:
     """The answers to one question."""
 
     each: Sequence[Comparison]
-    """Every figure of every combination and pair of values."""
+    """Every metric of every combination and pair of values."""
     overall: Sequence[Comparison]
     """The same averaged over the combinations, where there are several; corrected among themselves."""
     notes: Sequence[str]
@@ -45,9 +45,9 @@ class Comparisons:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which runs and figures of results."""
+    """Which runs and metrics of results."""
 
-    figures: Sequence[str] = ()
+    metrics: Sequence[str] = ()
     """Columns of the summary; default the first of `FIRST_CHOICE` that there is."""
     flow: str | None = None
     """One flow instead of all of each run."""
@@ -90,7 +90,7 @@ def by_key(
     return _compared(
         [(RunSet(one, sides[one]), RunSet(other, sides[other])) for one, other in pairs],
         others,
-        chosen.figures,
+        chosen.metrics,
         options or Options(),
         notes,
     )
@@ -118,7 +118,7 @@ def of_two(
     names = _labels(a.path, b.path)
     pair = RunSet(names[0], sides[0][0]), RunSet(names[1], sides[1][0])
     notes = list(dict.fromkeys([*_makers(names, a, b), *sides[0][1], *sides[1][1]]))
-    return _compared([pair], common, chosen.figures, options or Options(), notes)
+    return _compared([pair], common, chosen.metrics, options or Options(), notes)
 
 
 def _makers(names: Sequence[str], a: "ResultSet", b: "ResultSet") -> list[str]:
@@ -134,7 +134,7 @@ def _makers(names: Sequence[str], a: "ResultSet", b: "ResultSet") -> list[str]:
 
 
 def of_files(
-    a: Sequence[Path], b: Sequence[Path], figures: Sequence[str] = (), options: Options | None = None
+    a: Sequence[Path], b: Sequence[Path], metrics: Sequence[str] = (), options: Options | None = None
 ) -> Comparisons:
     """Compare the runs in two sets of other tools' files (`cwndlab.formats`).
 
@@ -151,17 +151,17 @@ def of_files(
     elif len(of_a) == len(of_b) == 1:
         names = of_a[0].label, of_b[0].label
     pair = RunSet(names[0], of_a), RunSet(names[1], of_b)
-    return _compared([pair], [], figures, options or Options(), [*notes_a, *notes_b])
+    return _compared([pair], [], metrics, options or Options(), [*notes_a, *notes_b])
 
 
 def _compared(
     pairs: Sequence[tuple[RunSet, RunSet]],
     keys: Sequence[str],
-    figures: Sequence[str],
+    metrics: Sequence[str],
     options: Options,
     notes: Sequence[str],
 ) -> Comparisons:
-    names = _figures(pairs, figures)
+    names = _metrics(pairs, metrics)
     contrasts: list[list[Contrast]] = []
     left_out = 0
     for a, b in pairs:
@@ -209,15 +209,15 @@ def _cells(side: RunSet, keys: Sequence[str]) -> dict[tuple[tuple[str, str], ...
     return cells
 
 
-def _figures(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> list[str]:
-    """The figures to compare, which some pair has on both sides."""
+def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> list[str]:
+    """The metrics to compare, which some pair has on both sides."""
     sides = [
-        ({name for run in a.runs for name in run.figures}, {name for run in b.runs for name in run.figures})
+        ({name for run in a.runs for name in run.metrics}, {name for run in b.runs for name in run.metrics})
         for a, b in pairs
     ]
     known = sorted({name for of_a, of_b in sides for name in of_a & of_b})
     if not known:
-        raise InputError("there is nothing to compare: no figure is on both sides")
+        raise InputError("there is nothing to compare: no metric is on both sides")
     mixed = {
         name: apps for pair in pairs for side in pair for run in side.runs for name, apps in run.mixed.items()
     }
@@ -225,7 +225,7 @@ def _figures(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
         if name in mixed:
             apps = mixed[name]
             raise InputError(
-                f"--metric: {name} is a figure of flows, and those here are of different applications"
+                f"--metric: {name} is a metric of flows, and those here are of different applications"
                 f" ({', '.join(apps)}); choose with --where app={apps[0]} or --flow NAME"
             )
         if name not in known:

@@ -35,8 +35,8 @@ def text(a: Floats, b: Floats, names: tuple[str, str], confidence: float = 0.95)
 
 
 def _vitals(mark: str, values: Floats) -> str:
-    figures = values[0], values[-1], _median(values), values.mean(), values.std(ddof=1)
-    return f"{mark} {len(values):3d} " + " ".join(f"{figure:13.8g}" for figure in figures)
+    metrics = values[0], values[-1], _median(values), values.mean(), values.std(ddof=1)
+    return f"{mark} {len(values):3d} " + " ".join(f"{metric:13.8g}" for metric in metrics)
 
 
 def _relative(a: Floats, b: Floats, confidence: float) -> list[str]:

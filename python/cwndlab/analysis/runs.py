@@ -1,4 +1,4 @@
-"""Runs as a comparison sees them: a value per figure and run, and what the run shares with others."""
+"""Runs as a comparison sees them: a value per metric and run, and what the run shares with others."""
 
 import hashlib
 import json
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from cwndlab import testbeds
+from cwndlab.analysis.numeric import Floats, windowed_rate
 from cwndlab.errors import InputError, unknown
-from cwndlab.figures import columns
-from cwndlab.figures.numeric import Floats, windowed_rate
-from cwndlab.figures.request import filtered
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.results import inferred
+from cwndlab.parts.store import RunRecord
+from cwndlab.results import columns, inferred
 from cwndlab.results.catalogue import FAILED, MISSING
-from cwndlab.results.parts import RunRecord
-from cwndlab.results.tables import RowsHash
+from cwndlab.results.keys import filtered
+from cwndlab.tables import RowsHash
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
@@ -35,18 +35,18 @@ SUMMED = (
     "rtos",
     "fast_recoveries",
 )
-"""Figures of which a run of several flows has the sum of theirs."""
+"""Metrics of which a run of several flows has the sum of theirs."""
 
 LOWEST = ("rtt_min_ms",)
 HIGHEST = ("rtt_max_ms", "queue_delay_max_ms", "cwnd_max_bytes", "completion_s")
-"""Figures of which it has the lowest and the highest; of all others the mean."""
+"""Metrics of which it has the lowest and the highest; of all others the mean."""
 
 SERIES_S = 1.0
 """Length of the windows of `Run.series`."""
 
 _RATES = ("goodput_mbps", "throughput_mbps")
 _LEVELS = {"rtt_mean_ms": ("rtt_ms", "srtt_ms"), "cwnd_mean_bytes": ("cwnd_bytes",)}
-"""Figures that a series belongs to, and the columns it is made of, the first that was recorded."""
+"""Metrics that a series belongs to, and the columns it is made of, the first that was recorded."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Run:
     """One run of one side of a comparison."""
 
     label: str
-    figures: Mapping[str, float]
-    """By column of the summary, in its unit; a figure that does not exist is absent."""
+    metrics: Mapping[str, float]
+    """By column of the summary, in its unit; a metric that does not exist is absent."""
     mixed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Figures that would be means over flows of different applications, with these."""
+    """Metrics that would be means over flows of different applications, with these."""
     cell: Mapping[str, str] = field(default_factory=dict)
     """Value of each swept key."""
     repeat: int | None = None
@@ -67,10 +67,10 @@ class Run:
     """Equal for runs that recorded the same; None where that cannot be told."""
     started: datetime | None = None
     """When it began, if that can matter: None for simulated runs."""
-    real: bool = True
+    live: bool = True
     """Whether it ran on a real clock."""
-    series: Callable[[str], Floats] = field(default=lambda figure: np.empty(0), compare=False)
-    """The figure over windows of a second, in order; empty where none was recorded."""
+    series: Callable[[str], Floats] = field(default=lambda metric: np.empty(0), compare=False)
+    """The metric over windows of a second, in order; empty where none was recorded."""
 
 
 def of_results(
@@ -98,26 +98,26 @@ def of_results(
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
     notes += [note] if (note := inferred.note(inferred.of_rows(rows))) else []
     records = {record.run_id: record for record in results.records()}
-    figures = columns.numeric_columns(rows)
+    metrics = columns.numeric_columns(rows)
     runs = []
     for of_run in rows.partition_by("run_id", maintain_order=True):
         first = of_run.row(0, named=True)
         index = int(str(first["run_id"]).partition("-")[0])
         record = records[index]
-        simulated = record.testbed == "sim"
+        simulated = record.testbed == testbeds.MODEL
         names = of_run["flow"].to_list()
-        mixed = {} if of_run["app"].n_unique() == 1 else _mixed(of_run, figures)
+        mixed = {} if of_run["app"].n_unique() == 1 else _mixed(of_run, metrics)
         runs.append(
             Run(
                 label=str(first["run_id"]),
-                figures=_all_flows({name: of_run[name].to_list() for name in figures if name not in mixed}),
+                metrics=_all_flows({name: of_run[name].to_list() for name in metrics if name not in mixed}),
                 mixed=mixed,
                 cell={key: str(first[key]) for key in keys},
                 repeat=int(first["repeat"]),
                 draws=(int(record.scenario["seed"]), int(first["repeat"])) if simulated else None,
                 identity=_identity(record),
                 started=None if simulated else _time(record.started),
-                real=not simulated,
+                live=not simulated,
                 series=partial(_series_of, results, index, names),
             )
         )
@@ -147,7 +147,7 @@ def _of_recording(recording: Recording) -> Run:
     frame = _seconds(table) if table is not None and table.num_rows else pl.DataFrame()
     by_flow: dict[str, dict[str, float]] = {}
     for flow in recording.flows:
-        found = dict(recording.figures.get(flow, {}))
+        found = dict(recording.metrics.get(flow, {}))
         for name in _LEVELS:
             level = _level(frame, [flow], name)
             if name not in found and len(level):
@@ -156,17 +156,17 @@ def _of_recording(recording: Recording) -> Run:
     names = list(dict.fromkeys(name for found in by_flow.values() for name in found))
     return Run(
         label=recording.label,
-        figures=_all_flows({name: [found.get(name) for found in by_flow.values()] for name in names}),
+        metrics=_all_flows({name: [found.get(name) for found in by_flow.values()] for name in names}),
         identity=_content(recording),
         started=recording.started,
-        series=lambda figure: _reported(frame, recording.flows, figure),
+        series=lambda metric: _reported(frame, recording.flows, metric),
     )
 
 
-def _mixed(of_run: pl.DataFrame, figures: Iterable[str]) -> dict[str, list[str]]:
-    """The figures that are means over a run's flows where these are of different applications."""
+def _mixed(of_run: pl.DataFrame, metrics: Iterable[str]) -> dict[str, list[str]]:
+    """The metrics that are means over a run's flows where these are of different applications."""
     mixed = {}
-    for name in figures:
+    for name in metrics:
         if name not in (*SUMMED, *LOWEST, *HIGHEST):
             apps = of_run.filter(pl.col(name).is_not_null())["app"].unique(maintain_order=True)
             if len(apps) > 1:
@@ -174,10 +174,10 @@ def _mixed(of_run: pl.DataFrame, figures: Iterable[str]) -> dict[str, list[str]]
     return mixed
 
 
-def _all_flows(figures: Mapping[str, Sequence[float | None]]) -> dict[str, float]:
-    """The figures of a run from those of its flows."""
+def _all_flows(metrics: Mapping[str, Sequence[float | None]]) -> dict[str, float]:
+    """The metrics of a run from those of its flows."""
     whole = {}
-    for name, values in figures.items():
+    for name, values in metrics.items():
         known = [float(value) for value in values if value is not None]
         if not known:
             continue
@@ -197,17 +197,17 @@ def _identity(record: RunRecord) -> str | None:
 
     Not the hashes of its rows, which hold the run's number.
     """
-    if record.testbed != "sim" or record.summary is None:
+    if record.testbed != testbeds.MODEL or record.summary is None:
         return None
     return hashlib.sha256(json.dumps(record.summary, sort_keys=True).encode()).hexdigest()
 
 
 def _content(recording: Recording) -> str | None:
-    """The same of a recording; None of one that holds too little to tell equal runs from rounded figures."""
+    """The same of a recording; None of one that holds too little to tell equal runs from rounded metrics."""
     rows = sum(table.num_rows for table in recording.tables.values())
     if recording.started is None and rows < 10:
         return None
-    text = hashlib.sha256(repr((recording.started, sorted(recording.figures.items()))).encode())
+    text = hashlib.sha256(repr((recording.started, sorted(recording.metrics.items()))).encode())
     for name, table in sorted(recording.tables.items()):
         hashed = RowsHash()
         hashed.update(table)
@@ -215,15 +215,15 @@ def _content(recording: Recording) -> str | None:
     return text.hexdigest()
 
 
-def _series_of(results: "ResultSet", index: int, flows: Sequence[str], figure: str) -> Floats:
-    """A figure of a run of results over windows of a second of its measurement window."""
-    if figure not in _RATES and figure not in _LEVELS:
+def _series_of(results: "ResultSet", index: int, flows: Sequence[str], metric: str) -> Floats:
+    """A metric of a run of results over windows of a second of its measurement window."""
+    if metric not in _RATES and metric not in _LEVELS:
         return np.empty(0)
     window = results.record(index).scenario["measure"]
     start, end = window["from_ns"] / 1e9, window["to_ns"] / 1e9
     frame = results.series(index).filter(pl.col("flow").is_in(list(flows)))
-    if figure in _LEVELS:
-        return _level(frame.filter(pl.col("t_s").is_between(start, end)), flows, figure)
+    if metric in _LEVELS:
+        return _level(frame.filter(pl.col("t_s").is_between(start, end)), flows, metric)
     total: Floats = np.zeros(0)
     for flow in flows:
         part = frame.filter(pl.col("flow") == flow)
@@ -233,11 +233,11 @@ def _series_of(results: "ResultSet", index: int, flows: Sequence[str], figure: s
     return total
 
 
-def _reported(frame: pl.DataFrame, flows: Sequence[str], figure: str) -> Floats:
-    """A figure of a recording over the intervals its tool reported, or over seconds."""
-    if figure in _LEVELS:
-        return _level(frame, flows, figure)
-    if figure not in _RATES or not frame.height:
+def _reported(frame: pl.DataFrame, flows: Sequence[str], metric: str) -> Floats:
+    """A metric of a recording over the intervals its tool reported, or over seconds."""
+    if metric in _LEVELS:
+        return _level(frame, flows, metric)
+    if metric not in _RATES or not frame.height:
         return np.empty(0)
     parts = [frame.filter(pl.col("flow") == flow).drop_nulls("delivered_bytes") for flow in flows]
     rates = []
@@ -250,9 +250,9 @@ def _reported(frame: pl.DataFrame, flows: Sequence[str], figure: str) -> Floats:
     return np.asarray(sum((rate[:least] for rate in rates), np.zeros(least)), dtype=np.float64)
 
 
-def _level(frame: pl.DataFrame, flows: Sequence[str], figure: str) -> Floats:
-    """Means over each second of the first column of a figure that was recorded, over all flows."""
-    for name in _LEVELS.get(figure, ()):
+def _level(frame: pl.DataFrame, flows: Sequence[str], metric: str) -> Floats:
+    """Means over each second of the first column of a metric that was recorded, over all flows."""
+    for name in _LEVELS.get(metric, ()):
         if name in frame.columns:
             rows = frame.filter(pl.col("flow").is_in(list(flows))).drop_nulls(name)
             if rows.height:

@@ -1,4 +1,4 @@
-"""Comparisons in words: a plain sentence for each, a block of figures, a table of many, JSON."""
+"""Comparisons in words: a plain sentence for each, a block of metrics, a table of many, JSON."""
 
 import json
 import math
@@ -10,11 +10,10 @@ from cwndlab.analysis import ministat
 from cwndlab.analysis.comparison import Comparison, Design, Kind
 from cwndlab.analysis.contrasts import Comparisons
 from cwndlab.analysis.statistics import POWER, Interval
-from cwndlab.figures import columns
-from cwndlab.results import texttable
+from cwndlab.results import columns, texttable
 
 MAX_BLOCKS = 6
-"""Comparisons that get a block of figures each; more become a table."""
+"""Comparisons that get a block of metrics each; more become a table."""
 
 
 def text(found: Comparisons) -> str:
@@ -38,7 +37,7 @@ def sentence(found: Comparison) -> str:
 
 
 def block(found: Comparison) -> str:
-    """The verdict, and below it every figure it rests on."""
+    """The verdict, and below it every metric it rests on."""
     rows = [("runs", _runs(found))]
     if not found.contrast.combinations:
         for side in (found.a, found.b):
@@ -76,10 +75,10 @@ def table(found: Sequence[Comparison]) -> str:
     """Many comparisons, a row each."""
     keys = list(dict.fromkeys(key for comparison in found for key in comparison.contrast.where))
     pairs = {(comparison.a.label, comparison.b.label) for comparison in found}
-    figures = {comparison.figure for comparison in found}
+    metrics = {comparison.metric for comparison in found}
     heads: list[tuple[str, list[str], bool]] = []
-    if len(figures) > 1:
-        heads.append(("figure", [comparison.figure for comparison in found], False))
+    if len(metrics) > 1:
+        heads.append(("metric", [comparison.metric for comparison in found], False))
     for key in keys:
         heads.append((key, [comparison.contrast.where.get(key, "") for comparison in found], False))
     if len(pairs) > 1:
@@ -94,7 +93,7 @@ def table(found: Sequence[Comparison]) -> str:
     ps = ["" if each.corrected_p is None else f"{each.corrected_p:.2g}" for each in found]
     heads.append(("p", ps, True))
     heads.append(("verdict", [_word(comparison) for comparison in found], False))
-    unit = _scale(found[0]).unit if len(figures) == 1 else ""
+    unit = _scale(found[0]).unit if len(metrics) == 1 else ""
     units = {name: unit if name in (*names, "mean a", "mean b") else "" for name, _, _ in heads}
     grid = [texttable.aligned([name, units[name], *cells], right=right) for name, cells, right in heads]
     return "\n".join(texttable.lines(grid))
@@ -111,10 +110,10 @@ def interval(found: Comparison) -> str:
 
 
 def tally(found: Sequence[Comparison]) -> list[str]:
-    """A sentence for each figure and pair: how many combinations went which way."""
+    """A sentence for each metric and pair: how many combinations went which way."""
     groups: dict[tuple[str, str, str], list[Comparison]] = {}
     for comparison in found:
-        groups.setdefault((comparison.figure, comparison.a.label, comparison.b.label), []).append(comparison)
+        groups.setdefault((comparison.metric, comparison.a.label, comparison.b.label), []).append(comparison)
     return [_tally(group) for group in groups.values()]
 
 
@@ -126,9 +125,9 @@ def json_lines(found: Comparisons) -> str:
 
 
 def as_dict(found: Comparison) -> dict[str, Any]:
-    """Everything a comparison says, as plain values; differences in the unit of the figure's column."""
+    """Everything a comparison says, as plain values; differences in the unit of the metric's column."""
     return {
-        "figure": found.figure,
+        "figure": found.metric,
         "where": dict(found.contrast.where),
         "combinations": found.contrast.combinations or None,
         "a": _side(found, "a"),
@@ -181,7 +180,7 @@ def _subject(found: Comparison, sides: str = "") -> str:
     where = ", ".join(f"{key} {value}" for key, value in found.contrast.where.items())
     if found.contrast.combinations:
         where = f"over {found.contrast.combinations} combinations"
-    what = columns.describe(found.figure).words + sides
+    what = columns.describe(found.metric).words + sides
     return f"{what} ({where})" if where else what
 
 
@@ -189,7 +188,7 @@ def _verdict(found: Comparison) -> str:
     sure = f"{100 * found.confidence:g} %"
     match found.kind:
         case Kind.IDENTICAL:
-            return f"identical: the runs of {found.a.label} and {found.b.label} are the same in every figure"
+            return f"identical: the runs of {found.a.label} and {found.b.label} are the same in every metric"
         case Kind.DETERMINISTIC:
             return f"deterministic: exact for this path, not a sample: {_how(found)}; no interval"
         case Kind.SINGLE:
@@ -364,7 +363,7 @@ def _tally(group: Sequence[Comparison]) -> str:
             seen = "" if kind is Kind.NONE else f" (seen higher in {up})"
             parts.append(f"{words} in {len(of_kind)}{seen}")
     combinations = "1 combination" if len(group) == 1 else f"{len(group)} combinations"
-    what = columns.describe(first.figure).words
+    what = columns.describe(first.metric).words
     return f"{what}, {first.b.label} against {first.a.label} in {combinations}: {', '.join(parts)}."
 
 
@@ -405,27 +404,27 @@ class _Scale:
 
 
 def _scale(found: Comparison) -> _Scale:
-    shown = columns.describe(found.figure)
+    shown = columns.describe(found.metric)
     return _Scale(shown.unit, shown.factor)
 
 
 def _unit(found: Comparison) -> str:
-    """The unit of a difference; of a figure in per cent that is points."""
+    """The unit of a difference; of a metric in per cent that is points."""
     unit = "points" if _scale(found).unit == "%" else _scale(found).unit
     return f" {unit}" if unit else ""
 
 
 def _relative(found: Comparison) -> bool:
-    """Whether differences are said in per cent of a's mean; else in the unit of the figure.
+    """Whether differences are said in per cent of a's mean; else in the unit of the metric.
 
-    All differences of a comparison are said alike: figures in per cent in points, as a per cent of per cents
+    All differences of a comparison are said alike: metrics in per cent in points, as a per cent of per cents
     misleads, unless they are an average over combinations, which has no unit.
     """
     return found.a.mean != 0 and (_scale(found).unit != "%" or found.contrast.combinations > 0)
 
 
 def _amount(value: float, found: Comparison) -> str:
-    """A figure in the unit shown, without it."""
+    """A metric in the unit shown, without it."""
     return f"{value * _scale(found).factor:.4g}"
 
 

@@ -31,13 +31,13 @@ WRITTEN: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The values of our figure that agree with the claim, `low` and `high` included; None is no limit."""
+    """The values of our metric that agree with the claim, `low` and `high` included; None is no limit."""
 
     low: float | None
     high: float | None
 
     def holds(self, value: float) -> bool:
-        """Whether a figure agrees."""
+        """Whether a metric agrees."""
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
@@ -56,12 +56,12 @@ class Claim:
     name: str
     publication: str
     place: str
-    """Section, figure or table of the publication."""
+    """Section, metric or table of the publication."""
     says: str
     """The claim in words."""
     suite: str | None
-    """The built-in experiment whose runs decide it; None where the publication's own figures do."""
-    figure: str
+    """The built-in experiment whose runs decide it; None where the publication's own metrics do."""
+    metric: str
     """What is computed from the runs, in words."""
     measure: Mapping[str, Any]
     """How it is computed; see `cwndlab.claims.measures`."""
@@ -98,7 +98,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         place=entry["place"],
         says=entry["says"],
         suite=entry.get("suite"),
-        figure=entry["figure"],
+        metric=entry["figure"],
         measure=entry["measure"],
         published=published,
         unit=entry.get("unit", ""),

@@ -1,14 +1,14 @@
-"""The figures that decide claims, computed from the summary and series of runs.
+"""The metrics that decide claims, computed from the summary and series of runs.
 
-A claim's `measure` names a figure of a cell (one combination of the swept keys; repeats are averaged first),
+A claim's `measure` names a metric of a cell (one combination of the swept keys; repeats are averaged first),
 the cells it is about, and what is made of them:
 
     {of: utilisation, where: {KEY: VALUE, KEY: [VALUES], KEY: {has: TEXT}}, over: min}
     {of: cycle_s, ratio: [{KEY: A}, {KEY: B}], where: {...}}    A divided by B, cell by cell
     {of: rtt_max_ms, rising: KEY, where: {...}}    share of the series along KEY (suite's order) that rise
 
-`of` is a column of the summary or one of `CELL_FIGURES`; `over` is min, max, mean or median (default). Other
-words compare a whole table: see `TABLE_FIGURES`.
+`of` is a column of the summary or one of `CELL_METRICS`; `over` is min, max, mean or median (default). Other
+words compare a whole table: see `TABLE_METRICS`.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ class UndecidedError(Exception):
 def measure(
     claim: Claim, results: ResultSet | None, standing_in: Mapping[str, Mapping[str, str]]
 ) -> tuple[float, str]:
-    """Return (our figure, a remark to print with it, often empty); raises UndecidedError without one."""
+    """Return (our metric, a remark to print with it, often empty); raises UndecidedError without one."""
     asked = dict(claim.measure)
-    if asked["of"] in PUBLISHED_FIGURES:
-        return PUBLISHED_FIGURES[asked["of"]](**asked.get("with", {})), "from the published figures alone"
+    if asked["of"] in PUBLISHED_METRICS:
+        return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published metrics alone"
     if results is None:
         raise UndecidedError("no results")
     cells = _Cells(results, standing_in)
-    if asked["of"] in TABLE_FIGURES:
-        return TABLE_FIGURES[asked["of"]](cells, **asked.get("with", {})), ""
+    if asked["of"] in TABLE_METRICS:
+        return TABLE_METRICS[asked["of"]](cells, **asked.get("with", {})), ""
     chosen = cells.where(asked.get("where", {}))
     if not chosen:
         raise UndecidedError("no run of these results is what the claim speaks of")
-    figure = _figure_of(asked["of"], asked.get("with", {}))
+    metric = _metric_of(asked["of"], asked.get("with", {}))
     if "ratio" in asked:
-        values = _ratios(chosen, figure, *asked["ratio"])
+        values = _ratios(chosen, metric, *asked["ratio"])
     elif "rising" in asked:
-        return _rising(chosen, figure, asked["rising"]), ""
+        return _rising(chosen, metric, asked["rising"]), ""
     else:
-        values = [value for cell in chosen if (value := figure(cell)) is not None]
+        values = [value for cell in chosen if (value := metric(cell)) is not None]
     if not values:
-        raise UndecidedError("the figure does not exist in these runs")
+        raise UndecidedError("the metric does not exist in these runs")
     return float(OVER[asked.get("over", "median")](values)), ""
 
 
@@ -176,7 +176,7 @@ class Cell:
     runs: Sequence[Run]
 
     def mean(self, of_run: Callable[[Run], float | None]) -> float | None:
-        """The mean of a figure over the runs that have it."""
+        """The mean of a metric over the runs that have it."""
         values = [value for run in self.runs if (value := of_run(run)) is not None]
         return sum(values) / len(values) if values else None
 
@@ -225,11 +225,11 @@ def _matches(value: str | None, wanted: object) -> bool:
 
 def _ratios(
     cells: Sequence[Cell],
-    figure: Callable[[Cell], float | None],
+    metric: Callable[[Cell], float | None],
     top: Mapping[str, Any],
     bottom: Mapping[str, Any],
 ) -> list[float]:
-    """The figure of each cell of `top` over that of the cell of `bottom` like it in all other keys."""
+    """The metric of each cell of `top` over that of the cell of `bottom` like it in all other keys."""
 
     def rest(cell: Cell) -> tuple[tuple[str, str], ...]:
         differing = set(top) | set(bottom) | LINKED.get(frozenset(set(top) | set(bottom)), set())
@@ -241,7 +241,7 @@ def _ratios(
         }
 
     below = chosen(bottom)
-    pairs = [(figure(cell), figure(below[key])) for key, cell in chosen(top).items() if key in below]
+    pairs = [(metric(cell), metric(below[key])) for key, cell in chosen(top).items() if key in below]
     return [a / b for a, b in pairs if a is not None and b is not None and b > 0]
 
 
@@ -255,10 +255,10 @@ LINKED: dict[frozenset[str], set[str]] = {
 """Keys that change together with those a ratio compares, and do not have to agree in a pair."""
 
 
-def _rising(cells: Sequence[Cell], figure: Callable[[Cell], float | None], along: str) -> float:
+def _rising(cells: Sequence[Cell], metric: Callable[[Cell], float | None], along: str) -> float:
     series: dict[tuple[tuple[str, str], ...], list[float]] = {}
     for cell in cells:
-        value = figure(cell)
+        value = metric(cell)
         rest = tuple((key, text) for key, text in cell.key.items() if key != along)
         if value is not None:
             series.setdefault(rest, []).append(value)
@@ -268,9 +268,9 @@ def _rising(cells: Sequence[Cell], figure: Callable[[Cell], float | None], along
     return sum(all(a < b for a, b in pairwise(v)) for v in long) / len(long)
 
 
-def _figure_of(name: str, arguments: Mapping[str, Any]) -> Callable[[Cell], float | None]:
-    if name in CELL_FIGURES:
-        return lambda cell: cell.mean(lambda run: CELL_FIGURES[name](run, **arguments))
+def _metric_of(name: str, arguments: Mapping[str, Any]) -> Callable[[Cell], float | None]:
+    if name in CELL_METRICS:
+        return lambda cell: cell.mean(lambda run: CELL_METRICS[name](run, **arguments))
     return lambda cell: cell.mean(lambda run: _column(run, name))
 
 
@@ -423,7 +423,7 @@ def _burst(run: Run, quantile: float = 0.999) -> float:
     return float(np.quantile(let_out, quantile)) / run.mss
 
 
-CELL_FIGURES: dict[str, Callable[..., float | None]] = {
+CELL_METRICS: dict[str, Callable[..., float | None]] = {
     "filled": _filled,
     "spread": _spread,
     "carried": _carried,
@@ -439,7 +439,7 @@ CELL_FIGURES: dict[str, Callable[..., float | None]] = {
     "cwnd_step_segments": _cwnd_step,
     "burst_segments": _burst,
 }
-"""Figures of a run beyond the columns of the summary, by the names that claims use."""
+"""Metrics of a run beyond the columns of the summary, by the names that claims use."""
 
 
 def _table_pairs(cells: _Cells, without: Mapping[str, Any] | None = None) -> list[tuple[float, float]]:
@@ -447,17 +447,17 @@ def _table_pairs(cells: _Cells, without: Mapping[str, Any] | None = None) -> lis
     from cwndlab import suites
 
     published = [
-        figure
-        for figure in suites.suite(cells.results.header.experiment).published()
-        if figure.column == "goodput_mbps" and figure.value is not None
-        if without is None or not all(_matches(figure.cell.get(key), want) for key, want in without.items())
+        metric
+        for metric in suites.suite(cells.results.header.experiment).published()
+        if metric.column == "goodput_mbps" and metric.value is not None
+        if without is None or not all(_matches(metric.cell.get(key), want) for key, want in without.items())
     ]
     pairs = []
-    for figure in published:
-        for cell in cells.where(figure.cell):
+    for metric in published:
+        for cell in cells.where(metric.cell):
             ours = cell.mean(lambda run: _column(run, "goodput_mbps"))
-            if ours is not None and figure.value is not None:
-                pairs.append((ours, figure.value))
+            if ours is not None and metric.value is not None:
+                pairs.append((ours, metric.value))
     if len(pairs) < len(published):
         raise UndecidedError(f"only {len(pairs)} of {len(published)} cells were run")
     return pairs
@@ -504,7 +504,7 @@ def _beyond_spread(cells: _Cells, before: Mapping[str, Any], after: Mapping[str,
 
 
 def _load_overall(cells: _Cells, what: str, where: Mapping[str, Any]) -> float:
-    """A figure of the nineteen loadlatency scenarios together, in the first session that `where` chooses."""
+    """A metric of the nineteen loadlatency scenarios together, in the first session that `where` chooses."""
     from cwndlab.results import loadlatency
 
     for one in loadlatency.series(cells.results):
@@ -515,14 +515,14 @@ def _load_overall(cells: _Cells, what: str, where: Mapping[str, Any]) -> float:
     raise UndecidedError("no run of these results is what the claim speaks of")
 
 
-TABLE_FIGURES: dict[str, Callable[..., float]] = {
+TABLE_METRICS: dict[str, Callable[..., float]] = {
     "load_overall": _load_overall,
     "rank_order": _rank_order,
     "median_factor": _median_factor,
     "change_pct": _change_pct,
     "change_in_deviations": _beyond_spread,
 }
-"""Figures of all of a suite's results together."""
+"""Metrics of all of a suite's results together."""
 
 
 def _product(factors: Sequence[float]) -> float:
@@ -531,7 +531,7 @@ def _product(factors: Sequence[float]) -> float:
 
 
 def _window_sweep(what: str, **choice: Any) -> float:
-    """A figure of the 15 published cells of the tuning article; see `_WINDOW_SWEEP`."""
+    """A metric of the 15 published cells of the tuning article; see `_WINDOW_SWEEP`."""
     from cwndlab import suites
 
     path = suites.suite("window-sweep").path.with_name("window-sweep-cells.csv")
@@ -562,7 +562,7 @@ _WINDOW_SWEEP: dict[str, Callable[..., float]] = {
 
 
 def _loadlatency(what: str) -> float:
-    """A figure of the OVERALL block, computed by our aggregation from the 19 lines published above it."""
+    """A metric of the OVERALL block, computed by our aggregation from the 19 lines published above it."""
     from cwndlab import _native, suites
 
     lines = suites.suite("cubic-patch").path.with_name("loadlatency-2011.txt").read_text(encoding="utf-8")
@@ -573,9 +573,9 @@ def _loadlatency(what: str) -> float:
     return value
 
 
-PUBLISHED_FIGURES: dict[str, Callable[..., float]] = {
+PUBLISHED_METRICS: dict[str, Callable[..., float]] = {
     "product": _product,
     "loadlatency": _loadlatency,
     "window_sweep": _window_sweep,
 }
-"""Figures that need no run: what the published figures themselves say."""
+"""Metrics that need no run: what the published metrics themselves say."""

@@ -12,20 +12,20 @@ from cwndlab.claims.claim import PUBLICATIONS, WRITTEN
 from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
 from cwndlab.results.inferred import FOOTNOTE, STAR
 
-_NAME, _FIGURE = 44, 11
+_NAME, _METRIC = 44, 11
 """Widths of the columns of the terminal's table."""
 
 
 def text(judgements: Sequence[Judgement]) -> str:
-    """The table: each claim's name, the published figure, ours, and the verdict."""
+    """The table: each claim's name, the published metric, ours, and the verdict."""
     lines = []
     for publication, members in groupby(judgements, key=lambda judged: judged.claim.publication):
         lines += ["", PUBLICATIONS[publication]]
-        lines += [f"{'':{_NAME}}{'published':>{_FIGURE}}{'ours':>{_FIGURE}}  verdict"]
+        lines += [f"{'':{_NAME}}{'published':>{_METRIC}}{'ours':>{_METRIC}}  verdict"]
         for judged in members:
             published, ours = _number(judged.claim.published), _number(judged.value)
             lines.append(
-                f" {judged.claim.name[: _NAME - 2]:{_NAME - 1}}{published:>{_FIGURE}}{ours:>{_FIGURE}}"
+                f" {judged.claim.name[: _NAME - 2]:{_NAME - 1}}{published:>{_METRIC}}{ours:>{_METRIC}}"
                 f"  {judged.verdict}{STAR if judged.inferred else ''}"
             )
     legend = [FOOTNOTE] if any(judged.inferred for judged in judgements) else []
@@ -47,11 +47,11 @@ def markdown(judgements: Sequence[Judgement]) -> str:
         "# Claims",
         "",
         "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not",
-        "edit. Each claim, with its figure, cells and tolerance, stands in",
+        "edit. Each claim, with its metric, cells and tolerance, stands in",
         "[claims.yaml](../python/cwndlab/claims/claims.yaml). *Written* says whether it was committed before",
         "its suite's first run; *after* also where only some of its rows had run, and *its cells after*",
-        "where figure and tolerance are older than that run, but the cells were pointed elsewhere since.",
-        "What each suite models, and why a figure differs, is on the suite's page in [suites/](suites).",
+        "where metric and tolerance are older than that run, but the cells were pointed elsewhere since.",
+        "What each suite models, and why a metric differs, is on the suite's page in [suites/](suites).",
         "Stacks named as **inferred** are models that no recording of the real system stands behind.",
         "",
         f"{count(judgements)}.",
@@ -61,7 +61,7 @@ def markdown(judgements: Sequence[Judgement]) -> str:
             "",
             f"## {PUBLICATIONS[publication]}",
             "",
-            "| claim | where | our figure | published | agrees if | written | ours | verdict |",
+            "| claim | where | our metric | published | agrees if | written | ours | verdict |",
             "| --- | --- | --- | ---: | --- | --- | ---: | --- |",
         ]
         lines += [_row(judged) for judged in members]
@@ -79,7 +79,7 @@ def _row(judged: Judgement) -> str:
     cells = [
         f"{claim.says} (`{claim.name}`)",
         claim.place,
-        f"{claim.figure}; **inferred**: {', '.join(judged.inferred)}" if judged.inferred else claim.figure,
+        f"{claim.metric}; **inferred**: {', '.join(judged.inferred)}" if judged.inferred else claim.metric,
         f"{_number(claim.published)} {claim.unit if claim.published is not None else ''}".strip(),
         f"{claim.expected} {claim.unit}".strip(),
         WRITTEN[claim.written] if claim.suite is not None else "",

@@ -11,7 +11,7 @@ from typing import Any
 
 from cwndlab.experiment.catalogue import Catalogue, Param, catalogue
 from cwndlab.experiment.schema import Section, Spec
-from cwndlab.experiment.support import LIVE_KEYS, TESTBEDS
+from cwndlab.experiment.support import LIVE_KEYS, Support
 from cwndlab.experiment.sweep import SWEPT
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -20,16 +20,16 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 
 
-def json_schema() -> Schema:
-    """Return the JSON Schema of experiment files."""
+def json_schema(schema: type[Spec], testbeds: Iterable[Support]) -> Schema:
+    """Return the JSON Schema of experiment files, with what testbeds do not support."""
     known = catalogue()
-    document = Spec.model_json_schema(by_alias=True)
+    document = schema.model_json_schema(by_alias=True)
     sections = {section.__name__: section for section in _sections(Section)}
     definitions: Schema = document.pop("$defs")
     definitions["Spec"] = document
     for name, definition in definitions.items():
         if name in sections:
-            _close(definition, sections[name])
+            _close(definition, sections[name], testbeds)
     _shorthands(definitions)
     _fill_in(definitions, known)
     root = definitions.pop("Spec")
@@ -44,7 +44,7 @@ def _sections(section: type[Section]) -> Iterator[type[Section]]:
         yield from _sections(child)
 
 
-def _close(definition: Schema, section: type[Section]) -> None:
+def _close(definition: Schema, section: type[Section], testbeds: Iterable[Support]) -> None:
     """Refuse unknown keys; write defaults as a file would; say what is not carried out."""
     definition["additionalProperties"] = False
     definition.pop("title", None)
@@ -57,7 +57,7 @@ def _close(definition: Schema, section: type[Section]) -> None:
             default = _default_text(section, name)
             if default not in ({}, [], None):
                 entry["default"] = default
-        for testbed in TESTBEDS.values():
+        for testbed in testbeds:
             carried = testbed.keys.get(section.section)
             if carried is not None and key not in carried:
                 what = (

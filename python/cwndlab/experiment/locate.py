@@ -17,6 +17,15 @@ Path = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
 
+class Misplaced(Exception):  # noqa: N818 - carries a BadValue to where places are known
+    """A bad value and the path of the node it stands at."""
+
+    def __init__(self, path: Path, bad: BadValue) -> None:  # noqa: D107 - described by the class
+        super().__init__(path, bad)
+        self.path = path
+        self.bad = bad
+
+
 def check(model: type[Model], tree: Mapping) -> Model:
     """Return the model of the tree; raises `ExperimentError` for the first fault in the order of lines."""
     try:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from cwndlab.experiment.catalogue import Catalogue, catalogue
-from cwndlab.experiment.schema import Section
-from cwndlab.loggers import LOGGERS
+from cwndlab.experiment import yaml_nodes
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.schema import App, Section, Spec
+from cwndlab.experiment.subset import Subset
 
 LIVE_KEYS = ("tool", "report")
-"""Keys of app `bulk` that say how real testbeds send, and nothing to a model."""
+"""Keys of app `bulk` that say how live testbeds send, and nothing to a model."""
+
+LiveFlow = tuple[App, Mapping[str, Any]]
+"""A flow's application as the file has it, and the flow of the Scenario."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +29,14 @@ class Support:
     testbed: str
     keys: Mapping[str, frozenset[str]]
     only_off: Mapping[str, frozenset[str]]
-    real: bool = False
-    """Whether real hosts carry it out, so that a Scenario says with which tools, emulator and loggers."""
-    loggers: tuple[str, ...] = ()
-    """Those it has of what may run beside the traffic."""
-
-    def catalogue(self) -> Catalogue:
-        """What the testbed knows: stacks, congestion controls, sysctls, queues; raises InputError if it
-        cannot say."""
-        if self.testbed == "netns":
-            from cwndlab.testbeds.netns import machine  # asks the kernel
-
-            return machine.known()
-        return catalogue()
+    catalogue: Callable[[], Catalogue]
+    """What the testbed knows: stacks, congestion controls, sysctls, queues; raises InputError if it cannot
+    say."""
+    live: Callable[[Spec, Sequence[LiveFlow]], dict[str, Any]] | None = None
+    """What the Scenarios of a live testbed say besides: tools, loggers, the path; raises `Misplaced`."""
+    subset: Callable[[Subset, Section, yaml_nodes.Mapping, Catalogue], Subset] | None = None
+    """What it takes part in, by the section of the file that has its name; given the whole, that section,
+    the file's tree and the catalogue. Raises `ExperimentError`."""
 
     def refused(self, spec: Section, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
         """Yield the path of every key that the file wrote and the testbed does not carry out."""
@@ -57,51 +57,3 @@ class Support:
         elif isinstance(value, dict):
             for key, item in value.items():
                 yield from self._inside(item, (*path, key))
-
-
-def _keys(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-SIM = Support(
-    "sim",
-    {
-        "experiment": _keys(
-            "experiment description duration hosts network flows repeat seed start_jitter measure record"
-            " pause order emulator netns"
-        ),
-        "host": _keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"),
-        "link": _keys("rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"),
-        "cable": _keys(
-            "name from to one_way bottleneck"
-            " rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"
-        ),
-        "change": _keys("rate delay loss queue down"),
-    },
-    only_off={},
-)
-"""The simulator. Queue disciplines, losses and apps are those of the engine's catalogue.
-
-Keys that say how real testbeds go about it (pause, order, emulator, netns, an app's tool) change nothing of
-what is modelled, and are taken so that one file serves all testbeds."""
-
-NETNS = Support(
-    "netns",
-    {
-        "experiment": SIM.keys["experiment"] | {"loggers"},
-        "host": _keys("stack cc sndbuf rcvbuf mss ecn sysctl nic egress ingress count"),
-        "nic": _keys("rate tx_queue tso gro coalesce"),
-        "coalesce": _keys("gro_flush_timeout napi_defer_hard_irqs"),
-        "link": SIM.keys["link"],
-        "cable": SIM.keys["cable"],
-        "change": SIM.keys["change"],
-    },
-    only_off={"nic": _keys("lro")},
-    real=True,
-    loggers=LOGGERS,
-)
-"""This host's kernel. Stacks, congestion controls and sysctls are those it has; queue disciplines, losses and
-apps those of the engine."""
-
-TESTBEDS: Mapping[str, Support] = {"sim": SIM, "netns": NETNS}
-"""What each testbed carries out."""

@@ -8,11 +8,11 @@ from pathlib import Path
 import yaml
 
 from cwndlab.errors import CwndlabError, InputError
-from cwndlab.fidelity.compare import DRAWS, Figures, Row, compare
+from cwndlab.fidelity.compare import DRAWS, Metrics, Row, compare
 from cwndlab.fidelity.measure import measure
 from cwndlab.fidelity.recordings import Module, Recording, discover
 from cwndlab.fidelity.scenario import covered
-from cwndlab.workers import Observer, processors
+from cwndlab.parts.workers import Observer, processors
 
 __all__ = ["GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
 
@@ -48,11 +48,11 @@ def evaluate(recordings: Sequence[Recording], observer: Observer | None = None) 
     tasks.sort(key=lambda task: -_work(task[0]))
     if observer is not None:
         observer.start(len(tasks), sum(_work(recording) for recording, _ in tasks))
-    results: dict[str, dict[int, Figures]] = {recording.key: {} for recording in recordings}
+    results: dict[str, dict[int, Metrics]] = {recording.key: {} for recording in recordings}
     # The engine runs with the interpreter's lock released: threads are enough to use every processor.
     pool = ThreadPoolExecutor(processors())
     try:
-        futures: dict[Future[Figures], tuple[Recording, int]] = {
+        futures: dict[Future[Metrics], tuple[Recording, int]] = {
             pool.submit(measure, recording, draw): (recording, draw) for recording, draw in tasks
         }
         for future in as_completed(futures):
@@ -78,7 +78,7 @@ def evaluate(recordings: Sequence[Recording], observer: Observer | None = None) 
                 recording, (), note, "no such stack or congestion control in the catalogue"
             )
         elif recording.key not in rows:
-            draws = [figures for _, figures in sorted(results[recording.key].items())]
+            draws = [metrics for _, metrics in sorted(results[recording.key].items())]
             rows[recording.key] = compare(recording, draws, known.get(recording.key))
     return [rows[recording.key] for recording in recordings]
 
@@ -99,5 +99,5 @@ def _work(recording: Recording) -> int:
     """Packets, roughly."""
     if isinstance(recording.what, Module):
         return 1
-    goodput = recording.figures.get("goodput", recording.what.rate_bps / 1e6)
+    goodput = recording.metrics.get("goodput", recording.what.rate_bps / 1e6)
     return int(goodput * 1e6 * recording.what.duration_s / 12_000) + 1

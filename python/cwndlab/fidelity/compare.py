@@ -1,4 +1,4 @@
-"""Holds our figures of a recording against the recorded ones: how far off, and whether within the bound."""
+"""Holds our metrics of a recording against the recorded ones: how far off, and whether within the bound."""
 
 import math
 import statistics
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from cwndlab.fidelity.recordings import Kind, Recording
 
-Figures = Mapping[str, float]
+Metrics = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Within `relative` of the recorded figure, or within `absolute` of it, whichever is wider."""
+    """Within `relative` of the recorded metric, or within `absolute` of it, whichever is wider."""
 
     relative: float = 0.0
     absolute: float = 0.0
@@ -61,7 +61,7 @@ PROXY_FACTOR = 2.0
 """How much wider bounds are where a recording stands for another version."""
 
 BY_EYE = ("linux c100",)
-"""Recordings too disturbed to be compared by figures; they are shown."""
+"""Recordings too disturbed to be compared by metrics; they are shown."""
 
 UNITS = {
     "equal": "share of events",
@@ -81,20 +81,20 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of a row."""
+    """One metric of a row."""
 
     name: str
     recorded: float
     ours: float
     low: float
-    """The smallest and largest figure of ours over the draws; of two flows, the 5th and 95th percentile."""
+    """The smallest and largest metric of ours over the draws; of two flows, the 5th and 95th percentile."""
     high: float
     bound: str
     within: bool
 
     @property
     def deviation(self) -> str:
-        """How far ours is from the recorded figure, in a few characters."""
+        """How far ours is from the recorded metric, in a few characters."""
         if self.name == "share":
             return f"{self.low:.2f}-{self.high:.2f}"
         if self.name == "equal":
@@ -125,19 +125,19 @@ class Row:
 
     @property
     def within(self) -> bool:
-        """Every figure is within its bound."""
+        """Every metric is within its bound."""
         return self.error is None and all(check.within for check in self.checks)
 
 
-def compare(recording: Recording, draws: Sequence[Figures], note: str | None) -> Row:
-    """The row of a recording, from our figures in each draw."""
+def compare(recording: Recording, draws: Sequence[Metrics], note: str | None) -> Row:
+    """The row of a recording, from our metrics in each draw."""
     factor = PROXY_FACTOR if recording.proxy else 1.0
     checks = []
     for name, bound in BOUNDS[recording.kind].items():
-        recorded = recording.figures.get(name)
+        recorded = recording.metrics.get(name)
         if recorded is None:
             continue
-        ours = sorted(figures[name] for figures in draws)
+        ours = sorted(metrics[name] for metrics in draws)
         if recording.kind == "share":
             low, high = percentile(ours, 5), percentile(ours, 95)
             middle, within, words = statistics.median(ours), low <= recorded <= high, "5th to 95th percentile"
@@ -145,7 +145,7 @@ def compare(recording: Recording, draws: Sequence[Figures], note: str | None) ->
             low, high = ours[0], ours[-1]
             chance = recording.kind in ("noise", "cdg")
             middle = statistics.fmean(ours) if chance else statistics.median(ours)
-            # A figure is not off by what floating-point division adds to it.
+            # A metric is not off by what floating-point division adds to it.
             off = abs(middle - recorded)
             within = off <= bound.margin(recorded, factor) * (1 + 1e-9)
             words = bound.words(factor)

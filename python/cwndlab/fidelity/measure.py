@@ -3,21 +3,17 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.errors import InputError
+from cwndlab.fidelity.linux import WARM_UP_S, Metrics, mean_period
 from cwndlab.fidelity.recordings import Module, Recording, Run, read_gz
 from cwndlab.fidelity.scenario import scenario
-
-WARM_UP_S = 20.0
-"""Before this, seconds since ESTABLISHED, nothing counts for periods, peaks and troughs."""
 
 LOOK_AFTER_NS = 881_000
 """How long after a full millisecond since ESTABLISHED the recordings looked at the sender: at its tick."""
@@ -25,17 +21,8 @@ LOOK_AFTER_NS = 881_000
 LINUX_LOOK_NS = 130_000_000
 """How often the Linux sender was looked at, on average."""
 
-LINUX_RUN_S = 90.0
-"""How long the recorded application sent."""
-
-LINUX_CUT = 0.85
-"""A fall of the window to less than this share of its last maximum is a reduction."""
-
 EVENTS_PER_STEP = 1 << 18
 """Events of the engine between two collections of its rows."""
-
-Figures = dict[str, float]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,8 +34,8 @@ class Tables:
     summary: Mapping[str, Any]
 
 
-def measure(recording: Recording, draw: int) -> Figures:
-    """Figures of the model for what was recorded; `draw` seeds everything that is drawn.
+def measure(recording: Recording, draw: int) -> Metrics:
+    """Metrics of the model for what was recorded; `draw` seeds everything that is drawn.
 
     Raises InputError where the recording cannot be read, RuntimeError where the engine fails.
     """
@@ -60,19 +47,19 @@ def measure(recording: Recording, draw: int) -> Figures:
         return _linux(run, tables)
     flow = tables.summary["flows"][0]
     goodput_bps = flow["goodput_bytes"] * 8 / run.duration_s
-    figures = {
+    metrics = {
         "goodput": goodput_bps / 1e6,
         "utilisation": goodput_bps * 1514 / 1448 / run.rate_bps,
         "drops": float(sum(link["drops"] for link in tables.summary["links"])),
         "rtos": float(flow["rtos"]),
     }
-    figures["share"] = figures["utilisation"]
+    metrics["share"] = metrics["utilisation"]
     if recording.kind in ("bulk", "cdg"):
-        figures |= _epochs(run, tables)
-    return figures
+        metrics |= _epochs(run, tables)
+    return metrics
 
 
-def _module(module: Module) -> Figures:
+def _module(module: Module) -> Metrics:
     text = read_gz(module.file)
     try:
         if module.header is not None:
@@ -105,7 +92,7 @@ def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     return frame
 
 
-def _epochs(run: Run, tables: Tables) -> Figures:
+def _epochs(run: Run, tables: Tables) -> Metrics:
     """Period, peak and trough, with a look at the sender every `look_ms`.
 
     An entry is the first look that finds it in recovery, the peak is the window of the look before, the
@@ -135,7 +122,7 @@ def _epochs(run: Run, tables: Tables) -> Figures:
     }
 
 
-def _linux(run: Run, tables: Tables) -> Figures:
+def _linux(run: Run, tables: Tables) -> Metrics:
     times = tables.tcp["t_ns"].to_numpy().astype(np.int64)
     looks = np.arange(times[0], times[-1], LINUX_LOOK_NS)
     index = np.searchsorted(times, looks, side="right") - 1
@@ -146,45 +133,3 @@ def _linux(run: Run, tables: Tables) -> Figures:
         "period": mean_period(times[index] / 1e9, cwnd),
         "retransmits": float(flow["retransmits"]),
     }
-
-
-def linux_figures(path: Path) -> Figures:
-    """The same figures of a recording of Linux; raises InputError where the file is none."""
-    try:
-        rows = pl.read_csv(path, infer_schema_length=None)
-        seconds = rows["t_s"].to_numpy().astype(np.float64)
-        # What is acknowledged after the last write is not part of the run.
-        sending = rows.filter(pl.col("t_s") <= LINUX_RUN_S)
-        return {
-            "goodput": float(sending["bytes_acked"][-1]) * 8 / float(sending["t_s"][-1]) / 1e6,
-            "period": mean_period(seconds, rows["cwnd_segments"].to_numpy().astype(np.float64)),
-            "retransmits": float(rows["retransmits"][-1]),
-        }
-    except (pl.exceptions.PolarsError, OSError, IndexError) as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())[:120]}") from None
-
-
-def mean_period(seconds: Floats, cwnd: Floats) -> float:
-    """Mean seconds between reductions after the warm-up; 0: none. Over whole pairs: CUBIC's epochs alternate.
-
-    A reduction is a fall by more than 15 % from the last maximum, and is over when the window grows again.
-    """
-    late = [at for at in _cuts(seconds, cwnd) if at > WARM_UP_S]
-    intervals = (len(late) - 1) // 2 * 2
-    return (late[intervals] - late[0]) / intervals if intervals > 0 else 0.0
-
-
-def _cuts(seconds: Floats, cwnd: Floats) -> list[float]:
-    """When reductions begin. Looks are every 0.13 s: some hundreds of them, not packets."""
-    cuts: list[float] = []
-    at, top, falling = 0.0, 0.0, False
-    for t, window in zip(seconds.tolist(), cwnd.tolist(), strict=True):
-        if window >= top:
-            falling = falling and window == top
-        elif not falling:
-            if window >= top * LINUX_CUT:
-                continue
-            cuts.append(at)
-            falling = True
-        at, top = t, window
-    return cuts

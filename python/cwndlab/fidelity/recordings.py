@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cwndlab.errors import InputError
+from cwndlab.fidelity.linux import linux_metrics
 
 Kind = Literal["module", "bulk", "noise", "cdg", "share", "lan", "linux"]
 """What is compared: a congestion-control module's every event; one flow over a drop-tail queue; one flow
@@ -91,7 +92,7 @@ class Recording:
     proxy: bool
     """The recorded system is not the modelled one but its nearest relative: bounds are doubled."""
     what: Run | Module
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
     """What was measured, by the names of `compare.BOUNDS`."""
 
 
@@ -196,9 +197,9 @@ def _stack_row(folder: Path, row: Mapping[str, str]) -> Iterator[Recording]:
     )
     options = {key: value for key, value in extra.sender.items() if key not in extra.receiver}
     settings = "".join(f", {key.rsplit('.', 1)[-1]} {value}" for key, value in options.items())
-    figures = {key: float(row[column]) for key, column in _COLUMNS.items() if row.get(column)}
+    metrics = {key: float(row[column]) for key, column in _COLUMNS.items() if row.get(column)}
     if not foreign:
-        yield Recording(name, kind, stack + settings, shown, False, run, figures)
+        yield Recording(name, kind, stack + settings, shown, False, run, metrics)
     for proxy, sysctl in _proxies(name, row, extra.sender):
         ccs = tuple("cubic" if each.startswith("cubic1") else each for each in run.ccs)
         stands = Run(**{**vars(run), "stack": proxy, "sender_sysctl": sysctl, "ccs": ccs})
@@ -209,7 +210,7 @@ def _stack_row(folder: Path, row: Mapping[str, str]) -> Iterator[Recording]:
             shown.replace(cc, ccs[0], 1),
             True,
             stands,
-            figures,
+            metrics,
         )
 
 
@@ -307,16 +308,16 @@ def _lan(directory: Path) -> Iterator[Recording]:
             buffer_bytes=LAN_BUFFER_BYTES,
             drop_every=int(nth),
         )
-        label, figures = f"{cc} lan every {nth}th", {"goodput": float(row["goodput_mbps"])}
+        label, metrics = f"{cc} lan every {nth}th", {"goodput": float(row["goodput_mbps"])}
         settings = ", rfc6675_pipe 1" if revised else ""
         if not cc.startswith("cubic1"):
-            yield Recording(name, "lan", stack + settings, label, False, run, figures)
+            yield Recording(name, "lan", stack + settings, label, False, run, metrics)
         if pipe and cc != "cubic":
             proxy = "freebsd-15-current"
             plain = "cubic" if cc.startswith("cubic1") else cc
             stands = Run(**{**vars(run), "stack": proxy, "sender_sysctl": {}, "ccs": (plain,)})
             label = label.replace(cc, plain, 1)
-            yield Recording(f"{name} as {proxy}", "lan", f"{proxy}, by proxy", label, True, stands, figures)
+            yield Recording(f"{name} as {proxy}", "lan", f"{proxy}, by proxy", label, True, stands, metrics)
 
 
 # --- linux-6.18
@@ -325,8 +326,6 @@ _LINUX = re.compile(r"([cr])(\d+)(?:q(\d+))?")
 
 
 def _linux(directory: Path) -> Iterator[Recording]:
-    from cwndlab.fidelity.measure import linux_figures
-
     for path in sorted((directory / "linux-6.18").glob("*.csv.gz")):
         name = path.name.removesuffix(".csv.gz")
         match = _LINUX.fullmatch(name)
@@ -345,7 +344,7 @@ def _linux(directory: Path) -> Iterator[Recording]:
             overhead_bytes=0,
         )
         label = f"{cc} {rate}m 40ms b{queue}"
-        yield Recording(f"linux {name}", "linux", "linux-6.18", label, False, run, linux_figures(path))
+        yield Recording(f"linux {name}", "linux", "linux-6.18", label, False, run, linux_metrics(path))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

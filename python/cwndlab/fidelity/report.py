@@ -21,7 +21,7 @@ TITLES: dict[Kind, str] = {
 
 _WIDTH = {"drops": 7, "rtos": 5, "share": 12, "utilisation": 13, "retransmits": 13}
 _NARROW, _WIDE = 30, 48
-"""Width of the first column, where figures are many and where they are few."""
+"""Width of the first column, where metrics are many and where they are few."""
 
 
 def text(rows: Sequence[Row]) -> str:

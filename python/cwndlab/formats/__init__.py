@@ -1,1 +1,1 @@
-"""Every format of other tools, one file each: what their files say, as runs with our tables and figures."""
+"""Every format of other tools, one file each: what their files say, as runs with our tables and metrics."""

@@ -22,8 +22,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
+from cwndlab import tables
 from cwndlab.errors import InputError
-from cwndlab.results import tables
 from cwndlab.text import printable
 
 FORMATS: tuple[str, ...] = (
@@ -65,18 +65,18 @@ class Recording:
     """What a person would call the run: the file's name, with a number where the file holds several."""
     flows: tuple[str, ...]
     """Names of its flows, in the order of the file."""
-    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By flow, then by column of the summary (docs/results.md, in the units of its name): what the tool says
-    of the whole run. A figure it does not give is absent, not zero."""
+    of the whole run. A metric it does not give is absent, not zero."""
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
-    """By table: rows in the columns of `cwndlab.results.tables.SCHEMAS`, with run_id 0, in order of time;
+    """By table: rows in the columns of `cwndlab.tables.SCHEMAS`, with run_id 0, in order of time;
     what the tool did not record is null."""
     started: datetime | None = None
     """When the run began, with its time zone; None where the file does not say."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What else the file says that tells runs apart: version of the tool, hosts, congestion control."""
     warnings: tuple[str, ...] = ()
-    """What a reader should know before trusting the figures, a sentence each."""
+    """What a reader should know before trusting the metrics, a sentence each."""
 
 
 class Format(Protocol):
@@ -112,7 +112,7 @@ def shown_as_text(found: Recording) -> Recording:
         found,
         label=printable(found.label),
         flows=tuple(dict.fromkeys(names.values())),
-        figures={names.get(flow, flow): figures for flow, figures in found.figures.items()},
+        metrics={names.get(flow, flow): metrics for flow, metrics in found.metrics.items()},
         tables={name: _shown_names(rows) for name, rows in found.tables.items()},
         facts={printable(key): printable(value) for key, value in found.facts.items()},
         warnings=tuple(map(printable, found.warnings)),

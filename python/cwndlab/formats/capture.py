@@ -327,7 +327,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
     blocks = pa.record_batch(capture.sacks(connection, backward))
     for kind, t_ns, seq, count in packets.rows(_times(blocks), blocks):
         run.events.add(t_ns, flow=name, hop=None, kind=kind, seq=seq, value=count)
-    return Flow(name, times[order], columns, _figures(stream, acked_ns, sent_ns, run.options))
+    return Flow(name, times[order], columns, _metrics(stream, acked_ns, sent_ns, run.options))
 
 
 def _windows(stream: _Stream, name: str, run: _Run) -> None:
@@ -348,7 +348,7 @@ def _windows(stream: _Stream, name: str, run: _Run) -> None:
             run.warnings.append(f"no windows: {error}")
 
 
-def _figures(stream: _Stream, acked_ns: Column, sent_ns: Column, options: Options) -> dict[str, float]:
+def _metrics(stream: _Stream, acked_ns: Column, sent_ns: Column, options: Options) -> dict[str, float]:
     sender = stream.sender
     found = {"retransmit_rate": sender["repeated_packets"] / max(sender["data_packets"], 1)}
     if len(sent_ns):
@@ -391,7 +391,7 @@ def _losses(near: _Stream, far: _Stream, found: dict[str, Any], flow: Flow, run:
     gone = np.concatenate(([0.0], np.cumsum(_values(lost, "bytes")[payload] + near.header_bytes)))
     flow.columns["arrived_bytes"] -= gone[np.searchsorted(_times(lost)[payload], flow.t_ns, side="right")]
     share = float(payload.sum()) / max(near.sender["data_packets"], 1)
-    flow.figures["drop_rate"] = flow.figures.get("drop_rate", 0.0) + share
+    flow.metrics["drop_rate"] = flow.metrics.get("drop_rate", 0.0) + share
 
 
 def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
@@ -401,14 +401,14 @@ def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
     positive = _values(trips, "value")
     positive = positive[positive > 0] / 1e6
     if len(positive):
-        flow.figures |= series.rtt_figures(positive)
+        flow.metrics |= series.rtt_metrics(positive)
     for kind, key in (("one-way-delay", "delays"), ("one-way-delay-back", "delays_back")):
         delays = pa.record_batch(found[key])
         run.samples.add(_times(delays), flow=flow.name, kind=kind, value=_values(delays, "value"))
         values = _values(delays, "value") / 1e6
         if kind == "one-way-delay" and len(values):
             middle, high = np.percentile(values, [50, 95])
-            flow.figures |= {"one_way_p50_ms": float(middle), "one_way_p95_ms": float(high)}
+            flow.metrics |= {"one_way_p50_ms": float(middle), "one_way_p95_ms": float(high)}
     run.facts[f"{flow.name}: packets seen at both points"] = str(found["matched"])
     run.facts[f"{flow.name}: packets that look alike, left out"] = str(found["ambiguous"])
     if found["offset_ns"] is not None and not run.options.same_clock:

@@ -13,13 +13,13 @@ import pyarrow as pa
 import yaml
 
 from cwndlab import code
-from cwndlab.analysis import summary
-from cwndlab.experiment.plan import PlannedRun, scenario_hash
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.results import catalogue, directories, parts, resuming
+from cwndlab.parts import store
+from cwndlab.parts.store import Part, PartWriter, RunFiles, RunRecord
+from cwndlab.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, directories, resuming, summary
 from cwndlab.results.catalogue import Header
-from cwndlab.results.parts import Part, PartWriter, RunFiles, RunRecord
 from cwndlab.results.resultset import ResultSet
 from cwndlab.text import printable
 
@@ -67,7 +67,7 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
         planned.append(PlannedRun(index, run.repeat, cell, scenario, scenario_hash(scenario)))
     versions = {"cwndlab": code.version()}
     header = Header(name, testbed, keys, versions)
-    cut = parts.cut(planned)
+    cut = store.cut(planned)
     directory = directories.choose(name, out)
     sources = {"experiment": name, "imported": [str(run.recording.source) for run in runs]}
     text = "# Imported from other tools' files: not an experiment to run.\n" + yaml.safe_dump(
@@ -133,7 +133,7 @@ def _hand_over(files: RunFiles, table: str, rows: pa.Table, index: int) -> None:
 def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[str, Any]]:
     """The rows of the catalogue, one for each flow."""
     recording = run.recording
-    rates = [recording.figures.get(flow, {}).get("goodput_mbps") for flow in recording.flows]
+    rates = [recording.metrics.get(flow, {}).get("goodput_mbps") for flow in recording.flows]
     fairness = summary.jain(rates)
     return [
         {
@@ -142,7 +142,7 @@ def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[
             "flow": flow,
             "testbed": testbed,
             **planned.cell,
-            **_figures(recording.figures.get(flow, {}), fairness),
+            **_metrics(recording.metrics.get(flow, {}), fairness),
             "stack": recording.facts.get("stack"),
             "cc": recording.facts.get("cc"),
             "run_index": planned.index,
@@ -153,12 +153,12 @@ def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[
     ]
 
 
-def _figures(known: Mapping[str, float], fairness: float | None) -> dict[str, summary.Figure]:
-    figures: dict[str, summary.Figure] = dict.fromkeys(summary.FIGURES)
+def _metrics(known: Mapping[str, float], fairness: float | None) -> dict[str, summary.Metric]:
+    metrics: dict[str, summary.Metric] = dict.fromkeys(summary.METRICS)
     for name, value in known.items():
-        if name in figures:
-            figures[name] = round(value) if name in summary.COUNTS else summary.six_digits(value)
-    return {**figures, "jain": summary.six_digits(fairness), "status": "complete"}
+        if name in metrics:
+            metrics[name] = round(value) if name in summary.COUNTS else summary.six_digits(value)
+    return {**metrics, "jain": summary.six_digits(fairness), "status": "complete"}
 
 
 def _scenario(run: Run, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from cwndlab.files import replace
 from cwndlab.formats import flent, siftr_log, xplot
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.tables import SCHEMAS
+from cwndlab.tables import SCHEMAS
 from cwndlab.text import csv_cell
 
 Writer = Callable[[ResultSet, str, Path], Iterator[Path]]

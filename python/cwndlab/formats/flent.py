@@ -171,8 +171,8 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
         points = content.get("raw_values", {}).get(name, [])
         columns |= _beside(results, name, len(x)) | _sampled(points, x)
         whole = rates[np.isfinite(rates)]
-        figures = {"goodput_mbps": float(whole.mean())} if len(whole) else {}
-        flows.append(Flow(str(name)[:64], (x * 1e9).astype(np.int64), columns, figures))
+        metrics = {"goodput_mbps": float(whole.mean())} if len(whole) else {}
+        flows.append(Flow(str(name)[:64], (x * 1e9).astype(np.int64), columns, metrics))
     facts = {
         key: str(content["metadata"][key])[:100]
         for key in ("NAME", "TITLE", "HOST")

@@ -101,9 +101,9 @@ def _read(path: Path, label: str, document: Mapping[str, Any]) -> Recording:
         for place, (socket, stream) in enumerate(ends.items(), 1)
     }
     series = _series(document.get("intervals", []))
-    figures = {}
+    metrics = {}
     for socket, name in names.items():
-        figures[name] = _figures(ends[socket], series.get(socket, []), None if udp else mss)
+        metrics[name] = _metrics(ends[socket], series.get(socket, []), None if udp else mss)
     seconds = start.get("timestamp", {}).get("timesecs")
     facts = {
         "version": start.get("version"),
@@ -112,14 +112,14 @@ def _read(path: Path, label: str, document: Mapping[str, Any]) -> Recording:
         "protocol": test.get("protocol"),
     }
     warnings = []
-    if any("goodput_mbps" not in found for found in figures.values()):
+    if any("goodput_mbps" not in found for found in metrics.values()):
         warnings.append(f"{label}: no stream says how much was transferred")
     return Recording(
         NAME,
         path,
         label,
         tuple(names.values()),
-        figures,
+        metrics,
         {"tcp": _rows({names[socket]: found for socket, found in series.items() if socket in names})},
         _EPOCH + timedelta(seconds=float(seconds)) if seconds else None,
         {key: str(value)[:200] for key, value in facts.items() if value},
@@ -148,33 +148,33 @@ def _series(intervals: list[Mapping[str, Any]]) -> dict[int, list[Mapping[str, A
     return series
 
 
-def _figures(
+def _metrics(
     end: Mapping[str, Any], intervals: list[Mapping[str, Any]], mss: float | None
 ) -> dict[str, float]:
     sender, receiver = end.get("sender") or {}, end.get("receiver") or {}
     udp = end.get("udp") or {}
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for counted in (receiver, sender, udp):
         if counted.get("seconds") and counted.get("bytes"):
-            figures["goodput_mbps"] = float(counted["bits_per_second"]) / 1e6
+            metrics["goodput_mbps"] = float(counted["bits_per_second"]) / 1e6
             break
     if udp.get("packets"):
         # Of datagrams, drop_rate is the loss; the sender's bits include what was lost.
-        figures["drop_rate"] = float(udp["lost_packets"]) / float(udp["packets"])
-        if "goodput_mbps" in figures:
-            figures["goodput_mbps"] *= 1 - figures["drop_rate"]
+        metrics["drop_rate"] = float(udp["lost_packets"]) / float(udp["packets"])
+        if "goodput_mbps" in metrics:
+            metrics["goodput_mbps"] *= 1 - metrics["drop_rate"]
     if sender.get("bytes") and mss and _has_tcp_info(sender, intervals):
-        figures["retransmit_rate"] = float(sender["retransmits"]) * float(mss) / float(sender["bytes"])
+        metrics["retransmit_rate"] = float(sender["retransmits"]) * float(mss) / float(sender["bytes"])
     # iperf3 writes 0 where the other side, or this system, knows nothing.
     for name, key in (("rtt_min_ms", "min_rtt"), ("rtt_mean_ms", "mean_rtt"), ("rtt_max_ms", "max_rtt")):
         if sender.get(key):
-            figures[name] = float(sender[key]) / 1e3
+            metrics[name] = float(sender[key]) / 1e3
     if sender.get("max_snd_cwnd"):
-        figures["cwnd_max_bytes"] = float(sender["max_snd_cwnd"])
+        metrics["cwnd_max_bytes"] = float(sender["max_snd_cwnd"])
     windows = [float(interval["snd_cwnd"]) for interval in intervals if interval.get("snd_cwnd")]
     if windows:
-        figures["cwnd_mean_bytes"] = sum(windows) / len(windows)
-    return figures
+        metrics["cwnd_mean_bytes"] = sum(windows) / len(windows)
+    return metrics
 
 
 def _has_tcp_info(sender: Mapping[str, Any], intervals: list[Mapping[str, Any]]) -> bool:

@@ -189,7 +189,7 @@ def _recording(path: Path, label: str, run: _Run) -> Recording:
         path,
         label,
         names,
-        {name: _figures(stream) for name, stream in zip(names, streams, strict=True)},
+        {name: _metrics(stream) for name, stream in zip(names, streams, strict=True)},
         {"tcp": _rows(dict(zip(names, streams, strict=True)))},
         run.started,
         {},
@@ -197,23 +197,23 @@ def _recording(path: Path, label: str, run: _Run) -> Recording:
     )
 
 
-def _figures(stream: _Stream) -> dict[str, float]:
+def _metrics(stream: _Stream) -> dict[str, float]:
     intervals = stream.intervals
     whole = stream.summary
     if whole is not None:
-        figures = {"goodput_mbps": whole.bps / 1e6}
+        metrics = {"goodput_mbps": whole.bps / 1e6}
     else:
         seconds = intervals[-1].end_s - intervals[0].start_s
-        figures = {"goodput_mbps": 8e-6 * sum(i.bytes for i in intervals) / seconds} if seconds > 0 else {}
+        metrics = {"goodput_mbps": 8e-6 * sum(i.bytes for i in intervals) / seconds} if seconds > 0 else {}
     if whole is not None and whole.lost is not None and whole.lost[1]:
-        figures["drop_rate"] = whole.lost[0] / whole.lost[1]
+        metrics["drop_rate"] = whole.lost[0] / whole.lost[1]
     windows = [interval.cwnd_bytes for interval in intervals if interval.cwnd_bytes]
     if windows:
-        figures |= {"cwnd_mean_bytes": sum(windows) / len(windows), "cwnd_max_bytes": float(max(windows))}
+        metrics |= {"cwnd_mean_bytes": sum(windows) / len(windows), "cwnd_max_bytes": float(max(windows))}
     rtts = [interval.rtt_us / 1e3 for interval in intervals if interval.rtt_us]
     if rtts:
-        figures |= {"rtt_mean_ms": sum(rtts) / len(rtts), "rtt_min_ms": min(rtts), "rtt_max_ms": max(rtts)}
-    return figures
+        metrics |= {"rtt_mean_ms": sum(rtts) / len(rtts), "rtt_min_ms": min(rtts), "rtt_max_ms": max(rtts)}
+    return metrics
 
 
 def _rows(streams: dict[str, _Stream]) -> pa.Table:

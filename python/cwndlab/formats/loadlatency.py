@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from cwndlab import _native
-from cwndlab.analysis import summary
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.directory import Run
 from cwndlab.formats.series import Column
+from cwndlab.results import summary
 
 NAME = "loadlatency"
 
@@ -44,16 +44,16 @@ def read(path: Path) -> list[Recording]:
 def runs(text: str, path: Path) -> list[Run]:
     """The scenarios of a document as runs, told apart by their number; `path` is for messages.
 
-    Figures are made anew of what was observed. Raises InputError, one line, for a document that is damaged.
+    Metrics are made anew of what was observed. Raises InputError, one line, for a document that is damaged.
     """
     try:
         # The engine knows the document, and refuses what is none.
         document = json.loads(_native.loadlatency_read(text))
         scenarios = document["observed"]["scenarios"]
-        figures = document["figures"]
+        metrics = document["figures"]
         return [
             Run(_recording(path, document, place), {"scenario": _label(scenarios, place)})
-            for place in range(len(figures))
+            for place in range(len(metrics))
         ]
     except (ValueError, OSError, RecursionError, OverflowError) as error:
         raise InputError(
@@ -69,27 +69,27 @@ def _label(scenarios: list[Mapping[str, Any]], place: int) -> str:
 
 
 def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording:
-    scenario, figures = document["observed"]["scenarios"][place], document["figures"][place]
+    scenario, metrics = document["observed"]["scenarios"][place], document["figures"][place]
     conditions = document["conditions"]
     transfers, pings = scenario["transfers"], scenario["pings"]
     idle = scenario["idle_pings"] or document["observed"]["idle_pings"]
-    rates = {row["flow"]: row["kib_s"] * KIB_S for row in figures["goodput"]}
+    rates = {row["flow"]: row["kib_s"] * KIB_S for row in metrics["goodput"]}
     found: dict[str, dict[str, float]] = {name: {"goodput_mbps": rate} for name, rate in rates.items()}
     rtt = np.array([ping[1] for ping in pings], dtype=np.float64)
     if len(rtt):
-        found[PINGER] = series.rtt_figures(rtt / 1e6)
+        found[PINGER] = series.rtt_metrics(rtt / 1e6)
     # A staircase is none of the scenarios.
     if scenario["number"]:
         for transfer in transfers:
             found[transfer["name"]]["smoothness_hz"] = summary.smoothness_hz(transfer)
         if len(rtt):
-            of_load = {"load_scenario": scenario["number"], **summary.of_load(figures)}
+            of_load = {"load_scenario": scenario["number"], **summary.of_load(metrics)}
             found[PINGER] |= {name: value for name, value in of_load.items() if value is not None}
     warnings = [
         f"{transfer['name']} was killed: {transfer['killed']}" for transfer in transfers if transfer["killed"]
     ]
     if scenario["forced"]:
-        warnings.append("was forced to end before its figures were stable")
+        warnings.append("was forced to end before its metrics were stable")
     if scenario["interrupted"]:
         warnings.append(f"was cut short: {conditions['message']}")
     started = conditions["started_unix_s"]
@@ -99,7 +99,7 @@ def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording
         source=path,
         label=f"{path.name} scenario {_label(document['observed']['scenarios'], place)}",
         flows=(*(transfer["name"] for transfer in transfers), *([PINGER] if len(rtt) else [])),
-        figures=found,
+        metrics=found,
         tables={"tcp": _tcp(transfers, pings), "samples": _samples(scenario, idle)},
         started=None
         if started is None

@@ -18,7 +18,7 @@ import pyarrow as pa
 from cwndlab import _native
 from cwndlab.errors import InputError
 from cwndlab.results.resultset import ResultSet
-from cwndlab.testbeds.netns.layout import CLIENT_PORT
+from cwndlab.scenario.queries import CLIENT_PORT
 
 KINDS = ("retransmission", "sack", "duplicate-sack")
 """Kinds of events that packets tell; `seq` and `value` are the first byte and the number of bytes."""

@@ -1,4 +1,4 @@
-"""From columns of numbers that a logger wrote to a Recording: bounds, tables, and the figures they yield."""
+"""From columns of numbers that a logger wrote to a Recording: bounds, tables, and the metrics they yield."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from cwndlab import tables
 from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.results import tables
 from cwndlab.text import printable
 
 Column = np.ndarray[Any, Any]
@@ -43,8 +43,8 @@ class Flow:
     """When, ns since whatever the log counts from, as int64; any order."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Columns of the `tcp` table: arrays of floats, NaN where nothing was logged, and `state` as a list."""
-    figures: dict[str, float] = field(default_factory=dict)
-    """Figures the log itself gives, which win over those that follow from the columns."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Metrics the log itself gives, which win over those that follow from the columns."""
     more: dict[str, Column] = field(default_factory=dict)
     """Columns of the log that no table has a place for, by the log's own names, in its own units."""
 
@@ -95,7 +95,7 @@ def recording(
         path,
         label,
         tuple(flow.name for flow in flows),
-        {flow.name: {**figures(flow), **flow.figures} for flow in flows},
+        {flow.name: {**metrics(flow), **flow.metrics} for flow in flows},
         {"tcp": table(flows)} | _more(flows, prefix),
         datetime.fromtimestamp(zero / 1e9, UTC) if epoch else None,
         dict(facts or {}),
@@ -158,8 +158,8 @@ def table(flows: Sequence[Flow]) -> pa.Table:
     return base.rows("tcp", **columns)
 
 
-def figures(flow: Flow) -> dict[str, float]:
-    """The figures that follow from a flow's columns; what they do not hold is absent.
+def metrics(flow: Flow) -> dict[str, float]:
+    """The metrics that follow from a flow's columns; what they do not hold is absent.
 
     cwnd is averaged over time, RTT over its samples (over smoothed ones where there are no others).
     """
@@ -179,7 +179,7 @@ def figures(flow: Flow) -> dict[str, float]:
     rtt = rtt if len(rtt) else _known(flow, "srtt_ns")
     rtt = rtt[rtt > 0] / 1e6
     if len(rtt):
-        found |= rtt_figures(rtt)
+        found |= rtt_metrics(rtt)
     state = flow.columns.get("state")
     if state is not None:
         recovering = np.asarray([word in ("recovery", "loss") for word in state])
@@ -190,7 +190,7 @@ def figures(flow: Flow) -> dict[str, float]:
     return found
 
 
-def rtt_figures(rtt_ms: Column) -> dict[str, float]:
+def rtt_metrics(rtt_ms: Column) -> dict[str, float]:
     """The summary's columns of round-trip times."""
     middle, high = np.percentile(rtt_ms, [50, 95])
     return {

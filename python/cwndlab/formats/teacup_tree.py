@@ -159,12 +159,12 @@ def _merge(
     flows = list(dict.fromkeys([*(flow for found in captures for flow in found.flows), *logged]))
     if not flows:
         return None
-    figures: dict[str, dict[str, float]] = {}
+    metrics: dict[str, dict[str, float]] = {}
     for flow in flows:
         # What the stack says of itself wins over what packets suggest, and fills less.
-        by_capture = next((found.figures.get(flow, {}) for found in captures if flow in found.flows), {})
-        by_stack = logged[flow].figures.get(flow, {}) if flow in logged else {}
-        figures[flow] = {
+        by_capture = next((found.metrics.get(flow, {}) for found in captures if flow in found.flows), {})
+        by_stack = logged[flow].metrics.get(flow, {}) if flow in logged else {}
+        metrics[flow] = {
             **by_stack,
             **by_capture,
             **{k: v for k, v in by_stack.items() if k.startswith("cwnd")},
@@ -191,7 +191,7 @@ def _merge(
         everything[0].source,
         test_id,
         tuple(flows),
-        figures,
+        metrics,
         {name: _sorted(several) for name, several in tables.items()},
         zero,
         facts,

@@ -123,7 +123,7 @@ def read(path: Path) -> list[Recording]:
             "state": series.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
         }
         limits = {limit: _last(column(f"sndlimtime{limit}")) for limit in ("rwin", "cwnd", "snd")}
-        found = _figures(limits, _last(column("timeouts")), _last(column("fastretran")))
+        found = _metrics(limits, _last(column("timeouts")), _last(column("fastretran")))
         segments, again = _last(column("datasegsout")), _last(column("segsretrans"))
         if segments and again is not None:
             found["retransmit_rate"] = again / segments
@@ -143,7 +143,7 @@ def _last(values: Column) -> float | None:
     return float(known[-1]) if len(known) else None
 
 
-def _figures(limits: dict[str, float | None], timeouts: float | None, fast: float | None) -> dict[str, float]:
+def _metrics(limits: dict[str, float | None], timeouts: float | None, fast: float | None) -> dict[str, float]:
     found: dict[str, float] = {}
     rwin, cwnd, snd = (limits[name] for name in ("rwin", "cwnd", "snd"))
     if rwin is not None and cwnd is not None and snd is not None and rwin + cwnd + snd > 0:

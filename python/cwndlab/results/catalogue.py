@@ -1,6 +1,6 @@
 """The catalogue of a results directory: a row per flow of each planned run, its summary and its part.
 
-It is written once before the first run, when every figure is missing, and again when the runs are over.
+It is written once before the first run, when every metric is missing, and again when the runs are over.
 Nothing in it depends on a clock, a machine or the number of workers.
 """
 
@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from cwndlab.analysis import summary
-from cwndlab.analysis.summary import Figure
 from cwndlab.errors import InputError, shown
-from cwndlab.experiment.plan import PlannedRun
-from cwndlab.results import parts
-from cwndlab.results.parts import Part, RunRecord
-from cwndlab.results.sums import Sums, damaged
+from cwndlab.parts import store
+from cwndlab.parts.store import Part, RunRecord
+from cwndlab.parts.sums import Sums, damaged
+from cwndlab.plan import PlannedRun
+from cwndlab.results import summary
+from cwndlab.results.summary import Metric
 from cwndlab.text import csv_cell
 
 FILE = "catalogue.parquet"
@@ -41,7 +41,7 @@ FAILED = "failed"
 
 _FIRST = ("run_id", "repeat", "flow", "testbed")
 _LAST = ("run_index", "scenario_hash", "part")
-_LATER = ("app", *(name for name in summary.FIGURES if name not in summary.WORDS))
+_LATER = ("app", *(name for name in summary.METRICS if name not in summary.WORDS))
 """Columns that an earlier version may not have known."""
 
 
@@ -101,7 +101,7 @@ def to_parquet(table: pa.Table) -> bytes:
 def read(directory: Path) -> tuple[Header, pa.Table]:
     """The catalogue of a results directory with all its columns.
 
-    A figure that the version which wrote it did not know is missing in every row. Raises InputError as
+    A metric that the version which wrote it did not know is missing in every row. Raises InputError as
     `stored`.
     """
     header, table = stored(directory)
@@ -113,7 +113,7 @@ def read(directory: Path) -> tuple[Header, pa.Table]:
 
 
 def stored(directory: Path) -> tuple[Header, pa.Table]:
-    """The catalogue of a results directory as it was written; an earlier version knew fewer figures.
+    """The catalogue of a results directory as it was written; an earlier version knew fewer metrics.
 
     Raises InputError when it is none, is damaged, or is of a version that wrote what this one cannot read.
     """
@@ -166,7 +166,7 @@ def _check_rows(file: Path, table: pa.Table) -> None:
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(table[column.name]))).as_py():
             raise damaged(file, f"{column.name} is not finite in a row")
     for part in map(str, table["part"].unique().to_pylist()):
-        if not parts.NAME.fullmatch(part):
+        if not store.NAME.fullmatch(part):
             raise damaged(file, f"{shown(part)} is no name of a part")
 
 
@@ -176,7 +176,7 @@ def _header_reader() -> TypeAdapter[Header]:
 
 
 def completed(header: Header, table: pa.Table, records: Iterable[RunRecord]) -> pa.Table:
-    """The catalogue with the figures of runs that were finished after it was written."""
+    """The catalogue with the metrics of runs that were finished after it was written."""
     places: dict[Any, Any] = dict(zip(table["run_index"].to_pylist(), table["part"].to_pylist(), strict=True))
     rows: list[dict[str, Any]] = []
     found: list[int] = []
@@ -191,7 +191,7 @@ def completed(header: Header, table: pa.Table, records: Iterable[RunRecord]) -> 
 
 
 def to_csv(table: pa.Table) -> bytes:
-    """The bytes of summary.csv: a row per flow of each run, a missing figure empty."""
+    """The bytes of summary.csv: a row per flow of each run, a missing metric empty."""
     columns = summary_columns(table.schema.names)
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
@@ -206,42 +206,42 @@ def summary_columns(columns: Iterable[str]) -> list[str]:
 
 
 def _rows(header: Header, part: str, run: PlannedRun, record: RunRecord | None) -> Iterator[dict[str, Any]]:
-    for flow, figures in _figures(run, record).items():
+    for flow, metrics in _metrics(run, record).items():
         yield {
             "run_id": run_id(run),
             "repeat": run.repeat,
             "flow": flow,
             "testbed": header.testbed,
             **run.cell,
-            **figures,
+            **metrics,
             "run_index": run.index,
             "scenario_hash": run.scenario_hash,
             "part": part,
         }
 
 
-def _figures(run: PlannedRun, record: RunRecord | None) -> dict[str, dict[str, Figure]]:
+def _metrics(run: PlannedRun, record: RunRecord | None) -> dict[str, dict[str, Metric]]:
     if record is None:
-        return summary.no_figures(run.scenario, MISSING)
+        return summary.no_metrics(run.scenario, MISSING)
     if record.summary is None:
-        return summary.no_figures(run.scenario, record.status)
-    return summary.flow_figures(run.scenario, record.summary)
+        return summary.no_metrics(run.scenario, record.status)
+    return summary.flow_metrics(run.scenario, record.summary)
 
 
 def _schema(header: Header) -> pa.Schema:
     columns: list[tuple[str, pa.DataType]] = [
         *((name, pa.uint32() if name == "repeat" else pa.utf8()) for name in _FIRST),
         *((key, pa.utf8()) for key in header.keys),
-        *((name, _type(name)) for name in summary.FIGURES),
+        *((name, _type(name)) for name in summary.METRICS),
         *((name, pa.uint32() if name == "run_index" else pa.utf8()) for name in _LAST),
     ]
     return pa.schema(columns)
 
 
-def _type(figure: str) -> pa.DataType:
-    if figure in summary.WORDS:
+def _type(metric: str) -> pa.DataType:
+    if metric in summary.WORDS:
         return pa.utf8()
-    return pa.uint64() if figure in summary.COUNTS else pa.float64()
+    return pa.uint64() if metric in summary.COUNTS else pa.float64()
 
 
 def _texts(values: list[Any]) -> list[str]:

@@ -26,7 +26,7 @@ class _Head:
     factor: float = 1.0
 
 
-_FIGURES: dict[str, _Head] = {
+_METRICS: dict[str, _Head] = {
     "upload_kib_s": _Head("up", "KiB/s"),
     "download_kib_s": _Head("down", "KiB/s"),
     "smoothness_hz": _Head("smooth", "Hz"),
@@ -73,7 +73,7 @@ _FIGURES: dict[str, _Head] = {
     "limited_sndbuf_pct": _Head("by sndbuf", "%"),
     "limited_app_pct": _Head("by app", "%"),
 }
-"""Figures in the order in which they are given room, with what stands above them."""
+"""Metrics in the order in which they are given room, with what stands above them."""
 
 
 def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, columns: Sequence[str] = ()) -> str:
@@ -81,30 +81,30 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
 
     Repeats of a cell are averaged over those there (`n` says how many). What is the same in all rows
     is said once above them. Without `every`, a long table shows its first rows, and below them the smallest,
-    the median and the largest of each figure over all rows of an application, and of a loadlatency scenario
-    only the row of its pinger, which has the scenario's figures. `columns` names columns of the summary to
+    the median and the largest of each metric over all rows of an application, and of a loadlatency scenario
+    only the row of its pinger, which has the scenario's metrics. `columns` names columns of the summary to
     show, a row per flow of each run, instead of as many as fit in `width` characters; an unknown one raises
     InputError.
     """
     if columns:
         _check(columns, results.summary.columns)
-        rows, once, labels, figures = results.summary, list[str](), list(columns), list[str]()
+        rows, once, labels, metrics = results.summary, list[str](), list(columns), list[str]()
     else:
         rows = _cells(results, every=every)
         once, labels = _labels(results, rows)
         # What is zero everywhere gets room last.
-        known = [name for name in _FIGURES if rows[name].count()]
-        figures = sorted(known, key=lambda name: not (rows[name] != 0).any())
+        known = [name for name in _METRICS if rows[name].count()]
+        metrics = sorted(known, key=lambda name: not (rows[name] != 0).any())
     cut = not every and rows.height > MAX_ROWS
     alike = rows.partition_by("app", maintain_order=True) if cut else []
-    heads = texttable.short_names([name for name in labels if name not in _FIGURES])
+    heads = texttable.short_names([name for name in labels if name not in _METRICS])
     grid = []
     for place, name in enumerate(labels):
         ends = _ends_of_rows(alike, named="app" not in labels[1:]) if place == 0 else _ends(name, alike)
-        head = _FIGURES.get(name) or _Head(heads[name])
+        head = _METRICS.get(name) or _Head(heads[name])
         grid.append(_column(_marked(rows[name]), head, ends, numbers=place > 0))
-    for name in figures:
-        column = _column(rows[name], _FIGURES[name], _ends(name, alike))
+    for name in metrics:
+        column = _column(rows[name], _METRICS[name], _ends(name, alike))
         if len(texttable.GAP.join([*(other[0] for other in grid), column[0]])) <= width:
             grid.append(column)
     lines = [", ".join(once)] if once else []
@@ -118,7 +118,7 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
 
 
 def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
-    """The summary as a line of JSON per flow of each run, a missing figure null.
+    """The summary as a line of JSON per flow of each run, a missing metric null.
 
     Of `columns`, too, each line says first which row it is: run, repeat, flow and the swept keys.
     """
@@ -129,7 +129,7 @@ def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
 
 
 def _cells(results: ResultSet, *, every: bool) -> pl.DataFrame:
-    """A row per cell and flow, the figures averaged over the repeats that are there."""
+    """A row per cell and flow, the metrics averaged over the repeats that are there."""
     index = pl.col("run_id").str.split("-").list.first().alias("run")
     there = pl.col("status") != MISSING
     part = pl.col("smoothness_hz").is_not_null() & pl.col("load_scenario").is_null()
@@ -142,7 +142,7 @@ def _cells(results: ResultSet, *, every: bool) -> pl.DataFrame:
             (there & (pl.col("status") != FAILED)).sum().alias("n"),
             pl.len().alias("repeats"),
             pl.col("status").unique(maintain_order=True).str.join("/"),
-            pl.col(*_FIGURES).mean(),
+            pl.col(*_METRICS).mean(),
         )
     )
 

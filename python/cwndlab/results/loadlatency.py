@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cwndlab.analysis.summary import app_of
 from cwndlab.errors import InputError
-from cwndlab.results import sums, texttable
-from cwndlab.results.parts import RunRecord
+from cwndlab.parts import sums
+from cwndlab.parts.store import RunRecord
+from cwndlab.parts.sums import damaged
+from cwndlab.results import texttable
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.sums import damaged
+from cwndlab.scenario.queries import app_of
 
 CLASSIC, DOCUMENTS = "loadlatency.txt", "loadlatency.json"
 """Files in a directory of results: the classic lines, and a document for each series of scenarios (of a run
@@ -63,7 +64,7 @@ class Series:
 def series(results: ResultSet) -> list[Series]:
     """All series of an experiment, in the order of its plan; none where nothing is loadlatency.
 
-    Runs of a sweep over `scenario` that agree in all else are one series: the figures of all scenarios
+    Runs of a sweep over `scenario` that agree in all else are one series: the metrics of all scenarios
     together are made of them, as of the scenarios of one session of the tool.
     """
     found: dict[tuple[str, ...], Series] = {}

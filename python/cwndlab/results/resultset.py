@@ -3,23 +3,18 @@
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cwndlab import tables
 from cwndlab.errors import InputError, unknown
-from cwndlab.results import catalogue, tables
+from cwndlab.parts.store import RunRecord, StoredPart
+from cwndlab.parts.sums import Sums, damaged
+from cwndlab.results import catalogue
 from cwndlab.results.catalogue import FAILED, MISSING, Header
-from cwndlab.results.parts import RunRecord, StoredPart
-from cwndlab.results.sums import Sums, damaged
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from cwndlab.analysis.contrasts import Comparisons
-
 
 _OWN = ("experiment.yaml", catalogue.SUMMARY, "loadlatency.txt", "loadlatency.json")
 """Files that SHA256SUMS lists beside the catalogue, where they are."""
@@ -49,7 +44,7 @@ class ResultSet:
 
     @cached_property
     def summary(self) -> pl.DataFrame:
-        """A row per flow of each planned run, with the columns of summary.csv; a missing figure is null.
+        """A row per flow of each planned run, with the columns of summary.csv; a missing metric is null.
 
         Swept keys hold their values as text, as the experiment wrote them. docs/results.md says what each
         column means, and what `status` can be.
@@ -132,37 +127,6 @@ class ResultSet:
             own.check(name)
         for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
             self._part(part).verify()
-
-    def plot(self, kind: str, out: str | Path | None = None, **options: Any) -> "Figure":
-        """Draw a figure; see `cwndlab.figures.plot`."""
-        from cwndlab import figures  # matplotlib takes long to import
-
-        return figures.plot(self, kind, out, **options)
-
-    def compare(
-        self, other: "ResultSet | None" = None, by: str | None = None, **chosen: Any
-    ) -> "Comparisons":
-        """Compare these results with `other` ones, or the values of the swept key `by` within them.
-
-        `chosen`: `figures`, `flow` and `where` of `cwndlab.analysis.contrasts.Selection`, `confidence`,
-        `equivalent` and `seed` of `cwndlab.analysis.comparison.Options`, and for `by` also `baseline` and
-        `every_pair`. What comes back has `each`, `overall` and `notes`; `cwndlab.analysis.verdict.text` puts
-        it into words. Raises InputError for what does not exist, or unless one of `other` and `by` is given.
-        """
-        from cwndlab.analysis import contrasts
-        from cwndlab.analysis.comparison import Options
-
-        if (other is None) == (by is None):
-            raise InputError("compare: give either other results or a key")
-        selection = contrasts.Selection(
-            **{name: chosen.pop(name) for name in ("figures", "flow", "where") if name in chosen}
-        )
-        options = Options(
-            **{name: chosen.pop(name) for name in ("confidence", "equivalent", "seed") if name in chosen}
-        )
-        if other is not None:
-            return contrasts.of_two(self, other, selection, options, **chosen)
-        return contrasts.by_key(self, str(by), selection, options, **chosen)
 
     def __repr__(self) -> str:
         """The directory and how much is in it."""

@@ -6,13 +6,13 @@ from pathlib import Path
 import pyarrow as pa
 import yaml
 
-from cwndlab.analysis import summary
 from cwndlab.errors import InputError, shown
-from cwndlab.results import catalogue, parts, sums
+from cwndlab.parts import store, sums
+from cwndlab.parts.store import Part, RunRecord, StoredPart
+from cwndlab.parts.sums import Sums
+from cwndlab.results import catalogue, summary
 from cwndlab.results.catalogue import Header
 from cwndlab.results.directories import is_begun
-from cwndlab.results.parts import Part, RunRecord, StoredPart
-from cwndlab.results.sums import Sums
 
 EXPERIMENT = "experiment.yaml"
 
@@ -38,8 +38,8 @@ def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: st
     elif not (directory / EXPERIMENT).exists():
         sums.replace(directory, {EXPERIMENT: experiment.encode()})
     for path in runs.iterdir():
-        if parts.ASIDE.fullmatch(path.name):
-            parts.discard(path)
+        if store.ASIDE.fullmatch(path.name):
+            store.discard(path)
     return {part.name for part in cut if _whole(runs / part.name, part)}
 
 
@@ -66,7 +66,7 @@ def _whole(directory: Path, part: Part) -> bool:
         records = stored.records
         stored.check()
     except InputError:
-        parts.check_ours(directory)  # it is done again, which may take long
+        store.check_ours(directory)  # it is done again, which may take long
         return False
     planned = [(run.index, run.scenario_hash) for run in part.runs]
     if [(record.run_id, record.scenario_hash) for record in records] != planned:
@@ -92,9 +92,9 @@ def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str)
         raise InputError(
             f"{directory}: holds another experiment: {change}; resume with the one it was begun with"
         )
-    lacking = [name for name in summary.FIGURES if name not in table.schema.names]
+    lacking = [name for name in summary.METRICS if name not in table.schema.names]
     if lacking:
-        more = f" and {len(lacking) - 1} more figures" if len(lacking) > 1 else ""
+        more = f" and {len(lacking) - 1} more metrics" if len(lacking) > 1 else ""
         raise InputError(
             f"{directory}: was begun by an earlier version, which did not know {lacking[0]}{more}; "
             "it cannot be resumed, run it again"

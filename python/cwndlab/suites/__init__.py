@@ -1,6 +1,6 @@
-"""The built-in experiments: published set-ups as files, with the published figures beside them.
+"""The built-in experiments: published set-ups as files, with the published metrics beside them.
 
-`NAME.csv` holds published values, `figures/NAME.yaml` the plots of the publication that are drawn again.
+`NAME.csv` holds published values, `plots/NAME.yaml` the plots of the publication that are drawn again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any
 import yaml
 
 from cwndlab.errors import InputError, nearest
-from cwndlab.experiment import Experiment, load
 
 _FOLDER = Path(str(files(__package__)))
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A published figure: where it stands, what it is of, its value and unit.
+class Metric:
+    """A published metric: where it stands, what it is of, its value and unit.
 
     ``cell`` maps the swept keys of the suite it belongs to to their values, as in a plan; ``column`` is the
     summary column to compare with, empty for a finding that is not one of them; ``note`` is the finding in
@@ -47,9 +46,9 @@ class Plot:
     """`a`, `b`, ... of a figure of several plots; empty of one."""
     caption: str
     kind: str
-    """A kind of `cwndlab.figures.KINDS`."""
+    """A kind of `cwndlab.plots.KINDS`."""
     options: Mapping[str, Any]
-    """Fields of `cwndlab.figures.request.Options`."""
+    """Fields of `cwndlab.plots.selection.Options`."""
 
     @property
     def file(self) -> str:
@@ -59,28 +58,24 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A built-in experiment: its name, a line of title, and the publication it is from."""
+    """A built-in experiment: its name, a line of title, the publication it is from, and its file."""
 
     name: str
     title: str
     source: str
     path: Path
 
-    def load(self, overrides: Sequence[str] = (), testbed: str = "sim") -> Experiment:
-        """Return the experiment, with ``KEY=VALUE`` overrides as in `cwndlab.experiment.load`."""
-        return load(self.path, overrides, testbed)
-
-    def published(self) -> list[Figure]:
-        """Return the published figures, none for a suite without any."""
+    def published(self) -> list[Metric]:
+        """Return the published metrics, none for a suite without any."""
         path = self.path.with_suffix(".csv")
         if not path.exists():
             return []
         with path.open(newline="", encoding="utf-8") as stream:
-            return [_figure(row) for row in csv.DictReader(stream)]
+            return [_metric(row) for row in csv.DictReader(stream)]
 
     def plots(self) -> list[Plot]:
         """Return the publication's plots in their order, none for a suite without any."""
-        path = _FOLDER / "figures" / self.path.name
+        path = _FOLDER / "plots" / self.path.name
         if not path.exists():
             return []
         return [
@@ -131,9 +126,9 @@ def _suite(path: Path) -> Suite:
     return Suite(path.stem, title, source.removeprefix("Source:").strip(), path)
 
 
-def _figure(row: dict[str, str]) -> Figure:
+def _metric(row: dict[str, str]) -> Metric:
     cell = yaml.safe_load(row["cell"] or "{}")
-    return Figure(
+    return Metric(
         source=row["source"],
         cell={str(key): str(value) for key, value in cell.items()},
         column=row["column"],

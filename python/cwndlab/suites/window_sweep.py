@@ -1,4 +1,4 @@
-"""What the published figures of the window sweep can prove, from their ranges, for several correlations.
+"""What the published metrics of the window sweep can prove, from their ranges, for several correlations.
 
 The article prints average, median, smallest and largest of 155 values a cell: 150 one-second values of five
 runs, and the five runs' own averages, which are no samples of their own. How strongly the seconds of one run
@@ -30,7 +30,7 @@ CONFIDENCE, POWER = 0.95, 0.8
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A published cell: test 1 to 3, iperf's window, and figures in Mbit/s."""
+    """A published cell: test 1 to 3, iperf's window, and metrics in Mbit/s."""
 
     test: int
     window: str

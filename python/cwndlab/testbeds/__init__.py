@@ -8,22 +8,35 @@ from cwndlab.errors import InputError, nearest, shown
 if TYPE_CHECKING:
     from cwndlab.testbeds.base import Testbed
 
-NAMES = ("sim", "netns")
+MODEL = "sim"
+"""The testbed of the models, which carries out what names none."""
+
+KERNEL = "netns"
+"""The testbed of this machine's own kernel."""
+
+NAMES = (MODEL, KERNEL)
 """The testbeds there are."""
 
 LATER = ("ssh",)
 """Testbeds that the experiment file knows and this version does not have."""
 
 
+def is_here(name: str) -> bool:
+    """Whether a testbed can be found on this system, ready or not."""
+    return name != KERNEL or sys.platform == "linux"
+
+
 def find(name: str) -> "Testbed":
     """The testbed of that name; raises InputError when there is none."""
-    if name == "sim":
-        from cwndlab.testbeds.sim import Sim  # the native engine, which `cwndlab --help` need not load
+    if name == MODEL:
+        from cwndlab.testbeds.sim.testbed import (
+            Sim,  # the native engine, which `cwndlab --help` need not load
+        )
 
         return Sim()
-    if name == "netns" and sys.platform != "linux":
-        raise InputError(f"testbed netns needs Linux; this is {sys.platform}")
-    if name == "netns":
+    if not is_here(name):
+        raise InputError(f"testbed {name} needs Linux; this is {sys.platform}")
+    if name == KERNEL:
         from cwndlab.testbeds.netns.testbed import Netns
 
         return Netns()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa  # what runs beside the traffic imports this package and has no time to lose
 
+    from cwndlab.experiment.support import Support
+
 
 class Testbed(Protocol):
     """Carries out planned runs one after the other, in the process that made it."""
@@ -18,16 +20,29 @@ class Testbed(Protocol):
         """The word for `--testbed` and the `testbed` column, such as `sim`."""
 
     @property
-    def real_time(self) -> bool:
+    def live(self) -> bool:
         """Whether runs take the time they are about, on processors that they share.
 
         Such runs are carried out one after the other unless asked otherwise, each a part of its own, in
         blocks of one repeat of every cell, with a pause between.
         """
 
+    @property
+    def support(self) -> Support:
+        """What of an experiment file it carries out."""
+
     def ready(self) -> None:
         """Raises InputError, with one line, if this machine lacks what every run needs: what, and how to get
         it."""
+
+    def remarks(self) -> list[str]:
+        """What to know of it besides that it is ready, such as what a crash left, each in some words."""
+
+    def clean(self) -> list[str]:
+        """Remove what runs left whose process is gone, and nothing else; returns the names of what it was.
+
+        Raises InputError, one line, without the rights to.
+        """
 
     def versions(self) -> dict[str, str]:
         """What carries the packets, by component, such as the engine with its build profile or the kernel.
@@ -50,7 +65,7 @@ class RunWriter(Protocol):
     """Takes what one run records."""
 
     def rows(self, table: str, batch: pa.RecordBatch) -> None:
-        """Append rows to a table, in the columns of `cwndlab.results.tables.SCHEMAS`, in order of time.
+        """Append rows to a table, in the columns of `cwndlab.tables.SCHEMAS`, in order of time.
 
         Raises ValueError for an unknown table or other columns, OSError when the disk does.
         """

@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import cwndlab
-from cwndlab import runner
+from cwndlab import interface, runner, testbeds
 from cwndlab.errors import InputError
-from cwndlab.experiment.experiment import Experiment
+from cwndlab.interface import Experiment
+from cwndlab.parts.workers import Observer
 from cwndlab.results import directories
 from cwndlab.results.resultset import ResultSet
-from cwndlab.testbeds.netns import machine
 from cwndlab.validation.compare import Row, compare
-from cwndlab.workers import Observer
 
 __all__ = ["KERNEL", "MODEL", "Row", "compare", "run"]
 
 MODEL, KERNEL = "model", "kernel"
-"""Directories below that of a validation: results of testbed sim, and of netns."""
+"""Directories below that of a validation: results of the models' testbed, and of the kernel's."""
 
 
 def run(
@@ -35,10 +33,10 @@ def run(
     Returns their directory and both results. Raises InputError before anything is carried out where either
     testbed refuses it, or where the two would not do the same.
     """
-    live = cwndlab.load(experiment, overrides, "netns")
-    modelled = cwndlab.load(experiment, [*overrides, *_ticks(live)], "sim")
+    live = interface.load(experiment, overrides, testbeds.KERNEL)
+    modelled = interface.load(experiment, [*overrides, *_ticks(live)], testbeds.MODEL)
     _same(modelled, live)
-    runner.check(live, "netns")
+    runner.check(live, testbeds.KERNEL)
     directory = directories.choose(f"{modelled.name}-validate", out, resume)
 
     def carry_out(loaded: Experiment, testbed: str, name: str, workers: int) -> ResultSet:
@@ -48,24 +46,27 @@ def run(
             loaded, testbed=testbed, out=place, jobs=workers, resume=going_on, observer=observer
         )
 
-    model = carry_out(modelled, "sim", MODEL, jobs)
-    return directory, model, carry_out(live, "netns", KERNEL, 1)
+    model = carry_out(modelled, testbeds.MODEL, MODEL, jobs)
+    return directory, model, carry_out(live, testbeds.KERNEL, KERNEL, 1)
 
 
 def _ticks(live: Experiment) -> list[str]:
-    """Overrides that make the model's hosts tick as this kernel does: netns takes no `hosts.NAME.hz`, so none
-    says otherwise.
+    """Overrides that make the model's hosts tick as this kernel does: its testbed takes no `hosts.NAME.hz`,
+    so none says otherwise.
 
     Delayed ACKs, tail loss probes, the reordering timer and CUBIC's time all count ticks (tcp_jiffies32), and
     distributions build their kernels with 100, 250 or 1000 of them a second.
     """
-    return [f"hosts.{name}.hz={machine.ticks_per_second()}" for name in live.spec.hosts]
+    catalogue = live.support.catalogue()
+    ticks = catalogue.stacks[catalogue.newest["linux"]].hz
+    return [f"hosts.{name}.hz={ticks}" for name in live.spec.hosts]
 
 
 def _same(modelled: Experiment, live: Experiment) -> None:
     """Refuse what would compare different things: series at ACKs, and other systems than the kernel's."""
-    if live.spec.netns is not None:
-        raise InputError(f"{live.name}: validate compares Linux with Linux; this file has a section netns")
+    if testbeds.KERNEL in live.tree.items:
+        section = f"this file has a section {testbeds.KERNEL}"
+        raise InputError(f"{live.name}: validate compares Linux with Linux; {section}")
     for ours in modelled.plan().runs:
         if ours.scenario["record"]["tcp"]["kind"] != "interval":
             raise InputError("record.tcp: validate compares series at an interval; give one such as 10ms")

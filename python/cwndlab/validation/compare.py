@@ -1,4 +1,4 @@
-"""Holds each flow on the model against the same flow on the kernel: figures, differences, intervals over
+"""Holds each flow on the model against the same flow on the kernel: metrics, differences, intervals over
 repeats.
 
 Everything but goodput and retransmissions is measured from the `tcp` tables of both, recorded at the same
@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from cwndlab.analysis.summary import CARRIED_OUT
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.summary import CARRIED_OUT
 
-FIGURES: dict[str, str] = {
+METRICS: dict[str, str] = {
     "goodput_mbps": "goodput, Mbit/s",
     "retransmits": "retransmits",
     "period_s": "period, s",
@@ -29,7 +29,7 @@ FIGURES: dict[str, str] = {
 """What is compared, and how it is called in a table."""
 
 WANTED: dict[str, float] = {"goodput_mbps": 0.03, "retransmits": 0.10, "period_s": 0.10}
-"""Largest median error wanted, as a share of the kernel's figure."""
+"""Largest median error wanted, as a share of the kernel's metric."""
 
 EPOCHS = 3
 """Entries of recovery from which a run has a period."""
@@ -40,12 +40,12 @@ ALL = "all flows"
 CONFIDENCE = 0.95
 """Of the intervals over repeats."""
 
-Figures = Mapping[str, float | None]
+Metrics = Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One figure of a flow in one cell, on both sides; means over the repeats in which it exists."""
+class Metric:
+    """One metric of a flow in one cell, on both sides; means over the repeats in which it exists."""
 
     name: str
     model: float | None
@@ -55,7 +55,7 @@ class Figure:
 
     @property
     def error(self) -> float | None:
-        """The difference as a share of the kernel's figure; None where there is none."""
+        """The difference as a share of the kernel's metric; None where there is none."""
         if self.model is None or self.kernel is None:
             return None
         if self.kernel == 0:
@@ -70,7 +70,7 @@ class Row:
     cell: Mapping[str, str]
     flow: str
     cc: str
-    figures: Mapping[str, Figure]
+    metrics: Mapping[str, Metric]
     doubtful: int
     """Repeats whose path fell behind on the kernel's side, of those there are."""
 
@@ -82,18 +82,18 @@ def compare(model: ResultSet, kernel: ResultSet) -> list[Row]:
     rows = []
     for key in sides[0]:
         cell, flow, cc = key
-        repeats = [[figures for figures, _ in side.get(key, [])] for side in sides]
+        repeats = [[metrics for metrics, _ in side.get(key, [])] for side in sides]
         doubtful = sum(status == "unreliable" for _, status in sides[1].get(key, []))
-        rows.append(Row(dict(cell), flow, cc, {name: _figure(name, *repeats) for name in FIGURES}, doubtful))
+        rows.append(Row(dict(cell), flow, cc, {name: _metric(name, *repeats) for name in METRICS}, doubtful))
     return rows
 
 
 def median_errors(rows: Sequence[Row]) -> dict[str, tuple[float, int]]:
-    """By figure, the median size of the error over single flows, and over how many; periods count from three
+    """By metric, the median size of the error over single flows, and over how many; periods count from three
     epochs."""
     found = {}
-    for name in FIGURES:
-        errors = [row.figures[name].error for row in rows if row.flow != ALL]
+    for name in METRICS:
+        errors = [row.metrics[name].error for row in rows if row.flow != ALL]
         known = [abs(error) for error in errors if error is not None]
         if known:
             found[name] = (statistics.median(known), len(known))
@@ -104,9 +104,9 @@ _Key = tuple[tuple[tuple[str, str], ...], str, str]
 """Swept keys, the flow, its congestion control: none of datagrams."""
 
 
-def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Figures, str]]]:
-    """The figures of each flow, in the order of the plan, over its repeats, with their statuses."""
-    found: dict[_Key, list[tuple[Figures, str]]] = {}
+def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Metrics, str]]]:
+    """The metrics of each flow, in the order of the plan, over its repeats, with their statuses."""
+    found: dict[_Key, list[tuple[Metrics, str]]] = {}
     for run in results.summary["run_id"].unique(maintain_order=True):
         # A pinger of loadlatency sends what its tool has to say, which is no traffic to compare.
         flows = results.summary.filter((pl.col("run_id") == run) & pl.col("load_scenario").is_null())
@@ -115,17 +115,17 @@ def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Figures, str]]]:
         measured = []
         for row in rows:
             if row["status"] in CARRIED_OUT or row["status"] == "unfinished":
-                figures = _measure(results, run, row)
-                measured.append((figures, row["status"]))
-                found.setdefault((cell, row["flow"], row["cc"] or ""), []).append((figures, row["status"]))
+                metrics = _measure(results, run, row)
+                measured.append((metrics, row["status"]))
+                found.setdefault((cell, row["flow"], row["cc"] or ""), []).append((metrics, row["status"]))
         if len(rows) > 1 and len(measured) == len(rows):
             ccs = "+".join(dict.fromkeys(row["cc"] for row in rows if row["cc"]))
-            total: Figures = _total(results, run)
+            total: Metrics = _total(results, run)
             found.setdefault((cell, ALL, ccs), []).append((total, measured[0][1]))
     return found
 
 
-def _total(results: ResultSet, run: str) -> Figures:
+def _total(results: ResultSet, run: str) -> Metrics:
     """Goodput over the whole window and retransmissions of all flows of a run together."""
     record = results.record(run)
     flows, window = (record.summary or {})["flows"], record.scenario["measure"]
@@ -133,7 +133,7 @@ def _total(results: ResultSet, run: str) -> Figures:
     return {"goodput_mbps": goodput, "retransmits": sum(flow["retransmits"] for flow in flows)}
 
 
-def _measure(results: ResultSet, run: str, row: Mapping[str, object]) -> Figures:
+def _measure(results: ResultSet, run: str, row: Mapping[str, object]) -> Metrics:
     record = results.record(run)
     counted = next(flow for flow in (record.summary or {})["flows"] if flow["flow"] == row["flow"])
     window = record.scenario["measure"]
@@ -149,7 +149,7 @@ def _measure(results: ResultSet, run: str, row: Mapping[str, object]) -> Figures
     }
 
 
-def _epochs(series: pl.DataFrame) -> Figures:
+def _epochs(series: pl.DataFrame) -> Metrics:
     """Period, peak and trough of the congestion epochs; none below `EPOCHS` entries of recovery.
 
     An entry is the first row that finds the sender in recovery; the peak is the window of the row before, the
@@ -168,7 +168,7 @@ def _epochs(series: pl.DataFrame) -> Figures:
     }
 
 
-def _round_trips(series: pl.DataFrame) -> Figures:
+def _round_trips(series: pl.DataFrame) -> Metrics:
     """Percentiles of the sender's smoothed round-trip time, over time."""
     values = series["srtt_ms"].drop_nulls().to_numpy()
     if not len(values):
@@ -177,9 +177,9 @@ def _round_trips(series: pl.DataFrame) -> Figures:
     return {"rtt_p50_ms": float(middle), "rtt_p95_ms": float(high)}
 
 
-def _figure(name: str, model: Sequence[Figures], kernel: Sequence[Figures]) -> Figure:
+def _metric(name: str, model: Sequence[Metrics], kernel: Sequence[Metrics]) -> Metric:
     ours, theirs = list(_known(model, name)), list(_known(kernel, name))
-    return Figure(
+    return Metric(
         name,
         statistics.fmean(ours) if ours else None,
         statistics.fmean(theirs) if theirs else None,
@@ -187,9 +187,9 @@ def _figure(name: str, model: Sequence[Figures], kernel: Sequence[Figures]) -> F
     )
 
 
-def _known(repeats: Sequence[Figures], name: str) -> Iterator[float]:
-    for figures in repeats:
-        value = figures.get(name)
+def _known(repeats: Sequence[Metrics], name: str) -> Iterator[float]:
+    for metrics in repeats:
+        value = metrics.get(name)
         if value is not None:
             yield value
 

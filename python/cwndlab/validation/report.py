@@ -14,44 +14,44 @@ from matplotlib.figure import Figure as Canvas
 
 from cwndlab import files
 from cwndlab.errors import InputError
-from cwndlab.figures import paint
-from cwndlab.figures.report.html import element, join, raw, table
-from cwndlab.figures.request import Options
+from cwndlab.plots import paint
+from cwndlab.plots.report.html import element, join, raw, table
+from cwndlab.plots.selection import Options
 from cwndlab.results import texttable
 from cwndlab.results.resultset import ResultSet
-from cwndlab.validation.compare import ALL, FIGURES, WANTED, Figure, Row, median_errors
+from cwndlab.validation.compare import ALL, METRICS, WANTED, Metric, Row, median_errors
 
 BEGIN, END = "<!-- validate: begin -->", "<!-- validate: end -->"
 """Marks around our section of docs/fidelity.md."""
 
 IN_FULL = 8
-"""Flows up to which a terminal gets every figure."""
+"""Flows up to which a terminal gets every metric."""
 
 PANELS = 36
 """Cells drawn at most."""
 
 
 def text(rows: Sequence[Row]) -> str:
-    """The comparison for a terminal: few flows with every figure, many with how far apart they are; medians
+    """The comparison for a terminal: few flows with every metric, many with how far apart they are; medians
     below."""
     told = _in_full(rows) if len(rows) <= IN_FULL else _errors(rows)
     return "\n".join([*told, "", *verdicts(rows)]) + "\n"
 
 
 def _in_full(rows: Sequence[Row]) -> Iterator[str]:
-    """A block for each flow: a line per figure."""
+    """A block for each flow: a line per metric."""
     for row in rows:
         yield ", ".join([*(f"{key} {value}" for key, value in row.cell.items()), row.flow, row.cc])
-        figures = [figure for figure in row.figures.values() if (figure.model, figure.kernel) != (None, None)]
+        metrics = [metric for metric in row.metrics.values() if (metric.model, metric.kernel) != (None, None)]
         spans = [
             "" if one.interval is None else f"[{_number(one.interval[0])}, {_number(one.interval[1])}]"
-            for one in figures
+            for one in metrics
         ]
         columns = [
-            ["", *(FIGURES[one.name] for one in figures)],
-            ["model", *(_number(one.model) for one in figures)],
-            ["kernel", *(_number(one.kernel) for one in figures)],
-            ["apart", *(_share(one.error) for one in figures)],
+            ["", *(METRICS[one.name] for one in metrics)],
+            ["model", *(_number(one.model) for one in metrics)],
+            ["kernel", *(_number(one.kernel) for one in metrics)],
+            ["apart", *(_share(one.error) for one in metrics)],
             ["95 % of the difference" if any(spans) else "", *spans],
         ]
         aligned = [texttable.aligned(column, right=place > 0) for place, column in enumerate(columns)]
@@ -59,24 +59,24 @@ def _in_full(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _errors(rows: Sequence[Row]) -> Iterator[str]:
-    """A line for each flow: how far the model is from the kernel in each figure."""
+    """A line for each flow: how far the model is from the kernel in each metric."""
     keys = texttable.telling(list(rows[0].cell), [row.cell for row in rows])
     short = texttable.short_names(keys)
     columns = [[short[key], *(row.cell[key] for row in rows)] for key in keys]
     columns += [["flow", *(row.flow for row in rows)]]
     aligned = [texttable.aligned(column, right=False) for column in columns]
-    for name, title in FIGURES.items():
-        cells = [title.partition(",")[0], *(_share(row.figures[name].error) for row in rows)]
+    for name, title in METRICS.items():
+        cells = [title.partition(",")[0], *(_share(row.metrics[name].error) for row in rows)]
         aligned.append(texttable.aligned(cells, right=True))
     yield from texttable.lines(aligned)
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
-    """The median error of each figure in words, and whether it is as small as wanted."""
+    """The median error of each metric in words, and whether it is as small as wanted."""
     lines = []
     for name, (error, count) in median_errors(rows).items():
         wanted = WANTED.get(name)
-        line = f"{FIGURES[name].partition(',')[0]}: median error {error:.1%} over {count} flows"
+        line = f"{METRICS[name].partition(',')[0]}: median error {error:.1%} over {count} flows"
         if wanted is not None:
             line += f", {'within' if error <= wanted else 'outside'} the {wanted:.0%} wanted"
         lines.append(line)
@@ -95,17 +95,17 @@ def write(directory: Path, rows: Sequence[Row], model: ResultSet, kernel: Result
 
 
 def csv_text(rows: Sequence[Row]) -> str:
-    """A line per figure of each flow: both values, the error, the interval of the difference."""
+    """A line per metric of each flow: both values, the error, the interval of the difference."""
     out = io.StringIO(newline="")
     lines = csv.writer(out, lineterminator="\n")
     keys = list(rows[0].cell) if rows else []
     lines.writerow([*keys, "flow", "cc", "figure", "model", "kernel", "error", "low", "high", "unreliable"])
     for row in rows:
-        for figure in row.figures.values():
-            low, high = figure.interval or (None, None)
-            values = (figure.model, figure.kernel, figure.error, low, high)
+        for metric in row.metrics.values():
+            low, high = metric.interval or (None, None)
+            values = (metric.model, metric.kernel, metric.error, low, high)
             numbers = ["" if value is None else f"{value:.6g}" for value in values]
-            lines.writerow([*row.cell.values(), row.flow, row.cc, figure.name, *numbers, row.doubtful])
+            lines.writerow([*row.cell.values(), row.flow, row.cc, metric.name, *numbers, row.doubtful])
     return out.getvalue()
 
 
@@ -149,8 +149,8 @@ def overlay(model: ResultSet, kernel: ResultSet, out: Path) -> None:
 
 def html(rows: Sequence[Row], kernel: ResultSet, picture: Path) -> str:
     """A page of its own: what was found, the table, the overlay, and what the kernel's runs warned of."""
-    heads = [*_heads(rows), *FIGURES.values()]
-    body = [[*_labels(row), *(_cell(row.figures[name]) for name in FIGURES)] for row in rows]
+    heads = [*_heads(rows), *METRICS.values()]
+    body = [[*_labels(row), *(_cell(row.metrics[name]) for name in METRICS)] for row in rows]
     image = base64.b64encode(picture.read_bytes()).decode()
     warnings = [[str(record.run_id), line] for record in kernel.records() for line in record.warnings]
     parts = [
@@ -196,11 +196,11 @@ def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
         "",
         *(f"- {line}" for line in verdicts(rows)),
         "",
-        "| " + " | ".join([*_heads(rows), *FIGURES.values()]) + " |",
-        "| " + " | ".join("---" for _ in (*_heads(rows), *FIGURES)) + " |",
+        "| " + " | ".join([*_heads(rows), *METRICS.values()]) + " |",
+        "| " + " | ".join("---" for _ in (*_heads(rows), *METRICS)) + " |",
     ]
     for row in rows:
-        cells = [*_labels(row), *(_cell(row.figures[name]) for name in FIGURES)]
+        cells = [*_labels(row), *(_cell(row.metrics[name]) for name in METRICS)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, END]) + "\n"
 
@@ -238,14 +238,14 @@ def _labels(row: Row) -> list[str]:
     return [*row.cell.values(), row.flow, row.cc]
 
 
-def _cell(figure: Figure) -> str:
-    if figure.model is None and figure.kernel is None:
+def _cell(metric: Metric) -> str:
+    if metric.model is None and metric.kernel is None:
         return ""
-    cell = f"{_number(figure.model)} / {_number(figure.kernel)}"
-    if _share(figure.error):
-        cell += f" ({_share(figure.error)})"
-    if figure.interval is not None:
-        cell += f" [{_number(figure.interval[0])}, {_number(figure.interval[1])}]"
+    cell = f"{_number(metric.model)} / {_number(metric.kernel)}"
+    if _share(metric.error):
+        cell += f" ({_share(metric.error)})"
+    if metric.interval is not None:
+        cell += f" [{_number(metric.interval[0])}, {_number(metric.interval[1])}]"
     return cell
 
 

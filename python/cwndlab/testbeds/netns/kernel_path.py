@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.experiment.resolve import ETHERNET_HEADER
-from cwndlab.results.tables import SCHEMAS
+from cwndlab.scenario.moment import ETHERNET_HEADER
+from cwndlab.tables import SCHEMAS
+from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.netns import machine
-from cwndlab.testbeds.netns.carrier import Carried
 from cwndlab.testbeds.netns.layout import Layout
 from cwndlab.testbeds.netns.network import Network, netlink
 
@@ -137,7 +137,7 @@ class KernelPath:
         self._before = {name: self._counters(name) for name in self._places}
         self._zero = zero_ns
 
-    def stop(self) -> Carried:
+    def stop(self) -> PathReport:
         """Take the counters; the queue disciplines go with the namespaces."""
         self._stop.set()
         for poll in self._polls:
@@ -155,7 +155,7 @@ class KernelPath:
             pa.array([row[4] for row in rows], pa.uint64()),
             pa.nulls(len(rows), pa.uint64()),
         ]
-        return Carried([("queue", pa.record_batch(columns, names=schema.names))], links)
+        return PathReport([("queue", pa.record_batch(columns, names=schema.names))], links)
 
     def _observed(self) -> list[str]:
         return [name for name in self._places if self._links[name]["observe"]]

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cwndlab.experiment.topology import Routes
+from cwndlab.scenario.queries import CLIENT_PORT
+from cwndlab.scenario.topology import Routes
+from cwndlab.testbeds.live import addresses
+from cwndlab.testbeds.live.addresses import Addresses
 
-SERVER_PORT = 5201
-"""Port of the first flow that a host accepts; the next ones follow (iperf3's own default)."""
-CLIENT_PORT = 10_000
-"""Port of flow 0 at its sender; flow n has this + n, as in the simulator's captures. Of a loadlatency
-scenario, whose connections the client opens, at the client."""
 GATEWAY = "169.254.0.1"
 """How every node calls whoever is at the other end of any of its interfaces (RFC 3927: of this link only)."""
 
@@ -41,32 +39,14 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The two sockets of a flow."""
-
-    flow: str
-    from_: str
-    to: str
-    source: str
-    """Address of `from`."""
-    target: str
-    """Address of `to`."""
-    source_port: int
-    target_port: int
-
-
-@dataclass(frozen=True)
-class Layout:
+class Layout(Addresses):
     """A Scenario in namespaces."""
 
-    hosts: dict[str, str]
-    """Address of each host."""
     nodes: tuple[str, ...]
     """Routers and switches."""
     cables: tuple[Cable, ...]
     routes: dict[str, dict[str, str]]
     """By node, the interface that leads to each host."""
-    flows: dict[str, Ends]
 
     def interfaces(self, node: str) -> list[tuple[Port, int]]:
         """A node's interfaces with their MTU."""
@@ -83,9 +63,8 @@ def lay_out(scenario: Mapping[str, Any]) -> Layout:
     hosts = {name: f"10.{number >> 8}.{number & 255}.1" for number, name in enumerate(names)}
     cables = _cables(scenario["links"])
     nodes = tuple(node["name"] for node in scenario["nodes"])
-    return Layout(
-        hosts, nodes, cables, _routes(scenario, cables, [*names, *nodes], names), _flows(scenario, hosts)
-    )
+    routes = _routes(scenario, cables, [*names, *nodes], names)
+    return Layout(hosts, addresses.sockets(scenario, hosts), nodes, cables, routes)
 
 
 def _cables(links: list[dict[str, Any]]) -> tuple[Cable, ...]:
@@ -126,21 +105,3 @@ def _routes(
         found = {host: ways.way(node, host) for host in hosts if host != node}
         routes[node] = {host: leaves[way[0]] for host, way in found.items() if way}
     return routes
-
-
-def _flows(scenario: Mapping[str, Any], hosts: Mapping[str, str]) -> dict[str, Ends]:
-    accepted: dict[str, int] = {}
-    servers: dict[str, int] = {}
-    flows = {}
-    for number, flow in enumerate(scenario["flows"]):
-        from_, to, name = flow["from"], flow["to"], flow["name"]
-        client, part = CLIENT_PORT + number, flow["app"].get("part")
-        if part in ("upload", "download"):
-            # All connections of a loadlatency scenario go to the one port of its server, downloads as well.
-            port = servers[flow["app"]["group"]]
-        else:
-            port = accepted[to] = accepted.get(to, SERVER_PORT - 1) + 1
-            servers[name] = port
-        ports = (port, client) if part == "download" else (client, port)
-        flows[name] = Ends(name, from_, to, hosts[from_], hosts[to], *ports)
-    return flows

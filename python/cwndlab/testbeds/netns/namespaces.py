@@ -171,13 +171,6 @@ def enter(namespace: str) -> None:
         os.close(handle)
 
 
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the thread that started it ends (PR_SET_PDEATHSIG, prctl(2))."""
-    _libc().prctl(1, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)  # it ended before the kernel was told
-
-
 def _in_thread(prepare: Callable[[], None], work: Callable[[], _T]) -> _T:
     results: list[_T] = []
     errors: list[BaseException] = []

@@ -1,15 +1,15 @@
-"""Makes the namespaces, interfaces, addresses, routes, sysctls and rules of a run, as its layout says."""
+"""Makes the namespaces of a run and what connects them: interfaces, addresses, routes, as its layout says."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pyroute2 import IPRoute
 
 from cwndlab import _native
-from cwndlab.analysis.summary import is_datagrams
-from cwndlab.testbeds.netns import machine, polling, rules
+from cwndlab.testbeds.live.linux import kernel
 from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port
 from cwndlab.testbeds.netns.namespaces import NAMESPACES, Owner, inside
 
@@ -29,15 +29,6 @@ EVERYWHERE = {
 """Sysctls of every namespace: no packets that nobody asked for, and routes that differ by direction."""
 NODE = {"net.ipv4.ip_forward": "1"}
 """Of routers and switches."""
-HOST = {"net.ipv4.tcp_no_metrics_save": "1"}
-"""Of hosts, where the experiment does not set it: no connection learns from those before it."""
-
-PLAIN_CC = "reno"
-"""A congestion control that every Linux has, that every namespace may choose, and that leaves nothing behind
-(Documentation/networking/ip-sysctl.rst, tcp_congestion_control)."""
-
-_ECN = {"off": "0", "on": "1", "accept": "2"}
-"""net.ipv4.tcp_ecn (Documentation/networking/ip-sysctl.rst)."""
 
 
 @dataclass(frozen=True)
@@ -54,80 +45,29 @@ def emulated_end(number: int, side: str) -> str:
     return f"c{number}{side}"
 
 
-def build(owner: Owner, layout: Layout, scenario: Mapping[str, Any], *, own_emulator: bool) -> Network:
-    """Make everything but what carries the packets between the ends of cables.
+def make(owner: Owner, layout: Layout, *, own_emulator: bool) -> Network:
+    """Make the namespaces, with nothing in them.
 
-    With `own_emulator` both ends of a cable lead into one namespace more, where the emulator takes over;
+    With `own_emulator` there is one more, where both ends of a cable lead and the emulator takes over;
     without, they lead to each other.
     """
     names = {node: owner.create(node) for node in (*layout.hosts, *layout.nodes)}
-    middle = owner.create("path") if own_emulator else None
-    network = Network(names, middle)
-    hosts = {host["name"]: host for host in scenario["hosts"]}
+    network = Network(names, owner.create("path") if own_emulator else None)
     for node, name in names.items():
-        own = sysctls_of(hosts[node], scenario["flows"]) if node in hosts else NODE
-        inside(name, partial(machine.write_sysctls, {**EVERYWHERE, **own}))
-    if middle is not None:
-        inside(middle, lambda: machine.write_sysctls(EVERYWHERE))
-    for number, cable in enumerate(layout.cables):
-        _connect(network, number, cable)
-    for node in names:
-        _address(network, layout, node, hosts.get(node))
-    offloads(network, layout, hosts)
-    for cable in layout.cables:
-        for port in (cable.near, cable.far):
-            if port.node in hosts:
-                polling.apply(names[port.node], port.interface, hosts[port.node]["nic"])
-    for node, host in hosts.items():
-        script = rules.script(host, layout)
-        if script:
-            rules.apply(names[node], script)
+        inside(name, partial(_set, {**EVERYWHERE, **({} if node in layout.hosts else NODE)}))
+    if network.emulator is not None:
+        inside(network.emulator, partial(_set, EVERYWHERE))
     return network
 
 
-def sysctls_of(host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """A host's sysctls as text, in the order they are set; three parts become one value again."""
-    values: dict[str, str] = {
-        **HOST,
-        "net.ipv4.tcp_ecn": _ECN[host["ecn"]],
-        "net.ipv4.tcp_congestion_control": first_cc(host, flows),
-    }
-    triples: dict[str, dict[str, int]] = {}
-    for name, value in host["sysctl"].items():
-        base, _, part = name.rpartition(".")
-        if part in ("min", "default", "max") and name not in machine.kernel().sysctls:
-            triples.setdefault(base, {})[part] = value
-        else:
-            values[name] = str(value)
-    for base, parts in triples.items():
-        present = dict(zip(("min", "default", "max"), machine.kernel().sysctls[base].split(), strict=True))
-        values[base] = " ".join(str(parts.get(part, present[part])) for part in present)
-    return values
-
-
-def first_cc(host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> str:
-    """The congestion control with which connections of a host open, until their own is set.
-
-    iperf3 sets a connection's own (`-C`) once it is open. What BBR has switched on by then, pacing, stays on
-    for whatever follows (tcp_bbr.c and Linux's tcp_set_congestion_control), and many kernels begin with BBR.
-    So it is that of all flows that the host sends, or Reno, where they differ or a namespace may not choose
-    theirs (net.ipv4.tcp_allowed_congestion_control): it switches nothing on, and every Linux has it.
-    """
-    used = {flow["cc"] for flow in flows if flow["from"] == host["name"] and not is_datagrams(flow)}
-    common = used.pop() if len(used) == 1 else PLAIN_CC
-    return common if common in machine.kernel().allowed_congestion_controls else PLAIN_CC
-
-
-def offloads(network: Network, layout: Layout, hosts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Switch offloads off everywhere; of a host's interface, those stay on that its `nic` asks for."""
+def connect(network: Network, layout: Layout, scenario: Mapping[str, Any]) -> None:
+    """Make everything but what carries the packets between the ends of cables."""
     for number, cable in enumerate(layout.cables):
-        for side, port in (("a", cable.near), ("b", cable.far)):
-            nic = hosts[port.node]["nic"] if port.node in hosts else {"tso": False, "gro": False}
-            _native.set_offloads(
-                network.namespaces[port.node], port.interface, tso=nic["tso"], gro=nic["gro"]
-            )
-            if network.emulator is not None:
-                _native.set_offloads(network.emulator, emulated_end(number, side), tso=False, gro=False)
+        _connect(network, number, cable)
+    hosts = {host["name"]: host for host in scenario["hosts"]}
+    for node in network.namespaces:
+        _address(network, layout, node, hosts.get(node))
+    _switch_offloads_off(network, layout)
 
 
 def netlink(namespace: str, work: Callable[[Any], _T]) -> _T:
@@ -138,6 +78,21 @@ def netlink(namespace: str, work: Callable[[Any], _T]) -> _T:
             return work(socket)
 
     return inside(namespace, connected)
+
+
+def _set(sysctls: Mapping[str, str]) -> None:
+    for name, value in sysctls.items():
+        Path(kernel.path(name)).write_text(value, encoding="ascii")
+
+
+def _switch_offloads_off(network: Network, layout: Layout) -> None:
+    """Of all interfaces but the hosts', which are set as their `nic` asks for."""
+    for number, cable in enumerate(layout.cables):
+        for side, port in (("a", cable.near), ("b", cable.far)):
+            if port.node not in layout.hosts:
+                _native.set_offloads(network.namespaces[port.node], port.interface, tso=False, gro=False)
+            if network.emulator is not None:
+                _native.set_offloads(network.emulator, emulated_end(number, side), tso=False, gro=False)
 
 
 def _connect(network: Network, number: int, cable: Cable) -> None:

@@ -1,0 +1,33 @@
+"""`cwndlab schema` and `cwndlab doctor`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+
+
+def schema() -> None:
+    """Print the experiment file's JSON Schema, for editors."""
+    import json
+
+    from cwndlab.testbeds.schema import for_editors
+
+    print(json.dumps(for_editors(), indent=2, ensure_ascii=False))
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove what crashed runs on this machine left, and nothing else.")
+    ] = False,
+) -> None:
+    """Say what this machine can do."""
+    from cwndlab import doctor as examination
+
+    if clean:
+        for name in examination.clean():
+            print(name)
+        return
+    print(examination.as_json() if json else examination.as_text())

@@ -1,0 +1,161 @@
+"""The command line: parses, calls, prints. Data goes to stdout, everything else to stderr.
+
+A command imports what it needs in its own body: `cwndlab --help` has to answer at once.
+"""
+
+import errno
+import io
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import typer
+
+from cwndlab.cli import about, check, compare, convert, loadlatency, plot, run, show, trace
+from cwndlab.cli.output import complain
+from cwndlab.errors import CwndlabError, StoppedError
+
+
+class _Commands(typer.core.TyperGroup):
+    """Commands whose interruption is told as any error; typer itself would end without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, typer.Abort) as error:
+            # A further Ctrl-C may come while the first is on its way, which says what is left.
+            first = error.__context__
+            raise first if isinstance(first, StoppedError) else StoppedError("interrupted") from None
+
+
+app = typer.Typer(
+    name="cwndlab",
+    cls=_Commands,
+    help="The congestion-window laboratory: describe a TCP experiment once, run it, compare and report.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.callback(invoke_without_command=True)(run.start)
+app.command()(run.init)
+app.command()(run.run)
+app.command()(check.fidelity)
+app.command()(check.claims)
+app.command()(check.validate)
+app.command()(check.script)
+app.command()(show.suites)
+app.command()(show.show)
+app.command()(plot.plot)
+app.command()(plot.report)
+app.command(cls=compare.ManyFiles)(compare.compare)
+app.command("import")(convert.import_)
+app.command()(convert.export)
+app.command()(trace.trace)
+app.command()(about.schema)
+app.command()(about.doctor)
+app.add_typer(loadlatency.loadlatency)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command of `sys.argv` or `arguments` and exit: 0 done, 1 failed, 2 bad input, 130 stopped."""
+    _open_streams()
+    for name in ENDING:
+        if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(getattr(signal, name), _as_interrupt)
+    try:
+        code = app(args=arguments, prog_name="cwndlab", standalone_mode=False)
+        if code == StoppedError.exit_code:
+            raise KeyboardInterrupt  # before a command began, of which typer makes an exit without a word
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # What is left to do is to say why we end, and nobody gains by interrupting that.
+        for name in (*ENDING, "SIGINT"):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        code = _told(error)
+    _exit(code if isinstance(code, int) else 0)
+
+
+def _told(error: BaseException) -> int:
+    """Say in one line what ended a command, and return its exit code."""
+    match error:
+        case CwndlabError():
+            complain(str(error))
+            return error.exit_code
+        case typer.TyperException():
+            complain(f"{error.format_message().rstrip('.')}{_see(error)}")
+            return int(error.exit_code)
+        case KeyboardInterrupt():
+            complain("interrupted")
+            return StoppedError.exit_code
+        case OSError():
+            # One that is about no file is of stdout, and a reader that has seen enough is no error.
+            if error.errno != errno.EPIPE:
+                complain(f"{error.filename or 'stdout'}: {error.strerror or error}")
+            return 1
+    if TRACEBACK in os.environ:
+        raise error
+    complain(  # a panic of the engine is no Exception
+        f"{type(error).__name__}: {error}; this is a fault of cwndlab, or of results that were altered with"
+        f" their SHA256SUMS ({TRACEBACK}=1 shows where)"
+    )
+    return 1
+
+
+ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a command as Ctrl-C does: another program asks for it, or the terminal is gone."""
+
+TRACEBACK = "CWNDLAB_TRACEBACK"
+"""With this in the environment, an error that nobody thought of prints where it was."""
+
+
+def _open_streams() -> None:
+    """See that stdout and stderr are there, so that no file we open takes their place.
+
+    What is printed to a stdout that was closed is an error, as it is of every program; what could be said on
+    stderr is lost.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest that is free, so this very one. Nothing can be written to stdout then.
+            os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
+    # Closed above us, or given away by whoever started Python.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files may hold what the terminal's encoding does not have.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _exit(code: int) -> NoReturn:
+    """Exit, with an error if what was printed did not arrive."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # A reader that has seen enough, as `head`, is no error.
+        if error.errno != errno.EPIPE and not code:
+            complain(f"stdout: {error.strerror}")
+        code = code or 1
+        # What is left in the buffer has nowhere to go, and Python must not try again.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)
+
+
+def _as_interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _see(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f" (see {context.command_path} --help)" if context is not None else ""

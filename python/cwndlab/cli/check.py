@@ -1,0 +1,192 @@
+"""`cwndlab fidelity`, `claims`, `validate`, `script`: models beside recordings, publications, this kernel."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cwndlab.errors import CwndlabError, InputError
+from cwndlab.text import printable
+
+if TYPE_CHECKING:
+    pass
+from cwndlab.cli.options import NoProgress, Overrides, Resume
+from cwndlab.cli.output import failures, progress, say
+
+
+def fidelity(
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Recordings to compare with [groundtruth/ of the checkout]."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Document to rewrite [docs/fidelity.md]."),
+    ] = None,
+    quiet: NoProgress = False,
+) -> None:
+    """Compare the models with recordings of the systems they model.
+
+    Rows outside their bounds are marked and stay; the exit code says whether every row could be compared.
+    """
+    from cwndlab import fidelity as models
+    from cwndlab.fidelity import report
+
+    directory = against or models.GROUNDTRUTH
+    if against is None and not directory.is_dir():
+        raise InputError(
+            "the recordings are part of the source repository, not of the installed package: clone the"
+            " repository and run `make fidelity` there, or name a copy of its groundtruth/ with --against"
+        )
+    document = out or models.REPOSITORY / "docs" / "fidelity.md"
+    if not document.parent.is_dir():
+        raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
+    with progress(quiet) as observer:
+        rows = models.run(directory, observer)
+    print(report.text(rows), end="")
+    report.write(rows, document, str(against) if against else "groundtruth/")
+    say(f"written: {document}")
+    failed = [row for row in rows if row.error is not None]
+    if failed:
+        raise CwndlabError(f"{len(failed)} of {len(rows)} rows could not be compared: {failed[0].error}")
+
+
+def claims(
+    suites: Annotated[
+        list[str] | None, typer.Argument(metavar="SUITE", help="Only the claims of these suites.")
+    ] = None,
+    *,
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the suites' results are or go, a directory each.")
+    ] = Path("results/claims"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Document to write [docs/claims.md, for all suites]."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
+    ] = None,
+    quiet: NoProgress = False,
+) -> None:
+    """Check what the suites' publications claim.
+
+    Runs the suites and says of each claim whether our metric agrees. Runs that are there already are kept, as
+    by `run --resume`. A claim that differs is no error.
+    """
+    from cwndlab import claims as published
+    from cwndlab import fidelity as models
+    from cwndlab import runner
+    from cwndlab import suites as built_in
+    from cwndlab.claims import report
+    from cwndlab.parts.workers import processors
+    from cwndlab.testbeds import loading
+
+    stated = published.claims()
+    known = list(dict.fromkeys(claim.suite for claim in stated if claim.suite is not None))
+    for name in suites or ():
+        if name not in known:
+            raise InputError(f"no claim is about {name!r}; suites with claims are {', '.join(known)}")
+    wanted = suites or known
+    document = out or (None if suites else models.REPOSITORY / "docs" / "claims.md")
+    if document is not None and not document.parent.is_dir():
+        raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
+    workers = jobs if jobs is not None else processors()
+    at_hand = {}
+    for name in wanted:
+        directory = results / name
+        say(f"suite {name}: {directory}")
+        with progress(quiet) as observer:
+            at_hand[name] = runner.run(
+                loading.load(built_in.suite(name).path),
+                out=directory,
+                jobs=workers,
+                resume=directory.is_dir(),
+                observer=observer,
+            )
+        failures(at_hand[name])
+    chosen = [claim for claim in stated if not suites or claim.suite in suites]
+    judgements = published.judge(chosen, at_hand)
+    print(report.text(judgements), end="")
+    if document is not None:
+        report.write(judgements, document)
+        say(f"written: {document}")
+
+
+def validate(
+    experiment: Annotated[
+        str, typer.Argument(metavar="FILE|SUITE", help="Experiment whose hosts run Linux.")
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-validate-DATE]."),
+    ] = None,
+    overrides: Overrides = None,
+    document: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also put the table into this document, such as docs/fidelity.md."),
+    ] = None,
+    resume: Resume = False,
+    quiet: NoProgress = False,
+) -> None:
+    """Compare the model with this machine's kernel.
+
+    Runs an experiment on both, and prints their metrics side by side. Differences are shown, not judged: the
+    exit code is 0 if every run completed.
+    """
+    from cwndlab import validation
+    from cwndlab.parts.workers import processors
+    from cwndlab.validation import report
+
+    with progress(quiet) as observer:
+        directory, model, kernel = validation.run(
+            experiment, overrides or (), out, jobs=processors(), resume=resume, observer=observer
+        )
+    rows = validation.compare(model, kernel)
+    report.write(directory, rows, model, kernel)
+    if document is not None:
+        report.write_section(document, report.markdown(rows, kernel))
+    print(report.text(rows), end="")
+    if not quiet:
+        say(f"results: {directory}")
+        say(f"report:  {directory / 'validate.html'}")
+    failures(model)
+    failures(kernel)
+
+
+def script(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="packetdrill scripts.")],
+    *,
+    stack: Annotated[
+        str, typer.Option(metavar="NAME", help="A modelled stack, or `live`: this host's kernel (as root).")
+    ],
+    define: Annotated[
+        list[str] | None,
+        typer.Option("--define", "-D", metavar="NAME=VALUE", help="A symbol; may be given again."),
+    ] = None,
+    tolerance_usecs: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="How far off its time an event may be, in place of the script's."
+        ),
+    ] = None,
+) -> None:
+    """Run packetdrill scripts against a stack.
+
+    Silent where all is as the scripts say; the exit code is 1 if a script failed, 2 if one cannot be read.
+    """
+    from cwndlab import scripts
+
+    symbols = scripts.symbols(define or ())
+    worst = 0
+    for file in files:
+        outcome = scripts.run(file, stack, symbols, tolerance_usecs)
+        for line in outcome.output:
+            print(printable(line))
+        if outcome.message is not None:
+            say(outcome.message)
+        worst = max(worst, outcome.exit_code)
+    if worst:
+        raise typer.Exit(worst)

@@ -1,0 +1,114 @@
+"""`cwndlab compare`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cwndlab.errors import InputError
+
+if TYPE_CHECKING:
+    pass
+from cwndlab.cli.options import LATEST, Json, globbed, parse_optional_share, parse_pairs, parse_share
+
+
+class ManyFiles(typer.core.TyperCommand):
+    """A command whose `--a` and `--b` take all that follows, as a shell spells out `before/*.json`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give each file an option of its own."""
+        spelt: list[str] = []
+        taking = ""
+        for word in args:
+            if word in ("--a", "--b"):
+                taking = word
+            elif word.startswith("-") or not taking:
+                taking = ""
+                spelt.append(word)
+            else:
+                spelt += [taking, word]
+        return super().parse_args(ctx, spelt)
+
+
+_FilesOfA = Annotated[
+    list[Path] | None,
+    typer.Option("--a", metavar="FILE...", help="Other tools' files: iperf3 JSON, iperf text, SIFTR, ..."),
+]
+_FilesOfB = Annotated[
+    list[Path] | None, typer.Option("--b", metavar="FILE...", help="Those to compare them with.")
+]
+
+
+def compare(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="DIR", help="Directories of results: two, or one with --by."),
+    ] = None,
+    *,
+    by: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Compare the values of a swept key in one directory.")
+    ] = None,
+    a: _FilesOfA = None,
+    b: _FilesOfB = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps].")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Value of the key to compare with [the first].")
+    ] = None,
+    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="Compare every pair of values.")] = False,
+    flow: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One flow [all of each run together].")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only runs with this value of a key; may be given again."),
+    ] = None,
+    confidence: Annotated[str, typer.Option(metavar="SHARE", help="How sure to be.")] = "95%",
+    equivalent: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Test also whether they differ by less, such as 3%.")
+    ] = None,
+    ministat: Annotated[
+        bool, typer.Option("--ministat", help="Print each comparison as FreeBSD's ministat does, too.")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Of the random resamples and arrangements.")
+    ] = 1,
+    json: Json = False,
+) -> None:
+    """Say whether there is a difference, and how sure that is.
+
+    Runs are the unit. Verdicts come first, then what they rest on: intervals, permutation tests corrected for
+    the number of comparisons, the smallest difference that would have shown, and the runs needed.
+    """
+    from cwndlab import interface
+    from cwndlab.analysis import contrasts, verdict
+    from cwndlab.analysis.comparison import Options
+
+    options = Options(
+        parse_share("--confidence", confidence), parse_optional_share("--equivalent", equivalent), seed
+    )
+    names = [name.strip() for name in metrics.split(",")] if metrics is not None else []
+    selection = contrasts.Selection(names, flow, parse_pairs(where))
+    places = directories or []
+    if a or b:
+        if places or by is not None or flow is not None or where:
+            raise InputError("--a and --b compare files: no directory, --by, --flow or --where beside them")
+        if not (a and b):
+            raise InputError("--a and --b: give files to both")
+        found = contrasts.of_files(globbed(a), globbed(b), names, options)
+    elif by is not None and len(places) < 2:
+        results = interface.ResultSet(places[0] if places else LATEST)
+        found = contrasts.by_key(results, by, selection, options, baseline=baseline, every_pair=all_pairs)
+    elif len(places) == 2 and by is None:
+        found = contrasts.of_two(
+            interface.ResultSet(places[0]), interface.ResultSet(places[1]), selection, options
+        )
+    else:
+        raise InputError("compare: give two directories, one with --by KEY, or --a FILES --b FILES")
+    if json:
+        print(verdict.json_lines(found), end="")
+    else:
+        print(verdict.text(found))
+        if ministat:
+            print("".join(f"\n{text}\n" for text in verdict.as_ministat(found)), end="")

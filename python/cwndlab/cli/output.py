@@ -1,0 +1,113 @@
+"""What commands print: data to stdout, everything else to stderr."""
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from cwndlab.errors import CwndlabError
+from cwndlab.text import printable
+
+if TYPE_CHECKING:
+    from cwndlab.results.resultset import ResultSet
+
+REPORT_ROWS = 4 << 20
+"""Rows of a table of one run above which `run` leaves the report to be asked for.
+
+It holds a run in memory, some 250 bytes a row, while recording stays below 500 MB however long a run is."""
+
+
+def print_summary(
+    results: "ResultSet", *, every: bool = False, columns: str | None = None, json: bool = False
+) -> None:
+    """Print the table of results, or its rows as JSON."""
+    from cwndlab.results import display
+
+    names = [name.strip() for name in columns.split(",")] if columns is not None else ()
+    if json:
+        print(display.json_lines(results, names), end="")
+    else:
+        print(display.table(results, width=width(), every=every, columns=names))
+        _print_classic(results)
+
+
+def _print_classic(results: "ResultSet") -> None:
+    """The lines of the loadlatency tool, where there are scenarios of it."""
+    from cwndlab.results import loadlatency
+
+    lines = loadlatency.classic(results)
+    if lines:
+        print(f"\n{lines}", end="")
+
+
+def write_report(results: "ResultSet", wanted: bool | None) -> str | None:
+    """Write the report of a finished run if wanted, or unless it is too large; returns what to say of it."""
+    if wanted is False:
+        return None
+    most = max((table.rows for record in results.records() for table in record.tables.values()), default=0)
+    if wanted is None and most > REPORT_ROWS:
+        command = f"cwndlab report {shlex.quote(str(results.path))}"
+        return f"not written, as a run has {most} rows; {command} does it all the same"
+    from cwndlab.plots.report import write
+
+    return str(write(results, results.path / "report.html"))
+
+
+MAX_REMARKS = 5
+"""Warnings, and notes, that `run` prints; the report has all."""
+
+
+def remarks(results: "ResultSet") -> None:
+    """Print what to check before trusting the runs, and what was decided for them, each once."""
+    records = list(results.records())
+    for kind, word in (("warnings", "warning"), ("notes", "note")):
+        said = list(dict.fromkeys(text for record in records for text in getattr(record, kind)))
+        for text in said[:MAX_REMARKS]:
+            say(f"{word}: {text}")
+        if len(said) > MAX_REMARKS:
+            say(f"{word}: {len(said) - MAX_REMARKS} more {kind}, which the report has")
+
+
+def failures(results: "ResultSet") -> None:
+    """Say which runs failed and why, and raise if any did."""
+    failed = [record for record in results.records() if record.status != "complete"]
+    for record in failed[:5]:
+        cell = "".join(f", {key} {value}" for key, value in record.cell.items())
+        say(f"run {record.run_id}{cell} failed: {record.error}")
+    if failed:
+        raise CwndlabError(
+            f"{len(failed)} of {results.runs.height} runs failed; {results.path} holds the others"
+        )
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Any]:
+    """Show how far a sweep is, unless nobody wants to see it."""
+    if quiet:
+        yield None
+        return
+    from cwndlab.progress import ProgressDisplay
+
+    with ProgressDisplay() as display:
+        yield display
+
+
+def width() -> int:
+    """How wide a table may be."""
+    if not sys.stdout.isatty():
+        return 80
+    import shutil
+
+    return max(80, shutil.get_terminal_size((80, 24)).columns)
+
+
+def say(text: str) -> None:
+    """Print a line to stderr."""
+    with suppress(OSError):  # whoever closed stderr wants to hear nothing
+        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    """Print an error to stderr, in one line."""
+    say(f"error: {printable(' '.join(text.split()))}")

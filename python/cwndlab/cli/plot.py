@@ -1,0 +1,156 @@
+"""`cwndlab plot` and `cwndlab report`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cwndlab.errors import InputError
+from cwndlab.plots import KINDS
+
+if TYPE_CHECKING:
+    pass
+from cwndlab.cli.options import LATEST, Directory, own_command, parse_optional_share, parse_pairs, parse_span
+
+_Kind = Annotated[
+    str, typer.Option(metavar="KIND", help="; ".join(f"{name}: {about}" for name, about in KINDS.items()))
+]
+_Out = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="FILE", help=".png, .svg or .pdf [DIR/KIND.png].")
+]
+_Published = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--figure",
+        metavar="NUMBER|all",
+        help="A figure of the suite's publication, by its number there; may be given again. "
+        "Files go to the directory FILE [DIR/figures].",
+    ),
+]
+_Runs = Annotated[
+    list[str] | None, typer.Option("--run", metavar="ID", help="A run to show; may be given again.")
+]
+_Flows = Annotated[
+    list[str] | None, typer.Option("--flow", metavar="NAME", help="A flow to show; may be given again.")
+]
+_Where = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="Only runs with this value of a swept key; may be given again."),
+]
+_Window = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Seconds of each run to show.")]
+_Value = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of the summary or of a series (as TABLE.COLUMN)."),
+]
+_Against = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Second column, of the kind delay [rtt_mean_ms].")
+]
+_By = Annotated[
+    list[str] | None, typer.Option(metavar="KEY", help="Swept key to group by; may be given again.")
+]
+_Average = Annotated[float | None, typer.Option(metavar="SECONDS", help="Length of a throughput window.")]
+_Overlap = Annotated[
+    str | None,
+    typer.Option(metavar="SHARE", help="Share of a throughput window that the next repeats, such as 75%."),
+]
+_Hop = Annotated[str | None, typer.Option(metavar="NAME", help="The hop whose queue is shown.")]
+_Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="TEXT", help="A legend name, in the order drawn; may be given again."),
+]
+_Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the plot.")]
+_Xlim = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the x axis.")]
+_Ylim = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the y axis.")]
+_Log = Annotated[str | None, typer.Option(metavar="x|y|xy", help="Logarithmic axes.")]
+_Zero = Annotated[str | None, typer.Option(metavar="run|flow", help="Where time 0 is.")]
+_Panels = Annotated[str | None, typer.Option(metavar="run|flow", help="One panel for each.")]
+_Points = Annotated[bool, typer.Option(help="Show single values in box plots.")]
+_Confidence = Annotated[str | None, typer.Option(metavar="SHARE", help="Of the intervals of bars [95%].")]
+_Size = Annotated[str | None, typer.Option(metavar="paper|slide", help="What the plot is for.")]
+_Footnote = Annotated[bool, typer.Option("--footnote", help="Print the command below the plot.")]
+
+
+def plot(
+    directory: Directory = LATEST,
+    *,
+    kind: _Kind = "cwnd",
+    out: _Out = None,
+    published: _Published = None,
+    runs: _Runs = None,
+    flows: _Flows = None,
+    where: _Where = None,
+    window: _Window = None,
+    value: _Value = None,
+    against: _Against = None,
+    by: _By = None,
+    average: _Average = None,
+    overlap: _Overlap = None,
+    hop: _Hop = None,
+    labels: _Labels = None,
+    title: _Title = None,
+    xlim: _Xlim = None,
+    ylim: _Ylim = None,
+    log: _Log = None,
+    zero: _Zero = None,
+    panels: _Panels = None,
+    points: _Points = True,
+    confidence: _Confidence = None,
+    size: _Size = None,
+    footnote: _Footnote = False,
+) -> None:
+    """Draw a plot of results."""
+    from cwndlab import interface
+
+    results = interface.ResultSet(directory)
+    target = out if out is not None else directory / f"{kind}.png"
+    chosen = {
+        "runs": runs,
+        "flows": flows,
+        "where": parse_pairs(where),
+        "window": parse_span("--window", window),
+        "value": value,
+        "against": against,
+        "by": by,
+        "average": average,
+        "overlap": parse_optional_share("--overlap", overlap, least=0),
+        "hop": hop,
+        "labels": labels,
+        "title": title,
+        "xlim": parse_span("--xlim", xlim),
+        "ylim": parse_span("--ylim", ylim),
+        "log": log,
+        "zero": zero,
+        "panels": panels,
+        "confidence": parse_optional_share("--confidence", confidence),
+        "size": size,
+        "footnote": footnote,
+    }
+    # An option that was not given stays with the plot's own default; a 0 was given.
+    options: dict[str, Any] = {
+        name: option for name, option in chosen.items() if option not in (None, {}, [])
+    }
+    if published is None:
+        results.plot(kind, target, command=own_command(), points=points, **options)
+        print(target)
+        return
+    if options.keys() - {"size", "footnote"}:
+        raise InputError(
+            "--figure: the publication says what is shown; only --size and --footnote go with it"
+        )
+    from cwndlab.plots import published as plots
+
+    for file in plots.draw(results, published, out or directory / "figures", options, own_command()):
+        print(file)
+
+
+def report(
+    directory: Directory = LATEST,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file [DIR/report.html].")
+    ] = None,
+) -> None:
+    """Write the report of results, one HTML file."""
+    from cwndlab import interface
+    from cwndlab.plots.report import write
+
+    print(write(interface.ResultSet(directory), out if out is not None else directory / "report.html"))

@@ -1,0 +1,82 @@
+"""What all sections of the schema have in common: known keys only, and which of them a file wrote."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment.schema.leaves import shape
+from cwndlab.experiment.units import BadValue
+
+
+class Section(BaseModel):
+    """A mapping of known keys. ``section`` names it in what a testbed publishes as carried out."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, populate_by_name=False)
+    section: ClassVar[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise BadValue(shape(value), f"a mapping with {one_of(cls.known_keys())}")
+        for key in value:
+            if key not in cls.known_keys():
+                raise BadValue(
+                    f"the unknown key {shown(key)}",
+                    one_of(cls.known_keys()),
+                    nearest(key, cls.known_keys()),
+                    key=key,
+                )
+        return value
+
+    @classmethod
+    def known_keys(cls) -> tuple[str, ...]:
+        """Return the keys a file may use here, in order."""
+        return tuple(_keys_by_name(cls).values())
+
+    def written(self) -> list[tuple[str, Any]]:
+        """Return the keys the file wrote and their values, in the order of the schema."""
+        there = self.model_fields_set
+        return [
+            (key, getattr(self, name)) for name, key in _keys_by_name(type(self)).items() if name in there
+        ]
+
+
+@functools.cache
+def _keys_by_name(section: type[Section]) -> dict[str, str]:
+    """The keys of a section as a file writes them, by the names of the fields; asked for in every cell."""
+    return {name: spec.alias or name for name, spec in section.model_fields.items()}
+
+
+def about(text: str, default: Any = None, **more: Any) -> Any:
+    """A key that may be left out, and what it is about."""
+    return Field(default=default, description=text, **more)
+
+
+def required(text: str, **more: Any) -> Any:
+    """A key that has to be there, and what it is about."""
+    return Field(description=text, **more)
+
+
+class OneOf(Section):
+    """A mapping with exactly one of its keys."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> OneOf:
+        if len(self.model_fields_set) != 1:
+            found = " and ".join(key for key, _ in self.written()) or "nothing"
+            raise BadValue(found, f"exactly {one_of(self.known_keys())}")
+        return self
+
+
+def kind_alone(value: Any) -> Any:
+    """Let ``codel`` stand for ``{kind: codel}``."""
+    if isinstance(value, str) and value:
+        return {"kind": value}
+    if not isinstance(value, dict):
+        raise BadValue(shape(value), "a kind, or a mapping with a kind")
+    return value

@@ -1,0 +1,112 @@
+"""The whole of an experiment file, and what it says of measuring and recording."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, model_validator
+
+from cwndlab.experiment import units
+from cwndlab.experiment.schema.flows import Flow
+from cwndlab.experiment.schema.hosts import Host
+from cwndlab.experiment.schema.leaves import (
+    MAX_REPEAT,
+    Interval,
+    Name,
+    Text,
+    Time,
+    free_text,
+    integer,
+    leaf,
+    sampling,
+    shape,
+    word,
+)
+from cwndlab.experiment.schema.links import Network
+from cwndlab.experiment.schema.section import Section, about, required
+from cwndlab.experiment.units import BadValue
+
+
+class Measure(Section):
+    """What the summary covers."""
+
+    section: ClassVar[str] = "measure"
+    from_: Time = about("start of the window", 0, alias="from")
+    to: Time | None = about("end of the window; default the end of the run")
+
+
+class CapturePoint(Section):
+    """A packet capture."""
+
+    section: ClassVar[str] = "capture"
+    at: Annotated[
+        str,
+        *leaf(free_text, str, {"type": "string", "description": "a host, or a link such as bottleneck"}),
+    ] = required("host or link")
+    snaplen: Annotated[int, *integer(40, 65535)] = about(
+        "bytes kept of each packet, from the IP header on", 128
+    )
+
+
+def _capture_points(value: Any) -> Any:
+    """Let ``true`` stand for every host, ``false`` for none, and a name for its capture point."""
+    if isinstance(value, str):
+        return [{"at": "*"}] if units.parse_bool(value) else []
+    if not isinstance(value, list):
+        raise BadValue(shape(value), "true, false or a list of hosts and links")
+    return [{"at": item} if isinstance(item, str) else item for item in value]
+
+
+class Record(Section):
+    """What is recorded, besides events and samples, which always are."""
+
+    section: ClassVar[str] = "record"
+    tcp: Annotated[int | str, *sampling("per-ack")] = about("rows of the tcp table", 10**7)
+    queue: Annotated[int | str, *sampling("per-change")] = about("rows of the queue table", 10**7)
+    pcap: Annotated[list[CapturePoint], BeforeValidator(_capture_points)] = about(
+        "packet captures: true for all hosts, or a list of hosts and links", []
+    )
+
+
+Logger = Annotated[
+    str,
+    *word(
+        "tcp_info", "siftr", "siftr2", "tcp_probe", "web10g", "ss", "queue", "pcap", "iperf3", "ping", "cpu"
+    ),
+]
+
+
+class Spec(Section):
+    """An experiment file without its sweep."""
+
+    section: ClassVar[str] = "experiment"
+    of_testbeds: ClassVar[dict[str, type[Section]]] = {}
+    """The sections that testbeds bring, which are theirs alone, by key."""
+    experiment: Name = required("name of the experiment")
+    description: Text | None = about("what it asks, in a sentence or two")
+    duration: Interval = required("length of a run")
+    hosts: dict[Name, Host] = required("end hosts")
+    network: Network = required("the path between them")
+    flows: list[Flow] = required("flows")
+    repeat: Annotated[int, *integer(1, MAX_REPEAT)] = about("runs of each cell", 1)
+    seed: Annotated[int, *integer(0, 2**63 - 1)] = about("seed of every random stream", 1)
+    start_jitter: Time | None = about(
+        "a flow's start is drawn from start … start + this; default one base RTT"
+    )
+    measure: Measure = about("what the summary covers; default all", Measure())
+    record: Record = about("what is recorded", Record())
+    loggers: list[Logger] | None = about("what runs beside the traffic on live testbeds")
+    pause: Time | None = about("time between runs on live testbeds")
+    order: Annotated[str, *word("randomised", "listed")] | None = about("order of runs on live testbeds")
+
+    @classmethod
+    def known_keys(cls) -> tuple[str, ...]:
+        """Return the keys a file may use, with the sweep, which is taken out before."""
+        return (*super().known_keys(), "sweep")
+
+    @model_validator(mode="after")
+    def _something_to_do(self) -> Spec:
+        for key, value in (("hosts", self.hosts), ("flows", self.flows)):
+            if not value:
+                raise BadValue("none", "at least one", key=key)
+        return self

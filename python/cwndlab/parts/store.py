@@ -1,0 +1,445 @@
+"""Parts, the unit of commit: some runs in one directory that appears whole or not at all."""
+
+import functools
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from cwndlab import files, tables
+from cwndlab.errors import InputError
+from cwndlab.parts import sums
+from cwndlab.parts.sums import Sums, damaged
+from cwndlab.plan import PlannedRun
+
+RUNS = "runs.jsonl"
+"""The file of a part that holds a line per run."""
+
+NAME = re.compile(r"[0-9]+-[0-9]+")
+"""Names of parts: first and last run. Names read from disk are checked before they become paths."""
+
+ASIDE = re.compile(rf"\.{NAME.pattern}\.[0-9]+")
+"""Names of parts that are being written, or were when the machine stopped: `.PART.PID`."""
+
+MAX_RUNS = 256
+"""Runs in a part at most."""
+
+PART_PACKETS = 1_000_000
+"""Packets after which a part is closed.
+
+That is less than a second of simulation: a killed sweep loses little, and workers end at about the same time,
+while a sweep of thousands of short runs still makes only tens of parts."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive runs of a plan that are carried out and committed together."""
+
+    name: str
+    runs: tuple[PlannedRun, ...]
+
+
+def cut(runs: Sequence[PlannedRun], *, alone: bool = False) -> list[Part]:
+    """Cut a plan into parts, by the plan alone: any number of workers writes the same files.
+
+    `alone`: each run is a part, as where it takes real time.
+    """
+    groups: list[list[PlannedRun]] = []
+    packets = 0
+    for run in runs:
+        if not groups or alone or packets >= PART_PACKETS or len(groups[-1]) == MAX_RUNS:
+            groups.append([])
+            packets = 0
+        groups[-1].append(run)
+        packets += expected_packets(run.scenario)
+    digits = len(str(max(len(runs) - 1, 0)))
+    return [Part(f"{group[0].index:0{digits}}-{group[-1].index:0{digits}}", tuple(group)) for group in groups]
+
+
+def expected_packets(scenario: dict[str, Any]) -> int:
+    """Packets that cross the bottlenecks of a run if flows fill them: what a run costs, roughly.
+
+    Links without a rate count as 1 Gbit/s, a run without a bottleneck by its fastest link.
+    """
+    rates = [link["rate_bps"] or 10**9 for link in scenario["links"] if link["bottleneck"]]
+    rates = rates or [max((link["rate_bps"] or 10**9 for link in scenario["links"]), default=0)]
+    return int(sum(rates) * scenario["duration_ns"] // (10**9 * 8 * 1500)) + 1
+
+
+def _time(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+def _beside(name: str) -> str:
+    if "/" in name or name.startswith("."):
+        raise ValueError(f"{name!r} is no name of a file beside it")
+    return name
+
+
+def _table(name: str) -> str:
+    if name not in tables.SCHEMAS:
+        raise ValueError(f"{name!r} is no table")
+    return name
+
+
+class _Named(BaseModel):
+    name: str
+
+
+class _Flow(_Named):
+    source: str = Field(alias="from")
+    to: str
+
+
+class _Window(BaseModel):
+    from_ns: int
+    to_ns: int
+
+
+class _Scenario(BaseModel):
+    """What all that read results rely on, of what docs/architecture.md says; the rest is not looked at."""
+
+    duration_ns: int
+    measure: _Window
+    hosts: list[_Named]
+    links: list[_Named]
+    flows: list[_Flow]
+
+
+class _Counted(BaseModel):
+    flow: str
+
+
+class _Summary(BaseModel):
+    """The same of the counters of a run."""
+
+    flows: list[_Counted]
+
+
+def _like(shape: type[BaseModel]) -> AfterValidator:
+    """A mapping that holds at least what `shape` says, kept as it is."""
+
+    def check(value: dict[str, Any]) -> dict[str, Any]:
+        shape.model_validate(value, strict=True)
+        return value
+
+    return AfterValidator(check)
+
+
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+Count = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """Where a run's rows of one table are, and what they hash to."""
+
+    __pydantic_config__ = _STRICT
+
+    rows: Count
+    row_groups: list[Count]
+    sha256: str
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One line of runs.jsonl: a run as it was carried out, with clock times and facts of the machine."""
+
+    __pydantic_config__ = _STRICT
+
+    run_id: Count
+    repeat: Count
+    cell: dict[str, str]
+    scenario_hash: str
+    status: Literal["complete", "failed"]
+    """`complete`, or `failed` with the reason in `error`."""
+    error: str | None
+    warnings: list[str]
+    notes: list[str]
+    testbed: str
+    versions: dict[str, str]
+    machine: dict[str, str]
+    facts: dict[str, Any]
+    """What the testbed found on its hosts, such as the sysctls in force."""
+    started: Annotated[str, AfterValidator(_time)]
+    """UTC, ISO 8601."""
+    wall_s: float
+    tables: dict[Annotated[str, AfterValidator(_table)], TableRecord]
+    captures: list[Annotated[str, AfterValidator(_beside)]]
+    """Names of the part's pcap files of this run."""
+    summary: Annotated[dict[str, Any], _like(_Summary)] | None
+    """Counters of the run as docs/architecture.md gives them; None of a run that failed."""
+    scenario: Annotated[dict[str, Any], _like(_Scenario)]
+    position: int | None = None
+    """Place among the runs as they were carried out, from 0; None where time is virtual and order means
+    nothing."""
+    attachments: list[Annotated[str, AfterValidator(_beside)]] = field(default_factory=list)
+    """Names of the part's files with what tools reported of this run."""
+
+    def to_json(self) -> str:
+        """The record as one line."""
+        # Not dataclasses.asdict, which copies the whole Scenario.
+        values = vars(self) | {"tables": {name: vars(table) for name, table in self.tables.items()}}
+        return json.dumps(values, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> "RunRecord":
+        """The record of a line; raises ValueError when it is not one."""
+        try:
+            return _reader().validate_json(line)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, fault["loc"]))
+            reason = f"{place}: {fault['msg']}" if place else fault["msg"]
+            raise ValueError(f"not the record of a run ({reason})") from None
+
+
+@functools.cache
+def _reader() -> TypeAdapter[RunRecord]:
+    return TypeAdapter(RunRecord)
+
+
+class StoredPart:
+    """A part on disk. Nothing of it is taken for data unless its bytes are those that were written.
+
+    Raises InputError, one line, wherever the part is damaged. A file is hashed when it is first needed; a
+    part has about a million packets or one run, so that hardly more is read than was asked for.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Open the part in `directory`."""
+        if not directory.is_dir():
+            raise damaged(directory, "is not there")
+        self.directory = directory
+        self._sums = Sums(directory)
+
+    @functools.cached_property
+    def records(self) -> list[RunRecord]:
+        """The runs in order."""
+        file = self.directory / RUNS
+        lines = self._sums.load(RUNS).split(b"\n")[:-1]
+        if not lines:
+            raise damaged(file, "holds no run")
+        try:
+            return [RunRecord.from_json(line) for line in lines]
+        except ValueError as error:
+            raise damaged(file, str(error)) from None
+
+    def rows(self, table: str, record: RunRecord) -> pa.Table:
+        """The rows of one run in a table, empty if it has none."""
+        kept = record.tables.get(table)
+        if kept is None:
+            return tables.SCHEMAS[table].empty_table()
+        name = f"{table}.parquet"
+        self._sums.check(name)
+        file = self.directory / name
+        try:
+            with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                rows = parquet.read_row_groups(kept.row_groups)
+        except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
+            raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
+        if rows.num_rows != kept.rows or rows.schema != tables.SCHEMAS[table]:
+            raise damaged(file, f"holds other rows than {RUNS} says of run {record.run_id}")
+        return rows
+
+    def file(self, name: str) -> Path:
+        """A file beside the tables, a capture or what a tool reported."""
+        self._sums.check(name)
+        return self.directory / name
+
+    def check(self) -> None:
+        """Read every file again; raises InputError unless all are as they were written."""
+        names = {RUNS}
+        for record in self.records:
+            names |= {f"{table}.parquet" for table in record.tables}
+            names |= {*record.captures, *record.attachments}
+        for name in sorted(names):
+            self._sums.check(name)
+
+    def verify(self) -> None:
+        """Read every file and row again; raises InputError unless all hash to what was recorded."""
+        self.check()
+        for record in self.records:
+            for table, kept in record.tables.items():
+                rows = self.rows(table, record)
+                digest = tables.RowsHash()
+                for start in range(0, rows.num_rows, tables.ROWS_PER_GROUP):
+                    digest.update(rows.slice(start, tables.ROWS_PER_GROUP))
+                if digest.hexdigest() != kept.sha256:
+                    file = self.directory / f"{table}.parquet"
+                    raise InputError(f"{file}: the rows of run {record.run_id} were altered")
+
+
+def discard(directory: Path) -> None:
+    """Remove a part, or one that was being written; raises InputError as `check_ours`."""
+    check_ours(directory)
+    shutil.rmtree(directory)
+
+
+def check_ours(directory: Path) -> None:
+    """Refuse a directory that is to be removed if it is a symlink, or holds anything that no part has."""
+    if directory.is_symlink() or not directory.is_dir():
+        raise InputError(f"{directory}: is no directory of its own; take it away")
+    for entry in directory.iterdir():
+        if not _MADE.fullmatch(entry.name) or entry.is_symlink() or not entry.is_file():
+            raise InputError(f"{entry}: is not of cwndlab, so its directory is not removed; take it away")
+
+
+_MADE = re.compile(
+    rf"{re.escape(RUNS)}|{sums.FILE}|\.{sums.FILE}\.[0-9]+|({'|'.join(tables.SCHEMAS)})\.parquet|[0-9]+-.+"
+)
+"""Files that a part can have."""
+
+
+class PartWriter:
+    """Writes a part aside and puts it in place when it is whole.
+
+    Used as a context: what was not committed when it ends is removed again. Not for several threads.
+    """
+
+    def __init__(self, runs: Path, name: str) -> None:
+        """Start the part `name` below the directory `runs`."""
+        self._final = runs / name
+        self._aside = runs / f".{name}.{os.getpid()}"
+        with files.naming(self._final):
+            self._aside.mkdir()
+        self._files: dict[str, pq.ParquetWriter] = {}
+        self._groups: dict[str, int] = {}
+        self._lines: list[str] = []
+
+    def __enter__(self) -> Self:
+        """The writer itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove what was not committed."""
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+    def begin(self, run_id: int) -> "RunFiles":
+        """Take the rows of the next run; the run before must be finished."""
+        return RunFiles(self, run_id)
+
+    def record(self, record: RunRecord) -> None:
+        """Add the line of a finished run."""
+        self._lines.append(record.to_json() + "\n")
+
+    def commit(self) -> None:
+        """Put the part in place, all of it safely on disk before; a part of that name is replaced."""
+        with files.naming(self._final):
+            for file in self._files.values():
+                file.close()
+            (self._aside / RUNS).write_text("".join(self._lines), encoding="utf-8")
+            names = sorted(path.name for path in self._aside.iterdir())
+            for name in names:
+                files.sync(self._aside / name)
+            sums.seal(self._aside, names)
+            if os.path.lexists(self._final):
+                discard(self._final)
+            self._aside.rename(self._final)
+            files.sync(self._final.parent)
+
+    def write_group(self, table: str, rows: pa.Table) -> int:
+        """Write one row group, and say which it is in its file."""
+        with files.naming(self._final / f"{table}.parquet"):
+            if table not in self._files:
+                self._files[table] = tables.parquet_writer(table, self._aside / f"{table}.parquet")
+            self._files[table].write_table(rows, row_group_size=tables.ROWS_PER_GROUP)
+        group = self._groups.get(table, 0)
+        self._groups[table] = group + 1
+        return group
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append bytes to a file of the part."""
+        with files.naming(self._final / name), (self._aside / name).open("ab") as file:
+            file.write(data)
+
+
+@dataclass
+class RunFiles:
+    """The `RunWriter` of one run in a part."""
+
+    part: PartWriter
+    run_id: int
+    captures: list[str] = field(default_factory=list)
+    attachments: list[str] = field(default_factory=list)
+    _tables: "dict[str, _Rows]" = field(default_factory=dict)
+
+    def rows(self, table: str, batch: pa.RecordBatch) -> None:
+        """Append rows; raises ValueError for an unknown table or other columns."""
+        batch = tables.conform(table, batch)
+        if table not in self._tables:
+            self._tables[table] = _Rows(self.part, table)
+        self._tables[table].add(batch)
+
+    def capture(self, point: str, data: bytes) -> None:
+        """Append bytes to the pcap file of a capture point."""
+        name = f"{self.run_id}-{quote(point, safe='')}.pcap"
+        if name not in self.captures:
+            self.captures.append(name)
+        self.part.append(name, data)
+
+    def attach(self, name: str, data: bytes) -> None:
+        """Keep a file beside the tables."""
+        name = f"{self.run_id}-{quote(name, safe='')}"
+        if name not in self.attachments:
+            self.attachments.append(name)
+        self.part.append(name, data)
+
+    def finish(self) -> dict[str, TableRecord]:
+        """Write what is still held, and say what every table got."""
+        return {name: self._tables[name].finish() for name in tables.SCHEMAS if name in self._tables}
+
+
+class _Rows:
+    """Gathers the batches of one run and table into row groups of a fixed length."""
+
+    def __init__(self, part: PartWriter, table: str) -> None:
+        self._part = part
+        self._table = table
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._written = 0
+        self._groups: list[int] = []
+        self._hash = tables.RowsHash()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        while self._held_rows + batch.num_rows >= tables.ROWS_PER_GROUP:
+            fits = tables.ROWS_PER_GROUP - self._held_rows
+            self._hold(batch.slice(0, fits))
+            self._write()
+            batch = batch.slice(fits)
+        self._hold(batch)
+
+    def finish(self) -> TableRecord:
+        if self._held_rows:
+            self._write()
+        return TableRecord(self._written, self._groups, self._hash.hexdigest())
+
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._held.append(batch)
+            self._held_rows += batch.num_rows
+
+    def _write(self) -> None:
+        # One chunk and one dictionary, so that the bytes do not tell where the testbed cut its batches.
+        group = pa.Table.from_batches(self._held).unify_dictionaries().combine_chunks()
+        self._hash.update(group)
+        self._groups.append(self._part.write_group(self._table, group))
+        self._written += group.num_rows
+        self._held.clear()
+        self._held_rows = 0

@@ -1,0 +1,59 @@
+"""The plan of an experiment: the cells of its sweep, each repeated, each with its Scenario."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+MAX_RUNS = 200_000
+"""Most runs of one plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of the plan.
+
+    ``index`` is the run's place in the plan and its ``run_id`` in every table; ``repeat`` counts from 0;
+    ``cell`` maps each swept key, in the order of the sweep, to its value as text; ``scenario`` is the
+    Scenario the engine takes; ``scenario_hash`` is `scenario_hash` of it; ``notes`` say what resolving
+    decided, and ``warnings`` what to check before trusting the run, one sentence each.
+    """
+
+    index: int
+    repeat: int
+    cell: dict[str, str]
+    scenario: dict[str, Any]
+    scenario_hash: str
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All runs of an experiment: cells in the order of the sweep, the last axis changing fastest.
+
+    ``keys`` are the swept keys in order, ``repeat`` the repeats of each cell, which follow each other.
+    """
+
+    experiment: str
+    keys: tuple[str, ...]
+    repeat: int
+    runs: list[PlannedRun]
+
+    @property
+    def cells(self) -> int:
+        """Number of combinations of swept values, at least 1."""
+        return len(self.runs) // self.repeat
+
+    @property
+    def simulated_ns(self) -> int:
+        """Sum of the runs' durations in nanoseconds of their own time."""
+        return sum(run.scenario["duration_ns"] for run in self.runs)
+
+
+def scenario_hash(scenario: dict[str, Any]) -> str:
+    """Return 16 hex digits of SHA-256 over the Scenario's canonical JSON (sorted keys, no spaces, UTF-8)."""
+    canonical = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]

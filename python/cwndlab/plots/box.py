@@ -1,0 +1,105 @@
+"""The plot kind `box`: the distribution of a column for each value of one to four keys, with its mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from cwndlab.analysis.numeric import Floats, box
+from cwndlab.plots import grouped, paint
+from cwndlab.plots.selection import Selection
+from cwndlab.results import columns
+
+MAX_POINTS = 300
+"""So many values of a group are drawn as points; of more, only those beyond the whiskers are."""
+
+
+def draw(selection: Selection) -> Figure:
+    """Return the plot: `value` (default `goodput_mbps`) over the keys of `by`, the last as colours.
+
+    Boxes are quartiles with the median, whiskers as in `numeric.box`, a diamond is the mean, dots are the
+    values.
+    """
+    options = selection.options
+    column = options.value or "goodput_mbps"
+    keys = selection.apart(selection.group_keys(most=4), column)
+    found = grouped.groups(selection, column, keys)
+    layout = grouped.layout(found)
+    figure, (axis,) = paint.canvas(options)
+    for group in found:
+        x, width, place = layout.slot(group)
+        _box(axis, group.values, x, width, paint.fill(place), dots=options.points)
+    shown = columns.describe(column.rpartition(".")[2])
+    axis.set_ylabel(shown.label)
+    grouped.label_axis(axis, layout, keys)
+    handles = [Patch(alpha=0.45, **paint.fill(place)) for place in range(len(layout.series))]
+    mean = Line2D(
+        [], [], linestyle="", marker="D", markersize=4 * paint.scale(), color="white", markeredgecolor="black"
+    )
+    paint.legend(figure, [*handles, mean], [*grouped.series_names(layout, options.labels), "mean"], options)
+    over = f" over {grouped.in_words(keys)}" if keys else ""
+    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(selection, column))
+    return figure
+
+
+def _box(axis: Axes, values: Floats, x: float, width: float, fill: dict[str, Any], *, dots: bool) -> None:
+    statistics = box(values)
+    if statistics is None:
+        return
+    drawn = {
+        "med": statistics.median,
+        "q1": statistics.q1,
+        "q3": statistics.q3,
+        "whislo": statistics.low,
+        "whishi": statistics.high,
+        "mean": statistics.mean,
+        "fliers": [],
+    }
+    colour = fill["facecolor"]
+    axis.bxp(
+        [drawn],
+        positions=[x],
+        widths=width,
+        manage_ticks=False,
+        showmeans=True,
+        showfliers=False,
+        patch_artist=True,
+        boxprops={"alpha": 0.35, "edgecolor": colour, **fill},
+        medianprops={"color": colour, "linewidth": 1.8 * paint.scale()},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
+        meanprops={
+            "marker": "D",
+            "markersize": 4 * paint.scale(),
+            "markerfacecolor": "white",
+            "markeredgecolor": "black",
+            "zorder": 4,
+        },
+    )
+    style: dict[str, Any]
+    if dots and len(values) <= MAX_POINTS:
+        shown, style = values, {"markersize": 2.6 * paint.scale(), "alpha": 0.65}
+        place = x + _spread(len(shown), width)
+    else:
+        shown, style = distinct(np.array(statistics.outliers)), {"markersize": 1.6 * paint.scale()}
+        place = np.full(len(shown), x)
+    axis.plot(place, shown, linestyle="", marker="o", color=colour, zorder=3, markeredgewidth=0, **style)
+
+
+def distinct(values: Floats) -> Floats:
+    """Return one of the ascending values for each small part of their range: what can be told apart."""
+    if len(values) <= MAX_POINTS:
+        return values
+    part = np.floor((values - values[0]) / max(values[-1] - values[0], 1e-300) * MAX_POINTS)
+    return np.asarray(values[np.append(True, part[1:] != part[:-1])])
+
+
+def _spread(count: int, width: float) -> Floats:
+    """Return sideways offsets that keep points apart: the golden-ratio sequence, the same every time."""
+    ratio = np.arange(1, count + 1, dtype=np.float64) * 0.6180339887498949
+    return np.asarray((ratio % 1.0 - 0.5) * width * 0.7, dtype=np.float64)

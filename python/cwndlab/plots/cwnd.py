@@ -1,0 +1,21 @@
+"""The plot kind `cwnd`: congestion window over time, with ssthresh beside it."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from cwndlab.plots import timelines
+from cwndlab.plots.selection import Selection
+from cwndlab.results.columns import describe
+
+
+def draw(selection: Selection) -> Figure:
+    """Return the plot: each flow's cwnd, and its ssthresh thin and dotted (none while infinite), in kB."""
+    cwnd = describe("cwnd_bytes")
+    lines = [
+        timelines.tcp_line(selection, run, flow, "cwnd_bytes", cwnd.factor, companion="ssthresh_bytes")
+        for run, flow in timelines.flows_of(selection)
+    ]
+    return timelines.draw(
+        selection, lines, title="cwnd and ssthresh", ylabel=cwnd.label, steps=True, companion="ssthresh"
+    )

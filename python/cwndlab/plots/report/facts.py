@@ -1,0 +1,119 @@
+"""What several sections of a report are made from, and how their metrics are written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import shlex
+from collections.abc import Sequence
+
+import polars as pl
+
+from cwndlab.parts.store import RunRecord
+from cwndlab.plots.report import pack
+from cwndlab.results import columns, inferred
+from cwndlab.results.keys import distinguishing
+from cwndlab.results.resultset import ResultSet
+from cwndlab.results.summary import CARRIED_OUT
+from cwndlab.results.texttable import short_names
+
+MAX_ROWS = 2000
+"""Rows of the table of runs; the rest is in summary.csv."""
+
+
+class Facts:
+    """What several sections need of the results."""
+
+    def __init__(self, results: ResultSet) -> None:
+        """What is asked of the results more than once."""
+        self.results = results
+        self.summary = inferred.with_marks(results.summary)
+        self.keys = columns.swept_keys(self.summary)
+        self.telling = distinguishing(self.summary, self.keys)
+        """The swept keys that tell combinations apart; the others vary along with them."""
+        self.short = short_names(self.telling)
+        self.records: list[RunRecord] = list(results.records())
+        self.complete = self.summary.filter(pl.col("status").is_in(CARRIED_OUT))
+        self.shown_runs = self.complete["run_id"].unique(maintain_order=True).to_list()
+        self.flows = self.summary["flow"].unique(maintain_order=True).to_list()
+        fitting, self.columns = pack.columns_for(len(self.shown_runs), len(self.flows))
+        self.packed_runs = self.shown_runs[:fitting]
+
+    @property
+    def directory(self) -> str:
+        """The results' directory as a shell word."""
+        return shlex.quote(str(self.results.path))
+
+    @property
+    def duration_s(self) -> float:
+        """The longest run."""
+        return max((record.scenario["duration_ns"] / 1e9 for record in self.records), default=0.0)
+
+    @property
+    def window_s(self) -> float:
+        """Length of the throughput windows of the viewer: a second, less for short runs."""
+        return 1.0 if self.duration_s >= 20 else max(0.001, float(f"{self.duration_s / 40:.1g}"))
+
+
+def percentage(percent: float) -> str:
+    """A share of the time, in per cent without decimals."""
+    return f"{percent:.0f} %" if percent >= 0.5 else "less than 1 %"
+
+
+def capital(text: str) -> str:
+    """A sentence with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def plain(values: pl.Series, factor: float) -> list[float | None]:
+    """Values in shown units, with the six digits a summary has."""
+    return [None if value is None else float(f"{value * factor:.6g}") for value in values.to_list()]
+
+
+def some(items: Sequence[str]) -> str:
+    """The first of many items, and how many more there are."""
+    return ", ".join(items[:20]) + (f" and {len(items) - 20} more" if len(items) > 20 else "")
+
+
+def varying_metrics(summary: pl.DataFrame) -> list[str]:
+    """The summary's metrics that hold any value."""
+    return [name for name in columns.numeric_columns(summary) if not summary[name].is_null().all()]
+
+
+def key_cell(value: object) -> tuple[str, float | str]:
+    """A cell of a swept key, with what it is sorted by."""
+    text = "–" if value is None else str(value)
+    ((kind, amount, _),) = columns.natural_key(value)
+    return text, amount if kind == 0 else text
+
+
+def distinct(values: pl.Series) -> list[str]:
+    """The values of a column, each once, in order."""
+    return [str(value) for value in columns.ordered(values.drop_nulls().to_list())]
+
+
+def rounded(value: float) -> str:
+    """Four significant digits, without an exponent where a reader does better without."""
+    if value == 0:
+        return "0"
+    if 1e-4 <= abs(value) < 1e4:
+        return f"{value:.4g}"
+    return (
+        f"{value:,.0f}".replace(",", "\u202f") if abs(value) < 1e9 and abs(value) >= 1e4 else f"{value:.3e}"
+    )
+
+
+def with_interval(mean: float, half: float) -> str:
+    """A mean and the half width of its interval, to the interval's second significant digit."""
+    if math.isnan(mean):
+        return ""
+    if math.isnan(half) or half == 0:
+        return rounded(mean)
+    decimals = max(0, 1 - math.floor(math.log10(half)))
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+
+
+def content_hash(text: str) -> str:
+    """The hash by which a page's own policy allows a style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,371 @@
+"""Writes the report: gathers what the results hold and puts it into one HTML page."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import yaml
+
+from cwndlab import files
+from cwndlab.analysis import contrasts, verdict
+from cwndlab.analysis.comparison import Comparison, Options
+from cwndlab.analysis.numeric import mean_interval
+from cwndlab.errors import InputError
+from cwndlab.plots.report import published
+from cwndlab.plots.report.facts import (
+    MAX_ROWS,
+    Facts,
+    capital,
+    distinct,
+    key_cell,
+    percentage,
+    rounded,
+    varying_metrics,
+    with_interval,
+)
+from cwndlab.plots.report.html import Markup, details, element, join, raw, table
+from cwndlab.plots.report.setup import provenance, testbed
+from cwndlab.plots.report.viewer import boxes, document, viewer
+from cwndlab.plots.selection import floats, run_labels
+from cwndlab.results import columns, inferred, loadlatency
+from cwndlab.results.resultset import ResultSet
+from cwndlab.results.summary import CARRIED_OUT
+
+MAX_SENTENCES = 6
+"""Comparisons by a key that get a sentence each; more get a count, and a table."""
+
+MOSTLY = 50.0
+"""Per cent of the time above which a limit is a flow's main one."""
+
+
+def write(results: ResultSet, path: str | Path) -> Path:
+    """Write the report of `results` to the file `path` and return it.
+
+    All text is escaped, and the page's own policy allows its one script and nothing from elsewhere. Raises
+    InputError if the results are damaged or the file cannot be written.
+    """
+    target = Path(path)
+    page = render(results)
+    try:
+        files.save(target, page.encode())
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+    return target
+
+
+def render(results: ResultSet) -> str:
+    """Return the report as HTML."""
+    facts = Facts(results)
+    sections = [
+        ("results", "Results", _results(facts)),
+        ("loadlatency", "Scenarios of loadlatency", _classic(facts)),
+        ("verdicts", "Is there a difference?", _verdicts(facts)),
+        ("published", "Beside the published metrics", _published(facts)),
+        ("time", "Over time", viewer(facts)),
+        ("by-parameter", "By parameter", boxes(facts)),
+        ("testbed", "Testbed", testbed(facts)),
+        ("provenance", "Provenance", provenance(facts)),
+    ]
+    shown = [(anchor, heading, body) for anchor, heading, body in sections if body.text]
+    links = [element("a", heading, href=f"#{anchor}") for anchor, heading, _ in shown]
+    question = _question(results)
+    header = element(
+        "header",
+        element("h1", results.header.experiment),
+        element("p", question, class_="question") if question else raw(""),
+        _glance(facts),
+        element("nav", *links, aria_label="Sections"),
+    )
+    main = [element("section", element("h2", heading), body, id=anchor) for anchor, heading, body in shown]
+    return document(results.header.experiment, join(header, element("main", *main)), facts)
+
+
+def _question(results: ResultSet) -> str:
+    """The experiment's description."""
+    try:
+        experiment = yaml.safe_load(results.experiment)
+    except yaml.YAMLError:
+        return ""
+    return str(experiment.get("description") or "") if isinstance(experiment, dict) else ""
+
+
+def _glance(facts: Facts) -> Markup:
+    statuses = facts.results.runs["status"].to_list()
+    done = sum(status in CARRIED_OUT for status in statuses)
+    doubtful = statuses.count("unreliable")
+    runs = f"{done} complete" + (f", {len(statuses) - done} not" if done < len(statuses) else "")
+    items = [
+        ("runs", runs + (f", {doubtful} unreliable (its warnings say why)" if doubtful else "")),
+        ("testbed", facts.results.header.testbed),
+        ("stacks", ", ".join(distinct(facts.summary["stack"]))),
+        ("congestion control", ", ".join(distinct(facts.summary["cc"]))),
+        ("duration of a run", f"{facts.duration_s:g} s"),
+    ]
+    facts_list = element(
+        "dl",
+        *(element("div", element("dt", name), element("dd", value)) for name, value in items if value),
+        class_="glance",
+    )
+    warning = raw("")
+    if done < len(statuses):
+        missing = len(statuses) - done
+        text = (
+            f"{missing} of {len(statuses)} runs failed or are missing: what follows covers the others only."
+        )
+        warning = element("p", text, class_="warning", role="note")
+    names = inferred.of_rows(facts.results.summary)
+    said = element("p", f"Stacks {inferred.note(names)}.", class_="hint") if names else raw("")
+    return join(facts_list, said, warning)
+
+
+def _results(facts: Facts) -> Markup:
+    parts = []
+    if facts.complete.height and facts.summary["repeat"].n_unique() > 1:
+        parts += [element("h3", "Each combination, mean over its repeats"), _cells(facts)]
+    parts += [element("h3", "Every flow of every run"), _runs(facts), _limits(facts)]
+    return join(*parts)
+
+
+def _classic(facts: Facts) -> Markup:
+    """The lines of the loadlatency tool, where there are scenarios of it."""
+    lines = loadlatency.classic(facts.results)
+    return element("pre", lines) if lines else raw("")
+
+
+_LIMITS = {
+    "limited_cwnd_pct": "the congestion window",
+    "limited_rwnd_pct": "the receiver's window",
+    "limited_sndbuf_pct": "the send buffer",
+    "limited_app_pct": "the application",
+}
+
+
+def _limits(facts: Facts) -> Markup:
+    """What limited the connections: a sentence for each, or for many how often each was the main limit.
+
+    Only those count of which some limit was measured: datagrams have none.
+    """
+    known = facts.complete.filter(pl.sum_horizontal(pl.col(list(_LIMITS)).fill_null(0.0)) > 0)
+    if not known.height:
+        return raw("")
+    labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"])
+    sentences, mains = [], []
+    for row in known.iter_rows(named=True):
+        shares = sorted(((row[name] or 0.0, words) for name, words in _LIMITS.items()), reverse=True)
+        said = [f"{percentage(share)} of the time by {words}" for share, words in shares if share > 0]
+        mains.append(shares[0][1] if shares[0][0] > MOSTLY else "")
+        name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
+        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing for long") + ".")
+    every = element("ul", *(element("li", text) for text in sentences))
+    heading = element("h3", "What limited the flows")
+    if len(sentences) <= 16:
+        return join(heading, every)
+    counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
+    summed = (
+        element("li", f"{count} of {len(mains)} TCP flows were limited {_mostly(words)}.")
+        for count, words in counts
+    )
+    return join(heading, element("ul", *summed), details("Each flow", every))
+
+
+def _mostly(words: str) -> str:
+    if words:
+        return f"by {words} for more than half of the time"
+    return "by none of these for more than half of the time"
+
+
+def _cells(facts: Facts) -> Markup:
+    names = [name for name in varying_metrics(facts.complete) if name in _HEADLINE]
+    keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
+    groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
+    rows = []
+    for values, rows_of in groups:
+        cells: list[object] = [key_cell(value) for value in values]
+        cells.append(rows_of.height)
+        for name in names:
+            mean, half = mean_interval(floats(rows_of[name]) * columns.describe(name).factor)
+            cells.append((with_interval(mean, half), mean))
+        rows.append(cells)
+    heads = [
+        *(facts.short.get(key, key) for key in keys),
+        "runs",
+        *(columns.describe(name).label for name in names),
+    ]
+    note = (
+        "± is the 95 % confidence interval of the mean (Student's t over runs); none where runs cannot vary."
+    )
+    caption = f"{len(rows)} combinations. {note}"
+    return table(heads, rows, caption=caption, sortable=True, row_heads=len(keys), titles=[*keys, "", *names])
+
+
+def _runs(facts: Facts) -> Markup:
+    names = varying_metrics(facts.summary)
+    constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
+    words = [name for name in ("repeat", "stack", "cc") if name not in constant]
+    words += ["app"] if facts.summary["app"].n_unique() > 1 else []
+    constant = [name for name in constant if facts.summary[name][0] is not None]
+    if facts.summary["repeat"].n_unique() == 1:
+        words.remove("repeat")
+    # A sweep over hosts.a.cc says what the column cc would repeat.
+    words = [name for name in words if not any(key.endswith(f".{name}") for key in facts.telling)]
+    heads = ["run", *(["flow"] if len(facts.flows) > 1 else []), *facts.telling, *words]
+    packed = set(facts.packed_runs)
+    rows = []
+    for row in facts.summary.head(MAX_ROWS).iter_rows(named=True):
+        cells = [_run_cell(str(row["run_id"]), pick=row["run_id"] in packed)]
+        cells += [key_cell(row[name]) for name in heads[1:]]
+        for name in names:
+            value = row[name]
+            factor = columns.describe(name).factor
+            cells.append(("", math.nan) if value is None else (rounded(value * factor), value * factor))
+        cells.append(row["status"])
+        rows.append(cells)
+    shown = [facts.short.get(name, name) for name in heads] + [columns.describe(name).label for name in names]
+    unmeasured = [
+        name for name in columns.numeric_columns(facts.summary) if facts.summary[name].is_null().all()
+    ]
+    sentences = [f"{facts.summary.height} rows; press a run's number to show it over time."]
+    if facts.summary.height > MAX_ROWS:
+        sentences[0] = f"The first {MAX_ROWS} of {facts.summary.height} rows; all are in summary.csv."
+    if constant:
+        sentences.append(
+            "In all rows: " + ", ".join(f"{name} {facts.summary[name][0]}" for name in constant) + "."
+        )
+    if unmeasured:
+        sentences.append(
+            "Not measured here: " + ", ".join(columns.describe(name).words for name in unmeasured) + "."
+        )
+    return table(
+        [*shown, "status"],
+        rows,
+        caption=" ".join(sentences),
+        sortable=True,
+        row_heads=1,
+        titles=[*heads, *names, ""],
+        filterable=len(rows) > 12,
+    )
+
+
+def _run_cell(run_id: str, *, pick: bool) -> object:
+    number = run_id.partition("-")[0]
+    order = float(number) if number.isdigit() else 0.0
+    if not pick:
+        return number, order
+    hint = "Show over time"
+    return element("button", number, class_="pick", data_run=run_id, aria_pressed="false", title=hint), order
+
+
+def _verdicts(facts: Facts) -> Markup:
+    """What each swept key changes, with how sure that is.
+
+    Nothing of a run of the tool loadlatency, whose scenarios are different loads on one path.
+    """
+    if facts.results.header.testbed == loadlatency.TOOL:
+        return raw("")
+    parts = []
+    for key in facts.telling:
+        try:
+            found = contrasts.by_key(facts.results, key, options=Options(within=False))
+        except InputError:
+            # Nothing is left to compare by this key: the runs of all its values but one failed.
+            continue
+        said = [verdict.sentence(each) for each in found.overall]
+        few = len(found.each) <= MAX_SENTENCES
+        said += [verdict.sentence(each) for each in found.each] if few else verdict.tally(found.each)
+        parts.append(element("h3", f"By {facts.short.get(key, key)}"))
+        parts.append(element("ul", *(element("li", capital(text)) for text in said), class_="verdicts"))
+        if found.notes:
+            parts.append(element("p", "; ".join(found.notes) + ".", class_="hint"))
+        if not few:
+            rows = [_verdict_row(each) for each in found.each]
+            names = list(dict.fromkeys(name for each in found.each for name in each.contrast.where))
+            heads = [*names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
+            body = table(
+                heads, rows, caption=f"{len(rows)} comparisons.", sortable=True, row_heads=len(names)
+            )
+            parts.append(details("Each combination", body))
+        command = f"cwndlab compare {facts.directory} --by {shlex.quote(key)}"
+        parts.append(element("p", "Make it again: ", element("code", command), class_="again"))
+    if not parts:
+        return raw("")
+    note = (
+        "Runs are the unit. A verdict rests on a permutation test, corrected for the number of comparisons; "
+        "docs/statistics.md says how."
+    )
+    return join(element("p", note, class_="hint"), *parts)
+
+
+def _verdict_row(found: Comparison) -> list[object]:
+    """A row of the table of comparisons."""
+    share = found.share(found.difference)
+    difference = (verdict.difference(found), math.nan if share is None else 100 * share)
+    p = found.corrected_p
+    return [
+        *found.contrast.where.values(),
+        found.b.label,
+        found.a.label,
+        difference,
+        verdict.interval(found),
+        ("", math.nan) if p is None else (f"{p:.2g}", p),
+        found.kind.value,
+    ]
+
+
+_HEADLINE = (
+    "goodput_mbps",
+    "utilisation",
+    "retransmit_rate",
+    "cycle_s",
+    "rtt_mean_ms",
+    "rtt_p95_ms",
+    "queue_delay_p95_ms",
+    "cwnd_mean_bytes",
+    "jain",
+)
+"""Metrics in the table of combinations; the table of runs has all."""
+
+
+def _published(facts: Facts) -> Markup:
+    compared, others = published.compare(published.metrics_of(facts.results), facts.results.summary)
+    parts = []
+    if compared:
+        rows = [_comparison(row) for row in compared]
+        heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
+        known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
+        caption = f"{len(rows)} published metrics"
+        if known:
+            caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
+        parts.append(table(heads, rows, caption=f"{caption}.", sortable=True, row_heads=1))
+    if others:
+        lines = [
+            [
+                row.note,
+                "" if row.value is None else f"{row.value:g} {row.unit}",
+                _cell_words(row.cell),
+                row.source,
+            ]
+            for row in others
+        ]
+        parts.append(element("h3", "Findings that no single metric stands for"))
+        caption = "Compare with the plots."
+        parts.append(table(["finding", "value", "where", "source"], lines, caption=caption))
+    return join(*parts)
+
+
+def _comparison(row: published.Comparison) -> list[object]:
+    ours: object = ("not run", math.nan)
+    if row.ours is not None:
+        low, high = row.ours
+        ours = (rounded(low) if low == high else f"{rounded(low)} to {rounded(high)}", low)
+    difference = row.difference_pct
+    shown = ("", math.nan) if difference is None else (f"{difference:+.1f}", difference)
+    return [row.metric, (rounded(row.published), row.published), ours, row.unit, shown, row.source, row.note]
+
+
+def _cell_words(cell: Mapping[str, str]) -> str:
+    return ", ".join(f"{key} {inferred.marked(value)}" for key, value in cell.items())

@@ -1,0 +1,210 @@
+"""The sections of a report that say how its runs were set up: testbed, parameters, provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from cwndlab.parts.store import RunRecord
+from cwndlab.plots.report.facts import MAX_ROWS, Facts, some
+from cwndlab.plots.report.html import Markup, details, element, join, table
+from cwndlab.results import columns
+from cwndlab.scenario.queries import is_datagrams
+
+MAX_FACTS = 20
+"""Runs of which is shown what a testbed found on its hosts."""
+
+
+def testbed(facts: Facts) -> Markup:
+    """What the testbed found on its hosts."""
+    parts = [_parameters(facts)]
+    if facts.records:
+        scenario = facts.records[0].scenario
+        parts += [
+            element("h3", "Hosts"),
+            _objects(scenario["hosts"], "Hosts of the first run, swept keys aside the same in all"),
+            element("h3", "Links"),
+            _objects(scenario["links"], "One direction of a cable each"),
+            element("h3", "Flows"),
+            _objects(_flows(scenario), "Who sends to whom, and how"),
+        ]
+    parts.append(
+        details("The experiment as run, defaults written out", element("pre", facts.results.experiment))
+    )
+    return join(*parts)
+
+
+def _flows(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The flows of a Scenario; datagrams have no congestion control, though a Scenario names one."""
+    return [{**flow, "cc": None} if is_datagrams(flow) else flow for flow in scenario["flows"]]
+
+
+def _parameters(facts: Facts) -> Markup:
+    rows: list[list[object]] = []
+    for key in facts.keys:
+        values = columns.ordered(facts.summary[key].to_list())
+        how = "swept" if key in facts.telling else "follows from the others"
+        if len(values) == 1:
+            how = "the same in all"
+        rows.append([key, ", ".join("–" if value is None else str(value) for value in values), how])
+    if facts.records:
+        scenario = facts.records[0].scenario
+        repeats = facts.summary["repeat"].n_unique()
+        measure = scenario["measure"]
+        rows += [
+            ["repeat", str(repeats), "of each combination"],
+            ["seed", str(scenario["seed"]), "of every random stream"],
+            ["duration", _quantity("duration_ns", scenario["duration_ns"]), ""],
+            [
+                "measure",
+                f"{_quantity('from_ns', measure['from_ns'])} to {_quantity('to_ns', measure['to_ns'])}",
+                "the part of a run that tables cover",
+            ],
+            [
+                "start jitter",
+                _quantity("_ns", scenario["start_jitter_ns"]),
+                "flows start at random within it",
+            ],
+        ]
+    return table(["parameter", "values", ""], rows, caption="What was varied and what was not.", row_heads=1)
+
+
+def _objects(objects: Sequence[Mapping[str, Any]], caption: str) -> Markup:
+    """A table of like objects of a Scenario: a column per field that any of them sets, nested ones too."""
+    flat = [dict(_flat(item)) for item in objects[:200]]
+    names = list(dict.fromkeys(name for item in flat for name, value in item.items() if value is not None))
+    if len(objects) > 200:
+        caption += f" (the first 200 of {len(objects)})"
+    rows = [[_quantity(name, item.get(name)) for name in names] for item in flat]
+    return table([_field_name(name) for name in names], rows, caption=f"{caption}.", row_heads=1)
+
+
+def _flat(item: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in item.items():
+        if isinstance(value, Mapping) and value and prefix.count(".") < 2:
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value not in ({}, []):
+            yield f"{prefix}{name}", value
+
+
+_FIELD_UNITS = ("_ns", "_bps", "_bytes", "_ppb")
+
+
+def _field_name(name: str) -> str:
+    for suffix in _FIELD_UNITS:
+        name = name.removesuffix(suffix)
+    return name.replace("_", " ")
+
+
+def _quantity(name: str, value: object) -> str:
+    """A field of a Scenario as people write it: 20 ms, 10 Mbit/s."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        for suffix, units in _SCALES.items():
+            if name.endswith(suffix):
+                return _scaled(value, units)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
+_BYTES = ((1, "B"),)
+
+_SCALES: Mapping[str, Sequence[tuple[int, str]]] = {
+    "_ns": ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns")),
+    "_bps": ((10**9, "Gbit/s"), (10**6, "Mbit/s"), (10**3, "kbit/s"), (1, "bit/s")),
+    "_ppb": ((10**7, "%"),),
+    "_bytes": _BYTES,
+    "sndbuf": _BYTES,
+    "rcvbuf": _BYTES,
+}
+"""Units of a Scenario's integers by the end of their names, the largest first."""
+
+
+def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
+    size, unit = next(((size, unit) for size, unit in units if abs(value) >= size), units[-1])
+    return f"{value / size:.10g}\u00a0{unit}"
+
+
+def provenance(facts: Facts) -> Markup:
+    """What made these results."""
+    header, records = facts.results.header, facts.records
+    rows: list[list[object]] = [[f"version of {name}", text] for name, text in header.versions.items()]
+    rows += [["testbed", header.testbed], ["results", str(facts.results.path)]]
+    if records:
+        started = sorted(record.started for record in records)
+        rows += [
+            ["first run started", started[0]],
+            ["last run started", started[-1]],
+            ["time the runs took", f"{sum(record.wall_s for record in records):.4g} s, summed over workers"],
+        ]
+        machines = dict.fromkeys(tuple(record.machine.items()) for record in records)
+        for machine in machines:
+            rows += [[f"machine: {name}", text] for name, text in machine]
+        rows += [["machine: " + name, text] for name, text in _machine(records)]
+        seeds = sorted({int(record.scenario["seed"]) for record in records})
+        rows.append(["seed", ", ".join(map(str, seeds))])
+    parts = [table(["what", "value"], rows, caption="Where these results come from.", row_heads=1)]
+    for heading, kind in (("Warnings", "warnings"), ("Notes", "notes")):
+        said: dict[str, list[str]] = {}
+        for record in records:
+            for text in getattr(record, kind):
+                said.setdefault(text, []).append(str(record.run_id))
+        if said:
+            lines = [[text, some(runs)] for text, runs in said.items()]
+            parts += [
+                element("h3", heading),
+                table([heading.lower(), "runs"], lines, caption=f"{heading} of the runs."),
+            ]
+    failed = [[str(record.run_id), record.error or ""] for record in records if record.status != "complete"]
+    absent = facts.results.runs.filter(pl.col("status") == "missing")["run_id"].to_list()
+    failed += [[str(run), "not carried out yet; cwndlab run --resume does it"] for run in absent]
+    if failed:
+        parts += [
+            element("h3", "Runs that are not complete"),
+            table(["run", "reason"], failed[:MAX_ROWS], caption=f"{len(failed)} runs."),
+        ]
+    found = {json.dumps(record.facts, sort_keys=True): record for record in records if record.facts}
+    for record in list(found.values())[:MAX_FACTS]:
+        text = json.dumps(record.facts, indent=2, ensure_ascii=False)
+        of_run = f", run {record.run_id}" if len(found) > 1 else ""
+        parts.append(details(f"What the testbed found on its hosts{of_run}", element("pre", text)))
+    if len(found) > MAX_FACTS:
+        more = f"What it found in {len(found) - MAX_FACTS} more runs is in their runs.jsonl."
+        parts.append(element("p", more, class_="hint"))
+    parts.append(
+        element(
+            "p",
+            "Make this report again: ",
+            element("code", f"cwndlab report {facts.directory}"),
+            class_="again",
+        )
+    )
+    return join(*parts)
+
+
+def _machine(records: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
+    """What real machines were, as far as a reader has to know it; each fact of several runs once."""
+    machines = [record.facts["machine"] for record in records if "machine" in record.facts]
+    for place, words in _MACHINE.items():
+        values = [machine.get(place[0], {}).get(place[1]) for machine in machines]
+        known = dict.fromkeys(_fact(value) for value in values if value is not None)
+        if known:
+            yield words, ", ".join(known)
+
+
+_MACHINE = {
+    ("cpu", "model"): "processor",
+    ("cpu", "online"): "processors in use",
+    ("cpu", "governor"): "frequency governor",
+    ("clock", "source"): "clock source",
+    ("clock", "synchronised"): "clock synchronised (NTP)",
+}
+
+
+def _fact(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)

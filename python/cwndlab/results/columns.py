@@ -1,0 +1,187 @@
+"""What the columns of the summary and of the series mean: a label, a unit and, for plots, a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from cwndlab import tables
+
+_NAMES = ("run_id", "t_ns", "local_port", "remote_port")
+"""Whole numbers of the tables that name a row, and measure nothing."""
+
+SERIES: Mapping[str, tuple[str, ...]] = {
+    table: tuple(
+        tables.api_name(field.name)
+        for field in tables.SCHEMAS[table]
+        if pa.types.is_integer(field.type) and field.name not in _NAMES
+    )
+    for table in ("tcp", "queue", "samples", "tcp_info")
+}
+"""The numeric columns of each series table, as `ResultSet.series` names them."""
+
+
+RATES = {"throughput": "arrived_bytes", "goodput": "delivered_bytes"}
+"""The kinds of metric that show a rate, and the column of `tcp` that each counts."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column is shown: its name in words, its unit, and the factor from the stored unit to that."""
+
+    words: str
+    unit: str
+    factor: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """The text of an axis or a table head."""
+        return f"{self.words} [{self.unit}]" if self.unit else self.words
+
+
+_WORDS = {
+    "goodput_mbps": Column("goodput", "Mbit/s"),
+    "sender_mbps": Column("goodput as the sender counts", "Mbit/s"),
+    "throughput_mbps": Column("throughput", "Mbit/s"),
+    "utilisation": Column("utilisation of the bottleneck", "%", 100),
+    "retransmit_rate": Column("segments retransmitted", "%", 100),
+    "drop_rate": Column("packets dropped", "%", 100),
+    "ce_marks": Column("CE marks", "packets"),
+    "rtos": Column("retransmission timeouts", ""),
+    "fast_recoveries": Column("fast recoveries", ""),
+    "cycle_s": Column("congestion epoch", "s"),
+    "rtt_min_ms": Column("RTT, minimum", "ms"),
+    "rtt_mean_ms": Column("RTT, mean", "ms"),
+    "rtt_p50_ms": Column("RTT, median", "ms"),
+    "rtt_p95_ms": Column("RTT, 95th percentile", "ms"),
+    "rtt_max_ms": Column("RTT, maximum", "ms"),
+    "queue_delay_p50_ms": Column("queueing delay, median", "ms"),
+    "queue_delay_p95_ms": Column("queueing delay, 95th percentile", "ms"),
+    "queue_delay_max_ms": Column("queueing delay, maximum", "ms"),
+    "power": Column("Kleinrock's power", "Mbit/s²"),
+    "slow_start_exit_s": Column("end of slow start", "s"),
+    "time_to_90_s": Column("time to fill 90 % of the bottleneck", "s"),
+    "cwnd_mean_bytes": Column("cwnd, mean", "kB", 1e-3),
+    "cwnd_max_bytes": Column("cwnd, maximum", "kB", 1e-3),
+    "limited_cwnd_pct": Column("limited by cwnd", "%"),
+    "limited_rwnd_pct": Column("limited by the receiver's window", "%"),
+    "limited_sndbuf_pct": Column("limited by the send buffer", "%"),
+    "limited_app_pct": Column("limited by the application", "%"),
+    "completion_s": Column("completion time", "s"),
+    "completion_p50_ms": Column("completion of transfers, median", "ms"),
+    "completion_p95_ms": Column("completion of transfers, 95th percentile", "ms"),
+    "response_p50_ms": Column("response time, median", "ms"),
+    "response_p95_ms": Column("response time, 95th percentile", "ms"),
+    "round_p50_ms": Column("round of an incast, median", "ms"),
+    "round_p95_ms": Column("round of an incast, 95th percentile", "ms"),
+    "one_way_p50_ms": Column("one-way delay, median", "ms"),
+    "one_way_p95_ms": Column("one-way delay, 95th percentile", "ms"),
+    "stalled_s": Column("time stalled", "s"),
+    "load_scenario": Column("loadlatency scenario", ""),
+    "upload_kib_s": Column("upload capacity", "KiB/s"),
+    "download_kib_s": Column("download capacity", "KiB/s"),
+    "responsiveness_hz": Column("responsiveness", "Hz"),
+    "smoothness_hz": Column("smoothness", "Hz"),
+    "rpm": Column("round trips per minute (RPM)", ""),
+    "jain": Column("Jain's fairness index", ""),
+    "jain_1s_mean": Column("Jain's index over seconds, mean", ""),
+    "jain_1s_min": Column("Jain's index over seconds, minimum", ""),
+    "convergence_s": Column("time to converge", "s"),
+    "cwnd_bytes": Column("cwnd", "kB", 1e-3),
+    "ssthresh_bytes": Column("ssthresh", "kB", 1e-3),
+    "srtt_ms": Column("smoothed RTT", "ms"),
+    "rtt_ms": Column("RTT", "ms"),
+    "inflight_bytes": Column("bytes in flight", "kB", 1e-3),
+    "delivered_bytes": Column("bytes delivered in order", "MB", 1e-6),
+    "arrived_bytes": Column("bytes arrived", "MB", 1e-6),
+    "rto_ms": Column("retransmission timeout", "ms"),
+    "send_window_bytes": Column("send window", "kB", 1e-3),
+    "receive_window_bytes": Column("receive window", "kB", 1e-3),
+    "send_buffer_bytes": Column("send buffer", "kB", 1e-3),
+    "receive_buffer_bytes": Column("receive buffer", "kB", 1e-3),
+    "retransmits": Column("retransmissions", "packets"),
+    "pacing_bps": Column("pacing rate", "Mbit/s", 1e-6),
+    "backlog_bytes": Column("queue", "kB", 1e-3),
+    "backlog_packets": Column("queue", "packets"),
+    "drops": Column("drops so far", "packets"),
+    "spp-rtt": Column("round trip between the ends", "ms", 1e-6),
+    "probe-rtt": Column("round trip of probes", "ms", 1e-6),
+    "connect": Column("time to open a connection", "ms", 1e-6),
+    "in-band": Column("round trip of probes within the flows", "ms", 1e-6),
+    "one-way-up": Column("change of the delay from client to server", "ms", 1e-6),
+    "one-way-down": Column("change of the delay from server to client", "ms", 1e-6),
+    "one-way-delay": Column("one-way delay", "ms", 1e-6),
+    "one-way-delay-back": Column("one-way delay, back", "ms", 1e-6),
+    "completion": Column("completion time", "ms", 1e-6),
+    "response": Column("response time", "ms", 1e-6),
+    "round": Column("round of an incast", "ms", 1e-6),
+    "stall": Column("stall", "ms", 1e-6),
+    "goodput": Column("goodput of seconds", "Mbit/s", 8e-6),
+    "wire": Column("throughput of seconds", "Mbit/s", 8e-6),
+    "throughput": Column("carried in a window", "kB", 1e-3),
+    "acked": Column("acknowledged in a window", "kB", 1e-3),
+    "segments-per-ack": Column("segments per ACK", "segments"),
+    "flight-per-round": Column("flight per round trip", "kB", 1e-3),
+    "cc": Column("congestion control", ""),
+    "app": Column("application", ""),
+    "stack": Column("stack", ""),
+    "flow": Column("flow", ""),
+    "repeat": Column("repeat", ""),
+    "testbed": Column("testbed", ""),
+    "status": Column("status", ""),
+    "run_id": Column("run", ""),
+}
+
+_UNITS = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "B", "_pct": "%", "_bps": "bit/s"}
+
+
+def describe(name: str) -> Column:
+    """Return how column `name` is shown; one not listed keeps its own words and the unit of its suffix."""
+    if name in _WORDS:
+        return _WORDS[name]
+    for suffix, unit in _UNITS.items():
+        if name.endswith(suffix) and "." not in name:
+            return Column(name.removesuffix(suffix).replace("_", " "), unit)
+    return Column(name if "." in name else name.replace("_", " "), "")
+
+
+def swept_keys(summary: pl.DataFrame) -> list[str]:
+    """Return the swept keys of a summary: the columns between `testbed` and `stack`."""
+    names = summary.columns
+    return names[names.index("testbed") + 1 : names.index("stack")]
+
+
+def numeric_columns(summary: pl.DataFrame) -> list[str]:
+    """Return the summary's columns that can be drawn on an axis, in their order."""
+    keys = {*swept_keys(summary), "run_id", "repeat"}
+    return [name for name, kind in summary.schema.items() if kind.is_numeric() and name not in keys]
+
+
+def natural_key(value: object) -> tuple[tuple[int, float, str], ...]:
+    """Return a sort key that puts `9ms` before `10ms` and `2mbit` before `1gbit` (units by their prefix)."""
+    text = "" if value is None else str(value)
+    number = ""
+    for character in text:
+        if not (character.isdigit() or character == "."):
+            break
+        number += character
+    try:
+        amount = float(number)
+    except ValueError:
+        return ((1, 0.0, text),)
+    unit = text[len(number) :].strip()
+    return ((0, amount * _PREFIX.get(unit, 1.0), unit),)
+
+
+_PREFIX = {
+    "us": 1e-6, "ms": 1e-3, "min": 60.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "KB": 1e3, "MB": 1e6, "GB":
+    1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0,
+}  # fmt: skip
+
+
+def ordered(values: Iterable[object]) -> list[object]:
+    """Return the distinct values in the order a reader expects (see `natural_key`)."""
+    return sorted(dict.fromkeys(values), key=natural_key)

@@ -1,0 +1,374 @@
+"""The row of metrics that stands for a flow of a run, from what the testbed counted.
+
+The counters are the summary of docs/architecture.md: they cover the measurement window of the run only.
+"""
+
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cwndlab.results import dynamics
+from cwndlab.scenario.queries import app_of, is_datagrams
+
+Metric = int | float | str | None
+"""A cell of the summary; None is a metric that does not exist, written as an empty field."""
+
+METRICS: tuple[str, ...] = (
+    "stack",
+    "cc",
+    "app",
+    "goodput_mbps",
+    "sender_mbps",
+    "throughput_mbps",
+    "utilisation",
+    "retransmit_rate",
+    "drop_rate",
+    "ce_marks",
+    "rtos",
+    "fast_recoveries",
+    "cycle_s",
+    "rtt_min_ms",
+    "rtt_mean_ms",
+    "rtt_p50_ms",
+    "rtt_p95_ms",
+    "rtt_max_ms",
+    "queue_delay_p50_ms",
+    "queue_delay_p95_ms",
+    "queue_delay_max_ms",
+    "power",
+    "slow_start_exit_s",
+    "time_to_90_s",
+    "cwnd_mean_bytes",
+    "cwnd_max_bytes",
+    "limited_cwnd_pct",
+    "limited_rwnd_pct",
+    "limited_sndbuf_pct",
+    "limited_app_pct",
+    "completion_s",
+    "completion_p50_ms",
+    "completion_p95_ms",
+    "response_p50_ms",
+    "response_p95_ms",
+    "round_p50_ms",
+    "round_p95_ms",
+    "one_way_p50_ms",
+    "one_way_p95_ms",
+    "stalled_s",
+    "load_scenario",
+    "upload_kib_s",
+    "download_kib_s",
+    "responsiveness_hz",
+    "smoothness_hz",
+    "rpm",
+    "jain",
+    "jain_1s_mean",
+    "jain_1s_min",
+    "convergence_s",
+    "status",
+)
+"""Columns of the summary after those that name the row, in order."""
+
+COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes", "load_scenario")
+"""The metrics that are whole numbers."""
+
+LIMITS = ("cwnd", "rwnd", "sndbuf", "app")
+"""What may keep a sender from sending."""
+
+CARRIED_OUT = ("complete", "unreliable")
+"""Statuses of flows that did what they were asked to.
+
+`unreliable`: over a path that was not quite the one described, as a real-time emulator finds of itself; the
+run's warnings say by how much."""
+
+WORDS = ("stack", "cc", "app", "status")
+"""The metrics that are text; all others are floats with six significant digits."""
+
+OF_TCP = (
+    "retransmit_rate",
+    "cycle_s",
+    "slow_start_exit_s",
+    "rtos",
+    "fast_recoveries",
+    "cwnd_mean_bytes",
+    "cwnd_max_bytes",
+    "limited_cwnd_pct",
+    "limited_rwnd_pct",
+    "limited_sndbuf_pct",
+    "limited_app_pct",
+)
+"""Metrics that only a TCP connection has."""
+
+
+def flow_metrics(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, dict[str, Metric]]:
+    """The metrics of each flow of a run, by flow name in the scenario's order.
+
+    Rates are megabits (10^6) per second over the time the flow was active inside the window, so that a flow
+    that starts late is not diluted; goodput counts payload the receiving application read, throughput what
+    the packets occupied at the bottleneck, retransmissions and overhead included. `utilisation` is the flow's
+    part (0 to 1) of what the narrowest bottleneck on its way could carry in the window; the parts of all
+    flows add up to the link's. `retransmit_rate` and `drop_rate` are per data segment sent. `cycle_s` is the
+    mean time between entries of loss recovery, the period of the congestion-avoidance sawtooth; it needs two
+    entries. `completion_s` is from opening to the last byte read; `completion_*_ms`, `response_*_ms`,
+    `round_*_ms` and `one_way_*_ms` are percentiles of what the application saw (each transfer of background
+    traffic completes), `stalled_s` is how long a player had nothing to show. Of datagrams, `drop_rate` is the
+    loss. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `power` is
+    Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979). `slow_start_exit_s` is from the
+    flow's start to the first end of slow start, wherever the window lies. `jain` is Jain's index over the
+    goodputs of the run's flows of the same application (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
+    are several; `results.dynamics` has the metrics over single seconds. Datagrams take no part in either,
+    nor do pingers of loadlatency scenarios, in whose rows the metrics of the scenario are
+    (docs/loadlatency.md). `cc` and the metrics of `OF_TCP` are None for datagrams.
+    """
+    counted = {flow["flow"]: flow for flow in summary["flows"]}
+    rows = {
+        flow["name"]: _metrics(scenario, flow, counted[flow["name"]])
+        for flow in scenario["flows"]
+        if flow["name"] in counted
+    }
+    alike = _alike([flow for flow in scenario["flows"] if flow["name"] in rows])
+    for names in alike:
+        fairness = six_digits(jain([rows[name]["goodput_mbps"] for name in names]))
+        for name in names:
+            rows[name]["jain"] = fairness
+    pingers = {flow["name"] for flow in scenario["flows"] if _is_pinger(flow)}
+    bottlenecks = {name: narrowest(scenario, name) for name in rows if name not in pingers}
+    for name, shared in dynamics.of_run(scenario, summary, bottlenecks, alike).items():
+        rows[name].update({metric: six_digits(value) for metric, value in shared.items()})
+    return rows
+
+
+def no_metrics(scenario: Mapping[str, Any], status: str) -> dict[str, dict[str, Metric]]:
+    """The same rows for a run that gave none: what is known beforehand, and the status."""
+    rows: dict[str, dict[str, Metric]] = {}
+    for flow in scenario["flows"]:
+        row: dict[str, Metric] = dict.fromkeys(METRICS)
+        row.update(_words(scenario, flow), status=status)
+        rows[flow["name"]] = row
+    return rows
+
+
+def jain(rates: Sequence[Metric]) -> float | None:
+    """Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1; None for fewer than two known rates."""
+    known = [float(rate) for rate in rates if rate is not None]
+    squares = sum(rate * rate for rate in known)
+    if len(known) < 2 or squares == 0:
+        return None
+    return sum(known) ** 2 / (len(known) * squares)
+
+
+def cycle_ns(entries: Sequence[int]) -> float | None:
+    """Mean time in ns between consecutive recovery entries; None for fewer than two."""
+    return (entries[-1] - entries[0]) / (len(entries) - 1) if len(entries) > 1 else None
+
+
+def capacity_bits(scenario: Mapping[str, Any], link: Mapping[str, Any]) -> float | None:
+    """Bits the link can carry in the measurement window, scheduled changes and outages included.
+
+    What limits it is the least of its rate, the rate of its token bucket or policer and the bandwidth of
+    CAKE, or the delivery opportunities of its trace; the burst that a bucket lets through once is not
+    counted. None where nothing limits the link at some time of the window (a packet takes no time there).
+    """
+    start, end = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
+    rate, queue, down, since, bits = link["rate_bps"], link.get("queue"), False, start, 0.0
+    shaper = link.get("shaper") or {}
+    changes = [change for change in scenario["schedule"] if change["link"] == link["name"]]
+    for change in [*changes, {"at_ns": end}]:
+        until = min(max(change["at_ns"], start), end)
+        if until > since:
+            possible = _bits_between(_least_rate(rate, shaper, queue), shaper, since, until)
+            if possible is None:
+                return None
+            bits += 0 if down else possible
+        since = until
+        rate = change["rate_bps"] if change.get("rate_bps") is not None else rate
+        queue = change["queue"] if change.get("queue") is not None else queue
+        down = change["down"] if change.get("down") is not None else down
+    return bits
+
+
+def _least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Mapping[str, Any] | None) -> int | None:
+    limits = (rate, shaper.get("rate_bps"), (queue or {}).get("bandwidth_bps") if _is_cake(queue) else None)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _is_cake(queue: Mapping[str, Any] | None) -> bool:
+    """Whether the queue shapes; RED's bandwidth is no rate that it keeps to."""
+    return queue is not None and queue["kind"] == "cake"
+
+
+def _bits_between(rate: int | None, shaper: Mapping[str, Any], since: int, until: int) -> float | None:
+    """Bits that a rate, or the opportunities of a trace, let pass between two times (ns)."""
+    if shaper.get("kind") == "trace":
+        count = _opportunities(shaper, until) - _opportunities(shaper, since)
+        return float(count * shaper["bytes"] * 8)
+    return None if rate is None else rate * (until - since) / 1e9
+
+
+def _opportunities(trace: Mapping[str, Any], until: int) -> int:
+    """Delivery opportunities of a repeated trace up to a time (ns)."""
+    laps, rest = divmod(until, trace["period_ns"])
+    times: Sequence[int] = trace["opportunities_ns"]
+    return int(laps) * len(times) + bisect.bisect_right(times, rest)
+
+
+def six_digits(value: float | None) -> float | None:
+    """The value with six significant digits, the resolution of every float in a summary."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _metrics(
+    scenario: Mapping[str, Any], flow: Mapping[str, Any], counted: Mapping[str, Any]
+) -> dict[str, Metric]:
+    active, sent = counted["active_ns"], counted["segments_sent"]
+    rtt, queueing = counted["rtt"], counted["queue_delay"]
+    # Datagrams wait for nothing, and a connection that never opened did not wait either.
+    limited = counted["limited_ns"] if any(counted["limited_ns"].values()) else dict.fromkeys(LIMITS)
+    floats: dict[str, float | None] = {
+        "goodput_mbps": _ratio(counted["goodput_bytes"] * 8e3, active),
+        "sender_mbps": _sender(counted),
+        "throughput_mbps": _ratio(_times(counted["wire_bytes"], 8e3), active),
+        "utilisation": _utilisation(scenario, flow, counted["wire_bytes"]),
+        "retransmit_rate": _ratio(counted["retransmits"], sent),
+        "drop_rate": _ratio(counted["drops"], sent),
+        "cycle_s": _ratio(cycle_ns(counted["recovery_entries_ns"]), 1e9),
+        "rtt_min_ms": _ratio(rtt.get("min_ns"), 1e6),
+        "rtt_mean_ms": _ratio(rtt.get("mean_ns"), 1e6),
+        "rtt_p50_ms": _ratio(rtt.get("p50_ns"), 1e6),
+        "rtt_p95_ms": _ratio(rtt.get("p95_ns"), 1e6),
+        "rtt_max_ms": _ratio(rtt.get("max_ns"), 1e6),
+        "queue_delay_p50_ms": _ratio(queueing.get("p50_ns"), 1e6),
+        "queue_delay_p95_ms": _ratio(queueing.get("p95_ns"), 1e6),
+        "queue_delay_max_ms": _ratio(queueing.get("max_ns"), 1e6),
+        "power": _power(counted),
+        "slow_start_exit_s": _since_start(counted, counted.get("slow_start_exit_ns")),
+        **{f"limited_{name}_pct": _ratio(_times(limited[name], 100), active) for name in LIMITS},
+        "completion_s": _ratio(counted["completion_ns"], 1e9),
+        "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if app_of(flow).get("kind") == "video" else None,
+    }
+    for kind in ("completion", "response", "round", "one_way"):
+        for share in ("p50", "p95"):
+            floats[f"{kind}_{share}_ms"] = _ratio(counted.get(kind, {}).get(f"{share}_ns"), 1e6)
+    load = counted.get("load") or {}
+    if "figures" in load:
+        floats |= of_load(load["figures"])
+    elif load:
+        floats["smoothness_hz"] = smoothness_hz(load)
+    known: dict[str, Metric] = {name: six_digits(value) for name, value in floats.items()}
+    known.update({name: counted[name] for name in COUNTS if name in counted})
+    known["load_scenario"] = load["observed"]["number"] if "observed" in load else None
+    known.update(_words(scenario, flow), status=counted["status"])
+    if is_datagrams(flow):
+        known.update(dict.fromkeys(OF_TCP))
+    return {name: known.get(name) for name in METRICS}
+
+
+def of_load(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Metrics of a loadlatency scenario (docs/loadlatency.md), which stand in its pinger's row."""
+    return {
+        "upload_kib_s": metrics["up_kib_s"],
+        "download_kib_s": metrics["down_kib_s"],
+        "responsiveness_hz": metrics["responsiveness_hz"],
+        "smoothness_hz": metrics["smoothness_hz"],
+        "rpm": metrics["rpm"]["rpm"] if metrics["rpm"] else None,
+    }
+
+
+def smoothness_hz(transfer: Mapping[str, Any]) -> float:
+    """Of one flow of a loadlatency scenario: one over its longest gap, Hz; 0 if the stack killed it."""
+    return 0.0 if transfer["killed"] else 1e9 / max(transfer["longest_gap_ns"], 1)
+
+
+def _sender(counted: Mapping[str, Any]) -> float | None:
+    """The rate in Mbit/s at which the sending application got rid of its data, as iperf3's sender prints it.
+
+    What was read, and what the sender's socket still held at the end; None where that is not known.
+    """
+    held = counted.get("unacknowledged_bytes")
+    return None if held is None else _ratio((counted["goodput_bytes"] + held) * 8e3, counted["active_ns"])
+
+
+def _power(counted: Mapping[str, Any]) -> float | None:
+    """Goodput over mean RTT, Mbit/s per s; None without an RTT."""
+    goodput_mbps = _ratio(counted["goodput_bytes"] * 8e3, counted["active_ns"])
+    mean_ns = counted["rtt"].get("mean_ns")
+    return goodput_mbps / (mean_ns / 1e9) if goodput_mbps is not None and mean_ns else None
+
+
+def _since_start(counted: Mapping[str, Any], at_ns: int | None) -> float | None:
+    return None if at_ns is None else (at_ns - counted["start_ns"]) / 1e9
+
+
+def _is_pinger(flow: Mapping[str, Any]) -> bool:
+    return app_of(flow).get("part") == "pinger"
+
+
+def _alike(flows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """The names of the flows whose shares can be compared: connections of the same application."""
+    kinds: dict[object, list[str]] = {}
+    for flow in flows:
+        if not is_datagrams(flow) and not _is_pinger(flow):
+            kinds.setdefault(app_of(flow).get("kind"), []).append(flow["name"])
+    return list(kinds.values())
+
+
+def _words(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, Metric]:
+    """What a flow is: its sender's stack, its congestion control and its application, with its part in one of
+    several parts."""
+    app = app_of(flow)
+    kind = " ".join(str(app[name]) for name in ("kind", "part") if name in app)
+    cc = None if is_datagrams(flow) else flow["cc"]
+    return {"stack": _stack(scenario, flow), "cc": cc, "app": kind or None}
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _stack(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> str:
+    return next(str(host["stack"]) for host in scenario["hosts"] if host["name"] == flow["from"])
+
+
+def narrowest(scenario: Mapping[str, Any], flow: str) -> tuple[str, float] | None:
+    """The bottleneck on a flow's way that can carry least in the measurement window, and how many bits.
+
+    None where no link on its way is a bottleneck with a rate.
+    """
+    ends = next(each for each in scenario["flows"] if each["name"] == flow)
+    links = [link for link in _route(scenario, ends["from"], ends["to"]) if link["bottleneck"]]
+    known = [
+        (bits, str(link["name"])) for link in links if (bits := capacity_bits(scenario, link)) is not None
+    ]
+    if not known or min(known)[0] <= 0:
+        return None
+    bits, name = min(known, key=lambda pair: pair[0])
+    return name, bits
+
+
+def _utilisation(
+    scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int | None
+) -> float | None:
+    found = narrowest(scenario, flow["name"])
+    return None if found is None or wire_bytes is None else wire_bytes * 8 / found[1]
+
+
+def _route(scenario: Mapping[str, Any], source: str, target: str) -> list[Mapping[str, Any]]:
+    """The links from host to host: fewest hops, ties by the order of links, as the engine routes."""
+    ways: dict[str, list[Mapping[str, Any]]] = {source: []}
+    frontier = [source]
+    while frontier and target not in ways:
+        frontier = list(_step(scenario["links"], ways, frontier))
+    return ways.get(target, [])
+
+
+def _step(
+    links: Iterable[Mapping[str, Any]], ways: dict[str, list[Mapping[str, Any]]], frontier: list[str]
+) -> Iterable[str]:
+    reached = [link for link in links if link["from"] in frontier and link["to"] not in ways]
+    for link in reached:
+        if link["to"] not in ways:
+            ways[link["to"]] = [*ways[link["from"]], link]
+            yield link["to"]

@@ -1,0 +1,81 @@
+"""From an experiment to its plan: every cell that the testbed takes part in, checked and resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from cwndlab.errors import ExperimentError
+from cwndlab.experiment import locate, sweep, yaml_nodes
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.experiment import Experiment
+from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.subset import Subset
+from cwndlab.experiment.support import Support
+from cwndlab.experiment.sweep import Axis
+from cwndlab.experiment.yaml_nodes import Mapping
+from cwndlab.plan import MAX_RUNS, Plan, PlannedRun, scenario_hash
+from cwndlab.scenario.resolve import resolve
+
+
+def make(experiment: Experiment, told: Callable[[int, int], None] | None = None) -> Plan:
+    """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused.
+
+    ``told`` is told of each cell how many runs of how many are planned.
+    """
+    schema, repeat = type(experiment.spec), experiment.spec.repeat
+    catalogue = experiment.support.catalogue()
+    part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
+    count = repeat * prod(len(axis.rows) for axis in part.axes)
+    if count > MAX_RUNS:
+        raise ExperimentError(experiment.file, None, "sweep", f"{count} runs", f"at most {MAX_RUNS}")
+    runs: list[PlannedRun] = []
+    for cell in part.cells():
+        resolved = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, experiment.support)
+        notes = (*experiment.notes, *part.notes, *resolved.notes)
+        for number in range(repeat):
+            scenario = {**resolved.scenario, "repeat": number}
+            digest = scenario_hash(scenario)
+            runs.append(
+                PlannedRun(len(runs), number, cell.values, scenario, digest, notes, resolved.warnings)
+            )
+        if told is not None:
+            told(len(runs), count)
+    keys = tuple(key for axis in part.axes for key in axis.keys)
+    return Plan(experiment.name, keys, repeat, runs)
+
+
+def check(experiment: Experiment) -> None:
+    """Raise `ExperimentError` for what is wrong without the sweep, or with its first cell where only that
+    makes the file complete."""
+    schema, catalogue = type(experiment.spec), experiment.support.catalogue()
+    part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
+    base = next(sweep.cells(part.tree, ()))
+    # Where the testbed takes part in some rows only, what stands outside the sweep may be another system.
+    spec = None if part.notes else locate.check_partly(schema, base.tree)
+    if spec is None:
+        base = next(part.cells())
+        spec = locate.check(schema, base.tree)
+    resolve(spec, base.tree, catalogue, experiment.support)
+
+
+def subset(
+    source: Mapping, axes: tuple[Axis, ...], schema: type[Spec], support: Support, catalogue: Catalogue
+) -> Subset:
+    """Return what the testbed carries out of a file: all but the testbeds' sections, unless its own says
+    otherwise.
+
+    Raises `ExperimentError` for a section that is wrong, also for one of another testbed.
+    """
+    sections = {key: model for key, model in schema.of_testbeds.items() if key in source.items}
+    if not sections:
+        return Subset(source, axes)
+    given = {key: locate.check_at(model, source, (key,)) for key, model in sections.items()}
+    own = yaml_nodes.copy(source)
+    assert isinstance(own, Mapping)  # a copy of a mapping
+    for key in sections:
+        del own.items[key]
+    whole = Subset(own, axes)
+    if support.subset is None or support.testbed not in given:
+        return whole
+    return support.subset(whole, given[support.testbed], source, catalogue)

@@ -1,0 +1,37 @@
+"""What others ask of a Scenario: which flows are datagrams, how far hosts are apart, what is the engine's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cwndlab.experiment.catalogue import DATAGRAMS
+from cwndlab.scenario.topology import Routes
+
+CLIENT_PORT = 10_000
+"""Port of flow 0 at its sender, in captures; flow n has this + n. Of a loadlatency scenario, whose
+connections the client opens, at the client."""
+
+
+def app_of(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A flow's application; nothing of one that another tool carried out."""
+    app = flow.get("app")
+    return app if isinstance(app, Mapping) else {}
+
+
+def is_datagrams(flow: Mapping[str, Any]) -> bool:
+    """Whether a flow of a Scenario is without a connection."""
+    return app_of(flow).get("kind") in DATAGRAMS
+
+
+def of_engine(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """The Scenario without what only live testbeds know."""
+    return {key: value for key, value in scenario.items() if key != "live"}
+
+
+def base_rtt_ns(scenario: Mapping[str, Any], one: str, other: str) -> int:
+    """The sum of delays between two hosts, there and back: of links, and of what stands at their egress."""
+    ways = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
+    delays: dict[str, int] = {link["name"]: link["delay_ns"] for link in scenario["links"]}
+    taken = (delays[name] for way in (ways.way(one, other), ways.way(other, one)) for name in way or ())
+    egresses = (host["egress"] for host in scenario["hosts"] if host["name"] in (one, other))
+    added: int = sum(egress["delay_ns"] for egress in egresses if egress is not None)
+    return sum(taken) + added

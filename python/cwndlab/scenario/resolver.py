@@ -1,0 +1,175 @@
+"""What resolving asks in several places: stacks, congestion controls, impairments, files beside the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment import units
+from cwndlab.experiment.catalogue import Catalogue, Param, Stack
+from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.schema import (
+    Bulk,
+    Flow,
+    Jitter,
+    Loss,
+    Match,
+    Section,
+    Spec,
+)
+from cwndlab.experiment.support import LIVE_KEYS, Support
+from cwndlab.experiment.units import BadValue
+from cwndlab.scenario import companion_files
+from cwndlab.scenario.topology import Wire, origin
+
+_T = TypeVar("_T")
+HEADERS = 40
+"""Bytes of an IPv4 and a TCP header without options: MTU less MSS (RFC 879, RFC 6691)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFlow:
+    """One flow of the run: its model, where it stands, its ends and the wires it takes there and back."""
+
+    name: str
+    model: Flow
+    path: Path
+    from_: str
+    to: str
+    start_ns: int
+    forward: tuple[Wire, ...]
+    back: tuple[Wire, ...]
+    load: tuple[str, str] | None = None
+    """Of a connection of a loadlatency scenario: the name of its pinger, and its part."""
+
+
+@dataclass(slots=True)
+class Resolver:
+    """What is resolved: a cell of an experiment, for a testbed."""
+
+    spec: Spec
+    file: str
+    catalogue: Catalogue
+    support: Support
+    notes: list[str] = field(default_factory=list)
+    unnamed: dict[str, list[str]] = field(default_factory=dict)
+    """Hosts that send and name no congestion control, by stack."""
+
+    def stack(self, host: str) -> Stack:
+        """Return the stack of a host of the file."""
+        name = self.spec.hosts[host].stack
+        stack = self.catalogue.stack(name)
+        if stack is None:
+            names = self.catalogue.stack_names()
+            bad = BadValue(shown(name) if name else "nothing", one_of(names), nearest(name, names))
+            raise Misplaced(("hosts", host, "stack"), bad)
+        return stack
+
+    def cc(self, name: str, stack: Stack, path: Path) -> str:
+        """Return a congestion control by its own name; refuse one that a stack does not have."""
+        own = stack.cc_alias.get(name, name)
+        if own not in stack.cc:
+            hint = nearest(name, stack.cc)
+            if hint is None and self.support.live is not None and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
+                hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
+            raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
+        return own
+
+    def buffers(self, flow: PlannedFlow) -> tuple[int | None, int | None]:
+        """Return SO_SNDBUF of a flow's sender and SO_RCVBUF of its receiver, None for autotuning."""
+        sender, receiver = (self.spec.hosts[origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
+        return buffer(flow.model.sndbuf or sender.sndbuf), buffer(flow.model.rcvbuf or receiver.rcvbuf)
+
+    def refuse_others(self, section: Section, params: Sequence[Param], path: Path, what: str) -> None:
+        """Refuse a parameter that the schema knows and the engine does not."""
+        known = {"kind", *(param.name for param in params)}
+        if isinstance(section, Bulk):
+            known |= set(LIVE_KEYS)
+        for key, _ in section.written():
+            if key not in known:
+                problem = f"{key} of {what} is not supported by testbed {self.support.testbed} yet"
+                raise Misplaced((*path, key), BadValue(problem=problem))
+
+    def beyond(self, time: int, path: Path) -> None:
+        """Refuse a time that lies behind the end of the run."""
+        expected = f"a time within the duration, {units.format_time(self.spec.duration)}"
+        raise Misplaced(path, BadValue(shown(units.format_time(time)), expected))
+
+    def loss(self, loss: Loss | None, path: Path) -> dict[str, Any] | None:
+        """Return a loss model."""
+        if loss is None:
+            return None
+        ((kind, value),) = loss.written()
+        if kind not in self.catalogue.losses:
+            problem = f"not supported by testbed {self.support.testbed} yet"
+            raise Misplaced((*path, kind), BadValue(problem=problem))
+        if loss.random is not None:
+            return {"kind": "random", "probability_ppb": loss.random}
+        if loss.nth is not None:
+            nth, match = loss.nth, loss.nth.match or Match()
+            return {
+                "kind": "nth",
+                "every": nth.every,
+                "packet": nth.packet,
+                "min_payload": max(nth.min_payload, match.min_payload or 0),
+                "dport": match.dport,
+                "sport": match.sport,
+            }
+        if loss.gilbert is not None:
+            chain = loss.gilbert
+            return {
+                "kind": "gilbert",
+                "p_ppb": chain.p,
+                "r_ppb": chain.r,
+                "loss_bad_ppb": chain.loss_bad,
+                "loss_good_ppb": chain.loss_good,
+            }
+        if value != sorted(set(value)):
+            raise Misplaced(
+                (*path, "list"), BadValue("a list out of order", "packets in ascending order, each once")
+            )
+        return {"kind": "list", "packets": value}
+
+    def jitter(self, jitter: Jitter | None, path: Path) -> dict[str, Any] | None:
+        """Return the variation of a delay."""
+        if jitter is None:
+            return None
+        for key, needed in (("sd", True), ("file", jitter.kind == "file")):
+            if needed and getattr(jitter, key) is None:
+                raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
+        table = None
+        if jitter.file is not None:
+            if jitter.kind != "file":
+                raise Misplaced((*path, "file"), BadValue(f"a file with kind {jitter.kind}", "kind: file"))
+            table = self.companion(companion_files.deviations, jitter.file, (*path, "file"))
+        kind = "table" if table else jitter.kind
+        return {"kind": kind, "sd_ns": jitter.sd, "reorder": jitter.reorder, "table": table}
+
+    def companion(self, read: Callable[[str, str], _T], name: str, path: Path) -> _T:
+        """Return the content of a file beside the experiment."""
+        try:
+            return read(self.file, name)
+        except BadValue as bad:
+            raise Misplaced(path, bad) from None
+
+
+def in_unit(value: object, param: Param) -> object:
+    """Return a parameter's value, or its default, as the Scenario holds it."""
+    if value is None:
+        value = param.default
+    if param.unit == "bool" and value is not None:
+        return bool(value)
+    if param.unit == "choice" and isinstance(value, int):
+        return param.choices[value]
+    if isinstance(value, Fraction):
+        return int(value * (1000 if param.unit == "milli" else 10**9))
+    return value
+
+
+def buffer(value: int | str) -> int | None:
+    """Return the size of a socket buffer, None for autotuning."""
+    return value if isinstance(value, int) else None

@@ -1,0 +1,325 @@
+"""Networks of the experiment file expanded to nodes and one-directional wires with stable names."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment import units
+from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.schema import Chain, Dumbbell, Host, Link, Network, Reversible, Star
+from cwndlab.experiment.units import BadValue
+
+_IMPAIRMENTS = frozenset({"loss", "duplicate", "corrupt", "jitter", "schedule"})
+"""Settings of a link that its other direction does not inherit."""
+
+_Layers = tuple[tuple[Path, Link], ...]
+"""Sections that settings of a link come from, with their places, the most specific first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One direction of a cable before its numbers are resolved.
+
+    ``bottleneck`` is what the topology says of it, None where nothing is said; ``host`` is the host whose
+    transmit queue stands at its sending end, if one does.
+    """
+
+    name: str
+    from_: str
+    to: str
+    link: Link
+    sources: _Layers
+    bottleneck: bool | None
+    host: Host | None = None
+
+    def at(self, key: str) -> Path:
+        """Return the path of the section that sets ``key``, with the key."""
+        for path, link in self.sources:
+            if key in link.model_fields_set:
+                return (*path, key)
+        return (*self.sources[-1][0], key)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Nodes between the hosts, and wires in the order of the Scenario."""
+
+    nodes: tuple[str, ...]
+    wires: tuple[Wire, ...]
+
+
+def expand(network: Network, hosts: Mapping[str, Host]) -> Topology:
+    """Return the topology; raises `Misplaced` for hosts that do not exist or are attached twice or never.
+
+    ``hosts`` are those of the file, copies not yet made.
+    """
+    if network.dumbbell is not None:
+        return _dumbbell(network.dumbbell, hosts)
+    if network.chain is not None:
+        return _chain(network.chain, hosts)
+    if network.star is not None:
+        return _star(network.star, hosts)
+    return _general(network, hosts)
+
+
+def copies(name: str, host: Host) -> list[str]:
+    """Return the names of a host's copies: its own, or NAME.1, NAME.2 … where it has a count."""
+    return [name] if host.count == 1 else [f"{name}.{number}" for number in range(1, host.count + 1)]
+
+
+def origin(copy: str, hosts: Mapping[str, Host]) -> str:
+    """Return the name in the file of a host or one of its copies."""
+    return copy if copy in hosts else copy.rpartition(".")[0]
+
+
+def all_copies(hosts: Mapping[str, Host]) -> dict[str, Host]:
+    """Return every host with its copies, in the order of the file."""
+    return {copy: host for name, host in hosts.items() for copy in copies(name, host)}
+
+
+class Routes:
+    """The ways through a network: the shortest in hops; of equal ones, the wire that comes first."""
+
+    def __init__(self, wires: Iterable[tuple[str, str, str]]) -> None:
+        """Take wires as (name, from, to), in order."""
+        self._leaving: dict[str, list[tuple[str, str]]] = {}
+        self._arriving: dict[str, list[tuple[str, str]]] = {}
+        self._distances: dict[str, dict[str, int]] = {}
+        for name, from_, to in wires:
+            self._leaving.setdefault(from_, []).append((name, to))
+            self._arriving.setdefault(to, []).append((name, from_))
+
+    def way(self, start: str, end: str) -> list[str] | None:
+        """Return the names of the wires from one end to another, or None if there is no way."""
+        last: list[str] = []
+        while start != end and len(self._arriving.get(end, [])) == 1:
+            # Only one wire leads there, so that all who are behind one router share the search for it.
+            ((name, end),) = self._arriving[end]
+            last.append(name)
+            if len(last) > len(self._arriving):
+                return None
+        distance = self._distance(end)
+        if start not in distance:
+            return None
+        way, here = [], start
+        while here != end:
+            name, here = next(
+                hop for hop in self._leaving[here] if distance.get(hop[1]) == distance[here] - 1
+            )
+            way.append(name)
+        return way + last[::-1]
+
+    def _distance(self, end: str) -> dict[str, int]:
+        """Return the hops to an end from everywhere that leads there."""
+        if end not in self._distances:
+            distance = {end: 0}
+            queue = deque([end])
+            while queue:
+                here = queue.popleft()
+                for _, before in self._arriving.get(here, []):
+                    if before not in distance:
+                        distance[before] = distance[here] + 1
+                        queue.append(before)
+            self._distances[end] = distance
+        return self._distances[end]
+
+
+def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host]) -> Topology:
+    root: Path = ("network", "dumbbell")
+    _attached_once(hosts, {(*root, "left"): net.left, (*root, "right"): net.right}, root)
+    forward: _Layers = (((*root, "bottleneck"), net.bottleneck),)
+    back = _other_direction(forward)
+    if net.reverse is not None:
+        back = (((*root, "reverse"), net.reverse), *back)
+    wires = [
+        Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True),
+        Wire("bottleneck.reverse", "router.right", "router.left", _merged(back), back, bottleneck=True),
+    ]
+    cabling = _Cabling(root, "access", net.access, net.access_of)
+    cabling.check(hosts)
+    for router, names in (("router.left", net.left), ("router.right", net.right)):
+        for name in names:
+            wires += cabling.attach(name, hosts[name], router)
+    return Topology(("router.left", "router.right"), tuple(wires))
+
+
+def _chain(net: Chain, hosts: Mapping[str, Host]) -> Topology:
+    root: Path = ("network", "chain")
+    if not net.bottlenecks:
+        raise Misplaced((*root, "bottlenecks"), BadValue("an empty list", "at least one bottleneck"))
+    if len(net.hosts) != len(net.bottlenecks) + 1:
+        expected = f"{len(net.bottlenecks) + 1} lists of hosts, one for each router"
+        raise Misplaced((*root, "hosts"), BadValue(f"{len(net.hosts)} lists", expected))
+    _attached_once(hosts, {(*root, "hosts", place): names for place, names in enumerate(net.hosts)}, root)
+    cabling = _Cabling(root, "access", net.access, net.access_of)
+    cabling.check(hosts)
+    routers = tuple(f"router.{number}" for number in range(1, len(net.hosts) + 1))
+    wires: list[Wire] = []
+    for index, link in enumerate(net.bottlenecks):
+        near, far = routers[index], routers[index + 1]
+        wires += _both_ways(
+            f"bottleneck.{index + 1}", near, far, link, (*root, "bottlenecks", index), bottleneck=True
+        )
+    for router, names in zip(routers, net.hosts, strict=True):
+        for name in names:
+            wires += cabling.attach(name, hosts[name], router)
+    return Topology(routers, tuple(wires))
+
+
+def _star(net: Star, hosts: Mapping[str, Host]) -> Topology:
+    root: Path = ("network", "star")
+    cabling = _Cabling(root, "link", net.link, net.link_of)
+    cabling.check(hosts)
+    wires: list[Wire] = []
+    for name, host in hosts.items():
+        wires += cabling.attach(name, host, "star.switch")
+    return Topology(("star.switch",), tuple(wires))
+
+
+def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
+    nodes, cables = network.nodes or [], network.links or []
+    everyone = all_copies(hosts)
+    for index, node in enumerate(nodes):
+        if node in hosts or node in nodes[:index]:
+            raise Misplaced(
+                ("network", "nodes", index), BadValue(shown(node), "a name that no host or node has yet")
+            )
+    wires: list[Wire] = []
+    for index, cable in enumerate(cables):
+        path: Path = ("network", "links", index)
+        ends = [*everyone, *nodes]
+        for key, end in (("from", cable.from_), ("to", cable.to)):
+            if end not in ends:
+                expected = f"a host or node: {one_of(ends[:20])}"
+                raise Misplaced((*path, key), BadValue(shown(end), expected, nearest(end, ends)))
+        if cable.from_ == cable.to:
+            raise Misplaced((*path, "to"), BadValue(shown(cable.to), "another end than from"))
+        name = cable.name or f"{cable.from_}-{cable.to}"
+        if any(wire.name == name for wire in wires):
+            raise Misplaced(path, BadValue(f"a second link {shown(name)}", "a name of its own", key="name"))
+        if cable.one_way and cable.reverse is not None:
+            raise Misplaced((*path, "reverse"), BadValue("reverse on a one-way link", "one or the other"))
+        pair = _both_ways(name, cable.from_, cable.to, cable, path, bottleneck=cable.bottleneck)
+        at_ends = {origin(end, hosts): everyone[end] for end in (cable.from_, cable.to) if end in everyone}
+        wires += [
+            replace(wire, link=_at_the_nics_rate(wire.link, at_ends), host=everyone.get(wire.from_))
+            for wire in (pair[:1] if cable.one_way else pair)
+        ]
+    return Topology(tuple(nodes), tuple(wires))
+
+
+def _both_ways(
+    name: str, near: str, far: str, link: Reversible, path: Path, *, bottleneck: bool | None
+) -> tuple[Wire, Wire]:
+    forward, back = _directions([(path, link)])
+    return (
+        Wire(name, near, far, _merged(forward), forward, bottleneck),
+        Wire(f"{name}.reverse", far, near, _merged(back), back, bottleneck),
+    )
+
+
+def _directions(layers: Sequence[tuple[Path, Reversible]]) -> tuple[_Layers, _Layers]:
+    """Return the layers of a cable's two directions: what a section says of the way back comes before what
+    it says of both, and both before what a less specific section says."""
+    back: _Layers = ()
+    for path, link in layers:
+        if link.reverse is not None:
+            back += (((*path, "reverse"), link.reverse),)
+        back += _other_direction(((path, link),))
+    return tuple(layers), back
+
+
+def _other_direction(forward: _Layers) -> _Layers:
+    """Return what the other direction has of a direction's settings: all but its impairments."""
+    return tuple(
+        (path, _link({key: value for key, value in _written(link).items() if key not in _IMPAIRMENTS}))
+        for path, link in forward
+    )
+
+
+def _merged(layers: _Layers) -> Link:
+    """Return the link of some layers. A rate and a trace take each other's place, as a trace is a rate."""
+    settings: dict[str, Any] = {}
+    for _, link in reversed(layers):
+        own = _written(link)
+        if "rate" in own and link.shaper is None and _link(settings).has_trace:
+            del settings["shaper"]
+        if "rate" not in own and link.has_trace:
+            settings.pop("rate", None)
+        settings |= own
+    return _link(settings)
+
+
+def _at_the_nics_rate(link: Link, at_ends: Mapping[str, Host]) -> Link:
+    """Return one direction of a cable at the rate of the interfaces at its ends, the lower where there are
+    two."""
+    rates = {name: host.nic.rate for name, host in at_ends.items() if host.nic.rate is not None}
+    if rates and link.has_trace:
+        name, rate = next(iter(rates.items()))
+        found = f"{units.format_rate(rate)} of a host whose cable has a trace"
+        raise Misplaced(("hosts", name, "nic", "rate"), BadValue(found, "one or the other"))
+    return link.model_copy(update={"rate": min(rates.values())}) if rates else link
+
+
+@dataclass(frozen=True, slots=True)
+class _Cabling:
+    """The cables between hosts and their routers: ``key`` in the file for all of them, ``key_of`` for one."""
+
+    root: Path
+    key: str
+    common: Reversible
+    special: Mapping[str, Reversible]
+
+    def check(self, hosts: Mapping[str, Host]) -> None:
+        for name in self.special:
+            if name not in hosts:
+                raise Misplaced((*self.root, f"{self.key}_of", name), _no_host(name, hosts))
+
+    def attach(self, name: str, host: Host, router: str) -> Iterator[Wire]:
+        """Yield both directions of the cable between each copy of a host and its router."""
+        layers: list[tuple[Path, Reversible]] = [((*self.root, self.key), self.common)]
+        if name in self.special:
+            layers.insert(0, ((*self.root, f"{self.key}_of", name), self.special[name]))
+        forward, back = _directions(layers)
+        there, here = (_at_the_nics_rate(_merged(way), {name: host}) for way in (forward, back))
+        for copy in copies(name, host):
+            yield Wire(f"{self.key}.{copy}", copy, router, there, forward, bottleneck=None, host=host)
+            yield Wire(f"{self.key}.{copy}.reverse", router, copy, here, back, bottleneck=None)
+
+
+def _link(settings: dict[str, Any]) -> Link:
+    """Return a link of settings that have been checked already."""
+    return _NO_SETTINGS.model_copy(update=settings)
+
+
+_NO_SETTINGS = Link.model_construct()
+"""Copied, as to make one takes ten times as long and every cell has a dozen."""
+
+_SETTINGS = tuple(Link.model_fields)
+
+
+def _written(link: Link) -> dict[str, Any]:
+    there = link.model_fields_set
+    return {name: getattr(link, name) for name in _SETTINGS if name in there}
+
+
+def _attached_once(hosts: Mapping[str, Host], places: Mapping[Path, list[str]], root: Path) -> None:
+    seen: set[str] = set()
+    for path, names in places.items():
+        for index, name in enumerate(names):
+            if name not in hosts:
+                raise Misplaced((*path, index), _no_host(name, hosts))
+            if name in seen:
+                raise Misplaced((*path, index), BadValue(f"{shown(name)} again", "each host once"))
+            seen.add(name)
+    for name in hosts:
+        if name not in seen:
+            raise Misplaced(root, BadValue(problem=f"host {shown(name)} is not attached to this network"))
+
+
+def _no_host(name: str, hosts: Mapping[str, Host]) -> BadValue:
+    return BadValue(shown(name), f"a host: {one_of(hosts)}", nearest(name, hosts))

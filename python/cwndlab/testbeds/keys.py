@@ -1,0 +1,22 @@
+"""Keys of the schema that several testbeds carry out, by section (`Section.section`)."""
+
+
+def keys(text: str) -> frozenset[str]:
+    """The keys of a text."""
+    return frozenset(text.split())
+
+
+EXPERIMENT = keys(
+    "experiment description duration hosts network flows repeat seed start_jitter measure record pause order"
+)
+"""`pause` and `order` change nothing of what is modelled, and are taken so that one file serves all."""
+
+PATH = {
+    "link": keys("rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"),
+    "cable": keys(
+        "name from to one_way bottleneck"
+        " rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"
+    ),
+    "change": keys("rate delay loss queue down"),
+}
+"""What the engine's path carries out, in virtual and in real time."""

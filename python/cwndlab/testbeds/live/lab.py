@@ -1,0 +1,166 @@
+"""Where machines come from (`Lab`), the way into each (`Reach`), what differs by system (`HostSystem`)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cwndlab.testbeds.live.addresses import Addresses, Ends
+from cwndlab.testbeds.live.path import PathBackend
+
+Process = subprocess.Popen[bytes]
+"""A process at a host, with pipes: of a distant one, the client that carries them."""
+
+
+class Lab(Protocol):
+    """The machines of one run, and what lies between them.
+
+    `lock`, `make` and `connect` come first, in this order; `close` undoes whatever was done.
+    """
+
+    @property
+    def name(self) -> str:
+        """The run's, which is among the arguments of all that is started for it."""
+
+    @property
+    def addresses(self) -> Addresses:
+        """Of hosts and flows, on the test network."""
+
+    @property
+    def machine(self) -> Reach:
+        """The machine around all of them."""
+
+    @property
+    def places(self) -> Mapping[str, Reach]:
+        """Whatever has settings of its own, hosts among it, by the name in the Scenario; after `make`."""
+
+    @property
+    def hosts(self) -> Mapping[str, Reach]:
+        """The hosts of the Scenario."""
+
+    def lock(self) -> None:
+        """Take the machines for this run alone, and have them freed if this process is killed."""
+
+    def make(self) -> None:
+        """Make the machines ready, with nothing between them yet."""
+
+    def connect(self) -> None:
+        """Connect them: interfaces, addresses, routes; hosts keep what is set of them already."""
+
+    def interfaces(self, host: str) -> list[str]:
+        """A host's interfaces of the test network."""
+
+    def facts(self) -> dict[str, Any]:
+        """What of the machines is worth keeping with the run."""
+
+    def path(self, scenario: Mapping[str, Any]) -> PathBackend:
+        """What carries packets between the hosts; nothing passes before it is started."""
+
+    def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
+        """Start a program at a host, in a session of its own.
+
+        It is killed when this process ends, and after `limit_s` at the latest.
+        """
+
+    def put(self, host: str, name: str, data: bytes) -> None:
+        """Give a host a file of this run."""
+
+    def get(self, host: str, name: str) -> bytes:
+        """A file of this run from a host; raises OSError."""
+
+    def clock_offset(self, host: str) -> int:
+        """What CLOCK_MONOTONIC of a host is ahead of ours, ns."""
+
+    def close(self) -> None:
+        """End all that was started, undo all that was done, and let others have the machines."""
+
+
+class Reach(Protocol):
+    """A way into a host, or into one of its network namespaces."""
+
+    @property
+    def namespace(self) -> str:
+        """The network namespace of this machine that it is; empty where it is none."""
+
+    def files(self, *patterns: str) -> dict[str, str]:
+        """The text, by path, of each readable file that a shell's pattern stands for.
+
+        A pattern that ends with a slash stands for everything below. Secrets are not read.
+        """
+
+    def writable(self, path: str) -> bool:
+        """Whether anybody may write a file: a setting, not something that the kernel counts."""
+
+    def uname(self) -> str:
+        """What `uname -a` says."""
+
+    def clock(self) -> dict[str, Any]:
+        """What adjtimex(2) tells of the clock: `synchronised`, and readings of how well."""
+
+    def interfaces(self) -> dict[str, dict[str, Any]]:
+        """By name: `mtu`, `tx_queue`, the `offloads` that are on, and the `qdiscs`."""
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file that is there; raises OSError."""
+
+    def program(self, name: str, purpose: str) -> str:
+        """Where a program is; raises ValueError, one line, with what installs it if it is not there."""
+
+    def run(self, command: Sequence[str], text: str) -> None:
+        """Run a command that reads a text; raises OSError with what it said, in one line."""
+
+    def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:
+        """Switch segmentation and aggregation of an interface, with what they need; raises OSError."""
+
+
+class Sampler(Protocol):
+    """Looks at both ends of every connection of a run at an interval."""
+
+    troubles: list[str]
+    """What went wrong while sampling, known after `stop`."""
+
+    def start(self) -> None:
+        """Start sampling."""
+
+    def mark_start(self, zero_ns: int) -> None:
+        """The run begins at this CLOCK_MONOTONIC time."""
+
+    def stop(self) -> tuple[pa.Table, pa.Table]:
+        """End it: rows of the senders, and of the receivers."""
+
+
+class HostSystem(Protocol):
+    """What differs by the system of hosts, written once for all labs."""
+
+    def sysctls(self, host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """A host's sysctls as text, in the order they are set, its congestion control among them."""
+
+    def configure(self, reach: Reach, sysctls: Mapping[str, str]) -> None:
+        """Set sysctls of a host, in order; raises ValueError, one line, where one is refused."""
+
+    def set_interface(self, reach: Reach, interface: str, nic: Mapping[str, Any]) -> None:
+        """Set offloads and polling of a host's interface as its `nic` says; raises OSError."""
+
+    def set_rules(self, reach: Reach, host: Mapping[str, Any], addresses: Addresses) -> None:
+        """Put the rules of a host's `ingress` into place; raises OSError."""
+
+    def sampler(
+        self,
+        run_id: int,
+        scenario: Mapping[str, Any],
+        ends: Mapping[str, Ends],
+        hosts: Mapping[str, Reach],
+    ) -> Sampler:
+        """A sampler of all connections between hosts of this system."""
+
+    def settings(self, reach: Reach) -> dict[str, Any]:
+        """What a host is set to: `sysctls` by name, and `interfaces`."""
+
+    def machine(self, reach: Reach, namespaced: Mapping[str, str]) -> dict[str, Any]:
+        """What a machine is set to, and its hosts share: `namespaced` are sysctls that they do not."""
+
+    def is_setting(self, reach: Reach, sysctl: str) -> bool:
+        """Whether anybody can set a sysctl; others are counters."""

@@ -1,0 +1,1 @@
+"""Linux as the system of live hosts."""

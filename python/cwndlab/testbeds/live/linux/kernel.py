@@ -1,0 +1,130 @@
+"""What a Linux kernel has: congestion controls and sysctls, and the stack that is in an experiment."""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from cwndlab.experiment import catalogue
+from cwndlab.experiment.catalogue import PARTS, Catalogue, Machine, Stack, Sysctl
+from cwndlab.testbeds.live.lab import Reach
+
+SYSCTLS = "/proc/sys/"
+
+CHOSEN = "net.ipv4.tcp_congestion_control"
+AVAILABLE = "net.ipv4.tcp_available_congestion_control"
+ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
+
+CLOCK_MONOTONIC_COARSE = 6
+"""linux/time.h; module time has no name for it."""
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The running kernel, as a fresh namespace shows it."""
+
+    release: str
+    """As `uname -r` says."""
+    congestion_controls: tuple[str, ...]
+    allowed_congestion_controls: tuple[str, ...]
+    """Those that a namespace may make its default."""
+    sysctls: Mapping[str, str]
+    """Those that belong to a namespace and can be written there, with their values; dotted names."""
+
+    @property
+    def stack(self) -> str:
+        """The name of its stack, such as `linux-6.18`."""
+        return "linux-" + ".".join(self.release.split(".")[:2])
+
+
+def read(reach: Reach) -> Kernel:
+    """The kernel of a host, as a namespace of it shows it."""
+    files = reach.files(f"{SYSCTLS}net/")
+    found = {name(path): " ".join(text.split()) for path, text in files.items() if reach.writable(path)}
+    _load_congestion_controls(reach)
+    return Kernel(
+        release=reach.uname().split()[2],
+        congestion_controls=_words(reach, AVAILABLE),
+        allowed_congestion_controls=_words(reach, ALLOWED),
+        sysctls=dict(sorted(found.items())),
+    )
+
+
+def known(here: Kernel, ticks_per_second: int) -> Catalogue:
+    """The catalogue of an experiment on hosts with a kernel: one stack, with what that has.
+
+    Queue disciplines, losses and apps are the engine's: its path carries the packets, and our own sender
+    follows its models. The default congestion control is that of the model, too, so that a file means the
+    same on both.
+    """
+    engine = catalogue.catalogue()
+    model = engine.stacks[engine.newest["linux"]]
+    sysctls = {name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)}
+    otherwise = {
+        name: modelled.default
+        for name, modelled in model.sysctls.items()
+        if name in sysctls and sysctls[name].default != modelled.default
+    }
+    stack = Stack(
+        name=here.stack,
+        family="linux",
+        inferred=False,
+        default_cc=engine.stacks.get(here.stack, model).default_cc,
+        cc=here.congestion_controls,
+        cc_alias={"newreno": "reno"},
+        hz=ticks_per_second,
+        ecn={"0": "off", "1": "on"}.get(here.sysctls["net.ipv4.tcp_ecn"], "accept"),
+        sysctls=sysctls,
+        machine=Machine(model.name, here.sysctls["net.ipv4.tcp_congestion_control"], otherwise),
+    )
+    return replace(engine, stacks={stack.name: stack}, newest={"linux": stack.name})
+
+
+def path(sysctl: str) -> str:
+    """The file of a sysctl."""
+    return SYSCTLS + sysctl.replace(".", "/")
+
+
+def name(path: str) -> str:
+    """The sysctl of a file."""
+    return path.removeprefix(SYSCTLS).replace("/", ".")
+
+
+def ticks_per_second() -> int:
+    """The kernel's clock ticks per second (CONFIG_HZ), by which its TCP keeps timers and CUBIC its time.
+
+    The coarse clocks advance once a tick, and say so as their resolution (clock_getres(2)).
+    """
+    return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE))
+
+
+def _words(reach: Reach, sysctl: str) -> tuple[str, ...]:
+    return tuple(reach.files(path(sysctl))[path(sysctl)].split())
+
+
+def _load_congestion_controls(reach: Reach) -> None:
+    """Have the kernel load those that the models know and its list does not have yet, as it lists no module
+    that is not loaded.
+
+    It loads one when somebody with the rights chooses it (tcp_cong.c, tcp_ca_find_autoload), also where a
+    namespace may not have it as its default.
+    """
+    stacks = catalogue.catalogue().stacks.values()
+    known_to_models = {cc for stack in stacks if stack.family == "linux" for cc in stack.cc}
+    for cc in sorted(known_to_models.difference(_words(reach, AVAILABLE))):
+        with suppress(OSError):
+            reach.write(path(CHOSEN), cc)
+
+
+def _sysctls(name: str, text: str) -> Iterator[tuple[str, Sysctl]]:
+    """A sysctl of one or three numbers as the catalogue has it; what it accepts the kernel says when it is
+    set."""
+    words = text.split()
+    if not all(_INTEGER.fullmatch(word) for word in words) or len(words) not in (1, 3):
+        return
+    names = [name] if len(words) == 1 else [f"{name}.{part}" for part in PARTS]
+    for own, word in zip(names, words, strict=True):
+        yield own, Sysctl(own, int(word), -(1 << 63), (1 << 63) - 1, "of this kernel")

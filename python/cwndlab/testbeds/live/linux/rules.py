@@ -1,0 +1,96 @@
+"""A host's `ingress.after_gro` as rules of nftables in its INPUT chain, behind receive aggregation."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cwndlab.testbeds.live.addresses import SERVER_PORT, Addresses
+from cwndlab.testbeds.live.lab import Reach
+
+HEADERS = {"tcp": 52, "udp": 28}
+"""By protocol that rules count, the bytes a packet has besides payload: an IPv4 header, and a TCP header
+with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count."""
+_BILLION = 10**9
+"""What probabilities count in (parts per billion), and the range of the random numbers drawn."""
+_COUNTS = 1 << 31
+"""Modulus of a counter that is not to come round."""
+
+
+def check(
+    host: Mapping[str, Any], addresses: Addresses, trial: Callable[[Callable[[Reach], None]], None]
+) -> None:
+    """Raises ValueError, one line, for an impairment that rules cannot make, where nft is missing, or where
+    the kernel does not take the host's rules: they are loaded where `trial` lets work be done for nothing."""
+    stage = host["ingress"]["after_gro"]
+    if stage is None:
+        return
+    place = f"host {host['name']}: ingress.after_gro"
+    trial(_has_program)
+    for key in ("duplicate_ppb", "corrupt_ppb"):
+        if stage[key]:
+            raise ValueError(f"{place}: rules of the kernel cannot {key.removesuffix('_ppb')} packets")
+    if stage["loss"] is not None and stage["loss"]["kind"] == "gilbert":
+        raise ValueError(f"{place}: rules of the kernel drop random, nth or listed packets, not by gilbert")
+    text = script(host, addresses)
+    if not text:
+        return
+    try:
+        trial(lambda reach: load(reach, text))
+    except OSError as error:
+        problem = "this kernel does not take rules of nf_tables with numgen (modprobe nft_numgen)"
+        raise ValueError(f"{place}: {problem}: {error}") from None
+
+
+def script(host: Mapping[str, Any], addresses: Addresses) -> str:
+    """The rules of a host in nft's language, empty if it has none."""
+    stage = host["ingress"]["after_gro"]
+    if stage is None or stage["loss"] is None:
+        return ""
+    loss = stage["loss"]
+    match loss["kind"]:
+        case "random":
+            chosen = f"numgen random mod {_BILLION} < {loss['probability_ppb']}"
+        case "nth":
+            chosen = f"numgen inc mod {loss['every']} == {loss['packet']}"
+        case _:
+            listed = ", ".join(str(packet) for packet in loss["packets"])
+            chosen = f"numgen inc mod {_COUNTS} {{ {listed} }}" if listed else ""
+    if not chosen:
+        return ""
+    payload = max(stage["min_payload"], loss.get("min_payload", 0))
+    counted = []
+    for protocol, headers in HEADERS.items():
+        to = f"ip daddr {addresses.hosts[host['name']]} ip protocol {protocol}"
+        matches = [to, *_ports(protocol, host, stage, addresses)]
+        matches += [f"ip length >= {payload + headers}"] if payload else []
+        counted.append(" ".join([*matches, "jump chosen"]))
+    # One counter for both protocols.
+    drop = f"chain chosen {{\n{chosen} counter drop\n}}"
+    chain = "\n".join(["chain input {", "type filter hook input priority 0", *counted, "}"])
+    return f"table ip cwndlab {{\n{drop}\n{chain}\n}}\n"
+
+
+def load(reach: Reach, text: str) -> None:
+    """Put rules into a host; raises OSError with nft's own words."""
+    try:
+        reach.run([reach.program("nft", "ingress.after_gro"), "-f", "-"], text)
+    except OSError as error:
+        raise OSError(f"nft: {error}") from None
+
+
+def _has_program(reach: Reach) -> None:
+    reach.program("nft", "ingress.after_gro")
+
+
+def _ports(
+    protocol: str, host: Mapping[str, Any], stage: Mapping[str, Any], addresses: Addresses
+) -> list[str]:
+    """Matches of ports. The experiment's server port stands for those of all flows that the host accepts."""
+    matches = []
+    if stage["dport"] is not None:
+        ports = {stage["dport"]}
+        if stage["dport"] == SERVER_PORT:
+            ports |= {ends.target_port for ends in addresses.flows.values() if ends.to == host["name"]}
+        matches.append(f"{protocol} dport {{ {', '.join(map(str, sorted(ports)))} }}")
+    if stage["sport"] is not None:
+        matches.append(f"{protocol} sport {stage['sport']}")
+    return matches

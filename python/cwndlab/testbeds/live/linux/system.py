@@ -1,0 +1,115 @@
+"""Hosts that run Linux: sysctls, congestion controls, offloads, rules, samplers and settings."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cwndlab.scenario.queries import is_datagrams
+from cwndlab.testbeds.live.addresses import Addresses, Ends
+from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.linux import kernel, rules, settings
+from cwndlab.testbeds.live.linux.kernel import Kernel
+from cwndlab.testbeds.live.linux.tcp_info import TcpInfoSampler
+
+HOST = {"net.ipv4.tcp_no_metrics_save": "1"}
+"""Of hosts, where the experiment does not set it: no connection learns from those before it."""
+
+PLAIN_CC = "reno"
+"""A congestion control that every Linux has, that every namespace may choose, and that leaves nothing behind
+(Documentation/networking/ip-sysctl.rst, tcp_congestion_control)."""
+
+_ECN = {"off": "0", "on": "1", "accept": "2"}
+"""net.ipv4.tcp_ecn (Documentation/networking/ip-sysctl.rst)."""
+
+
+class Linux:
+    """Hosts of one kernel."""
+
+    def __init__(self, here: Kernel) -> None:
+        """Hosts of this kernel."""
+        self._kernel = here
+
+    def sysctls(self, host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """A host's sysctls as text, in the order they are set; three parts become one value again."""
+        values: dict[str, str] = {
+            **HOST,
+            "net.ipv4.tcp_ecn": _ECN[host["ecn"]],
+            "net.ipv4.tcp_congestion_control": self._first_cc(host, flows),
+        }
+        triples: dict[str, dict[str, int]] = {}
+        for name, value in host["sysctl"].items():
+            base, _, part = name.rpartition(".")
+            if part in ("min", "default", "max") and name not in self._kernel.sysctls:
+                triples.setdefault(base, {})[part] = value
+            else:
+                values[name] = str(value)
+        for base, parts in triples.items():
+            present = dict(zip(("min", "default", "max"), self._kernel.sysctls[base].split(), strict=True))
+            values[base] = " ".join(str(parts.get(part, present[part])) for part in present)
+        return values
+
+    def _first_cc(self, host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> str:
+        """The congestion control with which connections of a host open, until their own is set.
+
+        iperf3 sets a connection's own (`-C`) once it is open. What BBR has switched on by then, pacing, stays
+        on for whatever follows (tcp_bbr.c and Linux's tcp_set_congestion_control), and many kernels begin
+        with BBR. So it is that of all flows the host sends, or Reno, where they differ or a namespace may
+        not choose theirs (net.ipv4.tcp_allowed_congestion_control): it switches nothing on, and every Linux
+        has it.
+        """
+        used = {flow["cc"] for flow in flows if flow["from"] == host["name"] and not is_datagrams(flow)}
+        common = used.pop() if len(used) == 1 else PLAIN_CC
+        return common if common in self._kernel.allowed_congestion_controls else PLAIN_CC
+
+    def configure(self, reach: Reach, sysctls: Mapping[str, str]) -> None:
+        """Set sysctls of a host, in order; raises ValueError, one line, where one is refused."""
+        for name, value in sysctls.items():
+            try:
+                reach.write(kernel.path(name), value)
+            except OSError as error:
+                problem = error.strerror or str(error)
+                raise ValueError(f"this kernel refuses {name} = {value} ({problem})") from None
+
+    def set_interface(self, reach: Reach, interface: str, nic: Mapping[str, Any]) -> None:
+        """Set which packets an interface cuts and merges, and how long it is polled; raises OSError."""
+        reach.set_offloads(interface, tso=nic["tso"], gro=nic["gro"])
+        coalesce = nic["coalesce"]
+        if coalesce is None or not (coalesce["gro_flush_timeout_ns"] or coalesce["napi_defer_hard_irqs"]):
+            return
+        for name, value in (
+            ("gro_flush_timeout", coalesce["gro_flush_timeout_ns"]),
+            ("napi_defer_hard_irqs", coalesce["napi_defer_hard_irqs"]),
+        ):
+            try:
+                reach.write(f"/sys/class/net/{interface}/{name}", str(value))
+            except OSError as error:
+                raise OSError(f"polling of {interface}: {error}") from None
+
+    def set_rules(self, reach: Reach, host: Mapping[str, Any], addresses: Addresses) -> None:
+        """Put the rules of a host's `ingress.after_gro` into place; raises OSError with nft's own words."""
+        script = rules.script(host, addresses)
+        if script:
+            rules.load(reach, script)
+
+    def sampler(
+        self,
+        run_id: int,
+        scenario: Mapping[str, Any],
+        ends: Mapping[str, Ends],
+        hosts: Mapping[str, Reach],
+    ) -> TcpInfoSampler:
+        """TCP_INFO of all connections between hosts that are namespaces of this machine."""
+        return TcpInfoSampler(
+            run_id, scenario, ends, {name: reach.namespace for name, reach in hosts.items()}
+        )
+
+    def settings(self, reach: Reach) -> dict[str, Any]:
+        """What a host is set to: `sysctls` by name, and `interfaces`."""
+        return settings.namespace(reach)
+
+    def machine(self, reach: Reach, namespaced: Mapping[str, str]) -> dict[str, Any]:
+        """What its hosts share of a machine's settings."""
+        return settings.machine(reach, namespaced)
+
+    def is_setting(self, reach: Reach, sysctl: str) -> bool:
+        """Whether anybody can set a sysctl; others are counters."""
+        return settings.is_setting(reach, sysctl)

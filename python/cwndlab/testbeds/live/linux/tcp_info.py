@@ -1,0 +1,78 @@
+"""TCP_INFO of the sockets of a run at an interval."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from cwndlab import _native
+from cwndlab.scenario.queries import is_datagrams
+from cwndlab.testbeds.live.addresses import Ends
+
+DEFAULT_NS = 10_000_000
+"""Interval where the experiment records no series: the summary needs some."""
+
+
+class TcpInfoSampler:
+    """Both ends of every connection of a run."""
+
+    def __init__(
+        self,
+        run_id: int,
+        scenario: Mapping[str, Any],
+        ends: Mapping[str, Ends],
+        namespaces: Mapping[str, str],
+    ) -> None:
+        """Prepare; nothing runs yet."""
+        recorded = scenario["record"]["tcp"]
+        interval = recorded["interval_ns"] if recorded["kind"] == "interval" else DEFAULT_NS
+        flows = [flow for flow in scenario["flows"] if not is_datagrams(flow)]
+        self._samplers = [
+            _native.TcpSampler(
+                json.dumps(
+                    {
+                        "run_id": run_id,
+                        "interval_ns": interval,
+                        "flows": [flow["name"] for flow in flows],
+                        "sockets": [_socket(flow, ends[flow["name"]], namespaces, role) for flow in flows],
+                        "recoveries": role == "from",
+                    }
+                )
+            )
+            for role in ("from", "to")
+        ]
+        self.troubles: list[str] = []
+        """What went wrong while sampling, known after `stop`."""
+
+    def start(self) -> None:
+        """Start sampling."""
+        for sampler in self._samplers:
+            sampler.start()
+
+    def mark_start(self, zero_ns: int) -> None:
+        """The run begins at this CLOCK_MONOTONIC time."""
+        for sampler in self._samplers:
+            sampler.mark_start(zero_ns)
+
+    def stop(self) -> tuple[pa.Table, pa.Table]:
+        """End it: rows of the senders, and of the receivers."""
+        tables = []
+        for sampler in self._samplers:
+            batches, report = sampler.stop()
+            self.troubles += json.loads(report)["errors"]
+            rows = [pa.record_batch(batch) for _, batch in batches]
+            tables.append(pa.Table.from_batches(rows) if rows else pa.table({}))
+        return tables[0], tables[1]
+
+
+def _socket(flow: Mapping[str, Any], ends: Ends, namespaces: Mapping[str, str], role: str) -> dict[str, Any]:
+    many = flow["app"]["kind"] == "background"
+    source, target = None if many else ends.source_port, ends.target_port
+    at_sender = role == "from"
+    return {
+        "flow": ends.flow,
+        "netns": namespaces[ends.from_ if at_sender else ends.to],
+        "local_port": source if at_sender else target,
+        "remote_port": target if at_sender else source,
+    }

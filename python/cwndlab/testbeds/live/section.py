@@ -1,0 +1,43 @@
+"""What the Scenario of a live testbed says besides the engine's: loggers, and what carries each flow out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cwndlab.errors import shown
+from cwndlab.experiment.locate import Misplaced
+from cwndlab.experiment.schema import App, Bulk, LoadLatency, Spec
+from cwndlab.experiment.support import LiveFlow
+from cwndlab.experiment.units import BadValue
+from cwndlab.testbeds.live.traffic import tools
+
+LOGGERS = ("tcp_info", "queue", "pcap", "iperf3", "ping")
+"""What may run beside the traffic and write down what happens, in the words of the experiment file."""
+
+
+def live(spec: Spec, flows: Sequence[LiveFlow], testbed: str) -> dict[str, Any]:
+    """What only live hosts are told, by key of the Scenario's `live`; the engine never sees it.
+
+    Raises `Misplaced` for a logger that `testbed` does not have.
+    """
+    return {
+        "loggers": _loggers(spec, testbed),
+        "flows": {str(flow["name"]): _tool(app, flow) for app, flow in flows},
+    }
+
+
+def _loggers(spec: Spec, testbed: str) -> list[str]:
+    for place, logger in enumerate(spec.loggers or ()):
+        if logger not in LOGGERS:
+            expected = f"one that testbed {testbed} has: {', '.join(LOGGERS)}"
+            raise Misplaced(("loggers", place), BadValue(shown(logger), expected))
+    return spec.loggers if spec.loggers is not None else list(LOGGERS)
+
+
+def _tool(app: App, flow: Mapping[str, Any]) -> dict[str, Any]:
+    """What carries a flow out: a common tool where one can, unless the file names one."""
+    if isinstance(app, LoadLatency):
+        return {"tool": tools.LOAD_TOOL, "report_ns": tools.REPORT_NS}
+    if not isinstance(app, Bulk):
+        return {"tool": "own", "report_ns": tools.REPORT_NS}
+    tool = app.tool or ("own" if tools.refusal("iperf3", flow) else "iperf3")
+    return {"tool": tool, "report_ns": app.report or tools.REPORT_NS}

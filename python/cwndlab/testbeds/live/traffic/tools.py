@@ -1,0 +1,95 @@
+"""How iperf3 and iperf 2 carry out a bulk transfer: their commands, and what they cannot do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+LOAD_TOOL = "loadlatency"
+"""What carries out loadlatency scenarios: the engine of our own tool (`load`)."""
+PROGRAMS = {"iperf3": "iperf3", "iperf2": "iperf"}
+"""The program of each tool that is not part of this project."""
+
+SUFFIX = {"iperf3": "json", "iperf2": "txt"}
+"""What kind of file their reports are."""
+
+IPERF3_WRITE = 1 << 20
+"""Largest `-l` of iperf3 (iperf3(1))."""
+ROUND_TRIPS = {"iperf3": 3, "iperf2": 0}
+"""Round trips between starting a tool and its first data connection.
+
+iperf3 opens a control connection, sends a cookie, is asked for its parameters, sends these, and is told to
+open its streams. It is started that much earlier, so that the data connection opens when the experiment
+says."""
+START_NS = 20_000_000
+"""About what starting a program takes on an idle machine, likewise."""
+REPORT_NS = 1_000_000_000
+"""Interval of a tool's own report unless the experiment sets it."""
+AFTER_S = 5
+"""Seconds that a tool is told to go on beyond the end, when it is interrupted."""
+
+
+def refusal(tool: str, flow: Mapping[str, Any]) -> str | None:
+    """Why a tool cannot carry out a flow of the Scenario, or None."""
+    app = flow["app"]
+    if app["kind"] != "bulk":
+        return f"{tool} carries out bulk transfers; app {app['kind']} needs our own sender"
+    if tool == "iperf3" and flow["sndbuf"] != flow["rcvbuf"]:
+        return "iperf3 sets the buffers of both ends alike (-w); give both the same size, or use tool: own"
+    if _block(app) is None:
+        return f"{tool} sends whole writes, of which {app['bytes']} bytes is no multiple; use tool: own"
+    if tool == "iperf3" and app["write_bytes"] > IPERF3_WRITE:
+        return f"iperf3 writes at most {IPERF3_WRITE} bytes at a time"
+    return None
+
+
+def lead_ns(tool: str, base_rtt_ns: int) -> int:
+    """How long before the connection is to open the tool's client has to be started."""
+    return START_NS + ROUND_TRIPS[tool] * base_rtt_ns if tool in PROGRAMS else 0
+
+
+def _block(app: Mapping[str, Any]) -> int | None:
+    """The size of one write: the app's, or smaller so that its bytes are whole writes; None if tiny."""
+    write: int = app["write_bytes"]
+    if app["bytes"] is None:
+        return write
+    fewest = -(-app["bytes"] // write)
+    sizes = (app["bytes"] // count for count in range(fewest, 4 * fewest + 16) if app["bytes"] % count == 0)
+    return next(sizes, None)
+
+
+def client(task: Mapping[str, Any]) -> list[str]:
+    """The command of a flow's sender."""
+    app, seconds = task["app"], str(-(-(task["stop_ns"] - task["start_ns"]) // 10**9) + AFTER_S)
+    amount = ["-t", seconds] if app["bytes"] is None else ["-n", str(app["bytes"])]
+    port, write = str(task["target_port"]), str(_block(app))
+    report = f"{task['report_ns'] / 1e9:.3f}"
+    if task["tool"] == "iperf3":
+        window = ["-w", str(task["sndbuf"])] if task["sndbuf"] is not None else []
+        return [
+            *("iperf3", "-4", "-J", "-c", task["target"], "-p", port, "-B", task["source"]),
+            *(
+                "--cport",
+                str(task["source_port"]),
+                "-C",
+                task["cc"],
+                "-l",
+                write,
+                "-i",
+                report,
+                *amount,
+                *window,
+            ),
+        ]
+    window = ["-w", str(task["sndbuf"])] if task["sndbuf"] is not None else []
+    return [
+        *("iperf", "-c", task["target"], "-p", port, "-B", f"{task['source']}:{task['source_port']}"),
+        *("-Z", task["cc"], "-l", write, "-i", report, "-f", "k", *amount, *window),
+    ]
+
+
+def server(task: Mapping[str, Any]) -> list[str]:
+    """The command of a flow's receiver."""
+    port, report = str(task["target_port"]), f"{task['report_ns'] / 1e9:.3f}"
+    if task["tool"] == "iperf3":
+        return ["iperf3", "-4", "-J", "-s", "-1", "-p", port, "-B", task["target"], "-i", report]
+    window = ["-w", str(task["rcvbuf"])] if task["rcvbuf"] is not None else []
+    return ["iperf", "-s", "-p", port, "-B", task["target"], "-i", report, "-f", "k", *window]

@@ -1,0 +1,117 @@
+"""Namespaces of this machine as a lab: one for each host and router, a veth pair for each cable."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from threading import Timer
+from typing import Any
+
+from cwndlab.testbeds.live.lab import Process
+from cwndlab.testbeds.live.linux.this_machine import ThisMachine
+from cwndlab.testbeds.live.path import PathBackend
+from cwndlab.testbeds.netns import network, reaper
+from cwndlab.testbeds.netns.emulator import Emulator
+from cwndlab.testbeds.netns.kernel_path import KernelPath
+from cwndlab.testbeds.netns.layout import lay_out
+from cwndlab.testbeds.netns.namespaces import NAMESPACES, PREFIX, Owner
+from cwndlab.testbeds.netns.network import Network
+from cwndlab.testbeds.netns.reach import Namespace
+
+EMULATOR = "(emulator)"
+"""Stands for the namespace outside all hosts and nodes, whose names have no parentheses."""
+
+
+class NetnsLab:
+    """The namespaces of a run."""
+
+    def __init__(self, run_id: int, scenario: Mapping[str, Any]) -> None:
+        """Nothing is made yet."""
+        self._run_id, self._scenario = run_id, scenario
+        self._own_emulator = scenario["live"]["emulator"] == "own"
+        self._owner: Owner | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._network = Network({}, None)
+        self._limits: list[Timer] = []
+        self.addresses = self._layout = lay_out(scenario)
+        self.places: dict[str, Namespace] = {}
+        self.machine = ThisMachine()
+
+    @property
+    def name(self) -> str:
+        """How the names of the run's namespaces begin."""
+        return f"{PREFIX}{self._held.name}"
+
+    @property
+    def hosts(self) -> dict[str, Namespace]:
+        """The hosts' namespaces."""
+        return {host: self.places[host] for host in self._layout.hosts}
+
+    def lock(self) -> None:
+        """Take a name that nobody has, and have a process wait for the end of this one."""
+        self._owner = Owner()
+        self._watcher = reaper.start(self._owner.name)
+
+    def make(self) -> None:
+        """Make the namespaces."""
+        self._network = network.make(self._held, self._layout, own_emulator=self._own_emulator)
+        self.places = {node: Namespace(name) for node, name in self._network.namespaces.items()}
+        if self._network.emulator is not None:
+            self.places[EMULATOR] = Namespace(self._network.emulator)
+
+    def connect(self) -> None:
+        """Lay the cables."""
+        network.connect(self._network, self._layout, self._scenario)
+
+    def interfaces(self, host: str) -> list[str]:
+        """A host's ends of cables."""
+        return [port.interface for port, _ in self._layout.interfaces(host)]
+
+    def facts(self) -> dict[str, Any]:
+        """The names of the namespaces of hosts and routers."""
+        return {"namespaces": sorted(self._network.namespaces.values())}
+
+    def path(self, scenario: Mapping[str, Any]) -> PathBackend:
+        """Our emulator, or the kernel's queue disciplines."""
+        if self._own_emulator:
+            return Emulator(self._run_id, scenario, self._layout, self._network, self._held.directory)
+        return KernelPath(self._run_id, scenario, self._layout, self._network)
+
+    def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
+        """Start a program in a host's namespace; the kernel kills it when the thread that starts it ends."""
+        place = NAMESPACES / self.places[host].namespace
+        enter = ["nsenter", f"--net={place}", "setpriv", "--pdeathsig", "KILL"]
+        process = subprocess.Popen(
+            [*enter, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        limit = Timer(limit_s, process.kill)
+        limit.daemon = True
+        limit.start()
+        self._limits.append(limit)
+        return process
+
+    def put(self, host: str, name: str, data: bytes) -> None:
+        """Put a file into the run's directory, where a host has one of its own."""
+        place = self._held.directory / host
+        place.mkdir(exist_ok=True)
+        (place / name).write_bytes(data)
+
+    def get(self, host: str, name: str) -> bytes:
+        """A file from a host's directory."""
+        return (self._held.directory / host / name).read_bytes()
+
+    def clock_offset(self, host: str) -> int:
+        """Nothing: all hosts have this machine's clock."""
+        return 0
+
+    def close(self) -> None:
+        """Remove the namespaces with everything inside, while the reaper still watches."""
+        for limit in self._limits:
+            limit.cancel()
+        if self._owner is not None:
+            self._owner.close()
+        if self._watcher is not None:
+            reaper.release(self._watcher)
+
+    @property
+    def _held(self) -> Owner:
+        assert self._owner is not None  # `lock` comes first
+        return self._owner

@@ -1,0 +1,41 @@
+"""What testbed netns carries out of an experiment file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.support import LiveFlow, Support
+from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
+from cwndlab.testbeds.live import section
+from cwndlab.testbeds.netns import kernel_subset
+from cwndlab.testbeds.netns.section import SECTION, NetnsKeys
+
+
+def _catalogue() -> Catalogue:
+    from cwndlab.testbeds.netns import machine  # asks the kernel, which has to be Linux
+
+    return machine.known()
+
+
+def _live(spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
+    assert isinstance(spec, NetnsKeys)  # as the schema says
+    return {"emulator": spec.emulator or "own", **section.live(spec, flows, SECTION)}
+
+
+SUPPORT = Support(
+    SECTION,
+    {
+        "experiment": EXPERIMENT.union(NetnsKeys.known_keys(), ["loggers"]),
+        "host": keys("stack cc sndbuf rcvbuf mss ecn sysctl nic egress ingress count"),
+        "nic": keys("rate tx_queue tso gro coalesce"),
+        "coalesce": keys("gro_flush_timeout napi_defer_hard_irqs"),
+        **PATH,
+    },
+    only_off={"nic": keys("lro")},
+    catalogue=_catalogue,
+    live=_live,
+    subset=kernel_subset.take,
+)
+"""Stacks, congestion controls and sysctls are those of this host's kernel; queue disciplines, losses and apps
+those of the engine."""

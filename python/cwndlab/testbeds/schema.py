@@ -1,0 +1,28 @@
+"""The schema of experiment files with the sections that testbeds bring, and what each of them supports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from cwndlab.experiment import json_schema, schema
+from cwndlab.experiment.schema import Section
+from cwndlab.experiment.support import Support
+from cwndlab.testbeds.netns.section import SECTION, KernelSubset, NetnsKeys
+from cwndlab.testbeds.netns.support import SUPPORT as NETNS
+from cwndlab.testbeds.sim.support import SUPPORT as SIM
+
+SUPPORTS: Mapping[str, Support] = {support.testbed: support for support in (SIM, NETNS)}
+"""What each testbed carries out."""
+
+
+class Spec(NetnsKeys, schema.Spec):
+    """An experiment file without its sweep."""
+
+    section: ClassVar[str] = "experiment"
+    of_testbeds: ClassVar[dict[str, type[Section]]] = {SECTION: KernelSubset}
+
+
+def for_editors() -> dict[str, Any]:
+    """The JSON Schema of experiment files."""
+    return json_schema.json_schema(Spec, SUPPORTS.values())

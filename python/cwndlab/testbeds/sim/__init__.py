@@ -1,0 +1,1 @@
+"""The simulator: models of TCP stacks over a modelled path, in virtual time."""

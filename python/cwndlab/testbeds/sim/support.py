@@ -1,0 +1,21 @@
+"""What the simulator carries out of an experiment file."""
+
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.support import Support
+from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
+from cwndlab.testbeds.netns.section import NetnsKeys
+
+SUPPORT = Support(
+    "sim",
+    {
+        "experiment": EXPERIMENT.union(NetnsKeys.known_keys()),
+        "host": keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"),
+        **PATH,
+    },
+    only_off={},
+    catalogue=catalogue,
+)
+"""Queue disciplines, losses and apps are those of the engine's catalogue.
+
+Keys that say how live testbeds go about it (pause, order, those testbeds' own, an app's tool) change nothing
+of what is modelled, and are taken so that one file serves all testbeds."""
