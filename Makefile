@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-portable test-rust test-mutants test-wasm test-python golden lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
+.PHONY: help setup demo test test-portable test-rust test-mutants test-wasm test-python golden contract lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
 	bench lock clean toolchain test-tools
 
 help: ## this list
@@ -84,6 +84,9 @@ test-wasm: toolchain test-tools ## the golden scenarios on WebAssembly, whose po
 
 golden: toolchain ## write the hashes of the golden scenarios again (say in the commit why they changed)
 	CWNDLAB_UPDATE_GOLDEN=1 cargo test --locked --profile $(PROFILE) -p sim --test runs golden::every_series
+
+contract: $(STAMPS)/native-$(PROFILE) ## write Python's types of the Scenario, the summary and the catalogue again (python/cwndlab/contract)
+	$(BIN)/python crates/contract/typed_dicts.py
 
 test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested: those of this machine's kernel one by one, the others on all processors
 	$(SAY) 'Python tests'

@@ -7,7 +7,7 @@ from import_graph import Graph, cycles, read
 PACKAGE = Path(__file__).parents[2] / "python" / "cwndlab"
 
 LAYERS = (
-    ("_native", "errors", "text", "files", "code", "tables", "progress", "suites"),
+    ("_native", "contract", "errors", "text", "files", "code", "tables", "progress", "suites"),
     ("experiment",),
     ("plan",),
     ("scenario",),

@@ -1,0 +1,222 @@
+"""Queue disciplines in a Scenario. Made from crates/contract by `make contract`; not edited by hand."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, TypedDict
+
+
+class QueuePfifo(TypedDict):
+    """First in, first out; an arrival that finds `limit_packets` waiting is dropped."""
+
+    kind: Literal["pfifo"]
+    limit_packets: int
+    """Packets waiting; one more is in service."""
+
+
+class QueueBfifo(TypedDict):
+    """First in, first out; an arrival that would make more than `limit_bytes` wait is dropped."""
+
+    kind: Literal["bfifo"]
+    limit_bytes: int
+    """Bytes waiting, with the link's overhead per packet."""
+
+
+class QueueCodel(TypedDict):
+    """CoDel (RFC 8289)."""
+
+    kind: Literal["codel"]
+    limit_packets: int
+    """Packets waiting."""
+    target_ns: int
+    """Acceptable standing sojourn time."""
+    interval_ns: int
+    """Window over which the minimum is taken."""
+    ecn: bool
+    """Mark ECN-capable packets instead of dropping them."""
+    ce_threshold_ns: int | None
+    """Mark every ECN-capable packet that waited longer; null: none."""
+
+
+class QueueNetem(TypedDict):
+    """A host's egress as `tc netem` makes it: the link's delay and jitter come before its rate, and the
+    limit counts every packet that has not left, those in the delay line too. No packet waits for an event.
+    """
+
+    kind: Literal["netem"]
+    limit_packets: int
+    """Packets inside (1000 unless told otherwise, in Linux)."""
+
+
+class QueueRed(TypedDict):
+    """RED (Floyd and Jacobson 1993)."""
+
+    kind: Literal["red"]
+    limit_bytes: int
+    """Bytes waiting."""
+    min_bytes: int
+    """Average queue below which nothing is dropped."""
+    max_bytes: int
+    """Average queue from which everything is dropped, above `min_bytes`."""
+    avpkt_bytes: int
+    """Size of an average packet."""
+    burst_packets: int
+    """Packets of a burst that passes unharmed: `tc` derives the averaging weight from it."""
+    probability_ppb: int
+    """Drop probability when the average reaches `max_bytes`."""
+    bandwidth_bps: int
+    """Rate from which the average after an idle time is computed."""
+    ecn: bool
+    """Mark ECN-capable packets instead of dropping them."""
+    harddrop: bool
+    """Drop ECN-capable packets too when the average is at `max_bytes`."""
+    nodrop: bool
+    """With `ecn`: packets that cannot be marked pass where they would be dropped."""
+    adaptive: bool
+    """Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001)."""
+
+
+class QueueFqCodel(TypedDict):
+    """FQ-CoDel (RFC 8290)."""
+
+    kind: Literal["fq_codel"]
+    limit_packets: int
+    """Packets waiting, over all flows."""
+    flows: int
+    """Queues that flows are hashed to."""
+    quantum_bytes: int
+    """Bytes that a flow may send in a round; Linux's default is the link's MTU with overhead."""
+    target_ns: int
+    """Acceptable standing sojourn time."""
+    interval_ns: int
+    """Window over which the minimum is taken."""
+    ecn: bool
+    """Mark ECN-capable packets instead of dropping them."""
+    ce_threshold_ns: int | None
+    """Mark every ECN-capable packet that waited longer; null: none."""
+    memory_limit_bytes: int
+    """Memory of all packets, as Linux accounts for it."""
+    drop_batch: int
+    """Packets dropped at most when the limit is exceeded, from the flow with the most bytes."""
+
+
+class QueuePie(TypedDict):
+    """PIE (RFC 8033)."""
+
+    kind: Literal["pie"]
+    limit_packets: int
+    """Packets waiting."""
+    target_ns: int
+    """Queueing delay aimed at."""
+    tupdate_ns: int
+    """Time between updates of the drop probability."""
+    alpha: int
+    """Weight of the distance from the target, in sixteenths per second."""
+    beta: int
+    """Weight of the delay's change, in sixteenths per second."""
+    ecn: bool
+    """Mark ECN-capable packets instead of dropping them while the probability is at most 10 %."""
+    bytemode: bool
+    """Drop small packets less often."""
+    dq_rate_estimator: bool
+    """Estimate the delay from the departure rate (RFC 8033 section 4.3) instead of measuring it (section
+    5.2).
+    """
+
+
+class QueueFqPie(TypedDict):
+    """FQ-PIE."""
+
+    kind: Literal["fq_pie"]
+    limit_packets: int
+    """Packets waiting, over all flows."""
+    flows: int
+    """Queues that flows are hashed to."""
+    target_ns: int
+    """Queueing delay aimed at."""
+    tupdate_ns: int
+    """Time between updates of the drop probabilities."""
+    alpha: int
+    """Weight of the distance from the target, in sixteenths per second."""
+    beta: int
+    """Weight of the delay's change, in sixteenths per second."""
+    quantum_bytes: int
+    """Bytes that a flow may send in a round; Linux's default is the link's MTU with overhead."""
+    memory_limit_bytes: int
+    """Memory of all packets, as Linux accounts for it."""
+    ecn_prob: int
+    """Highest drop probability, in percent, at which packets are marked instead."""
+    ecn: bool
+    """Mark ECN-capable packets instead of dropping them."""
+    bytemode: bool
+    """Drop small packets less often."""
+    dq_rate_estimator: bool
+    """Estimate the delay from the departure rate of the flow."""
+
+
+class QueueCake(TypedDict):
+    """CAKE."""
+
+    kind: Literal["cake"]
+    bandwidth_bps: int | None
+    """Rate of CAKE's own shaper; null: unlimited."""
+    rtt_ns: int
+    """Round trip time: COBALT's interval; its target is a twentieth."""
+    flow_mode: FlowMode
+    """Who gets a fair share."""
+    memlimit_bytes: int
+    """Memory of all packets, as Linux accounts for it."""
+
+
+class QueueDualpi2(TypedDict):
+    """DualPI2 (RFC 9332)."""
+
+    kind: Literal["dualpi2"]
+    limit_packets: int
+    """Packets waiting, over both queues."""
+    target_ns: int
+    """Queueing delay aimed at."""
+    tupdate_ns: int
+    """Time between updates of the base probability."""
+    alpha_ppb: int
+    """Weight of the distance from the target, probability per second of delay, parts per billion."""
+    beta_ppb: int
+    """Weight of the delay's change, in the same unit."""
+    coupling_factor: int
+    """L4S packets are marked with so many times the base probability."""
+    step_thresh_ns: int
+    """L4S packets that waited longer are marked always."""
+    classic_protection: int
+    """Share of the classic queue while both have packets, percent."""
+    drop_on_overload: bool
+    """When L4S marking saturates, drop from both queues (tc: `overflow` keeps marking and lets the limit
+    drop).
+    """
+
+
+FlowMode: TypeAlias = Literal[
+    "flowblind",
+    "srchost",
+    "dsthost",
+    "hosts",
+    "flows",
+    "dual-srchost",
+    "dual-dsthost",
+    "triple-isolate",
+]
+"""Between whom CAKE shares the link. `flowblind`: nobody: one queue. `srchost`: sending hosts. `dsthost`:
+receiving hosts. `hosts`: pairs of hosts. `flows`: flows. `dual-srchost`: sending hosts, and each one's
+flows. `dual-dsthost`: receiving hosts, and each one's flows. `triple-isolate`: both, and flows.
+"""
+Queue: TypeAlias = (
+    QueuePfifo
+    | QueueBfifo
+    | QueueCodel
+    | QueueNetem
+    | QueueRed
+    | QueueFqCodel
+    | QueuePie
+    | QueueFqPie
+    | QueueCake
+    | QueueDualpi2
+)
+"""A queue discipline and all its parameters, under their Linux `tc` names with the unit added."""

@@ -1,0 +1,638 @@
+"""A Scenario: one run, fully resolved. Made from crates/contract by `make contract`; not edited by hand."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, TypedDict
+
+from cwndlab.contract.queue import Queue
+
+
+class Scenario(TypedDict):
+    """One run."""
+
+    version: int
+    """Always `VERSION`."""
+    experiment: str
+    """The experiment's name, for messages."""
+    seed: int
+    """Seed of every random stream, with `repeat`."""
+    repeat: int
+    """Which repeat of its cell this run is, from 0."""
+    duration_ns: int
+    """Length of the run."""
+    start_jitter_ns: int
+    """Each flow's start is drawn uniformly from `start_ns .. start_ns + start_jitter_ns`."""
+    measure: Measure
+    """The part of the run that summaries cover."""
+    record: Record
+    """What is recorded."""
+    hosts: list[Host]
+    """End hosts, in the experiment's order, which is also the order of simultaneous events."""
+    nodes: list[Node]
+    """Routers and switches."""
+    links: list[Link]
+    """One-directional links; a cable is two of them. Routes are shortest paths in hops, ties by link
+    order.
+    """
+    flows: list[Flow]
+    """Flows in order."""
+    schedule: list[Change]
+    """Changes of links at given times, in order of time."""
+
+
+_FlowFrom = TypedDict("_FlowFrom", {"from": str})
+"""Host that opens the connection and sends."""
+
+
+class Flow(_FlowFrom):
+    """One flow."""
+
+    name: str
+    """Unique among flows."""
+    to: str
+    """Host that accepts and receives."""
+    app: App
+    """What it does."""
+    start_ns: int
+    """When the connection is opened, before `start_jitter_ns`."""
+    stop_ns: int | None
+    """When it stops sending and closes; null: at the end of the run."""
+    cc: str
+    """Congestion control of the sender."""
+    sndbuf: int | None
+    """Sender's SO_SNDBUF; null: autotuning."""
+    rcvbuf: int | None
+    """Receiver's SO_RCVBUF; null: autotuning."""
+
+
+class AppBulk(TypedDict):
+    """Writes as fast as the socket takes it."""
+
+    kind: Literal["bulk"]
+    bytes: int | None
+    """Bytes to send, after which it closes; null: no limit."""
+    write_bytes: int
+    """Size of one write."""
+
+
+class AppFixed(TypedDict):
+    """One transfer of a fixed size."""
+
+    kind: Literal["fixed"]
+    size_bytes: int
+    """Bytes of the transfer."""
+    write_bytes: int
+    """Size of one write."""
+
+
+class AppRateLimited(TypedDict):
+    """Writes at a steady rate."""
+
+    kind: Literal["rate-limited"]
+    rate_bps: int
+    """Rate."""
+    write_bytes: int
+    """Size of one write."""
+
+
+class AppOnOff(TypedDict):
+    """Sends for a while, rests for a while."""
+
+    kind: Literal["on-off"]
+    on_ns: int
+    """Length of sending."""
+    off_ns: int
+    """Length of resting."""
+    rate_bps: int | None
+    """Rate while on; null: as fast as the socket takes it."""
+    write_bytes: int
+    """Size of one write."""
+    distribution: Distribution
+    """Distribution of both lengths."""
+
+
+class AppRequestResponse(TypedDict):
+    """The receiver asks, waits for the answer, thinks."""
+
+    kind: Literal["request-response"]
+    requests: int | None
+    """Number of requests; null: until stopped."""
+    request_bytes: int
+    """Size of a request."""
+    response_bytes: int
+    """Size of a response."""
+    think_ns: int
+    """Time between a response and the next request."""
+
+
+class AppIncast(TypedDict):
+    """The receiver asks all senders of the group at once, and waits for all."""
+
+    kind: Literal["incast"]
+    group: str
+    """Flows of one group are asked together."""
+    size_bytes: int
+    """Bytes from each sender in a round."""
+    request_bytes: int
+    """Size of a request."""
+    rounds: int | None
+    """Number of rounds; null: until stopped."""
+    think_ns: int
+    """Time between rounds."""
+
+
+class AppUdpCbr(TypedDict):
+    """Datagrams at a constant rate."""
+
+    kind: Literal["udp-cbr"]
+    rate_bps: int
+    """Rate of the payload."""
+    payload_bytes: int
+    """Payload of a datagram."""
+    ecn: EcnField
+    """What its IP header says of ECN."""
+
+
+class AppVoip(TypedDict):
+    """Datagrams as of a voice call."""
+
+    kind: Literal["voip"]
+    frame_ns: int
+    """Time between datagrams."""
+    payload_bytes: int
+    """Payload of a datagram."""
+    ecn: EcnField
+    """What its IP header says of ECN."""
+
+
+class AppPing(TypedDict):
+    """A probe that the receiver sends back."""
+
+    kind: Literal["ping"]
+    interval_ns: int
+    """Time between probes."""
+    payload_bytes: int
+    """Payload of a probe."""
+
+
+class AppVideo(TypedDict):
+    """A player, the receiver, fetches chunks."""
+
+    kind: Literal["video"]
+    rate_bps: int
+    """Rate of the video."""
+    chunk_ns: int
+    """Play time of a chunk."""
+    buffer_ns: int
+    """Play time held at most."""
+    request_bytes: int
+    """Size of a request."""
+
+
+class AppBackground(TypedDict):
+    """Cross traffic: Poisson arrivals of transfers, each with a connection of its own, of
+    Pareto-distributed sizes.
+    """
+
+    kind: Literal["background"]
+    load_bps: int
+    """Mean rate of all transfers together."""
+    size_bytes: int
+    """Mean size of a transfer."""
+    shape_milli: int
+    """Shape of the distribution of sizes, in thousandths, above 1000."""
+    connections: int
+    """Transfers at a time at most; one that finds so many waits for its turn."""
+
+
+class AppLoadlatency(TypedDict):
+    """One connection of a scenario of the loadlatency tool."""
+
+    kind: Literal["loadlatency"]
+    group: str
+    """The flow of the experiment it belongs to, which is the name of its pinger."""
+    scenario: int
+    """Which of the tool's scenarios, counted from 1."""
+    part: LoadPart
+    """What it does there."""
+    write_bytes: int
+    """Size of one write."""
+    ping_bytes: int
+    """Payload of a ping, and of its answer."""
+    interval_ns: int
+    """From one ping to the next at least; one at a time."""
+
+
+class Host(TypedDict):
+    """An end host."""
+
+    name: str
+    """Unique among hosts and nodes."""
+    stack: str
+    """A stack of the catalogue, such as `freebsd-9.2` or `linux-6.8`."""
+    hz: int
+    """Clock ticks per second of the system."""
+    mss: int
+    """The MSS announced in the SYN (1460 on Ethernet)."""
+    ecn: Ecn
+    """Explicit congestion notification."""
+    sysctl: dict[str, int]
+    """Sysctls by their real names, as integers; only those set."""
+    nic: Nic
+    """The network interface."""
+    ack_every: int | None
+    """A receiver that hands data to its stack in aggregates of this many segments, instead of what `nic`
+    says; the next one is waited for as long as `nic.coalesce` says. Null: no.
+    """
+    noise: Noise | None
+    """Time the host takes; null: none."""
+    egress: Egress | None
+    """What `tc netem` does at the host's egress, where it sees segments before segmentation offload; null:
+    nothing.
+    """
+    ingress: Ingress
+    """Impairments at the host's ingress."""
+
+
+class Egress(TypedDict):
+    """A host's egress as netem makes it."""
+
+    limit_packets: int
+    """Segments inside, those being delayed included."""
+    delay_ns: int
+    """Added delay."""
+    jitter: Jitter | None
+    """Variation of the delay."""
+    loss: Loss | None
+    """Loss."""
+    duplicate_ppb: int
+    """Probability that a segment is sent twice."""
+    corrupt_ppb: int
+    """Probability that a segment is damaged."""
+    rate_bps: int | None
+    """Rate, behind the delay; null: none."""
+
+
+class Jitter(TypedDict):
+    """Variation of a link's delay, as netem's `delay TIME JITTER distribution KIND`. A delay never goes
+    below zero.
+    """
+
+    kind: JitterKind
+    """Distribution."""
+    sd_ns: int
+    """Standard deviation; of the uniform distribution, half its width, as in netem."""
+    reorder: bool
+    """Let packets overtake each other; if not, one that would waits for its predecessor."""
+    table: list[int] | None
+    """For `JitterKind::Table`: equally likely deviations in units of `sd_ns` / 8192, as in netem's .dist
+    files.
+    """
+
+
+class LossRandom(TypedDict):
+    """Each packet independently."""
+
+    kind: Literal["random"]
+    probability_ppb: int
+    """Probability, parts per billion."""
+
+
+class LossNth(TypedDict):
+    """Every n-th packet, as iptables' statistic module counts: index modulo `every` equals `packet`."""
+
+    kind: Literal["nth"]
+    every: int
+    """Period, at least 1."""
+    packet: int
+    """Which of the period is lost, below `every`; 0 is the first packet."""
+    min_payload: int
+    """Only packets with at least this many payload bytes are counted and dropped."""
+    dport: int | None
+    """Only packets to this port; null: any."""
+    sport: int | None
+    """Only packets from this port; null: any."""
+
+
+class LossGilbert(TypedDict):
+    """Two-state Gilbert-Elliott chain, as netem's `loss gemodel p r 1-h 1-k`."""
+
+    kind: Literal["gilbert"]
+    p_ppb: int
+    """Good to bad."""
+    r_ppb: int
+    """Bad to good."""
+    loss_bad_ppb: int
+    """Loss in the bad state."""
+    loss_good_ppb: int
+    """Loss in the good state."""
+
+
+class LossList(TypedDict):
+    """The packets with these indices (from 0, counting every packet that enters the link), ascending."""
+
+    kind: Literal["list"]
+    packets: list[int]
+    """Indices."""
+
+
+class Ingress(TypedDict):
+    """Impairments at a host's ingress."""
+
+    before_gro: IngressStage | None
+    """On the wire; null: none."""
+    after_gro: IngressStage | None
+    """Behind receive aggregation, as a rule in the INPUT chain; null: none."""
+
+
+class IngressStage(TypedDict):
+    """Impairment at one place of a host's ingress, of the packets that match."""
+
+    loss: Loss | None
+    """Loss."""
+    duplicate_ppb: int
+    """Probability that a packet comes twice."""
+    corrupt_ppb: int
+    """Probability that a packet is damaged."""
+    dport: int | None
+    """Only packets to this port; null: any."""
+    sport: int | None
+    """Only packets from this port; null: any."""
+    min_payload: int
+    """Only packets with at least this many payload bytes."""
+
+
+class Nic(TypedDict):
+    """A network interface."""
+
+    tx_queue: int
+    """Transmit queue, packets waiting. Applies to the host's outgoing link."""
+    full: WhenFull
+    """What a full transmit queue does."""
+    tso: bool
+    """Segmentation offload."""
+    tso_max: int | None
+    """Largest payload of a segment handed to the interface; null: what an IP packet holds."""
+    gro: bool
+    """Receive aggregation by the stack (Linux GRO)."""
+    lro: bool
+    """Receive aggregation by the driver (FreeBSD LRO)."""
+    coalesce: Coalesce | None
+    """Interrupt moderation; null: every frame interrupts, so that only what arrives at the same moment is
+    aggregated.
+    """
+
+
+class Coalesce(TypedDict):
+    """Interrupt moderation."""
+
+    time_ns: int
+    """Longest that a frame waits; 0: every frame interrupts."""
+    frames: int
+    """Frames that end the wait; 0: no such limit."""
+    gro_flush_timeout_ns: int
+    """Linux: time between passes of polling after an interrupt, in which aggregates are held; 0: none."""
+    napi_defer_hard_irqs: int
+    """Linux: passes without a frame before interrupts are switched on again."""
+
+
+class Noise(TypedDict):
+    """Processing-time and stall noise."""
+
+    processing: Processing | None
+    """Time for what is handed to the stack, one after the other; null: none."""
+    stall: Stall | None
+    """Moments in which the host does nothing; null: none."""
+
+
+class Processing(TypedDict):
+    """Time for one packet: a normal distribution, cut at zero."""
+
+    mean_ns: int
+    """Mean."""
+    sd_ns: int
+    """Standard deviation."""
+
+
+class Stall(TypedDict):
+    """Stalls: a Poisson process of exponential lengths."""
+
+    every_ns: int
+    """Mean time between two, above zero."""
+    length_ns: int
+    """Mean length."""
+
+
+_LinkFrom = TypedDict("_LinkFrom", {"from": str})
+"""Host or node at the sending end."""
+
+
+class Link(_LinkFrom):
+    """One direction of a cable: loss, duplication, corruption, then queue, rate, delay and jitter."""
+
+    name: str
+    """Unique among links."""
+    to: str
+    """Host or node at the receiving end."""
+    rate_bps: int | None
+    """Rate; null: a packet takes no time."""
+    delay_ns: int
+    """One-way propagation delay."""
+    queue: Queue
+    """Queue discipline."""
+    loss: Loss | None
+    """Loss before the queue."""
+    duplicate_ppb: int
+    """Probability that a packet is sent twice."""
+    corrupt_ppb: int
+    """Probability that a packet is damaged, which the receiver drops."""
+    jitter: Jitter | None
+    """Variation of the delay."""
+    shaper: Shaper | None
+    """What limits the link besides its rate."""
+    mtu: int
+    """Largest IP packet."""
+    overhead: int
+    """Bytes added to an IP packet where a rate or a byte limit counts it."""
+    observe: bool
+    """Whether the link's queue appears in the `queue` table."""
+    bottleneck: bool
+    """Whether this is a bottleneck whose rate the summary's utilisation refers to."""
+
+
+class ShaperTokenBucket(TypedDict):
+    """Packets wait for tokens, as in tc-tbf(8). Of a queue that an AQM controls, the first of them is out
+    of the discipline's hands, so that its limit counts those behind it.
+    """
+
+    kind: Literal["token-bucket"]
+    rate_bps: int
+    """Rate of the tokens."""
+    burst_bytes: int
+    """Bytes that may leave at once, with overhead; larger packets are dropped."""
+
+
+class ShaperPolicer(TypedDict):
+    """Packets that arrive and find no tokens are dropped, before the queue."""
+
+    kind: Literal["policer"]
+    rate_bps: int
+    """Rate of the tokens."""
+    burst_bytes: int
+    """Bytes that may arrive at once, with overhead."""
+
+
+class ShaperTrace(TypedDict):
+    """Delivery opportunities as in a mahimahi trace, repeated for ever; the link has no other rate."""
+
+    kind: Literal["trace"]
+    opportunities_ns: list[int]
+    """Times of the opportunities, ascending."""
+    period_ns: int
+    """When the trace starts again: at least the last of them."""
+    bytes: int
+    """What leaves at each (1504 in mahimahi)."""
+
+
+class Measure(TypedDict):
+    """The window `from_ns <= t < to_ns` of a run."""
+
+    from_ns: int
+    """Start of the window."""
+    to_ns: int
+    """End of the window, at most the duration."""
+
+
+class Node(TypedDict):
+    """A router or switch: forwards at once, queues on its outgoing links."""
+
+    name: str
+    """Unique among hosts and nodes."""
+    switch: Switch | None
+    """Memory that its outgoing links share, besides the limits of their queues; null: no such limit."""
+
+
+class Switch(TypedDict):
+    """The memory of a switch."""
+
+    buffer_bytes: int
+    """Bytes for the packets of all ports, with each port's overhead. A packet holds its place from its
+    arrival, which is when its last bit is in, until its last bit has left.
+    """
+    pause: Pause | None
+    """Ask the neighbours to pause; null: packets that find no place are dropped."""
+
+
+class Pause(TypedDict):
+    """When a switch asks its neighbours to pause (IEEE 802.3 annex 31B)."""
+
+    stop_bytes: int
+    """Bytes in the buffer from which neighbours are to stop. What is on its way must find room above."""
+    go_bytes: int
+    """Bytes in the buffer down to which they go on, at most `stop_bytes`."""
+
+
+class Record(TypedDict):
+    """What is recorded of a run, besides events and samples, which always are."""
+
+    tcp: Sampling
+    """Rows of the `tcp` table."""
+    queue: Sampling
+    """Rows of the `queue` table."""
+    pcap: list[Capture]
+    """Packet captures."""
+
+
+class Capture(TypedDict):
+    """One capture file."""
+
+    at: str
+    """A host's name (both directions, below segmentation, at its NIC) or a link's name (packets entering
+    it).
+    """
+    snaplen: int
+    """Bytes of each packet kept, from the IP header on."""
+
+
+class SamplingOff(TypedDict):
+    """Never."""
+
+    kind: Literal["off"]
+
+
+class SamplingPerAck(TypedDict):
+    """After every ACK processed by the sender (tcp), on every change of the queue (queue)."""
+
+    kind: Literal["per-ack"]
+
+
+class SamplingInterval(TypedDict):
+    """At multiples of an interval."""
+
+    kind: Literal["interval"]
+    interval_ns: int
+    """The interval, above zero."""
+
+
+class Change(TypedDict):
+    """A change of a link at a given time."""
+
+    at_ns: int
+    """When."""
+    link: str
+    """The link's name."""
+    rate_bps: int | None
+    """New rate; null: unchanged."""
+    delay_ns: int | None
+    """New delay; null: unchanged."""
+    loss: Loss | None
+    """New loss; null: unchanged."""
+    queue: Queue | None
+    """New queue discipline, which takes over the packets that wait; null: unchanged."""
+    down: bool | None
+    """Outage: packets entering while down are lost; null: unchanged."""
+
+
+Sampling: TypeAlias = SamplingOff | SamplingPerAck | SamplingInterval
+"""When a row is written."""
+Shaper: TypeAlias = ShaperTokenBucket | ShaperPolicer | ShaperTrace
+"""What limits a link besides its rate."""
+WhenFull: TypeAlias = Literal["drop", "enobufs"]
+"""What a full transmit queue does with a packet. `drop`: drops it, and the stack does not know. `enobufs`:
+refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+"""
+Loss: TypeAlias = LossRandom | LossNth | LossGilbert | LossList
+"""Loss of packets before the queue."""
+JitterKind: TypeAlias = Literal["uniform", "normal", "pareto", "table"]
+"""Distribution of jitter. `uniform`: uniform between -sd and sd. `normal`: normal. `pareto`: pareto with
+shape 3, less its mean. `table`: given values.
+"""
+Ecn: TypeAlias = Literal["off", "accept", "on"]
+"""ECN of a host (RFC 3168). `off`: neither asked for nor accepted. `accept`: accepted when the peer asks
+(the default of most systems). `on`: asked for on outgoing connections, and accepted.
+"""
+LoadPart: TypeAlias = Literal["pinger", "upload", "download"]
+"""A connection's part in a scenario of the loadlatency tool. `pinger`: short requests with NODELAY, which
+its sender asks and times. `upload`: data from the client. `download`: data to the client.
+"""
+EcnField: TypeAlias = Literal["off", "ect0", "ect1"]
+"""The ECN field of a datagram as it is sent; nobody reacts to its marks. `off`: not ECN-capable. `ect0`:
+ECT(0), classic ECN (RFC 3168). `ect1`: ECT(1), L4S (RFC 9331).
+"""
+Distribution: TypeAlias = Literal["fixed", "exponential"]
+"""Distribution of lengths of time. `fixed`: always the same. `exponential`: exponential."""
+App: TypeAlias = (
+    AppBulk
+    | AppFixed
+    | AppRateLimited
+    | AppOnOff
+    | AppRequestResponse
+    | AppIncast
+    | AppUdpCbr
+    | AppVoip
+    | AppPing
+    | AppVideo
+    | AppBackground
+    | AppLoadlatency
+)
+"""What a flow's application does."""

@@ -1,0 +1,340 @@
+"""The summary of a run. Made from crates/contract by `make contract`; not edited by hand."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypeAlias, TypedDict
+
+
+class Summary(TypedDict):
+    """The summary of a run."""
+
+    flows: list[FlowSummary]
+    """Every flow of the experiment, in its order."""
+    links: list[LinkSummary]
+    """Links whose queues are observed."""
+    events: int | None
+    """Events of the engine; null where no engine ran."""
+    packets: int
+    """Packets that entered a link; of a real testbed, those in `links`."""
+
+
+class FlowSummary(TypedDict):
+    """The figures of a flow. One of background traffic stands for all its transfers."""
+
+    flow: str
+    """Its name."""
+    status: Status
+    """How it ended."""
+    goodput_bytes: int
+    """Payload read by the receiving application; of datagrams, the payload that arrived."""
+    unacknowledged_bytes: int | None
+    """Payload written and not acknowledged at the end; null without a connection."""
+    wire_bytes: int | None
+    """What the sender's packets occupied at the bottleneck, with its overhead."""
+    segments_sent: int | None
+    """Data segments sent; of datagrams, those sent."""
+    retransmits: int
+    """Of those, sent again."""
+    drops: int | None
+    """Packets lost on the way, data and acknowledgements."""
+    ce_marks: int | None
+    """Packets marked."""
+    rtos: int
+    """Timeouts."""
+    fast_recoveries: int
+    """Entries into fast recovery."""
+    recovery_entries_ns: list[int]
+    """Their times in the run."""
+    slow_start_exit_ns: int | None
+    """When slow start first ended, inside the window or not; null: never."""
+    goodput_seconds: GoodputSeconds
+    """Payload read in each second of the whole run."""
+    rtt: Times
+    """Packet-pair round trips of every acknowledgement."""
+    queue_delay: Times
+    """Time that each data packet spent in queues, summed over the hops."""
+    cwnd_mean_bytes: int | None
+    """Mean congestion window over the time it was active; null without one."""
+    cwnd_max_bytes: int | None
+    """Largest congestion window."""
+    limited_ns: Limited
+    """What kept the sender from sending, and for how long."""
+    completion: Times
+    """From opening to the last byte read."""
+    response: Times
+    """From a request to the last byte of its response."""
+    round: Times
+    """Rounds of an incast, at the flow that answers last."""
+    one_way: Times
+    """One-way delays of datagrams."""
+    stalls: int
+    """How often a player had nothing to show."""
+    stalled_ns: int
+    """For how long in all."""
+    active_ns: int
+    """How much of the window the flow was active."""
+    completion_ns: int | None
+    """From its start to the last byte read; null: not complete."""
+    start_ns: int | None
+    """When it was opened."""
+    load: NotRequired[Load]
+    """Of a connection of a loadlatency scenario only."""
+
+
+class Times(TypedDict):
+    """A distribution of times."""
+
+    count: int
+    """How many; with none there is nothing else."""
+    max_ns: NotRequired[int]
+    """The largest."""
+    mean_ns: NotRequired[int]
+    """Their mean."""
+    min_ns: NotRequired[int]
+    """The smallest."""
+    p50_ns: NotRequired[int]
+    """The median."""
+    p95_ns: NotRequired[int]
+    """95th percentile."""
+
+
+class GoodputSeconds(TypedDict):
+    """Payload read in each whole second of a flow's life."""
+
+    from_ns: int
+    """Where the first of them begins."""
+    bytes: list[int]
+    """Bytes, a number for each."""
+
+
+class Limited(TypedDict):
+    """How long each limit held, ns (RFC 4898 section 3.2, SndLimTime); null where the system does not
+    tell.
+    """
+
+    cwnd: int | None
+    """The congestion window."""
+    rwnd: int | None
+    """The peer's window."""
+    sndbuf: int | None
+    """The send buffer."""
+    app: int | None
+    """The application."""
+
+
+class PingerLoad(TypedDict):
+    """Of a pinger, the whole scenario and its figures, with the idle round trips, whose times count from
+    the first of them.
+    """
+
+    observed: LoadScenario
+    """What was observed."""
+    figures: LoadFigures
+    """The figures made of it."""
+
+
+class LoadFigures(TypedDict):
+    """The figures of one scenario."""
+
+    up_kib_s: float | None
+    """n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads."""
+    down_kib_s: float | None
+    """The same downwards."""
+    smoothness_hz: float
+    """One over the longest gap between data arriving on any flow, Hz; 0 if a flow was killed."""
+    responsiveness_hz: float | None
+    """One over the pinger's longest round trip, Hz; None without a ping."""
+    goodput: list[GoodputOf]
+    """Each flow's own mean goodput."""
+    jain_up: float | None
+    """Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984); None for fewer than two."""
+    jain_down: float | None
+    """The same of the downloads."""
+    loaded: Latency | None
+    """The pinger's round trips under load; None without a ping."""
+    idle: Latency | None
+    """Those of the idle link it is compared with: just before the scenario, else before the first."""
+    one_way: OneWayChange | None
+    """How the two ways changed against that; None without the server's clock."""
+    rpm: Rpm | None
+    """Round trips per minute; None where a kind of probe is missing."""
+    bufferbloat: Bufferbloat | None
+    """How much longer round trips took under load."""
+
+
+class Bufferbloat(TypedDict):
+    """The latency that load adds, and the school grade that the test of DSLReports gave it."""
+
+    increase_ms: float
+    """Mean round trip under load less that of the idle link, ms."""
+    grade: str
+    """`A+` to `F`."""
+
+
+class GoodputOf(TypedDict):
+    """Mean goodput of one flow over its lifetime."""
+
+    flow: str
+    """The flow."""
+    kib_s: float
+    """KiB/s; 0 if it was killed."""
+
+
+class Latency(TypedDict):
+    """A distribution of round trips or of changes of a one-way delay, ms. Percentiles are nearest ranks."""
+
+    count: int
+    """How many."""
+    min_ms: float
+    """The smallest."""
+    mean_ms: float
+    """Their mean."""
+    p50_ms: float
+    """The median."""
+    p90_ms: float
+    """90th percentile."""
+    p95_ms: float
+    """95th percentile."""
+    p99_ms: float
+    """99th percentile."""
+    max_ms: float
+    """The largest."""
+
+
+class OneWayChange(TypedDict):
+    """How much longer either way took than at the smallest round trip of the idle link. The clocks' offset
+    cancels out; what they drift apart during the scenario is in it.
+    """
+
+    up: Latency
+    """From the client to the server."""
+    down: Latency
+    """From the server to the client."""
+
+
+class Rpm(TypedDict):
+    """Round trips per minute under working conditions: draft-ietf-ippm-responsiveness-08, "Final
+    Calculations", TCP only. `TM` is the mean without the largest 5 %, over the probes that ended in the
+    last four seconds.
+    """
+
+    rpm: float
+    """(foreign + loaded) / 2."""
+    foreign: float
+    """60000 / ((TM(tcp_f) + TM(http_f)) / 2)."""
+    loaded: float
+    """60000 / TM(http_l)."""
+    tcp_f_ms: float
+    """TM of opening a connection, ms."""
+    http_f_ms: float
+    """TM of the pinger's round trips, ms; the draft's are requests over HTTP on new connections."""
+    http_l_ms: float
+    """TM of round trips within the flows' connections, ms; the draft's are requests over HTTP there."""
+
+
+class LoadScenario(TypedDict):
+    """One mix of flows, carried out."""
+
+    number: int
+    """Its place among the nineteen, from 1; 0 for any other mix."""
+    uploads: int
+    """From the client to the server."""
+    downloads: int
+    """From the server to the client."""
+    start_ns: int
+    """When it began, ns after the first idle ping."""
+    duration_ns: int
+    """How long it ran."""
+    forced: bool
+    """Whether it had to be ended, after `MAX_NS`, without having become stable."""
+    interrupted: bool
+    """Whether it was cut short, by its user or because an end was lost."""
+    transfers: list[LoadTransfer]
+    """A row per flow."""
+    idle_pings: list[LoadPing]
+    """Round trips just before the flows began, `t_ns` from the first of them; empty where there were none."""
+    pings: list[LoadPing]
+    """Round trips of the pinger while the flows ran, in order of their sending."""
+    connects: list[LoadProbe]
+    """How long it took to open a new connection while the flows ran (`tcp_f` of the responsiveness draft)."""
+    in_band: list[LoadProbe]
+    """Round trips within the flows' own connections (`http_l` of the responsiveness draft)."""
+
+
+class LoadTransfer(TypedDict):
+    """One flow."""
+
+    name: str
+    """Its name in tables and plots, such as `up1`."""
+    direction: Direction
+    """Which way the data went."""
+    dscp: int
+    """The differentiated services code point it was sent with."""
+    start_ns: int
+    """When it was asked to begin: the first gap counts from here."""
+    end_ns: int
+    """When it was told to stop, or died."""
+    bytes: int
+    """Payload bytes the receiver read in between."""
+    longest_gap_ns: int
+    """The longest time without data, that before the first and that after the last byte included."""
+    killed: str | None
+    """Why the stack ended it before it was told to stop; None if it did not."""
+    bins: list[int]
+    """Payload bytes in each `BIN_NS` from `start_ns`."""
+    sender: LoadEnd
+    """The sending system."""
+    receiver: LoadEnd
+    """The receiving system."""
+
+
+class LoadEnd(TypedDict):
+    """What a system says of its end of a connection; None where it does not."""
+
+    cc: str | None
+    """Its congestion control, by the system's own name (TCP_CONGESTION)."""
+    ecn: bool | None
+    """Whether ECN was negotiated (TCP_INFO, tcpi_options)."""
+
+
+class DataLoad(TypedDict):
+    """Of a flow of data, what it saw."""
+
+    longest_gap_ns: int
+    """The longest time without data."""
+    killed: str | None
+    """Why the stack ended it before it was told to stop; null: it did not."""
+
+
+class LinkSummary(TypedDict):
+    """The counters of a link."""
+
+    link: str
+    """Its name."""
+    packets: int
+    """Packets sent."""
+    bytes: int
+    """Their bytes, with the link's overhead."""
+    drops: int
+    """Packets dropped."""
+    ce_marks: int
+    """Packets marked."""
+    busy_ns: int
+    """Time in which it was sending."""
+
+
+Status: TypeAlias = Literal["complete", "unfinished", "failed", "not-started", "unreliable"]
+"""How a flow ended. `complete`: it did what it was asked to. `unfinished`: the run ended first. `failed`:
+the connection broke. `not-started`: its start lies after the end. `unreliable`: in real time only: the
+path was not the one described.
+"""
+Direction: TypeAlias = Literal["up", "down"]
+"""From where to where data goes. `up`: from the client to the server. `down`: from the server to the
+client.
+"""
+LoadPing: TypeAlias = list[int | bool | None]
+"""A round trip of the pinger."""
+LoadProbe: TypeAlias = list[int]
+"""A probe that knows only how long it took."""
+Load: TypeAlias = PingerLoad | DataLoad
+"""What a connection of a loadlatency scenario saw."""
