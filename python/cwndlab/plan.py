@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+
+from cwndlab.contract.scenario import Scenario
 
 MAX_RUNS = 200_000
 """Most runs of one plan."""
@@ -24,7 +25,7 @@ class PlannedRun:
     index: int
     repeat: int
     cell: dict[str, str]
-    scenario: dict[str, Any]
+    scenario: Scenario
     scenario_hash: str
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Plan:
         return sum(run.scenario["duration_ns"] for run in self.runs)
 
 
-def scenario_hash(scenario: dict[str, Any]) -> str:
+def scenario_hash(scenario: Scenario) -> str:
     """Return 16 hex digits of SHA-256 over the Scenario's canonical JSON (sorted keys, no spaces, UTF-8)."""
     canonical = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

@@ -192,8 +192,8 @@ pub struct LinkSummary {
     pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Packets marked.
-    pub ce_marks: u64,
-    /// Time in which it was sending.
-    pub busy_ns: u64,
+    /// Packets marked; null where the kernel carries the link.
+    pub ce_marks: Option<u64>,
+    /// Time in which it was sending; null where the kernel carries the link.
+    pub busy_ns: Option<u64>,
 }

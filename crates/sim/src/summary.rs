@@ -24,8 +24,8 @@ impl Simulation {
                 packets: after.packets - before.packets,
                 bytes: after.bytes - before.bytes,
                 drops: after.drops - before.drops,
-                ce_marks: after.ce_marks - before.ce_marks,
-                busy_ns: after.busy_ns - before.busy_ns,
+                ce_marks: Some(after.ce_marks - before.ce_marks),
+                busy_ns: Some(after.busy_ns - before.busy_ns),
             })
             .collect();
         contract::to_json(&Summary { flows, links, events: Some(self.events()), packets: self.packets() })

@@ -317,10 +317,10 @@ class LinkSummary(TypedDict):
     """Their bytes, with the link's overhead."""
     drops: int
     """Packets dropped."""
-    ce_marks: int
-    """Packets marked."""
-    busy_ns: int
-    """Time in which it was sending."""
+    ce_marks: int | None
+    """Packets marked; null where the kernel carries the link."""
+    busy_ns: int | None
+    """Time in which it was sending; null where the kernel carries the link."""
 
 
 Status: TypeAlias = Literal["complete", "unfinished", "failed", "not-started", "unreliable"]

@@ -6,7 +6,8 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from cwndlab.contract import catalogue as contract
 
 PARTS = ("min", "default", "max")
 """Parts of a sysctl of three values, in the order of its text."""
@@ -116,7 +117,7 @@ def catalogue() -> Catalogue:
 
 def parse(text: str) -> Catalogue:
     """Return the catalogue of the JSON text that docs/architecture.md defines."""
-    data = json.loads(text)
+    data: contract.Catalogue = json.loads(text)
     return Catalogue(
         stacks={entry["name"]: _stack(entry) for entry in data["stacks"]},
         newest=data["newest"],
@@ -127,7 +128,7 @@ def parse(text: str) -> Catalogue:
     )
 
 
-def _stack(entry: dict[str, Any]) -> Stack:
+def _stack(entry: contract.Stack) -> Stack:
     return Stack(
         name=entry["name"],
         family=entry["family"],
@@ -141,7 +142,7 @@ def _stack(entry: dict[str, Any]) -> Stack:
     )
 
 
-def _params(entry: dict[str, Any]) -> tuple[Param, ...]:
+def _params(entry: contract.Kind) -> tuple[Param, ...]:
     return tuple(
         Param(param["name"], param["unit"], param.get("default"), tuple(param.get("choices", ())))
         for param in entry["params"]

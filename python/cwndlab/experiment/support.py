@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cwndlab.contract.scenario import Flow
 from cwndlab.experiment import yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.schema import App, Section, Spec
@@ -14,7 +15,7 @@ from cwndlab.experiment.subset import Subset
 LIVE_KEYS = ("tool", "report")
 """Keys of app `bulk` that say how live testbeds send, and nothing to a model."""
 
-LiveFlow = tuple[App, Mapping[str, Any]]
+LiveFlow = tuple[App, Flow]
 """A flow's application as the file has it, and the flow of the Scenario."""
 
 

@@ -1,15 +1,14 @@
 """Runs what was recorded on the model and measures it as the recordings' description measures them."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from cwndlab import _native
+from cwndlab.contract.summary import Summary
 from cwndlab.errors import InputError
 from cwndlab.fidelity.linux import WARM_UP_S, Metrics, mean_period
 from cwndlab.fidelity.recordings import Module, Recording, Run, read_gz
@@ -31,7 +30,7 @@ class Tables:
 
     tcp: pl.DataFrame
     events: pl.DataFrame
-    summary: Mapping[str, Any]
+    summary: Summary
 
 
 def measure(recording: Recording, draw: int) -> Metrics:

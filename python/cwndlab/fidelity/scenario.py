@@ -2,9 +2,10 @@
 
 import functools
 import json
-from typing import Any
 
 from cwndlab import _native
+from cwndlab.contract.catalogue import Catalogue, Stack
+from cwndlab.contract.scenario import Flow, Host, Link, Sampling, Scenario
 from cwndlab.fidelity.recordings import Run
 
 NIC_BPS = 1_000_000_000
@@ -32,12 +33,11 @@ WRITE_BYTES = 1 << 17
 """Size of the application's writes."""
 
 
-def scenario(run: Run, kind: str, draw: int) -> dict[str, Any]:
+def scenario(run: Run, kind: str, draw: int) -> Scenario:
     """The Scenario, as the engine wants it (JSON types). `draw` seeds losses and the hosts' clocks."""
     # t = 0 of a recording is the sender entering ESTABLISHED, one round trip after its SYN.
     duration_ns = round(run.duration_s * 1e9) + (run.rtt_ns if run.buffer_bytes is not None else 0)
-    nanos = {"from_ns": 0, "to_ns": duration_ns}
-    windows = {"kind": "per-ack"} if kind in ("bulk", "cdg", "linux") else {"kind": "off"}
+    windows: Sampling = {"kind": "per-ack"} if kind in ("bulk", "cdg", "linux") else {"kind": "off"}
     return {
         "version": 1,
         "experiment": "fidelity",
@@ -45,7 +45,7 @@ def scenario(run: Run, kind: str, draw: int) -> dict[str, Any]:
         "repeat": 0,
         "duration_ns": duration_ns,
         "start_jitter_ns": 0,
-        "measure": nanos,
+        "measure": {"from_ns": 0, "to_ns": duration_ns},
         "record": {"tcp": windows, "queue": {"kind": "off"}, "pcap": []},
         "hosts": [_host(run, "a"), _host(run, "b")],
         "nodes": [{"name": "r1", "switch": None}, {"name": "r2", "switch": None}],
@@ -55,7 +55,7 @@ def scenario(run: Run, kind: str, draw: int) -> dict[str, Any]:
     }
 
 
-def _host(run: Run, name: str) -> dict[str, Any]:
+def _host(run: Run, name: str) -> Host:
     sysctl = run.sender_sysctl if name == "a" else run.receiver_sysctl
     facts = _stacks()[run.stack]
     return {
@@ -88,17 +88,17 @@ def covered(run: Run) -> bool:
 
 
 @functools.cache
-def _stacks() -> dict[str, Any]:
-    return {stack["name"]: stack for stack in json.loads(_native.catalogue())["stacks"]}
+def _stacks() -> dict[str, Stack]:
+    known: Catalogue = json.loads(_native.catalogue())
+    return {stack["name"]: stack for stack in known["stacks"]}
 
 
-def _links(run: Run) -> list[dict[str, Any]]:
-    lan = run.drop_every is not None
+def _links(run: Run) -> list[Link]:
     nic = NIC_BPS if run.buffer_bytes is not None else None
     forth = _link(
         run, "bottleneck", "r1-r2", rate_bps=run.rate_bps, delay_ns=run.rtt_ns // 2, limit=run.queue_packets
     )
-    forth |= {"observe": True, "bottleneck": True}
+    forth["observe"] = forth["bottleneck"] = True
     if run.mark_packets is not None:
         # An arrival that finds n packets waits longer than n - 1 of them take, for one of them is in service.
         packet_ns = (FULL_BYTES + run.overhead_bytes) * 8 * 1_000_000_000 // run.rate_bps
@@ -113,7 +113,7 @@ def _links(run: Run) -> list[dict[str, Any]]:
     if run.loss:
         forth["loss"] = {"kind": "random", "probability_ppb": round(run.loss * 1e9)}
     into = _link(run, "r2-b", "r2-b")
-    if lan:
+    if run.drop_every is not None:
         into["loss"] = {
             "kind": "nth",
             "every": run.drop_every,
@@ -141,7 +141,7 @@ def _links(run: Run) -> list[dict[str, Any]]:
 
 def _link(
     run: Run, name: str, ends: str, *, rate_bps: int | None = None, delay_ns: int = 0, limit: int = PLENTY
-) -> dict[str, Any]:
+) -> Link:
     source, sink = ends.split("-")
     return {
         "name": name,
@@ -162,7 +162,7 @@ def _link(
     }
 
 
-def _flow(run: Run, index: int, draw: int) -> dict[str, Any]:
+def _flow(run: Run, index: int, draw: int) -> Flow:
     # The second of two flows starts at an offset of its own in each draw.
     offset = draw * OFFSETS_NS // DRAWS_OF_STARTS if index else 0
     return {

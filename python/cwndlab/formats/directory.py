@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import yaml
 
 from cwndlab import code
+from cwndlab.contract.scenario import Scenario
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.parts import store
@@ -161,7 +162,7 @@ def _metrics(known: Mapping[str, float], fairness: float | None) -> dict[str, su
     return {**metrics, "jain": summary.six_digits(fairness), "status": "complete"}
 
 
-def _scenario(run: Run, name: str) -> dict[str, Any]:
+def _scenario(run: Run, name: str) -> Scenario:
     """What stands in place of a Scenario: who sent to whom, and for how long; no path is known."""
     recording = run.recording
     columns = [table["t_ns"] for table in recording.tables.values() if table.num_rows]
@@ -175,7 +176,7 @@ def _scenario(run: Run, name: str) -> dict[str, Any]:
         hosts |= dict.fromkeys(ends)
         flows.append({"name": flow, "from": ends[0], "to": ends[1], "cc": recording.facts.get("cc")})
     stack = recording.facts.get("stack")
-    return {
+    known = {
         "version": 1,
         "experiment": name,
         "imported": recording.label,
@@ -189,3 +190,4 @@ def _scenario(run: Run, name: str) -> dict[str, Any]:
         "flows": flows,
         "schedule": [],
     }
+    return cast(Scenario, known)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cwndlab import _native
+from cwndlab.contract.summary import LoadScenario
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
@@ -137,13 +138,13 @@ def _tcp(transfers: list[Mapping[str, Any]], pings: list[list[Any]]) -> Any:
     )
 
 
-def _samples(scenario: Mapping[str, Any], idle: list[list[Any]]) -> Any:
+def _samples(scenario: LoadScenario, idle: list[list[Any]]) -> Any:
     """Every kind of probe, and how much longer either way took than when idle, at their ends."""
-    pings = scenario["pings"]
+    pings: list[list[Any]] = [*scenario["pings"]]
     kinds: dict[str, list[list[Any]]] = {
         "probe-rtt": pings,
-        "connect": scenario["connects"],
-        "in-band": scenario["in_band"],
+        "connect": [*scenario["connects"]],
+        "in-band": [*scenario["in_band"]],
     }
     times, words, values = [], [], []
     for kind, place in (("one-way-up", 2), ("one-way-down", 3)):

@@ -6,7 +6,7 @@ sends from port 10000 + n on every testbed, and the times count from the start o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from cwndlab import _native
+from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import InputError
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario.queries import CLIENT_PORT
@@ -58,8 +59,9 @@ def rows(times: Any, batch: pa.RecordBatch) -> Iterator[tuple[str, Any, Any, Any
         )
 
 
-def _of_captures(captures: Sequence[Path], scenario: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
-    links = {link["name"]: link for link in scenario["links"]}
+def _of_captures(captures: Sequence[Path], scenario: Scenario) -> Iterator[pl.DataFrame]:
+    starts = {link["name"]: link["from"] for link in scenario["links"]}
+    ends = {link["name"]: link["to"] for link in scenario["links"]}
     opened = {}
     for path in captures:
         try:
@@ -68,8 +70,8 @@ def _of_captures(captures: Sequence[Path], scenario: Mapping[str, Any]) -> Itera
             raise InputError(f"{path}: {error}") from None
     for number, flow in enumerate(scenario["flows"]):
         # At the sender, or at the links next to it; acknowledgements also anywhere else they were seen.
-        leaving = [point for point in opened if flow["from"] in (point, links.get(point, {}).get("from"))]
-        coming = [point for point in opened if flow["from"] in (point, links.get(point, {}).get("to"))]
+        leaving = [point for point in opened if flow["from"] in (point, starts.get(point))]
+        coming = [point for point in opened if flow["from"] in (point, ends.get(point))]
         for point in leaving[:1]:
             yield from _resent(opened[point], flow["name"], CLIENT_PORT + number)
         for point in [*coming, *opened]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -22,6 +22,14 @@ from cwndlab.errors import InputError
 from cwndlab.parts import sums
 from cwndlab.parts.sums import Sums, damaged
 from cwndlab.plan import PlannedRun
+
+if TYPE_CHECKING:
+    from cwndlab.contract.scenario import Scenario
+    from cwndlab.contract.summary import Summary
+else:
+    # What is read may be of another version, or of a stranger: `_like` says what is looked at.
+    Scenario = Summary = dict[str, Any]
+
 
 RUNS = "runs.jsonl"
 """The file of a part that holds a line per run."""
@@ -67,7 +75,7 @@ def cut(runs: Sequence[PlannedRun], *, alone: bool = False) -> list[Part]:
     return [Part(f"{group[0].index:0{digits}}-{group[-1].index:0{digits}}", tuple(group)) for group in groups]
 
 
-def expected_packets(scenario: dict[str, Any]) -> int:
+def expected_packets(scenario: Scenario) -> int:
     """Packets that cross the bottlenecks of a run if flows fill them: what a run costs, roughly.
 
     Links without a rate count as 1 Gbit/s, a run without a bottleneck by its fastest link.
@@ -180,9 +188,9 @@ class RunRecord:
     tables: dict[Annotated[str, AfterValidator(_table)], TableRecord]
     captures: list[Annotated[str, AfterValidator(_beside)]]
     """Names of the part's pcap files of this run."""
-    summary: Annotated[dict[str, Any], _like(_Summary)] | None
+    summary: Annotated[Summary, _like(_Summary)] | None
     """Counters of the run as docs/architecture.md gives them; None of a run that failed."""
-    scenario: Annotated[dict[str, Any], _like(_Scenario)]
+    scenario: Annotated[Scenario, _like(_Scenario)]
     position: int | None = None
     """Place among the runs as they were carried out, from 0; None where time is virtual and order means
     nothing."""

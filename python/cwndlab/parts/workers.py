@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cwndlab import testbeds
+from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import CwndlabError
 from cwndlab.parts import store
 from cwndlab.parts.order import SET_UP_NS, Order
@@ -59,7 +60,7 @@ class Site:
     sequence: Order | None = None
     """The order of runs and the pause between them, where runs take real time."""
 
-    def work(self, scenario: dict[str, Any]) -> tuple[int, int]:
+    def work(self, scenario: Scenario) -> tuple[int, int]:
         """What a run costs before its t = 0, and from then on: packets, or us where it takes real time."""
         if self.sequence is None:
             return 0, store.expected_packets(scenario)
@@ -106,7 +107,7 @@ class PartControl:
     cancelled: Callable[[], bool]
     advance: Callable[[int, int], None]
     """Told of runs finished and of work done since the last call."""
-    work: Callable[[dict[str, Any]], tuple[int, int]]
+    work: Callable[[Scenario], tuple[int, int]]
     """`Site.work`."""
     _told: int = 0
 

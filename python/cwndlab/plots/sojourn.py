@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -25,15 +27,15 @@ def draw(selection: Selection) -> Figure:
     for run, hop, frame in hops_of(selection, "backlog_bytes"):
         scenario = selection.results.record(run.run_id).scenario
         link = next((link for link in scenario["links"] if link["name"] == hop), None)
-        shaper = (link or {}).get("shaper") or {}
+        shaper: Mapping[str, Any] = (link and link.get("shaper")) or {}
         bucket_bps = float(shaper["rate_bps"]) if shaper.get("kind") == "token-bucket" else math.inf
         if link is None or not (link["rate_bps"] or bucket_bps < math.inf):
             continue
         t_s = floats(frame["t_s"])
         changes = [
-            (change["at_ns"] / 1e9, change["rate_bps"])
+            (change["at_ns"] / 1e9, float(rate))
             for change in scenario["schedule"]
-            if change["link"] == hop and change.get("rate_bps")
+            if change["link"] == hop and (rate := change.get("rate_bps"))
         ]
         rate_bps = np.minimum(rates_at(t_s, float(link["rate_bps"] or math.inf), changes), bucket_bps)
         lines.append(timelines.Line(run, hop, t_s, floats(frame["backlog_bytes"]) * 8e3 / rate_bps))

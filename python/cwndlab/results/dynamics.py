@@ -1,7 +1,9 @@
 """How the flows of a run share over time: metrics made of their goodput in each second."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from cwndlab.contract.scenario import Scenario
+from cwndlab.contract.summary import FlowSummary, Summary
 
 NS_PER_S = 10**9
 
@@ -18,8 +20,8 @@ Metrics = dict[str, float | None]
 
 
 def of_run(
-    scenario: Mapping[str, Any],
-    summary: Mapping[str, Any],
+    scenario: Scenario,
+    summary: Summary,
     bottlenecks: Mapping[str, tuple[str, float] | None],
     alike: Sequence[Sequence[str]],
 ) -> dict[str, Metrics]:
@@ -50,9 +52,9 @@ def of_run(
 class _Seconds:
     """A flow's goodput in the whole seconds of its life: payload bytes by number of the second in the run."""
 
-    def __init__(self, counted: Mapping[str, Any]) -> None:
+    def __init__(self, counted: FlowSummary) -> None:
         sampled = counted.get("goodput_seconds") or {"from_ns": 0, "bytes": []}
-        self.start_ns: int = counted["start_ns"]
+        self.start_ns = counted["start_ns"] or 0  # null: never opened, and nothing below matters
         self.goodput_bytes: int = counted["goodput_bytes"]
         self.wire_bytes: int | None = counted["wire_bytes"]
         first = sampled["from_ns"] // NS_PER_S
@@ -100,7 +102,7 @@ def _convergence(flows: Sequence[_Seconds]) -> float | None:
 
 
 def _filled(
-    scenario: Mapping[str, Any],
+    scenario: Scenario,
     flows: Mapping[str, _Seconds],
     bottlenecks: Mapping[str, tuple[str, float] | None],
 ) -> dict[str, float]:

@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+from cwndlab.contract.summary import PingerLoad
 from cwndlab.errors import InputError
 from cwndlab.parts import sums
 from cwndlab.parts.store import RunRecord
@@ -138,6 +139,7 @@ def _observed(record: RunRecord, flow: str) -> Mapping[str, Any] | None:
     if record.summary is None:
         return None
     for counted in record.summary["flows"]:
-        if counted["flow"] == flow and counted.get("load") is not None:
-            return dict(counted["load"]["observed"])
+        load = counted.get("load")
+        if counted["flow"] == flow and load is not None:
+            return dict(cast(PingerLoad, load)["observed"])
     return None

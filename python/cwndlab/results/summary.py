@@ -7,6 +7,9 @@ import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cwndlab.contract.queue import Queue
+from cwndlab.contract.scenario import Flow, Link, Scenario
+from cwndlab.contract.summary import FlowSummary, Summary
 from cwndlab.results import dynamics
 from cwndlab.scenario.queries import app_of, is_datagrams
 
@@ -99,7 +102,7 @@ OF_TCP = (
 """Metrics that only a TCP connection has."""
 
 
-def flow_metrics(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, dict[str, Metric]]:
+def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Metric]]:
     """The metrics of each flow of a run, by flow name in the scenario's order.
 
     Rates are megabits (10^6) per second over the time the flow was active inside the window, so that a flow
@@ -137,7 +140,7 @@ def flow_metrics(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> dic
     return rows
 
 
-def no_metrics(scenario: Mapping[str, Any], status: str) -> dict[str, dict[str, Metric]]:
+def no_metrics(scenario: Scenario, status: str) -> dict[str, dict[str, Metric]]:
     """The same rows for a run that gave none: what is known beforehand, and the status."""
     rows: dict[str, dict[str, Metric]] = {}
     for flow in scenario["flows"]:
@@ -161,7 +164,7 @@ def cycle_ns(entries: Sequence[int]) -> float | None:
     return (entries[-1] - entries[0]) / (len(entries) - 1) if len(entries) > 1 else None
 
 
-def capacity_bits(scenario: Mapping[str, Any], link: Mapping[str, Any]) -> float | None:
+def capacity_bits(scenario: Scenario, link: Link) -> float | None:
     """Bits the link can carry in the measurement window, scheduled changes and outages included.
 
     What limits it is the least of its rate, the rate of its token bucket or policer and the bandwidth of
@@ -170,30 +173,29 @@ def capacity_bits(scenario: Mapping[str, Any], link: Mapping[str, Any]) -> float
     """
     start, end = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
     rate, queue, down, since, bits = link["rate_bps"], link.get("queue"), False, start, 0.0
-    shaper = link.get("shaper") or {}
+    shaper: Mapping[str, Any] = link.get("shaper") or {}
     changes = [change for change in scenario["schedule"] if change["link"] == link["name"]]
-    for change in [*changes, {"at_ns": end}]:
-        until = min(max(change["at_ns"], start), end)
+    for change in [*changes, None]:
+        until = min(max(change["at_ns"], start), end) if change else end
         if until > since:
             possible = _bits_between(_least_rate(rate, shaper, queue), shaper, since, until)
             if possible is None:
                 return None
             bits += 0 if down else possible
         since = until
-        rate = change["rate_bps"] if change.get("rate_bps") is not None else rate
-        queue = change["queue"] if change.get("queue") is not None else queue
-        down = change["down"] if change.get("down") is not None else down
+        if change is not None:
+            new_rate, new_queue, new_down = change.get("rate_bps"), change.get("queue"), change.get("down")
+            rate = rate if new_rate is None else new_rate
+            queue = queue if new_queue is None else new_queue
+            down = down if new_down is None else new_down
     return bits
 
 
-def _least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Mapping[str, Any] | None) -> int | None:
-    limits = (rate, shaper.get("rate_bps"), (queue or {}).get("bandwidth_bps") if _is_cake(queue) else None)
+def _least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
+    # RED's bandwidth is no rate that it keeps to.
+    shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
+    limits = (rate, shaper.get("rate_bps"), shaped)
     return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _is_cake(queue: Mapping[str, Any] | None) -> bool:
-    """Whether the queue shapes; RED's bandwidth is no rate that it keeps to."""
-    return queue is not None and queue["kind"] == "cake"
 
 
 def _bits_between(rate: int | None, shaper: Mapping[str, Any], since: int, until: int) -> float | None:
@@ -216,13 +218,12 @@ def six_digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
 
 
-def _metrics(
-    scenario: Mapping[str, Any], flow: Mapping[str, Any], counted: Mapping[str, Any]
-) -> dict[str, Metric]:
+def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, Metric]:
     active, sent = counted["active_ns"], counted["segments_sent"]
     rtt, queueing = counted["rtt"], counted["queue_delay"]
     # Datagrams wait for nothing, and a connection that never opened did not wait either.
-    limited = counted["limited_ns"] if any(counted["limited_ns"].values()) else dict.fromkeys(LIMITS)
+    held: Mapping[str, Any] = counted["limited_ns"]
+    limited = held if any(held.values()) else dict.fromkeys(LIMITS)
     floats: dict[str, float | None] = {
         "goodput_mbps": _ratio(counted["goodput_bytes"] * 8e3, active),
         "sender_mbps": _sender(counted),
@@ -245,16 +246,17 @@ def _metrics(
         "completion_s": _ratio(counted["completion_ns"], 1e9),
         "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if app_of(flow).get("kind") == "video" else None,
     }
+    by_name: Mapping[str, Any] = counted
     for kind in ("completion", "response", "round", "one_way"):
         for share in ("p50", "p95"):
-            floats[f"{kind}_{share}_ms"] = _ratio(counted.get(kind, {}).get(f"{share}_ns"), 1e6)
-    load = counted.get("load") or {}
+            floats[f"{kind}_{share}_ms"] = _ratio(by_name.get(kind, {}).get(f"{share}_ns"), 1e6)
+    load: Mapping[str, Any] = counted.get("load") or {}
     if "figures" in load:
         floats |= of_load(load["figures"])
     elif load:
         floats["smoothness_hz"] = smoothness_hz(load)
     known: dict[str, Metric] = {name: six_digits(value) for name, value in floats.items()}
-    known.update({name: counted[name] for name in COUNTS if name in counted})
+    known.update({name: by_name[name] for name in COUNTS if name in by_name})
     known["load_scenario"] = load["observed"]["number"] if "observed" in load else None
     known.update(_words(scenario, flow), status=counted["status"])
     if is_datagrams(flow):
@@ -278,7 +280,7 @@ def smoothness_hz(transfer: Mapping[str, Any]) -> float:
     return 0.0 if transfer["killed"] else 1e9 / max(transfer["longest_gap_ns"], 1)
 
 
-def _sender(counted: Mapping[str, Any]) -> float | None:
+def _sender(counted: FlowSummary) -> float | None:
     """The rate in Mbit/s at which the sending application got rid of its data, as iperf3's sender prints it.
 
     What was read, and what the sender's socket still held at the end; None where that is not known.
@@ -287,22 +289,23 @@ def _sender(counted: Mapping[str, Any]) -> float | None:
     return None if held is None else _ratio((counted["goodput_bytes"] + held) * 8e3, counted["active_ns"])
 
 
-def _power(counted: Mapping[str, Any]) -> float | None:
+def _power(counted: FlowSummary) -> float | None:
     """Goodput over mean RTT, Mbit/s per s; None without an RTT."""
     goodput_mbps = _ratio(counted["goodput_bytes"] * 8e3, counted["active_ns"])
     mean_ns = counted["rtt"].get("mean_ns")
     return goodput_mbps / (mean_ns / 1e9) if goodput_mbps is not None and mean_ns else None
 
 
-def _since_start(counted: Mapping[str, Any], at_ns: int | None) -> float | None:
-    return None if at_ns is None else (at_ns - counted["start_ns"]) / 1e9
+def _since_start(counted: FlowSummary, at_ns: int | None) -> float | None:
+    start_ns = counted.get("start_ns")
+    return None if at_ns is None or start_ns is None else (at_ns - start_ns) / 1e9
 
 
-def _is_pinger(flow: Mapping[str, Any]) -> bool:
+def _is_pinger(flow: Flow) -> bool:
     return app_of(flow).get("part") == "pinger"
 
 
-def _alike(flows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+def _alike(flows: Iterable[Flow]) -> list[list[str]]:
     """The names of the flows whose shares can be compared: connections of the same application."""
     kinds: dict[object, list[str]] = {}
     for flow in flows:
@@ -311,7 +314,7 @@ def _alike(flows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     return list(kinds.values())
 
 
-def _words(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, Metric]:
+def _words(scenario: Scenario, flow: Flow) -> dict[str, Metric]:
     """What a flow is: its sender's stack, its congestion control and its application, with its part in one of
     several parts."""
     app = app_of(flow)
@@ -328,11 +331,11 @@ def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def _stack(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> str:
+def _stack(scenario: Scenario, flow: Flow) -> str:
     return next(str(host["stack"]) for host in scenario["hosts"] if host["name"] == flow["from"])
 
 
-def narrowest(scenario: Mapping[str, Any], flow: str) -> tuple[str, float] | None:
+def narrowest(scenario: Scenario, flow: str) -> tuple[str, float] | None:
     """The bottleneck on a flow's way that can carry least in the measurement window, and how many bits.
 
     None where no link on its way is a bottleneck with a rate.
@@ -348,25 +351,21 @@ def narrowest(scenario: Mapping[str, Any], flow: str) -> tuple[str, float] | Non
     return name, bits
 
 
-def _utilisation(
-    scenario: Mapping[str, Any], flow: Mapping[str, Any], wire_bytes: int | None
-) -> float | None:
+def _utilisation(scenario: Scenario, flow: Flow, wire_bytes: int | None) -> float | None:
     found = narrowest(scenario, flow["name"])
     return None if found is None or wire_bytes is None else wire_bytes * 8 / found[1]
 
 
-def _route(scenario: Mapping[str, Any], source: str, target: str) -> list[Mapping[str, Any]]:
+def _route(scenario: Scenario, source: str, target: str) -> list[Link]:
     """The links from host to host: fewest hops, ties by the order of links, as the engine routes."""
-    ways: dict[str, list[Mapping[str, Any]]] = {source: []}
+    ways: dict[str, list[Link]] = {source: []}
     frontier = [source]
     while frontier and target not in ways:
         frontier = list(_step(scenario["links"], ways, frontier))
     return ways.get(target, [])
 
 
-def _step(
-    links: Iterable[Mapping[str, Any]], ways: dict[str, list[Mapping[str, Any]]], frontier: list[str]
-) -> Iterable[str]:
+def _step(links: Iterable[Link], ways: dict[str, list[Link]], frontier: list[str]) -> Iterable[str]:
     reached = [link for link in links if link["from"] in frontier and link["to"] not in ways]
     for link in reached:
         if link["to"] not in ways:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+from cwndlab.contract import scenario as contract
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import DATAGRAMS, Stack
@@ -190,7 +191,7 @@ class Flows(Resolver):
                 )
                 raise Misplaced(wire.at("mtu"), bad)
 
-    def flow(self, flow: PlannedFlow) -> dict[str, Any]:
+    def flow(self, flow: PlannedFlow) -> contract.Flow:
         """Return a flow of the Scenario."""
         sender = self.spec.hosts[origin(flow.from_, self.spec.hosts)]
         stack = self.stack(origin(flow.from_, self.spec.hosts))
@@ -213,7 +214,7 @@ class Flows(Resolver):
             "rcvbuf": rcvbuf,
         }
 
-    def app(self, flow: PlannedFlow) -> dict[str, Any]:
+    def app(self, flow: PlannedFlow) -> contract.App:
         """Return the application of a flow, with all its parameters."""
         app = flow.model.app
         params = self.catalogue.apps[app.kind]
@@ -233,7 +234,7 @@ class Flows(Resolver):
         if isinstance(app, Background) and resolved["shape_milli"] <= 1000:
             expected = "a shape above 1, so that transfers have a mean size"
             raise Misplaced((*flow.path, "app"), BadValue(str(app.shape), expected, key="shape"))
-        return resolved
+        return cast(contract.App, resolved)  # its keys are those of the catalogue
 
     def default_cc(self, flow: PlannedFlow, stack: Stack) -> str:
         """Return the congestion control of a flow for which neither it nor its host names one."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
+from cwndlab.contract import scenario as contract
 from cwndlab.errors import nearest_names, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import PARTS, Stack
@@ -101,7 +102,7 @@ class Hosts(Resolver):
                     host[sysctl] = max(buffer, host.get(sysctl, 0))
         return values
 
-    def host(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> dict[str, Any]:
+    def host(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> contract.Host:
         """Return a host of the Scenario."""
         stack = self.stack(origin(name, self.spec.hosts))
         if host.mss is not None and host.mss + HEADERS > mtu:
@@ -115,14 +116,14 @@ class Hosts(Resolver):
             "stack": stack.name,
             "hz": host.hz or stack.hz,
             "mss": host.mss or mtu - HEADERS,
-            "ecn": host.ecn or stack.ecn,
+            "ecn": cast(contract.Ecn, host.ecn or stack.ecn),
             "sysctl": {
                 **raised,
                 **self.sysctls(origin(name, self.spec.hosts), host, stack),
             },
             "nic": {
                 "tx_queue": tx_queue(host.nic),
-                "full": host.nic.full or "enobufs",
+                "full": cast(contract.WhenFull, host.nic.full or "enobufs"),
                 "tso": host.nic.tso,
                 "tso_max": host.nic.tso_max,
                 "gro": host.nic.gro,
@@ -135,7 +136,7 @@ class Hosts(Resolver):
             "ingress": self.ingress(host.ingress, ("hosts", origin(name, self.spec.hosts), "ingress")),
         }
 
-    def egress(self, egress: Egress | None, path: Path) -> dict[str, Any] | None:
+    def egress(self, egress: Egress | None, path: Path) -> contract.Egress | None:
         """Return netem at a host's egress."""
         if egress is None:
             return None
@@ -151,15 +152,15 @@ class Hosts(Resolver):
             "rate_bps": egress.rate,
         }
 
-    def ingress(self, ingress: Ingress | None, path: Path) -> dict[str, Any]:
+    def ingress(self, ingress: Ingress | None, path: Path) -> contract.Ingress:
         """Return the impairments at both places of a host's ingress."""
         stages = {} if ingress is None else dict(ingress.written())
         return {
-            place: self.ingress_stage(stages.get(place), (*path, place))
-            for place in ("before_gro", "after_gro")
+            "before_gro": self.ingress_stage(stages.get("before_gro"), (*path, "before_gro")),
+            "after_gro": self.ingress_stage(stages.get("after_gro"), (*path, "after_gro")),
         }
 
-    def ingress_stage(self, stage: IngressStage | None, path: Path) -> dict[str, Any] | None:
+    def ingress_stage(self, stage: IngressStage | None, path: Path) -> contract.IngressStage | None:
         """Return the impairment at one place of a host's ingress."""
         if stage is None:
             return None
@@ -188,7 +189,7 @@ def _check_tso(nic: Nic, mss: int, path: Path) -> None:
         raise Misplaced((*path, "tso_max"), BadValue(units.format_size(nic.tso_max), expected))
 
 
-def _coalesce(host: Host) -> dict[str, Any] | None:
+def _coalesce(host: Host) -> contract.Coalesce | None:
     """Return the interrupt moderation as written, or what aggregation needs to have anything to merge."""
     written = host.nic.coalesce
     aggregates = host.nic.gro or host.nic.lro
@@ -207,7 +208,7 @@ def _coalesce(host: Host) -> dict[str, Any] | None:
     }
 
 
-def _noise(noise: Noise | None) -> dict[str, Any] | None:
+def _noise(noise: Noise | None) -> contract.Noise | None:
     if noise is None:
         return None
     processing, stall = noise.processing, noise.stall

@@ -7,8 +7,9 @@ from collections.abc import Mapping as MappingType
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
+from cwndlab.contract import scenario as contract
+from cwndlab.contract.queue import Queue
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
@@ -57,21 +58,21 @@ class Links(Queues):
                         problem = f"not possible on {wire.name}, which leaves a switch with a shared buffer"
                         raise Misplaced(wire.at(key), BadValue(problem=problem))
 
-    def shared_memory(self, node: str) -> dict[str, Any] | None:
+    def shared_memory(self, node: str) -> contract.Switch | None:
         """Return the memory that the output queues of a node share, if they do."""
         switch, _ = self.switches().get(node, (None, ()))
         if switch is None or switch.buffer is None or not switch.shared:
             return None
-        pause = {"stop_bytes": switch.buffer * 3 // 4, "go_bytes": switch.buffer // 2}
+        pause: contract.Pause = {"stop_bytes": switch.buffer * 3 // 4, "go_bytes": switch.buffer // 2}
         return {"buffer_bytes": switch.buffer, "pause": pause if switch.pause else None}
 
-    def links(self, net: Topology, start: Moment) -> list[dict[str, Any]]:
+    def links(self, net: Topology, start: Moment) -> list[contract.Link]:
         """Return all links of the Scenario, the bottlenecks among them marked."""
         carried = Counter(wire.name for flow in start.flows for wire in flow.forward)
         bottlenecks = _bottlenecks(net, start.flows, carried)
         return [self.link(wire, start, wire.name in bottlenecks) for wire in net.wires]
 
-    def link(self, wire: Wire, start: Moment, bottleneck: bool) -> dict[str, Any]:
+    def link(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
         """Return a link of the Scenario."""
         link = wire.link
         shaper = self.shaper(link, wire.at("shaper"))
@@ -99,7 +100,7 @@ class Links(Queues):
             "bottleneck": bottleneck,
         }
 
-    def queue(self, wire: Wire, start: Moment) -> dict[str, Any]:
+    def queue(self, wire: Wire, start: Moment) -> Queue:
         """Return the queue at a wire's sending end: the host's transmit queue, or the link's discipline."""
         queue = wire.link.queue
         nic = wire.host.nic if wire.host else None
@@ -110,7 +111,7 @@ class Links(Queues):
             return {"kind": "bfifo", "limit_bytes": switch.buffer}
         return self.discipline(queue or Pfifo(kind="pfifo"), wire.at("queue"), wire, start)
 
-    def shaper(self, link: Link, path: Path) -> dict[str, Any] | None:
+    def shaper(self, link: Link, path: Path) -> contract.Shaper | None:
         """Return what limits a link besides its rate."""
         shaper = link.shaper
         if shaper is None:
@@ -130,11 +131,13 @@ class Links(Queues):
                 "period_ns": period,
                 "bytes": companion_files.TRACE_BYTES,
             }
-        check_room(shaper.burst or 0, link, (*path, "burst"))
-        kind = {"tbf": "token-bucket"}.get(shaper.kind, shaper.kind)
-        return {"kind": kind, "rate_bps": shaper.rate, "burst_bytes": shaper.burst}
+        rate, burst = shaper.rate or 0, shaper.burst or 0
+        check_room(burst, link, (*path, "burst"))
+        if shaper.kind == "tbf":
+            return {"kind": "token-bucket", "rate_bps": rate, "burst_bytes": burst}
+        return {"kind": "policer", "rate_bps": rate, "burst_bytes": burst}
 
-    def schedule(self, net: Topology, start: Moment) -> list[dict[str, Any]]:
+    def schedule(self, net: Topology, start: Moment) -> list[contract.Change]:
         """Return all changes in order of time, each for links as all changes until then leave them."""
         planned = []
         for wire in net.wires:
@@ -145,7 +148,7 @@ class Links(Queues):
                 self.check_change(wire, change.set, (*path, "set"))
                 planned.append((change.at, wire, change.set, (*path, "set")))
         planned.sort(key=lambda entry: entry[0])
-        changes = []
+        changes: list[contract.Change] = []
         moment = replace(start, links=dict(start.links))
         for at, together in groupby(planned, key=lambda entry: entry[0]):
             moment.at = at
@@ -154,10 +157,7 @@ class Links(Queues):
                 self.note_shaper(wire, new, at)
                 kept = {key: value for key, value in new.written() if key in {"rate", "delay", "queue"}}
                 moment.links[wire.name] = moment.links[wire.name].model_copy(update=kept)
-            changes += [
-                {"at_ns": at, "link": wire.name, **self.change(wire, new, path, moment)}
-                for _, wire, new, path in now
-            ]
+            changes += [self.change(at, wire, new, path, moment) for _, wire, new, path in now]
         return changes
 
     def check_change(self, wire: Wire, new: Settings, path: Path) -> None:
@@ -177,9 +177,11 @@ class Links(Queues):
                 f" and that of its {shaper.kind} still {units.format_rate(shaper.rate)}"
             )
 
-    def change(self, wire: Wire, new: Settings, path: Path, moment: Moment) -> dict[str, Any]:
+    def change(self, at: int, wire: Wire, new: Settings, path: Path, moment: Moment) -> contract.Change:
         """Return a change of a link at a moment."""
         return {
+            "at_ns": at,
+            "link": wire.name,
             "rate_bps": new.rate,
             "delay_ns": new.delay,
             "loss": self.loss(new.loss, (*path, "loss")),

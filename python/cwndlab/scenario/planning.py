@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import ExperimentError
 from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
@@ -34,7 +35,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
         resolved = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, experiment.support)
         notes = (*experiment.notes, *part.notes, *resolved.notes)
         for number in range(repeat):
-            scenario = {**resolved.scenario, "repeat": number}
+            scenario: Scenario = {**resolved.scenario, "repeat": number}
             digest = scenario_hash(scenario)
             runs.append(
                 PlannedRun(len(runs), number, cell.values, scenario, digest, notes, resolved.warnings)

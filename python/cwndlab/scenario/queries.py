@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.scenario.topology import Routes
 
@@ -11,23 +12,23 @@ CLIENT_PORT = 10_000
 connections the client opens, at the client."""
 
 
-def app_of(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+def app_of(flow: Flow) -> Mapping[str, Any]:
     """A flow's application; nothing of one that another tool carried out."""
     app = flow.get("app")
     return app if isinstance(app, Mapping) else {}
 
 
-def is_datagrams(flow: Mapping[str, Any]) -> bool:
+def is_datagrams(flow: Flow) -> bool:
     """Whether a flow of a Scenario is without a connection."""
     return app_of(flow).get("kind") in DATAGRAMS
 
 
-def of_engine(scenario: Mapping[str, Any]) -> dict[str, Any]:
+def of_engine(scenario: Scenario) -> dict[str, Any]:
     """The Scenario without what only live testbeds know."""
     return {key: value for key, value in scenario.items() if key != "live"}
 
 
-def base_rtt_ns(scenario: Mapping[str, Any], one: str, other: str) -> int:
+def base_rtt_ns(scenario: Scenario, one: str, other: str) -> int:
     """The sum of delays between two hosts, there and back: of links, and of what stands at their egress."""
     ways = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
     delays: dict[str, int] = {link["name"]: link["delay_ns"] for link in scenario["links"]}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from cwndlab.contract.queue import Queue
 from cwndlab.errors import shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import Param
@@ -49,7 +50,7 @@ class _Limited:
 class Queues(Resolver):
     """Resolves queue disciplines."""
 
-    def discipline(self, queue: AnyQueue, path: Path, wire: Wire, moment: Moment) -> dict[str, Any]:
+    def discipline(self, queue: AnyQueue, path: Path, wire: Wire, moment: Moment) -> Queue:
         """Return a queue discipline that a wire has from some moment on, with all its parameters."""
         kind = queue.kind
         if kind not in self.catalogue.queues:
@@ -77,7 +78,7 @@ class Queues(Resolver):
                 expected = "at most 4294967295B (tc has 32 bits for it)"
                 raise Misplaced(at, BadValue(units.format_size(resolved["memlimit_bytes"]), expected))
         _fill_in(resolved, queue, wire.link)
-        return resolved
+        return cast(Queue, resolved)  # its keys are those of the catalogue
 
     def limit(self, limit: Limit, of: _Limited, moment: Moment) -> int:
         """Return a queue limit in the parameter's unit, packets or bytes."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
+from cwndlab.contract.scenario import Measure, Record, Sampling, Scenario
 from cwndlab.errors import ExperimentError, nearest, one_of, shown
 from cwndlab.experiment import locate, units
 from cwndlab.experiment.catalogue import Catalogue
@@ -33,7 +34,7 @@ class Resolved:
     """A Scenario with ``repeat`` 0, sentences on what resolving decided, and on what to check before trusting
     the run."""
 
-    scenario: dict[str, Any]
+    scenario: Scenario
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -71,7 +72,7 @@ class _Resolver(Hosts, Links, Flows):
         links = self.links(net, start)
         mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
         raised = self.raised(flows)
-        scenario: dict[str, Any] = {
+        scenario: Scenario = {
             "version": VERSION,
             "experiment": spec.experiment,
             "seed": spec.seed,
@@ -91,7 +92,8 @@ class _Resolver(Hosts, Links, Flows):
         }
         if self.support.live is not None:
             models = (flow.model.app for flow in flows)
-            scenario["live"] = self.support.live(spec, list(zip(models, scenario["flows"], strict=True)))
+            live = self.support.live(spec, list(zip(models, scenario["flows"], strict=True)))
+            scenario = cast(Scenario, {**scenario, "live": live})
         self.notes += defaults.notes(self.unnamed, self.catalogue)
         warnings = dict.fromkeys(defaults.warnings(self.unnamed, spec.hosts, self.catalogue))
         return Resolved(scenario, tuple(self.notes), tuple(warnings))
@@ -102,7 +104,7 @@ class _Resolver(Hosts, Links, Flows):
             return self.spec.start_jitter
         return max(start.empty_rtt_ns(flow) for flow in start.flows)
 
-    def measure(self) -> dict[str, int]:
+    def measure(self) -> Measure:
         window, duration = self.spec.measure, self.spec.duration
         if window.from_ >= duration:
             self.beyond(window.from_, ("measure", "from"))
@@ -114,7 +116,7 @@ class _Resolver(Hosts, Links, Flows):
             raise Misplaced(("measure", "to"), BadValue(shown(units.format_time(to)), expected))
         return {"from_ns": window.from_, "to_ns": to}
 
-    def record(self, net: Topology, everyone: MappingType[str, Host]) -> dict[str, Any]:
+    def record(self, net: Topology, everyone: MappingType[str, Host]) -> Record:
         record = self.spec.record
         captures: dict[str, int] = {}
         links = [wire.name for wire in net.wires]
@@ -136,7 +138,7 @@ class _Resolver(Hosts, Links, Flows):
         }
 
 
-def _sampling(value: int | str) -> dict[str, Any]:
+def _sampling(value: int | str) -> Sampling:
     if value == "off":
         return {"kind": "off"}
     return {"kind": "interval", "interval_ns": value} if isinstance(value, int) else {"kind": "per-ack"}

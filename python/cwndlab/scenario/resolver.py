@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
+from cwndlab.contract import scenario as contract
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import Catalogue, Param, Stack
@@ -99,7 +100,7 @@ class Resolver:
         expected = f"a time within the duration, {units.format_time(self.spec.duration)}"
         raise Misplaced(path, BadValue(shown(units.format_time(time)), expected))
 
-    def loss(self, loss: Loss | None, path: Path) -> dict[str, Any] | None:
+    def loss(self, loss: Loss | None, path: Path) -> contract.Loss | None:
         """Return a loss model."""
         if loss is None:
             return None
@@ -134,7 +135,7 @@ class Resolver:
             )
         return {"kind": "list", "packets": value}
 
-    def jitter(self, jitter: Jitter | None, path: Path) -> dict[str, Any] | None:
+    def jitter(self, jitter: Jitter | None, path: Path) -> contract.Jitter | None:
         """Return the variation of a delay."""
         if jitter is None:
             return None
@@ -146,8 +147,8 @@ class Resolver:
             if jitter.kind != "file":
                 raise Misplaced((*path, "file"), BadValue(f"a file with kind {jitter.kind}", "kind: file"))
             table = self.companion(companion_files.deviations, jitter.file, (*path, "file"))
-        kind = "table" if table else jitter.kind
-        return {"kind": kind, "sd_ns": jitter.sd, "reorder": jitter.reorder, "table": table}
+        kind = cast(contract.JitterKind, "table" if table else jitter.kind)
+        return {"kind": kind, "sd_ns": jitter.sd or 0, "reorder": jitter.reorder, "table": table}
 
     def companion(self, read: Callable[[str, str], _T], name: str, path: Path) -> _T:
         """Return the content of a file beside the experiment."""

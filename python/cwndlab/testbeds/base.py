@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from cwndlab.contract.scenario import Scenario
+from cwndlab.contract.summary import Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa  # what runs beside the traffic imports this package and has no time to lose
@@ -50,10 +53,10 @@ class Testbed(Protocol):
         Results of different versions are never mixed in one directory.
         """
 
-    def preflight(self, scenario: Mapping[str, Any]) -> None:
+    def preflight(self, scenario: Scenario) -> None:
         """Raises ValueError, with one line, if this testbed would refuse the Scenario."""
 
-    def run(self, run_id: int, scenario: Mapping[str, Any], writer: RunWriter, control: Control) -> Outcome:
+    def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run and write its rows; the only call that takes long.
 
         Raises CancelledError soon after `control.cancelled()` became true, leaving nothing running; any other
@@ -91,7 +94,7 @@ class Control:
 class Outcome:
     """What a completed run leaves besides its rows."""
 
-    summary: dict[str, Any]
+    summary: Summary
     """The summary of a run as docs/architecture.md gives it."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Host facts worth keeping with the run, such as the sysctls as they were in force."""

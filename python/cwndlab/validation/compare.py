@@ -9,11 +9,14 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
+from cwndlab.contract.summary import FlowSummary, Summary
+from cwndlab.parts.store import RunRecord
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
@@ -125,17 +128,22 @@ def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Metrics, str]]]:
     return found
 
 
+def _counted(record: RunRecord) -> list[FlowSummary]:
+    """The flows of a run that was carried out, which has a summary."""
+    return cast(Summary, record.summary)["flows"]
+
+
 def _total(results: ResultSet, run: str) -> Metrics:
     """Goodput over the whole window and retransmissions of all flows of a run together."""
     record = results.record(run)
-    flows, window = (record.summary or {})["flows"], record.scenario["measure"]
+    flows, window = _counted(record), record.scenario["measure"]
     goodput = sum(flow["goodput_bytes"] for flow in flows) * 8e3 / (window["to_ns"] - window["from_ns"])
     return {"goodput_mbps": goodput, "retransmits": sum(flow["retransmits"] for flow in flows)}
 
 
 def _measure(results: ResultSet, run: str, row: Mapping[str, object]) -> Metrics:
     record = results.record(run)
-    counted = next(flow for flow in (record.summary or {})["flows"] if flow["flow"] == row["flow"])
+    counted = next(flow for flow in _counted(record) if flow["flow"] == row["flow"])
     window = record.scenario["measure"]
     series = results.series(run, flow=str(row["flow"])).filter(
         pl.col("t_s").is_between(window["from_ns"] / 1e9, window["to_ns"] / 1e9, closed="left")

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from cwndlab.contract.scenario import Scenario
 from cwndlab.parts.store import RunRecord
 from cwndlab.plots.report.facts import MAX_ROWS, Facts, some
 from cwndlab.plots.report.html import Markup, details, element, join, table
@@ -37,7 +38,7 @@ def testbed(facts: Facts) -> Markup:
     return join(*parts)
 
 
-def _flows(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _flows(scenario: Scenario) -> list[Mapping[str, Any]]:
     """The flows of a Scenario; datagrams have no congestion control, though a Scenario names one."""
     return [{**flow, "cc": None} if is_datagrams(flow) else flow for flow in scenario["flows"]]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from cwndlab.contract.scenario import Scenario
 from cwndlab.scenario.queries import CLIENT_PORT
 
 SERVER_PORT = 5201
@@ -34,20 +34,20 @@ class Addresses:
     flows: dict[str, Ends]
 
 
-def sockets(scenario: Mapping[str, Any], hosts: Mapping[str, str]) -> dict[str, Ends]:
+def sockets(scenario: Scenario, hosts: Mapping[str, str]) -> dict[str, Ends]:
     """The two sockets of each flow, by its name."""
     accepted: dict[str, int] = {}
     servers: dict[str, int] = {}
     flows = {}
     for number, flow in enumerate(scenario["flows"]):
         from_, to, name = flow["from"], flow["to"], flow["name"]
-        client, part = CLIENT_PORT + number, flow["app"].get("part")
-        if part in ("upload", "download"):
+        client, app = CLIENT_PORT + number, flow["app"]
+        if app["kind"] == "loadlatency" and app["part"] != "pinger":
             # All connections of a loadlatency scenario go to the one port of its server, downloads as well.
-            port = servers[flow["app"]["group"]]
+            port = servers[app["group"]]
         else:
             port = accepted[to] = accepted.get(to, SERVER_PORT - 1) + 1
             servers[name] = port
-        ports = (port, client) if part == "download" else (client, port)
+        ports = (port, client) if app.get("part") == "download" else (client, port)
         flows[name] = Ends(name, from_, to, hosts[from_], hosts[to], *ports)
     return flows

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Lab, Process
+from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
 
 PROGRAM = "cwndlab.testbeds.live.traffic.agent"
@@ -24,7 +25,7 @@ LOOK_S = 0.05
 
 
 def tasks(
-    scenario: Mapping[str, Any],
+    scenario: LiveScenario,
     ends: Mapping[str, Ends],
     starts: Mapping[str, int],
     base_rtt: Mapping[str, int],

@@ -3,10 +3,10 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from cwndlab import _native
 from cwndlab.scenario.queries import base_rtt_ns, of_engine
+from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import tools
 
 LEAD_NS = 100_000_000
@@ -15,13 +15,13 @@ STEP_S = 0.03
 """Between two looks at whether the run is cancelled."""
 
 
-def start_times(scenario: Mapping[str, Any]) -> dict[str, int]:
+def start_times(scenario: LiveScenario) -> dict[str, int]:
     """When each flow opens, ns of the run: what the engine draws, so that the model begins as we do."""
     starts = _native.start_times(json.dumps(of_engine(scenario)))
     return {flow["name"]: start for flow, start in zip(scenario["flows"], starts, strict=True)}
 
 
-def choose_zero(scenario: Mapping[str, Any], starts: Mapping[str, int]) -> int:
+def choose_zero(scenario: LiveScenario, starts: Mapping[str, int]) -> int:
     """CLOCK_MONOTONIC at t = 0: early enough for the tools that have to be started before."""
     tool_of = {name: flow["tool"] for name, flow in scenario["live"]["flows"].items()}
     early = max(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from cwndlab.contract.scenario import Flow, Host, Scenario
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.path import PathBackend
 
@@ -56,7 +57,7 @@ class Lab(Protocol):
     def facts(self) -> dict[str, Any]:
         """What of the machines is worth keeping with the run."""
 
-    def path(self, scenario: Mapping[str, Any]) -> PathBackend:
+    def path(self, scenario: Scenario) -> PathBackend:
         """What carries packets between the hosts; nothing passes before it is started."""
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
@@ -135,7 +136,7 @@ class Sampler(Protocol):
 class HostSystem(Protocol):
     """What differs by the system of hosts, written once for all labs."""
 
-    def sysctls(self, host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
         """A host's sysctls as text, in the order they are set, its congestion control among them."""
 
     def configure(self, reach: Reach, sysctls: Mapping[str, str]) -> None:
@@ -144,13 +145,13 @@ class HostSystem(Protocol):
     def set_interface(self, reach: Reach, interface: str, nic: Mapping[str, Any]) -> None:
         """Set offloads and polling of a host's interface as its `nic` says; raises OSError."""
 
-    def set_rules(self, reach: Reach, host: Mapping[str, Any], addresses: Addresses) -> None:
+    def set_rules(self, reach: Reach, host: Host, addresses: Addresses) -> None:
         """Put the rules of a host's `ingress` into place; raises OSError."""
 
     def sampler(
         self,
         run_id: int,
-        scenario: Mapping[str, Any],
+        scenario: Scenario,
         ends: Mapping[str, Ends],
         hosts: Mapping[str, Reach],
     ) -> Sampler:

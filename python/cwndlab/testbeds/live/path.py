@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from cwndlab.contract.summary import LinkSummary
+
 Batches = list[tuple[str, pa.RecordBatch]]
 
 
@@ -15,7 +17,7 @@ class PathReport:
 
     batches: Batches
     """Rows of `queue` and `events`, by table."""
-    links: list[dict[str, Any]]
+    links: list[LinkSummary]
     """As in the simulator's summary."""
     flows: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By flow: drops, ce_marks, wire_bytes, queue_delay; nothing where the path does not know flows."""

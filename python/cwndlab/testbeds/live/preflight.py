@@ -1,14 +1,13 @@
 """What live testbeds refuse before anything starts: what neither a kernel nor a tool can do."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from cwndlab.contract.scenario import Flow
 from cwndlab.testbeds import programs
+from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
 from cwndlab.testbeds.live.traffic.apps import STAMP
 
 
-def check_record(scenario: Mapping[str, Any]) -> None:
+def check_record(scenario: LiveScenario) -> None:
     """Raises ValueError, with one line, for what cannot be recorded."""
     if scenario["record"]["tcp"]["kind"] == "per-ack":
         raise ValueError(
@@ -16,7 +15,7 @@ def check_record(scenario: Mapping[str, Any]) -> None:
         )
 
 
-def check_flows(scenario: Mapping[str, Any]) -> None:
+def check_flows(scenario: LiveScenario) -> None:
     """Raises ValueError, with one line, for a flow that the tool that is to carry it out cannot."""
     for flow in scenario["flows"]:
         tool = scenario["live"]["flows"][flow["name"]]["tool"]
@@ -26,7 +25,7 @@ def check_flows(scenario: Mapping[str, Any]) -> None:
             _flow(flow, tool)
 
 
-def _load(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> None:
+def _load(scenario: LiveScenario, flow: Flow) -> None:
     stop = scenario["duration_ns"] if flow["stop_ns"] is None else flow["stop_ns"]
     begins = min((part["start_ns"] for part in load.parts(scenario, flow)), default=0)
     reason = load.refusal(flow["app"], flow["sndbuf"], flow["rcvbuf"], stop - begins)
@@ -34,7 +33,7 @@ def _load(scenario: Mapping[str, Any], flow: Mapping[str, Any]) -> None:
         raise ValueError(f"flow {flow['name']}: {reason}")
 
 
-def _flow(flow: Mapping[str, Any], tool: str) -> None:
+def _flow(flow: Flow, tool: str) -> None:
     name, app = flow["name"], flow["app"]
     if tool != "own":
         programs.need(tools.PROGRAMS[tool], f"flow {name}")

@@ -1,20 +1,21 @@
 """What the Scenario of a live testbed says besides the engine's: loggers, and what carries each flow out."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from cwndlab.contract.scenario import Flow
 from cwndlab.errors import shown
 from cwndlab.experiment.locate import Misplaced
 from cwndlab.experiment.schema import App, Bulk, LoadLatency, Spec
 from cwndlab.experiment.support import LiveFlow
 from cwndlab.experiment.units import BadValue
+from cwndlab.testbeds.live.scenario import Live, Tool
 from cwndlab.testbeds.live.traffic import tools
 
 LOGGERS = ("tcp_info", "queue", "pcap", "iperf3", "ping")
 """What may run beside the traffic and write down what happens, in the words of the experiment file."""
 
 
-def live(spec: Spec, flows: Sequence[LiveFlow], testbed: str) -> dict[str, Any]:
+def live(spec: Spec, flows: Sequence[LiveFlow], testbed: str) -> Live:
     """What only live hosts are told, by key of the Scenario's `live`; the engine never sees it.
 
     Raises `Misplaced` for a logger that `testbed` does not have.
@@ -33,7 +34,7 @@ def _loggers(spec: Spec, testbed: str) -> list[str]:
     return spec.loggers if spec.loggers is not None else list(LOGGERS)
 
 
-def _tool(app: App, flow: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(app: App, flow: Flow) -> Tool:
     """What carries a flow out: a common tool where one can, unless the file names one."""
     if isinstance(app, LoadLatency):
         return {"tool": tools.LOAD_TOOL, "report_ns": tools.REPORT_NS}

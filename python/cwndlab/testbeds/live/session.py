@@ -16,6 +16,7 @@ from cwndlab.testbeds.live.agents import Agents
 from cwndlab.testbeds.live.host_state import Change
 from cwndlab.testbeds.live.lab import HostSystem, Lab, Sampler
 from cwndlab.testbeds.live.path import PathBackend, PathReport
+from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.snapshot import FILE, Snapshot
 from cwndlab.testbeds.live.summary import LoadSession, Observed
 from cwndlab.testbeds.live.traffic import load, tools
@@ -36,7 +37,7 @@ Answers = Mapping[str, Mapping[str, Any]]
 
 def carry_out(
     run_id: int,
-    scenario: Mapping[str, Any],
+    scenario: LiveScenario,
     lab: Lab,
     system: HostSystem,
     *,
@@ -56,7 +57,7 @@ def carry_out(
             raise RuntimeError(str(error)) from None
 
 
-def set_up(scenario: Mapping[str, Any], lab: Lab, system: HostSystem) -> None:
+def set_up(scenario: LiveScenario, lab: Lab, system: HostSystem) -> None:
     """Make the machines of a lab that is locked, set them to what the Scenario says, and connect them."""
     lab.make()
     hosts = lab.hosts
@@ -74,7 +75,7 @@ class _Run:
     """One run while it is carried out."""
 
     def __init__(
-        self, run_id: int, scenario: Mapping[str, Any], lab: Lab, system: HostSystem, control: Control
+        self, run_id: int, scenario: LiveScenario, lab: Lab, system: HostSystem, control: Control
     ) -> None:
         self._run_id, self._scenario, self._control = run_id, scenario, control
         self._lab, self._system = lab, system

@@ -14,9 +14,22 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from cwndlab.scenario.queries import is_datagrams
+from cwndlab.contract.scenario import Flow, Scenario
+from cwndlab.contract.summary import (
+    FlowSummary,
+    GoodputSeconds,
+    Limited,
+    Load,
+    LoadScenario,
+    LoadTransfer,
+    Status,
+    Summary,
+    Times,
+)
+from cwndlab.scenario.queries import app_of, is_datagrams
 from cwndlab.tables import SCHEMAS
 from cwndlab.testbeds.live.path import PathReport
+from cwndlab.testbeds.live.scenario import LiveScenario
 
 HEADERS = 52
 """Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323)."""
@@ -39,15 +52,15 @@ class LoadSession:
     """Why it did not see all."""
 
     @property
-    def scenario(self) -> dict[str, Any] | None:
+    def scenario(self) -> LoadScenario | None:
         """The scenario as it observed it, with the idle round trips."""
         if self.document is None or not self.document["observed"]["scenarios"]:
             return None
-        scenario = dict(self.document["observed"]["scenarios"][0])
+        scenario: LoadScenario = self.document["observed"]["scenarios"][0].copy()
         scenario["idle_pings"] = scenario.get("idle_pings") or self.document["observed"]["idle_pings"]
         return scenario
 
-    def transfer(self, name: str) -> Mapping[str, Any] | None:
+    def transfer(self, name: str) -> LoadTransfer | None:
         """One of its flows of data, by the tool's name."""
         transfers = self.scenario["transfers"] if self.scenario else []
         return next((transfer for transfer in transfers if transfer["name"] == name), None)
@@ -68,7 +81,7 @@ class LoadSession:
 class Observed:
     """Everything that was seen of a run."""
 
-    scenario: Mapping[str, Any]
+    scenario: LiveScenario
     senders: pl.DataFrame
     """Rows of the senders' TCP_INFO."""
     receivers: pl.DataFrame
@@ -83,7 +96,7 @@ class Observed:
     """By the flow of its pinger, what the loadlatency tool saw."""
 
 
-def summary(observed: Observed) -> dict[str, Any]:
+def summary(observed: Observed) -> Summary:
     """The summary of a run."""
     return {
         "flows": [_Flow(observed, flow).metrics() for flow in observed.scenario["flows"]],
@@ -122,7 +135,7 @@ def opening_skew_ns(observed: Observed) -> dict[str, int]:
     return skews
 
 
-def headers(scenario: Mapping[str, Any]) -> int:
+def headers(scenario: Scenario) -> int:
     """Bytes that a data packet has besides its payload, with the bottleneck's overhead."""
     overheads: list[int] = [link["overhead"] for link in scenario["links"] if link["bottleneck"]]
     return HEADERS + max(overheads, default=0)
@@ -131,7 +144,7 @@ def headers(scenario: Mapping[str, Any]) -> int:
 class _Flow:
     """One flow of a run."""
 
-    def __init__(self, observed: Observed, flow: Mapping[str, Any]) -> None:
+    def __init__(self, observed: Observed, flow: Flow) -> None:
         self._observed, self._flow, self._name = observed, flow, str(flow["name"])
         scenario = observed.scenario
         self._from: int = scenario["measure"]["from_ns"]
@@ -142,17 +155,19 @@ class _Flow:
         self._own: Mapping[str, Any] = observed.reports.get((self._name, "from"), {})
         self._read: Mapping[str, Any] = observed.reports.get((self._name, "to"), {})
         self._is_stream = is_datagrams(flow)
-        self._part: str | None = flow["app"].get("part")
-        self._session = observed.sessions.get(flow["app"].get("group", ""))
+        app = app_of(flow)
+        self._part: str | None = app.get("part")
+        self._session = observed.sessions.get(app.get("group", ""))
+        self._bytes: int | None = app.get("bytes")
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> FlowSummary:
         sender, known = self._sent, self._observed.carried.flows.get(self._name, {})
         completion, samples = (
             self._completion_ns(),
             [row for row in self.samples() if self._from <= row[0] < self._to],
         )
 
-        def distribution(kind: str) -> dict[str, Any]:
+        def distribution(kind: str) -> Times:
             return _distribution([row[3] for row in samples if row[2] == kind])
 
         stalls = [row[3] for row in samples if row[2] == "stall"]
@@ -161,7 +176,7 @@ class _Flow:
         ]
         rtos = [at for at, kind in self.transitions() if kind == "rto" and self._from <= at < self._to]
         own = self._is_stream
-        return {
+        metrics: FlowSummary = {
             "flow": self._name,
             "status": self._status(),
             "goodput_bytes": self._goodput_bytes(),
@@ -194,20 +209,23 @@ class _Flow:
                 (at for at, kind in self.transitions() if kind == "slow-start-exit"), None
             ),
             "goodput_seconds": self._goodput_seconds(),
-            **self._load(),
         }
+        load = self._load()
+        return metrics if load is None else {**metrics, "load": load}
 
-    def _load(self) -> dict[str, Any]:
+    def _load(self) -> Load | None:
         """Of a loadlatency scenario, what the tool makes of it: as the simulator has it."""
         if self._session is None or self._session.document is None or self._session.scenario is None:
-            return {}
+            return None
         if self._part == "pinger":
             metrics = self._session.document["figures"][0]
-            return {"load": {"observed": self._session.scenario, "figures": metrics}}
+            return {"observed": self._session.scenario, "figures": metrics}
         transfer = self._session.transfer(self._name.rpartition(".")[2])
-        return {"load": {key: transfer[key] for key in ("longest_gap_ns", "killed")}} if transfer else {}
+        if transfer is None:
+            return None
+        return {"longest_gap_ns": transfer["longest_gap_ns"], "killed": transfer["killed"]}
 
-    def _goodput_seconds(self) -> dict[str, Any]:
+    def _goodput_seconds(self) -> GoodputSeconds:
         """Payload read in each whole second, from the first on."""
         seconds = self._seconds()
         return {"from_ns": seconds[0][0] * SECOND if seconds else 0, "bytes": [count for _, count in seconds]}
@@ -264,7 +282,7 @@ class _Flow:
                 yield at, self._name, None, "app", read, value
         completion, opened = self._completion_ns(), self.opened_ns()
         if completion is not None and opened is not None:
-            read = self._read["read"] if self._read else self._flow["app"].get("bytes")
+            read = self._read["read"] if self._read else self._bytes
             yield opened + completion, self._name, None, "app", read, completion
 
     def opened_ns(self) -> int | None:
@@ -278,7 +296,7 @@ class _Flow:
         busy = first["busy_ns"] or 0
         return max(0, int(first["t_ns"]) - busy - int(first["min_rtt_ns"] or 0))
 
-    def _status(self) -> str:
+    def _status(self) -> Status:
         """As the simulator says it, and `unreliable` where the path was not the one described."""
         errors = [report["error"] for report in (self._own, self._read) if report.get("error")]
         if errors or self._is_lost():
@@ -311,7 +329,7 @@ class _Flow:
         """What a tool's receiver had received by then; its last bytes may come and go between two rows."""
         counted = self._total(self._received, "received_bytes", at)
         ended = self._tool_ended_ns()
-        wanted = self._flow["app"].get("bytes")
+        wanted = self._bytes
         return counted if wanted is None or ended is None or at < ended else max(counted, int(wanted))
 
     @property
@@ -343,7 +361,7 @@ class _Flow:
 
     def _tool_ended_ns(self) -> int | None:
         """When a tool was done or had stopped: the receiver's last row, if the connection is gone."""
-        wanted = self._flow["app"].get("bytes")
+        wanted = self._bytes
         if (wanted is None and self._flow["stop_ns"] is None) or not self._received.height:
             return None
         times = self._received["t_ns"]
@@ -355,7 +373,7 @@ class _Flow:
         gone = int(times[-1]) + GONE_INTERVALS * interval < self._end
         return int(times[-1]) + interval if gone else None
 
-    def _completions(self, own: int | None, samples: list[tuple[int, str, str, int]]) -> dict[str, Any]:
+    def _completions(self, own: int | None, samples: list[tuple[int, str, str, int]]) -> Times:
         if self._flow["app"]["kind"] == "background":
             return _distribution([row[3] for row in samples if row[2] == "completion"])
         return _distribution([] if own is None else [own])
@@ -370,11 +388,11 @@ class _Flow:
         end: int = self._flow["stop_ns"] if stops and self._flow["stop_ns"] is not None else self._end
         return max(0, min(end, self._to) - max(opened, self._from))
 
-    def _limited_ns(self) -> dict[str, int | None]:
+    def _limited_ns(self) -> Limited:
         """What kept the sender, as tcp_info(7) tells it: of the time it had data, what the window or the
         buffer held."""
         if not self._sent.height or self._sent["busy_ns"].null_count():
-            return dict.fromkeys(("cwnd", "rwnd", "sndbuf", "app"))
+            return {"cwnd": None, "rwnd": None, "sndbuf": None, "app": None}
         busy, rwnd, sndbuf = (
             self._grown(self._sent, name) for name in ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
         )
@@ -462,7 +480,7 @@ def _rounded_mean(values: list[int]) -> int | None:
     return round(sum(values) / len(values)) if values else None
 
 
-def _distribution(values: list[int]) -> dict[str, Any]:
+def _distribution(values: list[int]) -> Times:
     if not values:
         return {"count": 0}
     found: npt.NDArray[np.int64] = np.asarray(values, dtype=np.int64)

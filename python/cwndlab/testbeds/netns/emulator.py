@@ -1,13 +1,13 @@
 """`emulator: own`: the `path` crate in real time, between the ends of cables in a namespace of its own."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from cwndlab import _native
+from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.scenario.queries import of_engine
 from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.netns.layout import Layout
@@ -18,7 +18,7 @@ class Emulator:
     """The `path` crate in real time (crates/live)."""
 
     def __init__(
-        self, run_id: int, scenario: Mapping[str, Any], layout: Layout, network: Network, directory: Path
+        self, run_id: int, scenario: Scenario, layout: Layout, network: Network, directory: Path
     ) -> None:
         """Check the configuration; captures go to files in `directory`."""
         self._captures = {
@@ -71,7 +71,7 @@ class Emulator:
         )
 
 
-def capture_points(scenario: Mapping[str, Any]) -> dict[str, int]:
+def capture_points(scenario: Scenario) -> dict[str, int]:
     """The links whose packets are captured, with the bytes kept; a host stands for the links at its
     interfaces."""
     points: dict[str, int] = {}
@@ -83,7 +83,7 @@ def capture_points(scenario: Mapping[str, Any]) -> dict[str, int]:
     return points
 
 
-def _flow_key(flow: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
+def _flow_key(flow: Flow, layout: Layout) -> dict[str, Any]:
     """Which packets are a flow's. Of background traffic any connection to its port, of echoes any between
     the hosts."""
     ends, kind = layout.flows[flow["name"]], flow["app"]["kind"]

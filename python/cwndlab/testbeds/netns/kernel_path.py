@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 
+from cwndlab.contract.scenario import Link, Scenario
+from cwndlab.contract.summary import LinkSummary
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.scenario.moment import ETHERNET_HEADER
 from cwndlab.tables import SCHEMAS
@@ -41,7 +43,7 @@ JOIN_S = 2.0
 """Seconds within which the poll ends."""
 
 
-def check(scenario: Mapping[str, Any]) -> None:
+def check(scenario: Scenario) -> None:
     """Raises ValueError, one line, for a link that this kernel's queue disciplines cannot be."""
     has = machine.queue_kinds()
     if scenario["schedule"]:
@@ -62,7 +64,7 @@ def check(scenario: Mapping[str, Any]) -> None:
         _check_link(link, has)
 
 
-def _check_link(link: Mapping[str, Any], has: Sequence[str]) -> None:
+def _check_link(link: Link, has: Sequence[str]) -> None:
     having = f"this kernel has {', '.join(has) or 'none of those cwndlab uses'}"
     place = f"link {link['name']}"
     loss = link["loss"]
@@ -86,15 +88,17 @@ def _check_link(link: Mapping[str, Any], has: Sequence[str]) -> None:
                 f"{place}: emulator kernel needs queue discipline {need}{purpose}; {having};"
                 f" try modprobe sch_{need}, or use emulator: own"
             )
-    kind = link["queue"]["kind"]
+    queue = link["queue"]
+    kind = queue["kind"]
+    told: Mapping[str, object] = queue
     for param in catalogue().queues[kind]:
-        if param.name in UNTOLD.get(kind, ()) and link["queue"][param.field] != param.default:
+        if param.name in UNTOLD.get(kind, ()) and told[param.field] != param.default:
             raise ValueError(
                 f"{place}: emulator kernel leaves {param.name} of {kind} at the kernel's own {param.default};"
                 " leave it out, or use emulator: own"
             )
-    if kind == "fq_codel" and link["queue"]["quantum_bytes"] < QUANTUM_MIN:
-        found = link["queue"]["quantum_bytes"]
+    if queue["kind"] == "fq_codel" and queue["quantum_bytes"] < QUANTUM_MIN:
+        found = queue["quantum_bytes"]
         raise ValueError(
             f"{place}: the kernel's quantum of fq_codel is at least {QUANTUM_MIN} bytes, not {found}"
         )
@@ -107,7 +111,7 @@ def _check_link(link: Mapping[str, Any], has: Sequence[str]) -> None:
 class KernelPath:
     """Queue disciplines in place, and asked at an interval how they are."""
 
-    def __init__(self, run_id: int, scenario: Mapping[str, Any], layout: Layout, network: Network) -> None:
+    def __init__(self, run_id: int, scenario: Scenario, layout: Layout, network: Network) -> None:
         """Nothing is in place yet."""
         self._run_id, self._scenario = run_id, scenario
         self._places: dict[str, tuple[str, str]] = {}
@@ -160,7 +164,7 @@ class KernelPath:
     def _observed(self) -> list[str]:
         return [name for name in self._places if self._links[name]["observe"]]
 
-    def _shape(self, link: Mapping[str, Any], namespace: str, interface: str) -> None:
+    def _shape(self, link: Link, namespace: str, interface: str) -> None:
         rate = UNLIMITED_BYTES if link["rate_bps"] is None else link["rate_bps"] // 8
         kind, parameters = _queue(link["queue"])
         packet = link["mtu"] + ETHERNET_HEADER
@@ -210,7 +214,7 @@ class KernelPath:
                 return held["drops"], held["backlog"], held["qlen"], sent["bytes"], sent["packets"]
         raise OSError(f"link {name}: its queue discipline is gone")
 
-    def _grown(self, name: str) -> dict[str, Any]:
+    def _grown(self, name: str) -> LinkSummary:
         before, now = self._before[name], self._counters(name)
         return {
             "link": name,
@@ -222,7 +226,7 @@ class KernelPath:
         }
 
 
-def netem(link: Mapping[str, Any]) -> dict[str, Any]:
+def netem(link: Link) -> dict[str, Any]:
     """The parameters of the netem a link needs, as pyroute2 takes them, empty if it needs none: delay in
     microseconds, loss and duplicates in per cent."""
     loss, duplicate = link["loss"], link["duplicate_ppb"]
@@ -231,7 +235,7 @@ def netem(link: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "limit": NETEM_LIMIT,
         "delay": link["delay_ns"] // 1000,
-        "loss": loss["probability_ppb"] / 1e7 if loss else 0,
+        "loss": loss["probability_ppb"] / 1e7 if loss and loss["kind"] == "random" else 0,
         "duplicate": duplicate / 1e7,
     }
 

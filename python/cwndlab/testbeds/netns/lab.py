@@ -1,13 +1,15 @@
 """Namespaces of this machine as a lab: one for each host and router, a veth pair for each cable."""
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Timer
 from typing import Any
 
+from cwndlab.contract.scenario import Scenario
 from cwndlab.testbeds.live.lab import Process
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.path import PathBackend
+from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.netns import network, reaper
 from cwndlab.testbeds.netns.emulator import Emulator
 from cwndlab.testbeds.netns.kernel_path import KernelPath
@@ -23,7 +25,7 @@ EMULATOR = "(emulator)"
 class NetnsLab:
     """The namespaces of a run."""
 
-    def __init__(self, run_id: int, scenario: Mapping[str, Any]) -> None:
+    def __init__(self, run_id: int, scenario: LiveScenario) -> None:
         """Nothing is made yet."""
         self._run_id, self._scenario = run_id, scenario
         self._own_emulator = scenario["live"]["emulator"] == "own"
@@ -69,7 +71,7 @@ class NetnsLab:
         """The names of the namespaces of hosts and routers."""
         return {"namespaces": sorted(self._network.namespaces.values())}
 
-    def path(self, scenario: Mapping[str, Any]) -> PathBackend:
+    def path(self, scenario: Scenario) -> PathBackend:
         """Our emulator, or the kernel's queue disciplines."""
         if self._own_emulator:
             return Emulator(self._run_id, scenario, self._layout, self._network, self._held.directory)

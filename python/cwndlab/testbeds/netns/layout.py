@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cwndlab.contract.scenario import Link, Scenario
 from cwndlab.scenario.queries import CLIENT_PORT
 from cwndlab.scenario.topology import Routes
 from cwndlab.testbeds.live import addresses
@@ -54,7 +55,7 @@ class Layout(Addresses):
         return [(port, mtu) for port, mtu in ports if port.node == node]
 
 
-def lay_out(scenario: Mapping[str, Any]) -> Layout:
+def lay_out(scenario: Scenario) -> Layout:
     """The layout of a Scenario; raises ValueError, one line, for more hosts or flows than there are
     numbers."""
     names = [host["name"] for host in scenario["hosts"]]
@@ -67,7 +68,7 @@ def lay_out(scenario: Mapping[str, Any]) -> Layout:
     return Layout(hosts, addresses.sockets(scenario, hosts), nodes, cables, routes)
 
 
-def _cables(links: list[dict[str, Any]]) -> tuple[Cable, ...]:
+def _cables(links: list[Link]) -> tuple[Cable, ...]:
     cables: list[Cable] = []
     counts: dict[str, int] = {}
 
@@ -87,12 +88,12 @@ def _cables(links: list[dict[str, Any]]) -> tuple[Cable, ...]:
     return tuple(cables)
 
 
-def _is_reverse(link: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
+def _is_reverse(link: Link, of: Link) -> bool:
     return (link["from"], link["to"]) == (of["to"], of["from"])
 
 
 def _routes(
-    scenario: Mapping[str, Any], cables: tuple[Cable, ...], everyone: list[str], hosts: list[str]
+    scenario: Scenario, cables: tuple[Cable, ...], everyone: list[str], hosts: list[str]
 ) -> dict[str, dict[str, str]]:
     ways = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
     leaves: dict[str, str] = {}

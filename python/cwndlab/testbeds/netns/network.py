@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pyroute2 import IPRoute
 
 from cwndlab import _native
+from cwndlab.contract.scenario import Host, Scenario
 from cwndlab.testbeds.live.linux import kernel
 from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port
 from cwndlab.testbeds.netns.namespaces import NAMESPACES, Owner, inside
@@ -60,7 +61,7 @@ def make(owner: Owner, layout: Layout, *, own_emulator: bool) -> Network:
     return network
 
 
-def connect(network: Network, layout: Layout, scenario: Mapping[str, Any]) -> None:
+def connect(network: Network, layout: Layout, scenario: Scenario) -> None:
     """Make everything but what carries the packets between the ends of cables."""
     for number, cable in enumerate(layout.cables):
         _connect(network, number, cable)
@@ -115,7 +116,7 @@ def _pair(network: Network, port: Port, peer: str, peer_namespace: str, mtu: int
     netlink(peer_namespace, lambda theirs: theirs.link("set", index=_index(theirs, peer), state="up"))
 
 
-def _address(network: Network, layout: Layout, node: str, host: Mapping[str, Any] | None) -> None:
+def _address(network: Network, layout: Layout, node: str, host: Host | None) -> None:
     """Give a node its address and its routes; every neighbour is known beforehand, so that nobody asks for
     it."""
     own = layout.hosts.get(node)

@@ -1,18 +1,18 @@
 """What testbed netns refuses before anything starts, with what this machine has instead."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from cwndlab.testbeds.live import preflight
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import rules
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
+from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.netns import kernel_path, machine, namespaces
 from cwndlab.testbeds.netns.layout import lay_out
 
 
-def check(scenario: Mapping[str, Any]) -> None:
+def check(scenario: LiveScenario) -> None:
     """Raises ValueError, with one line, for what cannot be carried out here."""
     layout = lay_out(scenario)
     preflight.check_record(scenario)

@@ -2,13 +2,14 @@
 
 import os
 import platform
-from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 from cwndlab import _native
+from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import InputError
 from cwndlab.testbeds.base import Control, Outcome, RunWriter
 from cwndlab.testbeds.live import session
+from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.netns import machine, namespaces, preflight
 from cwndlab.testbeds.netns.lab import NetnsLab
 from cwndlab.testbeds.netns.support import SUPPORT
@@ -43,11 +44,12 @@ class Netns:
         """The kernel, and the engine whose path carries the packets."""
         return {"engine": _native.version(), "kernel": platform.release()}
 
-    def preflight(self, scenario: Mapping[str, Any]) -> None:
+    def preflight(self, scenario: Scenario) -> None:
         """Raises ValueError, with one line, for what this kernel or a tool cannot do."""
-        preflight.check(scenario)
+        preflight.check(cast(LiveScenario, scenario))
 
-    def run(self, run_id: int, scenario: Mapping[str, Any], writer: RunWriter, control: Control) -> Outcome:
+    def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run in real time."""
-        lab = NetnsLab(run_id, scenario)
-        return session.carry_out(run_id, scenario, lab, machine.system(), writer=writer, control=control)
+        live = cast(LiveScenario, scenario)
+        lab = NetnsLab(run_id, live)
+        return session.carry_out(run_id, live, lab, machine.system(), writer=writer, control=control)

@@ -1,12 +1,11 @@
 """The simulator as a testbed: drives the native engine a few thousand events at a time."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 
 from cwndlab import _native
+from cwndlab.contract.scenario import Scenario
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.sim.support import SUPPORT
 
@@ -36,11 +35,11 @@ class Sim:
         """Version and build profile of the engine."""
         return {"engine": _native.version()}
 
-    def preflight(self, scenario: Mapping[str, Any]) -> None:
+    def preflight(self, scenario: Scenario) -> None:
         """Raises ValueError, with one line, if the engine would refuse the Scenario."""
         _native.check(json.dumps(scenario))
 
-    def run(self, run_id: int, scenario: Mapping[str, Any], writer: RunWriter, control: Control) -> Outcome:
+    def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run to its end in virtual time."""
         try:
             return _run(run_id, scenario, writer, control)
@@ -51,7 +50,7 @@ class Sim:
             raise
 
 
-def _run(run_id: int, scenario: Mapping[str, Any], writer: RunWriter, control: Control) -> Outcome:
+def _run(run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
     simulation = _native.Simulation(json.dumps(scenario), run_id)
     over = False
     while not over:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cwndlab.contract.scenario import Host
 from cwndlab.testbeds.live.addresses import SERVER_PORT, Addresses
 from cwndlab.testbeds.live.lab import Reach
 
@@ -15,9 +16,7 @@ _COUNTS = 1 << 31
 """Modulus of a counter that is not to come round."""
 
 
-def check(
-    host: Mapping[str, Any], addresses: Addresses, trial: Callable[[Callable[[Reach], None]], None]
-) -> None:
+def check(host: Host, addresses: Addresses, trial: Callable[[Callable[[Reach], None]], None]) -> None:
     """Raises ValueError, one line, for an impairment that rules cannot make, where nft is missing, or where
     the kernel does not take the host's rules: they are loaded where `trial` lets work be done for nothing."""
     stage = host["ingress"]["after_gro"]
@@ -40,7 +39,7 @@ def check(
         raise ValueError(f"{place}: {problem}: {error}") from None
 
 
-def script(host: Mapping[str, Any], addresses: Addresses) -> str:
+def script(host: Host, addresses: Addresses) -> str:
     """The rules of a host in nft's language, empty if it has none."""
     stage = host["ingress"]["after_gro"]
     if stage is None or stage["loss"] is None:
@@ -51,12 +50,14 @@ def script(host: Mapping[str, Any], addresses: Addresses) -> str:
             chosen = f"numgen random mod {_BILLION} < {loss['probability_ppb']}"
         case "nth":
             chosen = f"numgen inc mod {loss['every']} == {loss['packet']}"
-        case _:
+        case "list":
             listed = ", ".join(str(packet) for packet in loss["packets"])
             chosen = f"numgen inc mod {_COUNTS} {{ {listed} }}" if listed else ""
+        case "gilbert":
+            raise ValueError("nft has no chain of states")
     if not chosen:
         return ""
-    payload = max(stage["min_payload"], loss.get("min_payload", 0))
+    payload = max(stage["min_payload"], loss["min_payload"] if loss["kind"] == "nth" else 0)
     counted = []
     for protocol, headers in HEADERS.items():
         to = f"ip daddr {addresses.hosts[host['name']]} ip protocol {protocol}"
@@ -81,9 +82,7 @@ def _has_program(reach: Reach) -> None:
     reach.program("nft", "ingress.after_gro")
 
 
-def _ports(
-    protocol: str, host: Mapping[str, Any], stage: Mapping[str, Any], addresses: Addresses
-) -> list[str]:
+def _ports(protocol: str, host: Host, stage: Mapping[str, Any], addresses: Addresses) -> list[str]:
     """Matches of ports. The experiment's server port stands for those of all flows that the host accepts."""
     matches = []
     if stage["dport"] is not None:

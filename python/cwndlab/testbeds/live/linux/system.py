@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cwndlab.contract.scenario import Flow, Host, Scenario
 from cwndlab.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.lab import Reach
@@ -28,7 +29,7 @@ class Linux:
         """Hosts of this kernel."""
         self._kernel = here
 
-    def sysctls(self, host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
         """A host's sysctls as text, in the order they are set; three parts become one value again."""
         values: dict[str, str] = {
             **HOST,
@@ -47,7 +48,7 @@ class Linux:
             values[base] = " ".join(str(parts.get(part, present[part])) for part in present)
         return values
 
-    def _first_cc(self, host: Mapping[str, Any], flows: Iterable[Mapping[str, Any]]) -> str:
+    def _first_cc(self, host: Host, flows: Iterable[Flow]) -> str:
         """The congestion control with which connections of a host open, until their own is set.
 
         iperf3 sets a connection's own (`-C`) once it is open. What BBR has switched on by then, pacing, stays
@@ -84,7 +85,7 @@ class Linux:
             except OSError as error:
                 raise OSError(f"polling of {interface}: {error}") from None
 
-    def set_rules(self, reach: Reach, host: Mapping[str, Any], addresses: Addresses) -> None:
+    def set_rules(self, reach: Reach, host: Host, addresses: Addresses) -> None:
         """Put the rules of a host's `ingress.after_gro` into place; raises OSError with nft's own words."""
         script = rules.script(host, addresses)
         if script:
@@ -93,7 +94,7 @@ class Linux:
     def sampler(
         self,
         run_id: int,
-        scenario: Mapping[str, Any],
+        scenario: Scenario,
         ends: Mapping[str, Ends],
         hosts: Mapping[str, Reach],
     ) -> TcpInfoSampler:

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from cwndlab import _native
+from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Ends
 
@@ -20,7 +21,7 @@ class TcpInfoSampler:
     def __init__(
         self,
         run_id: int,
-        scenario: Mapping[str, Any],
+        scenario: Scenario,
         ends: Mapping[str, Ends],
         namespaces: Mapping[str, str],
     ) -> None:
@@ -66,7 +67,7 @@ class TcpInfoSampler:
         return tables[0], tables[1]
 
 
-def _socket(flow: Mapping[str, Any], ends: Ends, namespaces: Mapping[str, str], role: str) -> dict[str, Any]:
+def _socket(flow: Flow, ends: Ends, namespaces: Mapping[str, str], role: str) -> dict[str, Any]:
     many = flow["app"]["kind"] == "background"
     source, target = None if many else ends.source_port, ends.target_port
     at_sender = role == "from"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cwndlab import _native
+from cwndlab.contract.scenario import Flow, Scenario
+from cwndlab.scenario.queries import app_of
 from cwndlab.testbeds.live.traffic.apps import Clock
 from cwndlab.testbeds.live.traffic.tools import LOAD_TOOL
 
@@ -25,19 +27,17 @@ IDLE_TIMEOUT_S = 60
 """Seconds without an answer after which an end gives the other up."""
 
 
-def parts(scenario: Mapping[str, Any], pinger: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def parts(scenario: Scenario, pinger: Flow) -> list[Flow]:
     """The flows of data of the Scenario that a pinger belongs to, in the tool's order."""
     return [
         flow
         for flow in scenario["flows"]
-        if flow["app"].get("group") == pinger["app"]["group"]
+        if flow["app"].get("group") == app_of(pinger)["group"]
         and flow["app"].get("part") in ("upload", "download")
     ]
 
 
-def orders(
-    scenario: Mapping[str, Any], pinger: Mapping[str, Any], starts: Mapping[str, int], base_rtt_ns: int
-) -> dict[str, Any]:
+def orders(scenario: Scenario, pinger: Flow, starts: Mapping[str, int], base_rtt_ns: int) -> dict[str, Any]:
     """What the two ends have to know of the flows of data; `starts` are those of all flows, ns of the run.
 
     `start_ns`: when the tool is started, so that they begin about when the Scenario says; `load_ns`: how long
@@ -47,7 +47,7 @@ def orders(
     begins = min(starts[part["name"]] for part in data)
     stop = scenario["duration_ns"] if pinger["stop_ns"] is None else pinger["stop_ns"]
     ahead = IDLE_PINGS * max(INTERVAL_NS, base_rtt_ns) + ROUND_TRIPS * base_rtt_ns
-    senders = {part["app"]["part"]: part["cc"] for part in data}
+    senders = {app_of(part)["part"]: part["cc"] for part in data}
     return {
         "start_ns": max(starts[pinger["name"]], begins - ahead),
         "load_ns": stop - begins,

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cwndlab.contract.scenario import Flow
+
 LOAD_TOOL = "loadlatency"
 """What carries out loadlatency scenarios: the engine of our own tool (`load`)."""
 PROGRAMS = {"iperf3": "iperf3", "iperf2": "iperf"}
@@ -27,7 +29,7 @@ AFTER_S = 5
 """Seconds that a tool is told to go on beyond the end, when it is interrupted."""
 
 
-def refusal(tool: str, flow: Mapping[str, Any]) -> str | None:
+def refusal(tool: str, flow: Flow) -> str | None:
     """Why a tool cannot carry out a flow of the Scenario, or None."""
     app = flow["app"]
     if app["kind"] != "bulk":
