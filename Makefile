@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-mutants test-wasm test-python golden lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
+.PHONY: help setup demo test test-portable test-rust test-mutants test-wasm test-python golden lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
 	bench lock clean toolchain test-tools
 
 help: ## this list
@@ -91,6 +91,10 @@ test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python test
 	$(BIN)/pytest -n auto -m 'not live' || failed=yes; \
 	$(BIN)/pytest -m live || failed=yes; \
 	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
+
+test-portable: toolchain $(STAMPS)/native-$(PROFILE) ## what needs neither Linux nor root: what macOS and FreeBSD run
+	cargo test --locked --profile $(PROFILE) --workspace --exclude live --no-fail-fast
+	$(BIN)/pytest -n auto -m 'not live'
 
 lint: rustfmt clippy ruff imports mypy ## rustfmt, clippy, ruff, who imports whom, mypy
 

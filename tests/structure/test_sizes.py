@@ -1,4 +1,4 @@
-"""Files that fit in a head: below 700 lines each, and functions below 80."""
+"""Files that can be read in one sitting: below 700 lines, functions below 80 (Rust: clippy bounds those)."""
 
 import ast
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ LINES, FUNCTION = 700, 80
 def sources() -> Iterator[Path]:
     for folder in ("python", "tests", "docs", "benches"):
         yield from (ROOT / folder).rglob("*.py")
+    yield from (ROOT / "crates").rglob("*.rs")
 
 
 def test_no_file_and_no_function_is_long() -> None:
@@ -19,6 +20,8 @@ def test_no_file_and_no_function_is_long() -> None:
         text = file.read_text(encoding="utf-8")
         if text.count("\n") >= LINES:
             long.append(f"{file.relative_to(ROOT)}: {text.count(chr(10))} lines")
+        if file.suffix == ".rs":
+            continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
                 size = node.end_lineno - node.lineno + 1
