@@ -155,7 +155,7 @@ pub struct Limited {
 #[serde(untagged)]
 pub enum Load {
     /// The pinger.
-    Pinger(PingerLoad),
+    Pinger(Box<PingerLoad>),
     /// A flow of data.
     Data(DataLoad),
 }

@@ -22,7 +22,7 @@ impl Simulation {
             App::Loadlatency { group, scenario, part: LoadPart::Pinger, .. } => {
                 let (observed, idle) = self.observed_load(flow, group, *scenario)?;
                 let figures = measure::figures(&observed, &idle);
-                Some(Load::Pinger(PingerLoad { observed, figures }))
+                Some(Load::Pinger(Box::new(PingerLoad { observed, figures })))
             }
             App::Loadlatency { part, .. } => {
                 let transfer = self.transfer(flow, direction(*part), self.flow_runs()[flow.index()].start);
