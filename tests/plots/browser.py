@@ -156,7 +156,7 @@ class Browser:
     def requests(self) -> list[str]:
         """Every address the page asked for."""
         sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
-        return [event["params"]["selection"]["url"] for event in sent]
+        return [event["params"]["request"]["url"] for event in sent]
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         while b"\0" not in self._buffer:
