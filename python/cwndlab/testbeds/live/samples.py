@@ -39,7 +39,11 @@ def _of_receivers(senders: pl.DataFrame, receivers: pl.DataFrame, headers: int) 
     ).sort("t_ns")
     payload = (pl.col("sent_bytes").last() / pl.col("sent_segments").last()).over(ends)
     here = senders.select("t_ns", flow, "local_port", "remote_port", payload=payload).with_row_index()
-    joined = here.sort("t_ns").join_asof(there, on="t_ns", by=ends, strategy="backward", check_sortedness=False).sort("index")
+    joined = (
+        here.sort("t_ns")
+        .join_asof(there, on="t_ns", by=ends, strategy="backward", check_sortedness=False)
+        .sort("index")
+    )
     arrived = (pl.col("received_segments") * (pl.col("payload").fill_nan(0) + headers)).round()
     return joined.select(
         arrived.cast(pl.UInt64).alias("arrived_bytes"), "receive_window_bytes", "receive_buffer_bytes"
