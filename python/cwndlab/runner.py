@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cwndlab import code, testbeds
+from cwndlab import code, foreign, testbeds
 from cwndlab.errors import InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.parts import order, store, workers
@@ -41,7 +41,8 @@ def run(
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
-    bed = testbeds.find(testbed)
+    modules = experiment.support.modules
+    bed = testbeds.find(testbed, modules)
     observer = observer or _Nobody()
     plan = check(experiment, testbed, observer)
     versions = {"cwndlab": code.version(), **bed.versions()}
@@ -50,9 +51,10 @@ def run(
     sequence = order.arrange(experiment.spec, plan) if bed.live else None
     directory = directories.choose(plan.experiment, None if out is None else Path(out), resume)
     with directories.locked(directory):
-        site = Site(bed.name, directory / "runs", versions, sequence)
+        site = Site(bed.name, directory / "runs", versions, sequence, modules)
         try:
             kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
+            foreign.keep(directory, modules)
             ahead = [part for part in cut if part.name not in kept]
             if sequence is not None:
                 ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
@@ -85,7 +87,7 @@ def _left(directory: Path, cut: Sequence[Part]) -> str:
 def check(experiment: Experiment, testbed: str, observer: Observer | None = None) -> Plan:
     """The plan of an experiment that a testbed can carry out here; raises InputError, one line, if it
     cannot."""
-    bed = testbeds.find(testbed)
+    bed = testbeds.find(testbed, experiment.support.modules)
     bed.ready()
     observer = observer or _Nobody()
     # Finding the runs takes nine tenths of the time.

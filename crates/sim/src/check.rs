@@ -1,21 +1,23 @@
 //! Whether a scenario makes sense to the engine: every refusal is one line.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use contract::scenario::{App, Host, Noise, Sampling, Scenario, VERSION};
 use host::app::sent_in;
 use host::noise::SKIPPED;
+use tcp::cc::foreign::Foreign;
 use tcp::profile;
 use tcp::stack::Profile;
 
 /// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
 const LARGEST_DATAGRAM: u32 = 65_507;
 
-/// Checks everything that parsing cannot, and sets up each host's stack.
+/// Checks everything that parsing cannot, and sets up each host's stack; `modules` are not loaded, only known of.
 ///
 /// # Errors
 /// One line.
-pub fn check(scenario: &Scenario) -> Result<Vec<Box<dyn Profile>>, String> {
+pub fn check(scenario: &Scenario, modules: &[Arc<dyn Foreign>]) -> Result<Vec<Box<dyn Profile>>, String> {
     if scenario.version != VERSION {
         return Err(format!("version: found {}; expected {VERSION}", scenario.version));
     }
@@ -35,11 +37,11 @@ pub fn check(scenario: &Scenario) -> Result<Vec<Box<dyn Profile>>, String> {
         return Err("at most 65535 hosts and 2^24 flows".into());
     }
     contract::check_links(scenario)?;
-    check_flows(scenario)?;
-    scenario.hosts.iter().map(host_profile).collect()
+    check_flows(scenario, modules)?;
+    scenario.hosts.iter().map(|host| host_profile(host, modules)).collect()
 }
 
-fn check_flows(scenario: &Scenario) -> Result<(), String> {
+fn check_flows(scenario: &Scenario, modules: &[Arc<dyn Foreign>]) -> Result<(), String> {
     let mut names = HashSet::new();
     for flow in &scenario.flows {
         let name = &flow.name;
@@ -54,16 +56,27 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
             return Err(format!("flow {name}: no host is called {}", flow.from));
         };
         let Some(profile) = profile::find(&host.stack) else { continue };
-        if !profile.spec().cc.contains(&flow.cc.as_str()) {
+        let mut known = profile.congestion_controls();
+        known.extend(of_family(modules, &*profile).map(|module| module.name()));
+        if !known.contains(&flow.cc.as_str()) {
             return Err(format!(
                 "flow {name}: {} has no congestion control {}; it has {}",
                 host.stack,
                 flow.cc,
-                profile.spec().cc.join(", ")
+                known.join(", ")
             ));
         }
     }
     Ok(())
+}
+
+/// Those that have the hooks of a stack's family.
+pub(crate) fn of_family<'a>(
+    modules: &'a [Arc<dyn Foreign>],
+    profile: &dyn Profile,
+) -> impl Iterator<Item = &'a Arc<dyn Foreign>> {
+    let family = profile.spec().family.as_str();
+    modules.iter().filter(move |module| module.family() == family)
 }
 
 /// Checks the numbers of an application.
@@ -121,7 +134,7 @@ pub(crate) fn check_app(app: &App) -> Result<(), String> {
     Ok(())
 }
 
-fn host_profile(host: &Host) -> Result<Box<dyn Profile>, String> {
+fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Profile>, String> {
     let name = &host.name;
     if host.hz == 0 || host.hz > 10_000 || 1_000_000_000 % host.hz != 0 {
         return Err(format!("host {name}: hz must divide 10^9 and be at most 10000; found {}", host.hz));
@@ -156,7 +169,17 @@ fn host_profile(host: &Host) -> Result<Box<dyn Profile>, String> {
         ));
     };
     for (sysctl, value) in &host.sysctl {
-        profile::set_checked(&mut *profile, sysctl, *value).map_err(|e| format!("host {name}: {e}"))?;
+        let knob = of_family(modules, &*profile).flat_map(|m| m.knobs()).find(|knob| knob.name == *sysctl);
+        let known = profile.sysctls().iter().any(|own| own.name == sysctl);
+        if let Some(knob) = knob
+            && !(knob.min..=knob.max).contains(value)
+        {
+            let range = format!("expected {} to {}", knob.min, knob.max);
+            return Err(format!("host {name}: sysctl {sysctl}: found {value}; {range}"));
+        }
+        if knob.is_none() || known {
+            profile::set_checked(&mut *profile, sysctl, *value).map_err(|e| format!("host {name}: {e}"))?;
+        }
     }
     Ok(profile)
 }

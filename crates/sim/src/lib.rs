@@ -19,13 +19,17 @@ pub use catalogue::catalogue;
 pub use draws::{Draws, starts};
 pub use engine::Simulation;
 
-/// Whether the engine would run this scenario (JSON).
+use std::sync::Arc;
+
+use tcp::cc::foreign::Foreign;
+
+/// Whether the engine would run this scenario (JSON) with these congestion controls from outside.
 ///
 /// # Errors
 /// One line saying what it refuses.
-pub fn check(scenario: &str) -> Result<(), String> {
+pub fn check(scenario: &str, modules: &[Arc<dyn Foreign>]) -> Result<(), String> {
     let scenario = contract::parse(scenario)?;
-    check::check(&scenario)?;
+    check::check(&scenario, modules)?;
     topology::Topology::new(&scenario)?;
     Ok(())
 }

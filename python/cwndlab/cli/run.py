@@ -70,6 +70,17 @@ def run(
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     json: Json = False,
+    cc: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cc",
+            metavar="NAME=FILE[,FILE][,include=DIR][,abi=ABI]",
+            help="Compile a kernel's congestion control and run it under that name; may be given again.",
+        ),
+    ] = None,
+    cc_private: Annotated[
+        bool, typer.Option("--cc-private", help="Keep the text of --cc out of the results.")
+    ] = False,
 ) -> None:
     """Run an experiment and print its summary.
 
@@ -80,7 +91,7 @@ def run(
 
     bed = testbeds.find(testbed)
     bed.ready()
-    loaded = interface.load(experiment, overrides or (), testbed)
+    loaded = interface.load(experiment, overrides or (), testbed, cc=cc or (), cc_private=cc_private)
     workers = jobs if jobs is not None else 1 if bed.live else processors()
     if dry_run:
         from cwndlab import estimate

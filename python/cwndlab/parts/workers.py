@@ -4,12 +4,13 @@ import functools
 import multiprocessing
 import os
 import platform
+import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 from cwndlab import testbeds
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import CwndlabError
+from cwndlab.foreign import Module
 from cwndlab.parts import store
 from cwndlab.parts.order import SET_UP_NS, Order
 from cwndlab.parts.store import Part, PartWriter, RunRecord
@@ -59,6 +61,8 @@ class Site:
     """What carries the packets, for the record."""
     sequence: Order | None = None
     """The order of runs and the pause between them, where runs take real time."""
+    modules: tuple[Module, ...] = ()
+    """Congestion controls from outside: their code runs in workers only, which may die of it."""
 
     def work(self, scenario: Scenario) -> tuple[int, int]:
         """What a run costs before its t = 0, and from then on: packets, or us where it takes real time."""
@@ -73,12 +77,12 @@ def processors() -> int:
 
 
 def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) -> None:
-    """Carry out parts on up to `jobs` processes; one job needs no other process.
+    """Carry out parts on up to `jobs` processes; one job needs no other process, unless there are modules.
 
     Raises KeyboardInterrupt after SIGINT, when what is not whole has been dropped, and CwndlabError when the
     disk fails or a worker dies; parts already committed stay.
     """
-    if min(jobs, len(ahead)) > 1:
+    if ahead and (min(jobs, len(ahead)) > 1 or site.modules):
         _Workers(site, observer).carry_out(ahead, jobs)
         return
     bed = testbeds.find(site.testbed)
@@ -109,6 +113,8 @@ class PartControl:
     """Told of runs finished and of work done since the last call."""
     work: Callable[[Scenario], tuple[int, int]]
     """`Site.work`."""
+    deaths: Mapping[int, str] = field(default_factory=dict)
+    """Runs that a worker died of, and how: they are not tried again."""
     _told: int = 0
 
     def of_run(self, planned: PlannedRun) -> Control:
@@ -137,11 +143,13 @@ def _carry_out_run(
     files = writer.begin(planned.index)
     outcome, failure = None, None
     try:
+        if planned.index in control.deaths:
+            raise CwndlabError(control.deaths[planned.index])
         outcome = bed.run(planned.index, planned.scenario, files, control.of_run(planned))
     except (CancelledError, OSError, MemoryError):
         raise  # a full disk is no property of the run
     except Exception as error:  # whatever goes wrong in one run must not take the others with it
-        failure = _one_line(error)
+        failure = str(error) if isinstance(error, CwndlabError) else _one_line(error)
     return RunRecord(
         run_id=planned.index,
         repeat=planned.repeat,
@@ -171,6 +179,10 @@ class _Worker:
     process: BaseProcess
     pipe: "Connection[Any, Any]"
     part: Part
+    runs: int = 0
+    """Of the part, finished."""
+    work: int = 0
+    """Done of it."""
 
 
 class _Workers:
@@ -182,6 +194,10 @@ class _Workers:
         self._observer = observer
         self._working: list[_Worker] = []
         self._troubles: list[str] = []
+        self._deaths: dict[str, dict[int, str]] = {}
+        """Runs of a part whose worker died of them, and how."""
+        self._reported: dict[str, tuple[int, int]] = {}
+        """Runs and work of a part that the observer knows of."""
 
     def carry_out(self, ahead: Sequence[Part], jobs: int) -> None:
         waiting = list(reversed(ahead))
@@ -207,7 +223,7 @@ class _Workers:
         )
         process.start()
         theirs.close()
-        ours.send(part)
+        ours.send((part, self._deaths.get(part.name, {})))
         self._working.append(_Worker(process, ours, part))
 
     def _listen(self, waiting: list[Part]) -> None:
@@ -216,14 +232,16 @@ class _Workers:
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):
-                self._ended(worker, f"the worker of part {worker.part.name} died ({_cause(worker.process)})")
+                self._died(worker, waiting)
                 continue
             match message:
                 case ("advance", int(runs), int(work)):
-                    self._observer.advance(runs, work)
+                    worker.runs += runs
+                    worker.work += work
+                    self._report(worker)
                 case ("done",) if waiting and not self._troubles:
-                    worker.part = waiting.pop()
-                    worker.pipe.send(worker.part)
+                    worker.part, worker.runs, worker.work = waiting.pop(), 0, 0
+                    worker.pipe.send((worker.part, self._deaths.get(worker.part.name, {})))
                 case ("done",):
                     with suppress(OSError):  # it may have been told already
                         worker.pipe.send(None)
@@ -232,6 +250,26 @@ class _Workers:
                     self._ended(worker, None)
                 case ("trouble", str(text)):
                     self._ended(worker, text)
+
+    def _report(self, worker: _Worker) -> None:
+        """Tell of what the worker has done, but for what was told before its part was done again."""
+        runs, work = self._reported.get(worker.part.name, (0, 0))
+        more = max(worker.runs - runs, 0), max(worker.work - work, 0)
+        self._reported[worker.part.name] = runs + more[0], work + more[1]
+        self._observer.advance(*more)
+
+    def _died(self, worker: _Worker, waiting: list[Part]) -> None:
+        """Of a congestion control from outside: that run has failed, and its part is done without it."""
+        cause, part = _cause(worker.process), worker.part
+        if not self._site.modules or worker.runs >= len(part.runs):
+            self._ended(worker, f"the worker of part {part.name} died ({cause})")
+            return
+        self._ended(worker, None)
+        shutil.rmtree(store.aside(self._site.runs, part.name, worker.process.pid or 0), ignore_errors=True)
+        names = ", ".join(module.name for module in self._site.modules)
+        death = f"the worker died ({cause}) with congestion controls from outside: {names}"
+        self._deaths.setdefault(part.name, {})[part.runs[worker.runs].index] = death
+        waiting.append(part)
 
     def _ended(self, worker: _Worker, trouble: str | None) -> None:
         self._working.remove(worker)
@@ -292,16 +330,17 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
     # Programs that a testbed starts take them all.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    bed = testbeds.find(site.testbed)
+    bed = testbeds.find(site.testbed, site.modules)
     part: Part | None = None
 
     def advance(runs: int, work: int) -> None:
         pipe.send(("advance", runs, work))
 
     try:
-        while (part := pipe.recv()) is not None:
+        while (order := pipe.recv()) is not None:
+            part, deaths = order
             # Nothing comes over the pipe before the part is done, unless it is to be dropped.
-            carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work))
+            carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work, deaths))
             pipe.send(("done",))
     except CancelledError:
         pipe.send(("cancelled",))

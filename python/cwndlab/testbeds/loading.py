@@ -1,32 +1,46 @@
 """Experiment files, read as a testbed is to carry them out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from cwndlab import foreign
 from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.experiment import experiment
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.support import Support
+from cwndlab.foreign import Module
 from cwndlab.scenario import planning
 from cwndlab.testbeds import MODEL
 from cwndlab.testbeds.schema import SUPPORTS, Spec
 
 
-def load(path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str = MODEL) -> Experiment:
-    """The experiment of a file, of a suite's name, or of a text, as `experiment.read` says.
+def load(
+    path_or_text: Path | str,
+    overrides: Sequence[str] = (),
+    testbed: str = MODEL,
+    modules: Sequence[Module] = (),
+) -> Experiment:
+    """The experiment of a file, of a suite's name, or of a text, as `experiment.read` says, with
+    congestion controls from outside.
 
     Raises `ExperimentError` for everything that is wrong without the sweep, InputError for a testbed that
     does not exist.
     """
-    loaded = experiment.read(path_or_text, overrides, Spec, support(testbed))
+    loaded = experiment.read(path_or_text, overrides, Spec, support(testbed, modules))
     planning.check(loaded)
     return loaded
 
 
-def support(testbed: str) -> Support:
-    """What a testbed supports; raises InputError for one that does not exist."""
+def support(testbed: str, modules: Sequence[Module] = ()) -> Support:
+    """What a testbed supports with congestion controls from outside; raises InputError for one that does
+    not exist."""
     if testbed not in SUPPORTS:
         hint = nearest(testbed, SUPPORTS)
         message = f"testbed {shown(testbed)} is not {one_of(SUPPORTS)}"
         raise InputError(message + (f" (hint: {hint})" if hint else ""))
-    return SUPPORTS[testbed]
+    plain = SUPPORTS[testbed]
+    if not modules:
+        return plain
+    known = foreign.extended(plain.catalogue(), modules)
+    return replace(plain, catalogue=lambda: known, modules=tuple(modules))

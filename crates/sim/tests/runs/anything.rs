@@ -20,11 +20,11 @@ fn carry_out(seed: u64) -> bool {
         Ok(run) => run,
         Err(line) => {
             assert!(!line.is_empty() && !line.contains('\n'), "one line: {line:?}");
-            assert_eq!(sim::check(&json), Err(line), "check refuses what the engine does");
+            assert_eq!(sim::check(&json, &[]), Err(line), "check refuses what the engine does");
             return false;
         }
     };
-    assert_eq!(sim::check(&json), Ok(()), "check admits what the engine does");
+    assert_eq!(sim::check(&json, &[]), Ok(()), "check admits what the engine does");
     for _ in 0..20 {
         let over = run.advance(EVENTS / 20);
         run.take();
