@@ -27,6 +27,7 @@ def run(
     jobs: int = 1,
     resume: bool = False,
     shard: Shard | None = None,
+    cluster: str | None = None,
     observer: Observer | None = None,
 ) -> ResultSet:
     """Carry out every run of an experiment and return its results.
@@ -38,7 +39,7 @@ def run(
 
     Of a `shard` only its parts are carried out, into a directory of its own (default:
     `results/NAME-shard-3-of-10`); whatever is there already stays, as with `resume`. `merging.merge` puts
-    shards together.
+    shards together. With a `cluster`, a Dask scheduler's address or file, its workers carry the runs out.
 
     A run that fails is recorded with its reason and does not stop the others; ask `ResultSet.complete`.
     Raises InputError for a bad experiment or directory before anything is carried out, StoppedError after
@@ -76,7 +77,7 @@ def run(
             observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
             try:
                 arrivals = Arrivals(site, observer)
-                executor.carry_out(ahead, executors.choose(jobs, len(ahead), arrivals), arrivals)
+                executor.carry_out(ahead, executors.choose(arrivals, len(ahead), jobs, cluster), arrivals)
             finally:
                 table = catalogue.build(header, cut, resuming.collect(directory, cut))
                 resuming.conclude(directory, table)

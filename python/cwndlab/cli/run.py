@@ -67,6 +67,10 @@ def run(
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Carry out one of N shares only; see cwndlab merge.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|FILE", help="Dask scheduler whose workers carry the runs out."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
     report: Annotated[
         bool | None, typer.Option(help="Write DIR/report.html [unless it takes much memory].")
@@ -104,6 +108,7 @@ def run(
             jobs=workers,
             resume=resume,
             shard=share,
+            cluster=cluster,
             observer=observer,
         )
     if not quiet:
