@@ -190,7 +190,7 @@ lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
 	@{ echo '# Every Python package cwndlab runs, tests and builds with, pinned by version and hash.'; \
 	   echo '# Made from pyproject.toml by `make lock`; installed by `make setup`.'; } > $(STAMPS)/requirements.lock
 	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print("pip", *p["build-system"]["requires"], \
-	    *p["project"]["dependencies"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
+	    *p["project"]["dependencies"], *p["project"]["optional-dependencies"]["cluster"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
 	    --no-emit-find-links --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
 	@mv $(STAMPS)/requirements.lock requirements.lock

@@ -45,6 +45,7 @@ app = typer.Typer(
 app.callback(invoke_without_command=True)(run.start)
 app.command()(run.init)
 app.command()(run.run)
+app.command()(run.merge)
 app.command()(check.fidelity)
 app.command()(check.claims)
 app.command()(check.validate)

@@ -64,6 +64,13 @@ def run(
         ),
     ] = None,
     resume: Resume = False,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Carry out one of N shares only; see cwndlab merge.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|FILE", help="Dask scheduler whose workers carry the runs out."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
     report: Annotated[
         bool | None, typer.Option(help="Write DIR/report.html [unless it takes much memory].")
@@ -77,7 +84,9 @@ def run(
     """
     from cwndlab import interface, runner
     from cwndlab.parts.executors import processors
+    from cwndlab.parts.sharding import Shard
 
+    share = None if shard is None else Shard.parse(shard)
     bed = testbeds.find(testbed)
     bed.ready()
     loaded = interface.load(experiment, overrides or (), testbed)
@@ -92,13 +101,42 @@ def run(
         print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
         return
     with progress(quiet) as observer:
-        results = runner.run(loaded, testbed=testbed, out=out, jobs=workers, resume=resume, observer=observer)
+        results = runner.run(
+            loaded,
+            testbed=testbed,
+            out=out,
+            jobs=workers,
+            resume=resume,
+            shard=share,
+            cluster=cluster,
+            observer=observer,
+        )
     if not quiet:
         print_summary(results, json=json)
-    page = write_report(results, report)
+    page = write_report(results, False if share is not None and report is None else report)
     if not quiet:
         remarks(results)
         say(f"results: {results.path}")
         if page is not None:
             say(f"report:  {page}")
+    failures(results)
+
+
+def merge(
+    shards: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories of all shards.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Put the shards of a sweep together, and print its summary.
+
+    The exit code is 0 only if every run completed.
+    """
+    from cwndlab.results import merging
+
+    results = merging.merge(shards, out)
+    if not quiet:
+        print_summary(results)
+        say(f"results: {results.path}")
     failures(results)
