@@ -49,25 +49,9 @@ pub fn set_checked(profile: &mut dyn Profile, name: &str, value: i64) -> Result<
 
 /// ` (did you mean …?)` with up to three names close to `name`, or nothing.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let mut ranked: Vec<(usize, &str)> = known.map(|k| (edit_distance(name, k), k)).collect();
+    let mut ranked: Vec<(usize, &str)> = known.map(|k| (strsim::levenshtein(name, k), k)).collect();
     ranked.sort();
     let close: Vec<&str> =
         ranked.iter().take(3).filter(|(d, k)| *d <= 3 + k.len() / 4).map(|&(_, k)| k).collect();
     if close.is_empty() { String::new() } else { format!(" (did you mean {}?)", close.join(", ")) }
-}
-
-/// Levenshtein distance.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let cost = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = row[j + 1];
-            row[j + 1] = cost;
-        }
-    }
-    row[b.len()]
 }
