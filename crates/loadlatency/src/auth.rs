@@ -60,9 +60,6 @@ mod tests {
 
     #[test]
     fn nonces_differ() {
-        assert_ne!(
-            unguessable::<16>().expect("random bytes"),
-            unguessable::<16>().expect("random bytes")
-        );
+        assert_ne!(unguessable::<16>().expect("random bytes"), unguessable::<16>().expect("random bytes"));
     }
 }

@@ -16,9 +16,9 @@ const BAD_ARGUMENTS: u8 = 2;
 const BY_USER: u8 = 130;
 
 fn main() -> ExitCode {
-    let command = match arguments::parse(std::env::args().skip(1)) {
+    let command = match arguments::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
-        Err(why) => return complain(&why, BAD_ARGUMENTS),
+        Err(why) => return complain(&why.to_string(), BAD_ARGUMENTS),
     };
     match command {
         Command::Help => {
