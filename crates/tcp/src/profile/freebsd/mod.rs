@@ -9,7 +9,8 @@ mod v9_2;
 
 use sysctls::{KNOBS, Values, common_names};
 
-use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow};
+use crate::cc::Module;
+use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow, Registry};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::receiver::Receiver;
 use crate::receiver::freebsd::{Autosize, FreeBsdReceiver, Tuning as ReceiverTuning, largest_buffer};
@@ -17,7 +18,9 @@ use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 use crate::sender::rack::{RackSender, RackTuning};
-use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
+use crate::stack::{
+    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, Sysctl, not_of_this_family,
+};
 
 /// What distinguishes a release besides the values of its sysctls.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +53,7 @@ struct Era {
 }
 
 /// A FreeBSD release with its sysctls.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FreeBsd {
     spec: StackSpec,
     era: Era,
@@ -60,6 +63,7 @@ pub struct FreeBsd {
     maxsockbuf_fixed: bool,
     /// The RACK stack instead of the default one.
     rack: Option<RackTuning>,
+    modules: Registry,
 }
 
 /// Every release, the newest last, with its RACK stack ahead of it.
@@ -309,9 +313,26 @@ impl Profile for FreeBsd {
     }
 
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
+        let tuning = self.sender_tuning();
+        let module = self
+            .modules
+            .get(cc)
+            .unwrap_or_else(|| panic!("congestion control {cc} is checked against the profile's list"));
+        let cc = module.connect(tuning.cubic, &tuning.cdg, random);
         match self.rack {
-            Some(rack) => Box::new(RackSender::new(self.sender_tuning(), rack, cc, random)),
-            None => Box::new(FreeBsdSender::new(self.sender_tuning(), cc, random)),
+            Some(rack) => Box::new(RackSender::new(tuning, rack, cc)),
+            None => Box::new(FreeBsdSender::new(tuning, cc)),
+        }
+    }
+
+    fn congestion_controls(&self) -> Vec<&str> {
+        self.modules.names().collect()
+    }
+
+    fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
+        match module {
+            Module::FreeBsd(module) => self.modules.register(name, module.clone()).map_err(ProfileError),
+            Module::Linux(_) => Err(not_of_this_family(name, &self.spec)),
         }
     }
 

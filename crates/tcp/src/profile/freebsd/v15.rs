@@ -2,7 +2,7 @@
 
 use super::v13;
 use super::{Era, FreeBsd, Values, common_names};
-use crate::cc::freebsd::CubicEra;
+use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::RackTuning;
 use crate::stack::{Family, StackSpec};
@@ -54,6 +54,7 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
         names: NAMES,
         maxsockbuf_fixed: false,
         rack: None,
+        modules: built_in(super::CUBIC_FIRST),
     }
 }
 
