@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::{Parser, ValueExt as _};
-use loadlatency::{client, server};
+use loadlatency::{OptionError, client, server};
 use thiserror::Error;
 
 /// What `--help` prints.
@@ -77,8 +77,8 @@ pub enum ArgumentError {
     Value { option: &'static str, found: OsString, expected: &'static str },
     #[error("--json: found {0:?}; expected a file in a directory that is there")]
     File(PathBuf),
-    #[error("{0}")]
-    Scenarios(String),
+    #[error(transparent)]
+    Scenarios(#[from] OptionError),
 }
 
 /// Parses the arguments after the program's name.
@@ -131,8 +131,7 @@ fn run(mut words: Parser) -> Result<Command, ArgumentError> {
             Long("port") => options.port = value(&mut words, "--port", PORTS)?,
             Long("secret") => options.secret = words.value()?.string()?,
             Long("scenario" | "scenarios") => {
-                let list = client::scenario_list(&words.value()?.string()?);
-                options.scenarios = Some(list.map_err(ArgumentError::Scenarios)?);
+                options.scenarios = Some(client::scenario_list(&words.value()?.string()?)?);
             }
             Long("duration") => options.duration_s = Some(value(&mut words, "--duration", "seconds")?),
             Long("at-most") => options.at_most_s = value(&mut words, "--at-most", "seconds")?,
