@@ -338,7 +338,9 @@ impl Profile for FreeBsd {
 
     fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
         match module {
-            Module::FreeBsd(module) => self.modules.register(name, module.clone()).map_err(ProfileError),
+            Module::FreeBsd(module) => {
+                self.modules.register(name, module.clone()).map_err(ProfileError::Registry)
+            }
             Module::Linux(_) => Err(not_of_this_family(name, &self.spec)),
         }
     }
