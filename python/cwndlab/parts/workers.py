@@ -59,6 +59,12 @@ class Site:
     """What carries the packets, for the record."""
     sequence: Order | None = None
     """The order of runs and the pause between them, where runs take real time."""
+    lab: Path | None = None
+    """The file of the machines, where the testbed has such."""
+
+    def find(self) -> Testbed:
+        """The testbed, made in this process."""
+        return testbeds.find(self.testbed, self.lab)
 
     def work(self, scenario: Scenario) -> tuple[int, int]:
         """What a run costs before its t = 0, and from then on: packets, or us where it takes real time."""
@@ -81,7 +87,7 @@ def carry_out(ahead: Sequence[Part], site: Site, jobs: int, observer: Observer) 
     if min(jobs, len(ahead)) > 1:
         _Workers(site, observer).carry_out(ahead, jobs)
         return
-    bed = testbeds.find(site.testbed)
+    bed = site.find()
     try:
         for place, part in enumerate(ahead):
             if place and site.sequence is not None:
@@ -292,7 +298,7 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
     # Programs that a testbed starts take them all.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    bed = testbeds.find(site.testbed)
+    bed = site.find()
     part: Part | None = None
 
     def advance(runs: int, work: int) -> None:
