@@ -112,8 +112,11 @@ def test_a_run_on_machines_is_as_one_elsewhere_and_leaves_nothing(
     machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    ran = run(machines, "run", experiment, "--lab", machines.lab(), "-o", out, "--no-report")
+    done = {when: tmp_path / when for when in ("setup", "before_run", "after_run", "teardown")}
+    lab = machines.lab(more={"a": "\n".join(f"{when}: [date >> {file}]" for when, file in done.items())})
+    ran = run(machines, "run", experiment, "--lab", lab, "-o", out, "--no-report")
     assert ran.returncode == 0, ran.stderr
+    assert all(len(file.read_text().splitlines()) == 1 for file in done.values())
     results = api.open(out)
     results.verify()
     (row,) = results.summary.to_dicts()

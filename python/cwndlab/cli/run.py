@@ -79,6 +79,7 @@ def run(
     """
     from cwndlab import interface, runner
     from cwndlab.parts.workers import processors
+    from cwndlab.testbeds import labs
 
     testbed = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
     bed = testbeds.find(testbed, lab)
@@ -93,6 +94,8 @@ def run(
         with progress(quiet) as observer:
             plan = runner.check(loaded, testbed, observer, lab)
         print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
+        if lab is not None and not json:
+            print("\n".join(labs.commands(lab)))
         return
     with progress(quiet) as observer:
         results = runner.run(

@@ -25,6 +25,18 @@ def template() -> str:
     return TEMPLATE
 
 
+def commands(lab: Path) -> list[str]:
+    """What a lab file has run on its machines, and which links they make, a line each."""
+    from cwndlab.testbeds.ssh import lab_file
+
+    found = []
+    for name, machine in lab_file.read(lab).machines.items():
+        found += [f"{name} makes link {link} at {interface}" for link, interface in machine.links.items()]
+        for when in ("setup", "before_run", "after_run", "teardown"):
+            found += [f"{name} {when}: {command}" for command in getattr(machine, when)]
+    return found
+
+
 def examine(lab: Path) -> Iterator[Finding]:
     """Look at all machines of a lab file, and change nothing; raises ExperimentError for a bad file."""
     from cwndlab.testbeds.ssh import examination

@@ -76,8 +76,9 @@ class SshLab:
         self._site.beat()
 
     def make(self) -> None:
-        """Carry out the lab file's commands before a run."""
+        """Carry out the lab file's commands before the first run, and before each."""
         for machine in self._taken:
+            self._site.set_up(machine)
             for command in machine.described.before_run:
                 machine.shell(f"{command}\n")
 

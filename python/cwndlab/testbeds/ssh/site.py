@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from cwndlab.testbeds.live.linux.by_shell import ByShell
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.ssh import lab_file, scripts
+from cwndlab.testbeds.ssh.connection import LostError
 from cwndlab.testbeds.ssh.lab_file import LabFile
 from cwndlab.testbeds.ssh.machine import Machine
 from cwndlab.testbeds.ssh.systems import Systems
@@ -35,6 +37,7 @@ class Site:
         self.machines = {name: Machine(name, each, self.file.known_hosts) for name, each in described.items()}
         self.reaches = {name: ByShell(machine) for name, machine in self.machines.items()}
         self._kernels: dict[str, Kernel] | None = None
+        self._set_up: list[str] = []
         self._programs: dict[tuple[str, str], str] = {}
         self._beating: threading.Thread | None = None
         self._over = threading.Event()
@@ -85,10 +88,21 @@ class Site:
             self._beating = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
             self._beating.start()
 
+    def set_up(self, machine: Machine) -> None:
+        """Carry out the lab file's commands before a machine's first run; raises OSError."""
+        if machine.name not in self._set_up:
+            self._set_up.append(machine.name)
+            for command in machine.described.setup:
+                machine.shell(f"{command}\n")
+
     def close(self) -> None:
-        """Close all connections."""
+        """Carry out the commands after the last run, and close all connections."""
         self._over.set()
         for machine in self.machines.values():
+            if machine.name in self._set_up and machine.connection.is_open:
+                with suppress(OSError, LostError):
+                    for command in machine.described.teardown:
+                        machine.shell(f"{command}\n")
             machine.connection.close()
 
     def _beat(self) -> None:
