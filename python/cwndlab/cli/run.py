@@ -7,11 +7,11 @@ import typer
 
 from cwndlab import testbeds
 from cwndlab.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 from cwndlab.cli.options import Json, Lab, Overrides, Resume
 from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
+
+if TYPE_CHECKING:
+    from cwndlab.results.resultset import ResultSet
 
 
 def start(
@@ -118,9 +118,15 @@ def run(
             cluster=cluster,
             observer=observer,
         )
+    # A share of a sweep is not reported on unless asked for.
+    _conclude(results, False if share is not None and report is None else report, quiet=quiet, json=json)
+
+
+def _conclude(results: "ResultSet", report: bool | None, *, quiet: bool, json: bool) -> None:
+    """Print what came of the runs, and where it is."""
     if not quiet:
         print_summary(results, json=json)
-    page = write_report(results, False if share is not None and report is None else report)
+    page = write_report(results, report)
     if not quiet:
         remarks(results)
         say(f"results: {results.path}")
