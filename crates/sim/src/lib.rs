@@ -6,6 +6,7 @@ mod catalogue;
 mod check;
 mod draws;
 mod engine;
+mod error;
 mod event_queue;
 mod flow;
 mod host_edge;
@@ -18,6 +19,7 @@ mod topology;
 pub use catalogue::catalogue;
 pub use draws::{Draws, starts};
 pub use engine::Simulation;
+pub use error::{AppError, DrawsError, Error, FlowError, HostError};
 
 use std::sync::Arc;
 
@@ -26,8 +28,8 @@ use tcp::cc::foreign::Foreign;
 /// Whether the engine would run this scenario (JSON) with these congestion controls from outside.
 ///
 /// # Errors
-/// One line saying what it refuses.
-pub fn check(scenario: &str, modules: &[Arc<dyn Foreign>]) -> Result<(), String> {
+/// What it refuses.
+pub fn check(scenario: &str, modules: &[Arc<dyn Foreign>]) -> Result<(), Error> {
     let scenario = contract::parse(scenario)?;
     check::check(&scenario, modules)?;
     topology::Topology::new(&scenario)?;

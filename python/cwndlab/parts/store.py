@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -291,6 +291,48 @@ class StoredPart:
                     raise InputError(f"{file}: the rows of run {record.run_id} were altered")
 
 
+def copy(directory: Path, runs: Path) -> None:
+    """Copy a part to other results; raises InputError unless each file arrives as it was written."""
+    names = [*Sums(directory).names, sums.FILE]
+    _put(runs, directory.name, lambda name, into: shutil.copyfile(directory / name, into), names)
+
+
+def place(runs: Path, part: str, contents: Mapping[str, bytes]) -> None:
+    """Put a part in place that was written elsewhere, as the bytes of its files.
+
+    Raises InputError unless they are those that were written.
+    """
+    _put(runs, part, lambda name, into: into.write_bytes(contents[name]), contents)
+
+
+def _put(runs: Path, part: str, write: Callable[[str, Path], object], names: Iterable[str]) -> None:
+    final = runs / part
+    aside = runs / f".{part}.{os.getpid()}"
+    with files.naming(final):
+        aside.mkdir()
+    try:
+        with files.naming(final):
+            for name in names:
+                if not _MADE.fullmatch(name) or "/" in name:
+                    raise damaged(final, f"{name!r} is no name of a file of a part")
+                write(name, aside / name)
+        StoredPart(aside).check()
+        with files.naming(final):
+            for name in names:
+                files.sync(aside / name)
+            _settle(aside, final)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _settle(aside: Path, final: Path) -> None:
+    """Give a part that is whole its name; one that had it is replaced."""
+    if os.path.lexists(final):
+        discard(final)
+    aside.rename(final)
+    files.sync(final.parent)
+
+
 def discard(directory: Path) -> None:
     """Remove a part, or one that was being written; raises InputError as `check_ours`."""
     check_ours(directory)
@@ -312,7 +354,7 @@ _MADE = re.compile(
 """Files that a part can have."""
 
 
-def aside(runs: Path, part: str, process: int) -> Path:
+def unfinished(runs: Path, part: str, process: int) -> Path:
     """Where a process writes a part until it is whole."""
     return runs / f".{part}.{process}"
 
@@ -326,7 +368,7 @@ class PartWriter:
     def __init__(self, runs: Path, name: str) -> None:
         """Start the part `name` below the directory `runs`."""
         self._final = runs / name
-        self._aside = aside(runs, name, os.getpid())
+        self._aside = unfinished(runs, name, os.getpid())
         with files.naming(self._final):
             self._aside.mkdir()
         self._files: dict[str, pq.ParquetWriter] = {}
@@ -361,10 +403,7 @@ class PartWriter:
             for name in names:
                 files.sync(self._aside / name)
             sums.seal(self._aside, names)
-            if os.path.lexists(self._final):
-                discard(self._final)
-            self._aside.rename(self._final)
-            files.sync(self._final.parent)
+            _settle(self._aside, self._final)
 
     def write_group(self, table: str, rows: pa.Table) -> int:
         """Write one row group, and say which it is in its file."""

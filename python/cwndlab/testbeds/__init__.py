@@ -1,6 +1,7 @@
 """The machines that carry an experiment's packets, behind one protocol."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cwndlab.errors import InputError, nearest, shown
@@ -17,11 +18,11 @@ MODEL = "sim"
 KERNEL = "netns"
 """The testbed of this machine's own kernel."""
 
-NAMES = (MODEL, KERNEL)
-"""The testbeds there are."""
+DISTANT = "ssh"
+"""The testbed of machines that a lab file names."""
 
-LATER = ("ssh",)
-"""Testbeds that the experiment file knows and this version does not have."""
+NAMES = (MODEL, KERNEL, DISTANT)
+"""The testbeds there are."""
 
 
 def is_here(name: str) -> bool:
@@ -29,9 +30,9 @@ def is_here(name: str) -> bool:
     return name != KERNEL or sys.platform == "linux"
 
 
-def find(name: str, modules: "Sequence[Module]" = ()) -> "Testbed":
-    """The testbed of that name, with congestion controls from outside; raises InputError when there is
-    none, or it takes no such."""
+def find(name: str, lab: Path | None = None, modules: "Sequence[Module]" = ()) -> "Testbed":
+    """The testbed of that name, with the machines of a lab file and congestion controls from outside; raises
+    InputError when there is none, or it takes no such."""
     if modules and name != MODEL:
         raise InputError(
             f"--cc: testbed {name} runs no congestion control from outside; testbed {MODEL} does"
@@ -48,7 +49,9 @@ def find(name: str, modules: "Sequence[Module]" = ()) -> "Testbed":
         from cwndlab.testbeds.netns.testbed import Netns
 
         return Netns()
-    if name in LATER:
-        raise InputError(f"testbed {name} is not available yet; there is {', '.join(NAMES)}")
-    hint = nearest(name, (*NAMES, *LATER)) or f"there is {', '.join(NAMES)}"
+    if name == DISTANT:
+        from cwndlab.testbeds.ssh.testbed import Ssh
+
+        return Ssh(lab)
+    hint = nearest(name, NAMES) or f"there is {', '.join(NAMES)}"
     raise InputError(f"testbed: {shown(name)} does not exist; {hint}")

@@ -12,13 +12,14 @@ from cwndlab.experiment.support import Support
 from cwndlab.foreign import Module
 from cwndlab.scenario import planning
 from cwndlab.testbeds import MODEL
-from cwndlab.testbeds.schema import SUPPORTS, Spec
+from cwndlab.testbeds.schema import SUPPORTS, Spec, of_lab
 
 
 def load(
     path_or_text: Path | str,
     overrides: Sequence[str] = (),
     testbed: str = MODEL,
+    lab: Path | None = None,
     modules: Sequence[Module] = (),
 ) -> Experiment:
     """The experiment of a file, of a suite's name, or of a text, as `experiment.read` says, with
@@ -27,19 +28,19 @@ def load(
     Raises `ExperimentError` for everything that is wrong without the sweep, InputError for a testbed that
     does not exist.
     """
-    loaded = experiment.read(path_or_text, overrides, Spec, support(testbed, modules))
+    loaded = experiment.read(path_or_text, overrides, Spec, support(testbed, lab, modules))
     planning.check(loaded)
     return loaded
 
 
-def support(testbed: str, modules: Sequence[Module] = ()) -> Support:
-    """What a testbed supports with congestion controls from outside; raises InputError for one that does
-    not exist."""
+def support(testbed: str, lab: Path | None = None, modules: Sequence[Module] = ()) -> Support:
+    """What a testbed supports, on the machines of a lab file, with congestion controls from outside; raises
+    InputError where there is none."""
     if testbed not in SUPPORTS:
         hint = nearest(testbed, SUPPORTS)
         message = f"testbed {shown(testbed)} is not {one_of(SUPPORTS)}"
         raise InputError(message + (f" (hint: {hint})" if hint else ""))
-    plain = SUPPORTS[testbed]
+    plain = of_lab(testbed, lab)
     if not modules:
         return plain
     known = foreign.extended(plain.catalogue(), modules)

@@ -18,6 +18,7 @@ use crate::apps::{self, IncastGroup};
 use crate::capture::Captures;
 use crate::check;
 use crate::draws;
+use crate::error::{Error, FlowError, HostError};
 use crate::event_queue::{EventQueue, NEVER, Source, Sources};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
@@ -32,20 +33,20 @@ impl Simulation {
     /// Sets up a run; `run_id` goes into every row.
     ///
     /// # Errors
-    /// One line saying what in the scenario the engine refuses.
-    pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, String> {
+    /// What in the scenario the engine refuses.
+    pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, Error> {
         Simulation::with_modules(scenario, run_id, &[])
     }
 
     /// As [`Simulation::new`], with congestion controls from outside.
     ///
     /// # Errors
-    /// One line: what in the scenario the engine refuses, or why a module does not begin.
+    /// What in the scenario the engine refuses, or why a module does not begin.
     pub fn with_modules(
         scenario: &str,
         run_id: u32,
         modules: &[Arc<dyn Foreign>],
-    ) -> Result<Simulation, String> {
+    ) -> Result<Simulation, Error> {
         let scenario = contract::parse(scenario)?;
         let mut profiles = check::check(&scenario, modules)?;
         let trouble = Trouble::default();
@@ -57,8 +58,8 @@ impl Simulation {
     /// equal in every result.
     ///
     /// # Errors
-    /// One line saying what in the scenario the engine refuses.
-    pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, String> {
+    /// What in the scenario the engine refuses.
+    pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, Error> {
         let profiles = check::check(&scenario, &[])?;
         Simulation::set_up(scenario, run_id, force_stepped, profiles, Trouble::default())
     }
@@ -69,7 +70,7 @@ impl Simulation {
         force_stepped: bool,
         profiles: Vec<Box<dyn Profile>>,
         trouble: Trouble,
-    ) -> Result<Simulation, String> {
+    ) -> Result<Simulation, Error> {
         let topology = Topology::new(&scenario)?;
         let named = scenario.flows.len();
         let parents = apps::add_background_flows(&mut scenario);
@@ -163,7 +164,7 @@ fn recording(
     run_id: u32,
     named: usize,
     families: &[Family],
-) -> Result<Recording, String> {
+) -> Result<Recording, Error> {
     Ok(Recording {
         recorder: Recorder::new(
             run_id,
@@ -185,7 +186,7 @@ fn load(
     modules: &[Arc<dyn Foreign>],
     profiles: &mut [Box<dyn Profile>],
     trouble: &Trouble,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     for (host, profile) in scenario.hosts.iter().zip(profiles) {
         let used = |name: &str| scenario.flows.iter().any(|flow| flow.from == host.name && flow.cc == name);
         let own: Vec<_> =
@@ -201,9 +202,10 @@ fn load(
                 random: draw(&mut random),
                 trouble: trouble.clone(),
             };
-            let wrong = |why| format!("host {}: {}: {why}", host.name, module.name());
-            let loaded = module.load(&seat).map_err(wrong)?;
-            profile.register(module.name(), &loaded).map_err(|error| wrong(error.0))?;
+            let wrong = |why| Error::Host { host: host.name.clone(), why };
+            let refused = |why| wrong(HostError::Module { name: module.name().to_owned(), why });
+            let loaded = module.load(&seat).map_err(refused)?;
+            profile.register(module.name(), &loaded).map_err(|error| wrong(error.into()))?;
         }
     }
     Ok(())
@@ -260,14 +262,17 @@ fn flows(
     topology: &Topology,
     parents: &[Option<FlowId>],
     groups: &[IncastGroup],
-) -> Result<Vec<FlowRun>, String> {
-    let host = |name: &str| scenario.host(name).ok_or_else(|| format!("no host is called {name}"));
+) -> Result<Vec<FlowRun>, Error> {
+    let host = |flow: &scenario::Flow, name: &str| {
+        let no_host = || FlowError::NoHost(name.to_owned()).of(flow);
+        scenario.host(name).ok_or_else(no_host)
+    };
     let starts = draws::starts(scenario);
     let mantissa_bits = if scenario.flows.len() <= FINE_HISTOGRAMS { 10 } else { 7 };
     let flow = |(id, flow): (FlowId, &scenario::Flow)| {
         let start = starts[id.index()];
         let app = apps::build(scenario, id, start, parents, groups);
-        let [from, to] = [host(&flow.from)?, host(&flow.to)?];
+        let [from, to] = [host(flow, &flow.from)?, host(flow, &flow.to)?];
         let mut run = FlowRun::new(id, flow, app, [from, to], start, mantissa_bits);
         run.parent = parents[id.index()];
         let path = topology.path(from, to);

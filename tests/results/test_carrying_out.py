@@ -9,8 +9,8 @@ import pytest
 
 from cwndlab import runner, testbeds
 from cwndlab.errors import CwndlabError, InputError, StoppedError
-from cwndlab.parts import workers
 from cwndlab.parts.order import SET_UP_NS, Order
+from cwndlab.parts.task import PartControl, Site
 from cwndlab.plan import Plan, PlannedRun
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario import planning
@@ -78,7 +78,7 @@ def run_with(tmp_path, monkeypatch):
     def run(bed, **options):
         plan = Plan("made-up", ("hosts.a.cc",), 2, lab.plan())
         monkeypatch.setattr(planning, "make", lambda experiment, told: plan)
-        monkeypatch.setattr(testbeds, "find", lambda name, modules=(): bed)
+        monkeypatch.setattr(testbeds, "find", lambda name, lab=None, modules=(): bed)
         return runner.run(MadeUpExperiment(), out=tmp_path / "out", **options)
 
     return run
@@ -97,8 +97,8 @@ def test_where_runs_take_real_time_progress_is_that_time():
         scenario["links"][0]["rate_bps"] = rate_bps
         planned = PlannedRun(0, 0, {}, scenario, "")
         advances = []
-        site = workers.Site("netns", Path(), {}, Order({0: 0}, pause_ns=2 * 10**9))
-        control = workers.PartControl(lambda: False, lambda _, work: advances.append(work), site.work)
+        site = Site("netns", Path(), {}, Order({0: 0}, pause_ns=2 * 10**9))
+        control = PartControl(lambda: False, lambda _, work: advances.append(work), site.work)
         for now_s in (0, 4, 10):
             control.of_run(planned).progress(now_s * 10**9)
         control.finished(planned)
