@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cwndlab import testbeds
-from cwndlab.errors import InputError
 from cwndlab.cli.options import Json, Lab, Overrides, Resume
 from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
+from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
