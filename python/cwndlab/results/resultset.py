@@ -20,6 +20,10 @@ _OWN = ("experiment.yaml", catalogue.SUMMARY, "loadlatency.txt", "loadlatency.js
 """Files that SHA256SUMS lists beside the catalogue, where they are."""
 
 
+PARTS_HELD = 4
+"""Parts whose records are held once they are read: those of 256 runs take some tens of MB."""
+
+
 class ResultSet:
     """The results of an experiment, opened from their directory.
 
@@ -126,7 +130,7 @@ class ResultSet:
         for name in dict.fromkeys([*own.names, *there]):
             own.check(name)
         for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
-            self._part(part).verify()
+            StoredPart(self._place(part)).verify()  # of which nothing is held
 
     def __repr__(self) -> str:
         """The directory and how much is in it."""
@@ -168,9 +172,11 @@ class ResultSet:
         return self.path / "runs" / part
 
     def _part(self, name: str) -> StoredPart:
-        if name not in self._parts:
-            self._parts[name] = StoredPart(self._place(name))
-        return self._parts[name]
+        part = self._parts.pop(name, None) or StoredPart(self._place(name))
+        self._parts[name] = part  # the newest is the last
+        if len(self._parts) > PARTS_HELD:
+            del self._parts[next(iter(self._parts))]
+        return part
 
     def _record(self, index: int) -> RunRecord:
         row = self.runs.filter(pl.col("run_index") == index)
