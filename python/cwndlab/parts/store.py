@@ -233,6 +233,8 @@ class StoredPart:
             raise damaged(directory, "is not there")
         self.directory = directory
         self._sums = Sums(directory)
+        self._footers: dict[str, pq.FileMetaData] = {}
+        """Of tables that were read: that of hundreds of row groups takes longer to read than one of them."""
 
     @functools.cached_property
     def records(self) -> list[RunRecord]:
@@ -253,14 +255,15 @@ class StoredPart:
         return self._rows(table, [record])[0]
 
     def _rows(self, table: str, records: Sequence[RunRecord]) -> list[pa.Table]:
-        """The rows of runs that have some in a table. They are read in one go, as opening a file of hundreds
-        of row groups takes longer than reading one of them."""
+        """The rows of runs that have some in a table, read in one go."""
         name = f"{table}.parquet"
         self._sums.check(name)
         file = self.directory / name
         kept = [record.tables[table] for record in records]
         try:
-            with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+            footer = self._footers.get(name)
+            with pq.ParquetFile(file, metadata=footer, page_checksum_verification=True) as parquet:
+                self._footers[name] = parquet.metadata
                 read = parquet.read_row_groups([group for each in kept for group in each.row_groups])
                 groups = [[parquet.metadata.row_group(group) for group in each.row_groups] for each in kept]
         except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
