@@ -23,6 +23,7 @@ def run(
     experiment: Experiment,
     *,
     testbed: str = testbeds.MODEL,
+    lab: Path | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
     resume: bool = False,
@@ -49,9 +50,9 @@ def run(
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
-    bed = testbeds.find(testbed)
+    bed = testbeds.find(testbed, lab)
     observer = observer or _Nobody()
-    plan = check(experiment, testbed, observer)
+    plan = check(experiment, testbed, observer, lab)
     versions = {"cwndlab": code.version(), **bed.versions()}
     header = Header(
         plan.experiment, bed.name, list(plan.keys), versions, shard=None if shard is None else str(shard)
@@ -67,7 +68,7 @@ def run(
         None if shard is None else shard.directory,
     )
     with directories.locked(directory):
-        site = Site(bed.name, directory / "runs", versions, sequence)
+        site = Site(bed.name, directory / "runs", versions, sequence, lab)
         try:
             kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
             ahead = [part for part in cut if part.name not in kept]
@@ -100,10 +101,12 @@ def _left(directory: Path, cut: Sequence[Part]) -> str:
     )
 
 
-def check(experiment: Experiment, testbed: str, observer: Observer | None = None) -> Plan:
+def check(
+    experiment: Experiment, testbed: str, observer: Observer | None = None, lab: Path | None = None
+) -> Plan:
     """The plan of an experiment that a testbed can carry out here; raises InputError, one line, if it
     cannot."""
-    bed = testbeds.find(testbed)
+    bed = testbeds.find(testbed, lab)
     bed.ready()
     observer = observer or _Nobody()
     # Finding the runs takes nine tenths of the time.

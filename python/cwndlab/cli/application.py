@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from cwndlab.cli import about, check, compare, convert, loadlatency, plot, run, show, trace
+from cwndlab.cli import about, check, compare, convert, lab, loadlatency, plot, run, show, trace
 from cwndlab.cli.output import complain
 from cwndlab.errors import CwndlabError, StoppedError
 
@@ -61,6 +61,7 @@ app.command()(trace.trace)
 app.command()(about.schema)
 app.command()(about.doctor)
 app.add_typer(loadlatency.loadlatency)
+app.add_typer(lab.lab)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

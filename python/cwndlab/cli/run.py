@@ -10,7 +10,7 @@ from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
     pass
-from cwndlab.cli.options import Json, Overrides, Resume
+from cwndlab.cli.options import Json, Lab, Overrides, Resume
 from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
 
 
@@ -54,8 +54,10 @@ def run(
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
     ] = None,
     testbed: Annotated[
-        str, typer.Option(metavar="|".join(testbeds.NAMES), help="What carries the packets.")
-    ] = testbeds.MODEL,
+        str | None,
+        typer.Option(metavar="|".join(testbeds.NAMES), help=f"What carries the packets [{testbeds.MODEL}]."),
+    ] = None,
+    lab: Lab = None,
     overrides: Overrides = None,
     jobs: Annotated[
         int | None,
@@ -85,11 +87,13 @@ def run(
     from cwndlab import interface, runner
     from cwndlab.parts.executors import processors
     from cwndlab.parts.sharding import Shard
+    from cwndlab.testbeds import labs
 
     share = None if shard is None else Shard.parse(shard)
-    bed = testbeds.find(testbed)
+    testbed = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
+    bed = testbeds.find(testbed, lab)
     bed.ready()
-    loaded = interface.load(experiment, overrides or (), testbed)
+    loaded = interface.load(experiment, overrides or (), testbed, lab)
     workers = jobs if jobs is not None else 1 if bed.live else processors()
     if dry_run:
         from cwndlab import estimate
@@ -97,13 +101,16 @@ def run(
 
         pause = order.pause_ns(loaded.spec) if bed.live else None
         with progress(quiet) as observer:
-            plan = runner.check(loaded, testbed, observer)
+            plan = runner.check(loaded, testbed, observer, lab)
         print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
+        if lab is not None and not json:
+            print("\n".join(labs.commands(lab)))
         return
     with progress(quiet) as observer:
         results = runner.run(
             loaded,
             testbed=testbed,
+            lab=lab,
             out=out,
             jobs=workers,
             resume=resume,

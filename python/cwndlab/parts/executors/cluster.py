@@ -156,7 +156,7 @@ def carry_out_task(task: Task, site: Site) -> dict[str, dict[str, bytes]]:
     """What a worker does: carries a task out in a directory of its own, and returns its parts' files."""
     worker = get_worker()
     _compare(site, versions(site.testbed), worker.address)
-    bed = testbeds.find(site.testbed)
+    bed = site.find()
     control = PartControl(_dropped(), lambda runs, work: None, site.work)
     with tempfile.TemporaryDirectory(prefix="cwndlab-", dir=worker.local_directory) as own:
         for part in task.parts:

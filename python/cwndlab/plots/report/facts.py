@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 import shlex
 from collections.abc import Sequence
@@ -113,8 +111,3 @@ def with_interval(mean: float, half: float) -> str:
         return rounded(mean)
     decimals = max(0, 1 - math.floor(math.log10(half)))
     return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
-
-
-def content_hash(text: str) -> str:
-    """The hash by which a page's own policy allows a style or script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
