@@ -106,8 +106,9 @@ test-wasm: toolchain test-tools ## the golden scenarios on WebAssembly, whose po
 golden: toolchain ## write the hashes of the golden scenarios again (say in the commit why they changed)
 	CWNDLAB_UPDATE_GOLDEN=1 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs golden::every_series
 
-contract: $(STAMPS)/native-$(PROFILE) ## write Python's types of the Scenario, the summary and the catalogue again (python/cwndlab/contract)
+contract: $(STAMPS)/native-$(PROFILE) ## write Python's types of what crosses to the engine again (python/cwndlab/contract), and the page of queues and applications
 	$(BIN)/python crates/contract/typed_dicts.py
+	$(BIN)/python docs/parameters.py
 
 test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested: those of this machine's kernel one by one, the others on all processors
 	$(SAY) 'Python tests'

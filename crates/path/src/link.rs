@@ -10,6 +10,7 @@ mod wire;
 
 use crate::packet::{DropReason, Nanos, Output, Packet};
 use crate::queue::QueueConfig;
+use crate::queue::configs::PfifoConfig;
 use crate::{JitterConfig, LossConfig, ShaperConfig, Xoshiro256PlusPlus};
 use fused::Fused;
 use impairments::Impairments;
@@ -49,7 +50,7 @@ impl Default for LinkConfig {
         LinkConfig {
             rate_bps: None,
             delay_ns: 0,
-            queue: QueueConfig::Pfifo { limit_packets: 1000 },
+            queue: QueueConfig::Pfifo(PfifoConfig { limit_packets: 1000 }),
             loss: None,
             duplicate_ppb: 0,
             corrupt_ppb: 0,
@@ -149,7 +150,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
     /// Whether a link fed by one source can be carried out without events: a drop-tail queue whose changes nobody
     /// follows, no shaper, no reordering. Whether it has one source, and no changes ahead, only the caller knows.
     pub fn can_fuse(config: &LinkConfig) -> bool {
-        matches!(config.queue, QueueConfig::Pfifo { .. } | QueueConfig::Bfifo { .. })
+        matches!(config.queue, QueueConfig::Pfifo(_) | QueueConfig::Bfifo(_))
             && config.shaper.is_none()
             && !Self::reorders(config)
             && !config.report_changes
