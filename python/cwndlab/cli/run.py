@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cwndlab import testbeds
+from cwndlab.cli.options import Json, Lab, Overrides, Resume
+from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    pass
-from cwndlab.cli.options import Json, Lab, Overrides, Resume
-from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
+    from cwndlab.interface import Experiment
 
 
 def start(
@@ -87,7 +87,6 @@ def run(
     from cwndlab import interface, runner
     from cwndlab.parts.executors import processors
     from cwndlab.parts.sharding import Shard
-    from cwndlab.testbeds import labs
 
     share = None if shard is None else Shard.parse(shard)
     testbed = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
@@ -96,15 +95,7 @@ def run(
     loaded = interface.load(experiment, overrides or (), testbed, lab)
     workers = jobs if jobs is not None else 1 if bed.live else processors()
     if dry_run:
-        from cwndlab import estimate
-        from cwndlab.parts import order
-
-        pause = order.pause_ns(loaded.spec) if bed.live else None
-        with progress(quiet) as observer:
-            plan = runner.check(loaded, testbed, observer, lab)
-        print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
-        if lab is not None and not json:
-            print("\n".join(labs.commands(lab)))
+        _print_plan(loaded, testbed, lab, workers, quiet=quiet, json=json)
         return
     with progress(quiet) as observer:
         results = runner.run(
@@ -127,6 +118,21 @@ def run(
         if page is not None:
             say(f"report:  {page}")
     failures(results)
+
+
+def _print_plan(
+    loaded: "Experiment", testbed: str, lab: Path | None, workers: int, *, quiet: bool, json: bool
+) -> None:
+    from cwndlab import estimate, runner
+    from cwndlab.parts import order
+    from cwndlab.testbeds import labs
+
+    pause = order.pause_ns(loaded.spec) if testbeds.find(testbed, lab).live else None
+    with progress(quiet) as observer:
+        plan = runner.check(loaded, testbed, observer, lab)
+    print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
+    if lab is not None and not json:
+        print("\n".join(labs.commands(lab)))
 
 
 def merge(
