@@ -12,6 +12,7 @@ from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
     from cwndlab.interface import Experiment
+    from cwndlab.results.resultset import ResultSet
 
 
 def start(
@@ -109,9 +110,15 @@ def run(
             cluster=cluster,
             observer=observer,
         )
+    # A share of a sweep is not reported on unless asked for.
+    _conclude(results, False if share is not None and report is None else report, quiet=quiet, json=json)
+
+
+def _conclude(results: "ResultSet", report: bool | None, *, quiet: bool, json: bool) -> None:
+    """Print what came of the runs, and where it is."""
     if not quiet:
         print_summary(results, json=json)
-    page = write_report(results, False if share is not None and report is None else report)
+    page = write_report(results, report)
     if not quiet:
         remarks(results)
         say(f"results: {results.path}")
