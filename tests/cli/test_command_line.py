@@ -268,6 +268,7 @@ HEAVY = {
     "scipy",
     "yaml",
     "rich",
+    "jinja2",
     "cwndlab._native",
 }
 
