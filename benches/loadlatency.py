@@ -2,7 +2,7 @@
 
 One flow in each direction in turn, then four, between two network namespaces of this machine; of each tool
 the best of some rounds, which take turns. Wanted: 5 Gbit/s with one flow. Needs root, ip (iproute2), iperf3,
-the program itself (cargo build --release -p loadlatency) and a machine with nothing else to do; the load is
+the program itself (cargo build --release -p cwndlab-loadlatency) and a machine with nothing else to do; the load is
 printed.
 """
 
@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from baseline import Baseline
 
 from cwndlab.testbeds.netns.namespaces import remove
 
@@ -41,20 +43,24 @@ def main() -> None:
     parser.add_argument("--program", type=Path, default=PROGRAM, help="loadlatency (%(default)s)")
     options = parser.parse_args()
     if not options.program.exists():
-        parser.error(f"{options.program} is not built: cargo build --release -p loadlatency")
+        parser.error(f"{options.program} is not built: cargo build --release -p cwndlab-loadlatency")
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}; load {load}\n")
-    print("| traffic | loadlatency | iperf3 | ratio |")
-    print("| --- | ---: | ---: | ---: |")
+    print("| traffic | loadlatency | iperf3 | ratio | change |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    baseline = Baseline("loadlatency")
     with namespaces():
         for traffic, (scenario, direction, streams) in SCENARIOS.items():
             ours, theirs = 0.0, 0.0
             for _ in range(options.rounds):
                 ours = max(ours, loadlatency(options.program, scenario, options.seconds, options.cc))
                 theirs = max(theirs, iperf3(direction, streams, options.seconds, options.cc))
-            print(
-                f"| {traffic} | {ours:.2f} Gbit/s | {theirs:.2f} Gbit/s | {ours / theirs:.2f} |", flush=True
+            ratio = ours / theirs
+            cells = (
+                f"{ours:.2f} Gbit/s | {theirs:.2f} Gbit/s | {ratio:.2f} | {baseline.change(traffic, ratio)}"
             )
+            print(f"| {traffic} | {cells} |", flush=True)
+    baseline.write()
 
 
 def loadlatency(program: Path, scenario: int, seconds: int, cc: str) -> float:

@@ -6,6 +6,8 @@ use host::app::Lengths;
 use host::noise::{exponential, pareto};
 use path::{Nanos, Xoshiro256PlusPlus};
 
+use crate::error::DrawsError;
+
 /// When each flow starts, in their order: its `start_ns` and its share of the start jitter.
 pub fn starts(scenario: &Scenario) -> Vec<Nanos> {
     let start = |flow: &Flow| {
@@ -78,9 +80,9 @@ impl Draws {
     /// Draws of the flow called `name`, whose application (JSON) is as in a scenario with this seed and repeat.
     ///
     /// # Errors
-    /// One line, for an application that the engine would refuse or that draws nothing.
-    pub fn new(app: &str, seed: u64, repeat: u32, name: &str) -> Result<Draws, String> {
-        let app: App = serde_json::from_str(app).map_err(|error| format!("app: {error}"))?;
+    /// For an application that the engine would refuse or that draws nothing.
+    pub fn new(app: &str, seed: u64, repeat: u32, name: &str) -> Result<Draws, DrawsError> {
+        let app: App = serde_json::from_str(app)?;
         crate::check::check_app(&app)?;
         let streams = |purpose: &str| path::stream(seed, repeat, purpose, name);
         match app {
@@ -90,7 +92,7 @@ impl Draws {
             App::Background { load_bps, size_bytes, shape_milli, .. } => {
                 Ok(Draws::Transfers(Transfers::new(load_bps, size_bytes, shape_milli, &streams)))
             }
-            _ => Err("app: expected on-off or background, which draw".into()),
+            _ => Err(DrawsError::DrawsNothing),
         }
     }
 

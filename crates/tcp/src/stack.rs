@@ -1,9 +1,8 @@
 //! What an endpoint knows of a stack: its constants and choices, and how it makes senders and receivers.
 
-use std::fmt;
-
 use wire::codec::SynLayout;
 
+use crate::cc::Module;
 use crate::clock::Nanos;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
@@ -117,17 +116,52 @@ pub struct Sysctl {
     pub about: &'static str,
 }
 
-/// Why a stack could not be set up as asked. One line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfileError(pub String);
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Why a stack cannot be set up as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// The stack does not carry such a sysctl out.
+    #[error("sysctl {name}: not known to {stack}{}", did_you_mean(.nearest))]
+    UnknownSysctl {
+        /// What was asked for.
+        name: String,
+        /// The stack's name.
+        stack: &'static str,
+        /// Up to three that it has with names like that one.
+        nearest: Vec<&'static str>,
+    },
+    /// The value of a sysctl is out of range.
+    #[error("sysctl {name}: found {found}; expected {min} to {max}")]
+    SysctlRange {
+        /// The sysctl's name.
+        name: &'static str,
+        /// The value.
+        found: i64,
+        /// The smallest one allowed.
+        min: i64,
+        /// The largest one allowed.
+        max: i64,
+    },
+    /// A congestion control was registered with a stack whose family has other hooks.
+    #[error("congestion control {name} is not made for {family}")]
+    OtherFamily {
+        /// The congestion control's name.
+        name: String,
+        /// The stack's family.
+        family: &'static str,
+    },
+    /// A congestion control cannot be registered, as the registry says.
+    #[error("{0}")]
+    Registry(String),
 }
 
-impl std::error::Error for ProfileError {}
+fn did_you_mean(names: &[&str]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(", ")) }
+}
+
+/// A congestion control was registered with a stack whose family has other hooks.
+pub(crate) fn not_of_this_family(name: &str, spec: &StackSpec) -> ProfileError {
+    ProfileError::OtherFamily { name: name.to_owned(), family: spec.family.as_str() }
+}
 
 /// A stack, with its sysctls set.
 pub trait Profile: Send + Sync {
@@ -143,8 +177,21 @@ pub trait Profile: Send + Sync {
     /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
 
-    /// A sender with congestion control `cc`, which has been checked against [`StackSpec::cc`]. `random` seeds whatever
-    /// the algorithm draws.
+    /// The names of its congestion controls, the default first: those of [`StackSpec::cc`] and what was registered since.
+    fn congestion_controls(&self) -> Vec<&str> {
+        self.spec().cc.to_vec()
+    }
+
+    /// Adds a congestion control from outside.
+    ///
+    /// # Errors
+    /// It is made for another family, or refuses, or the name is taken.
+    fn register(&mut self, name: &str, _module: &Module) -> Result<(), ProfileError> {
+        Err(not_of_this_family(name, self.spec()))
+    }
+
+    /// A sender with congestion control `cc`, one of [`Profile::congestion_controls`]. `random` seeds whatever the algorithm
+    /// draws.
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender>;
 
     /// A receiver.

@@ -56,6 +56,7 @@ impl Bench {
             retransmits: 0,
             last_received: 0,
             last_sent: 0,
+            last_new_sent: 0,
             throttled: false,
             grant: crate::sender::SendGrant::default(),
             no_fast_path: false,
@@ -63,7 +64,11 @@ impl Bench {
         let config = &config.clone().into();
         let mut bench = Bench {
             snd,
-            sender: LinuxSender::new(config, linux::create(cc, config).expect("a module"), 1),
+            sender: LinuxSender::new(
+                config,
+                linux::built_in(&[cc]).get(cc).expect("a module").connect(config),
+                1,
+            ),
             clock: HostClock::new(hz, 3 * SECOND, 0),
             events: Events::default(),
             now: SECOND,
