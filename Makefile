@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 # Debian packages that tests call, as tool:package. Everything else needs none of them.
-TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables node:nodejs setpriv:util-linux chromium:chromium
+TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
@@ -190,7 +190,7 @@ lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
 	@{ echo '# Every Python package cwndlab runs, tests and builds with, pinned by version and hash.'; \
 	   echo '# Made from pyproject.toml by `make lock`; installed by `make setup`.'; } > $(STAMPS)/requirements.lock
 	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print("pip", *p["build-system"]["requires"], \
-	    *p["project"]["dependencies"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
+	    *p["project"]["dependencies"], *p["project"]["optional-dependencies"]["cluster"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
 	    --no-emit-find-links --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
 	@mv $(STAMPS)/requirements.lock requirements.lock

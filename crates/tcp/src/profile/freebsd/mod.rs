@@ -13,7 +13,9 @@ use crate::cc::Module;
 use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow, Registry};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::receiver::Receiver;
-use crate::receiver::freebsd::{Autosize, FreeBsdReceiver, Tuning as ReceiverTuning, largest_buffer};
+use crate::receiver::freebsd::{
+    Autosize, FreeBsdReceiver, Reassembly, Tuning as ReceiverTuning, largest_buffer,
+};
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
@@ -40,15 +42,16 @@ struct Era {
     /// CUBIC's generation.
     pub cubic: CubicEra,
     /// What came with 12: module-owned timeouts, exit with a segment, merged ACKs counted, PRR after ECN, undo by
-    /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK.
+    /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK, a reassembly queue of
+    /// merged runs, idle times that count sending.
     pub since_12: bool,
-    /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last, idle counts sending.
+    /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last.
     pub since_15: bool,
     /// After an idle time the window is the initial one (else RFC 3390's).
     pub restart_at_initial_window: bool,
     /// Window updates need a quarter of the buffer (9.2 and later).
     pub updates_need_a_quarter: bool,
-    /// Reassembly queue limited by the buffer (9.x).
+    /// Reassembly queue limited by the buffer in segments (9.x).
     pub reassembly_limited: bool,
 }
 
@@ -232,7 +235,7 @@ impl FreeBsd {
             undo_by_timestamp: era.since_12,
             timeout_keeps_scoreboard: era.since_15,
             timeouts_reset_rtt: !era.since_15,
-            idle_counts_sending: era.since_15,
+            idle_counts_sending: era.since_12,
             post_recovery_last: era.since_15,
             ecn_recovery_by_prr: era.since_12,
             rexmit_min_ms: v.rexmit_min as u32,
@@ -253,7 +256,11 @@ impl FreeBsd {
             delack_ms: v.delacktime as u32,
             aggregates_acked_at_once: era.since_12,
             updates_need_a_quarter: era.updates_need_a_quarter,
-            reassembly_limited: era.reassembly_limited,
+            reassembly: match (era.reassembly_limited, era.since_12) {
+                (true, _) => Reassembly::Segments,
+                (_, true) => Reassembly::Runs(v.reass_maxqueuelen as u32),
+                _ => Reassembly::Unlimited,
+            },
             dsack: era.since_12,
             autosize: if era.since_12 {
                 Autosize::ByHalf
