@@ -111,6 +111,31 @@ pub struct LinkChange {
 }
 
 /// One direction of a cable.
+///
+/// ```
+/// use path::{Ecn, Link, LinkConfig, Mode, Packet};
+///
+/// # #[derive(Clone)]
+/// # struct Plain(u32);
+/// # impl Packet for Plain {
+/// #     fn bytes(&self) -> u32 { self.0 }
+/// #     fn payload(&self) -> u32 { self.0 - 40 }
+/// #     fn flow_hash(&self) -> u32 { 0 }
+/// #     fn ports(&self) -> (u16, u16) { (0, 0) }
+/// #     fn src(&self) -> u16 { 0 }
+/// #     fn dst(&self) -> u16 { 1 }
+/// #     fn dscp(&self) -> u8 { 0 }
+/// #     fn ecn(&self) -> Ecn { Ecn::NotEct }
+/// #     fn set_ce(&mut self) {}
+/// #     fn set_corrupt(&mut self) {}
+/// # }
+/// // 10 Mbit/s and 20 ms: a packet of 1250 bytes takes a millisecond to send, and the second one waits for that.
+/// let config = LinkConfig { rate_bps: Some(10_000_000), delay_ns: 20_000_000, overhead: 0, ..Default::default() };
+/// let streams = |purpose: &str| path::stream(1, 0, purpose, "bottleneck");
+/// let mut link = Link::<Plain>::new(&config, &streams, Mode::Fused);
+/// assert_eq!(link.pass(0, 1250), Some((21_000_000, 0)));
+/// assert_eq!(link.pass(0, 1250), Some((22_000_000, 1_000_000)));
+/// ```
 pub struct Link<P> {
     impairments: Impairments,
     hop: Hop<P>,
