@@ -9,7 +9,6 @@ from statistics import median
 from suite_rows import Row, flows, of_suite, table
 
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.experiment.schema import LOAD_SCENARIOS
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 
@@ -83,7 +82,7 @@ class _Session:
 
     def overall(self) -> Row:
         """The metrics of all scenarios together, by the summary's names; none unless all 19 ran."""
-        if self.series is None or len(self.series.scenarios) < LOAD_SCENARIOS:
+        if self.series is None or len(self.series.scenarios) < len(catalogue().load_scenarios):
             return {}
         whole = self.series.document({})["overall"]
         return {

@@ -17,6 +17,8 @@ from patience import PATIENCE
 
 pytest.importorskip("distributed", reason="Dask is an extra")
 
+pytestmark = pytest.mark.slow
+
 WORKERS = 3
 
 

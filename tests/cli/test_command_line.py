@@ -272,6 +272,7 @@ HEAVY = {
     "scipy",
     "yaml",
     "rich",
+    "jinja2",
     "cwndlab._native",
 }
 

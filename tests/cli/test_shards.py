@@ -7,6 +7,8 @@ import pytest
 import cwndlab as api
 from conftest import SWEEP
 
+pytestmark = pytest.mark.slow
+
 SHARDS = 3
 
 

@@ -37,6 +37,11 @@ def test_the_types_are_those_of_the_engine():
     assert differing == [], "crates/contract has changed: run `make contract`"
 
 
+def test_the_page_of_parameters_is_the_catalogues():
+    made = runpy.run_path(str(ROOT / "docs/parameters.py"))
+    assert made["page"]() == made["PAGE"].read_text(encoding="utf-8"), "run `make contract`"
+
+
 @pytest.mark.parametrize("name", ["two-flows", "chain", "incast", "network", "pause-frames"])
 def test_scenarios_of_the_examples_follow_their_schema(name):
     for run in cwndlab.load(ROOT / f"examples/{name}.yaml").plan().runs[:3]:

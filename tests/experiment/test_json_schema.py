@@ -10,7 +10,6 @@ from jsonschema import Draft202012Validator
 
 from cwndlab import load
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.experiment.support import LIVE_KEYS
 from cwndlab.experiment.template import TEMPLATE
 from cwndlab.suites import suites
 from cwndlab.testbeds.schema import for_editors
@@ -61,15 +60,14 @@ def test_sysctls_are_the_engines() -> None:
 def test_queues_and_their_parameters_are_the_engines() -> None:
     queue = definition("Link")["properties"]["queue"]
     assert set(queue["oneOf"][0]["enum"]) == set(catalogue().queues)
-    known = {kind: {param.name for param in params} for kind, params in catalogue().queues.items()}
+    known = {name: {param.name for param in kind.known()} for name, kind in catalogue().queues.items()}
     assert kinds(queue) == known
 
 
 def test_apps_and_their_parameters_are_the_engines() -> None:
     app = definition("Flow")["properties"]["app"]
     assert set(app["oneOf"][0]["enum"]) == set(catalogue().apps)
-    known = {kind: {param.name for param in params} - {"bytes"} for kind, params in catalogue().apps.items()}
-    known["bulk"] |= set(LIVE_KEYS)
+    known = {name: {param.name for param in kind.known()} for name, kind in catalogue().apps.items()}
     assert kinds(app) == known
 
 

@@ -111,6 +111,11 @@ class Machines:
                 if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
                     os.kill(int(pid), signal.SIGKILL)
 
+    def kill_guard(self, machine: str) -> None:
+        """Kill what is to take settings back when we are gone."""
+        place = self.directory / "var" / machine / "cwndlab" / "run" / "guard"
+        os.kill(int(place.read_text().split()[0]), signal.SIGKILL)
+
     def programs(self, machine: str) -> list[str]:
         """The names of all that runs on a machine, but sshd."""
         found = []

@@ -177,7 +177,26 @@ def test_a_killed_sshd_fails_the_run_with_the_reason(
     machines.start_sshd("b")
 
 
-def test_a_cut_cable_fails_the_run_and_doctor_cleans_what_it_left(
+def test_doctor_cleans_what_is_left_when_the_guards_are_killed_as_well(
+    machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
+) -> None:
+    lab = machines.lab()
+    process = start(machines, "run", experiment, "--lab", lab, "-o", tmp_path / "out", *LONG)
+    started(machines, process)
+    for machine in ("a", "b", "r"):
+        machines.kill_guard(machine)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert machines.kept("a") == machines.kept("r") == ["run"]
+    assert "iperf3" in machines.programs("a")
+    cleaned = run(machines, "doctor", "--clean", "--lab", lab)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert "a: root on" in cleaned.stdout
+    assert f"(process {process.pid})" in cleaned.stdout
+    assert "not restored" not in cleaned.stdout
+
+
+def test_a_cut_cable_fails_the_run(
     machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
 ) -> None:
     process = start(machines, "run", experiment, "--lab", machines.lab(), "-o", tmp_path / "out", *LONG)

@@ -196,6 +196,30 @@ def test_boxes_of_the_page_are_those_of_the_figures(page: Browser):
     assert command.endswith("--by network.dumbbell.bottleneck.delay --where hosts.a.cc=cubic -o box.png")
 
 
+CLIPPED = """Array.from(document.querySelectorAll('#boxes text'), (text) => {
+    const [own, svg] = [text, text.closest('svg')].map((each) => each.getBoundingClientRect());
+    return own.left < svg.left || own.right > svg.right || own.top < svg.top || own.bottom > svg.bottom;
+})"""
+HEAPED = """Array.from(document.querySelectorAll('#boxes text'), e => e.getBoundingClientRect())
+    .some((a, place, all) => all.slice(place + 1)
+        .some((b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom))"""
+
+
+@pytest.mark.parametrize("names", [("a", "b"), tuple(f"freebsd-15-d49540/rack ({n})" for n in range(12))])
+@pytest.mark.parametrize("width", [360, 900, 1400])
+def test_names_of_boxes_are_whole_and_apart(
+    browser: Browser, tmp_path: Path, width: int, names: tuple[str, ...]
+):
+    report.write(sweep(ccs=names, delays=("20ms",), repeats=2), tmp_path / "report.html")
+    browser.media()
+    browser.size(width, 900)
+    browser.open((tmp_path / "report.html").as_uri())
+    shown = browser.evaluate("Array.from(document.querySelectorAll('#boxes text'), e => e.firstChild.data)")
+    assert set(names) <= set(shown)
+    assert not any(browser.evaluate(CLIPPED))
+    assert not browser.evaluate(HEAPED)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_runs_over_the_edge_and_text_stands_out(page: Browser, width: int, scheme: str):

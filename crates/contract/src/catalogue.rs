@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use params::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -63,30 +64,4 @@ pub struct Sysctl {
     pub max: i64,
     /// What it does and its unit, in a few words.
     pub about: &'static str,
-}
-
-/// A queue discipline or an application.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Kind {
-    /// Its name.
-    pub kind: &'static str,
-    /// Its parameters.
-    pub params: Vec<Param>,
-}
-
-/// A parameter of a queue discipline or an application.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Param {
-    /// Its name.
-    pub name: &'static str,
-    /// Such as `packets`, `bytes`, `ns`, `bps`, `ppb`, `milli`, `count`, `bool` (0 or 1), or `choice` (a place in `choices`).
-    pub unit: &'static str,
-    /// Its default in that unit; null: it must be given, or may be absent, or follows from others.
-    pub default: Option<u64>,
-    /// The words of a `choice`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<String>")]
-    pub choices: Option<&'static [&'static str]>,
 }

@@ -1,5 +1,6 @@
 //! What any testbed refuses of a Scenario: every refusal is one line.
 
+use params::ParamError;
 use path::{ConfigError, QueueConfig};
 use thiserror::Error;
 
@@ -44,8 +45,8 @@ pub enum LinkError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Its queue discipline.
-    #[error("{0}")]
-    Queue(String),
+    #[error(transparent)]
+    Queue(#[from] ParamError),
     /// It delays or duplicates packets that a switch has to count.
     #[error("a port of a switch with shared memory has no duplicate or jitter")]
     SharedMemory,
@@ -73,8 +74,8 @@ pub enum ScheduleError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The new queue discipline.
-    #[error("{0}")]
-    Queue(String),
+    #[error(transparent)]
+    Queue(#[from] ParamError),
     /// The link of this name would get a discipline of hosts.
     #[error("{0}: netem is for a host's egress")]
     Netem(String),
@@ -133,7 +134,7 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), LinkError> {
     if let Some(jitter) = &link.jitter {
         jitter.check()?;
     }
-    link.queue.check().map_err(LinkError::Queue)?;
+    link.queue.check()?;
     if let Some(shaper) = &link.shaper {
         shaper.check()?;
     }
@@ -165,7 +166,7 @@ fn check_change(scenario: &Scenario, change: &Change, last: u64) -> Result<(), S
         loss.check()?;
     }
     if let Some(queue) = &change.queue {
-        queue.check().map_err(ScheduleError::Queue)?;
+        queue.check()?;
         if matches!(queue, QueueConfig::Netem { .. }) {
             return Err(ScheduleError::Netem(name()));
         }

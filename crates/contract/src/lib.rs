@@ -3,6 +3,7 @@
 //!
 //! Python's types of them (python/cwndlab/contract.py) are made from [`schemas`]: `make contract`.
 
+mod apps;
 pub mod catalogue;
 mod check;
 pub mod histogram;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use path::Nanos;
 use tcp::cc::Phase;
+use tcp::event::EventKind;
 
 use crate::table::{Batch, Dict, MAX_ROWS, Names, Values};
 
@@ -95,22 +96,31 @@ pub struct SampleRow {
     pub value: i64,
 }
 
-/// The words of the `kind` column of `events`.
+/// The words of the `kind` column of `events`: what hops report, what endpoints do, what applications do.
 pub const EVENT_KINDS: [&str; 11] = [
     "drop",
     "mark",
-    "recovery-in",
-    "recovery-out",
-    "rto",
-    "tlp",
-    "undo",
-    "slow-start-exit",
-    "reduction",
-    "state",
+    EventKind::RecoveryIn.as_str(),
+    EventKind::RecoveryOut.as_str(),
+    EventKind::Rto.as_str(),
+    EventKind::Tlp.as_str(),
+    EventKind::Undo.as_str(),
+    EventKind::SlowStartExit.as_str(),
+    EventKind::Reduction.as_str(),
+    EventKind::State.as_str(),
     "app",
 ];
-/// The application has finished something, as an index into [`EVENT_KINDS`].
-pub const EVENT_APP: u32 = 10;
+/// A packet was dropped, as an index into [`EVENT_KINDS`].
+pub const EVENT_DROP: u32 = 0;
+/// A packet was marked, likewise.
+pub const EVENT_MARK: u32 = 1;
+/// The application has finished something, likewise.
+pub const EVENT_APP: u32 = EVENT_KINDS.len() as u32 - 1;
+
+/// What an endpoint reports, likewise: in the order in which the kinds are defined.
+pub const fn event_of(kind: EventKind) -> u32 {
+    EVENT_MARK + 1 + kind as u32
+}
 
 /// The words of the `kind` column of `samples`.
 pub const SAMPLE_KINDS: [&str; 8] =
@@ -443,5 +453,27 @@ fn run_id(id: u32, rows: usize) -> crate::table::Column {
         name: "run_id",
         data: crate::table::ColumnData::U32(vec![id; rows]),
         validity: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_an_endpoint_has_its_word() {
+        let kinds = [
+            EventKind::RecoveryIn,
+            EventKind::RecoveryOut,
+            EventKind::Rto,
+            EventKind::Tlp,
+            EventKind::Undo,
+            EventKind::SlowStartExit,
+            EventKind::Reduction,
+            EventKind::State,
+        ];
+        for (at, kind) in (EVENT_MARK + 1..EVENT_APP).zip(kinds) {
+            assert_eq!((event_of(kind), EVENT_KINDS[at as usize]), (at, kind.as_str()));
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! A `Scenario`: one run, fully resolved. No default is left in it; it is what Python hands to the engine as
-//! JSON, what is stored with the results, and what `cargo run -p sim --example replay` runs again.
+//! JSON, what is stored with the results, and what `cargo run -p cwndlab-sim --example replay` runs again.
 //!
 //! Units are in the names: `_ns` nanoseconds, `_bps` bits per second, `_ppb` parts per billion; sizes are bytes.
 //! Unknown fields are refused everywhere.
@@ -9,12 +9,24 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::apps::{App, Distribution, EcnField, LoadPart};
 use crate::ids::{HostId, LinkId};
 
 /// The version of this format that the engine understands.
 pub const VERSION: u32 = 1;
 
 /// One run.
+///
+/// ```
+/// let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/two-hosts.json"));
+/// let scenario = contract::parse(json)?;
+/// contract::check_links(&scenario)?;
+/// assert_eq!((scenario.hosts[0].name.as_str(), scenario.links[0].rate_bps), ("a", Some(10_000_000)));
+///
+/// let error = contract::parse("{}").expect_err("nothing has a default");
+/// assert!(error.to_string().starts_with("scenario: missing field `version`"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -324,166 +336,6 @@ pub struct Flow {
     pub sndbuf: Option<u64>,
     /// Receiver's SO_RCVBUF; null: autotuning.
     pub rcvbuf: Option<u64>,
-}
-
-/// What a flow's application does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum App {
-    /// Writes as fast as the socket takes it.
-    Bulk {
-        /// Bytes to send, after which it closes; null: no limit.
-        bytes: Option<u64>,
-        /// Size of one write.
-        write_bytes: u64,
-    },
-    /// One transfer of a fixed size.
-    Fixed {
-        /// Bytes of the transfer.
-        size_bytes: u64,
-        /// Size of one write.
-        write_bytes: u64,
-    },
-    /// Writes at a steady rate.
-    RateLimited {
-        /// Rate.
-        rate_bps: u64,
-        /// Size of one write.
-        write_bytes: u64,
-    },
-    /// Sends for a while, rests for a while.
-    OnOff {
-        /// Length of sending.
-        on_ns: u64,
-        /// Length of resting.
-        off_ns: u64,
-        /// Rate while on; null: as fast as the socket takes it.
-        rate_bps: Option<u64>,
-        /// Size of one write.
-        write_bytes: u64,
-        /// Distribution of both lengths.
-        distribution: Distribution,
-    },
-    /// The receiver asks, waits for the answer, thinks.
-    RequestResponse {
-        /// Number of requests; null: until stopped.
-        requests: Option<u64>,
-        /// Size of a request.
-        request_bytes: u64,
-        /// Size of a response.
-        response_bytes: u64,
-        /// Time between a response and the next request.
-        think_ns: u64,
-    },
-    /// The receiver asks all senders of the group at once, and waits for all.
-    Incast {
-        /// Flows of one group are asked together.
-        group: String,
-        /// Bytes from each sender in a round.
-        size_bytes: u64,
-        /// Size of a request.
-        request_bytes: u64,
-        /// Number of rounds; null: until stopped.
-        rounds: Option<u64>,
-        /// Time between rounds.
-        think_ns: u64,
-    },
-    /// Datagrams at a constant rate.
-    UdpCbr {
-        /// Rate of the payload.
-        rate_bps: u64,
-        /// Payload of a datagram.
-        payload_bytes: u32,
-        /// What its IP header says of ECN.
-        ecn: EcnField,
-    },
-    /// Datagrams as of a voice call.
-    Voip {
-        /// Time between datagrams.
-        frame_ns: u64,
-        /// Payload of a datagram.
-        payload_bytes: u32,
-        /// What its IP header says of ECN.
-        ecn: EcnField,
-    },
-    /// A probe that the receiver sends back.
-    Ping {
-        /// Time between probes.
-        interval_ns: u64,
-        /// Payload of a probe.
-        payload_bytes: u32,
-    },
-    /// A player, the receiver, fetches chunks.
-    Video {
-        /// Rate of the video.
-        rate_bps: u64,
-        /// Play time of a chunk.
-        chunk_ns: u64,
-        /// Play time held at most.
-        buffer_ns: u64,
-        /// Size of a request.
-        request_bytes: u64,
-    },
-    /// Cross traffic: Poisson arrivals of transfers, each with a connection of its own, of Pareto-distributed sizes.
-    Background {
-        /// Mean rate of all transfers together.
-        load_bps: u64,
-        /// Mean size of a transfer.
-        size_bytes: u64,
-        /// Shape of the distribution of sizes, in thousandths, above 1000.
-        shape_milli: u32,
-        /// Transfers at a time at most; one that finds so many waits for its turn.
-        connections: u32,
-    },
-    /// One connection of a scenario of the loadlatency tool.
-    Loadlatency {
-        /// The flow of the experiment it belongs to, which is the name of its pinger.
-        group: String,
-        /// Which of the tool's scenarios, counted from 1.
-        scenario: u32,
-        /// What it does there.
-        part: LoadPart,
-        /// Size of one write.
-        write_bytes: u64,
-        /// Payload of a ping, and of its answer.
-        ping_bytes: u64,
-        /// From one ping to the next at least; one at a time.
-        interval_ns: u64,
-    },
-}
-
-/// The ECN field of a datagram as it is sent; nobody reacts to its marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EcnField {
-    /// Not ECN-capable.
-    Off,
-    /// ECT(0), classic ECN (RFC 3168).
-    Ect0,
-    /// ECT(1), L4S (RFC 9331).
-    Ect1,
-}
-
-/// A connection's part in a scenario of the loadlatency tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LoadPart {
-    /// Short requests with NODELAY, which its sender asks and times.
-    Pinger,
-    /// Data from the client.
-    Upload,
-    /// Data to the client.
-    Download,
-}
-
-/// Distribution of lengths of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Distribution {
-    /// Always the same.
-    Fixed,
-    /// Exponential.
-    Exponential,
 }
 
 /// A change of a link at a given time.

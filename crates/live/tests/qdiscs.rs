@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use live::tun::Tun;
 use path::{
-    Counters, DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, QueueConfig, ShaperConfig, stream,
+    BfifoConfig, Counters, DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, PfifoConfig, QueueConfig,
+    ShaperConfig, stream,
 };
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
@@ -82,8 +83,8 @@ fn token_bucket(burst_bytes: u32, queue: QueueConfig) -> LinkConfig {
 }
 
 fn cases() -> Vec<Case> {
-    let pfifo = || QueueConfig::Pfifo { limit_packets: 7 };
-    let bfifo = || QueueConfig::Bfifo { limit_bytes: 6500 };
+    let pfifo = || QueueConfig::Pfifo(PfifoConfig { limit_packets: 7 });
+    let bfifo = || QueueConfig::Bfifo(BfifoConfig { limit_bytes: 6500 });
     vec![
         Case {
             name: "tbf with pfifo",
@@ -199,10 +200,12 @@ fn wrong(model: &LinkConfig) -> Vec<(&'static str, LinkConfig)> {
         let mut wrong = model.clone();
         let step = |limit: u64, step: u64| if more { limit + step } else { limit - step };
         match &mut wrong.queue {
-            QueueConfig::Pfifo { limit_packets } => {
+            QueueConfig::Pfifo(PfifoConfig { limit_packets }) => {
                 *limit_packets = step(u64::from(*limit_packets), 1) as u32;
             }
-            QueueConfig::Bfifo { limit_bytes } => *limit_bytes = step(*limit_bytes, u64::from(BYTES)),
+            QueueConfig::Bfifo(BfifoConfig { limit_bytes }) => {
+                *limit_bytes = step(*limit_bytes, u64::from(BYTES))
+            }
             other => panic!("no limit of {other:?}"),
         }
         wrong

@@ -19,9 +19,9 @@ pub mod client;
 #[cfg(unix)]
 mod error;
 #[cfg(unix)]
-pub mod flow;
+mod flow;
 #[cfg(unix)]
-pub mod link;
+mod link;
 pub mod measure;
 #[cfg(unix)]
 pub mod payload;

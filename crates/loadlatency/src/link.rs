@@ -32,11 +32,6 @@ impl Link {
         Ok(Link { stream, most, bytes: Vec::new() })
     }
 
-    /// The connection itself.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
-
     /// Sends a message.
     ///
     /// # Errors

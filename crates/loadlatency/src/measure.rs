@@ -1,5 +1,17 @@
 //! The mixes of flows, what is observed of them, and the figures made of that: no socket, no clock, so that the tool, the
 //! simulator and the namespace testbed share it.
+//!
+//! ```
+//! use loadlatency::measure::{SCENARIOS, overall};
+//! use loadlatency::classic;
+//!
+//! let printed = "Scenario 1: 0 uploads, 1 downloads... 4096 KiB/s down, 12.50 Hz smoothness";
+//! let (number, scenario) = classic::parse(printed)?;
+//! assert_eq!((number, scenario.flows), (1, SCENARIOS[0]));
+//! assert_eq!(classic::line(number, &scenario), printed);
+//! assert_eq!(overall(&[scenario]).smoothness, 12.5);
+//! # Ok::<(), classic::NotAScenario>(())
+//! ```
 
 pub mod classic;
 mod document;

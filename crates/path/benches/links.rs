@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use path::{DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, QueueConfig, catalogue, stream};
+use path::{
+    DropReason, Ecn, Link, LinkConfig, Mode, Output, Packet, PfifoConfig, QueueConfig, catalogue, stream,
+};
 
 #[path = "../tests/path/defaults.rs"]
 mod defaults;
@@ -92,7 +94,7 @@ fn links(criterion: &mut Criterion) {
     let pfifo = LinkConfig {
         rate_bps: Some(1_000_000_000),
         delay_ns: 20_000_000,
-        queue: QueueConfig::Pfifo { limit_packets: 83 },
+        queue: QueueConfig::Pfifo(PfifoConfig { limit_packets: 83 }),
         ..LinkConfig::default()
     };
     let mut bench = |name: &str, config: &LinkConfig, mode| {

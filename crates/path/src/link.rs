@@ -10,6 +10,7 @@ mod wire;
 
 use crate::packet::{DropReason, Nanos, Output, Packet};
 use crate::queue::QueueConfig;
+use crate::queue::configs::PfifoConfig;
 use crate::{JitterConfig, LossConfig, ShaperConfig, Xoshiro256PlusPlus};
 use fused::Fused;
 use impairments::Impairments;
@@ -49,7 +50,7 @@ impl Default for LinkConfig {
         LinkConfig {
             rate_bps: None,
             delay_ns: 0,
-            queue: QueueConfig::Pfifo { limit_packets: 1000 },
+            queue: QueueConfig::Pfifo(PfifoConfig { limit_packets: 1000 }),
             loss: None,
             duplicate_ppb: 0,
             corrupt_ppb: 0,
@@ -110,6 +111,31 @@ pub struct LinkChange {
 }
 
 /// One direction of a cable.
+///
+/// ```
+/// use path::{Ecn, Link, LinkConfig, Mode, Packet};
+///
+/// # #[derive(Clone)]
+/// # struct Plain(u32);
+/// # impl Packet for Plain {
+/// #     fn bytes(&self) -> u32 { self.0 }
+/// #     fn payload(&self) -> u32 { self.0 - 40 }
+/// #     fn flow_hash(&self) -> u32 { 0 }
+/// #     fn ports(&self) -> (u16, u16) { (0, 0) }
+/// #     fn src(&self) -> u16 { 0 }
+/// #     fn dst(&self) -> u16 { 1 }
+/// #     fn dscp(&self) -> u8 { 0 }
+/// #     fn ecn(&self) -> Ecn { Ecn::NotEct }
+/// #     fn set_ce(&mut self) {}
+/// #     fn set_corrupt(&mut self) {}
+/// # }
+/// // 10 Mbit/s and 20 ms: a packet of 1250 bytes takes a millisecond to send, and the second one waits for that.
+/// let config = LinkConfig { rate_bps: Some(10_000_000), delay_ns: 20_000_000, overhead: 0, ..Default::default() };
+/// let streams = |purpose: &str| path::stream(1, 0, purpose, "bottleneck");
+/// let mut link = Link::<Plain>::new(&config, &streams, Mode::Fused);
+/// assert_eq!(link.pass(0, 1250), Some((21_000_000, 0)));
+/// assert_eq!(link.pass(0, 1250), Some((22_000_000, 1_000_000)));
+/// ```
 pub struct Link<P> {
     impairments: Impairments,
     hop: Hop<P>,
@@ -149,7 +175,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
     /// Whether a link fed by one source can be carried out without events: a drop-tail queue whose changes nobody
     /// follows, no shaper, no reordering. Whether it has one source, and no changes ahead, only the caller knows.
     pub fn can_fuse(config: &LinkConfig) -> bool {
-        matches!(config.queue, QueueConfig::Pfifo { .. } | QueueConfig::Bfifo { .. })
+        matches!(config.queue, QueueConfig::Pfifo(_) | QueueConfig::Bfifo(_))
             && config.shaper.is_none()
             && !Self::reorders(config)
             && !config.report_changes

@@ -12,12 +12,12 @@
 //! assert_eq!(outcome.exit_code, 0, "{:?}", outcome.message);
 //! ```
 
-pub mod code;
+mod code;
 pub mod errno;
-pub mod model;
+mod model;
 pub mod packet;
-pub mod parse;
-pub mod run;
+mod parse;
+mod run;
 pub mod script;
 pub mod system;
 
@@ -25,6 +25,7 @@ use std::error::Error;
 
 use tcp::Nanos;
 
+pub use code::{Code, CodeError};
 pub use model::{Model, UnknownStack};
 pub use parse::{Problem, SyntaxError, parse};
 pub use run::{Failure, Report, run};

@@ -1,6 +1,6 @@
 //! Runs a scenario file again, without Python: for profiling and bug reports.
 //!
-//! `cargo run --release -p sim --example replay -- SCENARIO.json` prints the summary and the engine's speed.
+//! `cargo run --release -p cwndlab-sim --example replay -- SCENARIO.json` prints the summary and the engine's speed.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -12,9 +12,6 @@ use tcp::stack::Profile;
 
 use crate::error::{AppError, Error, FlowError, HostError};
 
-/// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
-pub const LARGEST_DATAGRAM: u32 = 65_507;
-
 /// Checks everything that parsing cannot, and sets up each host's stack; `modules` are not loaded, only known of.
 ///
 /// # Errors
@@ -79,57 +76,19 @@ pub(crate) fn of_family<'a>(
     modules.iter().filter(move |module| module.family() == family)
 }
 
-/// Checks the numbers of an application.
+/// Checks the numbers of an application, and what has to hold between them.
 pub(crate) fn check_app(app: &App) -> Result<(), AppError> {
-    let (positive, payload): (&[u64], u32) = match app {
-        App::Bulk { bytes, write_bytes } => (&[bytes.unwrap_or(1), *write_bytes], 0),
-        App::Fixed { size_bytes, write_bytes } => (&[*size_bytes, *write_bytes], 0),
-        App::RateLimited { rate_bps, write_bytes } => (&[*rate_bps, *write_bytes], 0),
-        App::OnOff { on_ns, off_ns, rate_bps, write_bytes, .. } => {
-            let most = rate_bps.map_or(u64::MAX, |rate| sent_in(*on_ns, rate));
-            if *write_bytes > most {
-                return Err(AppError::WriteBytes { found: *write_bytes, most });
-            }
-            (&[*on_ns, *off_ns, rate_bps.unwrap_or(1), *write_bytes], 0)
+    app.check()?;
+    match *app {
+        App::Bulk { bytes: Some(0), .. } => Err(AppError::NoBytes),
+        App::OnOff { on_ns, rate_bps: Some(rate), write_bytes, .. } if write_bytes > sent_in(on_ns, rate) => {
+            Err(AppError::WriteBytes { found: write_bytes, most: sent_in(on_ns, rate) })
         }
-        App::RequestResponse { requests, request_bytes, response_bytes, .. } => {
-            (&[requests.unwrap_or(1), *request_bytes, *response_bytes], 0)
+        App::Video { rate_bps, chunk_ns, .. } if sent_in(chunk_ns, rate_bps) == 0 => {
+            Err(AppError::Chunk(chunk_ns))
         }
-        App::Incast { size_bytes, request_bytes, rounds, .. } => {
-            (&[*size_bytes, *request_bytes, rounds.unwrap_or(1)], 0)
-        }
-        App::UdpCbr { rate_bps, payload_bytes, .. } => {
-            (&[*rate_bps, u64::from(*payload_bytes)], *payload_bytes)
-        }
-        App::Voip { frame_ns, payload_bytes, .. } => {
-            (&[*frame_ns, u64::from(*payload_bytes)], *payload_bytes)
-        }
-        App::Ping { interval_ns, payload_bytes } => (&[*interval_ns], *payload_bytes),
-        App::Video { rate_bps, chunk_ns, request_bytes, .. } => {
-            let bytes = u128::from(*rate_bps) * u128::from(*chunk_ns) / 8_000_000_000;
-            (&[*request_bytes, bytes as u64], 0)
-        }
-        App::Background { load_bps, size_bytes, shape_milli, connections } => {
-            if *shape_milli <= 1000 || *connections == 0 {
-                return Err(AppError::Background);
-            }
-            (&[*load_bps, *size_bytes], 0)
-        }
-        App::Loadlatency { scenario, write_bytes, ping_bytes, interval_ns, .. } => {
-            let scenarios = loadlatency::SCENARIOS.len();
-            if *scenario as usize > scenarios {
-                return Err(AppError::Scenario(scenarios));
-            }
-            (&[u64::from(*scenario), *write_bytes, *ping_bytes, *interval_ns], 0)
-        }
-    };
-    if positive.contains(&0) {
-        return Err(AppError::Zero);
+        _ => Ok(()),
     }
-    if payload > LARGEST_DATAGRAM {
-        return Err(AppError::Payload);
-    }
-    Ok(())
 }
 
 fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Profile>, HostError> {

@@ -2,11 +2,10 @@
 
 use contract::scenario::{Flow, VERSION};
 use contract::{NetworkError, ParseError};
+use params::ParamError;
 use tcp::cc::foreign::Knob;
 use tcp::stack::ProfileError;
 use thiserror::Error;
-
-use crate::check::LARGEST_DATAGRAM;
 
 /// Why the engine does not run a scenario.
 #[derive(Debug, Error)]
@@ -125,18 +124,15 @@ pub enum AppError {
         /// Bytes of the time of sending.
         most: u64,
     },
-    /// Background transfers without a mean size, or without connections.
-    #[error("shape_milli must be above 1000 and connections above zero")]
-    Background,
-    /// loadlatency has only so many scenarios.
-    #[error("scenario must be at most {0}")]
-    Scenario(usize),
-    /// Nothing would ever happen, or everything at once.
-    #[error("a size, rate, number or length of its app is zero")]
-    Zero,
-    /// No datagram holds so much.
-    #[error("payload_bytes must be at most {LARGEST_DATAGRAM}")]
-    Payload,
+    /// A parameter is out of its range.
+    #[error(transparent)]
+    Param(#[from] ParamError),
+    /// Nothing would be sent.
+    #[error("bytes: found 0; expected above 0")]
+    NoBytes,
+    /// A chunk of a video without a byte.
+    #[error("chunk_ns: found {0}; expected so long that rate_bps makes a byte of it")]
+    Chunk(u64),
 }
 
 /// Why a host cannot be.

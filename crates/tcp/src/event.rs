@@ -23,7 +23,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// The word in the `kind` column of the `events` table.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             EventKind::RecoveryIn => "recovery-in",
             EventKind::RecoveryOut => "recovery-out",

@@ -21,6 +21,27 @@ pub const MAX_PACKETS: u64 = 1 << 26;
 pub const MAX_CONNECTIONS: usize = 1 << 20;
 
 /// A capture.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use trace::Direction;
+/// use trace::capture::Capture;
+/// use wire::capture::LinkType;
+/// use wire::codec::{Ends, Payload, SynLayout, write_ipv4};
+/// use wire::{Flags, Segment};
+///
+/// let [src, dst] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
+/// let segment = Segment { seq: 7, len: 5, flags: Flags::ACK, ..Segment::default() };
+/// let (mut packet, ends) = (Vec::new(), Ends { src, dst, sport: 40_000, dport: 80 });
+/// let length = write_ipv4(&mut packet, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(b"hello"));
+/// let mut file = wire::pcap::Writer::new(Vec::new(), LinkType::RAW, 65_535)?;
+/// file.packet(1_000_000_000, length, &packet)?;
+///
+/// let capture = Capture::read(&file.get_mut()[..], false)?;
+/// let connection = &capture.connections.list()[0];
+/// assert_eq!((connection.ends.dport, connection.half(Direction::Forward).payload_bytes), (80, 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Capture {
     /// Its connections, with counters.

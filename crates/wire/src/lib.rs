@@ -4,7 +4,7 @@ pub mod capture;
 pub mod checksum;
 pub mod codec;
 pub mod datagram;
-pub mod ranges;
+mod ranges;
 pub mod segment;
 pub mod seq;
 

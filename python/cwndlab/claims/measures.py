@@ -26,7 +26,6 @@ import polars as pl
 
 from cwndlab.claims.claim import Claim
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.experiment.schema import LOAD_SCENARIOS
 from cwndlab.results import inferred
 from cwndlab.results.resultset import ResultSet
 
@@ -509,8 +508,9 @@ def _load_overall(cells: _Cells, what: str, where: Mapping[str, Any]) -> float:
 
     for one in loadlatency.series(cells.results):
         if all(_matches(one.cell.get(key), want) for key, want in where.items()):
-            if len(one.scenarios) < LOAD_SCENARIOS:
-                raise UndecidedError(f"only {len(one.scenarios)} of {LOAD_SCENARIOS} scenarios were run")
+            every = len(catalogue().load_scenarios)
+            if len(one.scenarios) < every:
+                raise UndecidedError(f"only {len(one.scenarios)} of {every} scenarios were run")
             return float(one.document({})["overall"][what])
     raise UndecidedError("no run of these results is what the claim speaks of")
 

@@ -11,6 +11,7 @@ from cwndlab.cli.output import failures, print_summary, progress, remarks, say, 
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
+    from cwndlab.interface import Experiment
     from cwndlab.results.resultset import ResultSet
 
 
@@ -98,7 +99,6 @@ def run(
     from cwndlab import interface, runner
     from cwndlab.parts.executors import processors
     from cwndlab.parts.sharding import Shard
-    from cwndlab.testbeds import labs
 
     share = None if shard is None else Shard.parse(shard)
     testbed = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
@@ -107,15 +107,7 @@ def run(
     loaded = interface.load(experiment, overrides or (), testbed, lab, cc=cc or (), cc_private=cc_private)
     workers = jobs if jobs is not None else 1 if bed.live else processors()
     if dry_run:
-        from cwndlab import estimate
-        from cwndlab.parts import order
-
-        pause = order.pause_ns(loaded.spec) if bed.live else None
-        with progress(quiet) as observer:
-            plan = runner.check(loaded, testbed, observer, lab)
-        print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
-        if lab is not None and not json:
-            print("\n".join(labs.commands(lab)))
+        _print_plan(loaded, testbed, lab, workers, quiet=quiet, json=json)
         return
     with progress(quiet) as observer:
         results = runner.run(
@@ -144,6 +136,21 @@ def _conclude(results: "ResultSet", report: bool | None, *, quiet: bool, json: b
         if page is not None:
             say(f"report:  {page}")
     failures(results)
+
+
+def _print_plan(
+    loaded: "Experiment", testbed: str, lab: Path | None, workers: int, *, quiet: bool, json: bool
+) -> None:
+    from cwndlab import estimate, runner
+    from cwndlab.parts import order
+    from cwndlab.testbeds import labs
+
+    pause = order.pause_ns(loaded.spec) if testbeds.find(testbed, lab).live else None
+    with progress(quiet) as observer:
+        plan = runner.check(loaded, testbed, observer, lab)
+    print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
+    if lab is not None and not json:
+        print("\n".join(labs.commands(lab)))
 
 
 def merge(

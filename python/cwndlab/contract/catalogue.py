@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 from cwndlab.contract.scenario import Ecn
 
@@ -31,6 +31,8 @@ class Kind(TypedDict):
 
     kind: str
     """Its name."""
+    about: str
+    """What it is, in one sentence."""
     params: list[Param]
     """Its parameters."""
 
@@ -39,15 +41,33 @@ class Param(TypedDict):
     """A parameter of a queue discipline or an application."""
 
     name: str
-    """Its name."""
-    unit: str
-    """Such as `packets`, `bytes`, `ns`, `bps`, `ppb`, `milli`, `count`, `bool` (0 or 1), or `choice` (a
-    place in `choices`).
-    """
+    """Its name in the experiment file; of a queue discipline, that of `tc`."""
+    field: str
+    """Its key in a Scenario; empty if it has none."""
+    unit: Unit
+    """What its number counts."""
+    min: int
+    """Smallest value allowed."""
+    max: int
+    """Largest value allowed."""
     default: int | None
-    """Its default in that unit; null: it must be given, or may be absent, or follows from others."""
-    choices: NotRequired[list[str]]
-    """The words of a `choice`."""
+    """Its default; null: none, or it follows from others."""
+    otherwise: str
+    """What holds where nothing is given and there is no default."""
+    required: bool
+    """Whether an experiment file has to give it."""
+    choices: list[str]
+    """The words of a `choice`, in the order of their numbers."""
+    bdp: bool
+    """Whether an experiment file may give it in packets, in bytes, and as a multiple of the path's BDP."""
+    bare: bool
+    """Whether an experiment file may give bytes without a unit, as other tools do for a packet."""
+    carried: Carried
+    """Who carries it out."""
+    because: str
+    """Why the range is what it is, where that is not plain."""
+    about: str
+    """What it is, in one sentence."""
 
 
 class Stack(TypedDict):
@@ -86,3 +106,15 @@ class Sysctl(TypedDict):
     """Largest value allowed."""
     about: str
     """What it does and its unit, in a few words."""
+
+
+Unit: TypeAlias = Literal["packets", "bytes", "ns", "bps", "ppb", "nano", "milli", "count", "bool", "choice"]
+"""What the number of a parameter counts, and how an experiment file writes it. `packets`: packets: `90p`.
+`bytes`: bytes: `125KB`. `ns`: nanoseconds: `40ms`. `bps`: bits per second: `10mbit`. `ppb`: parts per
+billion: `1%`. `nano`: billionths: `0.16`. `milli`: thousandths: `1.5`. `count`: a number of something.
+`bool`: 0 or 1: `true`. `choice`: a place in `choices`, from 0.
+"""
+Carried: TypeAlias = Literal["engine", "live", "nobody"]
+"""Who carries a parameter out. `engine`: the engine; it is in a Scenario. `live`: live testbeds; to a
+model it says nothing. `nobody`: nobody yet: it is refused.
+"""

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 
 class QueuePfifo(TypedDict):
-    """First in, first out; an arrival that finds `limit_packets` waiting is dropped."""
+    """First in, first out; an arrival that finds so many packets waiting is dropped."""
 
     kind: Literal["pfifo"]
     limit_packets: int
@@ -14,11 +14,39 @@ class QueuePfifo(TypedDict):
 
 
 class QueueBfifo(TypedDict):
-    """First in, first out; an arrival that would make more than `limit_bytes` wait is dropped."""
+    """First in, first out; an arrival that would make more bytes wait is dropped."""
 
     kind: Literal["bfifo"]
     limit_bytes: int
     """Bytes waiting, with the link's overhead per packet."""
+
+
+class QueueRed(TypedDict):
+    """RED (Floyd and Jacobson 1993)."""
+
+    kind: Literal["red"]
+    limit_bytes: int
+    """Bytes waiting."""
+    min_bytes: int
+    """Average queue below which nothing is dropped."""
+    max_bytes: int
+    """Average queue from which everything is dropped, above min."""
+    avpkt_bytes: int
+    """Size of an average packet."""
+    burst_packets: int
+    """Packets of a burst that passes unharmed: `tc` derives the averaging weight from it."""
+    probability_ppb: int
+    """Drop probability when the average reaches max."""
+    bandwidth_bps: int
+    """Rate from which the average after an idle time is computed."""
+    ecn: bool
+    """Mark ECN-capable packets instead of dropping them."""
+    harddrop: bool
+    """Drop ECN-capable packets too when the average is at max."""
+    nodrop: bool
+    """With ecn: packets that cannot be marked pass where they would be dropped."""
+    adaptive: bool
+    """Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001)."""
 
 
 class QueueCodel(TypedDict):
@@ -34,65 +62,27 @@ class QueueCodel(TypedDict):
     ecn: bool
     """Mark ECN-capable packets instead of dropping them."""
     ce_threshold_ns: int | None
-    """Mark every ECN-capable packet that waited longer; null: none."""
-
-
-class QueueNetem(TypedDict):
-    """A host's egress as `tc netem` makes it: the link's delay and jitter come before its rate, and the
-    limit counts every packet that has not left, those in the delay line too. No packet waits for an event.
-    """
-
-    kind: Literal["netem"]
-    limit_packets: int
-    """Packets inside (1000 unless told otherwise, in Linux)."""
-
-
-class QueueRed(TypedDict):
-    """RED (Floyd and Jacobson 1993)."""
-
-    kind: Literal["red"]
-    limit_bytes: int
-    """Bytes waiting."""
-    min_bytes: int
-    """Average queue below which nothing is dropped."""
-    max_bytes: int
-    """Average queue from which everything is dropped, above `min_bytes`."""
-    avpkt_bytes: int
-    """Size of an average packet."""
-    burst_packets: int
-    """Packets of a burst that passes unharmed: `tc` derives the averaging weight from it."""
-    probability_ppb: int
-    """Drop probability when the average reaches `max_bytes`."""
-    bandwidth_bps: int
-    """Rate from which the average after an idle time is computed."""
-    ecn: bool
-    """Mark ECN-capable packets instead of dropping them."""
-    harddrop: bool
-    """Drop ECN-capable packets too when the average is at `max_bytes`."""
-    nodrop: bool
-    """With `ecn`: packets that cannot be marked pass where they would be dropped."""
-    adaptive: bool
-    """Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001)."""
+    """Mark every ECN-capable packet that waited longer, if this is set."""
 
 
 class QueueFqCodel(TypedDict):
-    """FQ-CoDel (RFC 8290)."""
+    """FQ-CoDel (RFC 8290): flow queues with CoDel."""
 
     kind: Literal["fq_codel"]
     limit_packets: int
     """Packets waiting, over all flows."""
     flows: int
     """Queues that flows are hashed to."""
-    quantum_bytes: int
-    """Bytes that a flow may send in a round; Linux's default is the link's MTU with overhead."""
     target_ns: int
     """Acceptable standing sojourn time."""
     interval_ns: int
     """Window over which the minimum is taken."""
+    quantum_bytes: int
+    """Bytes that a flow may send in a round."""
     ecn: bool
     """Mark ECN-capable packets instead of dropping them."""
     ce_threshold_ns: int | None
-    """Mark every ECN-capable packet that waited longer; null: none."""
+    """Mark every ECN-capable packet that waited longer, if this is set."""
     memory_limit_bytes: int
     """Memory of all packets, as Linux accounts for it."""
     drop_batch: int
@@ -124,7 +114,7 @@ class QueuePie(TypedDict):
 
 
 class QueueFqPie(TypedDict):
-    """FQ-PIE."""
+    """FQ-PIE: flow queues with PIE."""
 
     kind: Literal["fq_pie"]
     limit_packets: int
@@ -134,13 +124,13 @@ class QueueFqPie(TypedDict):
     target_ns: int
     """Queueing delay aimed at."""
     tupdate_ns: int
-    """Time between updates of the drop probabilities."""
+    """Time between updates of the drop probability."""
     alpha: int
     """Weight of the distance from the target, in sixteenths per second."""
     beta: int
     """Weight of the delay's change, in sixteenths per second."""
     quantum_bytes: int
-    """Bytes that a flow may send in a round; Linux's default is the link's MTU with overhead."""
+    """Bytes that a flow may send in a round."""
     memory_limit_bytes: int
     """Memory of all packets, as Linux accounts for it."""
     ecn_prob: int
@@ -150,15 +140,17 @@ class QueueFqPie(TypedDict):
     bytemode: bool
     """Drop small packets less often."""
     dq_rate_estimator: bool
-    """Estimate the delay from the departure rate of the flow."""
+    """Estimate the delay from the departure rate (RFC 8033 section 4.3) instead of measuring it (section
+    5.2).
+    """
 
 
 class QueueCake(TypedDict):
-    """CAKE."""
+    """CAKE: shaper, AQM, fairness between flows and hosts."""
 
     kind: Literal["cake"]
     bandwidth_bps: int | None
-    """Rate of CAKE's own shaper; null: unlimited."""
+    """Rate of CAKE's own shaper, if it has one."""
     rtt_ns: int
     """Round trip time: COBALT's interval; its target is a twentieth."""
     flow_mode: FlowMode
@@ -168,7 +160,7 @@ class QueueCake(TypedDict):
 
 
 class QueueDualpi2(TypedDict):
-    """DualPI2 (RFC 9332)."""
+    """DualPI2, the dual-queue coupled AQM for L4S (RFC 9332)."""
 
     kind: Literal["dualpi2"]
     limit_packets: int
@@ -178,19 +170,29 @@ class QueueDualpi2(TypedDict):
     tupdate_ns: int
     """Time between updates of the base probability."""
     alpha_ppb: int
-    """Weight of the distance from the target, probability per second of delay, parts per billion."""
+    """Weight of the distance from the target: probability per second of delay, Hz."""
     beta_ppb: int
     """Weight of the delay's change, in the same unit."""
-    coupling_factor: int
-    """L4S packets are marked with so many times the base probability."""
     step_thresh_ns: int
     """L4S packets that waited longer are marked always."""
-    classic_protection: int
-    """Share of the classic queue while both have packets, percent."""
+    coupling_factor: int
+    """L4S packets are marked with so many times the base probability."""
     drop_on_overload: bool
     """When L4S marking saturates, drop from both queues (tc: `overflow` keeps marking and lets the limit
     drop).
     """
+    classic_protection: int
+    """Share of the classic queue while both have packets, percent."""
+
+
+class QueueNetem(TypedDict):
+    """A host's egress as `tc netem` makes it: the link's delay and jitter come before its rate, and the
+    limit counts every packet that has not left, those in the delay line too. No packet waits for an event.
+    """
+
+    kind: Literal["netem"]
+    limit_packets: int
+    """Packets inside (1000 unless told otherwise, in Linux)."""
 
 
 FlowMode: TypeAlias = Literal[
@@ -210,13 +212,13 @@ flows. `dual-dsthost`: receiving hosts, and each one's flows. `triple-isolate`: 
 Queue: TypeAlias = (
     QueuePfifo
     | QueueBfifo
-    | QueueCodel
-    | QueueNetem
     | QueueRed
+    | QueueCodel
     | QueueFqCodel
     | QueuePie
     | QueueFqPie
     | QueueCake
     | QueueDualpi2
+    | QueueNetem
 )
 """A queue discipline and all its parameters, under their Linux `tc` names with the unit added."""

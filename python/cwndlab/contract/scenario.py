@@ -76,7 +76,7 @@ class AppBulk(TypedDict):
 
 
 class AppFixed(TypedDict):
-    """One transfer of a fixed size."""
+    """One transfer of a fixed size, whose completion time counts."""
 
     kind: Literal["fixed"]
     size_bytes: int
@@ -86,11 +86,11 @@ class AppFixed(TypedDict):
 
 
 class AppRateLimited(TypedDict):
-    """Writes at a steady rate."""
+    """Writes blocks at a steady rate, the first at once, and catches up when it was blocked."""
 
     kind: Literal["rate-limited"]
     rate_bps: int
-    """Rate."""
+    """Rate of the application."""
     write_bytes: int
     """Size of one write."""
 
@@ -104,7 +104,7 @@ class AppOnOff(TypedDict):
     off_ns: int
     """Length of resting."""
     rate_bps: int | None
-    """Rate while on; null: as fast as the socket takes it."""
+    """Rate while on."""
     write_bytes: int
     """Size of one write."""
     distribution: Distribution
@@ -116,7 +116,7 @@ class AppRequestResponse(TypedDict):
 
     kind: Literal["request-response"]
     requests: int | None
-    """Number of requests; null: until stopped."""
+    """Number of requests."""
     request_bytes: int
     """Size of a request."""
     response_bytes: int
@@ -126,7 +126,9 @@ class AppRequestResponse(TypedDict):
 
 
 class AppIncast(TypedDict):
-    """The receiver asks all senders of the group at once, and waits for all."""
+    """The receiver asks all senders of the flow at once, and waits for all; they are as many as the copies
+    of their host.
+    """
 
     kind: Literal["incast"]
     group: str
@@ -136,7 +138,7 @@ class AppIncast(TypedDict):
     request_bytes: int
     """Size of a request."""
     rounds: int | None
-    """Number of rounds; null: until stopped."""
+    """Number of rounds."""
     think_ns: int
     """Time between rounds."""
 
@@ -154,7 +156,7 @@ class AppUdpCbr(TypedDict):
 
 
 class AppVoip(TypedDict):
-    """Datagrams as of a voice call."""
+    """Datagrams as of a voice call (G.711)."""
 
     kind: Literal["voip"]
     frame_ns: int
@@ -176,7 +178,7 @@ class AppPing(TypedDict):
 
 
 class AppVideo(TypedDict):
-    """A player, the receiver, fetches chunks."""
+    """A player, the receiver, fetches chunks until its buffer is full, then one whenever there is room."""
 
     kind: Literal["video"]
     rate_bps: int
@@ -186,7 +188,7 @@ class AppVideo(TypedDict):
     buffer_ns: int
     """Play time held at most."""
     request_bytes: int
-    """Size of a request."""
+    """Size of the request for a chunk."""
 
 
 class AppBackground(TypedDict):
@@ -200,23 +202,23 @@ class AppBackground(TypedDict):
     size_bytes: int
     """Mean size of a transfer."""
     shape_milli: int
-    """Shape of the distribution of sizes, in thousandths, above 1000."""
+    """Shape of the distribution of sizes."""
     connections: int
     """Transfers at a time at most; one that finds so many waits for its turn."""
 
 
 class AppLoadlatency(TypedDict):
-    """One connection of a scenario of the loadlatency tool."""
+    """A scenario of the loadlatency tool: uploads and downloads at once, and a pinger beside them."""
 
     kind: Literal["loadlatency"]
     group: str
     """The flow of the experiment it belongs to, which is the name of its pinger."""
-    scenario: int
-    """Which of the tool's scenarios, counted from 1."""
     part: LoadPart
     """What it does there."""
+    scenario: int
+    """Which of the tool's scenarios, counted from 1."""
     write_bytes: int
-    """Size of one write."""
+    """Size of one write of a flow of data."""
     ping_bytes: int
     """Payload of a ping, and of its answer."""
     interval_ns: int

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 from cwndlab.contract import catalogue as contract
 
@@ -68,22 +70,59 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a queue discipline or an app: name as in the experiment file, unit of its value.
-
-    ``default`` is in that unit, for a ``choice`` a place in ``choices``; None where there is none: the
-    parameter may be absent, follows from others, or must be given.
-    """
+    """A parameter of a queue discipline or an app, as `cwndlab.contract.catalogue.Param` describes it."""
 
     name: str
-    unit: str
-    default: int | bool | None
-    choices: tuple[str, ...] = ()
+    field: str
+    unit: contract.Unit
+    min: int
+    max: int
+    default: int | None
+    otherwise: str
+    required: bool
+    choices: Sequence[str]
+    bdp: bool
+    bare: bool
+    carried: contract.Carried
+    because: str
+    about: str
 
     @property
-    def field(self) -> str:
-        """Name of the parameter in a Scenario: the unit is added where the name does not say it."""
-        plain = self.unit in {"bool", "count", "choice"} or self.name.endswith(self.unit)
-        return self.name if plain else f"{self.name}_{self.unit}"
+    def scale(self) -> int:
+        """How many of its unit make 1: of a number without a unit in the experiment file."""
+        return {"milli": 10**3, "nano": 10**9}.get(self.unit, 1)
+
+    @property
+    def reason(self) -> str:
+        """Why its range is what it is, as the end of a message."""
+        return f" ({self.because})" if self.because else ""
+
+    def resolved(self, given: object) -> Any:
+        """Return what a file says, or the default, as the Scenario holds it."""
+        if isinstance(given, Fraction):
+            return int(given * self.scale)
+        if given is not None or self.default is None:
+            return given
+        if self.unit == "bool":
+            return bool(self.default)
+        return self.choices[self.default] if self.unit == "choice" else self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A queue discipline or an app: its name, a sentence, and its parameters."""
+
+    kind: str
+    about: str
+    params: tuple[Param, ...]
+
+    def known(self) -> tuple[Param, ...]:
+        """Return the parameters that somebody carries out: the engine, or live testbeds."""
+        return tuple(param for param in self.params if param.carried != "nobody")
+
+    def param(self, name: str) -> Param:
+        """Return the parameter of that name."""
+        return next(param for param in self.params if param.name == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +131,9 @@ class Catalogue:
 
     stacks: Mapping[str, Stack]
     newest: Mapping[str, str]
-    queues: Mapping[str, tuple[Param, ...]]
+    queues: Mapping[str, Kind]
     losses: tuple[str, ...]
-    apps: Mapping[str, tuple[Param, ...]]
+    apps: Mapping[str, Kind]
     load_scenarios: tuple[tuple[int, int], ...]
     """Uploads and downloads of each scenario of the loadlatency tool, in its order, which counts from 1."""
 
@@ -121,9 +160,9 @@ def parse(text: str) -> Catalogue:
     return Catalogue(
         stacks={entry["name"]: _stack(entry) for entry in data["stacks"]},
         newest=data["newest"],
-        queues={entry["kind"]: _params(entry) for entry in data["queues"]},
+        queues={entry["kind"]: _kind(entry) for entry in data["queues"]},
         losses=tuple(data["losses"]),
-        apps={entry["kind"]: _params(entry) for entry in data["apps"]},
+        apps={entry["kind"]: _kind(entry) for entry in data["apps"]},
         load_scenarios=tuple((uploads, downloads) for uploads, downloads in data["load_scenarios"]),
     )
 
@@ -142,8 +181,5 @@ def _stack(entry: contract.Stack) -> Stack:
     )
 
 
-def _params(entry: contract.Kind) -> tuple[Param, ...]:
-    return tuple(
-        Param(param["name"], param["unit"], param.get("default"), tuple(param.get("choices", ())))
-        for param in entry["params"]
-    )
+def _kind(entry: contract.Kind) -> Kind:
+    return Kind(entry["kind"], entry["about"], tuple(Param(**param) for param in entry["params"]))

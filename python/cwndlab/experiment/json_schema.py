@@ -6,18 +6,20 @@ what the engine accepts. Keys that a testbed does not carry out yet stay, and sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
-from cwndlab.experiment.catalogue import Catalogue, Param, catalogue
+from cwndlab.experiment.catalogue import Catalogue, catalogue
 from cwndlab.experiment.schema import Section, Spec
-from cwndlab.experiment.support import LIVE_KEYS, Support
+from cwndlab.experiment.schema.parameters import Kinded
+from cwndlab.experiment.support import Support
 from cwndlab.experiment.sweep import SWEPT
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The dialect of JSON Schema that is written."""
 
 Schema = dict[str, Any]
+_Section = TypeVar("_Section", bound=Section)
 
 
 def json_schema(schema: type[Spec], testbeds: Iterable[Support]) -> Schema:
@@ -38,7 +40,7 @@ def json_schema(schema: type[Spec], testbeds: Iterable[Support]) -> Schema:
     return {"$schema": DIALECT, "title": "cwndlab experiment", **_without_null(root)}
 
 
-def _sections(section: type[Section]) -> Iterator[type[Section]]:
+def _sections(section: type[_Section]) -> Iterator[type[_Section]]:
     yield section
     for child in section.__subclasses__():
         yield from _sections(child)
@@ -105,38 +107,18 @@ def _fill_in(definitions: Schema, known: Catalogue) -> None:
     loss = definitions["Loss"]["properties"]
     definitions["Loss"]["properties"] = {kind: loss[kind] for kind in loss if kind in known.losses}
     definitions["Loss"].update({"minProperties": 1, "maxProperties": 1})
-    _keep_kinds(definitions, "queue", known.queues)
-    _keep_kinds(definitions, "app", known.apps)
+    _keep_carried(definitions)
 
 
-def _keep_kinds(definitions: Schema, key: str, known: Any) -> None:
-    """Keep the kinds, and of each the parameters, that the engine knows."""
-    kinds = {
-        section.__name__: section.model_fields["kind"].annotation.__args__[0]  # type: ignore[union-attr] # a Literal
-        for section in _sections(Section)
-        if section.section == key
-    }
-    for name, kind in kinds.items():
-        if kind in known:
-            definition = definitions[name]
-            allowed = {"kind", *_names(known[kind]), *(LIVE_KEYS if kind == "bulk" else ())}
-            definition["properties"] = {
-                param: entry for param, entry in definition["properties"].items() if param in allowed
+def _keep_carried(definitions: Schema) -> None:
+    """Of queue disciplines and applications, keep the parameters that somebody carries out."""
+    for section in _sections(Kinded):
+        if section.__name__ in definitions:
+            keys = {"kind", *(param.name for param in section.table.known())}
+            properties = definitions[section.__name__]["properties"]
+            definitions[section.__name__]["properties"] = {
+                key: properties[key] for key in properties if key in keys
             }
-    for definition in definitions.values():
-        entry = definition.get("properties", {}).get(key)
-        if entry is None or definition is definitions["Record"]:
-            continue
-        union = _branch(entry, "oneOf")
-        union["oneOf"] = [
-            {"enum": [kind for kind in option["enum"] if kind in known]} if "enum" in option else option
-            for option in union["oneOf"]
-            if "enum" in option or kinds[option["$ref"].rpartition("/")[2]] in known
-        ]
-
-
-def _names(params: Sequence[Param]) -> list[str]:
-    return [param.name for param in params]
 
 
 def _sweep() -> Schema:

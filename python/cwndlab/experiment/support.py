@@ -9,13 +9,10 @@ from typing import Any
 from cwndlab.contract.scenario import Flow
 from cwndlab.experiment import yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
-from cwndlab.experiment.schema import App, Section, Spec
+from cwndlab.experiment.schema import AnyApp, Section, Spec
 from cwndlab.experiment.subset import Subset
 
-LIVE_KEYS = ("tool", "report")
-"""Keys of app `bulk` that say how live testbeds send, and nothing to a model."""
-
-LiveFlow = tuple[App, Flow]
+LiveFlow = tuple[AnyApp, Flow]
 """A flow's application as the file has it, and the flow of the Scenario."""
 
 

@@ -27,10 +27,16 @@ NUMBER = r"[0-9]+(\.[0-9]+)?"
 """A number as it is written before a unit, as a regular expression."""
 
 _NUMBER_AND_UNIT = re.compile(rf"({NUMBER})\s?([A-Za-z%µ/]*)", re.ASCII)
-_MAX_RATE = 10**13
-_MAX_TIME = 10**16
-_MAX_SIZE = 1 << 50
-_MAX_PACKETS = 10**9
+MAX_RATE = 10**13
+"""Largest rate, bits per second."""
+MAX_TIME = 10**16
+"""Longest time, nanoseconds."""
+MAX_SIZE = 1 << 50
+"""Largest size, bytes."""
+MAX_PACKETS = 10**9
+"""Most packets of a limit."""
+MAX_SHARE = 10**9
+"""The whole, parts per billion."""
 
 
 class BadValue(ValueError):  # noqa: N818 - a value, not an error condition of the program
@@ -95,23 +101,23 @@ Limit = Packets | Bytes | Bdp
 
 def parse_rate(text: str) -> int:
     """Return bits per second, above 0 and at most 10 Tbit/s; raises `BadValue`."""
-    return _whole(text, RATES, "a rate such as 10mbit", "bit/s", low=1, high=_MAX_RATE, most="10000gbit")
+    return _whole(text, RATES, "a rate such as 10mbit", "bit/s", low=1, high=MAX_RATE, most="10000gbit")
 
 
 def parse_time(text: str) -> int:
     """Return nanoseconds, from 0 to 10,000,000 s; raises `BadValue`."""
-    return _whole(text, TIMES, "a time such as 40ms", "ns", low=0, high=_MAX_TIME, most="10000000s")
+    return _whole(text, TIMES, "a time such as 40ms", "ns", low=0, high=MAX_TIME, most="10000000s")
 
 
 def parse_size(text: str) -> int:
     """Return bytes, from 0 to 1 PiB; raises `BadValue`."""
-    return _whole(text, SIZES, "a size such as 600KB", "bytes", low=0, high=_MAX_SIZE, most="1048576GiB")
+    return _whole(text, SIZES, "a size such as 600KB", "bytes", low=0, high=MAX_SIZE, most="1048576GiB")
 
 
 def parse_share(text: str) -> int:
     """Return parts per billion of a percentage from 0 to 100 %; raises `BadValue`."""
     return _whole(
-        text, PERCENT, "a percentage such as 1%", "parts per billion", low=0, high=10**9, most="100%"
+        text, PERCENT, "a percentage such as 1%", "parts per billion", low=0, high=MAX_SHARE, most="100%"
     )
 
 
@@ -124,8 +130,8 @@ def parse_limit(text: str) -> Limit:
             raise BadValue(shown(text), "a multiple above 0 and at most 1000bdp, of at most 9 decimals")
         return Bdp(number)
     if unit == "p":
-        if number.denominator != 1 or number > _MAX_PACKETS:
-            raise BadValue(shown(text), f"a whole number of packets, at most {_MAX_PACKETS}p")
+        if number.denominator != 1 or number > MAX_PACKETS:
+            raise BadValue(shown(text), f"a whole number of packets, at most {MAX_PACKETS}p")
         return Packets(int(number))
     return Bytes(parse_size(text))
 

@@ -181,7 +181,7 @@ class Router(Reader):
             self._say(
                 "dropped", at, f"queue_disc {kind}: no model here; the file has it, and running it is refused"
             )
-        params = {param.name: param.unit for param in known[kind]} if kind in known else {}
+        params = {param.name: param.unit for param in known[kind].known()} if kind in known else {}
         in_bytes = params.get("limit") == "bytes"
         queue: dict[str, Any] = {"kind": kind}
         if size.lower() == "bdp":

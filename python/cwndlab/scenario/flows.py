@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import DATAGRAMS, Stack
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.schema import (
-    Background,
-    Bulk,
-    Cbr,
-    Flow,
-    Host,
-    Incast,
-    LoadLatency,
-    OnOff,
-    Ping,
-    RateLimited,
-    Voip,
-)
+from cwndlab.experiment.schema import Flow, Host
 from cwndlab.experiment.units import BadValue
 from cwndlab.scenario import rates, topology
-from cwndlab.scenario.resolver import HEADERS, PlannedFlow, Resolver, in_unit
+from cwndlab.scenario.resolver import HEADERS, PlannedFlow, Resolver
 from cwndlab.scenario.topology import Topology, Wire, origin
 
 DATAGRAM_HEADERS = 28
@@ -80,7 +68,7 @@ class Flows(Resolver):
                     name if len(pairs) == 1 else f"{name}.{number + 1}",
                     model, path, from_, to, start, ways.way(from_, to, path), ways.way(to, from_, path),
                 )  # fmt: skip
-                parts = self.load(flow) if isinstance(model.app, LoadLatency) else [flow]
+                parts = self.load(flow) if model.app.kind == "loadlatency" else [flow]
                 for part in parts:
                     self.check_packet_size(part, everyone)
                 flows += parts
@@ -92,10 +80,7 @@ class Flows(Resolver):
         Uploads are sent by the flow's ``from``, the client; downloads by its ``to``.
         """
         app = flow.model.app
-        assert isinstance(app, LoadLatency)  # or nobody asks
-        params = {param.name: param for param in self.catalogue.apps[app.kind]}
-        idle = in_unit(app.idle, params["idle"])
-        assert isinstance(idle, int)  # ns
+        idle: int = self.catalogue.apps[app.kind].param("idle").resolved(app.given("idle"))
         begins = flow.start_ns + idle
         if begins >= (self.spec.duration if flow.model.stop is None else flow.model.stop):
             bad = BadValue(
@@ -104,7 +89,7 @@ class Flows(Resolver):
                 key="idle",
             )
             raise Misplaced((*flow.path, "app"), bad)
-        uploads, downloads = self.catalogue.load_scenarios[app.scenario - 1]
+        uploads, downloads = self.catalogue.load_scenarios[app.given("scenario") - 1]
         up = replace(flow, start_ns=begins, load=(flow.name, "upload"))
         down = replace(
             up,
@@ -134,7 +119,7 @@ class Flows(Resolver):
         if kind not in self.catalogue.apps:
             problem = f"app {kind} is not supported by testbed {self.support.testbed} yet"
             raise Misplaced((*path, "app"), BadValue(problem=problem, key="kind"))
-        if flow.bytes is not None and not isinstance(flow.app, Bulk):
+        if flow.bytes is not None and flow.app.kind != "bulk":
             raise Misplaced((*path, "bytes"), BadValue(f"bytes with app {kind}", "bytes with app bulk only"))
 
     def pairs(self, flow: Flow, path: Path, everyone: MappingType[str, Host]) -> list[tuple[str, str]]:
@@ -169,10 +154,10 @@ class Flows(Resolver):
             for end, wires in ((flow.from_, flow.forward), (flow.to, flow.back))
         )
         app = flow.model.app
-        if isinstance(app, Cbr | Voip | Ping):
-            params = {param.name: param for param in self.catalogue.apps[app.kind]}
-            packet = int(app.payload or params["payload"].default or 0) + DATAGRAM_HEADERS
-            for wire in (*flow.forward, *(flow.back if isinstance(app, Ping) else ())):
+        if app.kind in DATAGRAMS:
+            payload = self.catalogue.apps[app.kind].param("payload").resolved(app.given("payload"))
+            packet = payload + DATAGRAM_HEADERS
+            for wire in (*flow.forward, *(flow.back if app.kind == "ping" else ())):
                 if wire.link.mtu < packet:
                     most = wire.link.mtu - DATAGRAM_HEADERS
                     bad = BadValue(
@@ -217,23 +202,16 @@ class Flows(Resolver):
     def app(self, flow: PlannedFlow) -> contract.App:
         """Return the application of a flow, with all its parameters."""
         app = flow.model.app
-        params = self.catalogue.apps[app.kind]
-        self.refuse_others(app, params, (*flow.path, "app"), f"app {app.kind}")
-        resolved: dict[str, Any] = {"kind": app.kind}
-        for param in params:
-            resolved[param.field] = in_unit(getattr(app, param.name, None), param)
-        if isinstance(app, Bulk):
+        resolved = self.parameters(app, self.catalogue.apps[app.kind], (*flow.path, "app"))
+        if app.kind == "bulk":
             resolved["bytes"] = flow.model.bytes
         if flow.load is not None:
             resolved["group"], resolved["part"] = flow.load
-            del resolved["idle_ns"]  # what is to begin later does
-        if isinstance(app, Incast):
+        if app.kind == "incast":
             resolved["group"] = flow.model.name or f"f{int(flow.path[-1]) + 1}"
-        if isinstance(app, RateLimited | OnOff) and app.rate is not None:
-            resolved["write_bytes"] = rates.write_bytes(app, app.rate, resolved["write_bytes"], flow.path)
-        if isinstance(app, Background) and resolved["shape_milli"] <= 1000:
-            expected = "a shape above 1, so that transfers have a mean size"
-            raise Misplaced((*flow.path, "app"), BadValue(str(app.shape), expected, key="shape"))
+        if app.kind in {"rate-limited", "on-off"} and app.given("rate") is not None:
+            default = resolved["write_bytes"]
+            resolved["write_bytes"] = rates.write_bytes(app, app.given("rate"), default, flow.path)
         return cast(contract.App, resolved)  # its keys are those of the catalogue
 
     def default_cc(self, flow: PlannedFlow, stack: Stack) -> str:

@@ -14,8 +14,8 @@ from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.schema import (
+    PFIFO,
     Link,
-    Pfifo,
     Settings,
     Switch,
 )
@@ -109,7 +109,7 @@ class Links(Queues):
         switch, _ = self.switches().get(wire.from_, (None, ()))
         if queue is None and switch is not None and switch.buffer is not None:
             return {"kind": "bfifo", "limit_bytes": switch.buffer}
-        return self.discipline(queue or Pfifo(kind="pfifo"), wire.at("queue"), wire, start)
+        return self.discipline(queue or PFIFO, wire.at("queue"), wire, start)
 
     def shaper(self, link: Link, path: Path) -> contract.Shaper | None:
         """Return what limits a link besides its rate."""

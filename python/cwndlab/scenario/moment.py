@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.schema import (
-    Cake,
-    Host,
-    Link,
-    Nic,
-)
+from cwndlab.experiment.schema import Host, Link, Nic
 from cwndlab.experiment.units import BadValue
 from cwndlab.scenario import companion_files
 from cwndlab.scenario.resolver import PlannedFlow
@@ -52,7 +47,7 @@ class Moment:
 def limiting_rate(link: Link) -> int | None:
     """Return what limits a link in the long run: the least of its rate, its shaper's and CAKE's bandwidth."""
     shaper = link.shaper.rate if link.shaper else None
-    cake = link.queue.bandwidth if isinstance(link.queue, Cake) else None
+    cake = link.queue.given("bandwidth") if link.queue and link.queue.kind == "cake" else None
     return min((rate for rate in (link.rate, shaper, cake) if rate is not None), default=None)
 
 

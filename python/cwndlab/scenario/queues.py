@@ -10,15 +10,7 @@ from cwndlab.errors import shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import Param
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.schema import (
-    AnyQueue,
-    Bfifo,
-    Cake,
-    FqCodel,
-    FqPie,
-    Link,
-    Red,
-)
+from cwndlab.experiment.schema import AnyQueue, Link
 from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 from cwndlab.scenario.moment import (
     ETHERNET_HEADER,
@@ -28,11 +20,9 @@ from cwndlab.scenario.moment import (
     limiting_rate,
     overhead,
 )
-from cwndlab.scenario.resolver import Resolver, in_unit
+from cwndlab.scenario.resolver import Resolver
 from cwndlab.scenario.topology import Wire
 
-CAKE_MOST_MEMORY = 2**32 - 1
-"""Bytes that CAKE's memory may have (TCA_CAKE_MEMORY is a u32)."""
 _EXAMPLES = {"packets": "packets such as 90p", "bytes": "bytes such as 125KB"}
 _OTHER_FIFO = {"pfifo": "bfifo counts bytes", "bfifo": "pfifo counts packets"}
 
@@ -52,32 +42,18 @@ class Queues(Resolver):
 
     def discipline(self, queue: AnyQueue, path: Path, wire: Wire, moment: Moment) -> Queue:
         """Return a queue discipline that a wire has from some moment on, with all its parameters."""
-        kind = queue.kind
-        if kind not in self.catalogue.queues:
-            problem = f"queue {kind} is not supported by testbed {self.support.testbed} yet"
+        kind = self.catalogue.queues.get(queue.kind)
+        if kind is None:
+            problem = f"queue {queue.kind} is not supported by testbed {self.support.testbed} yet"
             raise Misplaced(path, BadValue(problem=problem, key="kind"))
-        params = self.catalogue.queues[kind]
-        resolved: dict[str, Any] = {"kind": kind}
-        for param in params:
-            value = getattr(queue, param.name, None)
+        resolved = self.parameters(queue, kind, path)
+        for param in kind.params:
+            value = resolved.get(param.field)
             if isinstance(value, Packets | Bytes | Bdp):
-                value = self.limit(value, _Limited(param, kind, (*path, "limit"), wire), moment)
-            resolved[param.field] = in_unit(value, param)
-        self.refuse_others(queue, params, path, f"queue {kind}")
-        if kind == "red":
-            if resolved["limit_bytes"] is not None:
-                check_room(resolved["limit_bytes"], wire.link, (*path, "limit"))
-            _red_thresholds(resolved, path)
-        if isinstance(queue, Red) and queue.nodrop and not queue.ecn:
-            # red_validate_flags says the same.
-            raise Misplaced(path, BadValue("true", "false, or ecn: true beside it", key="nodrop"))
-        if kind == "cake" and resolved["memlimit_bytes"] is not None:
-            at = (*path, "memlimit")
-            check_room(resolved["memlimit_bytes"], wire.link, at)
-            if resolved["memlimit_bytes"] > CAKE_MOST_MEMORY:
-                expected = "at most 4294967295B (tc has 32 bits for it)"
-                raise Misplaced(at, BadValue(units.format_size(resolved["memlimit_bytes"]), expected))
-        _fill_in(resolved, queue, wire.link)
+                of = _Limited(param, kind.kind, (*path, param.name), wire)
+                resolved[param.field] = self.limit(value, of, moment)
+        _derive(resolved, wire.link)
+        _check(resolved, path, wire.link)
         return cast(Queue, resolved)  # its keys are those of the catalogue
 
     def limit(self, limit: Limit, of: _Limited, moment: Moment) -> int:
@@ -121,36 +97,53 @@ class Queues(Resolver):
         return rate, rtt
 
 
-def _red_thresholds(queue: dict[str, Any], path: Path) -> None:
-    """Fill in what RED derives from its limit where it is not given, as tc does (iproute2 tc/q_red.c)."""
-    if queue["limit_bytes"] is None:
-        raise Misplaced(path, BadValue(problem="missing; queue red needs a limit in bytes", key="limit"))
-    if queue["max_bytes"] is None:
-        queue["max_bytes"] = 3 * queue["min_bytes"] if queue["min_bytes"] else queue["limit_bytes"] // 4
-    if queue["min_bytes"] is None:
-        queue["min_bytes"] = queue["max_bytes"] // 3
-    if queue["burst_packets"] is None:
-        queue["burst_packets"] = (2 * queue["min_bytes"] + queue["max_bytes"]) // (3 * queue["avpkt_bytes"])
-    if queue["min_bytes"] >= queue["max_bytes"]:
-        found, most = (units.format_size(queue[key]) for key in ("min_bytes", "max_bytes"))
-        raise Misplaced(path, BadValue(found, f"less than max, {most}", key="min"))
-    fewest = -(-queue["min_bytes"] // queue["avpkt_bytes"])
-    if queue["burst_packets"] < fewest:
-        expected = f"at least min / avpkt, {fewest}p, or the average has no weight"
-        raise Misplaced(path, BadValue(f"{queue['burst_packets']}p", expected, key="burst"))
+def _derive(queue: dict[str, Any], link: Link) -> None:
+    """Fill in what Linux and tc derive where it is not given.
 
-
-def _fill_in(resolved: dict[str, Any], queue: AnyQueue, link: Link) -> None:
-    """Fill in what Linux derives from the device where it is not given (net/sched/sch_*.c)."""
+    From the device (net/sched/sch_*.c), and of RED from the limit (iproute2 tc/q_red.c).
+    """
     packet = link.mtu + overhead(link)
     match queue:
-        case Bfifo(limit=None):
+        case {"kind": "bfifo", "limit_bytes": None}:
             # fifo_init: the transmit queue's length times psched_mtu(), which is with the Ethernet header.
-            resolved["limit_bytes"] = TX_QUEUE * (link.mtu + ETHERNET_HEADER)
-        case FqCodel(quantum=None) | FqPie(quantum=None):
-            resolved["quantum_bytes"] = packet  # fq_codel_init, fq_pie_init: psched_mtu()
-        case Cake(memlimit=None):
-            resolved["memlimit_bytes"] = _cake_memory(resolved["bandwidth_bps"], resolved["rtt_ns"], packet)
+            queue["limit_bytes"] = TX_QUEUE * (link.mtu + ETHERNET_HEADER)
+        case {"quantum_bytes": None}:
+            queue["quantum_bytes"] = packet  # fq_codel_init, fq_pie_init: psched_mtu()
+        case {"kind": "cake", "memlimit_bytes": None}:
+            queue["memlimit_bytes"] = _cake_memory(queue["bandwidth_bps"], queue["rtt_ns"], packet)
+        case {"kind": "red"}:
+            if queue["max_bytes"] is None:
+                queue["max_bytes"] = (
+                    3 * queue["min_bytes"] if queue["min_bytes"] else queue["limit_bytes"] // 4
+                )
+            if queue["min_bytes"] is None:
+                queue["min_bytes"] = queue["max_bytes"] // 3
+            if queue["burst_packets"] is None:
+                weighed = 2 * queue["min_bytes"] + queue["max_bytes"]
+                queue["burst_packets"] = weighed // (3 * queue["avpkt_bytes"])
+
+
+def _check(queue: dict[str, Any], path: Path, link: Link) -> None:
+    """Refuse what has to hold besides the ranges."""
+    match queue["kind"]:
+        case "cake":
+            check_room(queue["memlimit_bytes"], link, (*path, "memlimit"))
+        case "red":
+            check_room(queue["limit_bytes"], link, (*path, "limit"))
+            _check_thresholds(queue, path)
+
+
+def _check_thresholds(red: dict[str, Any], path: Path) -> None:
+    if red["min_bytes"] >= red["max_bytes"]:
+        found, most = (units.format_size(red[key]) for key in ("min_bytes", "max_bytes"))
+        raise Misplaced(path, BadValue(found, f"less than max, {most}", key="min"))
+    fewest = -(-red["min_bytes"] // red["avpkt_bytes"])
+    if red["burst_packets"] < fewest:
+        expected = f"at least min / avpkt, {fewest}p, or the average has no weight"
+        raise Misplaced(path, BadValue(f"{red['burst_packets']}p", expected, key="burst"))
+    if red["nodrop"] and not red["ecn"]:
+        # red_validate_flags says the same.
+        raise Misplaced(path, BadValue("true", "false, or ecn: true beside it", key="nodrop"))
 
 
 def _cake_memory(bandwidth: int | None, rtt: int, packet: int) -> int:

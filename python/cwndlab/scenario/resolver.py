@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
-from cwndlab.experiment.catalogue import Catalogue, Param, Stack
+from cwndlab.experiment.catalogue import Catalogue, Kind, Stack
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.schema import (
-    Bulk,
     Flow,
     Jitter,
     Loss,
     Match,
-    Section,
     Spec,
 )
-from cwndlab.experiment.support import LIVE_KEYS, Support
+from cwndlab.experiment.schema.parameters import Kinded
+from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
 from cwndlab.scenario import companion_files
 from cwndlab.scenario.topology import Wire, origin
@@ -85,15 +83,18 @@ class Resolver:
         sender, receiver = (self.spec.hosts[origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
         return buffer(flow.model.sndbuf or sender.sndbuf), buffer(flow.model.rcvbuf or receiver.rcvbuf)
 
-    def refuse_others(self, section: Section, params: Sequence[Param], path: Path, what: str) -> None:
-        """Refuse a parameter that the schema knows and the engine does not."""
-        known = {"kind", *(param.name for param in params)}
-        if isinstance(section, Bulk):
-            known |= set(LIVE_KEYS)
+    def parameters(self, section: Kinded, kind: Kind, path: Path) -> dict[str, Any]:
+        """Return a queue discipline or an app as the Scenario has it; refuse what nobody carries out."""
+        what = f"{section.section} {kind.kind}"
+        known = {"kind", *(param.name for param in kind.known())}
         for key, _ in section.written():
             if key not in known:
                 problem = f"{key} of {what} is not supported by testbed {self.support.testbed} yet"
                 raise Misplaced((*path, key), BadValue(problem=problem))
+        given = {
+            param.field: param.resolved(section.given(param.name)) for param in kind.params if param.field
+        }
+        return {"kind": kind.kind, **given}
 
     def beyond(self, time: int, path: Path) -> None:
         """Refuse a time that lies behind the end of the run."""
@@ -156,19 +157,6 @@ class Resolver:
             return read(self.file, name)
         except BadValue as bad:
             raise Misplaced(path, bad) from None
-
-
-def in_unit(value: object, param: Param) -> object:
-    """Return a parameter's value, or its default, as the Scenario holds it."""
-    if value is None:
-        value = param.default
-    if param.unit == "bool" and value is not None:
-        return bool(value)
-    if param.unit == "choice" and isinstance(value, int):
-        return param.choices[value]
-    if isinstance(value, Fraction):
-        return int(value * (1000 if param.unit == "milli" else 10**9))
-    return value
 
 
 def buffer(value: int | str) -> int | None:

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use contract::ids::HostId;
 use contract::scenario::{self, Sampling};
-use path::{Link, LinkConfig, Mode, Nanos, QueueConfig, Switch};
+use path::{BfifoConfig, CodelConfig, Link, LinkConfig, Mode, Nanos, PfifoConfig, QueueConfig, Switch};
 
 use super::Shared;
 use super::config::Config;
@@ -278,10 +278,9 @@ fn held(link: &scenario::Link) -> u64 {
         (u128::from(rate) * u128::from(link.delay_ns) / 1_000_000_000 / u128::from(full)).min(1 << 32) as u64
     });
     let waiting = match &link.queue {
-        QueueConfig::Pfifo { limit_packets } | QueueConfig::Codel { limit_packets, .. } => {
-            u64::from(*limit_packets)
-        }
-        QueueConfig::Bfifo { limit_bytes } => limit_bytes * 8 / full,
+        QueueConfig::Pfifo(PfifoConfig { limit_packets })
+        | QueueConfig::Codel(CodelConfig { limit_packets, .. }) => u64::from(*limit_packets),
+        QueueConfig::Bfifo(BfifoConfig { limit_bytes }) => limit_bytes * 8 / full,
         _ => SOME,
     };
     (flying + waiting + FEW).min(PREPARED)

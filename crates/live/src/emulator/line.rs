@@ -3,16 +3,13 @@
 use std::collections::{HashSet, VecDeque};
 
 use contract::histogram::Histogram;
-use contract::record::{EventRow, QueueRow};
+use contract::record::{EVENT_DROP, EVENT_MARK, EventRow, QueueRow};
 use path::{DropReason, Nanos, Output};
 
 use super::flows::Flows;
 use super::frame::Frame;
 use super::pool::Pool;
 
-/// Index of `drop` among the kinds of events; `mark` is next.
-const DROP: u32 = 0;
-const MARK: u32 = 1;
 /// Rows for which memory is taken at a time.
 const CHUNK: usize = 4096;
 
@@ -176,18 +173,18 @@ impl Records {
     /// A packet was dropped.
     fn dropped(&mut self, at: Nanos, hop: u32, frame: &Frame) {
         self.counts[hop as usize].0 += u64::from(at >= self.zero);
-        self.event(at, hop, DROP, frame);
+        self.event(at, hop, EVENT_DROP, frame);
     }
 
     /// A packet was marked CE.
     fn marked(&mut self, at: Nanos, hop: u32, frame: &Frame) {
         self.counts[hop as usize].1 += u64::from(at >= self.zero);
-        self.event(at, hop, MARK, frame);
+        self.event(at, hop, EVENT_MARK, frame);
     }
 
     /// A packet goes on damaged, so that its receiver drops it; the link's queue did not.
     pub(super) fn damaged(&mut self, at: Nanos, hop: u32, frame: &Frame) {
-        self.event(at, hop, DROP, frame);
+        self.event(at, hop, EVENT_DROP, frame);
     }
 
     fn event(&mut self, at: Nanos, hop: u32, kind: u32, frame: &Frame) {
@@ -196,7 +193,7 @@ impl Records {
             && self.measures(at)
         {
             let tally = &mut self.tallies[usize::from(flow)];
-            *(if kind == MARK { &mut tally.ce_marks } else { &mut tally.drops }) += 1;
+            *(if kind == EVENT_MARK { &mut tally.ce_marks } else { &mut tally.drops }) += 1;
         }
         self.events.push(EventRow {
             t,

@@ -7,6 +7,7 @@ use super::wire::Wire;
 use super::{Counters, LinkConfig};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Output, Packet};
+use crate::queue::configs::{BfifoConfig, PfifoConfig};
 use crate::queue::{Limit, QueueConfig};
 
 /// Length of [`Waiting::starts`] at first.
@@ -25,8 +26,8 @@ pub(super) struct Fused {
 impl Fused {
     pub(super) fn new(config: &LinkConfig, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Self {
         let waiting = match config.queue {
-            QueueConfig::Pfifo { limit_packets } => Waiting::packets(limit_packets),
-            QueueConfig::Bfifo { limit_bytes } => Waiting::bytes(limit_bytes),
+            QueueConfig::Pfifo(PfifoConfig { limit_packets }) => Waiting::packets(limit_packets),
+            QueueConfig::Bfifo(BfifoConfig { limit_bytes }) => Waiting::bytes(limit_bytes),
             _ => unreachable!("can_fuse"),
         };
         Fused {

@@ -13,78 +13,63 @@ mod rotation;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use params::Param;
 use rand_core::RngCore;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::drr::truesize;
 use super::store::{Chain, Place, Store};
-use super::{LinkContext, Param, Qdisc, QueueKind, Queued, Sink};
+use super::{LinkContext, Qdisc, Queued, Sink};
 use crate::packet::{DropReason, Nanos, Packet};
 use crate::{Xoshiro256PlusPlus, prefetch};
 use cobalt::{Cobalt, Params};
 use credits::Credit;
 use rotation::Rotation;
 
-/// Parameters of CAKE.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CakeConfig {
-    /// Rate of CAKE's own shaper; null: unlimited.
-    pub bandwidth_bps: Option<u64>,
-    /// Round trip time: COBALT's interval; its target is a twentieth.
-    pub rtt_ns: u64,
-    /// Who gets a fair share.
-    pub flow_mode: FlowMode,
-    /// Memory of all packets, as Linux accounts for it.
-    pub memlimit_bytes: u32,
+// Defaults of cake_init.
+params::parameters! {
+    /// CAKE: shaper, AQM, fairness between flows and hosts.
+    pub struct CakeConfig: "cake" {
+        /// Rate of CAKE's own shaper, if it has one.
+        bandwidth_bps: Option<u64> = Param::rate("bandwidth").otherwise("none"),
+        /// Round trip time: COBALT's interval; its target is a twentieth.
+        rtt_ns: u64 = Param::time("rtt").above_zero().default(100_000_000),
+        /// Who gets a fair share.
+        flow_mode: FlowMode = Param::choice("flow_mode", FlowMode::WORDS).default(FlowMode::TripleIsolate as u64),
+        /// Memory of all packets, as Linux accounts for it.
+        memlimit_bytes: u32 = Param::bytes("memlimit").range(0, u32::MAX as u64).because("tc has 32 bits for it")
+            .otherwise("4 rtt at its bandwidth, at least 4 MiB and at most 10240 packets"),
+    }
+    besides {
+        /// Priority layers.
+        Param::choice("diffserv", &["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"]).nobody(),
+        /// Thin out acknowledgements.
+        Param::flag("ack_filter").nobody(),
+        /// Split super-packets.
+        Param::flag("split_gso").nobody(),
+    }
 }
 
-/// Between whom CAKE shares the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FlowMode {
-    /// Nobody: one queue.
-    Flowblind,
-    /// Sending hosts.
-    Srchost,
-    /// Receiving hosts.
-    Dsthost,
-    /// Pairs of hosts.
-    Hosts,
-    /// Flows.
-    Flows,
-    /// Sending hosts, and each one's flows.
-    DualSrchost,
-    /// Receiving hosts, and each one's flows.
-    DualDsthost,
-    /// Both, and flows.
-    TripleIsolate,
+params::words! {
+    /// Between whom CAKE shares the link.
+    pub enum FlowMode {
+        /// Nobody: one queue.
+        Flowblind = "flowblind",
+        /// Sending hosts.
+        Srchost = "srchost",
+        /// Receiving hosts.
+        Dsthost = "dsthost",
+        /// Pairs of hosts.
+        Hosts = "hosts",
+        /// Flows.
+        Flows = "flows",
+        /// Sending hosts, and each one's flows.
+        DualSrchost = "dual-srchost",
+        /// Receiving hosts, and each one's flows.
+        DualDsthost = "dual-dsthost",
+        /// Both, and flows.
+        TripleIsolate = "triple-isolate",
+    }
 }
-
-/// Defaults of cake_init.
-pub(super) const CAKE: QueueKind = QueueKind {
-    kind: "cake",
-    params: &[
-        Param::new("bandwidth", "bps", None),
-        Param::new("rtt", "ns", Some(100_000_000)),
-        Param::choice(
-            "flow_mode",
-            &[
-                "flowblind",
-                "srchost",
-                "dsthost",
-                "hosts",
-                "flows",
-                "dual-srchost",
-                "dual-dsthost",
-                "triple-isolate",
-            ],
-            7,
-        ),
-        Param::new("memlimit", "bytes", None),
-    ],
-};
 
 /// Queues that flows are hashed to (CAKE_QUEUES).
 const QUEUES: usize = 1024;

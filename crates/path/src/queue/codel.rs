@@ -3,20 +3,27 @@
 //! Linux counts time in units of 1024 ns here; this counts nanoseconds. Everything else, the rounding of the control
 //! law included, is the same.
 
-use super::{ByteQueue, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
+use params::Param;
+
+use super::{ByteQueue, LinkContext, Place, Qdisc, Sink, Source, Store, mark};
 use crate::packet::{DropReason, Nanos, Packet};
 
-/// Defaults of codel_params_init and codel_init: RFC 8289 section 4.3 and 4.4 for target and interval.
-pub(super) const CODEL: QueueKind = QueueKind {
-    kind: "codel",
-    params: &[
-        Param::new("limit", "packets", Some(1000)),
-        Param::new("target", "ns", Some(5_000_000)),
-        Param::new("interval", "ns", Some(100_000_000)),
-        Param::new("ecn", "bool", Some(0)),
-        Param::new("ce_threshold", "ns", None),
-    ],
-};
+// Defaults of codel_params_init and codel_init: RFC 8289 section 4.3 and 4.4 for target and interval.
+params::parameters! {
+    /// CoDel (RFC 8289).
+    pub struct CodelConfig: "codel" {
+        /// Packets waiting.
+        limit_packets: u32 = Param::limit_packets().default(1000),
+        /// Acceptable standing sojourn time.
+        target_ns: u64 = Param::time("target").default(5_000_000),
+        /// Window over which the minimum is taken.
+        interval_ns: u64 = Param::time("interval").above_zero().default(100_000_000),
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool = Param::flag("ecn").default(0),
+        /// Mark every ECN-capable packet that waited longer, if this is set.
+        ce_threshold_ns: Option<u64> = Param::time("ce_threshold").otherwise("none"),
+    }
+}
 
 pub(super) struct Codel {
     limit: u32,
@@ -26,8 +33,15 @@ pub(super) struct Codel {
 }
 
 impl Codel {
-    pub(super) fn new(limit: u32, params: Params) -> Self {
-        Codel { limit, params, state: State::default(), queue: ByteQueue::default() }
+    pub(super) fn new(config: &CodelConfig, link: LinkContext) -> Self {
+        let params = Params {
+            target: config.target_ns,
+            interval: config.interval_ns,
+            ecn: config.ecn,
+            ce_threshold: config.ce_threshold_ns.unwrap_or(Nanos::MAX),
+            mtu: link.mtu,
+        };
+        Codel { limit: config.limit_packets, params, state: State::default(), queue: ByteQueue::default() }
     }
 }
 

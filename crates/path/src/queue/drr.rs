@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use params::Param;
+
 use super::store::{Chain, Place, Store};
 use crate::packet::Packet;
 use crate::prefetch;
@@ -27,6 +29,14 @@ pub(super) struct Flow {
     deficit: i64,
     /// Whether it is in one of the lists.
     listed: bool,
+}
+
+/// The most queues that flows are hashed to (Linux fq_codel_change and fq_pie_change).
+pub(super) const MAX_FLOWS: u64 = 65_536;
+
+/// The parameter that says how much a flow may send in a round.
+pub(super) const fn quantum() -> Param {
+    Param::packet_bytes("quantum", 1, 1 << 20).otherwise("MTU + overhead")
 }
 
 /// How many turns ahead a flow's first packet and its controller are prefetched; the flow itself is one turn earlier.

@@ -1,53 +1,48 @@
 //! DualPI2, the dual-queue coupled AQM for L4S (RFC 9332 appendix A) as Linux carries it out (net/sched/sch_dualpi2.c):
 //! drops at dequeue, step marking by sojourn time.
 
+use params::{Param, Unit};
 use rand_core::RngCore;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
+use super::{ByteQueue, LinkContext, Place, Qdisc, Sink, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 
-/// Parameters of DualPI2.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Dualpi2Config {
-    /// Packets waiting, over both queues.
-    pub limit_packets: u32,
-    /// Queueing delay aimed at.
-    pub target_ns: u64,
-    /// Time between updates of the base probability.
-    pub tupdate_ns: u64,
-    /// Weight of the distance from the target, probability per second of delay, parts per billion.
-    pub alpha_ppb: u64,
-    /// Weight of the delay's change, in the same unit.
-    pub beta_ppb: u64,
-    /// L4S packets are marked with so many times the base probability.
-    pub coupling_factor: u32,
-    /// L4S packets that waited longer are marked always.
-    pub step_thresh_ns: u64,
-    /// Share of the classic queue while both have packets, percent.
-    pub classic_protection: u32,
-    /// When L4S marking saturates, drop from both queues (tc: `overflow` keeps marking and lets the limit drop).
-    pub drop_on_overload: bool,
+// Defaults of dualpi2_reset_default; RFC 9332 appendix A.1. Ranges of tc-dualpi2(8).
+params::parameters! {
+    /// DualPI2, the dual-queue coupled AQM for L4S (RFC 9332).
+    pub struct Dualpi2Config: "dualpi2" {
+        /// Packets waiting, over both queues.
+        limit_packets: u32 = Param::limit_packets().default(10_000),
+        /// Queueing delay aimed at.
+        target_ns: u64 = Param::time("target").default(15_000_000),
+        /// Time between updates of the base probability.
+        tupdate_ns: u64 = Param::time("tupdate").above_zero().default(16_000_000),
+        /// Weight of the distance from the target: probability per second of delay, Hz.
+        alpha_ppb: u64 = gain("alpha").default(160_000_000),
+        /// Weight of the delay's change, in the same unit.
+        beta_ppb: u64 = gain("beta").default(3_200_000_000),
+        /// L4S packets that waited longer are marked always.
+        step_thresh_ns: u64 = Param::time("step_thresh").default(1_000_000),
+        /// L4S packets are marked with so many times the base probability.
+        coupling_factor: u32 = Param::count("coupling_factor", 1, 255).default(2),
+        /// When L4S marking saturates, drop from both queues (tc: `overflow` keeps marking and lets the limit drop).
+        drop_on_overload: bool = Param::flag("drop_on_overload").default(1),
+        /// Share of the classic queue while both have packets, percent.
+        classic_protection: u32 = Param::count("classic_protection", 0, 100).default(10),
+    }
+    besides {
+        /// Memory of both queues.
+        Param::bytes("memlimit").nobody(),
+        /// Split super-packets.
+        Param::flag("split_gso").nobody(),
+    }
 }
 
-/// Defaults of dualpi2_reset_default; RFC 9332 appendix A.1.
-pub(super) const DUALPI2: QueueKind = QueueKind {
-    kind: "dualpi2",
-    params: &[
-        Param::new("limit", "packets", Some(10_000)),
-        Param::new("target", "ns", Some(15_000_000)),
-        Param::new("tupdate", "ns", Some(16_000_000)),
-        Param::new("alpha", "ppb", Some(160_000_000)),
-        Param::new("beta", "ppb", Some(3_200_000_000)),
-        Param::new("coupling_factor", "count", Some(2)),
-        Param::new("step_thresh", "ns", Some(1_000_000)),
-        Param::new("classic_protection", "count", Some(10)),
-        Param::new("drop_on_overload", "bool", Some(1)),
-    ],
-};
+/// A gain of the controller, at most 256 Hz.
+const fn gain(name: &'static str) -> Param {
+    Param::new(name, Unit::Nano).range(0, 256_000_000_000)
+}
 
 /// Certainty: probabilities are parts of 2^32.
 const ONE: u64 = 1 << 32;
@@ -69,10 +64,10 @@ pub(super) struct Dualpi2 {
 }
 
 impl Dualpi2 {
-    pub(super) fn new(config: Dualpi2Config, link: LinkContext) -> Self {
+    pub(super) fn new(config: &Dualpi2Config, link: LinkContext) -> Self {
         let mut dualpi2 = Dualpi2 {
             update_next: config.tupdate_ns,
-            config,
+            config: config.clone(),
             mtu: link.mtu,
             random: link.random,
             classic: ByteQueue::default(),

@@ -1,14 +1,25 @@
 //! pfifo and bfifo: first in, first out, with a limit in packets or in bytes (Linux net/sched/sch_fifo.c).
 
-use super::{ByteQueue, Param, Place, Qdisc, QueueKind, Sink, Source, Store};
+use params::Param;
+
+use super::{ByteQueue, LinkContext, Place, Qdisc, Sink, Source, Store};
 use crate::packet::{DropReason, Nanos};
 
-pub(super) const PFIFO: QueueKind =
-    QueueKind { kind: "pfifo", params: &[Param::new("limit", "packets", Some(1000))] };
+params::parameters! {
+    /// First in, first out; an arrival that finds so many packets waiting is dropped.
+    pub struct PfifoConfig: "pfifo" {
+        /// Packets waiting; one more is in service.
+        limit_packets: u32 = Param::limit_packets().default(1000),
+    }
+}
 
-/// Linux takes the transmit queue length times the MTU: 1000 x 1514 bytes on Ethernet.
-pub(super) const BFIFO: QueueKind =
-    QueueKind { kind: "bfifo", params: &[Param::new("limit", "bytes", Some(1_514_000))] };
+params::parameters! {
+    /// First in, first out; an arrival that would make more bytes wait is dropped.
+    pub struct BfifoConfig: "bfifo" {
+        /// Bytes waiting, with the link's overhead per packet.
+        limit_bytes: u64 = Param::limit_bytes().otherwise("1000 packets of MTU + 14 bytes"),
+    }
+}
 
 /// The limit of a drop-tail queue: what may wait besides the packet in service.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +50,12 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    pub(super) fn new(limit: Limit) -> Self {
-        Fifo { limit, queue: ByteQueue::default() }
+    pub(super) fn of_packets(config: &PfifoConfig, _link: LinkContext) -> Self {
+        Fifo { limit: Limit::packets(config.limit_packets), queue: ByteQueue::default() }
+    }
+
+    pub(super) fn of_bytes(config: &BfifoConfig, _link: LinkContext) -> Self {
+        Fifo { limit: Limit::bytes(config.limit_bytes), queue: ByteQueue::default() }
     }
 }
 

@@ -1,53 +1,37 @@
 //! FQ-CoDel (RFC 8290) as Linux carries it out (net/sched/sch_fq_codel.c).
 
+use params::Param;
 use rand_core::RngCore;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::codel::{self, State};
-use super::drr::Flows;
-use super::{LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store};
+use super::drr::{Flows, MAX_FLOWS, quantum};
+use super::{LinkContext, Place, Qdisc, Sink, Source, Store};
 use crate::packet::{DropReason, Nanos, Packet};
 
-/// Parameters of FQ-CoDel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FqCodelConfig {
-    /// Packets waiting, over all flows.
-    pub limit_packets: u32,
-    /// Queues that flows are hashed to.
-    pub flows: u32,
-    /// Bytes that a flow may send in a round; Linux's default is the link's MTU with overhead.
-    pub quantum_bytes: u32,
-    /// Acceptable standing sojourn time.
-    pub target_ns: u64,
-    /// Window over which the minimum is taken.
-    pub interval_ns: u64,
-    /// Mark ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-    /// Mark every ECN-capable packet that waited longer; null: none.
-    pub ce_threshold_ns: Option<u64>,
-    /// Memory of all packets, as Linux accounts for it.
-    pub memory_limit_bytes: u64,
-    /// Packets dropped at most when the limit is exceeded, from the flow with the most bytes.
-    pub drop_batch: u32,
+// Defaults of fq_codel_init; RFC 8290 section 5.2.
+params::parameters! {
+    /// FQ-CoDel (RFC 8290): flow queues with CoDel.
+    pub struct FqCodelConfig: "fq_codel" {
+        /// Packets waiting, over all flows.
+        limit_packets: u32 = Param::limit_packets().default(10_240),
+        /// Queues that flows are hashed to.
+        flows: u32 = Param::count("flows", 1, MAX_FLOWS).default(1024),
+        /// Acceptable standing sojourn time.
+        target_ns: u64 = Param::time("target").default(5_000_000),
+        /// Window over which the minimum is taken.
+        interval_ns: u64 = Param::time("interval").above_zero().default(100_000_000),
+        /// Bytes that a flow may send in a round.
+        quantum_bytes: u32 = quantum(),
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool = Param::flag("ecn").default(1),
+        /// Mark every ECN-capable packet that waited longer, if this is set.
+        ce_threshold_ns: Option<u64> = Param::time("ce_threshold").otherwise("none"),
+        /// Memory of all packets, as Linux accounts for it.
+        memory_limit_bytes: u64 = Param::bytes("memory_limit").default(32 << 20),
+        /// Packets dropped at most when the limit is exceeded, from the flow with the most bytes.
+        drop_batch: u32 = Param::count("drop_batch", 1, 65_535).default(64),
+    }
 }
-
-/// Defaults of fq_codel_init; RFC 8290 section 5.2.
-pub(super) const FQ_CODEL: QueueKind = QueueKind {
-    kind: "fq_codel",
-    params: &[
-        Param::new("limit", "packets", Some(10_240)),
-        Param::new("flows", "count", Some(1024)),
-        Param::new("quantum", "bytes", None),
-        Param::new("target", "ns", Some(5_000_000)),
-        Param::new("interval", "ns", Some(100_000_000)),
-        Param::new("ecn", "bool", Some(1)),
-        Param::new("ce_threshold", "ns", None),
-        Param::new("memory_limit", "bytes", Some(32 << 20)),
-        Param::new("drop_batch", "count", Some(64)),
-    ],
-};
 
 pub(super) struct FqCodel {
     limit: u32,

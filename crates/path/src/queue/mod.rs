@@ -1,11 +1,14 @@
 //! Queue disciplines: the trait, the registry, and one file per discipline.
 
+use params::{Kind, ParamError, Table};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 
 mod cake;
 mod codel;
-mod config;
 mod drr;
 mod dualpi2;
 mod fifo;
@@ -15,14 +18,8 @@ mod pie;
 mod red;
 mod store;
 
-pub use cake::{CakeConfig, FlowMode};
-pub use config::QueueConfig;
-pub use dualpi2::Dualpi2Config;
+pub use cake::FlowMode;
 pub(crate) use fifo::Limit;
-pub use fq_codel::FqCodelConfig;
-pub use fq_pie::FqPieConfig;
-pub use pie::PieConfig;
-pub use red::RedConfig;
 use store::Chain;
 pub use store::{Place, Store};
 
@@ -150,80 +147,136 @@ impl<P> Source<P> for ByteQueue {
     }
 }
 
-/// A discipline of the catalogue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueKind {
-    /// Its name in [`QueueConfig`] and in `tc`.
-    pub kind: &'static str,
-    /// Its parameters.
-    pub params: &'static [Param],
+/// Of a line for each discipline (its variant, its module and configuration there, what carries it out): the configuration as it
+/// stands in a Scenario, the catalogue, and what makes a discipline of a configuration.
+macro_rules! disciplines {
+    ( $( $variant:ident = $module:ident::$config:ident => $make:path, )+ ) => {
+        /// The configurations of the disciplines.
+        pub mod configs {
+            $( pub use super::$module::$config; )+
+        }
+
+        /// A queue discipline and all its parameters, under their Linux `tc` names with the unit added.
+        // A discipline is described where its parameters are.
+        #[allow(missing_docs)]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+        pub enum QueueConfig {
+            $( $variant($module::$config), )+
+            /// A host's egress as `tc netem` makes it: the link's delay and jitter come before its rate, and the limit counts
+            /// every packet that has not left, those in the delay line too. No packet waits for an event.
+            Netem {
+                /// Packets inside (1000 unless told otherwise, in Linux).
+                limit_packets: u32,
+            },
+        }
+
+        impl QueueConfig {
+            /// Checks what parsing cannot: that the discipline can be made of these parameters.
+            ///
+            /// # Errors
+            /// One line: the parameter, what was found, what is allowed.
+            pub fn check(&self) -> Result<(), ParamError> {
+                match self {
+                    $( QueueConfig::$variant(config) => config.check(), )+
+                    QueueConfig::Netem { .. } => Ok(()),
+                }
+                .map_err(|why| ParamError { param: format!("queue {}", why.param), ..why })
+            }
+        }
+
+        /// Every queue discipline that a link can have; [`QueueConfig::Netem`], which stands for a link, is not among them.
+        pub fn catalogue() -> Vec<Kind> {
+            vec![$( $module::$config::KIND ),+]
+        }
+
+        /// Makes the discipline of a configuration.
+        ///
+        /// # Panics
+        /// If [`QueueConfig::check`] refuses it, or it is netem, which is no discipline on a link.
+        pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, link: LinkContext) -> Box<dyn Qdisc<P>> {
+            config.check().unwrap_or_else(|why| panic!("{why}"));
+            match config {
+                $( QueueConfig::$variant(config) => Box::new($make(config, link)), )+
+                QueueConfig::Netem { .. } => panic!("netem is not a discipline on a link, but replaces the link"),
+            }
+        }
+    };
 }
 
-/// A parameter of a discipline. Its field in the configuration is `NAME_UNIT`; for a count, a bool or a choice, `NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Param {
-    /// Its name in `tc`.
-    pub name: &'static str,
-    /// `packets`, `bytes`, `ns`, `bps`, `ppb`, `count`, `bool` (0 or 1), or `choice` (a place in `choices`).
-    pub unit: &'static str,
-    /// Its default in Linux, in that unit; None: it must be given, or it follows from others.
-    pub default: Option<u64>,
-    /// The words of a `choice`.
-    pub choices: &'static [&'static str],
+disciplines! {
+    Pfifo = fifo::PfifoConfig => fifo::Fifo::of_packets,
+    Bfifo = fifo::BfifoConfig => fifo::Fifo::of_bytes,
+    Red = red::RedConfig => red::Red::new,
+    Codel = codel::CodelConfig => codel::Codel::new,
+    FqCodel = fq_codel::FqCodelConfig => fq_codel::FqCodel::new,
+    Pie = pie::PieConfig => pie::Pie::new,
+    FqPie = fq_pie::FqPieConfig => fq_pie::FqPie::new,
+    Cake = cake::CakeConfig => cake::Cake::new,
+    Dualpi2 = dualpi2::Dualpi2Config => dualpi2::Dualpi2::new,
 }
 
-impl Param {
-    const fn new(name: &'static str, unit: &'static str, default: Option<u64>) -> Self {
-        Param { name, unit, default, choices: &[] }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(json: &str) -> QueueConfig {
+        serde_json::from_str(json).expect("a queue")
     }
 
-    const fn choice(name: &'static str, choices: &'static [&'static str], default: u64) -> Self {
-        Param { name, unit: "choice", default: Some(default), choices }
+    #[test]
+    fn the_kind_of_a_scenario_is_that_of_the_catalogue() {
+        // `rename_all` makes the one of the variant, the table says the other.
+        for kind in catalogue() {
+            let why = serde_json::from_str::<QueueConfig>(&format!(r#"{{"kind": "{}"}}"#, kind.kind));
+            let why = why.expect_err("parameters are missing").to_string();
+            assert!(why.contains("missing field"), "{}: {why}", kind.kind);
+        }
     }
-}
 
-/// Every queue discipline that a link can have; [`QueueConfig::Netem`], which stands for a link, is not among them.
-pub fn catalogue() -> Vec<QueueKind> {
-    vec![
-        fifo::PFIFO,
-        fifo::BFIFO,
-        red::RED,
-        codel::CODEL,
-        fq_codel::FQ_CODEL,
-        pie::PIE,
-        fq_pie::FQ_PIE,
-        cake::CAKE,
-        dualpi2::DUALPI2,
-    ]
-}
+    #[test]
+    fn a_discipline_that_cannot_be_made_is_refused_with_its_parameter() {
+        let red = |min: u64, max: u64| {
+            queue(&format!(
+                r#"{{"kind": "red", "limit_bytes": 100000, "min_bytes": {min}, "max_bytes": {max},
+                    "avpkt_bytes": 1000, "burst_packets": 20, "probability_ppb": 20000000,
+                    "bandwidth_bps": 10000000, "ecn": false, "harddrop": false, "nodrop": false,
+                    "adaptive": false}}"#
+            ))
+        };
+        assert_eq!(red(10_000, 30_000).check(), Ok(()));
+        let why = red(50_000, 40_000).check().expect_err("thresholds the wrong way round");
+        assert_eq!(why.to_string(), "queue min_bytes: found 50000; expected below max_bytes, 40000");
+        let QueueConfig::Red(config) = red(10_000, 30_000) else { panic!("red is red") };
+        let nodrop = |ecn| QueueConfig::Red(red::RedConfig { nodrop: true, ecn, ..config.clone() }).check();
+        assert_eq!(nodrop(true), Ok(()));
+        assert_eq!(
+            nodrop(false).unwrap_err().to_string(),
+            "queue nodrop: found true; expected false, or ecn true too"
+        );
 
-/// Makes the discipline of a configuration.
-///
-/// # Panics
-/// If [`QueueConfig::check`] refuses it, or it is netem, which is no discipline on a link.
-pub(crate) fn build<P: Packet + 'static>(config: &QueueConfig, link: LinkContext) -> Box<dyn Qdisc<P>> {
-    config.check().unwrap_or_else(|why| panic!("{why}"));
-    match *config {
-        QueueConfig::Pfifo { limit_packets } => {
-            Box::new(fifo::Fifo::new(fifo::Limit::packets(limit_packets)))
-        }
-        QueueConfig::Bfifo { limit_bytes } => Box::new(fifo::Fifo::new(fifo::Limit::bytes(limit_bytes))),
-        QueueConfig::Netem { .. } => panic!("netem is not a discipline on a link, but replaces the link"),
-        QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn, ce_threshold_ns } => {
-            let params = codel::Params {
-                target: target_ns,
-                interval: interval_ns,
-                ecn,
-                ce_threshold: ce_threshold_ns.unwrap_or(Nanos::MAX),
-                mtu: link.mtu,
-            };
-            Box::new(codel::Codel::new(limit_packets, params))
-        }
-        QueueConfig::Red(ref config) => Box::new(red::Red::new(config.clone(), link)),
-        QueueConfig::FqCodel(ref config) => Box::new(fq_codel::FqCodel::new(config, link)),
-        QueueConfig::Pie(ref config) => Box::new(pie::Pie::new(config, link)),
-        QueueConfig::FqPie(ref config) => Box::new(fq_pie::FqPie::new(config, link)),
-        QueueConfig::Cake(ref config) => Box::new(cake::Cake::new(config, link)),
-        QueueConfig::Dualpi2(ref config) => Box::new(dualpi2::Dualpi2::new(config.clone(), link)),
+        let dualpi2 = |coupling: u32, protection: u32| {
+            queue(&format!(
+                r#"{{"kind": "dualpi2", "limit_packets": 10000, "target_ns": 15000000, "tupdate_ns": 16000000,
+                    "alpha_ppb": 160000000, "beta_ppb": 3200000000, "coupling_factor": {coupling},
+                    "step_thresh_ns": 1000000, "classic_protection": {protection}, "drop_on_overload": true}}"#
+            ))
+        };
+        assert_eq!(dualpi2(2, 10).check(), Ok(()));
+        let fq_codel = |flows: u32| {
+            queue(&format!(
+                r#"{{"kind": "fq_codel", "limit_packets": 10240, "flows": {flows}, "quantum_bytes": 1514,
+                    "target_ns": 5000000, "interval_ns": 100000000, "ecn": true, "ce_threshold_ns": null,
+                    "memory_limit_bytes": 33554432, "drop_batch": 64}}"#
+            ))
+        };
+        assert_eq!(fq_codel(65_536).check(), Ok(()));
+        assert_eq!(fq_codel(0).check().unwrap_err().to_string(), "queue flows: found 0; expected 1 to 65536");
+        assert_eq!(
+            fq_codel(65_537).check().unwrap_err().to_string(),
+            "queue flows: found 65537; expected 1 to 65536"
+        );
+        assert!(dualpi2(0, 10).check().is_err_and(|why| why.param.contains("coupling_factor")));
+        assert!(dualpi2(2, 101).check().is_err_and(|why| why.param.contains("classic_protection")));
     }
 }

@@ -1,50 +1,68 @@
 //! PIE (RFC 8033) as Linux carries it out (net/sched/sch_pie.c): the queueing delay is the sojourn time of the last packet
 //! that left, or, where asked for, what waits over an estimate of the departure rate.
 
+use params::Param;
 use rand_core::RngCore;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Queued, Sink, Source, Store, mark};
+use super::{ByteQueue, LinkContext, Place, Qdisc, Queued, Sink, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
 
-/// Parameters of PIE.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PieConfig {
-    /// Packets waiting.
-    pub limit_packets: u32,
-    /// Queueing delay aimed at.
-    pub target_ns: u64,
-    /// Time between updates of the drop probability.
-    pub tupdate_ns: u64,
-    /// Weight of the distance from the target, in sixteenths per second.
-    pub alpha: u32,
-    /// Weight of the delay's change, in sixteenths per second.
-    pub beta: u32,
-    /// Mark ECN-capable packets instead of dropping them while the probability is at most 10 %.
-    pub ecn: bool,
-    /// Drop small packets less often.
-    pub bytemode: bool,
-    /// Estimate the delay from the departure rate (RFC 8033 section 4.3) instead of measuring it (section 5.2).
-    pub dq_rate_estimator: bool,
-}
+/// A table of parameters with those of the controller in it, which PIE and FQ-PIE have in common, and what makes a controller of
+/// them. Defaults of pie_params_init and fq_pie_init; RFC 8033 section 4.2 and 4.3.
+macro_rules! pie_parameters {
+    (
+        $(#[doc = $about:literal])+
+        struct $config:ident: $kind:literal { $($first:tt)* } controller { $($middle:tt)* }
+    ) => {
+        params::parameters! {
+            $(#[doc = $about])+
+            pub struct $config: $kind {
+                $($first)*
+                /// Queueing delay aimed at.
+                target_ns: u64 = Param::time("target").default(15_000_000),
+                /// Time between updates of the drop probability.
+                tupdate_ns: u64 = Param::time("tupdate").above_zero().default(15_000_000),
+                /// Weight of the distance from the target, in sixteenths per second.
+                alpha: u32 = Param::count("alpha", 0, 32).default(2),
+                /// Weight of the delay's change, in sixteenths per second.
+                beta: u32 = Param::count("beta", 0, 32).default(20),
+                $($middle)*
+                /// Drop small packets less often.
+                bytemode: bool = Param::flag("bytemode").default(0),
+                /// Estimate the delay from the departure rate (RFC 8033 section 4.3) instead of measuring it (section 5.2).
+                dq_rate_estimator: bool = Param::flag("dq_rate_estimator").default(0),
+            }
+        }
 
-/// Defaults of pie_params_init; RFC 8033 section 4.2 and 4.3.
-pub(super) const PIE: QueueKind = QueueKind {
-    kind: "pie",
-    params: &[
-        Param::new("limit", "packets", Some(1000)),
-        Param::new("target", "ns", Some(15_000_000)),
-        Param::new("tupdate", "ns", Some(15_000_000)),
-        Param::new("alpha", "count", Some(2)),
-        Param::new("beta", "count", Some(20)),
-        Param::new("ecn", "bool", Some(0)),
-        Param::new("bytemode", "bool", Some(0)),
-        Param::new("dq_rate_estimator", "bool", Some(0)),
-    ],
-};
+        impl $config {
+            /// The parameters of a controller.
+            fn controller(&self, mtu: u32) -> Params {
+                Params {
+                    target: self.target_ns,
+                    tupdate: self.tupdate_ns,
+                    alpha: self.alpha,
+                    beta: self.beta,
+                    bytemode: self.bytemode,
+                    estimates: self.dq_rate_estimator,
+                    mtu,
+                }
+            }
+        }
+    };
+}
+pub(super) use pie_parameters;
+
+pie_parameters! {
+    /// PIE (RFC 8033).
+    struct PieConfig: "pie" {
+        /// Packets waiting.
+        limit_packets: u32 = Param::limit_packets().default(1000),
+    } controller {
+        /// Mark ECN-capable packets instead of dropping them while the probability is at most 10 %.
+        ecn: bool = Param::flag("ecn").default(0),
+    }
+}
 
 pub(super) struct Pie {
     limit: u32,
@@ -61,7 +79,7 @@ impl Pie {
         Pie {
             limit: config.limit_packets,
             mark_below: if config.ecn { ONE / 10 } else { 0 },
-            params: Params::new(config, link.mtu),
+            params: config.controller(link.mtu),
             state: State::default(),
             queue: ByteQueue::default(),
             random: link.random,
@@ -108,28 +126,14 @@ const MAX_BURST: Nanos = 150_000_000;
 
 /// The parameters of a controller.
 pub(super) struct Params {
-    target: Nanos,
-    tupdate: Nanos,
+    pub(super) target: Nanos,
+    pub(super) tupdate: Nanos,
     /// Probability per second of delay, times 16.
-    alpha: u32,
-    beta: u32,
-    bytemode: bool,
-    estimates: bool,
-    mtu: u32,
-}
-
-impl Params {
-    pub(super) fn new(config: &PieConfig, mtu: u32) -> Self {
-        Params {
-            target: config.target_ns,
-            tupdate: config.tupdate_ns,
-            alpha: config.alpha,
-            beta: config.beta,
-            bytemode: config.bytemode,
-            estimates: config.dq_rate_estimator,
-            mtu,
-        }
-    }
+    pub(super) alpha: u32,
+    pub(super) beta: u32,
+    pub(super) bytemode: bool,
+    pub(super) estimates: bool,
+    pub(super) mtu: u32,
 }
 
 /// What an arriving packet finds.

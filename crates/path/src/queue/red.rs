@@ -3,60 +3,53 @@
 //! One difference: after an idle time the average decays by the formula of section 11 of the paper, where Linux looks it
 //! up in a table of some 256 entries.
 
+use params::{Param, ParamError, Unit};
 use rand_core::RngCore;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::{ByteQueue, LinkContext, Param, Place, Qdisc, QueueKind, Sink, Source, Store, mark};
+use super::{ByteQueue, LinkContext, Place, Qdisc, Sink, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Nanos, Packet};
 
-/// Parameters of RED.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RedConfig {
-    /// Bytes waiting.
-    pub limit_bytes: u64,
-    /// Average queue below which nothing is dropped.
-    pub min_bytes: u64,
-    /// Average queue from which everything is dropped, above `min_bytes`.
-    pub max_bytes: u64,
-    /// Size of an average packet.
-    pub avpkt_bytes: u64,
-    /// Packets of a burst that passes unharmed: `tc` derives the averaging weight from it.
-    pub burst_packets: u64,
-    /// Drop probability when the average reaches `max_bytes`.
-    pub probability_ppb: u32,
-    /// Rate from which the average after an idle time is computed.
-    pub bandwidth_bps: u64,
-    /// Mark ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-    /// Drop ECN-capable packets too when the average is at `max_bytes`.
-    pub harddrop: bool,
-    /// With `ecn`: packets that cannot be marked pass where they would be dropped.
-    pub nodrop: bool,
-    /// Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001).
-    pub adaptive: bool,
+// Defaults of `tc` (iproute2 tc/q_red.c), and what it derives from the limit.
+params::parameters! {
+    /// RED (Floyd and Jacobson 1993).
+    pub struct RedConfig: "red", check thresholds {
+        /// Bytes waiting.
+        limit_bytes: u64 = Param::limit_bytes().required(),
+        /// Average queue below which nothing is dropped.
+        min_bytes: u64 = Param::bytes("min").otherwise("a third of max"),
+        /// Average queue from which everything is dropped, above min.
+        max_bytes: u64 = Param::bytes("max").otherwise("3 min, or a quarter of the limit"),
+        /// Size of an average packet.
+        avpkt_bytes: u64 = Param::packet_bytes("avpkt", 1, 65_535).default(1000),
+        /// Packets of a burst that passes unharmed: `tc` derives the averaging weight from it.
+        burst_packets: u64 = Param::new("burst", Unit::Packets).otherwise("(2 min + max) / (3 avpkt)"),
+        /// Drop probability when the average reaches max.
+        probability_ppb: u32 = Param::new("probability", Unit::Ppb).default(20_000_000),
+        /// Rate from which the average after an idle time is computed.
+        bandwidth_bps: u64 = Param::rate("bandwidth").default(10_000_000),
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool = Param::flag("ecn").default(0),
+        /// Drop ECN-capable packets too when the average is at max.
+        harddrop: bool = Param::flag("harddrop").default(0),
+        /// With ecn: packets that cannot be marked pass where they would be dropped.
+        nodrop: bool = Param::flag("nodrop").default(0),
+        /// Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001).
+        adaptive: bool = Param::flag("adaptive").default(0),
+    }
 }
 
-/// Defaults of `tc` (iproute2 tc/q_red.c). Of `min`, `max` and `burst` it says: a twelfth and a quarter of the limit,
-/// and (2 min + max) / (3 avpkt).
-pub(super) const RED: QueueKind = QueueKind {
-    kind: "red",
-    params: &[
-        Param::new("limit", "bytes", None),
-        Param::new("min", "bytes", None),
-        Param::new("max", "bytes", None),
-        Param::new("avpkt", "bytes", Some(1000)),
-        Param::new("burst", "packets", None),
-        Param::new("probability", "ppb", Some(20_000_000)),
-        Param::new("bandwidth", "bps", Some(10_000_000)),
-        Param::new("ecn", "bool", Some(0)),
-        Param::new("harddrop", "bool", Some(0)),
-        Param::new("nodrop", "bool", Some(0)),
-        Param::new("adaptive", "bool", Some(0)),
-    ],
-};
+/// What has to hold between the parameters.
+fn thresholds(red: &RedConfig) -> Result<(), ParamError> {
+    if red.min_bytes >= red.max_bytes {
+        let (min, max) = (red.min_bytes, red.max_bytes);
+        return Err(ParamError::new("min_bytes", min, format!("below max_bytes, {max}")));
+    }
+    if red.nodrop && !red.ecn {
+        return Err(ParamError::new("nodrop", true, "false, or ecn true too"));
+    }
+    Ok(())
+}
 
 /// Time between adaptations (Linux red_adaptative_timer; section 4 of the paper: 0.5 s).
 const ADAPT: Nanos = 500_000_000;
@@ -85,12 +78,12 @@ pub(super) struct Red {
 }
 
 impl Red {
-    pub(super) fn new(config: RedConfig, link: LinkContext) -> Self {
+    pub(super) fn new(config: &RedConfig, link: LinkContext) -> Self {
         Red {
-            weight_log: weight_log(&config),
+            weight_log: weight_log(config),
             packet_time: (config.avpkt_bytes * 8 * ONE / config.bandwidth_bps).max(1),
             probability: u64::from(config.probability_ppb),
-            config,
+            config: config.clone(),
             queue: ByteQueue::default(),
             random: link.random,
             average: 0,

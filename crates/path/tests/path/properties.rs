@@ -1,7 +1,9 @@
 //! What holds for every link and every arrival pattern; each property is shown to catch a planted bug.
 
 use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_fused, run_passing, run_stepped};
-use path::{DropReason, JitterConfig, JitterKind, LinkConfig, LossConfig, QueueConfig};
+use path::{
+    BfifoConfig, DropReason, JitterConfig, JitterKind, LinkConfig, LossConfig, PfifoConfig, QueueConfig,
+};
 use proptest::prelude::*;
 
 /// A random link and what enters it.
@@ -118,8 +120,8 @@ fn no_limit_is_exceeded_and_no_place_is_wasted() {
             there.fold((0, 0), |(packets, bytes), w| (packets + 1, bytes + u64::from(w.3)))
         };
         let room = |(packets, bytes): (u32, u64), len: u32| match case.config.queue {
-            QueueConfig::Pfifo { limit_packets } => packets < limit_packets,
-            QueueConfig::Bfifo { limit_bytes } => bytes + u64::from(len) <= limit_bytes,
+            QueueConfig::Pfifo(PfifoConfig { limit_packets }) => packets < limit_packets,
+            QueueConfig::Bfifo(BfifoConfig { limit_bytes }) => bytes + u64::from(len) <= limit_bytes,
             _ => unreachable!(),
         };
         if case.config.duplicate_ppb > 0 {
@@ -174,12 +176,14 @@ fn no_rate_is_exceeded() {
 fn planted(case: &Case, bug: Bug) -> Log {
     let Case { mut config, mut feed, .. } = case.clone();
     match (bug, &mut config.queue) {
-        (Bug::Roomy, QueueConfig::Pfifo { limit_packets }) => *limit_packets += 1,
-        (Bug::Roomy, QueueConfig::Bfifo { limit_bytes }) => *limit_bytes += 1,
-        (Bug::Narrow, QueueConfig::Pfifo { limit_packets }) => {
+        (Bug::Roomy, QueueConfig::Pfifo(PfifoConfig { limit_packets })) => *limit_packets += 1,
+        (Bug::Roomy, QueueConfig::Bfifo(BfifoConfig { limit_bytes })) => *limit_bytes += 1,
+        (Bug::Narrow, QueueConfig::Pfifo(PfifoConfig { limit_packets })) => {
             *limit_packets = limit_packets.saturating_sub(1)
         }
-        (Bug::Narrow, QueueConfig::Bfifo { limit_bytes }) => *limit_bytes = limit_bytes.saturating_sub(1),
+        (Bug::Narrow, QueueConfig::Bfifo(BfifoConfig { limit_bytes })) => {
+            *limit_bytes = limit_bytes.saturating_sub(1)
+        }
         _ => (),
     }
     let mut previous = 0;
@@ -224,8 +228,8 @@ fn naive(config: &LinkConfig, feed: &Feed) -> Log {
         let len = packet.bytes + config.overhead;
         let waiting = || starts.iter().filter(|&&(start, _)| free_ceil(start, rate) > u128::from(*at));
         let fits = match config.queue {
-            QueueConfig::Pfifo { limit_packets } => waiting().count() < limit_packets as usize,
-            QueueConfig::Bfifo { limit_bytes } => {
+            QueueConfig::Pfifo(PfifoConfig { limit_packets }) => waiting().count() < limit_packets as usize,
+            QueueConfig::Bfifo(BfifoConfig { limit_bytes }) => {
                 waiting().map(|&(_, len)| u64::from(len)).sum::<u64>() + u64::from(len) <= limit_bytes
             }
             _ => unreachable!(),
@@ -265,11 +269,11 @@ fn config() -> impl Strategy<Value = LinkConfig> {
         4 => (1_000_000..100_000_000_000_u64).prop_map(Some),
     ];
     let queue = prop_oneof![
-        (0..8_u32).prop_map(|limit_packets| QueueConfig::Pfifo { limit_packets }),
-        (0..8_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo { limit_bytes }),
+        (0..8_u32).prop_map(|limit_packets| QueueConfig::Pfifo(PfifoConfig { limit_packets })),
+        (0..8_000_u64).prop_map(|limit_bytes| QueueConfig::Bfifo(BfifoConfig { limit_bytes })),
         // Filled to the last byte by packets of one of the usual sizes, with or without overhead.
         (0..8_u64, prop_oneof![Just(1000_u64), Just(1014), Just(1500), Just(1538)])
-            .prop_map(|(packets, bytes)| QueueConfig::Bfifo { limit_bytes: packets * bytes }),
+            .prop_map(|(packets, bytes)| QueueConfig::Bfifo(BfifoConfig { limit_bytes: packets * bytes })),
     ];
     let overhead = prop_oneof![Just(0), Just(14), Just(38)];
     let ppb = || prop_oneof![3 => Just(0), 1 => 0..1_000_000_001_u32];

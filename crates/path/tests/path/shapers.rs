@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use crate::common::{Bug, Feed, Log, Pkt, check, equal, link, run_stepped};
 use path::{
-    DropReason, JitterConfig, JitterKind, Link, LinkChange, LinkConfig, Mode, QueueConfig, ShaperConfig,
-    stream,
+    CodelConfig, DropReason, JitterConfig, JitterKind, Link, LinkChange, LinkConfig, Mode, PfifoConfig,
+    QueueConfig, ShaperConfig, stream,
 };
 use proptest::prelude::*;
 
@@ -92,15 +92,15 @@ fn a_packet_larger_than_the_burst_is_dropped() {
 
 #[test]
 fn the_packet_that_waits_for_tokens_counts_as_waiting() {
-    let codel = QueueConfig::Codel {
+    let codel = QueueConfig::Codel(CodelConfig {
         limit_packets: 2,
         target_ns: 100 * MS,
         interval_ns: 100 * MS,
         ecn: false,
         ce_threshold_ns: None,
-    };
+    });
     // One leaves at once. Of the others, a FIFO keeps two; CoDel has given one of them away and has room for another.
-    for (queue, kept) in [(QueueConfig::Pfifo { limit_packets: 2 }, 2), (codel, 3)] {
+    for (queue, kept) in [(QueueConfig::Pfifo(PfifoConfig { limit_packets: 2 }), 2), (codel, 3)] {
         let config = LinkConfig {
             queue,
             ..shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 1000 })
@@ -327,7 +327,7 @@ fn changed(config: &LinkConfig, change: &LinkChange) -> Vec<(u64, u32)> {
 const PLAIN: LinkConfig = LinkConfig {
     rate_bps: Some(8_000_000),
     delay_ns: 10 * MS,
-    queue: QueueConfig::Pfifo { limit_packets: 100 },
+    queue: QueueConfig::Pfifo(PfifoConfig { limit_packets: 100 }),
     loss: None,
     duplicate_ppb: 0,
     corrupt_ppb: 0,
@@ -375,7 +375,7 @@ fn a_new_queue_takes_over_what_it_admits() {
     for (at, packet) in at([0; 10]) {
         link.arrive(at, packet, &mut log);
     }
-    let queue = Some(QueueConfig::Pfifo { limit_packets: 4 });
+    let queue = Some(QueueConfig::Pfifo(PfifoConfig { limit_packets: 4 }));
     let streams = |purpose: &str| stream(7, 0, purpose, "link");
     link.change(1, &LinkChange { queue, ..LinkChange::default() }, &streams, &mut log);
     assert_eq!(link.counters(1).backlog_packets, 4);

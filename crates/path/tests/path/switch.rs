@@ -2,7 +2,8 @@
 
 use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_stepped};
 use path::{
-    DropReason, Link, LinkConfig, Mode, Output, PauseConfig, QueueConfig, Switch, SwitchConfig, stream,
+    DropReason, Link, LinkConfig, Mode, Output, PauseConfig, PfifoConfig, QueueConfig, Switch, SwitchConfig,
+    stream,
 };
 use proptest::prelude::*;
 
@@ -12,7 +13,7 @@ fn port(delay_ns: u64) -> LinkConfig {
     LinkConfig {
         rate_bps: Some(GIGABIT),
         delay_ns,
-        queue: QueueConfig::Pfifo { limit_packets: 100_000 },
+        queue: QueueConfig::Pfifo(PfifoConfig { limit_packets: 100_000 }),
         overhead: 0,
         ..LinkConfig::default()
     }

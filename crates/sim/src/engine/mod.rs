@@ -39,6 +39,19 @@ const SECOND: Nanos = 1_000_000_000;
 const MAX_RUN_AHEAD: usize = 32;
 
 /// A run.
+///
+/// ```
+/// // One flow of TCP over 10 Mbit/s and 20 ms, for a second.
+/// let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../contract/examples/two-hosts.json"));
+/// let mut run = sim::Simulation::new(json, 0)?;
+/// let mut rows = 0;
+/// while !run.advance(10_000) {
+///     rows += run.take().iter().map(|(_, batch)| batch.rows).sum::<usize>();
+/// }
+/// rows += run.take().iter().map(|(_, batch)| batch.rows).sum::<usize>();
+/// assert!(rows > 0 && run.now_ns() == 1_000_000_000);
+/// # Ok::<(), sim::Error>(())
+/// ```
 pub struct Simulation {
     scenario: Scenario,
     now: Nanos,

@@ -1,7 +1,7 @@
 //! Reports of what happened to packets, queues and endpoints: counted, recorded, and told to the stacks concerned.
 
 use contract::ids::{ConnectionId, FlowId, LinkId};
-use contract::record::{EVENT_KINDS, EventRow, QueueRow};
+use contract::record::{EVENT_DROP, EVENT_MARK, EventRow, QueueRow, event_of};
 use contract::scenario::{PLACES, WhenFull};
 use path::DropReason;
 use tcp::event::EventKind;
@@ -45,14 +45,12 @@ impl Simulation {
                     _ => {}
                 }
             }
-            let kind =
-                EVENT_KINDS.iter().position(|&k| k == event.kind.as_str()).expect("every kind has its word");
             self.recording.recorder.event(EventRow {
                 t: self.now,
                 rank,
                 flow: Some(named.0),
                 hop: None,
-                kind: kind as u32,
+                kind: event_of(event.kind),
                 seq: Some(event.seq),
                 value: Some(event.value),
             });
@@ -123,7 +121,7 @@ impl Simulation {
             rank: report.hop,
             flow: Some(self.named(flow).0),
             hop: Some(report.hop),
-            kind: u32::from(report.fate == Fate::Marked),
+            kind: if report.fate == Fate::Marked { EVENT_MARK } else { EVENT_DROP },
             seq: (report.payload > 0).then_some(report.offset),
             value: Some(i64::from(report.payload)),
         });

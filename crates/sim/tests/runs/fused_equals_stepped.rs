@@ -9,7 +9,7 @@ use contract::Scenario;
 use contract::scenario::{
     Coalesce, Ecn, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall,
 };
-use path::{PauseConfig, QueueConfig, SwitchConfig};
+use path::{PauseConfig, PfifoConfig, QueueConfig, SwitchConfig};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
@@ -258,8 +258,8 @@ fn a_difference_between_hops_is_found() {
     let bugs: [fn(&mut Scenario); 3] = [
         |s| link_mut(s, "r1-r2").delay_ns += 1,
         |s| match &mut link_mut(s, "r1-r2").queue {
-            QueueConfig::Pfifo { limit_packets } => *limit_packets += 1,
-            queue => *queue = QueueConfig::Pfifo { limit_packets: 1 },
+            QueueConfig::Pfifo(PfifoConfig { limit_packets }) => *limit_packets += 1,
+            queue => *queue = QueueConfig::Pfifo(PfifoConfig { limit_packets: 1 }),
         },
         |s| {
             let rate = &mut link_mut(s, "r1-r2").rate_bps;

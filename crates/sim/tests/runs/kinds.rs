@@ -1,14 +1,11 @@
-//! Everything the catalogue names, as a part of a scenario. What is new in the catalogue and has no place here stops the
-//! tests with its name.
+//! Everything the catalogue names, as a part of a scenario. A discipline or an application that the catalogue's defaults do
+//! not make, or a new kind of loss, stops the tests with its name until it has a place here.
 
 use std::sync::LazyLock;
 
 use crate::support::{MS, random_loss};
-use contract::scenario::{App, Distribution, EcnField, LoadPart};
-use path::{
-    CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, LossConfig, PieConfig, QueueConfig,
-    RedConfig,
-};
+use contract::scenario::App;
+use path::{LossConfig, Param, QueueConfig, Unit};
 use serde_json::Value;
 
 static CATALOGUE: LazyLock<Value> =
@@ -40,87 +37,33 @@ pub fn losses() -> Vec<String> {
     list(&CATALOGUE, "losses").iter().map(word).collect()
 }
 
-/// A discipline with times so short that it acts within seconds.
+/// A discipline with times so short that it acts within seconds; what is not said here is the catalogue's default.
 pub fn queue(kind: &str, limit_packets: u32, rate_bps: u64) -> QueueConfig {
-    let (target_ns, interval_ns) = (5 * MS, 30 * MS);
-    let (tupdate_ns, memory_limit_bytes) = (15 * MS, 32 << 20);
-    match kind {
-        "pfifo" => QueueConfig::Pfifo { limit_packets },
-        "bfifo" => QueueConfig::Bfifo { limit_bytes: u64::from(limit_packets) * 1514 },
-        "codel" => QueueConfig::Codel {
-            limit_packets: 1000,
-            target_ns,
-            interval_ns,
-            ecn: false,
-            ce_threshold_ns: None,
-        },
-        "red" => QueueConfig::Red(RedConfig {
-            limit_bytes: 200_000,
-            min_bytes: 10_000,
-            max_bytes: 40_000,
-            avpkt_bytes: 1000,
-            burst_packets: 20,
-            probability_ppb: 100_000_000,
-            bandwidth_bps: rate_bps,
-            ecn: false,
-            harddrop: false,
-            nodrop: false,
-            adaptive: true,
-        }),
-        "fq_codel" => QueueConfig::FqCodel(FqCodelConfig {
-            limit_packets,
-            flows: 1024,
-            quantum_bytes: 1514,
-            target_ns,
-            interval_ns,
-            ecn: true,
-            ce_threshold_ns: None,
-            memory_limit_bytes,
-            drop_batch: 64,
-        }),
-        "pie" => QueueConfig::Pie(PieConfig {
-            limit_packets: 1000,
-            target_ns,
-            tupdate_ns,
-            alpha: 2,
-            beta: 20,
-            ecn: false,
-            bytemode: false,
-            dq_rate_estimator: limit_packets.is_multiple_of(2),
-        }),
-        "fq_pie" => QueueConfig::FqPie(FqPieConfig {
-            limit_packets,
-            flows: 1024,
-            target_ns,
-            tupdate_ns,
-            alpha: 2,
-            beta: 20,
-            quantum_bytes: 1514,
-            memory_limit_bytes,
-            ecn_prob: 10,
-            ecn: false,
-            bytemode: false,
-            dq_rate_estimator: limit_packets.is_multiple_of(2),
-        }),
-        "cake" => QueueConfig::Cake(CakeConfig {
-            bandwidth_bps: limit_packets.is_multiple_of(2).then_some(rate_bps * 9 / 10),
-            rtt_ns: interval_ns,
-            flow_mode: FlowMode::TripleIsolate,
-            memlimit_bytes: limit_packets * 4000,
-        }),
-        "dualpi2" => QueueConfig::Dualpi2(Dualpi2Config {
-            limit_packets,
-            target_ns,
-            tupdate_ns,
-            alpha_ppb: 160_000_000,
-            beta_ppb: 3_200_000_000,
-            coupling_factor: 2,
-            step_thresh_ns: MS,
-            classic_protection: 10,
-            drop_on_overload: true,
-        }),
-        _ => panic!("the queue discipline {kind} is in no test of whole runs: give it a place in kinds.rs"),
-    }
+    let known = path::catalogue().into_iter().find(|known| known.kind == kind).expect("it is there");
+    let even = limit_packets.is_multiple_of(2);
+    let json = known.values(|param| {
+        Some(match (kind, param.field) {
+            ("codel" | "pie", "limit_packets") => 1000.into(),
+            (_, "limit_packets") => limit_packets.into(),
+            ("bfifo", "limit_bytes") => (u64::from(limit_packets) * 1514).into(),
+            ("red", "limit_bytes") => 200_000.into(),
+            ("red", "min_bytes") => 10_000.into(),
+            ("red", "max_bytes") => 40_000.into(),
+            ("red", "burst_packets") => 20.into(),
+            ("red", "probability_ppb") => 100_000_000.into(),
+            ("red", "bandwidth_bps") => rate_bps.into(),
+            ("red", "adaptive") => true.into(),
+            ("cake", "bandwidth_bps") => even.then_some(rate_bps * 9 / 10).into(),
+            ("cake", "memlimit_bytes") => (limit_packets * 4000).into(),
+            (_, "target_ns") => (5 * MS).into(),
+            (_, "interval_ns" | "rtt_ns") => (30 * MS).into(),
+            (_, "tupdate_ns") => (15 * MS).into(),
+            (_, "quantum_bytes") => 1514.into(),
+            (_, "dq_rate_estimator") => even.into(),
+            _ => return None,
+        })
+    });
+    serde_json::from_value(json.into()).unwrap_or_else(|error| panic!("{kind}: {error}: say it in kinds.rs"))
 }
 
 /// [`queue`], and the same with each of its switches turned and each of its choices taken, by name.
@@ -129,8 +72,8 @@ pub fn queue_variants(kind: &str, limit_packets: u32, rate_bps: u64) -> Vec<(Str
     let json = serde_json::to_value(&plain).expect("a discipline is JSON");
     let entry = list(&CATALOGUE, "queues").iter().find(|entry| entry["kind"] == kind).expect("it is there");
     let mut variants = vec![(kind.to_owned(), plain)];
-    for param in list(entry, "params") {
-        let name = word(&param["name"]);
+    for param in list(entry, "params").iter().filter(|param| param["field"] != "") {
+        let name = word(&param["field"]);
         let values: Vec<Value> = match param["unit"].as_str() {
             Some("bool") => vec![(!json[&name].as_bool().expect("a switch")).into()],
             Some("choice") => list(param, "choices").iter().filter(|&c| *c != json[&name]).cloned().collect(),
@@ -167,57 +110,57 @@ pub fn loss(kind: &str) -> Option<LossConfig> {
 }
 
 /// An application as the flows it is made of: a name, whether its data go the other way, what it does. All but the bulk
-/// transfer are flows of a few megabits a second.
+/// transfer are flows of a few megabits a second. What is not said here is the catalogue's default, and of what has none something
+/// that suits such a flow.
 pub fn app(kind: &str) -> Vec<(&'static str, bool, App)> {
-    let (request_bytes, write_bytes) = (100, 131_072);
-    let incast = || App::Incast {
-        group: "g".into(),
-        size_bytes: 20_000,
-        request_bytes,
-        rounds: None,
-        think_ns: 5 * MS,
+    let known = App::KINDS.iter().find(|known| known.kind == kind).expect("it is there");
+    let suits = |param: &Param| {
+        let value: u64 = match param.unit {
+            Unit::Bps => 3_000_000,
+            Unit::Bytes => 20_000,
+            Unit::Ns => 20 * MS,
+            _ => 4,
+        };
+        param.required.then_some(value.into())
     };
-    let load = |part| App::Loadlatency {
-        group: "app".into(),
-        scenario: 4,
-        part,
-        write_bytes,
-        ping_bytes: 16,
-        interval_ns: 20 * MS,
+    let json = known.values(|param| {
+        Some(match (kind, param.field) {
+            ("fixed", "size_bytes") => 300_000.into(),
+            ("rate-limited" | "on-off", "write_bytes") => 10_000.into(),
+            ("on-off", "on_ns") => (30 * MS).into(),
+            ("on-off", "rate_bps") => 5_000_000.into(),
+            ("on-off", "distribution") => "exponential".into(),
+            ("request-response", "requests") => 5.into(),
+            ("request-response", "response_bytes") => 30_000.into(),
+            ("request-response", "think_ns") => (10 * MS).into(),
+            ("incast", "think_ns") => (5 * MS).into(),
+            ("udp-cbr", "payload_bytes") => 1000.into(),
+            ("voip", "ecn") => "ect0".into(),
+            ("ping", "interval_ns") => (7 * MS).into(),
+            ("video", "rate_bps") => 2_000_000.into(),
+            ("video", "chunk_ns") => (200 * MS).into(),
+            ("video", "buffer_ns") => (500 * MS).into(),
+            ("background", "load_bps") => 5_000_000.into(),
+            ("background", "size_bytes") => 20_000.into(),
+            ("background", "connections") => 3.into(),
+            _ => return suits(param),
+        })
+    });
+    // One with what a Scenario says of it besides its parameters.
+    let one = |besides: &[(&str, &str)]| {
+        let mut json = json.clone();
+        json.extend(besides.iter().map(|&(field, word)| (field.to_owned(), word.into())));
+        serde_json::from_value(json.into())
+            .unwrap_or_else(|error| panic!("{kind}: {error}: say it in kinds.rs"))
     };
-    let one = match kind {
-        "bulk" => App::Bulk { bytes: None, write_bytes },
-        "fixed" => App::Fixed { size_bytes: 300_000, write_bytes },
-        "rate-limited" => App::RateLimited { rate_bps: 3_000_000, write_bytes: 10_000 },
-        "on-off" => App::OnOff {
-            on_ns: 30 * MS,
-            off_ns: 20 * MS,
-            rate_bps: Some(5_000_000),
-            write_bytes: 10_000,
-            distribution: Distribution::Exponential,
-        },
-        "request-response" => App::RequestResponse {
-            requests: Some(5),
-            request_bytes,
-            response_bytes: 30_000,
-            think_ns: 10 * MS,
-        },
-        "incast" => return vec![("app", false, incast()), ("app2", false, incast())],
-        "udp-cbr" => App::UdpCbr { rate_bps: 3_000_000, payload_bytes: 1000, ecn: EcnField::Off },
-        "voip" => App::Voip { frame_ns: 20 * MS, payload_bytes: 172, ecn: EcnField::Ect0 },
-        "ping" => App::Ping { interval_ns: 7 * MS, payload_bytes: 56 },
-        "video" => App::Video { rate_bps: 2_000_000, chunk_ns: 200 * MS, buffer_ns: 500 * MS, request_bytes },
-        "background" => {
-            App::Background { load_bps: 5_000_000, size_bytes: 20_000, shape_milli: 1500, connections: 3 }
-        }
-        "loadlatency" => {
-            return vec![
-                ("app", false, load(LoadPart::Pinger)),
-                ("app.up1", false, load(LoadPart::Upload)),
-                ("app.down1", true, load(LoadPart::Download)),
-            ];
-        }
-        _ => panic!("the application {kind} is in no test of whole runs: give it a place in kinds.rs"),
-    };
-    vec![("app", false, one)]
+    let load = |part| one(&[("group", "app"), ("part", part)]);
+    match kind {
+        "incast" => vec![("app", false, one(&[("group", "g")])), ("app2", false, one(&[("group", "g")]))],
+        "loadlatency" => vec![
+            ("app", false, load("pinger")),
+            ("app.up1", false, load("upload")),
+            ("app.down1", true, load("download")),
+        ],
+        _ => vec![("app", false, one(&[]))],
+    }
 }

@@ -1,7 +1,7 @@
 //! Scenarios that parse but that no path can be made of are refused in one line, by the engine and for the emulator.
 
 use contract::scenario::{Change, Egress, IngressStage, Scenario};
-use path::{FqCodelConfig, JitterConfig, JitterKind, LossConfig, QueueConfig};
+use path::{FqCodelConfig, JitterConfig, JitterKind, LossConfig, PfifoConfig, QueueConfig};
 use sim::Simulation;
 
 use crate::support;
@@ -22,7 +22,7 @@ fn a_good_scenario_is_not_refused() {
     let mut scenario = support::dumbbell("linux-6.8", "cubic", 10_000_000, 20 * support::MS, 100, 1);
     scenario.hosts[0].egress = Some(egress());
     scenario.hosts[0].ingress.before_gro = Some(stage(nth(1)));
-    scenario.schedule.push(change(QueueConfig::Pfifo { limit_packets: 10 }));
+    scenario.schedule.push(change(QueueConfig::Pfifo(PfifoConfig { limit_packets: 10 })));
     assert_eq!(contract::check_links(&scenario), Ok(()));
     assert!(Simulation::from_scenario(scenario, 0, false).is_ok());
 }

@@ -12,7 +12,10 @@ use contract::scenario::{
     Noise, Processing, Sampling, Stall, WhenFull,
 };
 use contract::table::{Batch, ColumnData};
-use path::{JitterConfig, JitterKind, LossConfig, PauseConfig, QueueConfig, ShaperConfig, SwitchConfig};
+use path::{
+    CodelConfig, JitterConfig, JitterKind, LossConfig, PauseConfig, PfifoConfig, QueueConfig, ShaperConfig,
+    SwitchConfig,
+};
 use sha2::{Digest, Sha256};
 
 const MBPS: u64 = 1_000_000;
@@ -88,25 +91,25 @@ fn losses_and_codel() -> Vec<(&'static str, Scenario)> {
     }));
     all.push(("codel", {
         let mut s = dumbbell("linux-6.8", "reno", 10 * MBPS, 40 * MS, 1000, 10);
-        link_mut(&mut s, "r1-r2").queue = QueueConfig::Codel {
+        link_mut(&mut s, "r1-r2").queue = QueueConfig::Codel(CodelConfig {
             limit_packets: 1000,
             target_ns: 5 * MS,
             interval_ns: 100 * MS,
             ecn: false,
             ce_threshold_ns: None,
-        };
+        });
         s
     }));
     all.push(("codel-with-ecn", {
         let mut s = dumbbell("linux-6.8", "cubic", 10 * MBPS, 40 * MS, 1000, 10);
         s.hosts.iter_mut().for_each(|host| host.ecn = Ecn::On);
-        link_mut(&mut s, "r1-r2").queue = QueueConfig::Codel {
+        link_mut(&mut s, "r1-r2").queue = QueueConfig::Codel(CodelConfig {
             limit_packets: 1000,
             target_ns: 5 * MS,
             interval_ns: 100 * MS,
             ecn: true,
             ce_threshold_ns: None,
-        };
+        });
         s
     }));
     all
@@ -205,8 +208,13 @@ fn with_ecn(stack: &str) -> Scenario {
     let mut s = dumbbell(stack, &default_cc(stack), 20 * MBPS, 20 * MS, 1000, 3);
     s.hosts.iter_mut().for_each(|host| host.ecn = Ecn::On);
     let (target_ns, interval_ns) = (5 * MS, 30 * MS);
-    link_mut(&mut s, "r1-r2").queue =
-        QueueConfig::Codel { limit_packets: 1000, target_ns, interval_ns, ecn: true, ce_threshold_ns: None };
+    link_mut(&mut s, "r1-r2").queue = QueueConfig::Codel(CodelConfig {
+        limit_packets: 1000,
+        target_ns,
+        interval_ns,
+        ecn: true,
+        ce_threshold_ns: None,
+    });
     s
 }
 
@@ -383,7 +391,10 @@ pub fn changes() -> Vec<(&'static str, Change)> {
         ("rate", Change { rate_bps: Some(3 * MBPS), ..none.clone() }),
         ("delay", Change { delay_ns: Some(30 * MS), ..none.clone() }),
         ("loss", Change { loss: random_loss(20_000_000), ..none.clone() }),
-        ("queue", Change { queue: Some(QueueConfig::Pfifo { limit_packets: 5 }), ..none.clone() }),
+        (
+            "queue",
+            Change { queue: Some(QueueConfig::Pfifo(PfifoConfig { limit_packets: 5 })), ..none.clone() },
+        ),
         ("down", Change { down: Some(true), ..none }),
     ]
 }
@@ -397,7 +408,7 @@ fn scheduled(change: Change) -> Scenario {
         rate_bps: change.rate_bps.and(Some(10 * MBPS)),
         delay_ns: change.delay_ns.and(Some(10 * MS)),
         loss: change.loss.as_ref().and(random_loss(0)),
-        queue: change.queue.as_ref().and(Some(QueueConfig::Pfifo { limit_packets: 50 })),
+        queue: change.queue.as_ref().and(Some(QueueConfig::Pfifo(PfifoConfig { limit_packets: 50 }))),
         down: change.down.map(|down| !down),
     };
     s.schedule = vec![change, back];

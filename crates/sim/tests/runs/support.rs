@@ -6,7 +6,7 @@ use contract::scenario::{
     App, Ecn, Flow, Host, Ingress, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION, WhenFull,
 };
 use contract::table::{Batch, ColumnData};
-use path::{LossConfig, QueueConfig};
+use path::{LossConfig, PfifoConfig, QueueConfig};
 use sim::Simulation;
 
 pub const MS: u64 = 1_000_000;
@@ -73,7 +73,7 @@ pub fn link(
         to: to.into(),
         rate_bps,
         delay_ns,
-        queue: QueueConfig::Pfifo { limit_packets },
+        queue: QueueConfig::Pfifo(PfifoConfig { limit_packets }),
         loss: None,
         duplicate_ppb: 0,
         corrupt_ppb: 0,

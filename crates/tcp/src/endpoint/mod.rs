@@ -125,6 +125,32 @@ pub struct TcpInfo {
 }
 
 /// A connection.
+///
+/// ```
+/// use tcp::stack::{EcnMode, SocketOptions};
+/// use tcp::{Config, Endpoint, HostClock, Listener, State, SynOutcome, profile};
+///
+/// let stack = profile::find("linux").expect("a stack of the catalogue");
+/// let config = Config {
+///     clock: HostClock::new(1000, 0, 0),
+///     mss: 1460,
+///     ecn: EcnMode::Off,
+///     tso: false,
+///     socket: SocketOptions { sndbuf: None, rcvbuf: None },
+///     cc: "cubic",
+///     iss: 1,
+///     timestamp_offset: 0,
+///     random: 1,
+/// };
+/// let mut client = Endpoint::connect(&*stack, &config, 0);
+/// let syn = client.poll_transmit(0).expect("a SYN");
+/// let SynOutcome::Connection(mut server) = Listener::new(&*stack).on_segment(10_000_000, &syn, &config) else {
+///     panic!("it listens")
+/// };
+/// let syn_ack = server.poll_transmit(10_000_000).expect("a SYN-ACK");
+/// client.on_segment(20_000_000, &syn_ack);
+/// assert_eq!(client.state(), State::Established);
+/// ```
 // Begins with a cache line: from the middle of one it would reach into one more.
 #[repr(align(64))]
 pub struct Endpoint {

@@ -29,6 +29,16 @@ pub fn find(name: &str) -> Option<Box<dyn Profile>> {
 
 /// Sets `name` after checking it against what the stack knows.
 ///
+/// ```
+/// use tcp::profile;
+///
+/// let mut stack = profile::find("freebsd-13").expect("a stack of the catalogue");
+/// profile::set_checked(&mut *stack, "net.inet.tcp.abc_l_var", 2)?;
+/// let error = profile::set_checked(&mut *stack, "net.inet.tcp.abc_l_vra", 2).expect_err("a typing error");
+/// assert!(error.to_string().contains("did you mean net.inet.tcp.abc_l_var"));
+/// # Ok::<(), tcp::stack::ProfileError>(())
+/// ```
+///
 /// # Errors
 /// A sysctl the stack does not carry out (with the nearest names), or a value out of range.
 pub fn set_checked(profile: &mut dyn Profile, name: &str, value: i64) -> Result<(), ProfileError> {

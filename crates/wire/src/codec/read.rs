@@ -14,6 +14,22 @@ const FRAGMENT: u8 = 44;
 /// Reads an IP packet. `wire_length` is its length on the wire from the IP header on, for a capture that keeps only
 /// the beginning, and where the length field is 0 (before segmentation offload); otherwise `bytes.len()`. Link-layer
 /// padding behind the packet is ignored.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use wire::codec::{Ends, Payload, SynLayout, parse, write_ipv4};
+/// use wire::{Flags, Segment};
+///
+/// let [src, dst] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
+/// let ends = Ends { src, dst, sport: 40_000, dport: 80 };
+/// let segment = Segment { seq: 7, len: 5, flags: Flags::ACK, ..Segment::default() };
+/// let mut bytes = Vec::new();
+/// let length = write_ipv4(&mut bytes, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(b"hello"));
+///
+/// let packet = parse(&bytes, length)?;
+/// assert_eq!((packet.segment.seq, packet.payload, packet.ends.dport), (7, &b"hello"[..], 80));
+/// # Ok::<(), wire::codec::NotTcp>(())
+/// ```
 #[inline]
 pub fn parse(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
     match bytes.first().map(|first| first >> 4) {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainSerializer, PlainValidator
@@ -93,7 +92,8 @@ def word(*words: str) -> Any:
     return leaf(parse, str, {"enum": list(words), "description": one_of(words)})
 
 
-def _packets(text: str) -> int:
+def packets(text: str) -> int:
+    """The number of packets that a text says."""
     limit = units.parse_limit(text) if text else None
     if not isinstance(limit, units.Packets):
         raise BadValue(shown(text) if text else "nothing", "a number of packets such as 1000p")
@@ -133,17 +133,6 @@ def _above_zero(text: str) -> int:
     if time == 0:
         raise BadValue(shown(text), "a time above 0")
     return time
-
-
-MAX_GAIN = 256
-"""Largest gain of DualPI2's controller, Hz (tc-dualpi2(8))."""
-
-
-def _gain(text: str) -> Fraction:
-    gain = units.parse_factor(text)
-    if gain > MAX_GAIN:
-        raise BadValue(shown(text), f"a number from 0 to {MAX_GAIN}")
-    return gain
 
 
 def free_text(text: str) -> str:
@@ -226,7 +215,7 @@ Share = Annotated[
     int, *quantity(units.parse_share, units.format_share, units.PERCENT, "a percentage such as 1%")
 ]
 PacketCount = Annotated[
-    int, *quantity(_packets, lambda count: f"{count}p", {"p": 1}, "a number of packets such as 1000p")
+    int, *quantity(packets, lambda count: f"{count}p", {"p": 1}, "a number of packets such as 1000p")
 ]
 QueueLimit = Annotated[
     Limit,
@@ -242,17 +231,5 @@ Buffer = Annotated[
             "pattern": f"^(auto|{units.NUMBER} ?({'|'.join(units.SIZES)}))$",
             "description": "a size such as 600KB, or auto for autotuning",
         },
-    ),
-]
-Factor = Annotated[
-    Fraction,
-    *leaf(units.parse_factor, units.format_factor, {"type": "number", "description": "a number such as 0.5"}),
-]
-Gain = Annotated[
-    Fraction,
-    *leaf(
-        _gain,
-        units.format_factor,
-        {"type": "number", "minimum": 0, "maximum": MAX_GAIN, "description": "a number such as 0.16"},
     ),
 ]

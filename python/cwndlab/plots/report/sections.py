@@ -120,7 +120,17 @@ def _glance(facts: Facts) -> dict[str, object]:
 
 def _results(facts: Facts) -> dict[str, object]:
     repeated = facts.complete.height and facts.summary["repeat"].n_unique() > 1
-    return {"cells": _cells(facts) if repeated else None, "runs": _runs(facts), **_limits(facts)}
+    measured = varying_metrics(facts.summary)
+    return {
+        "cells": _cells(facts) if repeated else None,
+        "runs": _runs(facts),
+        "unmeasured": [
+            capital(columns.describe(name).words)
+            for name in columns.numeric_columns(facts.summary)
+            if name not in measured
+        ],
+        **_limits(facts),
+    }
 
 
 _LIMITS = {
@@ -203,19 +213,12 @@ def _runs(facts: Facts) -> Table:
         cells.append(row["status"])
         rows.append(cells)
     shown = [facts.short.get(name, name) for name in heads] + [columns.describe(name).label for name in names]
-    unmeasured = [
-        name for name in columns.numeric_columns(facts.summary) if facts.summary[name].is_null().all()
-    ]
     sentences = [f"{facts.summary.height} rows; press a run's number to show it over time."]
     if facts.summary.height > MAX_ROWS:
         sentences[0] = f"The first {MAX_ROWS} of {facts.summary.height} rows; all are in summary.csv."
     if constant:
         sentences.append(
             "In all rows: " + ", ".join(f"{name} {facts.summary[name][0]}" for name in constant) + "."
-        )
-    if unmeasured:
-        sentences.append(
-            "Not measured here: " + ", ".join(columns.describe(name).words for name in unmeasured) + "."
         )
     return Table(
         [*shown, "status"],
@@ -262,7 +265,7 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
             {
                 "name": facts.short.get(key, key),
                 "said": [capital(text) for text in said],
-                "notes": "; ".join(found.notes) + "." if found.notes else "",
+                "notes": capital("; ".join(found.notes)) + "." if found.notes else "",
                 "each": None if few else _verdict_table(found.each),
                 "command": f"cwndlab compare {facts.directory} --by {shlex.quote(key)}",
             }

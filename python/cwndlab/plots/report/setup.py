@@ -90,6 +90,8 @@ _FIELD_UNITS = ("_ns", "_bps", "_bytes", "_ppb")
 
 
 def _field_name(name: str) -> str:
+    if name.startswith("sysctl."):
+        return name.removeprefix("sysctl.")
     for suffix in _FIELD_UNITS:
         name = name.removesuffix(suffix)
     return name.replace("_", " ")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cwndlab.contract.scenario import Flow
 from cwndlab.errors import shown
 from cwndlab.experiment.locate import Misplaced
-from cwndlab.experiment.schema import App, Bulk, LoadLatency, Spec
+from cwndlab.experiment.schema import AnyApp, Spec
 from cwndlab.experiment.support import LiveFlow
 from cwndlab.experiment.units import BadValue
 from cwndlab.testbeds.live.scenario import Live, Tool
@@ -34,11 +34,11 @@ def _loggers(spec: Spec, testbed: str) -> list[str]:
     return spec.loggers if spec.loggers is not None else list(LOGGERS)
 
 
-def _tool(app: App, flow: Flow) -> Tool:
+def _tool(app: AnyApp, flow: Flow) -> Tool:
     """What carries a flow out: a common tool where one can, unless the file names one."""
-    if isinstance(app, LoadLatency):
+    if app.kind == "loadlatency":
         return {"tool": tools.LOAD_TOOL, "report_ns": tools.REPORT_NS}
-    if not isinstance(app, Bulk):
+    if app.kind != "bulk":
         return {"tool": "own", "report_ns": tools.REPORT_NS}
-    tool = app.tool or ("own" if tools.refusal("iperf3", flow) else "iperf3")
-    return {"tool": tool, "report_ns": app.report or tools.REPORT_NS}
+    tool = app.given("tool") or ("own" if tools.refusal("iperf3", flow) else "iperf3")
+    return {"tool": tool, "report_ns": app.table.param("report").resolved(app.given("report"))}

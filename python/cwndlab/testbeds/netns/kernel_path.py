@@ -91,7 +91,7 @@ def _check_link(link: Link, has: Sequence[str]) -> None:
     queue = link["queue"]
     kind = queue["kind"]
     told: Mapping[str, object] = queue
-    for param in catalogue().queues[kind]:
+    for param in catalogue().queues[kind].params:
         if param.name in UNTOLD.get(kind, ()) and told[param.field] != param.default:
             raise ValueError(
                 f"{place}: emulator kernel leaves {param.name} of {kind} at the kernel's own {param.default};"

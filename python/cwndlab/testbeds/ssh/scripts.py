@@ -42,7 +42,8 @@ restore() {  # a directory
         said=$(sh -c "$line" 2>&1 </dev/null) || echo "not restored: $line: $said"
     done < "$1/undo"
 }
-age() {  # of the last beat, s
+age() {  # of the last beat, s; of a run whose guard is gone, very long
+    if [ -f "$dir/guard" ] && ! alive "$dir/guard"; then echo 999999; return; fi
     echo $(($(date +%s) - $(cat "$dir/beat" 2>/dev/null || echo 0)))
 }
 # Whoever moves it away has it; it is put out of everybody's way first.

@@ -8,8 +8,9 @@ use contract::scenario::{
     WhenFull,
 };
 use path::{
-    CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig, JitterKind, LossConfig,
-    PauseConfig, PieConfig, QueueConfig, RedConfig, ShaperConfig, SwitchConfig, Xoshiro256PlusPlus,
+    BfifoConfig, CakeConfig, CodelConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig,
+    JitterKind, LossConfig, PauseConfig, PfifoConfig, PieConfig, QueueConfig, RedConfig, ShaperConfig,
+    SwitchConfig, Xoshiro256PlusPlus,
 };
 use rand_core::{RngCore, SeedableRng};
 use tcp::profile;
@@ -294,8 +295,14 @@ impl Draw {
         let (ecn, bytemode, dq_rate_estimator) = (self.flag(), self.flag(), self.flag());
         let ce_threshold_ns = self.maybe(2, Draw::time);
         match self.below(13) {
-            0 => QueueConfig::Bfifo { limit_bytes },
-            1 => QueueConfig::Codel { limit_packets, target_ns, interval_ns, ecn, ce_threshold_ns },
+            0 => QueueConfig::Bfifo(BfifoConfig { limit_bytes }),
+            1 => QueueConfig::Codel(CodelConfig {
+                limit_packets,
+                target_ns,
+                interval_ns,
+                ecn,
+                ce_threshold_ns,
+            }),
             2 => QueueConfig::Red(self.red(limit_bytes, ecn)),
             3 => QueueConfig::FqCodel(FqCodelConfig {
                 limit_packets,
@@ -344,7 +351,7 @@ impl Draw {
                 classic_protection: self.small(0, 100),
                 drop_on_overload: self.flag(),
             }),
-            _ => QueueConfig::Pfifo { limit_packets },
+            _ => QueueConfig::Pfifo(PfifoConfig { limit_packets }),
         }
     }
 
