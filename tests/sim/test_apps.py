@@ -208,6 +208,18 @@ def test_flows_start_one_after_the_other_and_end_by_themselves():
     assert all(result.flow(f"f.{number}")["completion_ns"] is not None for number in (1, 2, 3))
 
 
+@pytest.mark.parametrize(
+    "app", ["{kind: request-response, response: 10KB, think: 30ms}", "{kind: video, rate: 1mbit}"]
+)
+def test_who_asks_is_stopped_and_the_other_end_closes_behind(app):
+    result = run(f"from: a.1, to: b, app: {app}, stop: 3s")
+    flow = result.flow("f")
+    assert flow["status"] == "complete"
+    # After the stop: an answer may be awaited, then a round trip of closing.
+    assert 3_000_000_000 < flow["completion_ns"] < 4_000_000_000
+    assert flow["response"]["count"] > 0
+
+
 def test_real_hosts_start_flows_when_the_simulator_does():
     others = [
         f"name: g{number}, from: a.{number}, to: b, app: voip, start: {number}00ms" for number in (2, 3)

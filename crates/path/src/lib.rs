@@ -17,5 +17,5 @@ pub use prefetch::prefetch;
 pub use queue::{CakeConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, PieConfig, RedConfig};
 pub use queue::{Param, QueueConfig, QueueKind, catalogue};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
-pub use random::stream;
+pub use random::{exponential, pareto, stream, uniform};
 pub use switch::{PauseConfig, Switch, SwitchConfig};

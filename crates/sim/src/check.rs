@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use apps::sent_in;
 use contract::scenario::{App, Host, Noise, Sampling, Scenario, VERSION};
-use host::app::sent_in;
 use host::noise::SKIPPED;
 use tcp::profile;
 use tcp::stack::Profile;

@@ -1,6 +1,6 @@
 //! The event engine, topology and recorder.
 
-mod apps;
+mod applications;
 mod capture;
 mod catalogue;
 mod check;
@@ -12,6 +12,7 @@ mod host_edge;
 mod load;
 mod network;
 mod packet;
+mod socket;
 mod summary;
 mod topology;
 
