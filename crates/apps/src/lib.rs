@@ -86,6 +86,20 @@ pub trait End: Send {
     fn stop(&mut self) {}
 }
 
+impl<E: End + ?Sized> End for Box<E> {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+        (**self).turn(socket, now, figures)
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        (**self).due()
+    }
+
+    fn stop(&mut self) {
+        (**self).stop();
+    }
+}
+
 /// Reads whatever comes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sink;

@@ -14,7 +14,7 @@ pub mod summary;
 pub mod table;
 
 pub use catalogue::Catalogue;
-pub use check::{check_links, parse};
+pub use check::{check_app, check_links, parse};
 pub use scenario::Scenario;
 pub use schemas::schemas;
 pub use summary::Summary;

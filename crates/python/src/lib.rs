@@ -23,9 +23,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::{
-        Draws, Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, loadlatency_overall,
-        packet_text, replay_cc_vectors, replay_cubic_functions, run_script, schemas, set_offloads,
-        start_times, version,
+        Emulator, RecordBatch, Simulation, TcpSampler, agent, catalogue, check, check_live_app,
+        loadlatency_overall, packet_text, replay_cc_vectors, replay_cubic_functions, run_script, schemas,
+        set_offloads, start_times, version,
     };
 }
 
@@ -54,26 +54,17 @@ fn start_times(scenario: &str) -> PyResult<Vec<u64>> {
     contract::parse(scenario).map(|scenario| sim::starts(&scenario)).map_err(PyValueError::new_err)
 }
 
-/// What the engine draws for an application of a flow: see the stub.
-#[pyclass(module = "cwndlab._native")]
-struct Draws {
-    // As in `Simulation`.
-    draws: Mutex<sim::Draws>,
+/// Raise ValueError, with one line, if live hosts cannot carry this application (JSON, as in a Scenario) out.
+#[pyfunction]
+fn check_live_app(app: &str) -> PyResult<()> {
+    let app = serde_json::from_str(app).map_err(|error| PyValueError::new_err(format!("app: {error}")))?;
+    ::agent::check_app(&app).map_err(PyValueError::new_err)
 }
 
-#[pymethods]
-impl Draws {
-    #[new]
-    fn new(app: &str, seed: u64, repeat: u32, flow: &str) -> PyResult<Draws> {
-        let draws = sim::Draws::new(app, seed, repeat, flow).map_err(PyValueError::new_err)?;
-        Ok(Draws { draws: Mutex::new(draws) })
-    }
-
-    /// The next pair.
-    fn draw(&mut self) -> PyResult<(u64, u64)> {
-        let draws = self.draws.get_mut().map_err(|_| PyValueError::new_err("the engine failed earlier"))?;
-        Ok(draws.draw())
-    }
+/// Be the agent of a host, with these arguments: see the stub. It does not return.
+#[pyfunction]
+fn agent(py: Python<'_>, arguments: Vec<String>) {
+    py.detach(|| ::agent::run(&arguments))
 }
 
 /// Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours; returns (events, events after which

@@ -2,14 +2,10 @@
 
 use std::collections::HashSet;
 
-use apps::sent_in;
-use contract::scenario::{App, Host, Noise, Sampling, Scenario, VERSION};
+use contract::scenario::{Host, Noise, Sampling, Scenario, VERSION};
 use host::noise::SKIPPED;
 use tcp::profile;
 use tcp::stack::Profile;
-
-/// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
-const LARGEST_DATAGRAM: u32 = 65_507;
 
 /// Checks everything that parsing cannot, and sets up each host's stack.
 ///
@@ -49,7 +45,7 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
         if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
             return Err(format!("flow {name}: stop_ns must be after start_ns"));
         }
-        check_app(&flow.app).map_err(|why| format!("flow {name}: {why}"))?;
+        contract::check_app(&flow.app).map_err(|why| format!("flow {name}: {why}"))?;
         let Some(host) = scenario.hosts.iter().find(|h| h.name == flow.from) else {
             return Err(format!("flow {name}: no host is called {}", flow.from));
         };
@@ -62,61 +58,6 @@ fn check_flows(scenario: &Scenario) -> Result<(), String> {
                 profile.spec().cc.join(", ")
             ));
         }
-    }
-    Ok(())
-}
-
-/// Checks the numbers of an application.
-pub(crate) fn check_app(app: &App) -> Result<(), String> {
-    let (positive, payload): (&[u64], u32) = match app {
-        App::Bulk { bytes, write_bytes } => (&[bytes.unwrap_or(1), *write_bytes], 0),
-        App::Fixed { size_bytes, write_bytes } => (&[*size_bytes, *write_bytes], 0),
-        App::RateLimited { rate_bps, write_bytes } => (&[*rate_bps, *write_bytes], 0),
-        App::OnOff { on_ns, off_ns, rate_bps, write_bytes, .. } => {
-            let most = rate_bps.map_or(u64::MAX, |rate| sent_in(*on_ns, rate));
-            if *write_bytes > most {
-                return Err(format!(
-                    "write_bytes: found {write_bytes}; expected at most {most}, what on_ns sends at rate_bps"
-                ));
-            }
-            (&[*on_ns, *off_ns, rate_bps.unwrap_or(1), *write_bytes], 0)
-        }
-        App::RequestResponse { requests, request_bytes, response_bytes, .. } => {
-            (&[requests.unwrap_or(1), *request_bytes, *response_bytes], 0)
-        }
-        App::Incast { size_bytes, request_bytes, rounds, .. } => {
-            (&[*size_bytes, *request_bytes, rounds.unwrap_or(1)], 0)
-        }
-        App::UdpCbr { rate_bps, payload_bytes, .. } => {
-            (&[*rate_bps, u64::from(*payload_bytes)], *payload_bytes)
-        }
-        App::Voip { frame_ns, payload_bytes, .. } => {
-            (&[*frame_ns, u64::from(*payload_bytes)], *payload_bytes)
-        }
-        App::Ping { interval_ns, payload_bytes } => (&[*interval_ns], *payload_bytes),
-        App::Video { rate_bps, chunk_ns, request_bytes, .. } => {
-            let bytes = u128::from(*rate_bps) * u128::from(*chunk_ns) / 8_000_000_000;
-            (&[*request_bytes, bytes as u64], 0)
-        }
-        App::Background { load_bps, size_bytes, shape_milli, connections } => {
-            if *shape_milli <= 1000 || *connections == 0 {
-                return Err("shape_milli must be above 1000 and connections above zero".into());
-            }
-            (&[*load_bps, *size_bytes], 0)
-        }
-        App::Loadlatency { scenario, write_bytes, ping_bytes, interval_ns, .. } => {
-            let scenarios = loadlatency::SCENARIOS.len();
-            if *scenario as usize > scenarios {
-                return Err(format!("scenario must be at most {scenarios}"));
-            }
-            (&[u64::from(*scenario), *write_bytes, *ping_bytes, *interval_ns], 0)
-        }
-    };
-    if positive.contains(&0) {
-        return Err("a size, rate, number or length of its app is zero".into());
-    }
-    if payload > LARGEST_DATAGRAM {
-        return Err(format!("payload_bytes must be at most {LARGEST_DATAGRAM}"));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ mod summary;
 mod topology;
 
 pub use catalogue::catalogue;
-pub use draws::{Draws, starts};
+pub use draws::starts;
 pub use engine::Simulation;
 
 /// Whether the engine would run this scenario (JSON).
