@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent test test-portable test-rust test-mutants test-wasm test-python golden contract lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
+.PHONY: help setup demo agent quick soak test test-portable test-rust test-mutants test-wasm test-python golden contract lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
 	bench lock clean toolchain test-tools
 
 help: ## this list
@@ -66,6 +66,27 @@ test: ## everything: linters, Rust tests, Python tests, portability, documents; 
 	        grep -hE '^(FAILED|ERROR) |^test .*FAILED$$|^error(\[|:)' $$part.log | sed 's/^/    /'; done; \
 	    exit 1; \
 	fi
+
+NEXTEST         := .tools/bin/cargo-nextest
+NEXTEST_VERSION := 0.9.151
+
+# What is left out: tests marked `live` or `slow`, and in Rust what .config/nextest.toml names.
+quick: $(STAMPS)/native-quick $(NEXTEST) ## after a small change: the tests that take less than a second, on all processors
+	@failed=; set -x; \
+	PATH="$$PATH:$(CURDIR)/.tools/bin" cargo nextest run --locked --cargo-profile quick --profile quick --workspace || failed=yes; \
+	$(BIN)/pytest -n auto -m 'not live and not slow' || failed=yes; \
+	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
+
+$(NEXTEST): | toolchain
+	$(SAY) 'cargo-nextest, into .tools (once; some minutes)'
+	CARGO_TARGET_DIR=target/nextest cargo install --quiet --locked cargo-nextest --version $(NEXTEST_VERSION) --root .tools
+	@rm -rf target/nextest
+
+soak: toolchain $(STAMPS)/native-$(PROFILE) ## hours, by hand: random scenarios and damage by the ten thousand, all tests ten times beside a load of four; docs/soak.md keeps the output
+	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:100000 cargo test --locked --profile $(PROFILE) -p sim --test runs anything -- --nocapture
+	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1}
+	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1} --altered
+	$(BIN)/python tests/busy.py --times 10 --load 4 $(MAKE) test-rust test-python
 
 test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'

@@ -15,6 +15,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from baseline import Baseline
+
 import cwndlab
 
 EXPERIMENT = """
@@ -54,12 +56,16 @@ def main() -> None:
     }
     size = file.stat().st_size
     print(f"{size / 1e6:.0f} MB, {arguments.snaplen} bytes kept of each packet\n")
-    print("| program | CPU s | MB/s | times as long |\n| --- | ---: | ---: | ---: |")
+    print("| program | CPU s | MB/s | times as long | change |\n| --- | ---: | ---: | ---: | ---: |")
+    baseline = Baseline("captures")
     first = None
     for name, command in commands.items():
         seconds = min(cpu_seconds(command) for _ in range(3))
         first = first or seconds
-        print(f"| {name} | {seconds:.2f} | {size / 1e6 / seconds:,.0f} | {seconds / first:.1f} |", flush=True)
+        ratio = seconds / first
+        cells = f"{seconds:.2f} | {size / 1e6 / seconds:,.0f} | {ratio:.1f} | {baseline.change(name, ratio)}"
+        print(f"| {name} | {cells} |", flush=True)
+    baseline.write()
 
 
 def cpu_seconds(command: list[object]) -> float:

@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from baseline import Baseline
 from scenarios import SCENARIOS, Scenario, resolve
 
 from cwndlab import _native
@@ -58,26 +59,32 @@ def main() -> int:
     ns3 = None if options.no_ns3 else build_ns3()
     peer = ns3_version() if ns3 else "without ns-3"
     print(f"{cpu_name()}; engine {_native.version()}; {peer}\n")
-    print("| scenario | simulator | simulated | packets | CPU s | packets per CPU s | times ns-3 |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| scenario | simulator | simulated | packets | CPU s | packets per CPU s | times ns-3 | change |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    baseline = Baseline("compare")
     for scenario in SCENARIOS:
         if options.only not in scenario.name:
             continue
         theirs = run_ns3(ns3, scenario) if ns3 else None
         if theirs:
-            print(row(scenario.name, "ns-3", theirs, None), flush=True)
+            print(row(scenario.name, "ns-3", theirs), flush=True)
         for stack in options.stacks:
             runs = [run_cwndlab(scenario, stack) for _ in range(options.repeat)]
             ours = min(runs, key=lambda run: run.cpu_s)
-            print(row("" if theirs else scenario.name, stack, ours, theirs), flush=True)
+            if theirs:
+                ratio = ours.packets_per_s / theirs.packets_per_s
+                change = baseline.change(f"{scenario.file} {stack}", ratio)
+                print(row("", stack, ours, f"{ratio:,.0f}", change), flush=True)
+            else:
+                print(row(scenario.name, stack, ours), flush=True)
+    baseline.write()
     return 0
 
 
-def row(scenario: str, simulator: str, run: Measured, peer: Measured | None) -> str:
+def row(scenario: str, simulator: str, run: Measured, ratio: str = "", change: str = "") -> str:
     """One line of the table."""
-    ratio = f"{run.packets_per_s / peer.packets_per_s:,.0f}" if peer else ""
     numbers = f"{run.simulated_s:g} s | {run.packets:,} | {run.cpu_s:.2f} | {run.packets_per_s:,.0f}"
-    return f"| {scenario} | {simulator} | {numbers} | {ratio} |"
+    return f"| {scenario} | {simulator} | {numbers} | {ratio} | {change} |"
 
 
 def run_cwndlab(scenario: Scenario, stack: str) -> Measured:

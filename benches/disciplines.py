@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from baseline import Baseline
 from scenarios import SCENARIOS, resolve
 
 from cwndlab import _native
@@ -84,12 +85,16 @@ def main() -> int:
             (bench.kind, bench.flows): Cost(instructions_per_packet(bench, folder), min(bench.times))
             for bench in benches
         }
-    print("| discipline | flows | instructions | times pfifo | ns | times pfifo |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| discipline | flows | instructions | times pfifo | change | ns | times pfifo | change |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    baseline = Baseline("disciplines")
     for (kind, flows), found in costs.items():
         instructions, ns = beside_pfifo(costs, kind, flows)
-        counts = f"{found.instructions:,.0f} | {instructions:.2f}"
-        print(f"| {kind} | {flows} | {counts} | {found.ns:.0f} | {ns:.2f} |")
+        more = baseline.change(f"{kind} {flows} instructions", found.instructions)
+        slower = baseline.change(f"{kind} {flows} time", ns)
+        counts = f"{found.instructions:,.0f} | {instructions:.2f} | {more}"
+        print(f"| {kind} | {flows} | {counts} | {found.ns:.0f} | {ns:.2f} | {slower} |")
+    baseline.write()
     dear = too_dear(costs)
     for line in dear:
         print(line, file=sys.stderr)

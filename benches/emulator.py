@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from baseline import Baseline
+
 from cwndlab import _native
 from cwndlab.testbeds.netns.namespaces import remove
 
@@ -68,8 +70,9 @@ def delay(seconds: int) -> None:
 
 def rate(seconds: int) -> None:
     """The rate at which bytes reach the far host's interface, with the link's overhead."""
-    print("| rate | measured | error | late max | reliable |")
-    print("| ---: | ---: | ---: | ---: | --- |")
+    print("| rate | measured | error | change | late max | reliable |")
+    print("| ---: | ---: | ---: | ---: | ---: | --- |")
+    baseline = Baseline("emulator")
     for mbps in (2, 10, 50, 100, 500):
         emulator = Emulator(rate_bps=mbps * 1_000_000, delay_ns=10_000_000, packets=max(50, mbps * 2))
         client, server = tcp(seconds + 4)
@@ -84,7 +87,9 @@ def rate(seconds: int) -> None:
         error = measured / (mbps * 1e6) - 1
         reliable = "no" if health["unreliable"] else "yes"
         late = us(health["late"]["max_ns"])
-        print(f"| {mbps} Mbit/s | {measured / 1e6:.3f} Mbit/s | {error:+.3%} | {late} | {reliable} |")
+        cells = f"{measured / 1e6:.3f} Mbit/s | {error:+.3%} | {baseline.change(str(mbps), 1 + error)}"
+        print(f"| {mbps} Mbit/s | {cells} | {late} | {reliable} |")
+    baseline.write()
     print()
 
 

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from baseline import Baseline
+
 from cwndlab.testbeds.netns.namespaces import remove
 
 PREFIX = f"cwndlabbench-{os.getpid()}"
@@ -44,17 +46,21 @@ def main() -> None:
         parser.error(f"{options.program} is not built: cargo build --release -p loadlatency")
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}; load {load}\n")
-    print("| traffic | loadlatency | iperf3 | ratio |")
-    print("| --- | ---: | ---: | ---: |")
+    print("| traffic | loadlatency | iperf3 | ratio | change |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    baseline = Baseline("loadlatency")
     with namespaces():
         for traffic, (scenario, direction, streams) in SCENARIOS.items():
             ours, theirs = 0.0, 0.0
             for _ in range(options.rounds):
                 ours = max(ours, loadlatency(options.program, scenario, options.seconds, options.cc))
                 theirs = max(theirs, iperf3(direction, streams, options.seconds, options.cc))
-            print(
-                f"| {traffic} | {ours:.2f} Gbit/s | {theirs:.2f} Gbit/s | {ours / theirs:.2f} |", flush=True
+            ratio = ours / theirs
+            cells = (
+                f"{ours:.2f} Gbit/s | {theirs:.2f} Gbit/s | {ratio:.2f} | {baseline.change(traffic, ratio)}"
             )
+            print(f"| {traffic} | {cells} |", flush=True)
+    baseline.write()
 
 
 def loadlatency(program: Path, scenario: int, seconds: int, cc: str) -> float:

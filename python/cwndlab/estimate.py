@@ -2,20 +2,15 @@
 
 import json
 
-from cwndlab.parts import store
+from cwndlab.parts import store, task
 from cwndlab.parts.order import SET_UP_NS
 from cwndlab.plan import Plan
 from cwndlab.progress import clock
 from cwndlab.results import texttable
 from cwndlab.results.catalogue import run_id
 
-PACKETS_PER_S = 4_000_000
-"""Packets a second and core that the simulator handles, cautiously (docs/performance.md has measurements).
-
-A run is taken to cost what its bottlenecks can carry; flows that do not fill them are over sooner."""
-
-RUN_S, START_S = 0.005, 0.5
-"""What every run costs besides its packets, and what a command costs before the first one, in s."""
+START_S = 0.5
+"""What a command costs before the first run, in s."""
 
 MAX_RUNS = 40
 """Runs listed in text."""
@@ -28,10 +23,7 @@ def seconds(plan: Plan, jobs: int, pause_ns: int | None = None) -> float:
     """
     if pause_ns is not None:
         return (plan.simulated_ns + (SET_UP_NS + pause_ns) * len(plan.runs)) / 1e9 / jobs
-    cut = [
-        sum(store.expected_packets(run.scenario) / PACKETS_PER_S + RUN_S for run in part.runs)
-        for part in store.cut(plan.runs)
-    ]
+    cut = [task.seconds(part) for part in store.cut(plan.runs)]
     return START_S + max(*cut, sum(cut) / min(jobs, len(cut)))
 
 

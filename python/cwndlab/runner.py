@@ -6,9 +6,10 @@ from pathlib import Path
 from cwndlab import code, testbeds
 from cwndlab.errors import InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
-from cwndlab.parts import order, store, workers
+from cwndlab.parts import executor, executors, order, signals, store
+from cwndlab.parts.executor import Arrivals, Observer
 from cwndlab.parts.store import Part
-from cwndlab.parts.workers import Observer, Site
+from cwndlab.parts.task import Site
 from cwndlab.plan import Plan, PlannedRun
 from cwndlab.results import catalogue, directories, loadlatency, resuming
 from cwndlab.results.catalogue import Header
@@ -59,13 +60,14 @@ def run(
             runs = [planned for part in ahead for planned in part.runs]
             observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
             try:
-                workers.carry_out(ahead, site, jobs, observer)
+                arrivals = Arrivals(site, observer)
+                executor.carry_out(ahead, executors.choose(jobs, len(ahead), arrivals), arrivals)
             finally:
                 table = catalogue.build(header, cut, resuming.collect(directory, cut))
                 resuming.conclude(directory, table)
                 loadlatency.write(ResultSet(directory))
         except KeyboardInterrupt:
-            with workers.uninterrupted():
+            with signals.uninterrupted():
                 left = _left(directory, cut)
             raise StoppedError(left) from None
     return ResultSet(directory)

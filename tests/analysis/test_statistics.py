@@ -10,6 +10,8 @@ from scipy import stats
 from cwndlab.analysis import statistics
 from cwndlab.analysis.statistics import Floats
 
+pytestmark = pytest.mark.slow
+
 DATA_SETS = 2000
 """Generated data sets, of which a test at 5 % alarms for between 4 and 6 % in 96 of 100 simulations."""
 

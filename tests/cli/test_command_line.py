@@ -14,6 +14,8 @@ import pytest
 from conftest import SMALL, Ran
 from cwndlab.cli import main
 
+pytestmark = pytest.mark.slow
+
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from conftest import SMALL, CommandLine
 
+pytestmark = pytest.mark.slow
+
 
 def document(bps: float, minute: int, seed: int) -> str:
     """An iperf3 document of a run of 3 s."""

@@ -16,6 +16,8 @@ import cwndlab as api
 from conftest import SMALL, SWEEP
 from patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 
 def shell(directory: Path, command: str) -> "subprocess.CompletedProcess[str]":
     """What a shell makes of a line in which `cwndlab` stands for the command line."""

@@ -16,6 +16,8 @@ import cwndlab as api
 from cwndlab.cli import main
 from patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "line",

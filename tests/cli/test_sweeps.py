@@ -14,6 +14,8 @@ import cwndlab as api
 from conftest import SMALL, SWEEP
 from patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 
 def hashes(directory):
     results = api.open(directory)

@@ -14,6 +14,8 @@ from cwndlab.cli import app
 from cwndlab.errors import InputError
 from cwndlab.results.resultset import ResultSet
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENT = """
 experiment: captures
 duration: 6s

@@ -3,6 +3,8 @@
 import fuzz
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FILES = {"teacup": 240}
 """Files tried, where 60 do not do: one letter wrong in a configuration is mostly one too many."""
 

@@ -15,6 +15,8 @@ from cwndlab.formats import importing, teacup_tree
 from cwndlab.formats.capture import Options
 from patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
 
 

@@ -20,6 +20,8 @@ from cwndlab.formats.capture import Options
 from cwndlab.text import csv_cell, printable
 from patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "a\x1b[31m\x9b2J\u202eb\x07"
 SHOWN = r"a\x1b[31m\x9b2J\u202eb\x07"
 

@@ -12,6 +12,8 @@ from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
 from experiments import dumbbell
 
+pytestmark = pytest.mark.slow
+
 # Reno's slow start fills a queue whatever its depth; CUBIC's HyStart leaves before. A second of 10 Mbit/s
 # is 825 packets of 1514 bytes. Of those that are lost then, some are lost again: the load has to last until
 # the receiver can read what came behind them, and so long that a second of that matters little.

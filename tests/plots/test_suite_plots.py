@@ -13,6 +13,8 @@ from cwndlab.plots import KINDS, published
 from cwndlab.plots.selection import Options, bind
 from cwndlab.results.resultset import ResultSet
 
+pytestmark = pytest.mark.slow
+
 RATE, DELAY, LIMIT = (f"network.dumbbell.bottleneck.{name}" for name in ("rate", "delay", "queue.limit"))
 
 

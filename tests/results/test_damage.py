@@ -1,6 +1,9 @@
 """Results damaged at random: refused in one line, or without effect on what is printed."""
 
+import pytest
 from damage import Fuzzer
+
+pytestmark = pytest.mark.slow
 
 
 def test_flipped_bits_and_cuts_are_refused_or_change_nothing(tmp_path):

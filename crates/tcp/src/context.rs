@@ -1,4 +1,4 @@
-//! What the endpoint hands to its sender and its receiver at each call.
+//! What the endpoint hands to its sender and its receiver.
 
 use crate::clock::{HostClock, Nanos};
 use crate::event::Events;
@@ -12,4 +12,19 @@ pub struct Context<'a> {
     pub clock: &'a HostClock,
     /// Where to report.
     pub events: &'a mut Events,
+}
+
+/// What the ECN fields of a segment say (RFC 3168).
+#[derive(Clone, Copy, Debug)]
+pub struct EcnSegment {
+    /// It may be marked.
+    pub capable: bool,
+    /// It is marked.
+    pub ce: bool,
+    /// The sender says that it has reduced.
+    pub cwr: bool,
+    /// An ACK is being delayed.
+    pub delayed_ack: bool,
+    /// Payload bytes.
+    pub payload: u32,
 }

@@ -66,6 +66,8 @@ pub struct Config {
     pub hystart_rounds_at_any_window: bool,
     /// Era: the deferral of a partial burst looks at the next expected ACK (6.18), not at the head's age (6.8).
     pub defer_by_next_ack: bool,
+    /// Era: congestion control is told of an ACK once what it acknowledges is taken off the queue (6.16); before, ahead of that.
+    pub ack_event_after_cleaning: bool,
     /// Era: TSQ's limit always applies (6.18), not only to unpaced connections (6.8).
     pub limit_output_always: bool,
     /// Era: duplicate ACKs are compressed.
@@ -186,6 +188,7 @@ impl Config {
             rcv_rtt_seeks_minimum: false,
             hystart_rounds_at_any_window: false,
             defer_by_next_ack: false,
+            ack_event_after_cleaning: false,
             limit_output_always: true,
             compresses_sacks: false,
             scaling_ratio: false,
@@ -254,6 +257,7 @@ impl Config {
             rcv_rtt_seeks_minimum: true,
             hystart_rounds_at_any_window: true,
             defer_by_next_ack: true,
+            ack_event_after_cleaning: true,
             limit_output_always: true,
             rmem: BufferSizes { min: 4096, default: 131_072, max: 32 << 20 },
             rmem_max: 4 << 20,

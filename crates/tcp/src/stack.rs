@@ -4,6 +4,7 @@ use std::fmt;
 
 use wire::codec::SynLayout;
 
+use crate::cc::Module;
 use crate::clock::Nanos;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
@@ -129,6 +130,11 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
+/// A congestion control was registered with a stack whose family has other hooks.
+pub(crate) fn not_of_this_family(name: &str, spec: &StackSpec) -> ProfileError {
+    ProfileError(format!("congestion control {name} is not made for {}", spec.family.as_str()))
+}
+
 /// A stack, with its sysctls set.
 pub trait Profile: Send + Sync {
     /// What the endpoint needs to know.
@@ -143,8 +149,21 @@ pub trait Profile: Send + Sync {
     /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
 
-    /// A sender with congestion control `cc`, which has been checked against [`StackSpec::cc`]. `random` seeds whatever
-    /// the algorithm draws.
+    /// The names of its congestion controls, the default first: those of [`StackSpec::cc`] and what was registered since.
+    fn congestion_controls(&self) -> Vec<&str> {
+        self.spec().cc.to_vec()
+    }
+
+    /// Adds a congestion control from outside.
+    ///
+    /// # Errors
+    /// It is made for another family, or refuses, or the name is taken.
+    fn register(&mut self, name: &str, _module: &Module) -> Result<(), ProfileError> {
+        Err(not_of_this_family(name, self.spec()))
+    }
+
+    /// A sender with congestion control `cc`, one of [`Profile::congestion_controls`]. `random` seeds whatever the algorithm
+    /// draws.
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender>;
 
     /// A receiver.

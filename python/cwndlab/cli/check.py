@@ -80,7 +80,7 @@ def claims(
     from cwndlab import runner
     from cwndlab import suites as built_in
     from cwndlab.claims import report
-    from cwndlab.parts.workers import processors
+    from cwndlab.parts.executors import processors
     from cwndlab.testbeds import loading
 
     stated = published.claims()
@@ -137,7 +137,7 @@ def validate(
     exit code is 0 if every run completed.
     """
     from cwndlab import validation
-    from cwndlab.parts.workers import processors
+    from cwndlab.parts.executors import processors
     from cwndlab.validation import report
 
     with progress(quiet) as observer:

@@ -76,7 +76,7 @@ def run(
     The exit code is 0 only if every run completed.
     """
     from cwndlab import interface, runner
-    from cwndlab.parts.workers import processors
+    from cwndlab.parts.executors import processors
 
     bed = testbeds.find(testbed)
     bed.ready()

@@ -12,7 +12,8 @@ from cwndlab.fidelity.compare import DRAWS, Metrics, Row, compare
 from cwndlab.fidelity.measure import measure
 from cwndlab.fidelity.recordings import Module, Recording, discover
 from cwndlab.fidelity.scenario import covered
-from cwndlab.parts.workers import Observer, processors
+from cwndlab.parts.executor import Observer
+from cwndlab.parts.executors import processors
 
 __all__ = ["GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
 

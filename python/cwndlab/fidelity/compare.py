@@ -44,6 +44,8 @@ BOUNDS: dict[Kind, dict[str, Bound]] = {
     "noise": {"goodput": Bound(relative=0.10)},
     "cdg": {"utilisation": Bound(absolute=0.03), "interval": Bound(relative=0.20)},
     "share": {"share": Bound()},
+    "rest": {"goodput": Bound(relative=0.03), "drops": Bound(relative=0.10, absolute=3.0), "rtos": Bound()},
+    "gigabit": {"goodput": Bound(relative=0.10), "drops": Bound(relative=0.25)},
     "lan": {"goodput": Bound(relative=0.15)},
     "linux": {
         "goodput": Bound(relative=0.01),
@@ -53,7 +55,17 @@ BOUNDS: dict[Kind, dict[str, Bound]] = {
 }
 """What is compared of each kind of recording, and how far off it may be."""
 
-DRAWS: dict[Kind, int] = {"module": 1, "bulk": 5, "noise": 8, "cdg": 5, "share": 20, "lan": 3, "linux": 5}
+DRAWS: dict[Kind, int] = {
+    "module": 1,
+    "bulk": 5,
+    "noise": 8,
+    "cdg": 5,
+    "share": 20,
+    "rest": 5,
+    "gigabit": 3,
+    "lan": 3,
+    "linux": 5,
+}
 """Runs of the model behind a row, each with draws of its own: losses, clock phases, initial sequence numbers,
 and of two flows the start of the second."""
 

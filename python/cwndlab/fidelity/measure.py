@@ -45,7 +45,8 @@ def measure(recording: Recording, draw: int) -> Metrics:
     if recording.kind == "linux":
         return _linux(run, tables)
     flow = tables.summary["flows"][0]
-    goodput_bps = flow["goodput_bytes"] * 8 / run.duration_s
+    flows = tables.summary["flows"] if run.hosts else [flow]
+    goodput_bps = sum(each["goodput_bytes"] for each in flows) * 8 / run.duration_s
     metrics = {
         "goodput": goodput_bps / 1e6,
         "utilisation": goodput_bps * 1514 / 1448 / run.rate_bps,

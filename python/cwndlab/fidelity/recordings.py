@@ -16,11 +16,10 @@ from typing import Literal, get_args
 from cwndlab.errors import InputError
 from cwndlab.fidelity.linux import linux_metrics
 
-Kind = Literal["module", "bulk", "noise", "cdg", "share", "lan", "linux"]
+Kind = Literal["module", "bulk", "noise", "cdg", "share", "rest", "gigabit", "lan", "linux"]
 """What is compared: a congestion-control module's every event; one flow over a drop-tail queue; one flow
-under random loss or marks; a flow of CDG; the first of two flows; a flow on a LAN that loses every n-th
-packet;
-Linux."""
+under random loss or marks; a flow of CDG; the first of two flows; a flow that rests, or whose path does;
+one or two senders at 1 Gbit/s; a flow on a LAN that loses every n-th packet; Linux."""
 
 BUFFER_BYTES = 4 << 20
 """Socket buffers of the FreeBSD recordings."""
@@ -33,6 +32,9 @@ ETHERNET_BYTES = 14
 
 LOOK_MS = 20
 """How often the sender was looked at where a recording's own file does not say it."""
+
+NIC_BPS = 1_000_000_000
+"""The sender's interface, unless the recording says otherwise."""
 
 LONG_LOOK_MS = 50
 """The same of runs of 300 s."""
@@ -64,6 +66,14 @@ class Run:
     mark_packets: int | None = None
     """Queue, with the packet in service, from which arrivals are marked."""
     ecn: bool = False
+    nic_bps: int = NIC_BPS
+    """The sender's interface."""
+    hosts: bool = False
+    """Each flow has a sending host of its own; otherwise all start at one."""
+    outage_s: tuple[float, float] | None = None
+    """From when to when the path loses all data."""
+    burst: tuple[int, float] | None = None
+    """Bytes that the application writes at a time, and how often, s."""
     look_ms: int = LOOK_MS
     """How often the recording looked at the sender."""
 
@@ -155,12 +165,13 @@ _PIPE = "net.inet.tcp.rfc6675_pipe"
 
 
 def _stacks(directory: Path) -> Iterator[Recording]:
-    path = directory / "freebsd" / "stack" / "summary.csv"
-    for line, row in _rows(path):
-        try:
-            yield from _stack_row(path.parent, row)
-        except (KeyError, ValueError) as error:
-            raise InputError(f"{path}:{line}: {error}") from None
+    for folder in ("stack", "stack2"):
+        path = directory / "freebsd" / folder / "summary.csv"
+        for line, row in _rows(path):
+            try:
+                yield from _stack_row(path.parent, row)
+            except (KeyError, ValueError) as error:
+                raise InputError(f"{path}:{line}: {error}") from None
 
 
 def _stack_row(folder: Path, row: Mapping[str, str]) -> Iterator[Recording]:
@@ -169,10 +180,11 @@ def _stack_row(folder: Path, row: Mapping[str, str]) -> Iterator[Recording]:
     second = re.search(r"mf_\w+?\+(\w+?)@(\d+)", name)
     cc, foreign = row["cc"], row["cc"].startswith("cubic1")
     stack = _FREEBSD[row["freebsd"]] + ("/rack" if rack else "")
+    flows = [(cc, 0.0), (second[1], float(second[2]))] if second else extra.flows or [(cc, 0.0)]
     run = Run(
         stack=stack,
-        ccs=(cc, second[1]) if second else (cc,),
-        starts_s=(0.0, float(second[2])) if second else (0.0,),
+        ccs=tuple(name for name, _ in flows),
+        starts_s=tuple(start for _, start in flows),
         rate_bps=round(float(row["rate_mbps"]) * 1e6),
         rtt_ns=round(float(row["rtt_ms"]) * 1e6),
         queue_packets=int(row["buf"]),
@@ -182,22 +194,38 @@ def _stack_row(folder: Path, row: Mapping[str, str]) -> Iterator[Recording]:
         loss=extra.loss,
         mark_packets=extra.mark_packets,
         ecn=extra.receiver.get("net.inet.tcp.ecn.enable") == 1,
+        buffer_bytes=BUFFER_BYTES if row.get("bufmode", "big") == "big" else None,
+        nic_bps=extra.nic_bps,
+        hosts=bool(extra.flows),
+        outage_s=extra.outage_s,
+        burst=extra.burst,
         look_ms=_look_ms(folder / f"{name}.csv.gz", float(row["dur"])),
     )
     kind: Kind = "bulk"
     if second:
         kind = "share"
+    elif extra.nic_bps != NIC_BPS:
+        kind = "gigabit"
+    elif run.outage_s or run.burst:
+        kind = "rest"
     elif cc == "cdg":
         kind = "cdg"
     elif run.loss or run.ecn:
         kind = "noise"
     shown = "+".join(run.ccs) + f" {row['rate_mbps']}m {row['rtt_ms']}ms b{row['buf']}"
-    shown += (f" loss{run.loss:g}" if run.loss else "") + (
-        f" ecn{run.mark_packets}" if run.mark_packets else ""
+    shown += (
+        (f" loss{run.loss:g}" if run.loss else "")
+        + (f" ecn{run.mark_packets}" if run.mark_packets else "")
+        + (" autotuned" if row.get("bufmode") == "auto" else "")
+        + (" outage" if run.outage_s else "")
+        + (" bursts" if run.burst else "")
     )
     options = {key: value for key, value in extra.sender.items() if key not in extra.receiver}
     settings = "".join(f", {key.rsplit('.', 1)[-1]} {value}" for key, value in options.items())
     metrics = {key: float(row[column]) for key, column in _COLUMNS.items() if row.get(column)}
+    if extra.flows:
+        delivered = sum(map(int, row["flow_delivered"].split("+")))
+        metrics = {"goodput": delivered * 8 / run.duration_s / 1e6, "drops": metrics["drops"]}
     if not foreign:
         yield Recording(name, kind, stack + settings, shown, False, run, metrics)
     for proxy, sysctl in _proxies(name, row, extra.sender):
@@ -242,21 +270,37 @@ def _proxies(
         yield "freebsd-9.2", {}
 
 
+_SETTINGS = ("loss", "ecnthr", "nic", "flows", "outage with outdur", "burst with period")
+
+
 @dataclass
 class _Extra:
     sender: dict[str, int]
     receiver: dict[str, int]
     loss: float = 0.0
     mark_packets: int | None = None
+    nic_bps: int = NIC_BPS
+    flows: list[tuple[str, float]] = field(default_factory=list)
+    outage_s: tuple[float, float] | None = None
+    burst: tuple[int, float] | None = None
 
 
 def _extra(text: str) -> _Extra:
-    """The table's last column: `ssysctl.NAME=V` (of the sender), `sysctl.NAME=V`, `loss=P`, `ecnthr=N`."""
+    """The last column: `ssysctl.NAME=V` (of the sender), `sysctl.NAME=V`, and what `_SETTINGS` lists."""
     extra = _Extra({}, {})
-    for word in text.split():
-        key, _, value = word.partition("=")
+    settings = dict(word.partition("=")[::2] for word in text.split())
+    if "outage" in settings:
+        start = float(settings.pop("outage"))
+        extra.outage_s = (start, start + float(settings.pop("outdur")))
+    if "burst" in settings:
+        extra.burst = (int(settings.pop("burst")), float(settings.pop("period")))
+    for key, value in settings.items():
         if key == "loss":
             extra.loss = float(value)
+        elif key == "nic":
+            extra.nic_bps = round(float(value))
+        elif key == "flows":
+            extra.flows = [(cc, float(start)) for cc, start in (flow.split("@") for flow in value.split(","))]
         elif key == "ecnthr":
             extra.mark_packets = int(value)
         elif key.startswith("ssysctl."):
@@ -265,7 +309,7 @@ def _extra(text: str) -> _Extra:
             extra.sender[key.removeprefix("sysctl.")] = int(value)
             extra.receiver[key.removeprefix("sysctl.")] = int(value)
         else:
-            raise ValueError(f"extra: found {word}; expected loss=, ecnthr=, sysctl. or ssysctl.")
+            raise ValueError(f"extra: found {key}; expected sysctl., ssysctl., {', '.join(_SETTINGS)}")
     return extra
 
 

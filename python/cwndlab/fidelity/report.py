@@ -15,6 +15,8 @@ TITLES: dict[Kind, str] = {
     "noise": "Random loss and ECN",
     "cdg": "CDG",
     "share": "The first of two flows",
+    "rest": "An outage, and bursts with rests between them",
+    "gigabit": "1 Gbit/s, 41 ms",
     "lan": "Every n-th packet lost on a LAN",
     "linux": "Linux 6.18",
 }

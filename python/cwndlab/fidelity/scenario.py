@@ -5,11 +5,8 @@ import json
 
 from cwndlab import _native
 from cwndlab.contract.catalogue import Catalogue, Stack
-from cwndlab.contract.scenario import Flow, Host, Link, Sampling, Scenario
+from cwndlab.contract.scenario import App, Change, Flow, Host, Link, Sampling, Scenario
 from cwndlab.fidelity.recordings import Run
-
-NIC_BPS = 1_000_000_000
-"""The sender's interface."""
 
 REVERSE_PACKETS = 1000
 """Queue of the way back."""
@@ -26,6 +23,9 @@ OFFSETS_NS = 1_000_000_000
 DRAWS_OF_STARTS = 20
 """How many starts of the second flow are tried."""
 
+BURST_NS = 1_000_000
+"""How long the application of a burst takes to write it."""
+
 FULL_BYTES = 1500
 """Largest IP packet."""
 
@@ -36,7 +36,7 @@ WRITE_BYTES = 1 << 17
 def scenario(run: Run, kind: str, draw: int) -> Scenario:
     """The Scenario, as the engine wants it (JSON types). `draw` seeds losses and the hosts' clocks."""
     # t = 0 of a recording is the sender entering ESTABLISHED, one round trip after its SYN.
-    duration_ns = round(run.duration_s * 1e9) + (run.rtt_ns if run.buffer_bytes is not None else 0)
+    duration_ns = round(run.duration_s * 1e9) + (run.rtt_ns if kind != "linux" else 0)
     windows: Sampling = {"kind": "per-ack"} if kind in ("bulk", "cdg", "linux") else {"kind": "off"}
     return {
         "version": 1,
@@ -47,16 +47,38 @@ def scenario(run: Run, kind: str, draw: int) -> Scenario:
         "start_jitter_ns": 0,
         "measure": {"from_ns": 0, "to_ns": duration_ns},
         "record": {"tcp": windows, "queue": {"kind": "off"}, "pcap": []},
-        "hosts": [_host(run, "a"), _host(run, "b")],
+        "hosts": [_host(run, name) for name in (*_senders(run), "b")],
         "nodes": [{"name": "r1", "switch": None}, {"name": "r2", "switch": None}],
-        "links": _links(run),
+        "links": _links(run, kind),
         "flows": [_flow(run, index, draw) for index in range(len(run.ccs))],
-        "schedule": [],
+        "schedule": _outage(run),
     }
 
 
+def _senders(run: Run) -> tuple[str, ...]:
+    return ("a", "c")[: len(run.ccs)] if run.hosts else ("a",)
+
+
+def _outage(run: Run) -> list[Change]:
+    """All data is lost for a while."""
+    if run.outage_s is None:
+        return []
+    return [
+        {
+            "at_ns": run.rtt_ns + round(second * 1e9),
+            "link": "bottleneck",
+            "rate_bps": None,
+            "delay_ns": None,
+            "loss": {"kind": "random", "probability_ppb": lost},
+            "queue": None,
+            "down": None,
+        }
+        for second, lost in zip(run.outage_s, (1_000_000_000, 0), strict=True)
+    ]
+
+
 def _host(run: Run, name: str) -> Host:
-    sysctl = run.sender_sysctl if name == "a" else run.receiver_sysctl
+    sysctl = run.receiver_sysctl if name == "b" else run.sender_sysctl
     facts = _stacks()[run.stack]
     return {
         "name": name,
@@ -93,8 +115,8 @@ def _stacks() -> dict[str, Stack]:
     return {stack["name"]: stack for stack in known["stacks"]}
 
 
-def _links(run: Run) -> list[Link]:
-    nic = NIC_BPS if run.buffer_bytes is not None else None
+def _links(run: Run, kind: str) -> list[Link]:
+    nic = run.nic_bps if kind != "linux" else None
     forth = _link(
         run, "bottleneck", "r1-r2", rate_bps=run.rate_bps, delay_ns=run.rtt_ns // 2, limit=run.queue_packets
     )
@@ -122,8 +144,9 @@ def _links(run: Run) -> list[Link]:
             "dport": None,
             "sport": None,
         }
+    senders = _senders(run)
     return [
-        _link(run, "a-r1", "a-r1", rate_bps=nic),
+        *(_link(run, f"{name}-r1", f"{name}-r1", rate_bps=nic) for name in senders),
         forth,
         into,
         _link(run, "b-r2", "b-r2"),
@@ -135,7 +158,7 @@ def _links(run: Run) -> list[Link]:
             delay_ns=run.rtt_ns // 2,
             limit=REVERSE_PACKETS,
         ),
-        _link(run, "r1-a", "r1-a"),
+        *(_link(run, f"r1-{name}", f"r1-{name}") for name in senders),
     ]
 
 
@@ -162,14 +185,28 @@ def _link(
     }
 
 
+def _app(run: Run) -> App:
+    if run.burst is None:
+        return {"kind": "bulk", "bytes": None, "write_bytes": WRITE_BYTES}
+    size, period_s = run.burst
+    return {
+        "kind": "on-off",
+        "on_ns": BURST_NS,
+        "off_ns": round(period_s * 1e9) - BURST_NS,
+        "rate_bps": size * 8 * 1_000_000_000 // BURST_NS,
+        "write_bytes": size,
+        "distribution": "fixed",
+    }
+
+
 def _flow(run: Run, index: int, draw: int) -> Flow:
     # The second of two flows starts at an offset of its own in each draw.
-    offset = draw * OFFSETS_NS // DRAWS_OF_STARTS if index else 0
+    offset = draw * OFFSETS_NS // DRAWS_OF_STARTS if index and not run.hosts else 0
     return {
         "name": f"f{index + 1}",
-        "from": "a",
+        "from": _senders(run)[index if run.hosts else 0],
         "to": "b",
-        "app": {"kind": "bulk", "bytes": None, "write_bytes": WRITE_BYTES},
+        "app": _app(run),
         "start_ns": round(run.starts_s[index] * 1e9) + offset,
         "stop_ns": None,
         "cc": run.ccs[index],

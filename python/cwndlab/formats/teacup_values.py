@@ -18,7 +18,7 @@ from cwndlab.errors import InputError, shown
 MAX_VALUES = 1 << 16
 """Elements of a list, those of lists in it included, and characters of a computed text, at most."""
 
-MAX_WORK = 1 << 22
+MAX_WORK = 1 << 20
 """Elements and characters that a configuration may make in all."""
 
 MAX_PARAMETER_WORK = 1 << 12

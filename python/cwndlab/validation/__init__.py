@@ -6,7 +6,7 @@ from pathlib import Path
 from cwndlab import interface, runner, testbeds
 from cwndlab.errors import InputError
 from cwndlab.interface import Experiment
-from cwndlab.parts.workers import Observer
+from cwndlab.parts.executor import Observer
 from cwndlab.results import directories
 from cwndlab.results.resultset import ResultSet
 from cwndlab.validation.compare import Row, compare

@@ -2,7 +2,21 @@
 
 pub mod freebsd;
 pub mod linux;
+mod registry;
 pub mod windows;
+
+use std::sync::Arc;
+
+pub use registry::{Lifecycle, Registry};
+
+/// A module of some family.
+#[derive(Clone)]
+pub enum Module {
+    /// Behind FreeBSD's hooks.
+    FreeBsd(Arc<dyn freebsd::Module>),
+    /// Behind Linux's hooks.
+    Linux(Arc<dyn linux::Module>),
+}
 
 /// Where congestion control stands, told alike for all families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -102,6 +102,9 @@ impl Endpoint {
         if state == State::Closed || state == State::TimeWait {
             self.limits.settle(now);
             self.limits.running = false;
+            if self.state != State::TimeWait && self.state != State::Closed {
+                self.sender.on_closed();
+            }
         }
         self.state = state;
         self.events.push(EventKind::State, 0, state as i64);

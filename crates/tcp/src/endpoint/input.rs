@@ -4,7 +4,7 @@ use wire::{Ecn, Flags, Options, Segment, seq};
 
 use super::{Endpoint, Failure, State};
 use crate::clock::Nanos;
-use crate::context::Context;
+use crate::context::{Context, EcnSegment};
 use crate::mutants::mutant;
 use crate::receiver::Arrival;
 
@@ -100,6 +100,9 @@ impl Endpoint {
             return;
         }
         self.take_ack(now, segment, first, ack);
+        if self.snd.ecn {
+            self.tell_of_ecn(now, segment);
+        }
         let news = segment.len > 0 && first + u64::from(segment.len) > self.rcv.nxt;
         if self.closed_by_app && news && self.carries_data() && !mutant!(DataAfterClose) {
             self.answer_with_reset(segment);
@@ -111,6 +114,20 @@ impl Endpoint {
         } else if segment.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_payload(now, segment, first);
         }
+    }
+
+    /// Congestion control may have a word on a connection with ECN.
+    #[inline(never)]
+    fn tell_of_ecn(&mut self, now: Nanos, segment: &Segment) {
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        let seen = EcnSegment {
+            capable: segment.ecn != Ecn::NotEct,
+            ce: segment.ecn == Ecn::Ce,
+            cwr: segment.flags.has(Flags::CWR),
+            delayed_ack: self.receiver.next_timer().is_some(),
+            payload: segment.len,
+        };
+        self.rcv.ack_now |= self.sender.on_ecn_segment(seen, &mut cx);
     }
 
     /// Whether any of the segment lies in the receive window (RFC 9293 section 3.4).

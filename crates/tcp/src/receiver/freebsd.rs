@@ -32,6 +32,18 @@ pub enum Autosize {
     ByHalf,
 }
 
+/// What fits into the reassembly queue; the segment that fills the first gap always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reassembly {
+    /// Everything (11).
+    Unlimited,
+    /// As many segments as the buffer holds, and one (9.x).
+    Segments,
+    /// As many runs of segments that touch, and at most so many (net.inet.tcp.reass.maxqueuelen; since the queue merges
+    /// neighbours, in 12). A segment that touches a run always fits.
+    Runs(u32),
+}
+
 /// Sysctls and choices of one release.
 #[derive(Clone, Debug)]
 pub struct Tuning {
@@ -43,8 +55,8 @@ pub struct Tuning {
     pub aggregates_acked_at_once: bool,
     /// A window update needs a quarter of the buffer besides two segments (9.2 and later).
     pub updates_need_a_quarter: bool,
-    /// Reassembly queue limited to the buffer in segments, and one (9.x).
-    pub reassembly_limited: bool,
+    /// What the reassembly queue holds.
+    pub reassembly: Reassembly,
     /// Duplicate arrivals are reported (RFC 2883; 12.1 and later).
     pub dsack: bool,
     /// Receive-buffer autotuning.
@@ -238,9 +250,17 @@ impl Receiver for FreeBsdReceiver {
         }
     }
 
-    fn accepts_out_of_order(&self, rcv: &ReceiveState, _seq: u64, _len: u32) -> bool {
-        !self.tuning.reassembly_limited
-            || u64::from(rcv.out_of_order_segments) <= rcv.rcvbuf / self.maxseg + 1
+    fn accepts_out_of_order(&self, rcv: &ReceiveState, seq: u64, len: u32) -> bool {
+        let buffer = rcv.rcvbuf / self.maxseg + 1;
+        match self.tuning.reassembly {
+            Reassembly::Unlimited => true,
+            Reassembly::Segments => u64::from(rcv.out_of_order_segments) <= buffer,
+            Reassembly::Runs(most) => {
+                let end = seq + u64::from(len);
+                (rcv.out_of_order.len() as u64) < buffer.min(u64::from(most))
+                    || rcv.out_of_order.iter().any(|(from, to)| from <= end && to >= seq)
+            }
+        }
     }
 
     fn on_read(&mut self, rcv: &mut ReceiveState, _bytes: u64, _cx: &mut Context<'_>) {

@@ -12,7 +12,7 @@ use std::any::Any;
 
 use crate::cc::Phase;
 use crate::clock::Nanos;
-use crate::context::Context;
+use crate::context::{Context, EcnSegment};
 
 /// The facts of the sending side that are TCP itself (RFC 9293 section 3.3.1), kept by the endpoint and read by the
 /// sender. A sender changes `nxt` and `max` when it transmits and `sndbuf` when it autotunes; the endpoint does the rest.
@@ -268,6 +268,15 @@ pub trait Sender: Send {
 
     /// The host's own queue refused the last transmission: Linux enters CWR, FreeBSD gets ENOBUFS.
     fn on_tx_dropped(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
+
+    /// A segment came on a connection with ECN, after its acknowledgement was taken in and before its payload is. True: it is
+    /// acknowledged at once.
+    fn on_ecn_segment(&mut self, _segment: EcnSegment, _cx: &mut Context<'_>) -> bool {
+        false
+    }
+
+    /// The connection is gone.
+    fn on_closed(&mut self) {}
 
     /// Payload that the send buffer takes now, bytes.
     fn space(&self, snd: &SendState) -> u64 {

@@ -66,7 +66,7 @@ impl Profile for Host {
     }
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
         match &self.module {
-            Some(make) => Box::new(FreeBsdSender::with(self.release.sender_tuning(), make(&self.release))),
+            Some(make) => Box::new(FreeBsdSender::new(self.release.sender_tuning(), make(&self.release))),
             None => self.release.sender(cc, random),
         }
     }

@@ -1,6 +1,7 @@
 //! FreeBSD's model against recordings of FreeBSD: the congestion-control modules alone, and whole stacks.
 
 mod groundtruth;
+mod hooks;
 mod hosts;
 mod lab;
 mod losses;

@@ -11,7 +11,10 @@ pub use cubic::{Cubic, CubicEra};
 pub use hystart::{HyStart, HyStartTuning};
 pub use newreno::NewReno;
 
-use super::Phase;
+use std::sync::Arc;
+
+use super::{Lifecycle, Phase};
+use crate::context::EcnSegment;
 
 /// Initial slow-start threshold: the largest window a connection could have, 65535 << 14 (tcp(4)).
 pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
@@ -138,6 +141,14 @@ pub struct CcVar {
     pub cwnd_limited: bool,
     /// A whole window has been acknowledged since the window last grew.
     pub abc_sent_a_window: bool,
+    /// The segment at hand is marked (CCF_IPHDR_CE).
+    pub ip_ce: bool,
+    /// It says that the peer has reduced (CCF_TCPHDR_CWR).
+    pub tcp_cwr: bool,
+    /// An ACK is being delayed (CCF_DELACK; up to 12).
+    pub delayed_ack: bool,
+    /// `ecnpkt_handler` wants an ACK at once (CCF_ACKNOW).
+    pub ack_now: bool,
     /// Loss recovery is under way.
     pub fast_recovery: bool,
     /// A reaction to congestion is under way (always with `fast_recovery`; alone after ECN or a delay signal).
@@ -189,6 +200,10 @@ impl CcVar {
             nsegs: 1,
             cwnd_limited: false,
             abc_sent_a_window: false,
+            ip_ce: false,
+            tcp_cwr: false,
+            delayed_ack: false,
+            ack_now: false,
             fast_recovery: false,
             cong_recovery: false,
             curack: 0,
@@ -213,6 +228,16 @@ impl CcVar {
     #[inline]
     pub fn in_recovery(&self) -> bool {
         self.fast_recovery || self.cong_recovery
+    }
+
+    /// Takes in what the ECN fields of a segment say.
+    pub(crate) fn note_ecn(&mut self, segment: EcnSegment) {
+        if segment.capable {
+            self.ip_ce = segment.ce;
+        }
+        self.tcp_cwr = segment.cwr;
+        self.delayed_ack = segment.delayed_ack;
+        self.ack_now = false;
     }
 
     /// The coarse state; `repairing`: what a timeout gave up is not all acknowledged yet.
@@ -295,6 +320,12 @@ pub enum AckKind {
 
 /// A congestion control with FreeBSD's hooks.
 pub trait CongestionControl: Send {
+    /// A connection has been given this congestion control; there is no handshake yet.
+    fn cb_init(&mut self, _v: &mut CcVar) {}
+
+    /// It is gone.
+    fn cb_destroy(&mut self, _v: &mut CcVar) {}
+
     /// The connection is established.
     fn conn_init(&mut self, _v: &mut CcVar) {}
 
@@ -312,7 +343,11 @@ pub trait CongestionControl: Send {
         newreno::after_idle(ccv);
     }
 
-    /// A round trip has ended: what was sent last when it began is acknowledged. Only stacks that allow HyStart++ tell.
+    /// A segment came on a connection with ECN; [`CcVar::ip_ce`], [`CcVar::tcp_cwr`] and [`CcVar::delayed_ack`] are set. It
+    /// asks for an ACK at once by [`CcVar::ack_now`].
+    fn ecnpkt_handler(&mut self, _v: &mut CcVar) {}
+
+    /// A round trip has ended: what was sent last when it began is acknowledged. The RACK stack tells.
     fn new_round(&mut self, _v: &mut CcVar, _round: u32) {}
 
     /// The RTT in microseconds of a segment that was sent once, with `flight` bytes in flight. Likewise.
@@ -325,17 +360,40 @@ pub trait CongestionControl: Send {
     }
 }
 
-/// Makes the algorithm `name`; `random` seeds what it draws. None: FreeBSD has no such module here.
-pub fn by_name(
-    name: &str,
-    era: CubicEra,
-    cdg: &CdgTuning,
-    random: u64,
-) -> Option<Box<dyn CongestionControl>> {
-    Some(match name {
-        "newreno" => Box::new(NewReno::default()),
-        "cubic" => Box::new(Cubic::new(era)),
-        "cdg" => Box::new(Cdg::new(*cdg, random)),
-        _ => return None,
-    })
+/// A congestion control on one host: makes that of each connection.
+pub trait Module: Lifecycle + Send + Sync {
+    /// The algorithm of a new connection; `random` seeds what it draws.
+    fn connect(&self, era: CubicEra, cdg: &CdgTuning, random: u64) -> Box<dyn CongestionControl>;
+}
+
+/// One of FreeBSD's own.
+struct BuiltIn(fn(CubicEra, &CdgTuning, u64) -> Box<dyn CongestionControl>);
+
+impl Lifecycle for BuiltIn {}
+
+impl Module for BuiltIn {
+    fn connect(&self, era: CubicEra, cdg: &CdgTuning, random: u64) -> Box<dyn CongestionControl> {
+        self.0(era, cdg, random)
+    }
+}
+
+/// A host's congestion controls.
+pub type Registry = super::Registry<dyn Module>;
+
+/// A registry of FreeBSD's own, by its names for them.
+///
+/// # Panics
+/// If there is none of some name.
+pub fn built_in(names: &[&str]) -> Registry {
+    let mut registry = Registry::default();
+    for &name in names {
+        let make: fn(CubicEra, &CdgTuning, u64) -> Box<dyn CongestionControl> = match name {
+            "newreno" => |_, _, _| Box::new(NewReno::default()),
+            "cubic" => |era, _, _| Box::new(Cubic::new(era)),
+            "cdg" => |_, cdg, random| Box::new(Cdg::new(*cdg, random)),
+            _ => panic!("FreeBSD has no congestion control {name}"),
+        };
+        registry.register(name, Arc::new(BuiltIn(make))).expect("a name of its own");
+    }
+    registry
 }

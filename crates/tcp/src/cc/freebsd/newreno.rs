@@ -49,11 +49,15 @@ impl CongestionControl for NewReno {
     }
 
     fn new_round(&mut self, ccv: &mut CcVar, round: u32) {
-        self.hystart.new_round(ccv, round);
+        if ccv.tuning.hystart.allowed {
+            self.hystart.new_round(ccv, round);
+        }
     }
 
     fn rtt_sample(&mut self, ccv: &mut CcVar, rtt_us: u64, flight: u64) {
-        self.hystart.rtt_sample(&ccv.tuning.hystart, rtt_us as u32, flight);
+        if ccv.tuning.hystart.allowed {
+            self.hystart.rtt_sample(&ccv.tuning.hystart, rtt_us as u32, flight);
+        }
     }
 }
 

@@ -595,7 +595,7 @@ impl CongestionControl for Bbr {
         Some(least_tso_segs(core))
     }
 
-    fn sndbuf_factor(&self) -> u32 {
+    fn sndbuf_expand(&mut self, _core: &Core) -> u32 {
         3
     }
 }

@@ -9,7 +9,9 @@ mod cubic;
 mod reno;
 
 use std::any::Any;
+use std::sync::Arc;
 
+use super::Lifecycle;
 use crate::clock::{HostClock, Nanos};
 use crate::linux_config::{Config, Shared};
 use crate::mutants::mutant;
@@ -45,6 +47,31 @@ pub enum CwndEvent {
     Restart,
     /// A reduction by CWR or Recovery is complete.
     CompleteCwr,
+    /// A timeout that F-RTO doubts first (3.9).
+    Frto,
+    /// A timeout, believed.
+    Loss,
+    /// Data came without a mark of congestion, to a module that needs ECN.
+    EcnNoCe,
+    /// Data came with one.
+    EcnIsCe,
+    /// The ACK at hand only advances (3.9).
+    FastAck,
+    /// It brings more than that (3.9).
+    SlowAck,
+}
+
+/// What `in_ack_event` hears about an ACK (Linux's `enum tcp_ca_ack_event_flags`), as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckEvent(pub u32);
+
+impl AckEvent {
+    /// It does more than advance.
+    pub const SLOWPATH: AckEvent = AckEvent(1);
+    /// It updates the window.
+    pub const WIN_UPDATE: AckEvent = AckEvent(2);
+    /// It carries an ECN echo.
+    pub const ECE: AckEvent = AckEvent(4);
 }
 
 /// What `pkts_acked` hears about an ACK.
@@ -54,6 +81,8 @@ pub struct AckSample {
     pub packets: u32,
     /// Round trip of the newest packet it delivered, microseconds; None when only retransmissions were delivered.
     pub rtt_us: Option<u32>,
+    /// Bytes delivered since the newest of them was sent.
+    pub in_flight: u32,
 }
 
 /// A delivery-rate sample (Linux's `struct rate_sample`).
@@ -362,6 +391,9 @@ pub trait CongestionControl: Any + Send {
     /// The connection is established.
     fn init(&mut self, _core: &mut Core) {}
 
+    /// The connection, once established, is gone.
+    fn release(&mut self, _core: &mut Core) {}
+
     /// The slow-start threshold after a loss or mark now, packets.
     fn ssthresh(&mut self, core: &mut Core) -> u32;
 
@@ -376,6 +408,9 @@ pub trait CongestionControl: Any + Send {
 
     /// A notice.
     fn cwnd_event(&mut self, _core: &mut Core, _event: CwndEvent) {}
+
+    /// An ACK arrived whose SACK blocks are taken in (4.7 and later; in 6.18 also what it acknowledges).
+    fn in_ack_event(&mut self, _core: &mut Core, _event: AckEvent) {}
 
     /// The window after a reduction turned out to be spurious.
     fn undo_cwnd(&mut self, core: &mut Core) -> u32 {
@@ -395,19 +430,55 @@ pub trait CongestionControl: Any + Send {
         None
     }
 
-    /// Send buffer in multiples of the window (linux-tcp.md A19).
-    fn sndbuf_factor(&self) -> u32 {
+    /// Send buffer in multiples of the window, as autotuning asks for it.
+    fn sndbuf_expand(&mut self, _core: &Core) -> u32 {
         2
+    }
+
+    /// Whether it hears of marks of congestion on data that comes (TCP_CONG_NEEDS_ECN).
+    fn needs_ecn(&self) -> bool {
+        false
+    }
+
+    /// Somebody asks for TCP_INFO.
+    fn get_info(&self, _core: &Core) {}
+}
+
+/// A congestion control on one host: makes that of each connection.
+pub trait Module: Lifecycle + Send + Sync {
+    /// The algorithm of a new connection.
+    fn connect(&self, config: &Shared) -> Box<dyn CongestionControl>;
+}
+
+/// One of Linux's own.
+struct BuiltIn(fn(&Shared) -> Box<dyn CongestionControl>);
+
+impl Lifecycle for BuiltIn {}
+
+impl Module for BuiltIn {
+    fn connect(&self, config: &Shared) -> Box<dyn CongestionControl> {
+        self.0(config)
     }
 }
 
-/// A new module by Linux's name for it, or None if there is none of that name.
-pub fn create(name: &str, config: &Shared) -> Option<Box<dyn CongestionControl>> {
-    Some(match name {
-        "reno" => Box::new(reno::Reno::new(config)),
-        "bbr" => Box::new(bbr::Bbr::new()),
-        "cdg" => Box::new(cdg::Cdg::new(config)),
-        "cubic" => Box::new(cubic::Cubic::new(config)),
-        _ => return None,
-    })
+/// A host's congestion controls.
+pub type Registry = super::Registry<dyn Module>;
+
+/// A registry of Linux's own, by its names for them.
+///
+/// # Panics
+/// If there is none of some name.
+pub fn built_in(names: &[&str]) -> Registry {
+    let mut registry = Registry::default();
+    for &name in names {
+        let make: fn(&Shared) -> Box<dyn CongestionControl> = match name {
+            "reno" => |config| Box::new(reno::Reno::new(config)),
+            "bbr" => |_| Box::new(bbr::Bbr::new()),
+            "cdg" => |config| Box::new(cdg::Cdg::new(config)),
+            "cubic" => |config| Box::new(cubic::Cubic::new(config)),
+            _ => panic!("Linux has no congestion control {name}"),
+        };
+        registry.register(name, Arc::new(BuiltIn(make))).expect("a name of its own");
+    }
+    registry
 }

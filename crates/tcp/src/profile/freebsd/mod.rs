@@ -9,15 +9,20 @@ mod v9_2;
 
 use sysctls::{KNOBS, Values, common_names};
 
-use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow};
+use crate::cc::Module;
+use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow, Registry};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::receiver::Receiver;
-use crate::receiver::freebsd::{Autosize, FreeBsdReceiver, Tuning as ReceiverTuning, largest_buffer};
+use crate::receiver::freebsd::{
+    Autosize, FreeBsdReceiver, Reassembly, Tuning as ReceiverTuning, largest_buffer,
+};
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 use crate::sender::rack::{RackSender, RackTuning};
-use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
+use crate::stack::{
+    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, Sysctl, not_of_this_family,
+};
 
 /// What distinguishes a release besides the values of its sysctls.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +42,8 @@ struct Era {
     /// CUBIC's generation.
     pub cubic: CubicEra,
     /// What came with 12: module-owned timeouts, exit with a segment, merged ACKs counted, PRR after ECN, undo by
-    /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK.
+    /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK, a reassembly queue of
+    /// merged runs.
     pub since_12: bool,
     /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last, idle counts sending.
     pub since_15: bool,
@@ -45,12 +51,12 @@ struct Era {
     pub restart_at_initial_window: bool,
     /// Window updates need a quarter of the buffer (9.2 and later).
     pub updates_need_a_quarter: bool,
-    /// Reassembly queue limited by the buffer (9.x).
+    /// Reassembly queue limited by the buffer in segments (9.x).
     pub reassembly_limited: bool,
 }
 
 /// A FreeBSD release with its sysctls.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FreeBsd {
     spec: StackSpec,
     era: Era,
@@ -60,6 +66,7 @@ pub struct FreeBsd {
     maxsockbuf_fixed: bool,
     /// The RACK stack instead of the default one.
     rack: Option<RackTuning>,
+    modules: Registry,
 }
 
 /// Every release, the newest last, with its RACK stack ahead of it.
@@ -249,7 +256,11 @@ impl FreeBsd {
             delack_ms: v.delacktime as u32,
             aggregates_acked_at_once: era.since_12,
             updates_need_a_quarter: era.updates_need_a_quarter,
-            reassembly_limited: era.reassembly_limited,
+            reassembly: match (era.reassembly_limited, era.since_12) {
+                (true, _) => Reassembly::Segments,
+                (_, true) => Reassembly::Runs(v.reass_maxqueuelen as u32),
+                _ => Reassembly::Unlimited,
+            },
             dsack: era.since_12,
             autosize: if era.since_12 {
                 Autosize::ByHalf
@@ -309,9 +320,26 @@ impl Profile for FreeBsd {
     }
 
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
+        let tuning = self.sender_tuning();
+        let module = self
+            .modules
+            .get(cc)
+            .unwrap_or_else(|| panic!("congestion control {cc} is checked against the profile's list"));
+        let cc = module.connect(tuning.cubic, &tuning.cdg, random);
         match self.rack {
-            Some(rack) => Box::new(RackSender::new(self.sender_tuning(), rack, cc, random)),
-            None => Box::new(FreeBsdSender::new(self.sender_tuning(), cc, random)),
+            Some(rack) => Box::new(RackSender::new(tuning, rack, cc)),
+            None => Box::new(FreeBsdSender::new(tuning, cc)),
+        }
+    }
+
+    fn congestion_controls(&self) -> Vec<&str> {
+        self.modules.names().collect()
+    }
+
+    fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
+        match module {
+            Module::FreeBsd(module) => self.modules.register(name, module.clone()).map_err(ProfileError),
+            Module::Linux(_) => Err(not_of_this_family(name, &self.spec)),
         }
     }
 

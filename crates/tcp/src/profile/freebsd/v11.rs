@@ -2,6 +2,7 @@
 
 use super::v9_2;
 use super::{Era, FreeBsd, Values, common_names};
+use crate::cc::freebsd::built_in;
 use crate::sender::freebsd::tuning::DuplicateRule;
 use crate::stack::{EcnMode, StackSpec};
 
@@ -25,5 +26,6 @@ pub(super) fn profile() -> FreeBsd {
         ],
         maxsockbuf_fixed: false,
         rack: None,
+        modules: built_in(super::NEWRENO_FIRST),
     }
 }

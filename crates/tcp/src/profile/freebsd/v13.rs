@@ -1,7 +1,7 @@
 //! FreeBSD 13.0 of April 2021: proportional rate reduction, CUBIC by RFC 8312, 40 ms delayed ACKs.
 
 use super::{Era, FreeBsd, Values, common_names};
-use crate::cc::freebsd::CubicEra;
+use crate::cc::freebsd::{CubicEra, built_in};
 use crate::clock::SECOND;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::RackTuning;
@@ -40,6 +40,7 @@ pub(super) fn profile() -> FreeBsd {
         values: VALUES,
         names: common_names![
             "net.inet.tcp.initcwnd_segments",
+            "net.inet.tcp.reass.maxqueuelen",
             "net.inet.tcp.do_prr",
             "net.inet.tcp.do_prr_conservative",
             "net.inet.tcp.rfc6675_pipe",
@@ -51,6 +52,7 @@ pub(super) fn profile() -> FreeBsd {
         ],
         maxsockbuf_fixed: false,
         rack: None,
+        modules: built_in(super::NEWRENO_FIRST),
     }
 }
 

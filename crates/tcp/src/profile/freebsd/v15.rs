@@ -2,7 +2,7 @@
 
 use super::v13;
 use super::{Era, FreeBsd, Values, common_names};
-use crate::cc::freebsd::CubicEra;
+use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::RackTuning;
 use crate::stack::{Family, StackSpec};
@@ -20,6 +20,7 @@ macro_rules! names {
     ($($more:literal),* $(,)?) => {
         common_names![
             "net.inet.tcp.initcwnd_segments",
+            "net.inet.tcp.reass.maxqueuelen",
             "net.inet.tcp.do_prr",
             "net.inet.tcp.do_prr_conservative",
             "net.inet.tcp.sack.revised",
@@ -54,6 +55,7 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
         names: NAMES,
         maxsockbuf_fixed: false,
         rack: None,
+        modules: built_in(super::CUBIC_FIRST),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::v9_2;
 use super::{Era, FreeBsd, Values, common_names};
+use crate::cc::freebsd::built_in;
 
 pub(super) fn profile() -> FreeBsd {
     FreeBsd {
@@ -11,5 +12,6 @@ pub(super) fn profile() -> FreeBsd {
         names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.slowstart_flightsize"],
         maxsockbuf_fixed: false,
         rack: None,
+        modules: built_in(super::NEWRENO_FIRST),
     }
 }

@@ -1,7 +1,7 @@
 //! FreeBSD 9.2 of September 2013: initial window by RFC 3390, 100 ms delayed ACKs, recovery from one segment.
 
 use super::{Era, FreeBsd, Values, common_names};
-use crate::cc::freebsd::CubicEra;
+use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 
 pub(super) const ERA: Era = Era {
@@ -27,5 +27,6 @@ pub(super) fn profile() -> FreeBsd {
         names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.experimental.initcwnd10"],
         maxsockbuf_fixed: false,
         rack: None,
+        modules: built_in(super::NEWRENO_FIRST),
     }
 }

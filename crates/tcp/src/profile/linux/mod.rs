@@ -4,14 +4,16 @@ mod v3_9;
 mod v6_18;
 mod v6_8;
 
-use crate::cc::linux;
+use crate::cc::{Module, linux};
 use crate::clock::{Nanos, SECOND};
 use crate::linux_config::{Config, Shared};
 use crate::receiver::Receiver;
 use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
 use crate::sender::linux::LinuxSender;
-use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
+use crate::stack::{
+    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, Sysctl, not_of_this_family,
+};
 
 /// How a sysctl of one system is read and written.
 struct Knob {
@@ -36,6 +38,7 @@ pub struct LinuxProfile {
     synack_retries: u32,
     syn_linear_timeouts: u32,
     knobs: Vec<&'static Knob>,
+    modules: linux::Registry,
 }
 
 impl LinuxProfile {
@@ -71,6 +74,7 @@ impl LinuxProfile {
             synack_retries: 5,
             syn_linear_timeouts: 0,
             knobs: COMMON.iter().chain(own).collect(),
+            modules: linux::built_in(cc),
         };
         profile.set_handshake_timeouts();
         profile
@@ -134,9 +138,22 @@ impl Profile for LinuxProfile {
     }
 
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
-        let module = linux::create(cc, &self.config)
+        let module = self
+            .modules
+            .get(cc)
             .unwrap_or_else(|| panic!("congestion control {cc} is checked against the profile's list"));
-        Box::new(LinuxSender::new(&self.config, module, random))
+        Box::new(LinuxSender::new(&self.config, module.connect(&self.config), random))
+    }
+
+    fn congestion_controls(&self) -> Vec<&str> {
+        self.modules.names().collect()
+    }
+
+    fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
+        match module {
+            Module::Linux(module) => self.modules.register(name, module.clone()).map_err(ProfileError),
+            Module::FreeBsd(_) => Err(not_of_this_family(name, &self.spec)),
+        }
     }
 
     fn receiver(&self) -> Box<dyn Receiver> {

@@ -17,9 +17,9 @@ use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Tuning};
 use super::{Ack, Limit, Metrics, Poll, SendGrant, SendState, Sender, Transmit};
-use crate::cc::freebsd::{self as cc, AckKind, CcVar, CongestionControl, Signal};
+use crate::cc::freebsd::{AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
-use crate::context::Context;
+use crate::context::{Context, EcnSegment};
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -120,20 +120,18 @@ impl Tick {
 }
 
 impl FreeBsdSender {
-    /// A sender for a release, with congestion control `name` (which the release has).
-    ///
-    /// # Panics
-    /// If the release has no such congestion control; [`crate::stack::Profile::sender`] is called with checked names.
-    pub fn new(tuning: Tuning, name: &str, random: u64) -> FreeBsdSender {
-        let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
-        FreeBsdSender::with(tuning, cc)
+    /// A sender for a release, with a congestion control of its own.
+    pub fn new(tuning: Tuning, mut cc: Box<dyn CongestionControl>) -> FreeBsdSender {
+        let mut ccv = CcVar::new(tuning.cc);
+        cc.cb_init(&mut ccv);
+        FreeBsdSender::adopt(tuning, cc, ccv)
     }
 
-    /// A sender for a release, with a congestion control made elsewhere.
-    pub fn with(tuning: Tuning, cc: Box<dyn CongestionControl>) -> FreeBsdSender {
+    /// A sender that takes over a congestion control another stack has begun with.
+    pub(super) fn adopt(tuning: Tuning, cc: Box<dyn CongestionControl>, ccv: CcVar) -> FreeBsdSender {
         FreeBsdSender {
             cc,
-            ccv: CcVar::new(tuning.cc),
+            ccv,
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
             board: Scoreboard::new(tuning.sack_maxholes),
             full_segment: 0,
@@ -591,6 +589,17 @@ impl Sender for FreeBsdSender {
         self.app_data_seen = (snd.end, snd.fin);
         self.limit = Limit::Cwnd;
         cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
+    }
+
+    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> bool {
+        self.update_tick(cx.now, cx.clock);
+        self.ccv.note_ecn(segment);
+        self.cc.ecnpkt_handler(&mut self.ccv);
+        self.ccv.ack_now
+    }
+
+    fn on_closed(&mut self) {
+        self.cc.cb_destroy(&mut self.ccv);
     }
 
     fn gave_up(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::scoreboard::{self, EVER_RETRANS, Id, LOST, RETRANS, SACKED};
-use crate::cc::linux::{AckSample, RateSample};
+use crate::cc::linux::{AckEvent, AckSample, CwndEvent, RateSample};
 use crate::clock::{MILLISECOND, Nanos};
 use crate::context::Context;
 use crate::event::EventKind;
@@ -80,6 +80,21 @@ impl LinuxSender {
             prior_delivered: self.core.delivered,
             prior_lost: self.core.lost,
         }
+    }
+
+    /// Tells the congestion control of the ACK: in an event of its own since 4.7, as a notice before.
+    pub(super) fn tell_in_ack(&mut self, snd: &SendState, ack: &Ack<'_>, p: &Progress) {
+        let window_same = snd.wnd == ack.previous_wnd;
+        let blocks = !ack.sack.is_empty() || ack.dsack.is_some();
+        let fast = p.advanced && window_same && !blocks && !p.ece && ack.payload == 0 && !ack.fin;
+        if !self.is_modern() {
+            let event = if fast { CwndEvent::FastAck } else { CwndEvent::SlowAck };
+            return self.cc.cwnd_event(&mut self.core, event);
+        }
+        let slow = AckEvent::SLOWPATH.0 * u32::from(!fast);
+        let update = AckEvent::WIN_UPDATE.0 * u32::from(fast || !window_same);
+        let ece = AckEvent::ECE.0 * u32::from(p.ece);
+        self.cc.in_ack_event(&mut self.core, AckEvent(slow | update | ece));
     }
 
     /// Tags what the SACK blocks newly cover.
@@ -276,9 +291,11 @@ impl LinuxSender {
                 p.set_timer = true;
             }
         }
-        if packets > 0 || newest_us.is_some() {
+        if packets > 0 || modern {
             let before = self.core.ssthresh;
-            let sample = AckSample { packets, rtt_us: newest_us };
+            let delivered = self.core.delivered - p.rate.prior_delivered;
+            let in_flight = (delivered as u32).wrapping_mul(self.core.mss);
+            let sample = AckSample { packets, rtt_us: newest_us, in_flight };
             self.cc.pkts_acked(&mut self.core, &sample);
             if self.core.ssthresh != before {
                 let at = self.core.una.saturating_sub(self.output.first_seq);

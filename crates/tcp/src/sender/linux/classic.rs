@@ -4,7 +4,7 @@ use super::LinuxSender;
 use super::ack::Progress;
 use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, RETRANS, SACKED};
 use super::timer::TimerKind;
-use crate::cc::linux::CaState;
+use crate::cc::linux::{CaState, CwndEvent};
 use crate::context::Context;
 use crate::linux_config::Config;
 use crate::sender::{Ack, SendState};
@@ -57,6 +57,7 @@ impl LinuxSender {
         }
         self.tag_sacks(ack, &mut p);
         self.mark_lost_retransmissions();
+        self.tell_in_ack(snd, ack, &p);
         self.probes = 0;
         if p.prior_packets == 0 {
             self.on_window_probe_ack(snd, cx);
@@ -429,6 +430,7 @@ impl LinuxSender {
             self.prior_ssthresh = self.core.current_ssthresh();
             self.core.prior_cwnd = self.core.cwnd;
             self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+            self.cc.cwnd_event(&mut self.core, CwndEvent::Loss);
         }
         self.core.cwnd = 1;
         self.core.cwnd_cnt = 0;
@@ -482,6 +484,7 @@ impl LinuxSender {
             }
             self.core.ssthresh = self.cc.ssthresh(&mut self.core);
             self.core.cwnd = cwnd;
+            self.cc.cwnd_event(&mut self.core, CwndEvent::Frto);
         }
         self.undo_marker = Some(self.core.una);
         self.undo_retrans = 0;

@@ -29,9 +29,9 @@ use self::scoreboard::{Id, Scoreboard};
 use self::timer::Timer;
 use super::{Ack, Metrics, Poll, SendState, Sender};
 use crate::cc::Phase;
-use crate::cc::linux::{CaState, CongestionControl, Core, INFINITE_SSTHRESH};
+use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH};
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
-use crate::context::Context;
+use crate::context::{Context, EcnSegment};
 use crate::linux_config::{Detection, Shared};
 use crate::windowed::Windowed;
 
@@ -278,6 +278,22 @@ impl Sender for LinuxSender {
         self.enter_cwr(snd, cx);
     }
 
+    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> bool {
+        if segment.payload > 0 && segment.capable && self.cc.needs_ecn() {
+            self.core.set_time(cx.clock, cx.now);
+            let event = if segment.ce { CwndEvent::EcnIsCe } else { CwndEvent::EcnNoCe };
+            self.cc.cwnd_event(&mut self.core, event);
+        }
+        false
+    }
+
+    fn on_closed(&mut self) {
+        // As long as there was no connection, nothing was begun.
+        if self.core.mss > 0 {
+            self.cc.release(&mut self.core);
+        }
+    }
+
     fn space(&self, snd: &SendState) -> u64 {
         self.buffer_space(snd)
     }
@@ -302,6 +318,7 @@ impl Sender for LinuxSender {
         let mss = u64::from(self.core.mss);
         let unit = self.rtt_unit();
         let known = self.rtt.srtt8() != 0;
+        self.cc.get_info(&self.core);
         Metrics {
             cwnd: u64::from(self.core.cwnd) * mss,
             ssthresh: (self.core.ssthresh < INFINITE_SSTHRESH).then(|| u64::from(self.core.ssthresh) * mss),

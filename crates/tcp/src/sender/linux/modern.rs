@@ -4,7 +4,7 @@ use super::LinuxSender;
 use super::ack::Progress;
 use super::scoreboard::{LOST, SACKED};
 use super::timer::TimerKind;
-use crate::cc::linux::CaState;
+use crate::cc::linux::{CaState, CwndEvent};
 use crate::context::Context;
 use crate::mutants::mutant;
 use crate::sender::{Ack, SendState};
@@ -29,7 +29,13 @@ impl LinuxSender {
         }
         self.probes = 0;
         self.tag_sacks(ack, &mut p);
+        if !self.config.ack_event_after_cleaning {
+            self.tell_in_ack(snd, ack, &p);
+        }
         if p.prior_packets == 0 {
+            if self.config.ack_event_after_cleaning {
+                self.tell_in_ack(snd, ack, &p);
+            }
             self.on_window_probe_ack(snd, cx);
             return;
         }
@@ -39,6 +45,9 @@ impl LinuxSender {
             self.check_reordering(&p);
         }
         self.rack_adapt(p.rate.prior_delivered);
+        if self.config.ack_event_after_cleaning {
+            self.tell_in_ack(snd, ack, &p);
+        }
         if self.tlp.is_some() {
             self.process_tlp_ack(snd, ack.ack, &p, cx);
         }
@@ -262,6 +271,7 @@ impl LinuxSender {
             self.prior_ssthresh = self.core.current_ssthresh();
             self.core.prior_cwnd = self.core.cwnd;
             self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+            self.cc.cwnd_event(&mut self.core, CwndEvent::Loss);
             self.init_undo();
         }
         self.core.cwnd = self.core.in_flight() + 1;

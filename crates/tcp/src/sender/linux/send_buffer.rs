@@ -36,7 +36,7 @@ impl LinuxSender {
             return;
         }
         let packets = self.core.cwnd.max(INIT_CWND).max(self.reordering + 1);
-        let wanted = u64::from(self.cc.sndbuf_factor()) * u64::from(packets) * TRUESIZE;
+        let wanted = u64::from(self.cc.sndbuf_expand(&self.core)) * u64::from(packets) * TRUESIZE;
         let wanted = wanted.min(self.config.wmem.max);
         if self.sndbuf_memory.is_none_or(|memory| wanted > memory) {
             self.set_sndbuf(wanted, snd);

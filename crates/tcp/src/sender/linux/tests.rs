@@ -63,7 +63,11 @@ impl Bench {
         let config = &config.clone().into();
         let mut bench = Bench {
             snd,
-            sender: LinuxSender::new(config, linux::create(cc, config).expect("a module"), 1),
+            sender: LinuxSender::new(
+                config,
+                linux::built_in(&[cc]).get(cc).expect("a module").connect(config),
+                1,
+            ),
             clock: HostClock::new(hz, 3 * SECOND, 0),
             events: Events::default(),
             now: SECOND,

@@ -141,9 +141,7 @@ impl RackSender {
         self.ccv.srtt = self.rtt.srtt as u32;
         self.ccv.rtt_updates = self.rtt.updates;
         self.ccv.rxtshift = 0;
-        if let Some(flight) = sample.flight
-            && self.ccv.tuning.hystart.allowed
-        {
+        if let Some(flight) = sample.flight {
             self.cc.rtt_sample(&mut self.ccv, sample.exact, u64::from(flight));
         }
         let path = &mut self.path;

@@ -24,9 +24,9 @@ use super::freebsd::rtt::Rtt;
 use super::freebsd::tuning::Tuning;
 use super::freebsd::{self, FreeBsdSender};
 use super::{Ack, Metrics, Poll, SendState, Sender, Transmit};
-use crate::cc::freebsd::{self as cc, CcVar, CongestionControl, Signal};
+use crate::cc::freebsd::{CcVar, CongestionControl, NewReno, Signal};
 use crate::clock::{MICROSECOND, Nanos, earliest};
-use crate::context::Context;
+use crate::context::{Context, EcnSegment};
 use crate::event::EventKind;
 
 /// Duplicate ACKs that count as evidence of loss like a SACK (RFC 5681 section 3.2).
@@ -44,7 +44,6 @@ pub struct RackSender {
     /// The default stack's sender, once the connection went back to it.
     fallback: Option<Box<FreeBsdSender>>,
     /// Name and random seed of the congestion control, for that one.
-    cc_choice: (String, u64),
     tuning: Tuning,
     rack: RackTuning,
     cc: Box<dyn CongestionControl>,
@@ -149,16 +148,13 @@ enum Timer {
 }
 
 impl RackSender {
-    /// A sender for a release, with congestion control `name` (which the release has).
-    ///
-    /// # Panics
-    /// If the release has no such congestion control; [`crate::stack::Profile::sender`] is called with checked names.
-    pub fn new(tuning: Tuning, rack: RackTuning, name: &str, random: u64) -> RackSender {
-        let cc = cc::by_name(name, tuning.cubic, &tuning.cdg, random).expect("a checked name");
+    /// A sender for a release, with a congestion control of its own.
+    pub fn new(tuning: Tuning, rack: RackTuning, mut cc: Box<dyn CongestionControl>) -> RackSender {
+        let mut ccv = CcVar::new(tuning.cc);
+        cc.cb_init(&mut ccv);
         RackSender {
             fallback: None,
-            cc_choice: (name.to_owned(), random),
-            ccv: CcVar::new(tuning.cc),
+            ccv,
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
             tuning,
             rack,
@@ -259,8 +255,9 @@ impl Sender for RackSender {
         cx: &mut Context<'_>,
     ) {
         if self.rack.needs_sack && !snd.sack {
-            let mut default =
-                Box::new(FreeBsdSender::new(self.tuning.clone(), &self.cc_choice.0, self.cc_choice.1));
+            // The congestion control goes along.
+            let cc = std::mem::replace(&mut self.cc, Box::new(NewReno::default()));
+            let mut default = Box::new(FreeBsdSender::adopt(self.tuning.clone(), cc, self.ccv.clone()));
             default.on_established(snd, rtt, syn_retransmitted, cx);
             self.fallback = Some(default);
             return;
@@ -333,7 +330,7 @@ impl Sender for RackSender {
             if ends && self.rack.exits_before_growth {
                 self.leave_recovery(snd, ack.ack, cx);
             }
-            if ack.ack >= self.round_ends && self.ccv.tuning.hystart.allowed {
+            if ack.ack >= self.round_ends {
                 self.round += 1;
                 self.round_ends = snd.max;
                 self.cc.new_round(&mut self.ccv, self.round);
@@ -432,6 +429,22 @@ impl Sender for RackSender {
         self.paced_until = Some(self.now_us + REFUSED_US);
         self.pacing_waived = false;
         self.output_call = OutputCall::Finished;
+    }
+
+    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> bool {
+        if let Some(default) = &mut self.fallback {
+            return default.on_ecn_segment(segment, cx);
+        }
+        self.ccv.note_ecn(segment);
+        self.cc.ecnpkt_handler(&mut self.ccv);
+        self.ccv.ack_now
+    }
+
+    fn on_closed(&mut self) {
+        match &mut self.fallback {
+            Some(default) => default.on_closed(),
+            None => self.cc.cb_destroy(&mut self.ccv),
+        }
     }
 
     fn gave_up(&self) -> bool {

@@ -8,8 +8,8 @@ import pytest
 
 from cwndlab import runner, testbeds
 from cwndlab.errors import CwndlabError, InputError, StoppedError
-from cwndlab.parts import workers
 from cwndlab.parts.order import SET_UP_NS, Order
+from cwndlab.parts.task import PartControl, Site
 from cwndlab.plan import Plan, PlannedRun
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario import planning
@@ -94,8 +94,8 @@ def test_where_runs_take_real_time_progress_is_that_time():
         scenario["links"][0]["rate_bps"] = rate_bps
         planned = PlannedRun(0, 0, {}, scenario, "")
         advances = []
-        site = workers.Site("netns", Path(), {}, Order({0: 0}, pause_ns=2 * 10**9))
-        control = workers.PartControl(lambda: False, lambda _, work: advances.append(work), site.work)
+        site = Site("netns", Path(), {}, Order({0: 0}, pause_ns=2 * 10**9))
+        control = PartControl(lambda: False, lambda _, work: advances.append(work), site.work)
         for now_s in (0, 4, 10):
             control.of_run(planned).progress(now_s * 10**9)
         control.finished(planned)

@@ -1,0 +1,177 @@
+"""The executor of local processes: spawned workers, each with one task at a time."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from cwndlab import testbeds
+from cwndlab.parts.executor import Arrivals
+from cwndlab.parts.signals import STOPPING, uninterrupted
+from cwndlab.parts.store import Part
+from cwndlab.parts.task import PartControl, Site, Task, carry_out_part, one_line
+from cwndlab.testbeds.base import CancelledError
+
+STOP_S = 10.0
+"""Seconds that workers have to drop their parts; they look every few tens of milliseconds."""
+
+
+class Processes:
+    """Spawned processes; one that dies takes only the part it was at with it, and ends the sweep."""
+
+    def __init__(self, places: int, arrivals: Arrivals) -> None:
+        """Have so many workers at most, which write their parts in place themselves."""
+        self.places = places
+        self._arrivals = arrivals
+        self._context = multiprocessing.get_context("spawn")
+        self._waiting: deque[Task] = deque()
+        self._working: list[_Worker] = []
+
+    def submit(self, task: Task) -> None:
+        """Take a task; it begins in `wait`."""
+        self._waiting.append(task)
+
+    def wait(self) -> None:
+        """Have everything carried out that was handed in, or what was begun when one worker fails."""
+        while self._working or self._next():
+            while len(self._working) < self.places and self._next():
+                with uninterrupted():
+                    self._start(self._waiting.popleft())
+            self._listen()
+
+    def cancel(self) -> None:
+        """Let every worker drop its part, and wait for them; a further Ctrl-C ends those at once."""
+        try:
+            self._drop()
+            deadline = time.monotonic() + STOP_S
+            while self._working and (left := deadline - time.monotonic()) > 0:
+                for worker in self._ready(left):
+                    try:
+                        worker.pipe.recv()  # what it still says must be taken: a full pipe would hold it up
+                    except (EOFError, OSError):
+                        self._ended(worker, None)
+        finally:
+            with uninterrupted():
+                for worker in self._working:
+                    worker.process.kill()
+                    worker.process.join()
+                    worker.pipe.close()
+                self._working.clear()
+
+    def _next(self) -> Task | None:
+        return self._waiting[0] if self._waiting and not self._arrivals.troubles else None
+
+    def _start(self, task: Task) -> None:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=_work, args=(theirs, self._arrivals.site), name=f"cwndlab part {task.name}", daemon=True
+        )
+        process.start()
+        theirs.close()
+        ours.send(task)
+        self._working.append(_Worker(process, ours, task.parts[0].name))
+
+    def _ready(self, timeout: float | None = None) -> "list[_Worker]":
+        ready = wait([worker.pipe for worker in self._working], timeout)
+        return [worker for worker in self._working if worker.pipe in ready]
+
+    def _listen(self) -> None:
+        for worker in self._ready():
+            try:
+                message = worker.pipe.recv()
+            except (EOFError, OSError):
+                self._ended(worker, f"the worker of part {worker.part} died ({_cause(worker.process)})")
+                continue
+            match message:
+                case ("advance", int(runs), int(work)):
+                    self._arrivals.advance(runs, work)
+                case ("begin", str(part)):
+                    worker.part = part
+                case ("done",) if self._next():
+                    worker.pipe.send(self._waiting.popleft())
+                case ("done",):
+                    with suppress(OSError):  # it may have been told already
+                        worker.pipe.send(None)
+                    self._ended(worker, None)
+                case ("cancelled",):
+                    self._ended(worker, None)
+                case ("trouble", str(text)):
+                    self._ended(worker, text)
+
+    def _ended(self, worker: "_Worker", trouble: str | None) -> None:
+        self._working.remove(worker)
+        worker.process.join()
+        worker.pipe.close()
+        if trouble:
+            self._arrivals.lost(trouble)
+            self._drop()
+
+    def _drop(self) -> None:
+        """Let every worker drop its part. Whatever comes over the pipe meanwhile means that."""
+        for worker in self._working:
+            with suppress(OSError):
+                worker.pipe.send(None)
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: "Connection[Any, Any]"
+    part: str
+    """The name of the part it is at."""
+
+
+def _cause(process: BaseProcess) -> str:
+    process.join(timeout=5)
+    code = process.exitcode or 0
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
+    """What a worker process does: carry out part after part until it is told to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    for number in STOPPING:
+        signal.signal(number, _left_to_the_parent)
+    # Programs that a testbed starts take them all.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    bed = testbeds.find(site.testbed)
+    task: Task | None = None
+    part: Part | None = None
+
+    def advance(runs: int, work: int) -> None:
+        pipe.send(("advance", runs, work))
+
+    try:
+        while (task := pipe.recv()) is not None:
+            for part in task.parts:
+                pipe.send(("begin", part.name))
+                # Nothing comes over the pipe before the task is done, unless it is to be dropped.
+                carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work))
+            pipe.send(("done",))
+    except CancelledError:
+        pipe.send(("cancelled",))
+    except (EOFError, BrokenPipeError):
+        return  # the parent is gone
+    except OSError as error:
+        pipe.send(("trouble", f"{error.filename or site.runs}: {error.strerror or error}"))
+    except Exception as error:
+        pipe.send(("trouble", f"part {part.name}: {one_line(error)}" if part else one_line(error)))
+
+
+def _left_to_the_parent(number: int, frame: object) -> None:
+    """Nothing: not SIG_IGN, which programs that a testbed starts would inherit."""
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)  # half a part is worth nothing, and whoever resumes must find nobody at work
