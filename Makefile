@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 # Debian packages that tests call, as tool:package. Everything else needs none of them.
-TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables node:nodejs setpriv:util-linux chromium:chromium
+TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
@@ -49,7 +49,7 @@ AGENT_LINKERS := CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TA
 agent: toolchain ## cwndlab-agent as a static program, for x86-64 and for aarch64: target/*/release/cwndlab-agent
 	@for target in $(AGENT_TARGETS); do \
 	    if ! $(call has-target,$$target); then echo "left out: Rust's target $$target is not here" >&2; continue; fi; \
-	    ( set -x; env $(AGENT_LINKERS) cargo build --locked --release --target $$target -p agent ) || exit 1; \
+	    ( set -x; env $(AGENT_LINKERS) cargo build --locked --release --target $$target -p cwndlab-agent ) || exit 1; \
 	done
 
 # What `make test` runs. A part that fails does not keep the next one from running.
@@ -83,7 +83,7 @@ $(NEXTEST): | toolchain
 	@rm -rf target/nextest
 
 soak: toolchain $(STAMPS)/native-$(PROFILE) ## hours, by hand: random scenarios and damage by the ten thousand, all tests ten times beside a load of four; docs/soak.md keeps the output
-	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:100000 cargo test --locked --profile $(PROFILE) -p sim --test runs anything -- --nocapture
+	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:100000 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs anything -- --nocapture
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1}
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1} --altered
 	$(BIN)/python tests/busy.py --times 10 --load 4 $(MAKE) test-rust test-python
@@ -94,8 +94,8 @@ test-rust: toolchain test-tools ## the Rust tests
 
 test-mutants: toolchain ## faults planted in copies of the TCP models and the script language: the tests find each
 	$(SAY) 'Rust tests against planted faults'
-	cargo test --locked --profile $(PROFILE) --no-fail-fast -p tcp --features mutants --test mutants
-	cargo test --locked --profile $(PROFILE) --no-fail-fast -p script --features mutants --test mutants
+	cargo test --locked --profile $(PROFILE) --no-fail-fast -p cwndlab-tcp --features mutants --test mutants
+	cargo test --locked --profile $(PROFILE) --no-fail-fast -p cwndlab-script --features mutants --test mutants
 
 # A shell command: whether the standard library of a target is here, or rustup could add it.
 has-target = { [ -d "$$(rustc --print target-libdir --target $(1))" ] || { command -v rustup >/dev/null && rustup target add $(1); }; }
@@ -110,12 +110,12 @@ test-wasm: toolchain test-tools ## the golden scenarios on WebAssembly, whose po
 	    echo "left out: $$missing is not here" >&2; [ -z "$$CWNDLAB_REQUIRE_LIVE" ]; \
 	else \
 	    set -ex; \
-	    cargo build --locked --profile $(PROFILE) --target $(WASM) -p sim --example golden; \
+	    cargo build --locked --profile $(PROFILE) --target $(WASM) -p cwndlab-sim --example golden; \
 	    node crates/sim/tests/golden.mjs $${CARGO_TARGET_DIR:-target}/$(WASM)/$(PROFILE)/examples/golden.wasm crates/sim/tests/runs/golden.txt; \
 	fi
 
 golden: toolchain ## write the hashes of the golden scenarios again (say in the commit why they changed)
-	CWNDLAB_UPDATE_GOLDEN=1 cargo test --locked --profile $(PROFILE) -p sim --test runs golden::every_series
+	CWNDLAB_UPDATE_GOLDEN=1 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs golden::every_series
 
 contract: $(STAMPS)/native-$(PROFILE) ## write Python's types of the Scenario, the summary and the catalogue again (python/cwndlab/contract)
 	$(BIN)/python crates/contract/typed_dicts.py
@@ -128,7 +128,7 @@ test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python test
 	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
 
 test-portable: toolchain $(STAMPS)/native-$(PROFILE) ## what needs neither Linux nor root: what macOS and FreeBSD run
-	cargo test --locked --profile $(PROFILE) --workspace --exclude live --no-fail-fast
+	cargo test --locked --profile $(PROFILE) --workspace --exclude cwndlab-live --no-fail-fast
 	$(BIN)/pytest -n auto -m 'not live'
 
 lint: rustfmt clippy ruff imports mypy ## rustfmt, clippy, ruff, who imports whom, mypy
@@ -166,10 +166,10 @@ portable: toolchain ## everything but `live` builds without Linux
 	$(SAY) 'Portability: everything but live, without Linux'
 	@if $(call has-target,$(FREEBSD)); then \
 	    set -x; \
-	    cargo check --locked --quiet --profile $(PROFILE) --workspace --exclude live --target $(FREEBSD); \
+	    cargo check --locked --quiet --profile $(PROFILE) --workspace --exclude cwndlab-live --target $(FREEBSD); \
 	elif grep -rnE --include='*.rs' '$(LINUXISMS)' $(filter-out crates/live/ crates/script/ crates/agent/,$(wildcard crates/*/)); then \
 	    echo 'only crates/live may use what only Linux has' >&2; exit 1; \
-	elif cargo tree --locked --workspace --exclude live --target $(FREEBSD) --edges normal,build --prefix none \
+	elif cargo tree --locked --workspace --exclude cwndlab-live --target $(FREEBSD) --edges normal,build --prefix none \
 	    | grep -E '^(nix|rtnetlink|netlink|procfs|io-uring)'; then \
 	    echo 'only crates/live may depend on packages made for Linux' >&2; exit 1; \
 	else \
@@ -190,8 +190,8 @@ bench: setup test-tools ## the engine's benchmarks, captures beside tshark, the 
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y libns3-dev g++ pkg-config valgrind; \
 	    else echo 'ns-3 or valgrind is not installed (Debian: apt install libns3-dev g++ pkg-config valgrind)' >&2; exit 1; fi; }
 	$(BIN)/python benches/scenarios.py target/bench
-	cargo bench --locked -p sim
-	cargo bench --locked -p path
+	cargo bench --locked -p cwndlab-sim
+	cargo bench --locked -p cwndlab-path
 	$(BIN)/python benches/compare.py
 	$(BIN)/python benches/captures.py target/bench/captures
 	$(BIN)/python benches/disciplines.py  # last, as it fails if a discipline costs more than twice what pfifo does
@@ -201,7 +201,7 @@ lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
 	@{ echo '# Every Python package cwndlab runs, tests and builds with, pinned by version and hash.'; \
 	   echo '# Made from pyproject.toml by `make lock`; installed by `make setup`.'; } > $(STAMPS)/requirements.lock
 	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print("pip", *p["build-system"]["requires"], \
-	    *p["project"]["dependencies"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
+	    *p["project"]["dependencies"], *p["project"]["optional-dependencies"]["cluster"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
 	    --no-emit-find-links --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
 	@mv $(STAMPS)/requirements.lock requirements.lock

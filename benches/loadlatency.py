@@ -2,7 +2,7 @@
 
 One flow in each direction in turn, then four, between two network namespaces of this machine; of each tool
 the best of some rounds, which take turns. Wanted: 5 Gbit/s with one flow. Needs root, ip (iproute2), iperf3,
-the program itself (cargo build --release -p loadlatency) and a machine with nothing else to do; the load is
+the program itself (cargo build --release -p cwndlab-loadlatency) and a machine with nothing else to do; the load is
 printed.
 """
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--program", type=Path, default=PROGRAM, help="loadlatency (%(default)s)")
     options = parser.parse_args()
     if not options.program.exists():
-        parser.error(f"{options.program} is not built: cargo build --release -p loadlatency")
+        parser.error(f"{options.program} is not built: cargo build --release -p cwndlab-loadlatency")
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}; load {load}\n")
     print("| traffic | loadlatency | iperf3 | ratio | change |")

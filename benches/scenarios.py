@@ -1,4 +1,4 @@
-"""The bulk transfers that speed is measured with; as a program, writes them for `cargo bench -p sim`.
+"""The bulk transfers that speed is measured with; as a program, writes them for `cargo bench -p cwndlab-sim`.
 
 .venv/bin/python benches/scenarios.py target/bench
 """

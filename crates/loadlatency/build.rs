@@ -1,4 +1,4 @@
-//! Links the program statically on Linux with glibc, so that `cargo build -p loadlatency` gives one file that runs elsewhere.
+//! Links the program statically on Linux with glibc, so that `cargo build -p cwndlab-loadlatency` gives one file that runs elsewhere.
 //!
 //! Cargo knows no static linking for one program among others (`-C target-feature=+crt-static` is a whole target's, and the
 //! Python module must not have it). What that option does at the link is done here for this program alone: the compiler

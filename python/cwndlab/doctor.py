@@ -45,35 +45,36 @@ class Finding:
     detail: str
 
 
-def examine() -> Iterator[Finding]:
-    """Look at everything; changes nothing and needs no rights."""
+def examine(lab: Path | None = None) -> Iterator[Finding]:
+    """Look at everything, also at the machines of a lab file; changes nothing and needs no rights."""
     yield Finding("cwndlab", "version", None, version("cwndlab"))
     yield Finding("cwndlab", "engine", None, testbeds.find(testbeds.MODEL).versions()["engine"])
     yield Finding(
         "cwndlab", "python", None, f"{platform.python_version()} on {platform.system()} {platform.release()}"
     )
     for name in testbeds.NAMES:
-        yield _testbed(name)
-    for name in testbeds.LATER:
-        yield Finding("testbeds", name, False, "not available yet")
+        yield _testbed(name, lab)
     yield from _tools()
     yield from _kernel()
     yield from _rights()
 
 
-def clean() -> list[str]:
+def clean(lab: Path | None = None) -> list[str]:
     """Remove what live runs left whose process is gone, and nothing else; returns the names removed.
+
+    Of a lab file's machines, what was changed there is taken back.
 
     Raises InputError, one line, without the rights to.
     """
-    return [left for name in testbeds.NAMES if testbeds.is_here(name) for left in testbeds.find(name).clean()]
+    here = [name for name in testbeds.NAMES if testbeds.is_here(name)] if lab is None else [testbeds.DISTANT]
+    return [left for name in here for left in testbeds.find(name, lab).clean()]
 
 
-def as_text() -> str:
+def as_text(lab: Path | None = None) -> str:
     """The findings for people, a line each."""
     lines: list[str] = []
     section = None
-    for finding in examine():
+    for finding in examine(lab):
         if finding.section != section:
             section = finding.section
             lines += ["", section] if lines else [section]
@@ -82,14 +83,14 @@ def as_text() -> str:
     return "\n".join(lines)
 
 
-def as_json() -> str:
+def as_json(lab: Path | None = None) -> str:
     """The findings for programs: a list of objects."""
-    return json.dumps([asdict(finding) for finding in examine()], indent=2)
+    return json.dumps([asdict(finding) for finding in examine(lab)], indent=2)
 
 
-def _testbed(name: str) -> Finding:
+def _testbed(name: str, lab: Path | None) -> Finding:
     try:
-        bed = testbeds.find(name)
+        bed = testbeds.find(name, lab)
         bed.ready()
     except (InputError, ImportError) as error:
         return Finding("testbeds", name, False, str(error))

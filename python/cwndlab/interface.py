@@ -76,20 +76,26 @@ class Experiment(Read):
         jobs: int = 1,
         *,
         resume: bool = False,
+        lab: Path | None = None,
     ) -> ResultSet:
         """Carry out every run and return the results; as `cwndlab.runner.run`, which says what is raised."""
         from cwndlab import runner
 
-        carried = replace(self, support=loading.support(testbed))
-        return ResultSet(runner.run(carried, testbed=testbed, out=out, jobs=jobs, resume=resume).path)
+        carried = replace(self, support=loading.support(testbed, lab))
+        done = runner.run(carried, testbed=testbed, lab=lab, out=out, jobs=jobs, resume=resume)
+        return ResultSet(done.path)
 
 
 def load(
-    path_or_text: Path | str, overrides: Sequence[str] = (), testbed: str = testbeds.MODEL
+    path_or_text: Path | str,
+    overrides: Sequence[str] = (),
+    testbed: str = testbeds.MODEL,
+    lab: Path | None = None,
 ) -> Experiment:
     """The experiment of a file, of the suite of that name, or of a text of several lines, for a testbed.
 
+    `lab` is the file of the machines that testbed `ssh` drives.
     Raises `ExperimentError` for everything that is wrong without the sweep.
     """
-    loaded = loading.load(path_or_text, overrides, testbed)
+    loaded = loading.load(path_or_text, overrides, testbed, lab)
     return Experiment(**{part.name: getattr(loaded, part.name) for part in fields(loaded)})

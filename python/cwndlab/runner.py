@@ -8,6 +8,7 @@ from cwndlab.errors import InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.parts import executor, executors, order, signals, store
 from cwndlab.parts.executor import Arrivals, Observer
+from cwndlab.parts.sharding import Shard
 from cwndlab.parts.store import Part
 from cwndlab.parts.task import Site
 from cwndlab.plan import Plan, PlannedRun
@@ -22,9 +23,12 @@ def run(
     experiment: Experiment,
     *,
     testbed: str = testbeds.MODEL,
+    lab: Path | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
     resume: bool = False,
+    shard: Shard | None = None,
+    cluster: str | None = None,
     observer: Observer | None = None,
 ) -> ResultSet:
     """Carry out every run of an experiment and return its results.
@@ -34,6 +38,10 @@ def run(
     whole are kept, and an experiment that differs from the one there is refused. Any number of `jobs` writes
     the same bytes, but runs.jsonl, which alone holds clock times and facts of the machine.
 
+    Of a `shard` only its parts are carried out, into a directory of its own (default:
+    `results/NAME-shard-3-of-10`); whatever is there already stays, as with `resume`. `merging.merge` puts
+    shards together. With a `cluster`, a Dask scheduler's address or file, its workers carry the runs out.
+
     A run that fails is recorded with its reason and does not stop the others; ask `ResultSet.complete`.
     Raises InputError for a bad experiment or directory before anything is carried out, StoppedError after
     SIGINT. On a live testbed each run is a part, in the order of `cwndlab.parts.order`, with a pause
@@ -42,16 +50,25 @@ def run(
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
-    bed = testbeds.find(testbed)
+    bed = testbeds.find(testbed, lab)
     observer = observer or _Nobody()
-    plan = check(experiment, testbed, observer)
+    plan = check(experiment, testbed, observer, lab)
     versions = {"cwndlab": code.version(), **bed.versions()}
-    header = Header(plan.experiment, bed.name, list(plan.keys), versions)
+    header = Header(
+        plan.experiment, bed.name, list(plan.keys), versions, shard=None if shard is None else str(shard)
+    )
     cut = store.cut(plan.runs, alone=bed.live)
+    if shard is not None:
+        cut, resume = shard.of(cut), True
     sequence = order.arrange(experiment.spec, plan) if bed.live else None
-    directory = directories.choose(plan.experiment, None if out is None else Path(out), resume)
+    directory = directories.choose(
+        plan.experiment,
+        None if out is None else Path(out),
+        resume,
+        None if shard is None else shard.directory,
+    )
     with directories.locked(directory):
-        site = Site(bed.name, directory / "runs", versions, sequence)
+        site = Site(bed.name, directory / "runs", versions, sequence, lab)
         try:
             kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
             ahead = [part for part in cut if part.name not in kept]
@@ -61,7 +78,7 @@ def run(
             observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
             try:
                 arrivals = Arrivals(site, observer)
-                executor.carry_out(ahead, executors.choose(jobs, len(ahead), arrivals), arrivals)
+                executor.carry_out(ahead, executors.choose(arrivals, len(ahead), jobs, cluster), arrivals)
             finally:
                 table = catalogue.build(header, cut, resuming.collect(directory, cut))
                 resuming.conclude(directory, table)
@@ -84,10 +101,12 @@ def _left(directory: Path, cut: Sequence[Part]) -> str:
     )
 
 
-def check(experiment: Experiment, testbed: str, observer: Observer | None = None) -> Plan:
+def check(
+    experiment: Experiment, testbed: str, observer: Observer | None = None, lab: Path | None = None
+) -> Plan:
     """The plan of an experiment that a testbed can carry out here; raises InputError, one line, if it
     cannot."""
-    bed = testbeds.find(testbed)
+    bed = testbeds.find(testbed, lab)
     bed.ready()
     observer = observer or _Nobody()
     # Finding the runs takes nine tenths of the time.

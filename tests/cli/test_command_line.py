@@ -170,7 +170,7 @@ def test_doctor_says_what_this_machine_can_do(cwndlab):
         "section": "testbeds",
         "what": "ssh",
         "there": False,
-        "detail": "not available yet",
+        "detail": "testbed ssh needs --lab FILE (cwndlab lab init writes one)",
     }
     netns = found["testbeds", "netns"]
     assert netns["detail"].startswith("ready" if netns["there"] else "testbed netns needs ")
@@ -213,7 +213,9 @@ def inside(cwndlab, monkeypatch, capsys):
         (["run", "--jobs", "many", "small.yaml"], "Invalid value for '-j' / '--jobs': "),
         (["run", "--jobs", "0", "small.yaml"], "jobs: 0 is not a number of workers; it must be at least 1"),
         (["run", "--frobnicate"], "No such option: --frobnicate"),
-        (["run", "small.yaml", "--testbed", "ssh"], "testbed ssh is not available yet; there is sim, netns"),
+        (["run", "small.yaml", "--testbed", "ssh"], "testbed ssh needs --lab FILE"),
+        (["run", "small.yaml", "--lab", "no.yaml"], "no.yaml: cannot be read"),
+        (["lab", "check", "small.yaml"], "small.yaml:1: experiment: found the unknown key 'experiment'"),
         (["run", "small.yaml", "--testbed", "simm"], "testbed: 'simm' does not exist; did you mean sim?"),
         (["run", "no.yaml"], "no.yaml: "),
         (["run", "demmo"], "demmo"),

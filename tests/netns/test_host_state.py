@@ -168,7 +168,7 @@ def test_the_file_of_a_run_holds_settings_before_and_changes(monkeypatch: pytest
     for own_changes in (False, True):
         host = Host()
         places = dict.fromkeys(("a", "b", EMULATOR), host)
-        found = Snapshot(LINUX, places, host, own_changes=own_changes)
+        found = Snapshot(LINUX, places, {"machine": host}, own_changes=own_changes)
         assert found.changes() == []
         assert found.facts["clock"]["source"] == "tsc"
         monkeypatch.setattr(host, "interfaces", lambda: {"eth0": {"qdiscs": [{"kind": "netem"}]}})

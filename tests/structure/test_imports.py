@@ -7,7 +7,7 @@ from import_graph import Graph, cycles, read
 PACKAGE = Path(__file__).parents[2] / "python" / "cwndlab"
 
 LAYERS = (
-    ("_native", "contract", "errors", "text", "files", "code", "tables", "progress", "suites"),
+    ("_native", "contract", "errors", "text", "files", "code", "tables", "progress", "ss_output", "suites"),
     ("experiment",),
     ("plan",),
     ("scenario",),
@@ -27,7 +27,7 @@ LAYERS = (
 
 The package itself (`""`) is last: nothing imports it, as what it gives is made of all the others."""
 
-TESTBEDS = ("sim", "netns")
+TESTBEDS = ("sim", "netns", "ssh")
 """Packages below `testbeds` that only `testbeds` may name."""
 
 

@@ -57,7 +57,7 @@ impl Agent {
     fn prepare(&mut self, order: &Prepare) -> Result<(), String> {
         let named = |task: &Task, why: String| format!("flow {}: {why}", task.flow);
         for task in order.sends.iter().chain(&order.receives) {
-            flows::check(&task.app).map_err(|why| named(task, why))?;
+            flows::check(&task.app).map_err(|why| named(task, why.to_string()))?;
         }
         let mut incasts: BTreeMap<&str, Vec<(Task, Metrics)>> = BTreeMap::new();
         for task in &order.receives {

@@ -9,7 +9,9 @@ use apps::{
     Bulk, Datagrams, End, Incast, Lengths, Message, OnOff, Paced, Player, Requests, Rounds, Server, Sink,
     Transfer, TransferSink, Transfers, chunk_bytes,
 };
+use contract::AppError;
 use contract::scenario::{App, Distribution};
+use thiserror::Error;
 
 use crate::clock::locked;
 use crate::datagrams::{self, STAMP};
@@ -24,11 +26,27 @@ pub type Work = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 const NEVER: u64 = u64::MAX;
 
-/// Refuses an application whose messages have no room for what they say.
+/// Why live hosts cannot carry out an application.
+#[derive(Debug, Error)]
+pub enum AppRefusal {
+    /// Nobody can.
+    #[error(transparent)]
+    App(#[from] AppError),
+    /// Its messages have no room for what they say.
+    #[error("{bytes} bytes have no room for what a message says; at least {least}")]
+    Short {
+        /// Bytes of a message.
+        bytes: u64,
+        /// What it takes to say it.
+        least: u64,
+    },
+}
+
+/// Refuses an application that live hosts cannot carry out.
 ///
 /// # Errors
-/// One line.
-pub fn check(app: &App) -> Result<(), String> {
+/// Why not.
+pub fn check(app: &App) -> Result<(), AppRefusal> {
     contract::check_app(app)?;
     let asks = |bytes, response| Some((bytes, Message::Request { bytes, response, last: true }.encode().1));
     let said = match *app {
@@ -48,9 +66,7 @@ pub fn check(app: &App) -> Result<(), String> {
         _ => None,
     };
     match said {
-        Some((bytes, least)) if bytes < least as u64 => {
-            Err(format!("{bytes} bytes have no room for what a message says; at least {least}"))
-        }
+        Some((bytes, least)) if bytes < least as u64 => Err(AppRefusal::Short { bytes, least: least as u64 }),
         _ => Ok(()),
     }
 }

@@ -44,7 +44,7 @@ use std::io::{BufRead as _, Read as _, Write as _};
 use agent::Agent;
 use order::Answer;
 
-pub use flows::check as check_app;
+pub use flows::{AppRefusal, check as check_app};
 
 /// The longest line that is read, bytes.
 const LINE: u64 = 16 << 20;

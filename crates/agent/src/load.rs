@@ -42,14 +42,14 @@ impl Session {
     pub fn serve(task: &Task, load: &Load) -> Result<Session, String> {
         let session = Session::new(task, load, "to");
         let (outcome, options) = (Arc::clone(&session.outcome), load.server.clone());
-        options.check()?;
+        options.check().map_err(|why| why.to_string())?;
         let (said, says) = mpsc::channel::<()>();
         thread::spawn(move || {
             let served = server::serve(&options, &AtomicBool::new(false), &mut |_| {
                 // Only the first is waited for.
                 let _ = said.send(());
             });
-            finish(&outcome, |outcome| outcome.error = served.err());
+            finish(&outcome, |outcome| outcome.error = served.err().map(|why| why.to_string()));
         });
         match says.recv_timeout(LISTEN) {
             Ok(()) => Ok(session),
@@ -68,7 +68,7 @@ impl Session {
     pub fn run(task: &Task, load: &Load, clock: &Arc<Clock>) -> Result<Session, String> {
         let session = Session::new(task, load, "from");
         let (outcome, options) = (Arc::clone(&session.outcome), load.client.clone());
-        options.check()?;
+        options.check().map_err(|why| why.to_string())?;
         let (clock, start) = (Arc::clone(clock), load.start_ns);
         thread::spawn(move || {
             clock.sleep_until(start as i64);
@@ -78,7 +78,7 @@ impl Session {
                     Ok(document) => (outcome.document, outcome.error) = (document, ran.error),
                     Err(error) => outcome.error = Some(error.to_string()),
                 },
-                Err(why) => outcome.error = Some(why),
+                Err(why) => outcome.error = Some(why.to_string()),
             });
         });
         Ok(session)

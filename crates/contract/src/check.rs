@@ -1,98 +1,194 @@
 //! What any testbed refuses of a Scenario: every refusal is one line.
 
-use apps::sent_in;
+use path::{ConfigError, QueueConfig};
+use thiserror::Error;
 
-use crate::scenario::{App, Host, Scenario};
+use crate::scenario::{Change, Host, Link, Scenario};
 
-/// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
-const LARGEST_DATAGRAM: u32 = 65_507;
+/// What is no Scenario.
+#[derive(Debug, Error)]
+#[error("scenario: {0}")]
+pub struct ParseError(#[from] serde_json::Error);
+
+/// A Scenario whose network nobody can carry out: which part of it, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NetworkError {
+    /// A link.
+    #[error("link {link}: {why}")]
+    Link {
+        /// Its name.
+        link: String,
+        /// What is wrong with it.
+        why: LinkError,
+    },
+    /// A change of a link during the run.
+    #[error("schedule: {0}")]
+    Schedule(ScheduleError),
+    /// What a host does to packets.
+    #[error("host {host}: {why}")]
+    Host {
+        /// Its name.
+        host: String,
+        /// What is wrong with it.
+        why: HostError,
+    },
+}
+
+/// Why a link cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LinkError {
+    /// It never sends.
+    #[error("rate_bps must be above zero")]
+    NoRate,
+    /// Its loss, jitter or shaper.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its queue discipline.
+    #[error("{0}")]
+    Queue(String),
+    /// It delays or duplicates packets that a switch has to count.
+    #[error("a port of a switch with shared memory has no duplicate or jitter")]
+    SharedMemory,
+    /// A discipline of hosts.
+    #[error("netem is for a host's egress")]
+    Netem,
+    /// Too small for IPv4 (RFC 791).
+    #[error("mtu must be at least 576")]
+    Mtu,
+}
+
+/// Why a link cannot change so.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ScheduleError {
+    /// There is no such link.
+    #[error("no link is called {0}")]
+    NoLink(String),
+    /// It is before the one above it.
+    #[error("changes must be in order of time")]
+    OutOfOrder,
+    /// The link of this name shares its queue's memory.
+    #[error("{0} is a port of a switch with shared memory, which cannot change")]
+    SharedMemory(String),
+    /// The new loss.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The new queue discipline.
+    #[error("{0}")]
+    Queue(String),
+    /// The link of this name would get a discipline of hosts.
+    #[error("{0}: netem is for a host's egress")]
+    Netem(String),
+    /// The link would never send again.
+    #[error("rate_bps must be above zero")]
+    NoRate,
+}
+
+/// Why a host cannot do so to packets.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HostError {
+    /// Their loss.
+    #[error(transparent)]
+    Loss(ConfigError),
+    /// The jitter of its egress.
+    #[error("egress: {0}")]
+    Jitter(ConfigError),
+    /// It never sends.
+    #[error("egress.rate_bps must be above zero")]
+    NoRate,
+}
 
 /// Parses a scenario.
 ///
 /// # Errors
-/// One line saying what is wrong with the JSON.
-pub fn parse(scenario: &str) -> Result<Scenario, String> {
-    serde_json::from_str(scenario).map_err(|error| format!("scenario: {error}"))
+/// What is wrong with the JSON.
+pub fn parse(scenario: &str) -> Result<Scenario, ParseError> {
+    Ok(serde_json::from_str(scenario)?)
 }
 
 /// Checks the links, the schedule and what hosts do to packets, whoever carries them out.
 ///
 /// # Errors
-/// One line.
-pub fn check_links(scenario: &Scenario) -> Result<(), String> {
+/// The first that cannot be carried out.
+pub fn check_links(scenario: &Scenario) -> Result<(), NetworkError> {
     for link in &scenario.links {
-        let name = &link.name;
-        if link.rate_bps == Some(0) {
-            return Err(format!("link {name}: rate_bps must be above zero"));
-        }
-        if let Some(loss) = &link.loss {
-            loss.check().map_err(|why| format!("link {name}: {why}"))?;
-        }
-        if let Some(jitter) = &link.jitter {
-            jitter.check().map_err(|why| format!("link {name}: {why}"))?;
-        }
-        link.queue.check().map_err(|why| format!("link {name}: {why}"))?;
-        if let Some(shaper) = &link.shaper {
-            shaper.check().map_err(|why| format!("link {name}: {why}"))?;
-        }
-        let port = shares_memory(scenario, &link.from);
-        if port && (link.duplicate_ppb > 0 || link.jitter.is_some()) {
-            return Err(format!(
-                "link {name}: a port of a switch with shared memory has no duplicate or jitter"
-            ));
-        }
-        if matches!(link.queue, path::QueueConfig::Netem { .. }) {
-            return Err(format!("link {name}: netem is for a host's egress"));
-        }
-        if link.mtu < 576 {
-            return Err(format!("link {name}: mtu must be at least 576"));
-        }
+        check_link(scenario, link).map_err(|why| NetworkError::Link { link: link.name.clone(), why })?;
     }
     let mut last = 0;
     for change in &scenario.schedule {
-        if !scenario.links.iter().any(|l| l.name == change.link) {
-            return Err(format!("schedule: no link is called {}", change.link));
-        }
-        if change.at_ns < last {
-            return Err("schedule: changes must be in order of time".into());
-        }
-        if scenario.links.iter().any(|l| l.name == change.link && shares_memory(scenario, &l.from)) {
-            return Err(format!(
-                "schedule: {} is a port of a switch with shared memory, which cannot change",
-                change.link
-            ));
-        }
-        if let Some(loss) = &change.loss {
-            loss.check().map_err(|why| format!("schedule: {why}"))?;
-        }
-        if let Some(queue) = &change.queue {
-            queue.check().map_err(|why| format!("schedule: {why}"))?;
-            if matches!(queue, path::QueueConfig::Netem { .. }) {
-                return Err(format!("schedule: {}: netem is for a host's egress", change.link));
-            }
-        }
-        if change.rate_bps == Some(0) {
-            return Err("schedule: rate_bps must be above zero".into());
-        }
+        check_change(scenario, change, last).map_err(NetworkError::Schedule)?;
         last = change.at_ns;
     }
-    scenario.hosts.iter().try_for_each(check_impairments)
+    scenario.hosts.iter().try_for_each(|host| {
+        check_impairments(host).map_err(|why| NetworkError::Host { host: host.name.clone(), why })
+    })
+}
+
+fn check_link(scenario: &Scenario, link: &Link) -> Result<(), LinkError> {
+    if link.rate_bps == Some(0) {
+        return Err(LinkError::NoRate);
+    }
+    if let Some(loss) = &link.loss {
+        loss.check()?;
+    }
+    if let Some(jitter) = &link.jitter {
+        jitter.check()?;
+    }
+    link.queue.check().map_err(LinkError::Queue)?;
+    if let Some(shaper) = &link.shaper {
+        shaper.check()?;
+    }
+    if shares_memory(scenario, &link.from) && (link.duplicate_ppb > 0 || link.jitter.is_some()) {
+        return Err(LinkError::SharedMemory);
+    }
+    if matches!(link.queue, QueueConfig::Netem { .. }) {
+        return Err(LinkError::Netem);
+    }
+    if link.mtu < 576 {
+        return Err(LinkError::Mtu);
+    }
+    Ok(())
+}
+
+/// `last` is when the change before it is made.
+fn check_change(scenario: &Scenario, change: &Change, last: u64) -> Result<(), ScheduleError> {
+    let name = || change.link.clone();
+    let Some(link) = scenario.links.iter().find(|link| link.name == change.link) else {
+        return Err(ScheduleError::NoLink(name()));
+    };
+    if change.at_ns < last {
+        return Err(ScheduleError::OutOfOrder);
+    }
+    if shares_memory(scenario, &link.from) {
+        return Err(ScheduleError::SharedMemory(name()));
+    }
+    if let Some(loss) = &change.loss {
+        loss.check()?;
+    }
+    if let Some(queue) = &change.queue {
+        queue.check().map_err(ScheduleError::Queue)?;
+        if matches!(queue, QueueConfig::Netem { .. }) {
+            return Err(ScheduleError::Netem(name()));
+        }
+    }
+    if change.rate_bps == Some(0) {
+        return Err(ScheduleError::NoRate);
+    }
+    Ok(())
 }
 
 /// What a host's egress and ingress do to packets.
-fn check_impairments(host: &Host) -> Result<(), String> {
-    let name = &host.name;
+fn check_impairments(host: &Host) -> Result<(), HostError> {
     let stages = [&host.ingress.before_gro, &host.ingress.after_gro];
     let losses = stages.into_iter().flatten().map(|s| &s.loss).chain(host.egress.iter().map(|e| &e.loss));
     for loss in losses.flatten() {
-        loss.check().map_err(|why| format!("host {name}: {why}"))?;
+        loss.check().map_err(HostError::Loss)?;
     }
     let Some(egress) = &host.egress else { return Ok(()) };
     if let Some(jitter) = &egress.jitter {
-        jitter.check().map_err(|why| format!("host {name}: egress: {why}"))?;
+        jitter.check().map_err(HostError::Jitter)?;
     }
     if egress.rate_bps == Some(0) {
-        return Err(format!("host {name}: egress.rate_bps must be above zero"));
+        return Err(HostError::NoRate);
     }
     Ok(())
 }
@@ -100,62 +196,4 @@ fn check_impairments(host: &Host) -> Result<(), String> {
 /// Whether `node` is a switch whose ports share memory.
 fn shares_memory(scenario: &Scenario, node: &str) -> bool {
     scenario.nodes.iter().any(|n| n.name == node && n.switch.is_some())
-}
-
-/// Checks the numbers of an application, whoever carries it out.
-///
-/// # Errors
-/// One line.
-pub fn check_app(app: &App) -> Result<(), String> {
-    let (positive, payload): (&[u64], u32) = match app {
-        App::Bulk { bytes, write_bytes } => (&[bytes.unwrap_or(1), *write_bytes], 0),
-        App::Fixed { size_bytes, write_bytes } => (&[*size_bytes, *write_bytes], 0),
-        App::RateLimited { rate_bps, write_bytes } => (&[*rate_bps, *write_bytes], 0),
-        App::OnOff { on_ns, off_ns, rate_bps, write_bytes, .. } => {
-            let most = rate_bps.map_or(u64::MAX, |rate| sent_in(*on_ns, rate));
-            if *write_bytes > most {
-                return Err(format!(
-                    "write_bytes: found {write_bytes}; expected at most {most}, what on_ns sends at rate_bps"
-                ));
-            }
-            (&[*on_ns, *off_ns, rate_bps.unwrap_or(1), *write_bytes], 0)
-        }
-        App::RequestResponse { requests, request_bytes, response_bytes, .. } => {
-            (&[requests.unwrap_or(1), *request_bytes, *response_bytes], 0)
-        }
-        App::Incast { size_bytes, request_bytes, rounds, .. } => {
-            (&[*size_bytes, *request_bytes, rounds.unwrap_or(1)], 0)
-        }
-        App::UdpCbr { rate_bps, payload_bytes, .. } => {
-            (&[*rate_bps, u64::from(*payload_bytes)], *payload_bytes)
-        }
-        App::Voip { frame_ns, payload_bytes, .. } => {
-            (&[*frame_ns, u64::from(*payload_bytes)], *payload_bytes)
-        }
-        App::Ping { interval_ns, payload_bytes } => (&[*interval_ns], *payload_bytes),
-        App::Video { rate_bps, chunk_ns, request_bytes, .. } => {
-            let bytes = u128::from(*rate_bps) * u128::from(*chunk_ns) / 8_000_000_000;
-            (&[*request_bytes, bytes as u64], 0)
-        }
-        App::Background { load_bps, size_bytes, shape_milli, connections } => {
-            if *shape_milli <= 1000 || *connections == 0 {
-                return Err("shape_milli must be above 1000 and connections above zero".into());
-            }
-            (&[*load_bps, *size_bytes], 0)
-        }
-        App::Loadlatency { scenario, write_bytes, ping_bytes, interval_ns, .. } => {
-            let scenarios = loadlatency::SCENARIOS.len();
-            if *scenario as usize > scenarios {
-                return Err(format!("scenario must be at most {scenarios}"));
-            }
-            (&[u64::from(*scenario), *write_bytes, *ping_bytes, *interval_ns], 0)
-        }
-    };
-    if positive.contains(&0) {
-        return Err("a size, rate, number or length of its app is zero".into());
-    }
-    if payload > LARGEST_DATAGRAM {
-        return Err(format!("payload_bytes must be at most {LARGEST_DATAGRAM}"));
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 //!
 //! Python's types of them (python/cwndlab/contract.py) are made from [`schemas`]: `make contract`.
 
+mod app;
 pub mod catalogue;
 mod check;
 pub mod histogram;
@@ -13,8 +14,9 @@ mod schemas;
 pub mod summary;
 pub mod table;
 
+pub use app::{AppError, check_app};
 pub use catalogue::Catalogue;
-pub use check::{check_app, check_links, parse};
+pub use check::{HostError, LinkError, NetworkError, ParseError, ScheduleError, check_links, parse};
 pub use scenario::Scenario;
 pub use schemas::schemas;
 pub use summary::Summary;

@@ -1,5 +1,5 @@
 //! A `Scenario`: one run, fully resolved. No default is left in it; it is what Python hands to the engine as
-//! JSON, what is stored with the results, and what `cargo run -p sim --example replay` runs again.
+//! JSON, what is stored with the results, and what `cargo run -p cwndlab-sim --example replay` runs again.
 //!
 //! Units are in the names: `_ns` nanoseconds, `_bps` bits per second, `_ppb` parts per billion; sizes are bytes.
 //! Unknown fields are refused everywhere.

@@ -1,4 +1,4 @@
-//! Runs scripts: `cargo run -p live --example script -- [--stack NAME] FILE...`; `live` is this host's kernel.
+//! Runs scripts: `cargo run -p cwndlab-live --example script -- [--stack NAME] FILE...`; `live` is this host's kernel.
 
 fn main() {
     let mut stack = "live".to_string();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use script::errno::Errno;
 use script::packet::{self, LOCAL, Seen};
 use script::script::{Call, OptionValue, SocketOption};
-use script::system::{Output, Returned, System};
+use script::system::{Output, Returned, System, SystemError};
 use script::{Outcome, Script};
 
 use crate::socket::{self, Socket};
@@ -37,8 +37,8 @@ pub fn run_file(text: &str, name: &str, defines: &[(String, String)], tolerance:
     let (text, name, defines) = (text.to_string(), name.to_string(), defines.to_vec());
     let run = move || {
         script::run_on(&text, &name, &defines, tolerance, |script| {
-            let kernel = Kernel::new(script).map_err(|error| format!("stack live: {error}"))?;
-            Ok(Box::new(kernel) as Box<dyn System>)
+            let kernel = Kernel::new(script).map_err(Unavailable)?;
+            Ok::<_, Unavailable>(Box::new(kernel) as Box<dyn System>)
         })
     };
     let broken = |message: String| Outcome { exit_code: 2, message: Some(message), output: Vec::new() };
@@ -50,6 +50,11 @@ pub fn run_file(text: &str, name: &str, defines: &[(String, String)], tolerance:
         Err(error) => broken(format!("stack live: {error}")),
     }
 }
+
+/// Why the kernel cannot be driven.
+#[derive(Debug, thiserror::Error)]
+#[error("stack live: {0}")]
+struct Unavailable(io::Error);
 
 /// Whether this host lets scripts run against its kernel.
 ///
@@ -286,15 +291,15 @@ impl System for Kernel {
         }
     }
 
-    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String> {
-        let connection = self.connection.as_ref().ok_or("there is no connection")?;
-        let bytes = connection.info().map_err(|errno| format!("TCP_INFO: {}", errno.text()))?;
+    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, SystemError> {
+        let connection = self.connection.as_ref().ok_or(SystemError::NoConnection)?;
+        let bytes = connection.info().map_err(SystemError::Info)?;
         Ok(TcpInfo(&bytes).fields().map(|(name, value)| (name, value as i64)).collect())
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), SystemError> {
         if !name.starts_with("net.") {
-            return Err(format!("sysctl {name}: only settings of a network namespace (net.…) can be made"));
+            return Err(SystemError::Machine(name.to_string()));
         }
         // Words of letters, digits, `_` and `-` between dots, as the parser has checked: no way out of the directory.
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -304,7 +309,7 @@ impl System for Kernel {
                 self.congestion_control = Some(value.to_string());
                 Ok(())
             }
-            result => result.map_err(|error| format!("sysctl {name}: {error}")),
+            result => result.map_err(|error| SystemError::Kernel { sysctl: name.to_string(), error }),
         }
     }
 

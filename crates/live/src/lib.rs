@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod emulator;
+mod error;
 #[cfg(target_os = "linux")]
 pub mod kernel;
 #[cfg(target_os = "linux")]
@@ -21,6 +22,7 @@ pub mod tun;
 #[cfg(not(target_os = "linux"))]
 mod unsupported;
 
+pub use error::ConfigError;
 use script::Outcome;
 #[cfg(not(target_os = "linux"))]
 pub use unsupported::{emulator, offload, sampler};

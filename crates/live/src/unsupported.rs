@@ -6,7 +6,7 @@ pub mod emulator {
 
     use contract::table::Batch;
 
-    const UNSUPPORTED: &str = "the path emulator needs Linux";
+    use crate::ConfigError;
 
     /// No value of this type exists.
     pub struct Emulator(std::convert::Infallible);
@@ -14,8 +14,8 @@ pub mod emulator {
     impl Emulator {
         /// # Errors
         /// Always.
-        pub fn new(_config: &str) -> Result<Emulator, String> {
-            Err(UNSUPPORTED.into())
+        pub fn new(_config: &str) -> Result<Emulator, ConfigError> {
+            Err(ConfigError::Unsupported("the path emulator needs Linux"))
         }
 
         /// # Errors
@@ -61,14 +61,16 @@ pub mod sampler {
 
     use contract::table::Batch;
 
+    use crate::ConfigError;
+
     /// No value of this type exists.
     pub struct Sampler(std::convert::Infallible);
 
     impl Sampler {
         /// # Errors
         /// Always.
-        pub fn new(_config: &str) -> Result<Sampler, String> {
-            Err("sockets are sampled on Linux only".into())
+        pub fn new(_config: &str) -> Result<Sampler, ConfigError> {
+            Err(ConfigError::Unsupported("sockets are sampled on Linux only"))
         }
 
         /// # Errors

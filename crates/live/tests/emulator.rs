@@ -579,7 +579,7 @@ fn what_is_missing_is_named() {
     let refusal = |configure: &dyn Fn(&mut Value)| {
         let config = net.config(|_| (), configure);
         let error = Emulator::new(&config)
-            .map_err(|line| line.clone())
+            .map_err(|error| error.to_string())
             .and_then(|mut emulator| emulator.start().map_err(|error| error.to_string()));
         error.expect_err("something is missing")
     };

@@ -1,9 +1,13 @@
 //! The arguments of the command line, parsed into the options of either end.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use loadlatency::{client, server};
+use lexopt::Arg::{Long, Short, Value};
+use lexopt::{Parser, ValueExt as _};
+use loadlatency::{OptionError, client, server};
+use thiserror::Error;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -58,81 +62,108 @@ pub enum Command {
     },
 }
 
+/// Why a command line is refused: the argument, what was found, what is expected, in one line.
+#[derive(Debug, Error)]
+pub enum ArgumentError {
+    #[error("expected serve or run (see loadlatency --help)")]
+    NoCommand,
+    #[error("found {0:?}; expected serve or run (see loadlatency --help)")]
+    Command(OsString),
+    #[error("run: expected the name or address of a server (see loadlatency --help)")]
+    NoServer,
+    #[error("{0} (see loadlatency --help)")]
+    Option(#[from] lexopt::Error),
+    #[error("{option}: found {found:?}; expected {expected}")]
+    Value { option: &'static str, found: OsString, expected: &'static str },
+    #[error("--json: found {0:?}; expected a file in a directory that is there")]
+    File(PathBuf),
+    #[error(transparent)]
+    Scenarios(#[from] OptionError),
+}
+
 /// Parses the arguments after the program's name.
 ///
 /// # Errors
-/// One line: the argument, what was found, what is expected.
-pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Command, String> {
-    let mut words = Words(arguments.collect());
-    match words.take().as_deref() {
-        Some("serve") => serve(words),
-        Some("run") => run(words),
-        Some("-h" | "--help" | "help") => Ok(Command::Help),
-        Some("--version") => Ok(Command::Version),
-        Some(other) => Err(format!("found {other:?}; expected serve or run (see loadlatency --help)")),
-        None => Err("expected serve or run (see loadlatency --help)".to_owned()),
+/// As [`ArgumentError`] says.
+pub fn parse<I>(arguments: I) -> Result<Command, ArgumentError>
+where
+    I: IntoIterator<Item: Into<OsString>>,
+{
+    let mut words = Parser::from_args(arguments);
+    match words.next()? {
+        Some(Value(word)) if word == "serve" => serve(words),
+        Some(Value(word)) if word == "run" => run(words),
+        Some(Value(word)) if word != "help" => Err(ArgumentError::Command(word)),
+        Some(Value(_) | Short('h') | Long("help")) => Ok(Command::Help),
+        Some(Long("version")) => Ok(Command::Version),
+        Some(other) => Err(other.unexpected().into()),
+        None => Err(ArgumentError::NoCommand),
     }
 }
 
-fn serve(mut words: Words) -> Result<Command, String> {
+fn serve(mut words: Parser) -> Result<Command, ArgumentError> {
     let mut options = server::Options { secret: secret_of_environment(), ..server::Options::default() };
-    while let Some(word) = words.take() {
-        match word.as_str() {
-            "--bind" => options.bind.push(words.value(&word, "an address, such as 192.0.2.1 or ::1")?),
-            "--port" => options.port = words.value(&word, "a port from 0 to 65535")?,
-            "--secret" => options.secret = words.text(&word)?,
-            "--cc" => options.cc = Some(words.text(&word)?),
-            "--once" => options.once = true,
-            "--idle-timeout" => options.idle_timeout_s = words.value(&word, SECONDS)?,
-            "--session-timeout" => options.session_timeout_s = words.value(&word, SECONDS)?,
-            "-h" | "--help" => return Ok(Command::Help),
-            _ => return Err(unknown(&word)),
+    while let Some(word) = words.next()? {
+        match word {
+            Long("bind") => {
+                options.bind.push(value(&mut words, "--bind", "an address, such as 192.0.2.1 or ::1")?);
+            }
+            Long("port") => options.port = value(&mut words, "--port", PORTS)?,
+            Long("secret") => options.secret = words.value()?.string()?,
+            Long("cc") => options.cc = Some(words.value()?.string()?),
+            Long("once") => options.once = true,
+            Long("idle-timeout") => options.idle_timeout_s = value(&mut words, "--idle-timeout", SECONDS)?,
+            Long("session-timeout") => {
+                options.session_timeout_s = value(&mut words, "--session-timeout", SECONDS)?;
+            }
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
     Ok(Command::Serve(options))
 }
 
-fn run(mut words: Words) -> Result<Command, String> {
+fn run(mut words: Parser) -> Result<Command, ArgumentError> {
     let mut options = client::Options { secret: secret_of_environment(), ..client::Options::default() };
     let (mut json, mut classic) = (None, false);
-    while let Some(word) = words.take() {
-        match word.as_str() {
-            "--port" => options.port = words.value(&word, "a port from 0 to 65535")?,
-            "--secret" => options.secret = words.text(&word)?,
-            "--scenario" | "--scenarios" => {
-                options.scenarios = Some(client::scenario_list(&words.text(&word)?)?)
+    while let Some(word) = words.next()? {
+        match word {
+            Long("port") => options.port = value(&mut words, "--port", PORTS)?,
+            Long("secret") => options.secret = words.value()?.string()?,
+            Long("scenario" | "scenarios") => {
+                options.scenarios = Some(client::scenario_list(&words.value()?.string()?)?);
             }
-            "--duration" => options.duration_s = Some(words.value(&word, "seconds")?),
-            "--at-most" => options.at_most_s = words.value(&word, "seconds")?,
-            "--staircase" => options.staircase = true,
-            "--cc" => options.cc = Some(words.text(&word)?),
-            "--json" => json = Some(file(&words.text(&word)?)?),
-            "--classic" => classic = true,
-            "-4" => options.ip = Some(4),
-            "-6" => options.ip = Some(6),
-            "--idle-timeout" => options.idle_timeout_s = words.value(&word, SECONDS)?,
-            "-h" | "--help" => return Ok(Command::Help),
-            _ if !word.starts_with('-') && options.host.is_empty() => options.host = word,
-            _ => return Err(unknown(&word)),
+            Long("duration") => options.duration_s = Some(value(&mut words, "--duration", "seconds")?),
+            Long("at-most") => options.at_most_s = value(&mut words, "--at-most", "seconds")?,
+            Long("staircase") => options.staircase = true,
+            Long("cc") => options.cc = Some(words.value()?.string()?),
+            Long("json") => json = Some(file(words.value()?.into())?),
+            Long("classic") => classic = true,
+            Short('4') => options.ip = Some(4),
+            Short('6') => options.ip = Some(6),
+            Long("idle-timeout") => options.idle_timeout_s = value(&mut words, "--idle-timeout", SECONDS)?,
+            Short('h') | Long("help") => return Ok(Command::Help),
+            Value(host) if options.host.is_empty() => options.host = host.string()?,
+            other => return Err(other.unexpected().into()),
         }
     }
     if options.host.is_empty() {
-        return Err("run: expected the name or address of a server (see loadlatency --help)".to_owned());
+        return Err(ArgumentError::NoServer);
     }
     Ok(Command::Run { options, json, classic })
 }
 
 /// A file to be written to: what could not be is refused before minutes or hours are measured for it.
-fn file(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
+fn file(path: PathBuf) -> Result<PathBuf, ArgumentError> {
     // A bare name has an empty one.
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if path.is_dir() || directory.is_some_and(|directory| !directory.is_dir()) {
-        return Err(format!("--json: found {text:?}; expected a file in a directory that is there"));
+        return Err(ArgumentError::File(path));
     }
     Ok(path)
 }
 
+const PORTS: &str = "a port from 0 to 65535";
 const SECONDS: &str = "a whole number of seconds";
 
 /// Other users of a machine see its command lines, and not the environments.
@@ -140,41 +171,22 @@ fn secret_of_environment() -> String {
     std::env::var("LOADLATENCY_SECRET").unwrap_or_default()
 }
 
-fn unknown(word: &str) -> String {
-    format!("found {word:?}, which is no option here (see loadlatency --help)")
-}
-
-struct Words(std::collections::VecDeque<String>);
-
-impl Words {
-    /// The next word; of `--name=value`, the name, and the value is next.
-    fn take(&mut self) -> Option<String> {
-        let word = self.0.pop_front()?;
-        match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => {
-                self.0.push_front(value.to_owned());
-                Some(name.to_owned())
-            }
-            _ => Some(word),
-        }
-    }
-
-    fn text(&mut self, option: &str) -> Result<String, String> {
-        self.0.pop_front().ok_or_else(|| format!("{option}: expected a value after it"))
-    }
-
-    fn value<T: FromStr>(&mut self, option: &str, expected: &str) -> Result<T, String> {
-        let text = self.text(option)?;
-        text.parse().map_err(|_| format!("{option}: found {text:?}; expected {expected}"))
-    }
+fn value<T: FromStr>(
+    words: &mut Parser,
+    option: &'static str,
+    expected: &'static str,
+) -> Result<T, ArgumentError> {
+    let found = words.value()?;
+    let parsed = found.to_str().and_then(|text| text.parse().ok());
+    parsed.ok_or(ArgumentError::Value { option, found, expected })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Command, String> {
-        parse(line.split_whitespace().map(str::to_owned))
+    fn parsed(line: &str) -> Result<Command, ArgumentError> {
+        parse(line.split_whitespace())
     }
 
     #[test]
@@ -214,7 +226,7 @@ mod tests {
             "run a --json /",
             "run a --json no-such/run.json",
         ] {
-            let why = parsed(line).expect_err(line);
+            let why = parsed(line).expect_err(line).to_string();
             assert_eq!(why.lines().count(), 1, "{line}: {why}");
             assert!(why.contains("expected") || why.contains("--help"), "{line}: {why}");
         }

@@ -4,7 +4,7 @@
 //! it. An end without a secret makes its proofs with an empty one, and checks none. What is measured afterwards is not
 //! encrypted.
 
-use std::io::{self, Read as _};
+use std::io;
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
@@ -24,10 +24,10 @@ pub fn proves(secret: &str, role: &str, parts: &[&[u8]], proof: &[u8; PROOF]) ->
 /// So many bytes that nobody can guess.
 ///
 /// # Errors
-/// When the system has no random device.
+/// When the system has none to give.
 pub fn unguessable<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    getrandom::fill(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -60,9 +60,6 @@ mod tests {
 
     #[test]
     fn nonces_differ() {
-        assert_ne!(
-            unguessable::<16>().expect("a random device"),
-            unguessable::<16>().expect("a random device")
-        );
+        assert_ne!(unguessable::<16>().expect("random bytes"), unguessable::<16>().expect("random bytes"));
     }
 }

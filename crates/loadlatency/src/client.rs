@@ -15,9 +15,9 @@ use crate::measure::{
     Conditions, Direction, Document, Flows, MAX_NS, Observed, SCENARIOS, Scenario, Stability, document,
     measured,
 };
-use crate::sys::{self, in_words};
+use crate::sys;
 use crate::wire::{self, GREETING, MAX_REPLY, NONCE, PORT, PROOF, Role, SESSION, Status};
-use crate::{auth, classic};
+use crate::{ClientError, GreetingError, OptionError, auth, classic};
 use pinger::{Lost, Pinger};
 use running::{Plan, Running};
 
@@ -32,7 +32,7 @@ const STEPS: u32 = 8;
 const STEP_S: f64 = 5.0;
 
 /// The longest a scenario may take, s.
-const MAX_S: f64 = MAX_NS as f64 / 1e9;
+pub(crate) const MAX_S: f64 = MAX_NS as f64 / 1e9;
 
 /// Pings of the idle link before the first scenario.
 const FIRST_PINGS: usize = 25;
@@ -98,21 +98,21 @@ impl Options {
     /// Whether they make sense.
     ///
     /// # Errors
-    /// One line: option, what was found, what is allowed.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first that makes none.
+    pub fn check(&self) -> Result<(), OptionError> {
         let most = SCENARIOS.len() as u32;
         if let Some(wrong) = self.scenarios.iter().flatten().find(|number| !(1..=most).contains(*number)) {
-            return Err(format!("--scenario: found {wrong}; expected numbers from 1 to {most}"));
+            return Err(OptionError::Scenario(*wrong));
         }
         let longest_s = MAX_S / if self.staircase { f64::from(STEPS) } else { 1.0 };
-        if let Some(wrong) = self.duration_s.filter(|s| !(0.5..=longest_s).contains(s)) {
-            return Err(format!("--duration: found {wrong}; expected seconds from 0.5 to {longest_s}"));
+        if let Some(found) = self.duration_s.filter(|s| !(0.5..=longest_s).contains(s)) {
+            return Err(OptionError::Duration { found, longest_s });
         }
         if !(1.0..=MAX_S).contains(&self.at_most_s) {
-            return Err(format!("--at-most: found {}; expected seconds from 1 to {MAX_S}", self.at_most_s));
+            return Err(OptionError::AtMost(self.at_most_s));
         }
         if let Some(wrong) = self.ip.filter(|ip| ![4, 6].contains(ip)) {
-            return Err(format!("ip: found {wrong}; expected 4 or 6"));
+            return Err(OptionError::Ip(wrong));
         }
         self.cc.as_deref().map_or(Ok(()), crate::check_congestion_control)
     }
@@ -127,10 +127,10 @@ impl Options {
 /// Scenarios by number, such as `1,3-5`.
 ///
 /// # Errors
-/// One line saying what was found. Whether the numbers exist is for `Options::check` to say; here they only have to be so
+/// What was found. Whether the numbers exist is for `Options::check` to say; here they only have to be so
 /// small that no range of them is long.
-pub fn scenario_list(text: &str) -> Result<Vec<u32>, String> {
-    let wrong = || format!("--scenario: found {text:?}; expected numbers and ranges, such as 1,3-5");
+pub fn scenario_list(text: &str) -> Result<Vec<u32>, OptionError> {
+    let wrong = || OptionError::ScenarioList(text.to_owned());
     let number =
         |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number <= 99).ok_or_else(wrong);
     let mut found = Vec::new();
@@ -157,8 +157,12 @@ pub struct Outcome {
 /// Measures. `print` gets the classic output piece by piece; `cancel` ends the run early.
 ///
 /// # Errors
-/// One line: the server cannot be reached, or refuses, or the options make no sense.
-pub fn run(options: &Options, cancel: &AtomicBool, print: &mut dyn FnMut(&str)) -> Result<Outcome, String> {
+/// The server cannot be reached, or refuses, or the options make no sense.
+pub fn run(
+    options: &Options,
+    cancel: &AtomicBool,
+    print: &mut dyn FnMut(&str),
+) -> Result<Outcome, ClientError> {
     options.check()?;
     let mut run = Run::connect(options)?;
     let mut observed = Observed::default();
@@ -169,7 +173,7 @@ pub fn run(options: &Options, cancel: &AtomicBool, print: &mut dyn FnMut(&str)) 
     }
     let error = match ended {
         Ok(()) => interrupted.then(|| "interrupted".to_owned()),
-        Err(Lost(why)) => Some(why),
+        Err(lost) => Some(lost.to_string()),
     };
     let status = match &error {
         _ if interrupted => "interrupted",
@@ -221,10 +225,11 @@ enum Limit {
 }
 
 impl<'a> Run<'a> {
-    fn connect(options: &'a Options) -> Result<Run<'a>, String> {
+    fn connect(options: &'a Options) -> Result<Run<'a>, ClientError> {
         let (stream, address) = reach(options)?;
-        let trouble = |error: std::io::Error| format!("{address}: {}", in_words(&error));
-        let (session, about) = greet(&stream, &options.secret).map_err(|why| format!("{address}: {why}"))?;
+        let trouble = |error| ClientError::Connection { address, error };
+        let (session, about) =
+            greet(&stream, &options.secret).map_err(|why| ClientError::Greeting { address, why })?;
         let client = stream.local_addr().map_err(trouble)?;
         let facts = [
             ("server", address.to_string()),
@@ -395,7 +400,7 @@ fn seconds(s: f64) -> u64 {
 }
 
 /// Connects to the first address of the server that answers.
-fn reach(options: &Options) -> Result<(TcpStream, SocketAddr), String> {
+fn reach(options: &Options) -> Result<(TcpStream, SocketAddr), ClientError> {
     let Options { host, port, ip, .. } = options;
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let wanted = |address: &SocketAddr| match ip {
@@ -407,49 +412,46 @@ fn reach(options: &Options) -> Result<(TcpStream, SocketAddr), String> {
         Ok(address) => vec![SocketAddr::new(address, *port)],
         Err(_) => {
             let resolved = (bare, *port).to_socket_addrs();
-            resolved.map_err(|error| format!("{host}: {}", in_words(&error)))?.collect()
+            resolved.map_err(|error| ClientError::Resolve { host: host.clone(), error })?.collect()
         }
     };
-    let mut why = format!("{host}: has no address of the wanted version of IP");
+    let mut why = ClientError::NoAddress(host.clone());
     for address in found.into_iter().filter(wanted) {
         match sys::connect(address, options.local_port, TIMEOUT) {
             Ok(stream) => return Ok((stream, address)),
-            Err(error) => why = format!("cannot reach {address}: {}", in_words(&error)),
+            Err(error) => why = ClientError::Unreachable { address, error },
         }
     }
     Err(why)
 }
 
 /// Exchanges greetings and proofs; the session's name, and what the server says of itself.
-fn greet(stream: &TcpStream, secret: &str) -> Result<([u8; SESSION], String), String> {
-    let words = |error: std::io::Error| format!("no greeting: {}", in_words(&error));
-    stream.set_nodelay(true).map_err(words)?;
-    stream.set_write_timeout(Some(TIMEOUT)).map_err(words)?;
+fn greet(stream: &TcpStream, secret: &str) -> Result<([u8; SESSION], String), GreetingError> {
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let deadline = sys::now_ns() + TIMEOUT.as_nanos() as u64;
-    let ours = auth::unguessable::<NONCE>().map_err(words)?;
-    (&mut &*stream).write_all(&[&wire::greeting(Role::Pinger)[..], &ours].concat()).map_err(words)?;
+    let ours = auth::unguessable::<NONCE>()?;
+    (&mut &*stream).write_all(&[&wire::greeting(Role::Pinger)[..], &ours].concat())?;
     expect_fine(stream, deadline)?;
-    let theirs = read_before::<NONCE>(stream, deadline).map_err(words)?;
-    (&mut &*stream).write_all(&auth::proof(secret, "client", &[&ours, &theirs])).map_err(words)?;
+    let theirs = read_before::<NONCE>(stream, deadline)?;
+    (&mut &*stream).write_all(&auth::proof(secret, "client", &[&ours, &theirs]))?;
     expect_fine(stream, deadline)?;
-    let name = read_before::<SESSION>(stream, deadline).map_err(words)?;
-    let proof = read_before::<PROOF>(stream, deadline).map_err(words)?;
+    let name = read_before::<SESSION>(stream, deadline)?;
+    let proof = read_before::<PROOF>(stream, deadline)?;
     if !secret.is_empty() && !auth::proves(secret, "server", &[&ours, &theirs, &name], &proof) {
-        return Err("the server does not know the secret (--secret)".to_owned());
+        return Err(GreetingError::Secret);
     }
-    let [length] = read_before::<1>(stream, deadline).map_err(words)?;
+    let [length] = read_before::<1>(stream, deadline)?;
     let mut about = vec![0; usize::from(length)];
-    fill_before(stream, &mut about, deadline).map_err(words)?;
+    fill_before(stream, &mut about, deadline)?;
     Ok((name, wire::printable(&about)))
 }
 
-/// Reads a server's answer; one that is not `Fine` is an error in words.
-fn expect_fine(stream: &TcpStream, deadline_ns: u64) -> Result<(), String> {
-    let bytes = read_before::<GREETING>(stream, deadline_ns)
-        .map_err(|error| format!("no greeting: {}", in_words(&error)))?;
-    match wire::read_answer(&bytes) {
+/// Reads a server's answer; one that is not `Fine` is an error.
+fn expect_fine(stream: &TcpStream, deadline_ns: u64) -> Result<(), GreetingError> {
+    match wire::read_answer(&read_before::<GREETING>(stream, deadline_ns)?) {
         Some(Status::Fine) => Ok(()),
-        Some(status) => Err(status.in_words().to_owned()),
-        None => Err("this is no loadlatency server".to_owned()),
+        Some(status) => Err(GreetingError::Refused(status)),
+        None => Err(GreetingError::NoServer),
     }
 }

@@ -17,6 +17,8 @@ pub mod auth;
 #[cfg(unix)]
 pub mod client;
 #[cfg(unix)]
+mod error;
+#[cfg(unix)]
 pub mod flow;
 #[cfg(unix)]
 pub mod link;
@@ -33,6 +35,8 @@ pub mod wire;
 #[cfg(unix)]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[cfg(unix)]
+pub use error::{ClientError, GreetingError, OptionError, ServerError};
 pub use measure::{SCENARIOS, classic};
 
 /// What an end says of itself: the tool's version and the system.
@@ -48,12 +52,12 @@ pub fn about() -> String {
 /// Whether this system knows a congestion control.
 ///
 /// # Errors
-/// One line if not.
+/// If not.
 #[cfg(unix)]
-pub fn check_congestion_control(name: &str) -> Result<(), String> {
+pub fn check_congestion_control(name: &str) -> Result<(), OptionError> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     let asked = socket.and_then(|socket| sys::set_congestion_control(socket2::SockRef::from(&socket), name));
-    asked.map_err(|error| format!("--cc: {}", sys::in_words(&error)))
+    asked.map_err(OptionError::CongestionControl)
 }
 
 /// Locks what threads share. What one that panicked left is still good: numbers, and maps whose entries are whole.

@@ -2,6 +2,7 @@
 
 mod arguments;
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ const BAD_ARGUMENTS: u8 = 2;
 const BY_USER: u8 = 130;
 
 fn main() -> ExitCode {
-    let command = match arguments::parse(std::env::args().skip(1)) {
+    let command = match arguments::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(why) => return complain(&why, BAD_ARGUMENTS),
     };
@@ -60,12 +61,12 @@ fn run(options: &client::Options, json: Option<&Path>, classic: bool) -> ExitCod
     if let Some(path) = json {
         let text = match serde_json::to_string(&outcome.document) {
             Ok(text) => text + "\n",
-            Err(error) => return complain(&error.to_string(), FAILED),
+            Err(error) => return complain(&error, FAILED),
         };
         if path == Path::new("-") {
             print(&text);
         } else if let Err(error) = std::fs::write(path, text) {
-            return complain(&format!("{}: {error}", path.display()), FAILED);
+            return complain(&format_args!("{}: {error}", path.display()), FAILED);
         }
     }
     match outcome.error {
@@ -82,7 +83,11 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn complain(why: &str, code: u8) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "error: {}", why.split_whitespace().collect::<Vec<_>>().join(" "));
+fn complain(why: &dyn Display, code: u8) -> ExitCode {
+    let _ = writeln!(
+        std::io::stderr(),
+        "error: {}",
+        why.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+    );
     ExitCode::from(code)
 }

@@ -15,17 +15,17 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use socket2::{Domain, Protocol, Socket, Type};
+use thiserror::Error;
 
-use crate::auth;
 use crate::flow::{self, Flow};
 use crate::link::{Link, TIMEOUT, read_before};
-use crate::locked;
 use crate::measure::{Direction, End};
 use crate::sys::{self, in_words, would_block};
 use crate::wire::{
     self, FLOW, FlowReport, GREETING, MAX_REQUEST, NONCE, Opening, PORT, PROOF, Reply, Request, Role,
     SESSION, Status,
 };
+use crate::{OptionError, ServerError, auth, locked};
 
 /// Most connections that are not authenticated yet; a further one takes the place of the oldest.
 const MAX_PENDING: usize = 64;
@@ -82,8 +82,8 @@ impl Options {
     /// Whether they make sense here.
     ///
     /// # Errors
-    /// One line: option, what was found.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first that makes none.
+    pub fn check(&self) -> Result<(), OptionError> {
         self.cc.as_deref().map_or(Ok(()), crate::check_congestion_control)
     }
 }
@@ -91,14 +91,14 @@ impl Options {
 /// Serves until `cancel` is set, or the first session is over if only `once`; `say` is told what happens, a line each.
 ///
 /// # Errors
-/// One line: an address cannot be listened on, or the congestion control is not known.
-pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<(), String> {
+/// An address cannot be listened on, or the congestion control is not known.
+pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<(), ServerError> {
     options.check()?;
     let listeners = listen(options)?;
     let (lines, said) = mpsc::channel();
     let server = Arc::new(Server::new(options, lines));
     for listener in &listeners {
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let address = listener.local_addr()?;
         say(&format!("listening on {} port {}", address.ip(), address.port()));
     }
     if options.bind.is_empty() {
@@ -122,7 +122,7 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
 }
 
 /// Opens the sockets of `options`.
-fn listen(options: &Options) -> Result<Vec<TcpListener>, String> {
+fn listen(options: &Options) -> Result<Vec<TcpListener>, ServerError> {
     let own = || vec![IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     let (addresses, chosen) =
         if options.bind.is_empty() { (own(), false) } else { (options.bind.clone(), true) };
@@ -137,11 +137,11 @@ fn listen(options: &Options) -> Result<Vec<TcpListener>, String> {
             }
             // A system may be without IPv6, or without IPv4.
             Err(error) if !chosen && error.raw_os_error().is_some_and(is_without) => {}
-            Err(error) => return Err(format!("cannot listen on {ip} port {port}: {}", in_words(&error))),
+            Err(error) => return Err(ServerError::Listen { ip, port, error }),
         }
     }
     if listeners.is_empty() {
-        return Err(format!("cannot listen on port {port}: the system has neither IPv4 nor IPv6"));
+        return Err(ServerError::NoIp(port));
     }
     Ok(listeners)
 }
@@ -181,6 +181,21 @@ struct Session {
     flows: Mutex<BTreeMap<u32, Arc<Served>>>,
     opened: Mutex<HashSet<u32>>,
     over: AtomicBool,
+}
+
+/// Why a session ends before its client says that it is done.
+#[derive(Debug, Error)]
+enum SessionEnd {
+    #[error("{}", in_words(.0))]
+    Io(#[from] io::Error),
+    #[error("the server is stopping")]
+    Stopping,
+    #[error("it took longer than {0} s")]
+    TooLong(u64),
+    #[error("nothing was heard for {0} s")]
+    Silent(u64),
+    #[error("the client sent what is no request")]
+    NoRequest,
 }
 
 /// A flow of a session.
@@ -331,8 +346,11 @@ impl Server {
     /// connection can be sure that the next client would be served.
     fn run(&self, stream: TcpStream, peer: SocketAddr, session: &Session) {
         self.say(format!("session of {peer} begins"));
-        let mut link = Link::new(stream, MAX_REQUEST).map_err(|error| in_words(&error));
-        let ended = link.as_mut().map_err(|why| why.clone()).and_then(|link| self.answer(link, session));
+        let mut link = Link::new(stream, MAX_REQUEST);
+        let ended = match &mut link {
+            Ok(link) => self.answer(link, session).map_err(|why| why.to_string()),
+            Err(error) => Err(in_words(error)),
+        };
         session.end();
         *locked(&self.session) = None;
         if let (Ok(link), Err(why)) = (&link, &ended) {
@@ -350,25 +368,25 @@ impl Server {
     }
 
     /// Answers requests until the client says that it is done, or why the session has to end.
-    fn answer(&self, link: &mut Link, session: &Session) -> Result<(), String> {
+    fn answer(&self, link: &mut Link, session: &Session) -> Result<(), SessionEnd> {
         let began = sys::now_ns();
         let mut heard = began;
         let second = 1_000_000_000;
         loop {
-            let next = link.next(Duration::from_millis(100)).map_err(|error| in_words(&error))?;
+            let next = link.next(Duration::from_millis(100))?;
             let now = sys::now_ns();
             if session.over.load(Ordering::Relaxed) {
-                return Err("the server is stopping".to_owned());
+                return Err(SessionEnd::Stopping);
             }
             if now - began > self.options.session_timeout_s * second {
-                return Err(format!("it took longer than {} s", self.options.session_timeout_s));
+                return Err(SessionEnd::TooLong(self.options.session_timeout_s));
             }
             if now - heard > self.options.idle_timeout_s * second {
-                return Err(format!("nothing was heard for {} s", self.options.idle_timeout_s));
+                return Err(SessionEnd::Silent(self.options.idle_timeout_s));
             }
             let Some((kind, body)) = next else { continue };
             heard = now;
-            let reply = match Request::read(kind, &body).ok_or("the client sent what is no request")? {
+            let reply = match Request::read(kind, &body).ok_or(SessionEnd::NoRequest)? {
                 Request::Ping(number) => Reply::Pong(number, now, sys::now_ns()),
                 Request::Report => Reply::Report(now, session.report()),
                 Request::Stop => {
@@ -377,7 +395,7 @@ impl Server {
                 }
                 Request::Bye => return Ok(()),
             };
-            link.send(&reply.to_bytes()).map_err(|error| in_words(&error))?;
+            link.send(&reply.to_bytes())?;
         }
     }
 

@@ -86,12 +86,13 @@ fn those_who_do_not_know_the_secret_are_refused() {
     let server = TestServer::start("127.0.0.1", options);
     for secret in ["", "open sesam"] {
         let options = client::Options { secret: secret.into(), ..server.client("127.0.0.1", &[1], 0.5) };
-        let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("refused");
+        let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("refused").to_string();
         assert!(why.contains("refused the secret"), "{why}");
     }
     let open = TestServer::start("127.0.0.1", server::Options::default());
     let options = client::Options { secret: "open sesame".into(), ..open.client("127.0.0.1", &[1], 0.5) };
-    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("a server that knows no secret");
+    let why =
+        client::run(&options, &NEVER, &mut |_| ()).expect_err("a server that knows no secret").to_string();
     assert!(why.contains("does not know the secret"), "{why}");
 }
 
@@ -105,7 +106,7 @@ fn one_client_at_a_time() {
     };
     let begun = server.said.recv_timeout(Duration::from_secs(20)).expect("says so");
     assert!(begun.contains("begins"), "{begun}");
-    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("the server is busy");
+    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("the server is busy").to_string();
     assert!(why.contains("another client"), "{why}");
     let (document, _) = first.join().expect("is not disturbed");
     assert_eq!(document.conditions.status, "complete");
@@ -302,10 +303,10 @@ fn a_server_that_is_none_is_told_apart() {
         let _ = stream.read_to_end(&mut rest);
     });
     let options = client::Options { host: "127.0.0.1".into(), port, ..client::Options::default() };
-    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("no server");
+    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("no server").to_string();
     assert!(why.ends_with("this is no loadlatency server"), "{why}");
     let closed = client::Options { port: 1, ..options };
-    let why = client::run(&closed, &NEVER, &mut |_| ()).expect_err("nobody listens");
+    let why = client::run(&closed, &NEVER, &mut |_| ()).expect_err("nobody listens").to_string();
     assert!(why.starts_with("cannot reach 127.0.0.1:1"), "{why}");
 }
 

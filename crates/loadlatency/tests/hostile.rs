@@ -126,7 +126,7 @@ fn a_good_client_is_served(server: &TestServer) {
                 assert_eq!(outcome.error, None);
                 return assert!(outcome.document.overall.upload_capacity_kib_s > Some(0.0));
             }
-            Err(why) => assert!(why.contains("another client"), "{why}"),
+            Err(why) => assert!(why.to_string().contains("another client"), "{why}"),
         }
         std::thread::sleep(Duration::from_millis(100));
     }

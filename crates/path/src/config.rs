@@ -3,6 +3,26 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Why nothing can be made of a loss, a jitter or a shaper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// [`LossConfig::Nth`] that loses none.
+    #[error("loss nth needs every >= 1 and packet below every")]
+    LossOfNoPacket,
+    /// [`JitterKind::Table`] without a table.
+    #[error("jitter table: found no values; expected at least one")]
+    JitterWithoutValues,
+    /// A token bucket or policer that lets nothing pass.
+    #[error("shaper rate_bps: found 0; expected above 0")]
+    ShaperWithoutRate,
+    /// [`ShaperConfig::Trace`] with no opportunity, or with one behind the next one or the period's end.
+    #[error("shaper opportunities_ns: expected times in ascending order up to period_ns")]
+    TraceOutOfOrder,
+    /// [`ShaperConfig::Trace`] without length, or whose opportunities carry nothing.
+    #[error("shaper period_ns, bytes: expected above 0")]
+    TraceOfNothing,
+}
+
 /// Loss of packets before the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -47,12 +67,10 @@ impl LossConfig {
     /// Checks what parsing cannot: that the packets to lose exist.
     ///
     /// # Errors
-    /// One line.
-    pub fn check(&self) -> Result<(), String> {
+    /// They do not.
+    pub fn check(&self) -> Result<(), ConfigError> {
         match self {
-            LossConfig::Nth { every, packet, .. } if packet >= every => {
-                Err("loss nth needs every >= 1 and packet below every".into())
-            }
+            LossConfig::Nth { every, packet, .. } if packet >= every => Err(ConfigError::LossOfNoPacket),
             _ => Ok(()),
         }
     }
@@ -76,11 +94,11 @@ impl JitterConfig {
     /// Checks what parsing cannot: that there are values to draw from.
     ///
     /// # Errors
-    /// One line.
-    pub fn check(&self) -> Result<(), String> {
+    /// They do not.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let has_values = self.table.as_ref().is_some_and(|table| !table.is_empty());
         if self.kind == JitterKind::Table && !has_values {
-            return Err("jitter table: found no values; expected at least one".into());
+            return Err(ConfigError::JitterWithoutValues);
         }
         Ok(())
     }
@@ -134,22 +152,20 @@ impl ShaperConfig {
     /// Checks what parsing cannot: that something can ever pass.
     ///
     /// # Errors
-    /// One line: the parameter, what was found, what is allowed.
-    pub fn check(&self) -> Result<(), String> {
+    /// The parameter, what was found, what is allowed.
+    pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             ShaperConfig::TokenBucket { rate_bps: 0, .. } | ShaperConfig::Policer { rate_bps: 0, .. } => {
-                Err("shaper rate_bps: found 0; expected above 0".into())
+                Err(ConfigError::ShaperWithoutRate)
             }
             ShaperConfig::TokenBucket { .. } | ShaperConfig::Policer { .. } => Ok(()),
             ShaperConfig::Trace { opportunities_ns, period_ns, bytes } => {
                 let ordered = opportunities_ns.is_sorted();
                 if !ordered || opportunities_ns.last().is_none_or(|last| last > period_ns) {
-                    return Err(
-                        "shaper opportunities_ns: expected times in ascending order up to period_ns".into()
-                    );
+                    return Err(ConfigError::TraceOutOfOrder);
                 }
                 if *period_ns == 0 || *bytes == 0 {
-                    return Err("shaper period_ns, bytes: expected above 0".into());
+                    return Err(ConfigError::TraceOfNothing);
                 }
                 Ok(())
             }

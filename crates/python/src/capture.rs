@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contract::table::{Batch, Column, ColumnData};
-use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use trace::capture;
@@ -13,9 +12,10 @@ use trace::connection::{Direction, Half};
 use trace::pairs;
 use trace::rounds::rounds;
 use trace::series::Stream;
-use trace::throughput::{Count, Window};
+use trace::throughput::Count;
 
-use crate::RecordBatch;
+use crate::error::Error;
+use crate::{RecordBatch, Result};
 
 /// A pcap or pcapng file in memory; raises ValueError, with one line, when it cannot be read. `pairs` keeps what finding its
 /// packets in another capture needs. `beside` is another file by the same clock, as where each holds one direction: both
@@ -29,12 +29,12 @@ pub struct Capture {
 impl Capture {
     #[new]
     #[pyo3(signature = (path, pairs, beside=None))]
-    fn new(py: Python<'_>, path: &str, pairs: bool, beside: Option<&str>) -> PyResult<Capture> {
+    fn new(py: Python<'_>, path: &str, pairs: bool, beside: Option<&str>) -> Result<Capture> {
         let whole = py.detach(|| match beside {
             Some(beside) => capture::Capture::open_both(Path::new(path), Path::new(beside), pairs),
             None => capture::Capture::open(Path::new(path), pairs),
         });
-        Ok(Capture { capture: whole.map_err(PyValueError::new_err)? })
+        Ok(Capture { capture: whole? })
     }
 
     /// First and last time in ns, None without a TCP packet.
@@ -57,7 +57,7 @@ impl Capture {
     }
 
     /// Every connection: its ends as the side that opened it sees them, and counters of both directions.
-    fn connections<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn connections<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for connection in self.capture.connections.list() {
             let entry = PyDict::new(py);
@@ -75,7 +75,7 @@ impl Capture {
     }
 
     /// The data segments of a direction: t_ns, offset, bytes, repeated_bytes, flight_bytes.
-    fn data(&self, connection: usize, backward: bool) -> PyResult<RecordBatch> {
+    fn data(&self, connection: usize, backward: bool) -> Result<RecordBatch> {
         let data = &self.series(connection, backward)?.data;
         Ok(batch(vec![
             ("t_ns", ColumnData::U64(data.t_ns.clone())),
@@ -87,7 +87,7 @@ impl Capture {
     }
 
     /// The acknowledgements for the data of a direction: t_ns, acked, window_bytes, duplicate, flight_bytes.
-    fn acks(&self, connection: usize, backward: bool) -> PyResult<RecordBatch> {
+    fn acks(&self, connection: usize, backward: bool) -> Result<RecordBatch> {
         let acks = &self.series(connection, backward)?.acks;
         Ok(batch(vec![
             ("t_ns", ColumnData::U64(acks.t_ns.clone())),
@@ -99,7 +99,7 @@ impl Capture {
     }
 
     /// The SACK blocks for the data of a direction: t_ns, offset, bytes, duplicate (D-SACK).
-    fn sacks(&self, connection: usize, backward: bool) -> PyResult<RecordBatch> {
+    fn sacks(&self, connection: usize, backward: bool) -> Result<RecordBatch> {
         let sacks = &self.series(connection, backward)?.sacks;
         Ok(batch(vec![
             ("t_ns", ColumnData::U64(sacks.t_ns.clone())),
@@ -116,7 +116,7 @@ impl Capture {
         connection: usize,
         backward: bool,
         mss: u32,
-    ) -> PyResult<(RecordBatch, RecordBatch, RecordBatch)> {
+    ) -> Result<(RecordBatch, RecordBatch, RecordBatch)> {
         let series = self.series(connection, backward)?;
         let found = py.detach(|| rounds(series, mss));
         Ok((values(found.rtt), values(found.segments), values(found.flight)))
@@ -132,16 +132,18 @@ impl Capture {
         count: &str,
         width_ns: u64,
         step_ns: u64,
-    ) -> PyResult<RecordBatch> {
+    ) -> Result<RecordBatch> {
         let stream = stream(connection, backward);
-        let windows = py.detach(|| match count {
-            "payload" => self.capture.throughput(stream, Count::Payload, width_ns, step_ns),
-            "ip" => self.capture.throughput(stream, Count::Ip, width_ns, step_ns),
-            "frame" => self.capture.throughput(stream, Count::Frame, width_ns, step_ns),
-            "acked" => self.capture.acknowledged(stream, width_ns, step_ns),
-            _ => Err(format!("count {count:?} is not payload, ip, frame or acked")),
-        });
-        let windows: Vec<Window> = windows.map_err(PyValueError::new_err)?;
+        let windows = py.detach(|| {
+            match count {
+                "payload" => self.capture.throughput(stream, Count::Payload, width_ns, step_ns),
+                "ip" => self.capture.throughput(stream, Count::Ip, width_ns, step_ns),
+                "frame" => self.capture.throughput(stream, Count::Frame, width_ns, step_ns),
+                "acked" => self.capture.acknowledged(stream, width_ns, step_ns),
+                _ => return Err(Error::Count(count.to_owned())),
+            }
+            .map_err(Error::from)
+        })?;
         Ok(values(windows.into_iter().map(|window| (window.centre_ns, window.bytes)).collect()))
     }
 
@@ -157,9 +159,10 @@ impl Capture {
         other_connection: usize,
         turned: bool,
         same_clock: bool,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let here = self.capture.sightings(connection).ok_or_else(unknown)?;
-        let (py, there) = (other.py(), other.get().capture.sightings(other_connection).ok_or_else(unknown)?);
+    ) -> Result<Bound<'py, PyDict>> {
+        let here = self.capture.sightings(connection).ok_or(Error::NoConnection)?;
+        let (py, there) =
+            (other.py(), other.get().capture.sightings(other_connection).ok_or(Error::NoConnection)?);
         let out = direction(backward);
         let (matching, trips, clock, delays) = py.detach(|| {
             let matching =
@@ -209,13 +212,9 @@ impl Capture {
 }
 
 impl Capture {
-    fn series(&self, connection: usize, backward: bool) -> PyResult<&trace::series::Series> {
-        self.capture.series(stream(connection, backward)).ok_or_else(unknown)
+    fn series(&self, connection: usize, backward: bool) -> Result<&trace::series::Series> {
+        self.capture.series(stream(connection, backward)).ok_or(Error::NoConnection)
     }
-}
-
-fn unknown() -> PyErr {
-    PyIndexError::new_err("no such connection")
 }
 
 fn direction(backward: bool) -> Direction {
@@ -226,7 +225,7 @@ fn stream(connection: usize, backward: bool) -> Stream {
     Stream { connection, direction: direction(backward) }
 }
 
-fn half<'py>(py: Python<'py>, half: &Half) -> PyResult<Bound<'py, PyDict>> {
+fn half<'py>(py: Python<'py>, half: &Half) -> Result<Bound<'py, PyDict>> {
     let entry = PyDict::new(py);
     entry.set_item("packets", half.packets)?;
     entry.set_item("ip_bytes", half.ip_bytes)?;

@@ -2,6 +2,7 @@
 
 mod arrow;
 mod capture;
+mod error;
 mod tool;
 
 use std::path::Path;
@@ -9,9 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use contract::ids::FlowId;
 use contract::table::Batch;
-use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
+
+use error::Error;
+
+/// What a function of the module returns.
+type Result<T> = std::result::Result<T, Error>;
 
 #[pymodule]
 mod _native {
@@ -43,22 +48,21 @@ fn schemas() -> String {
 
 /// Raise ValueError, with one line, if the engine would refuse this Scenario (JSON).
 #[pyfunction]
-fn check(scenario: &str) -> PyResult<()> {
-    sim::check(scenario).map_err(PyValueError::new_err)
+fn check(scenario: &str) -> Result<()> {
+    Ok(sim::check(scenario)?)
 }
 
 /// When each flow of a Scenario (JSON) starts, ns of the run, in their order. Raises ValueError, with one line, where it is no
 /// Scenario.
 #[pyfunction]
-fn start_times(scenario: &str) -> PyResult<Vec<u64>> {
-    contract::parse(scenario).map(|scenario| sim::starts(&scenario)).map_err(PyValueError::new_err)
+fn start_times(scenario: &str) -> Result<Vec<u64>> {
+    Ok(sim::starts(&contract::parse(scenario)?))
 }
 
 /// Raise ValueError, with one line, if live hosts cannot carry this application (JSON, as in a Scenario) out.
 #[pyfunction]
-fn check_live_app(app: &str) -> PyResult<()> {
-    let app = serde_json::from_str(app).map_err(|error| PyValueError::new_err(format!("app: {error}")))?;
-    ::agent::check_app(&app).map_err(PyValueError::new_err)
+fn check_live_app(app: &str) -> Result<()> {
+    Ok(::agent::check_app(&serde_json::from_str(app)?)?)
 }
 
 /// Be the agent of a host, with these arguments: see the stub. It does not return.
@@ -71,14 +75,14 @@ fn agent(py: Python<'_>, arguments: Vec<String>) {
 /// cwnd and ssthresh are equal to the byte, largest difference of cwnd and of ssthresh in bytes, first differences in
 /// words). Raises ValueError, with one line, where the text is no such recording.
 #[pyfunction]
-fn replay_cc_vectors(py: Python<'_>, text: &str, stack: &str, cc: &str) -> PyResult<Score> {
-    py.detach(|| tcp::replay::replay(text, stack, cc)).map(score).map_err(PyValueError::new_err)
+fn replay_cc_vectors(py: Python<'_>, text: &str, stack: &str, cc: &str) -> Result<Score> {
+    Ok(score(py.detach(|| tcp::replay::replay(text, stack, cc))?))
 }
 
 /// Compare CUBIC's window functions with recorded values of the header called `header`; returns as replay_cc_vectors.
 #[pyfunction]
-fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> PyResult<Score> {
-    py.detach(|| tcp::replay::replay_functions(text, header)).map(score).map_err(PyValueError::new_err)
+fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> Result<Score> {
+    Ok(score(py.detach(|| tcp::replay::replay_functions(text, header))?))
 }
 
 /// Hand the TCP packets of a capture file to `write` as tcpdump prints them, a line each, at most `limit` lines, some at a
@@ -91,11 +95,10 @@ fn packet_text(
     flights: bool,
     limit: Option<usize>,
     write: Py<PyAny>,
-) -> PyResult<()> {
+) -> Result<()> {
     let limit = limit.unwrap_or(usize::MAX);
-    py.detach(|| -> PyResult<()> {
-        let wrong = |text: String| PyValueError::new_err(text);
-        let source = trace::capture::source(Path::new(path)).map_err(|error| wrong(error.to_string()))?;
+    py.detach(|| {
+        let source = trace::capture::source(Path::new(path)).map_err(wire::capture::Error::from)?;
         let (mut text, mut lines, mut written) = (String::new(), 0, Ok(()));
         let hand_over = |text: &mut String| {
             let told = Python::attach(|py| write.call1(py, (text.as_str(),)).map(drop));
@@ -115,7 +118,7 @@ fn packet_text(
         });
         written?;
         hand_over(&mut text)?;
-        read.map_err(|error| wrong(error.to_string()))
+        Ok(read?)
     })
 }
 
@@ -153,21 +156,20 @@ fn run_script(
 /// raises OSError with one line.
 #[pyfunction]
 #[pyo3(signature = (netns, interface, *, tso, gro))]
-fn set_offloads(py: Python<'_>, netns: Option<&str>, interface: &str, tso: bool, gro: bool) -> PyResult<()> {
-    py.detach(|| live::offload::set(netns, interface, tso, gro)).map_err(failed)
+fn set_offloads(py: Python<'_>, netns: Option<&str>, interface: &str, tso: bool, gro: bool) -> Result<()> {
+    Ok(py.detach(|| live::offload::set(netns, interface, tso, gro))?)
 }
 
 /// The figures printed under the scenario lines of a loadlatency run in its classic form: (upload capacity and download
 /// capacity in KiB/s, responsiveness and smoothness in Hz), rounded down; responsiveness is None, as those lines do not give
 /// it. Lines of other kinds are passed over; a scenario's line that cannot be read raises ValueError.
 #[pyfunction]
-fn loadlatency_overall(text: &str) -> PyResult<(f64, f64, Option<f64>, f64)> {
+fn loadlatency_overall(text: &str) -> Result<(f64, f64, Option<f64>, f64)> {
     let scenarios = text
         .lines()
         .filter(|line| line.starts_with("Scenario "))
         .map(|line| loadlatency::classic::parse(line).map(|(_, measured)| measured))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(PyValueError::new_err)?;
+        .collect::<std::result::Result<Vec<_>, _>>()?;
     let overall = loadlatency::measure::overall(&scenarios);
     Ok((
         overall.upload_capacity.floor(),
@@ -196,36 +198,36 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn get(&mut self) -> PyResult<&mut sim::Simulation> {
-        self.run.get_mut().map_err(|_| PyValueError::new_err("the engine failed in this run earlier"))
+    fn get(&mut self) -> Result<&mut sim::Simulation> {
+        self.run.get_mut().map_err(|_| Error::RunFailedEarlier)
     }
 }
 
 #[pymethods]
 impl Simulation {
     #[new]
-    fn new(py: Python<'_>, scenario: &str, run_id: u32) -> PyResult<Simulation> {
-        let run = py.detach(|| sim::Simulation::new(scenario, run_id)).map_err(PyValueError::new_err)?;
+    fn new(py: Python<'_>, scenario: &str, run_id: u32) -> Result<Simulation> {
+        let run = py.detach(|| sim::Simulation::new(scenario, run_id))?;
         Ok(Simulation { run: Mutex::new(run) })
     }
 
     /// Run at most so many events, with the GIL released. True when the run is over.
-    fn advance(&mut self, py: Python<'_>, events: u64) -> PyResult<bool> {
+    fn advance(&mut self, py: Python<'_>, events: u64) -> Result<bool> {
         let run = self.get()?;
         Ok(py.detach(|| run.advance(events)))
     }
 
     /// Carry out every event before `t_ns` and none at it, with the GIL released. True when the run is over.
-    fn run_until(&mut self, py: Python<'_>, t_ns: u64) -> PyResult<bool> {
+    fn run_until(&mut self, py: Python<'_>, t_ns: u64) -> Result<bool> {
         let run = self.get()?;
         Ok(py.detach(|| run.run_until(t_ns)))
     }
 
     /// What TCP_INFO would say of a flow's sender now, by the names of the `tcp` table's columns; None without a connection.
-    fn observe<'py>(&mut self, py: Python<'py>, flow: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn observe<'py>(&mut self, py: Python<'py>, flow: &str) -> Result<Option<Bound<'py, PyDict>>> {
         let run = self.get()?;
         let Some(number) = run.scenario().flows.iter().position(|known| known.name == flow) else {
-            return Err(PyValueError::new_err(format!("no flow is called {flow}")));
+            return Err(Error::NoFlow(flow.to_owned()));
         };
         let Some(info) = run.observe(FlowId(number as u32)) else { return Ok(None) };
         let seen = PyDict::new(py);
@@ -246,23 +248,23 @@ impl Simulation {
 
     /// Virtual time reached, nanoseconds.
     #[getter]
-    fn now_ns(&mut self) -> PyResult<u64> {
+    fn now_ns(&mut self) -> Result<u64> {
         Ok(self.get()?.now_ns())
     }
 
     /// Record batches finished since the last call: (table, object with `__arrow_c_array__`).
-    fn take(&mut self) -> PyResult<Vec<(&'static str, RecordBatch)>> {
+    fn take(&mut self) -> Result<Vec<(&'static str, RecordBatch)>> {
         Ok(record_batches(self.get()?.take()))
     }
 
     /// Bytes of captures finished since the last call: (capture point, bytes to append to its file).
-    fn captures<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyBytes>)>> {
+    fn captures<'py>(&mut self, py: Python<'py>) -> Result<Vec<(String, Bound<'py, PyBytes>)>> {
         let captures = self.get()?.captures();
         Ok(captures.into_iter().map(|(point, bytes)| (point, PyBytes::new(py, &bytes))).collect())
     }
 
     /// JSON: counters and distributions of each flow and link over the measurement window.
-    fn summary(&mut self) -> PyResult<String> {
+    fn summary(&mut self) -> Result<String> {
         Ok(self.get()?.summary())
     }
 }
@@ -276,39 +278,39 @@ struct Emulator {
 }
 
 impl Emulator {
-    fn get(&mut self) -> PyResult<&mut live::emulator::Emulator> {
-        self.emulator.get_mut().map_err(|_| PyOSError::new_err("the emulator failed earlier"))
+    fn get(&mut self) -> Result<&mut live::emulator::Emulator> {
+        self.emulator.get_mut().map_err(|_| Error::LiveFailedEarlier("emulator"))
     }
 }
 
 #[pymethods]
 impl Emulator {
     #[new]
-    fn new(config: &str) -> PyResult<Emulator> {
-        let emulator = live::emulator::Emulator::new(config).map_err(PyValueError::new_err)?;
+    fn new(config: &str) -> Result<Emulator> {
+        let emulator = live::emulator::Emulator::new(config)?;
         Ok(Emulator { emulator: Mutex::new(emulator) })
     }
 
     /// Open the sockets and let packets through; returns the CLOCK_MONOTONIC time, ns, that is t = 0.
-    fn start(&mut self, py: Python<'_>) -> PyResult<u64> {
+    fn start(&mut self, py: Python<'_>) -> Result<u64> {
         let emulator = self.get()?;
-        py.detach(|| emulator.start()).map_err(failed)
+        Ok(py.detach(|| emulator.start())?)
     }
 
     /// Move t = 0 to this CLOCK_MONOTONIC time, a little ahead or just past.
-    fn mark_start(&mut self, t0_ns: u64) -> PyResult<()> {
-        self.get()?.mark_start(t0_ns).map_err(failed)
+    fn mark_start(&mut self, t0_ns: u64) -> Result<()> {
+        Ok(self.get()?.mark_start(t0_ns)?)
     }
 
     /// Live figures as JSON.
-    fn stats(&mut self) -> PyResult<String> {
-        self.get()?.stats().map_err(failed)
+    fn stats(&mut self) -> Result<String> {
+        Ok(self.get()?.stats()?)
     }
 
     /// End it; returns record batches (`queue`, `events`) and a report as JSON.
-    fn stop(&mut self, py: Python<'_>) -> PyResult<(Vec<(&'static str, RecordBatch)>, String)> {
+    fn stop(&mut self, py: Python<'_>) -> Result<(Vec<(&'static str, RecordBatch)>, String)> {
         let emulator = self.get()?;
-        let (batches, report) = py.detach(|| emulator.stop()).map_err(failed)?;
+        let (batches, report) = py.detach(|| emulator.stop())?;
         Ok((record_batches(batches), report))
     }
 }
@@ -321,42 +323,36 @@ struct TcpSampler {
 }
 
 impl TcpSampler {
-    fn get(&mut self) -> PyResult<&mut live::sampler::Sampler> {
-        self.sampler.get_mut().map_err(|_| PyOSError::new_err("the sampler failed earlier"))
+    fn get(&mut self) -> Result<&mut live::sampler::Sampler> {
+        self.sampler.get_mut().map_err(|_| Error::LiveFailedEarlier("sampler"))
     }
 }
 
 #[pymethods]
 impl TcpSampler {
     #[new]
-    fn new(config: &str) -> PyResult<TcpSampler> {
-        let sampler = live::sampler::Sampler::new(config).map_err(PyValueError::new_err)?;
+    fn new(config: &str) -> Result<TcpSampler> {
+        let sampler = live::sampler::Sampler::new(config)?;
         Ok(TcpSampler { sampler: Mutex::new(sampler) })
     }
 
     /// Start sampling; returns the CLOCK_MONOTONIC time, ns, that is t = 0.
-    fn start(&mut self, py: Python<'_>) -> PyResult<u64> {
+    fn start(&mut self, py: Python<'_>) -> Result<u64> {
         let sampler = self.get()?;
-        py.detach(|| sampler.start()).map_err(failed)
+        Ok(py.detach(|| sampler.start())?)
     }
 
     /// Move t = 0 to this CLOCK_MONOTONIC time; rows before it are dropped.
-    fn mark_start(&mut self, t0_ns: u64) -> PyResult<()> {
-        self.get()?.mark_start(t0_ns).map_err(failed)
+    fn mark_start(&mut self, t0_ns: u64) -> Result<()> {
+        Ok(self.get()?.mark_start(t0_ns)?)
     }
 
     /// End it; returns record batches of `tcp` and a report as JSON.
-    fn stop(&mut self, py: Python<'_>) -> PyResult<(Vec<(&'static str, RecordBatch)>, String)> {
+    fn stop(&mut self, py: Python<'_>) -> Result<(Vec<(&'static str, RecordBatch)>, String)> {
         let sampler = self.get()?;
-        let (batches, report) = py.detach(|| sampler.stop()).map_err(failed)?;
+        let (batches, report) = py.detach(|| sampler.stop())?;
         Ok((record_batches(batches), report))
     }
-}
-
-/// One line of what the system said.
-#[expect(clippy::needless_pass_by_value, reason = "what map_err calls")]
-fn failed(error: std::io::Error) -> PyErr {
-    PyOSError::new_err(error.to_string())
 }
 
 fn record_batches(batches: Vec<(&'static str, Batch)>) -> Vec<(&'static str, RecordBatch)> {
@@ -384,7 +380,7 @@ impl RecordBatch {
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+    ) -> Result<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         drop(requested_schema);
         let (schema, array) = arrow::export(&self.batch);
         // A capsule drops what it holds, unless a consumer has taken it over by then.

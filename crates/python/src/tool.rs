@@ -7,8 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use loadlatency::{client, measure, report, server};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+
+use crate::Result;
+use crate::error::Error;
 
 /// How often signals are looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -16,31 +18,31 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The JSON document of a loadlatency run (docs/loadlatency.md) from what was observed and under which conditions, both
 /// JSON; raises ValueError with one line if either cannot be read.
 #[pyfunction]
-pub fn loadlatency_document(observed: &str, conditions: &str) -> PyResult<String> {
-    let observed = serde_json::from_str(observed).map_err(unreadable)?;
-    let conditions = serde_json::from_str(conditions).map_err(unreadable)?;
-    serde_json::to_string(&measure::document(observed, conditions)).map_err(unreadable)
+pub fn loadlatency_document(observed: &str, conditions: &str) -> Result<String> {
+    let observed = serde_json::from_str(observed)?;
+    let conditions = serde_json::from_str(conditions)?;
+    Ok(serde_json::to_string(&measure::document(observed, conditions))?)
 }
 
 /// Serve until interrupted, or after the first client if `once`. `options` is JSON; `say` is called with a line for whatever
 /// happens. Raises ValueError for wrong options, OSError if the address cannot be listened on.
 #[pyfunction]
-pub fn loadlatency_serve(py: Python<'_>, options: &str, say: &Bound<'_, PyAny>) -> PyResult<()> {
-    let options: server::Options = serde_json::from_str(options).map_err(unreadable)?;
-    options.check().map_err(PyValueError::new_err)?;
+pub fn loadlatency_serve(py: Python<'_>, options: &str, say: &Bound<'_, PyAny>) -> Result<()> {
+    let options: server::Options = serde_json::from_str(options)?;
+    options.check()?;
     let end = move |cancel: &AtomicBool, pieces: &Sender<String>| {
         server::serve(&options, cancel, &mut |line| {
             // Nobody is there to read it once the caller was interrupted twice.
             let _ = pieces.send(line.to_owned());
         })
     };
-    attend(py, end, say)?.map_err(PyOSError::new_err)
+    Ok(attend(py, end, say)??)
 }
 
 /// Scenarios by number from a list such as `1,3-5`; raises ValueError with one line.
 #[pyfunction]
-pub fn loadlatency_scenarios(text: &str) -> PyResult<Vec<u32>> {
-    client::scenario_list(text).map_err(PyValueError::new_err)
+pub fn loadlatency_scenarios(text: &str) -> Result<Vec<u32>> {
+    Ok(client::scenario_list(text)?)
 }
 
 /// Measure against a server. `options` is JSON; `print` is called with pieces of the classic output as they come to be.
@@ -51,32 +53,28 @@ pub fn loadlatency_run(
     py: Python<'_>,
     options: &str,
     print: &Bound<'_, PyAny>,
-) -> PyResult<(String, String, Option<String>)> {
-    let options: client::Options = serde_json::from_str(options).map_err(unreadable)?;
-    options.check().map_err(PyValueError::new_err)?;
+) -> Result<(String, String, Option<String>)> {
+    let options: client::Options = serde_json::from_str(options)?;
+    options.check()?;
     let end = move |cancel: &AtomicBool, pieces: &Sender<String>| {
         client::run(&options, cancel, &mut |piece| {
             let _ = pieces.send(piece.to_owned());
         })
     };
-    let outcome = attend(py, end, print)?.map_err(PyOSError::new_err)?;
-    let document = serde_json::to_string(&outcome.document).map_err(unreadable)?;
+    let outcome = attend(py, end, print)??;
+    let document = serde_json::to_string(&outcome.document)?;
     Ok((document, report::text(&outcome.document), outcome.error))
 }
 
 /// The JSON document of a run, read and written again with every figure made anew of what was observed; raises ValueError
 /// with one line if it is none.
 #[pyfunction]
-pub fn loadlatency_read(document: &str) -> PyResult<String> {
-    let document: measure::Document = serde_json::from_str(document).map_err(unreadable)?;
+pub fn loadlatency_read(document: &str) -> Result<String> {
+    let document: measure::Document = serde_json::from_str(document)?;
     if document.schema != measure::SCHEMA {
-        return Err(PyValueError::new_err(format!(
-            "schema {} is not known, but {}",
-            document.schema,
-            measure::SCHEMA
-        )));
+        return Err(Error::Schema(document.schema));
     }
-    serde_json::to_string(&measure::document(document.observed, document.conditions)).map_err(unreadable)
+    Ok(serde_json::to_string(&measure::document(document.observed, document.conditions))?)
 }
 
 /// Runs an end in a thread without the GIL, and hands what it says to `say`. The first interrupt, or an error of `say`, ends
@@ -85,7 +83,7 @@ fn attend<T: Send + 'static>(
     py: Python<'_>,
     end: impl FnOnce(&AtomicBool, &Sender<String>) -> T + Send + 'static,
     say: &Bound<'_, PyAny>,
-) -> PyResult<T> {
+) -> Result<T> {
     let cancel = Arc::new(AtomicBool::new(false));
     let (pieces, said) = mpsc::channel();
     let thread = {
@@ -113,17 +111,12 @@ fn attend<T: Send + 'static>(
         if let Err(interrupt) = py.check_signals()
             && cancel.swap(true, Ordering::Relaxed)
         {
-            return Err(interrupt);
+            return Err(interrupt.into());
         }
     }
     let outcome = py.detach(|| thread.join());
     match trouble {
-        Some(error) => Err(error),
-        None => outcome.map_err(|_| PyRuntimeError::new_err("the engine failed")),
+        Some(error) => Err(error.into()),
+        None => outcome.map_err(|_| Error::Failed),
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "what map_err calls")]
-fn unreadable(error: serde_json::Error) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }

@@ -3,12 +3,14 @@
 //! It knows literals, names, arithmetic, comparisons (chained as in Python), `and`, `or`, `not`, `abs`, `min`, `max`,
 //! the statements `assert` and `print`, and `NAME = …`. There is nothing else: no attribute, index, import or call.
 
+mod error;
 mod parser;
 mod token;
 mod value;
 
 use std::collections::BTreeMap;
 
+pub use error::{CodeError, EvalError};
 use parser::Parser;
 use value::{Binary, Comparison, Function, Unary, Value, binary, call, compare, unary};
 
@@ -46,8 +48,8 @@ impl Code {
     /// Reads statements separated by line ends or semicolons.
     ///
     /// # Errors
-    /// One line: what is not understood or not allowed.
-    pub fn parse(text: &str) -> Result<Code, String> {
+    /// What is not understood or not allowed.
+    pub fn parse(text: &str) -> Result<Code, CodeError> {
         Ok(Code { statements: Parser::new(text)?.statements()? })
     }
 
@@ -60,7 +62,7 @@ impl Code {
         lookup: &dyn Fn(&str) -> Option<i64>,
         names: &mut Names,
         print: &mut dyn FnMut(String),
-    ) -> Result<(), String> {
+    ) -> Result<(), EvalError> {
         for statement in &self.statements {
             let own = |name: &str| {
                 let given = names.0.get(name).cloned();
@@ -73,18 +75,18 @@ impl Code {
                     names.0.insert(name.clone(), value);
                 }
                 Statement::Print(values) => {
-                    let words: Result<Vec<String>, String> =
+                    let words: Result<Vec<String>, EvalError> =
                         values.iter().map(|value| Ok(value.eval(lookup)?.to_string())).collect();
                     print(words?.join(" "));
                 }
                 Statement::Assert { text, test, message } => {
                     if !test.eval(lookup)?.truth() {
-                        let found = test.names_with_values(lookup);
                         let message = match message {
                             Some(node) => format!(": {}", node.eval(lookup)?),
                             None => String::new(),
                         };
-                        return Err(format!("assertion failed: {text}{message}{found}"));
+                        let (text, names) = (text.clone(), test.names_with_values(lookup));
+                        return Err(EvalError::Assertion { text, message, names });
                     }
                 }
             }
@@ -97,12 +99,12 @@ impl Code {
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<Value>;
 
 impl Node {
-    fn eval(&self, lookup: Lookup<'_>) -> Result<Value, String> {
+    fn eval(&self, lookup: Lookup<'_>) -> Result<Value, EvalError> {
         Ok(match self {
             Node::Value(value) => value.clone(),
             Node::Name(name) => match lookup(name) {
                 Some(value) => value,
-                None => return Err(format!("name '{name}' is not known here")),
+                None => return Err(EvalError::UnknownName(name.clone())),
             },
             Node::Unary(op, node) => unary(*op, node.eval(lookup)?)?,
             Node::Binary(op, a, b) => binary(*op, a.eval(lookup)?, b.eval(lookup)?)?,
@@ -126,7 +128,7 @@ impl Node {
                 Value::Bool(true)
             }
             Node::Call(function, arguments) => {
-                let values: Result<Vec<Value>, String> =
+                let values: Result<Vec<Value>, EvalError> =
                     arguments.iter().map(|argument| argument.eval(lookup)).collect();
                 call(*function, values?)?
             }
@@ -175,8 +177,9 @@ mod tests {
 
     fn run(text: &str) -> Result<Vec<String>, String> {
         let mut printed = Vec::new();
-        Code::parse(text)?.run(&lookup, &mut Names::default(), &mut |line| printed.push(line))?;
-        Ok(printed)
+        let code = Code::parse(text).map_err(|error| error.to_string())?;
+        let ran = code.run(&lookup, &mut Names::default(), &mut |line| printed.push(line));
+        ran.map(|()| printed).map_err(|error| error.to_string())
     }
 
     #[test]

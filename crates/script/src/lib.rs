@@ -21,13 +21,15 @@ pub mod run;
 pub mod script;
 pub mod system;
 
+use std::error::Error;
+
 use tcp::Nanos;
 
-pub use model::Model;
-pub use parse::{SyntaxError, parse};
+pub use model::{Model, UnknownStack};
+pub use parse::{Problem, SyntaxError, parse};
 pub use run::{Failure, Report, run};
 pub use script::Script;
-pub use system::System;
+pub use system::{System, SystemError};
 
 /// How a script ended, for command lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,17 +52,17 @@ pub fn run_file(
     tolerance: Option<Nanos>,
 ) -> Outcome {
     run_on(text, name, defines, tolerance, |script| {
-        Ok(Box::new(Model::new(stack, script.options.mtu)?) as Box<dyn System>)
+        Model::new(stack, script.options.mtu).map(|model| Box::new(model) as Box<dyn System>)
     })
 }
 
 /// As [`run_file`], against the system that `make` makes for the script.
-pub fn run_on(
+pub fn run_on<E: Error>(
     text: &str,
     name: &str,
     defines: &[(String, String)],
     tolerance: Option<Nanos>,
-    make: impl FnOnce(&Script) -> Result<Box<dyn System>, String>,
+    make: impl FnOnce(&Script) -> Result<Box<dyn System>, E>,
 ) -> Outcome {
     let wrong = |message: String| Outcome { exit_code: 2, message: Some(message), output: Vec::new() };
     let mut script = match parse(text, name, defines) {
@@ -73,7 +75,7 @@ pub fn run_on(
     }
     let mut system = match make(&script) {
         Ok(system) => system,
-        Err(why) => return wrong(why),
+        Err(error) => return wrong(error.to_string()),
     };
     match run(&script, &mut *system) {
         Ok(report) => Outcome { exit_code: 0, message: None, output: report.output },

@@ -16,7 +16,7 @@ use wire::{Flags, Segment};
 use crate::errno::Errno;
 use crate::packet::{self, LOCAL, REMOTE, Seen};
 use crate::script::Call;
-use crate::system::{Returned, System};
+use crate::system::{Returned, System, SystemError};
 use info::tcp_info;
 
 /// How long the modelled host has been up when a script begins, nanoseconds.
@@ -29,6 +29,16 @@ const HEADERS: u16 = 40;
 const MAX_ROUNDS: u32 = 100_000;
 /// For how long a packet that did not come in time is still waited for, nanoseconds: longer than any timeout of a model.
 const LATE_WAIT: Nanos = 200_000_000_000;
+
+/// There is no stack of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stack {stack}: not known; expected one of {}", .known.join(", "))]
+pub struct UnknownStack {
+    /// What was asked for.
+    pub stack: String,
+    /// What there is.
+    pub known: Vec<&'static str>,
+}
 
 /// A host with one stack.
 pub struct Model {
@@ -120,10 +130,10 @@ impl Model {
     ///
     /// # Errors
     /// There is no such stack.
-    pub fn new(stack: &str, mtu: u16) -> Result<Model, String> {
+    pub fn new(stack: &str, mtu: u16) -> Result<Model, UnknownStack> {
         let Some(profile) = profile::find(stack) else {
-            let known: Vec<&str> = profile::all().iter().map(|profile| profile.spec().name).collect();
-            return Err(format!("stack {stack}: not known; expected one of {}", known.join(", ")));
+            let known = profile::all().iter().map(|profile| profile.spec().name).collect();
+            return Err(UnknownStack { stack: stack.to_string(), known });
         };
         Ok(Model {
             cc: profile.spec().cc[0].to_string(),
@@ -191,35 +201,34 @@ impl System for Model {
         self.returned.take().map(|(at, returned)| (at - UPTIME, returned))
     }
 
-    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String> {
+    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, SystemError> {
         let now = self.now;
         let linux = self.profile.spec().family == Family::Linux;
         let timestamps_and_sack = (self.profile.spec().timestamps, self.profile.spec().sack);
-        let connection = self.connections.last_mut().ok_or("there is no connection")?;
+        let connection = self.connections.last_mut().ok_or(SystemError::NoConnection)?;
         Ok(tcp_info(connection, now, linux, timestamps_and_sack))
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), SystemError> {
         if matches!(name, "net.ipv4.tcp_congestion_control" | "net.inet.tcp.cc.algorithm") {
             self.cc = self.congestion_control(value).ok_or_else(|| {
-                let known = self.profile.spec().cc.join(", ");
-                format!("{name}: found {value}; expected one of {known}")
+                let known = self.profile.spec().cc.iter().map(|&name| name.to_string()).collect();
+                SystemError::CongestionControl { sysctl: name.to_string(), found: value.to_string(), known }
             })?;
             return Ok(());
         }
         let numbers: Option<Vec<i64>> = value.split(' ').map(|word| word.parse().ok()).collect();
-        let numbers = numbers.ok_or_else(|| format!("sysctl {name}: found {value}; expected a number"))?;
-        let mut set = |name: &str, value: i64| {
-            profile::set_checked(&mut *self.profile, name, value).map_err(|error| error.to_string())
-        };
+        let wrong = |found, expected| SystemError::Value { sysctl: name.to_string(), found, expected };
+        let numbers = numbers.ok_or_else(|| wrong(value.to_string(), "a number"))?;
+        let mut set = |name: &str, value: i64| profile::set_checked(&mut *self.profile, name, value);
         match numbers.as_slice() {
-            [value] => set(name, *value),
+            [value] => Ok(set(name, *value)?),
             [min, default, max] => {
                 set(&format!("{name}.min"), *min)?;
                 set(&format!("{name}.default"), *default)?;
-                set(&format!("{name}.max"), *max)
+                Ok(set(&format!("{name}.max"), *max)?)
             }
-            _ => Err(format!("sysctl {name}: found {} values; expected one or three", numbers.len())),
+            _ => Err(wrong(format!("{} values", numbers.len()), "one or three")),
         }
     }
 

@@ -8,6 +8,7 @@ mod call;
 mod cursor;
 mod option;
 mod packet;
+mod problem;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -17,26 +18,25 @@ use tcp::Nanos;
 use crate::code::Code;
 use crate::script::{Action, Event, Options, Script, When};
 use cursor::word_length;
+pub use problem::Problem;
 use settings::settings;
 
-/// What is wrong with a script, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is wrong with a script, and where. One line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}:{line}: {}", one_line(.problem))]
 pub struct SyntaxError {
     /// The script's name.
     pub name: String,
     /// The line.
     pub line: u32,
-    /// What is wrong. One line.
-    pub message: String,
+    /// What is wrong.
+    pub problem: Problem,
 }
 
-impl std::fmt::Display for SyntaxError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}: {}", self.name, self.line, self.message)
-    }
+/// What is shown of a script may hold line ends.
+fn one_line(problem: &Problem) -> String {
+    problem.to_string().replace(['\n', '\r'], " ")
 }
-
-impl std::error::Error for SyntaxError {}
 
 /// Reads `text`; `defines` are symbols with their values, besides those the script defines.
 ///
@@ -44,11 +44,8 @@ impl std::error::Error for SyntaxError {}
 /// The first thing that is wrong.
 pub fn parse(text: &str, name: &str, defines: &[(String, String)]) -> Result<Script, SyntaxError> {
     let mut parser = Parser { text, at: 0, line: 1, defines: defines.iter().cloned().collect(), depth: 0 };
-    parser.script(name).map_err(|message| SyntaxError {
-        name: name.to_string(),
-        line: parser.line,
-        message: message.replace(['\n', '\r'], " "),
-    })
+    let read = parser.script(name);
+    read.map_err(|problem| SyntaxError { name: name.to_string(), line: parser.line, problem })
 }
 
 struct Parser<'a> {
@@ -62,7 +59,7 @@ struct Parser<'a> {
     depth: u32,
 }
 
-type Parsed<T> = Result<T, String>;
+type Parsed<T> = Result<T, Problem>;
 
 impl Parser<'_> {
     fn script(&mut self, name: &str) -> Parsed<Script> {
@@ -90,7 +87,7 @@ impl Parser<'_> {
             self.space()?;
         }
         if script.events.is_empty() {
-            return Err("the script has no events".into());
+            return Err(Problem::Rule("the script has no events"));
         }
         Ok(script)
     }
@@ -118,12 +115,12 @@ impl Parser<'_> {
                 Some(command) => Action::Set(settings(&command, line)?),
                 None => Action::Call(self.call(None)?),
             },
-            _ => return Err(format!("found `{}`; expected a packet, a call or code", self.glimpse())),
+            _ => return Err(self.found("a packet, a call or code")),
         };
         let outbound = matches!(action, Action::Expect(_));
         if !outbound && !matches!(when, When::At(_) | When::After(_)) {
             let form = if when == When::Any { "<star>" } else { "range" };
-            return Err(format!("event time {form} can only be used with outbound packets"));
+            return Err(Problem::EventTime(form));
         }
         Ok(Event { line, when, action })
     }
@@ -139,11 +136,11 @@ impl Parser<'_> {
         }
         self.space()?;
         if relative && !self.take('+') {
-            return Err("the end of a relative range begins with +".into());
+            return Err(Problem::Rule("the end of a relative range begins with +"));
         }
         let end = self.time()?;
         if end < start {
-            return Err("time range is backwards".into());
+            return Err(Problem::Rule("time range is backwards"));
         }
         Ok(if relative { When::AfterBetween(start, end) } else { When::Between(start, end) })
     }
@@ -159,15 +156,15 @@ impl Parser<'_> {
             let digits = rest[whole + 1..].bytes().take_while(u8::is_ascii_digit).count();
             let fraction: String =
                 rest[whole + 1..whole + 1 + digits].chars().chain("000000000".chars()).take(9).collect();
-            nanos = fraction.parse().map_err(|_| "a time has no digits")?;
+            nanos = fraction.parse().map_err(|_| Problem::Rule("a time has no digits"))?;
             length += 1 + digits;
         }
         if length == 0 {
-            return Err(format!("found `{}`; expected a time", self.glimpse()));
+            return Err(self.found("a time"));
         }
         let seconds: u64 = if whole == 0 { 0 } else { rest[..whole].parse().unwrap_or(u64::MAX) };
         if seconds > 1_000_000 {
-            return Err(format!("time {} is too large", &rest[..length]));
+            return Err(Problem::TimeTooLarge(rest[..length].to_string()));
         }
         self.at += length;
         Ok(seconds * 1_000_000_000 + nanos)
@@ -175,11 +172,11 @@ impl Parser<'_> {
 
     fn code(&mut self) -> Parsed<Code> {
         if !self.rest().starts_with("%{") {
-            return Err(format!("found `{}`; expected %{{", self.glimpse()));
+            return Err(self.found("%{"));
         }
-        let Some(end) = self.rest().find("}%") else { return Err("%{ has no }%".into()) };
+        let Some(end) = self.rest().find("}%") else { return Err(Problem::Rule("%{ has no }%")) };
         let text = &self.rest()[2..end];
-        let code = Code::parse(text).map_err(|error| format!("code: {error}"))?;
+        let code = Code::parse(text)?;
         self.line += text.matches('\n').count() as u32;
         self.at += end + 2;
         Ok(code)

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use tcp::Nanos;
+use thiserror::Error;
 use wire::codec::Ends;
 use wire::{Ecn, Flags};
 
@@ -73,6 +74,29 @@ pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> 
 
 /// The latest time of an event, nanoseconds: three years, and far below what 64 bits can count.
 const MAX_TIME: Nanos = 100_000_000_000_000_000;
+
+/// In what a packet differs from the script's, as the original tool says it.
+#[derive(Debug, Error)]
+enum Difference {
+    #[error(
+        "live packet field {name}: expected: {expected} ({expected:#x}) vs actual: {actual} ({actual:#x})"
+    )]
+    Field { name: &'static str, expected: u32, actual: u32 },
+    #[error("live packet field ipv4 ecn bits: expected: ECT(0) or ECT(1)")]
+    NotCapable,
+    #[error(transparent)]
+    Options(ShownOptions),
+    #[error("bad outbound TCP timestamp value: {0}")]
+    Timestamp(ShownOptions),
+}
+
+/// Options that differ.
+#[derive(Debug, Error)]
+#[error("bad outbound TCP options: expected: {expected} vs actual: {actual}")]
+struct ShownOptions {
+    expected: String,
+    actual: String,
+}
 
 /// What was wrong with an event.
 struct Wrong {
@@ -397,7 +421,7 @@ impl Runner<'_> {
                 packets: vec![dump("script", time, expected), dump("actual", at, &shown)],
                 kind: Kind::Packet,
             };
-            self.compare(index, &part, &shown).map_err(wrong)?;
+            self.compare(index, &part, &shown).map_err(|difference| wrong(difference.to_string()))?;
             if when != When::Any && (at.saturating_add(tolerance) < from || at > to.saturating_add(tolerance))
             {
                 return Err(wrong(late(when, from, to, at, tolerance)));
@@ -439,15 +463,13 @@ impl Runner<'_> {
         }
     }
 
-    /// Compares field by field; the error is one line as the original tool has it.
-    fn compare(&self, flow: usize, expected: &Packet, actual: &Packet) -> Result<(), String> {
-        let field = |name: &str, expected: u32, actual: u32| {
+    /// Compares field by field.
+    fn compare(&self, flow: usize, expected: &Packet, actual: &Packet) -> Result<(), Difference> {
+        let field = |name, expected, actual| {
             if expected == actual {
                 return Ok(());
             }
-            Err(format!(
-                "live packet field {name}: expected: {expected} ({expected:#x}) vs actual: {actual} ({actual:#x})"
-            ))
+            Err(Difference::Field { name, expected, actual })
         };
         const FLAGS: &[(&str, Flags)] = &[
             ("tcp_fin", Flags::FIN),
@@ -472,7 +494,7 @@ impl Runner<'_> {
                 field("ipv4 ecn bits", wanted as u32, found as u32)?;
             }
             (Some(EcnField::Capable), Some(EcnField::Is(Ecn::NotEct | Ecn::Ce))) => {
-                return Err("live packet field ipv4 ecn bits: expected: ECT(0) or ECT(1)".into());
+                return Err(Difference::NotCapable);
             }
             _ => {}
         }
@@ -487,7 +509,7 @@ impl Runner<'_> {
         flow: usize,
         expected: &[TcpOption],
         actual: &[TcpOption],
-    ) -> Result<(), String> {
+    ) -> Result<(), Difference> {
         let shown = |options: &[TcpOption]| {
             let words: Vec<String> = options.iter().map(TcpOption::to_string).collect();
             if words.is_empty() { "none".into() } else { words.join(",") }
@@ -496,12 +518,9 @@ impl Runner<'_> {
             (TcpOption::Timestamps { ecr, .. }, TcpOption::Timestamps { ecr: found, .. }) => ecr == found,
             _ => expected == actual,
         };
-        let bad = || {
-            let (wanted, found) = (shown(expected), shown(actual));
-            format!("bad outbound TCP options: expected: {wanted} vs actual: {found}")
-        };
+        let bad = || ShownOptions { expected: shown(expected), actual: shown(actual) };
         if expected.len() != actual.len() || !expected.iter().zip(actual).all(same) {
-            return Err(bad());
+            return Err(Difference::Options(bad()));
         }
         let Some(tick) = self.options.timestamp_tick else { return Ok(()) };
         let Some(&(base_script, base_wire)) = self.flows[flow].timestamps.first() else { return Ok(()) };
@@ -509,7 +528,7 @@ impl Runner<'_> {
             if let (TcpOption::Timestamps { val, .. }, TcpOption::Timestamps { val: found, .. }) = pair {
                 let off = val.wrapping_sub(base_script).wrapping_sub(found.wrapping_sub(base_wire)) as i32;
                 if u64::from(off.unsigned_abs()) * tick > self.options.tolerance {
-                    return Err(format!("bad outbound TCP timestamp value: {}", bad()));
+                    return Err(Difference::Timestamp(bad()));
                 }
             }
         }

@@ -2,6 +2,9 @@
 
 use tcp::Nanos;
 
+use tcp::stack::ProfileError;
+use thiserror::Error;
+
 use crate::errno::Errno;
 use crate::packet::Seen;
 use crate::script::{Call, OptionValue};
@@ -33,6 +36,51 @@ impl From<Result<i64, Errno>> for Returned {
     }
 }
 
+/// Why a system does not tell of a connection, or does not take a setting.
+#[derive(Debug, Error)]
+pub enum SystemError {
+    /// There is none to tell of.
+    #[error("there is no connection")]
+    NoConnection,
+    /// The kernel does not tell.
+    #[error("TCP_INFO: {}", .0.text())]
+    Info(Errno),
+    /// The system has no such congestion control.
+    #[error("{sysctl}: found {found}; expected one of {}", .known.join(", "))]
+    CongestionControl {
+        /// The sysctl that names it.
+        sysctl: String,
+        /// What was asked for.
+        found: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A sysctl takes other values.
+    #[error("sysctl {sysctl}: found {found}; expected {expected}")]
+    Value {
+        /// Its name.
+        sysctl: String,
+        /// What was asked for.
+        found: String,
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// The modelled stack does not take it.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A sysctl that is the whole machine's.
+    #[error("sysctl {0}: only settings of a network namespace (net.…) can be made")]
+    Machine(String),
+    /// The kernel does not take it.
+    #[error("sysctl {sysctl}: {error}")]
+    Kernel {
+        /// Its name.
+        sysctl: String,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+}
+
 /// A system under test with its clock. Times are nanoseconds since the script began.
 ///
 /// File descriptors are numbered from 3, the lowest free one first.
@@ -59,13 +107,13 @@ pub trait System {
     ///
     /// # Errors
     /// There is no connection.
-    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, String>;
+    fn info(&mut self) -> Result<Vec<(&'static str, i64)>, SystemError>;
 
     /// Sets a sysctl to a value or several, separated by blanks.
     ///
     /// # Errors
-    /// One line: a sysctl or a value that the system does not take.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String>;
+    /// A sysctl or a value that the system does not take.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), SystemError>;
 
     /// For how long a packet that did not come in time is still waited for, so that the message can say when it came.
     fn late_wait(&self) -> Nanos;

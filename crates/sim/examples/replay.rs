@@ -1,7 +1,8 @@
 //! Runs a scenario file again, without Python: for profiling and bug reports.
 //!
-//! `cargo run --release -p sim --example replay -- SCENARIO.json` prints the summary and the engine's speed.
+//! `cargo run --release -p cwndlab-sim --example replay -- SCENARIO.json` prints the summary and the engine's speed.
 
+use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -21,8 +22,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn replay(path: &str) -> Result<(), String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+fn replay(path: &str) -> Result<(), Box<dyn Error>> {
+    let text = std::fs::read_to_string(path)?;
     let mut run = Simulation::new(&text, 0)?;
     let begin = Instant::now();
     let mut rows = 0;

@@ -17,6 +17,7 @@ use wire::datagram::Kind;
 use wire::pcap::Writer;
 use wire::{Flags, Segment};
 
+use crate::error::Error;
 use crate::packet::{Ends, Packet, ports};
 
 /// The captures of a run.
@@ -43,8 +44,8 @@ impl Captures {
     /// Opens the captures that the scenario asks for. `families` are those of its hosts.
     ///
     /// # Errors
-    /// One line, when a capture is at no host or link, or twice at one.
-    pub fn new(scenario: &Scenario, families: &[Family]) -> Result<Captures, String> {
+    /// When a capture is at no host or link, or twice at one.
+    pub fn new(scenario: &Scenario, families: &[Family]) -> Result<Captures, Error> {
         let mut captures = Captures {
             active: !scenario.record.pcap.is_empty(),
             points: Vec::new(),
@@ -60,13 +61,12 @@ impl Captures {
             let slot = match (host, link) {
                 (Some(host), _) => &mut captures.hosts[host],
                 (None, Some(link)) => &mut captures.links[link],
-                (None, None) => return Err(format!("record.pcap: no host or link is called {at}")),
+                (None, None) => return Err(Error::CapturePoint(at.clone())),
             };
             if slot.replace(captures.points.len()).is_some() {
-                return Err(format!("record.pcap: {at} is there twice"));
+                return Err(Error::Twice { list: "record.pcap", name: at.clone() });
             }
-            let writer = Writer::new(Vec::new(), LinkType::RAW, capture.snaplen)
-                .map_err(|error| format!("record.pcap: {error}"))?;
+            let writer = Writer::new(Vec::new(), LinkType::RAW, capture.snaplen).map_err(Error::Capture)?;
             captures.points.push(Point { name: at.clone(), writer });
         }
         Ok(captures)

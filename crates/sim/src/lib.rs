@@ -6,6 +6,7 @@ mod catalogue;
 mod check;
 mod draws;
 mod engine;
+mod error;
 mod event_queue;
 mod flow;
 mod host_edge;
@@ -19,12 +20,13 @@ mod topology;
 pub use catalogue::catalogue;
 pub use draws::starts;
 pub use engine::Simulation;
+pub use error::{Error, FlowError, HostError};
 
 /// Whether the engine would run this scenario (JSON).
 ///
 /// # Errors
-/// One line saying what it refuses.
-pub fn check(scenario: &str) -> Result<(), String> {
+/// What it refuses.
+pub fn check(scenario: &str) -> Result<(), Error> {
     let scenario = contract::parse(scenario)?;
     check::check(&scenario)?;
     topology::Topology::new(&scenario)?;

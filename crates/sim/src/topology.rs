@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use contract::ids::{HostId, LinkId};
-use contract::scenario::Scenario;
+use contract::scenario::{Link, Scenario};
+
+use crate::error::{Error, FlowError};
 
 /// Where a link ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +43,8 @@ impl Topology {
     /// Works out the routes: fewest links, ties by the order of links.
     ///
     /// # Errors
-    /// One line, when a name is unknown or a flow's ends do not reach each other.
-    pub fn new(scenario: &Scenario) -> Result<Topology, String> {
+    /// When a name is unknown or a flow's ends do not reach each other.
+    pub fn new(scenario: &Scenario) -> Result<Topology, Error> {
         let names: Vec<&str> = scenario
             .hosts
             .iter()
@@ -52,11 +54,12 @@ impl Topology {
         let mut place: HashMap<&str, usize> = HashMap::new();
         for (index, name) in names.iter().enumerate() {
             if place.insert(name, index).is_some() {
-                return Err(format!("hosts and nodes: {name} is there twice"));
+                return Err(Error::Twice { list: "hosts and nodes", name: (*name).to_owned() });
             }
         }
-        let find = |link: &str, name: &str| {
-            place.get(name).copied().ok_or_else(|| format!("link {link}: no host or node is called {name}"))
+        let find = |link: &Link, end: &str| {
+            let nowhere = || Error::LinkEnd { link: link.name.clone(), end: end.to_owned() };
+            place.get(end).copied().ok_or_else(nowhere)
         };
         let hosts = scenario.hosts.len();
         let mut from = Vec::new();
@@ -65,10 +68,10 @@ impl Topology {
         let mut seen = HashSet::new();
         for link in &scenario.links {
             if !seen.insert(link.name.as_str()) {
-                return Err(format!("links: {} is there twice", link.name));
+                return Err(Error::Twice { list: "links", name: link.name.clone() });
             }
-            from.push(find(&link.name, &link.from)?);
-            let end = find(&link.name, &link.to)?;
+            from.push(find(link, &link.from)?);
+            let end = find(link, &link.to)?;
             to.push(end);
             ends.push(if end < hosts { End::Host(HostId(end as u16)) } else { End::Node });
         }
@@ -78,11 +81,11 @@ impl Topology {
         for flow in &scenario.flows {
             let host = |name: &str| {
                 let host = scenario.host(name).map(HostId::index);
-                host.ok_or_else(|| format!("flow {}: no host is called {name}", flow.name))
+                host.ok_or_else(|| FlowError::NoHost(name.to_owned()).of(flow))
             };
             let (a, b) = (host(&flow.from)?, host(&flow.to)?);
             if a == b {
-                return Err(format!("flow {}: from and to are the same host", flow.name));
+                return Err(FlowError::SameHost.of(flow));
             }
             for (source, sink) in [(a, b), (b, a)] {
                 topology
@@ -90,7 +93,8 @@ impl Topology {
                         feeders[link].insert(feeder);
                     })
                     .map_err(|()| {
-                        format!("flow {}: no path from {} to {}", flow.name, names[source], names[sink])
+                        let [from, to] = [source, sink].map(|place| names[place].to_owned());
+                        FlowError::NoPath { from, to }.of(flow)
                     })?;
             }
         }

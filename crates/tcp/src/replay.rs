@@ -4,6 +4,7 @@
 //! ssthresh after it.
 
 use serde_json::Value;
+use thiserror::Error;
 
 use crate::cc::freebsd::{
     AckKind, CcVar, Cdg, CongestionControl, Cubic, NewReno, SSTHRESH_INFINITE, Signal, cubic_math as math,
@@ -29,21 +30,80 @@ pub struct Score {
 /// So many first differences are told at most.
 const MAX_DIFFERENCES_TOLD: usize = 12;
 
+/// Why a text is no recording that can be played.
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    /// There is no header of CUBIC's functions of this name.
+    #[error("no header is called {0}")]
+    Header(String),
+    /// A line, counted from 1.
+    #[error("line {line}: {why}")]
+    Line {
+        /// Its number.
+        line: usize,
+        /// What is wrong with it.
+        why: EventError,
+    },
+}
+
+/// Why a line is no event that can be played.
+#[derive(Debug, Error)]
+pub enum EventError {
+    /// It is no JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// Nothing was set up before it.
+    #[error("an event before init")]
+    BeforeInit,
+    /// An event of this name is not known.
+    #[error("no event is called {0}")]
+    Unknown(String),
+    /// FreeBSD has no such release, or we do not model it.
+    #[error("no FreeBSD release is called {0}")]
+    Release(String),
+    /// There is no number of this key.
+    #[error("no number {0}")]
+    NoNumber(&'static str),
+    /// There is no word of this key.
+    #[error("no word {0}")]
+    NoWord(&'static str),
+    /// There is no integer of this key, which may be below zero.
+    #[error("no {0}")]
+    NoInteger(&'static str),
+    /// A number is 0, by which something is divided.
+    #[error("{0} is 0")]
+    Zero(&'static str),
+    /// A number is no recording's.
+    #[error("{key} is {found}; expected at most {LARGEST}")]
+    TooLarge {
+        /// Its key.
+        key: &'static str,
+        /// The number.
+        found: u64,
+    },
+    /// There are too many trains between two that were recorded.
+    #[error("more than {MAX_TRAINS} trains before t0_us = {0}")]
+    Trains(u64),
+    /// A train has too many ACKs.
+    #[error("a train of more than {LONGEST_TRAIN} ACKs")]
+    LongTrain,
+}
+
 /// Plays the events of `text` to the module `cc` as the stack `stack` sets it up.
 ///
 /// # Errors
 /// One line, when a line of `text` is not an event.
-pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, String> {
+pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, ReplayError> {
     let mut score = Score::default();
     let mut shim: Option<Shim> = None;
     let mut diverged = String::new();
     for (index, line) in text.lines().enumerate() {
-        let place = |error: String| format!("line {}: {error}", index + 1);
-        let event: Value = serde_json::from_str(line).map_err(|error| place(error.to_string()))?;
+        let place = |why: EventError| ReplayError::Line { line: index + 1, why };
+        let event: Value = serde_json::from_str(line).map_err(|error| place(error.into()))?;
         if event["ev"] == "init" {
             shim = Some(Shim::new(&event, stack, cc).map_err(place)?);
         }
-        let shim = shim.as_mut().ok_or("line 1: an event before init")?;
+        let shim = shim.as_mut().ok_or_else(|| place(EventError::BeforeInit))?;
         shim.take(&event).map_err(place)?;
         let cwnd = number(&event, "cwnd").map_err(place)?;
         let ssthresh = number(&event, "ssthresh").map_err(place)?;
@@ -72,16 +132,16 @@ pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, String> {
 ///
 /// # Errors
 /// One line, when a line of `text` holds no such value or the header is not known.
-pub fn replay_functions(text: &str, header: &str) -> Result<Score, String> {
+pub fn replay_functions(text: &str, header: &str) -> Result<Score, ReplayError> {
     let beta = match header {
         "freebsd9.1" | "freebsd11" => 205,
         "freebsd13" | "freebsd15" | "rfc9438hdr" => 179,
-        _ => return Err(format!("no header is called {header}")),
+        _ => return Err(ReplayError::Header(header.to_owned())),
     };
     let mut score = Score::default();
     for (index, line) in text.lines().enumerate() {
-        let place = |error: String| format!("line {}: {error}", index + 1);
-        let event: Value = serde_json::from_str(line).map_err(|error| place(error.to_string()))?;
+        let place = |why: EventError| ReplayError::Line { line: index + 1, why };
+        let event: Value = serde_json::from_str(line).map_err(|error| place(error.into()))?;
         let (equal, off) = function(&event, header, beta).map_err(place)?;
         score.events += 1;
         score.equal += usize::from(equal);
@@ -94,9 +154,9 @@ pub fn replay_functions(text: &str, header: &str) -> Result<Score, String> {
 }
 
 /// Whether every value of a line agrees, and by how much its window differs.
-fn function(event: &Value, header: &str, beta: u64) -> Result<(bool, u64), String> {
+fn function(event: &Value, header: &str, beta: u64) -> Result<(bool, u64), EventError> {
     let wmax = number(event, "wmax_segs")?;
-    let k = event["K"].as_i64().ok_or("no K")?;
+    let k = event["K"].as_i64().ok_or(EventError::NoInteger("K"))?;
     let ours = match event["cwnd_epoch_segs"].as_u64() {
         Some(epoch) => math::k_of_epoch(wmax, epoch),
         None if header == "rfc9438hdr" => k,
@@ -106,7 +166,7 @@ fn function(event: &Value, header: &str, beta: u64) -> Result<(bool, u64), Strin
         return Ok((ours == k, 0));
     }
     let (mss, t) = (number(event, "smss")?, number(event, "t_ms")?);
-    let recorded = event["cwnd"].as_i64().ok_or("no cwnd")?;
+    let recorded = event["cwnd"].as_i64().ok_or(EventError::NoInteger("cwnd"))?;
     let (bytes, old) = (wmax * mss, beta == 205);
     let window = match header {
         _ if old => math::window_9(t as i64, bytes, mss, k, 1000),
@@ -129,21 +189,21 @@ const LONGEST_TRAIN: u64 = 1 << 20;
 /// The most trains between two that were recorded.
 const MAX_TRAINS: u64 = 1 << 16;
 
-fn number(event: &Value, key: &str) -> Result<u64, String> {
-    let number = event[key].as_u64().ok_or_else(|| format!("no number {key}"))?;
-    if number <= LARGEST { Ok(number) } else { Err(format!("{key} is {number}; expected at most {LARGEST}")) }
+fn number(event: &Value, key: &'static str) -> Result<u64, EventError> {
+    let found = event[key].as_u64().ok_or(EventError::NoNumber(key))?;
+    if found <= LARGEST { Ok(found) } else { Err(EventError::TooLarge { key, found }) }
 }
 
 /// A number that is not 0.
-fn positive(event: &Value, key: &str) -> Result<u64, String> {
+fn positive(event: &Value, key: &'static str) -> Result<u64, EventError> {
     match number(event, key)? {
-        0 => Err(format!("{key} is 0")),
+        0 => Err(EventError::Zero(key)),
         number => Ok(number),
     }
 }
 
-fn word<'a>(event: &'a Value, key: &str) -> Result<&'a str, String> {
-    event[key].as_str().ok_or_else(|| format!("no word {key}"))
+fn word<'a>(event: &'a Value, key: &'static str) -> Result<&'a str, EventError> {
+    event[key].as_str().ok_or(EventError::NoWord(key))
 }
 
 /// The recording's harness, as its description says.
@@ -161,8 +221,8 @@ struct Shim {
 }
 
 impl Shim {
-    fn new(event: &Value, stack: &str, cc: &str) -> Result<Shim, String> {
-        let mut release = release(stack).ok_or_else(|| format!("no FreeBSD release is called {stack}"))?;
+    fn new(event: &Value, stack: &str, cc: &str) -> Result<Shim, EventError> {
+        let mut release = release(stack).ok_or_else(|| EventError::Release(stack.to_owned()))?;
         release.set("net.inet.tcp.abc_l_var", number(event, "abc_l_var")? as i64);
         let tuning = release.sender_tuning();
         let scenario = word(event, "scn")?;
@@ -195,7 +255,7 @@ impl Shim {
         self.ccv.srtt = (srtt_us * 32 / 1000) as u32;
     }
 
-    fn take(&mut self, event: &Value) -> Result<(), String> {
+    fn take(&mut self, event: &Value) -> Result<(), EventError> {
         let t = number(event, "t_us")?;
         match word(event, "ev")? {
             "init" => {}
@@ -247,12 +307,12 @@ impl Shim {
                 self.cc.after_idle(&mut self.ccv);
                 self.train = None;
             }
-            other => return Err(format!("no event is called {other}")),
+            other => return Err(EventError::Unknown(other.to_owned())),
         }
         Ok(())
     }
 
-    fn signal(&mut self, event: &Value) -> Result<(), String> {
+    fn signal(&mut self, event: &Value) -> Result<(), EventError> {
         self.ccv.rxtshift = number(event, "rxtshift")? as u32;
         self.ccv.max = self.ccv.una + number(event, "flight")?;
         self.ccv.nxt = self.ccv.max;
@@ -284,7 +344,7 @@ impl Shim {
     }
 
     /// Runs trains that were not recorded, then the recorded one.
-    fn trains_up_to(&mut self, event: &Value) -> Result<(), String> {
+    fn trains_up_to(&mut self, event: &Value) -> Result<(), EventError> {
         let (start, bytes, nsegs) =
             (number(event, "t0_us")?, positive(event, "bytes")?, number(event, "nsegs")?);
         let rtt = match &event["srtt_us"] {
@@ -296,7 +356,7 @@ impl Shim {
         if let Some((last, last_rtt, _, _)) = self.train {
             let mut at = last + last_rtt;
             if start.saturating_sub(at) / rtt > MAX_TRAINS {
-                return Err(format!("more than {MAX_TRAINS} trains before t0_us = {start}"));
+                return Err(EventError::Trains(start));
             }
             while at + rtt <= start {
                 self.run_train(at, rtt, bytes, nsegs, None)?;
@@ -316,10 +376,10 @@ impl Shim {
         bytes: u64,
         nsegs: u64,
         n: Option<u64>,
-    ) -> Result<(), String> {
+    ) -> Result<(), EventError> {
         let n = n.unwrap_or_else(|| (self.ccv.cwnd / bytes).max(1));
         if n > LONGEST_TRAIN {
-            return Err(format!("a train of more than {LONGEST_TRAIN} ACKs"));
+            return Err(EventError::LongTrain);
         }
         self.ccv.snd_wnd = u64::from(u32::MAX);
         for k in 0..n {
@@ -353,17 +413,21 @@ mod tests {
     const INIT: &str = r#"{"ev": "init", "scn": "x", "i": 0, "t_us": 0, "mss": 1448, "t_maxseg": 1460, "hz": 1000,
         "abc_l_var": 2, "srtt_us": 40000, "cwnd": 14480, "ssthresh": 1073725440}"#;
 
+    fn replay_error(text: &str) -> String {
+        replay(text, "freebsd-13", "newreno").unwrap_err().to_string()
+    }
+
     fn refusal(event: &str) -> String {
-        replay(&format!("{}\n{event}", INIT.replace('\n', " ")), "freebsd-13", "newreno").unwrap_err()
+        replay_error(&format!("{}\n{event}", INIT.replace('\n', " ")))
     }
 
     #[test]
     fn what_is_no_recording_is_refused_with_its_line() {
-        assert_eq!(replay("{}", "freebsd-13", "newreno").unwrap_err(), "line 1: an event before init");
-        assert!(replay("[", "freebsd-13", "newreno").unwrap_err().starts_with("line 1: "));
+        assert_eq!(replay_error("{}"), "line 1: an event before init");
+        assert!(replay_error("[").starts_with("line 1: "));
         assert!(replay(&INIT.replace('\n', " "), "freebsd-13", "newreno").is_ok());
         let still = INIT.replace('\n', " ").replace("\"hz\": 1000", "\"hz\": 0");
-        assert_eq!(replay(&still, "freebsd-13", "newreno").unwrap_err(), "line 1: hz is 0");
+        assert_eq!(replay_error(&still), "line 1: hz is 0");
         let train =
             |rest: &str| refusal(&format!(r#"{{"ev": "train", "t_us": 1, "t0_us": 9000000, {rest}}}"#));
         assert_eq!(train(r#""bytes": 0, "nsegs": 1, "srtt_us": 1"#), "line 2: bytes is 0");

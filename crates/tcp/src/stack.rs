@@ -1,7 +1,5 @@
 //! What an endpoint knows of a stack: its constants and choices, and how it makes senders and receivers.
 
-use std::fmt;
-
 use wire::codec::SynLayout;
 
 use crate::cc::Module;
@@ -118,21 +116,51 @@ pub struct Sysctl {
     pub about: &'static str,
 }
 
-/// Why a stack could not be set up as asked. One line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfileError(pub String);
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Why a stack cannot be set up as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// The stack does not carry such a sysctl out.
+    #[error("sysctl {name}: not known to {stack}{}", did_you_mean(.nearest))]
+    UnknownSysctl {
+        /// What was asked for.
+        name: String,
+        /// The stack's name.
+        stack: &'static str,
+        /// Up to three that it has with names like that one.
+        nearest: Vec<&'static str>,
+    },
+    /// The value of a sysctl is out of range.
+    #[error("sysctl {name}: found {found}; expected {min} to {max}")]
+    SysctlRange {
+        /// The sysctl's name.
+        name: &'static str,
+        /// The value.
+        found: i64,
+        /// The smallest one allowed.
+        min: i64,
+        /// The largest one allowed.
+        max: i64,
+    },
+    /// A congestion control was registered with a stack whose family has other hooks.
+    #[error("congestion control {name} is not made for {family}")]
+    OtherFamily {
+        /// The congestion control's name.
+        name: String,
+        /// The stack's family.
+        family: &'static str,
+    },
+    /// A congestion control cannot be registered, as the registry says.
+    #[error("{0}")]
+    Registry(String),
 }
 
-impl std::error::Error for ProfileError {}
+fn did_you_mean(names: &[&str]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(", ")) }
+}
 
 /// A congestion control was registered with a stack whose family has other hooks.
 pub(crate) fn not_of_this_family(name: &str, spec: &StackSpec) -> ProfileError {
-    ProfileError(format!("congestion control {name} is not made for {}", spec.family.as_str()))
+    ProfileError::OtherFamily { name: name.to_owned(), family: spec.family.as_str() }
 }
 
 /// A stack, with its sysctls set.

@@ -2,6 +2,7 @@
 //! `counters series FILE`. What `benches/captures.py` measures.
 
 use std::env;
+use std::error::Error;
 use std::fs::File;
 use std::path::Path;
 
@@ -9,9 +10,9 @@ use trace::capture::Capture;
 use trace::connection::{Connections, Direction};
 use trace::series::Stream;
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
-    let usage = || "usage: counters counters|series FILE".to_owned();
+    let usage = || "usage: counters counters|series FILE";
     let (what, path) = (arguments.next().ok_or_else(usage)?, arguments.next().ok_or_else(usage)?);
     if what == "series" {
         let capture = Capture::open(Path::new(&path), false)?;
@@ -21,9 +22,9 @@ fn main() -> Result<(), String> {
         }
         return Ok(());
     }
-    let file = File::open(&path).map_err(|error| error.to_string())?;
+    let file = File::open(&path)?;
     let mut connections = Connections::new();
-    trace::read(file, &mut connections, |_, _| {}).map_err(|error| error.to_string())?;
+    trace::read(file, &mut connections, |_, _| {})?;
     for connection in connections.list() {
         let half = connection.half(Direction::Forward);
         println!(

@@ -1,7 +1,7 @@
 //! Feeds damaged pcap and pcapng files to the readers and everything behind them, for as long as asked.
 //!
 //! ```text
-//! cargo run --profile ci -p trace --example fuzz -- SECONDS SEED FILE...
+//! cargo run --profile ci -p cwndlab-trace --example fuzz -- SECONDS SEED FILE...
 //! ```
 //!
 //! Each file named is a sample; what is fed are samples with a few random changes. A panic is a failure, and prints the seed

@@ -12,7 +12,7 @@ use crate::merged::{Merged, Records};
 use crate::pairs::Sightings;
 use crate::series::{Series, Stream};
 use crate::throughput::{Count, Window, Windows};
-use crate::{Skipped, read_while};
+use crate::{Error, Skipped, read_while};
 
 /// The most TCP packets of one capture: some 6 GB of columns.
 pub const MAX_PACKETS: u64 = 1 << 26;
@@ -53,9 +53,9 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// One line, when it cannot be read, is no capture, contradicts itself or is too large to hold.
-    pub fn open(path: &Path, pairs: bool) -> Result<Capture, String> {
-        Capture::read(source(path).map_err(|error| error.to_string())?, pairs)
+    /// When it cannot be read, is no capture, contradicts itself or is too large to hold.
+    pub fn open(path: &Path, pairs: bool) -> Result<Capture, Error> {
+        Capture::read(source(path).map_err(wire::capture::Error::from)?, pairs)
     }
 
     /// Reads two files by one clock as one capture, as where each holds one direction; as [`Capture::open`].
@@ -63,10 +63,14 @@ impl Capture {
     /// # Errors
     ///
     /// As [`Capture::open`].
-    pub fn open_both(path: &Path, beside: &Path, pairs: bool) -> Result<Capture, String> {
-        let open = |path| source(path).map_err(|error| error.to_string());
-        let merged = Merged::new(open(path)?, open(beside)?);
-        Capture::of(&mut merged.map_err(|error| error.to_string())?, pairs)
+    pub fn open_both(path: &Path, beside: &Path, pairs: bool) -> Result<Capture, Error> {
+        Capture::of(
+            &mut Merged::new(
+                source(path).map_err(wire::capture::Error::from)?,
+                source(beside).map_err(wire::capture::Error::from)?,
+            )?,
+            pairs,
+        )
     }
 
     /// Reads a capture; as [`Capture::open`].
@@ -74,11 +78,11 @@ impl Capture {
     /// # Errors
     ///
     /// As [`Capture::open`].
-    pub fn read<R: Read>(source: R, pairs: bool) -> Result<Capture, String> {
-        Capture::of(&mut Reader::new(source).map_err(|error| error.to_string())?, pairs)
+    pub fn read<R: Read>(source: R, pairs: bool) -> Result<Capture, Error> {
+        Capture::of(&mut Reader::new(source)?, pairs)
     }
 
-    fn of(records: &mut impl Records, pairs: bool) -> Result<Capture, String> {
+    fn of(records: &mut impl Records, pairs: bool) -> Result<Capture, Error> {
         let mut capture = Capture::default();
         let (mut packets, mut connections) = (0, Connections::new());
         let mut fits = true;
@@ -90,11 +94,9 @@ impl Capture {
             }
             fits
         });
-        capture.skipped = result.map_err(|error| error.to_string())?;
+        capture.skipped = result?;
         if !fits {
-            return Err(format!(
-                "more than {MAX_PACKETS} packets or {MAX_CONNECTIONS} connections, which is all that is held"
-            ));
+            return Err(Error::TooLarge);
         }
         capture.connections = connections;
         Ok(capture)
@@ -138,14 +140,14 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// One line, as [`Windows::new`].
+    /// As [`Windows::new`].
     pub fn throughput(
         &self,
         stream: Stream,
         count: Count,
         width_ns: u64,
         step_ns: u64,
-    ) -> Result<Vec<Window>, String> {
+    ) -> Result<Vec<Window>, Error> {
         let mut windows = self.windows(width_ns, step_ns)?;
         if let Some(held) = self.held.get(stream.connection) {
             let packets = &held.packets[stream.direction as usize];
@@ -166,8 +168,8 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// One line, as [`Windows::new`].
-    pub fn acknowledged(&self, stream: Stream, width_ns: u64, step_ns: u64) -> Result<Vec<Window>, String> {
+    /// As [`Windows::new`].
+    pub fn acknowledged(&self, stream: Stream, width_ns: u64, step_ns: u64) -> Result<Vec<Window>, Error> {
         let mut windows = self.windows(width_ns, step_ns)?;
         if let Some(series) = self.series(stream) {
             // The handshake's acknowledgement is at 0, and so is one that covers nothing new. A FIN is no byte.
@@ -183,7 +185,7 @@ impl Capture {
         Ok(windows.finish())
     }
 
-    fn windows(&self, width_ns: u64, step_ns: u64) -> Result<Windows, String> {
+    fn windows(&self, width_ns: u64, step_ns: u64) -> Result<Windows, Error> {
         let (from_ns, last_ns) = self.span.unwrap_or_default();
         // Whole steps, unless the last one would end beyond 64 bits.
         let end_ns = last_ns.saturating_add(1);

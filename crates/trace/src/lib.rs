@@ -17,6 +17,7 @@
 pub mod capture;
 pub mod clock;
 pub mod connection;
+mod error;
 mod merged;
 pub mod pairs;
 pub mod rounds;
@@ -27,10 +28,11 @@ pub mod throughput;
 use std::io::Read;
 
 use merged::Records;
-use wire::capture::{Error, Reader};
+use wire::capture::Reader;
 use wire::codec;
 
 pub use connection::{Connection, Connections, Direction, Seen};
+pub use error::Error;
 
 /// What was not a TCP packet, and where the file ended early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +60,7 @@ pub fn read<R: Read>(
     source: R,
     connections: &mut Connections,
     mut visit: impl FnMut(&Seen<'_>, &Connection),
-) -> Result<Skipped, Error> {
+) -> Result<Skipped, wire::capture::Error> {
     read_while(&mut Reader::new(source)?, connections, |seen, connection| {
         visit(seen, connection);
         true
@@ -70,13 +72,13 @@ fn read_while(
     records: &mut impl Records,
     connections: &mut Connections,
     mut visit: impl FnMut(&Seen<'_>, &Connection) -> bool,
-) -> Result<Skipped, Error> {
+) -> Result<Skipped, wire::capture::Error> {
     let mut skipped = Skipped::default();
     loop {
         let record = match records.next() {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(skipped),
-            Err(Error::CutShort { offset }) => {
+            Err(wire::capture::Error::CutShort { offset }) => {
                 skipped.file_ends_at = Some(offset);
                 return Ok(skipped);
             }

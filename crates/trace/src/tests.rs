@@ -465,7 +465,10 @@ fn a_whole_capture_counts_in_windows() {
     assert_eq!(capture.sightings(0).map(Sightings::len), Some(12));
     assert!(capture.series(Stream { connection: 1, ..stream }).is_none());
     assert!(capture.acknowledged(stream, 10 * MS, 3 * MS).is_err());
-    assert_eq!(Capture::read(&[0; 40][..], false).unwrap_err(), "neither a pcap nor a pcapng file");
+    assert_eq!(
+        Capture::read(&[0; 40][..], false).unwrap_err().to_string(),
+        "neither a pcap nor a pcapng file"
+    );
 }
 
 proptest! {

@@ -1,5 +1,7 @@
 //! Bytes in sliding windows.
 
+use crate::Error;
+
 /// Which bytes of a packet count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
@@ -39,16 +41,15 @@ impl Windows {
     ///
     /// # Errors
     ///
-    /// One line, if the width is not a multiple of the step, one of them is 0, or there are more than
+    /// If the width is not a multiple of the step, one of them is 0, or there are more than
     /// [`Windows::MAX_STEPS`] steps.
-    pub fn new(width_ns: u64, step_ns: u64, from_ns: u64, to_ns: u64) -> Result<Windows, String> {
+    pub fn new(width_ns: u64, step_ns: u64, from_ns: u64, to_ns: u64) -> Result<Windows, Error> {
         if step_ns == 0 || width_ns == 0 || !width_ns.is_multiple_of(step_ns) {
-            return Err(format!("a window of {width_ns} ns is not a multiple of its step of {step_ns} ns"));
+            return Err(Error::Width { width_ns, step_ns });
         }
         let count = to_ns.saturating_sub(from_ns) / step_ns;
         if count > Windows::MAX_STEPS {
-            let most = Windows::MAX_STEPS;
-            return Err(format!("{count} steps of {step_ns} ns are more than {most}; choose a longer step"));
+            return Err(Error::Steps { count, step_ns });
         }
         let width_steps = usize::try_from(width_ns / step_ns).unwrap_or(usize::MAX);
         Ok(Windows { from_ns, step_ns, width_steps, steps: vec![0; count as usize] })

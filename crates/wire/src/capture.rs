@@ -3,7 +3,6 @@
 pub mod pcap;
 pub mod pcapng;
 
-use std::fmt;
 use std::io::{self, Read};
 
 /// One captured packet, valid until the next one is read.
@@ -83,45 +82,28 @@ impl LinkType {
 }
 
 /// Why a capture file cannot be read on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// It begins like neither pcap nor pcapng.
+    #[error("neither a pcap nor a pcapng file")]
     UnknownFormat,
     /// It ends in the middle of a record, as when the capturing program was killed; all records before are good.
+    #[error("the file ends in the middle of the record at byte {offset}")]
     CutShort {
         /// Where the record begins, bytes from the start of the file.
         offset: u64,
     },
     /// A field makes no sense.
+    #[error("at byte {offset}: {what}")]
     Malformed {
         /// Where the record or block begins, bytes from the start of the file.
         offset: u64,
         /// What is wrong.
         what: &'static str,
     },
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Io(error) => error.fmt(f),
-            Error::UnknownFormat => f.write_str("neither a pcap nor a pcapng file"),
-            Error::CutShort { offset } => {
-                write!(f, "the file ends in the middle of the record at byte {offset}")
-            }
-            Error::Malformed { offset, what } => write!(f, "at byte {offset}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Error {
-        Error::Io(error)
-    }
 }
 
 /// Reads pcap and pcapng files, told apart by their first bytes.

@@ -97,14 +97,13 @@ def of_results(
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
     notes += [note] if (note := inferred.note(inferred.of_rows(rows))) else []
-    records = {record.run_id: record for record in results.records()}
+    known = {record.run_id: _known(record) for record in results.records()}
     metrics = columns.numeric_columns(rows)
     runs = []
     for of_run in rows.partition_by("run_id", maintain_order=True):
         first = of_run.row(0, named=True)
         index = int(str(first["run_id"]).partition("-")[0])
-        record = records[index]
-        simulated = record.testbed == testbeds.MODEL
+        carried_out = known[index]
         names = of_run["flow"].to_list()
         mixed = {} if of_run["app"].n_unique() == 1 else _mixed(of_run, metrics)
         runs.append(
@@ -114,14 +113,34 @@ def of_results(
                 mixed=mixed,
                 cell={key: str(first[key]) for key in keys},
                 repeat=int(first["repeat"]),
-                draws=(int(record.scenario["seed"]), int(first["repeat"])) if simulated else None,
-                identity=_identity(record),
-                started=None if simulated else _time(record.started),
-                live=not simulated,
+                draws=None if carried_out.seed is None else (carried_out.seed, int(first["repeat"])),
+                identity=carried_out.identity,
+                started=carried_out.started,
+                live=carried_out.seed is None,
                 series=partial(_series_of, results, index, names),
             )
         )
     return runs, notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a comparison needs of a run's record, which is much larger."""
+
+    seed: int | None
+    """Of a simulated run."""
+    identity: str | None
+    started: datetime | None
+    """Of any other."""
+
+
+def _known(record: RunRecord) -> _Known:
+    simulated = record.testbed == testbeds.MODEL
+    return _Known(
+        seed=int(record.scenario["seed"]) if simulated else None,
+        identity=_identity(record),
+        started=None if simulated else _time(record.started),
+    )
 
 
 def of_files(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:

@@ -136,11 +136,12 @@ def sign_test(d: Floats, random: np.random.Generator, draws: int = MIN_DRAWS) ->
     the signs). All are looked at up to `MAX_EXACT`, else `draws` random ones.
     """
     exact = _arrangements(len(d), len(d), paired=True) <= MAX_EXACT
-    signs = _signs(len(d)) if exact else random.choice(np.array([-1.0, 1.0]), (draws, len(d)))
     scale = float(np.abs(d).max())
     unit = d / (scale if scale > 0 else 1.0)
     least = smallest_p(len(d), len(d), paired=True, draws=draws)
-    return _test(np.abs(signs @ unit), float(abs(unit.sum())), least, exact)
+    signs = [_signs(len(d))] if exact else _random_signs(len(d), draws, random)
+    found = np.concatenate([np.abs(chosen @ unit) for chosen in signs])
+    return _test(found, float(abs(unit.sum())), least, exact)
 
 
 def smallest_p(n: int, m: int, *, paired: bool, draws: int = MIN_DRAWS) -> float:
@@ -396,6 +397,11 @@ def _random_subsets(
     for rows in _chunks(draws, of):
         keys = random.random((rows, of), dtype=np.float32)
         yield np.argsort(keys, axis=1)[:, :size]
+
+
+def _random_signs(pairs: int, draws: int, random: np.random.Generator) -> Iterator[Floats]:
+    for rows in _chunks(draws, pairs):
+        yield random.choice(np.array([-1.0, 1.0]), (rows, pairs))
 
 
 @lru_cache(maxsize=8)

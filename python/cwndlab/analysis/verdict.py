@@ -354,13 +354,13 @@ def _tally(group: Sequence[Comparison]) -> str:
             parts.append(f"{words} in {count}")
     for kind, words in (
         (Kind.NONE, "no difference proven"),
-        (Kind.TOO_SMALL, "too few runs to prove one"),
-        (Kind.SINGLE, "one run a side, which proves none,"),
+        (Kind.TOO_SMALL, "too few runs to tell"),
+        (Kind.SINGLE, "nothing proven by one run a side"),
     ):
         of_kind = [each for each in group if each.kind is kind]
         if of_kind:
             up = sum(each.difference > 0 for each in of_kind)
-            seen = "" if kind is Kind.NONE else f" (seen higher in {up})"
+            seen = "" if kind is Kind.NONE else f" (measured higher in {up} of them)"
             parts.append(f"{words} in {len(of_kind)}{seen}")
     combinations = "1 combination" if len(group) == 1 else f"{len(group)} combinations"
     what = columns.describe(first.metric).words

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cwndlab.cli.options import Lab
+
 if TYPE_CHECKING:
     pass
 
@@ -22,12 +24,13 @@ def doctor(
     clean: Annotated[
         bool, typer.Option("--clean", help="Remove what crashed runs on this machine left, and nothing else.")
     ] = False,
+    lab: Lab = None,
 ) -> None:
     """Say what this machine can do."""
     from cwndlab import doctor as examination
 
     if clean:
-        for name in examination.clean():
+        for name in examination.clean(lab):
             print(name)
         return
-    print(examination.as_json() if json else examination.as_text())
+    print(examination.as_json(lab) if json else examination.as_text(lab))

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from cwndlab.cli import about, check, compare, convert, loadlatency, plot, run, show, trace
+from cwndlab.cli import about, check, compare, convert, lab, loadlatency, plot, run, show, trace
 from cwndlab.cli.output import complain
 from cwndlab.errors import CwndlabError, StoppedError
 
@@ -45,6 +45,7 @@ app = typer.Typer(
 app.callback(invoke_without_command=True)(run.start)
 app.command()(run.init)
 app.command()(run.run)
+app.command()(run.merge)
 app.command()(check.fidelity)
 app.command()(check.claims)
 app.command()(check.validate)
@@ -60,6 +61,7 @@ app.command()(trace.trace)
 app.command()(about.schema)
 app.command()(about.doctor)
 app.add_typer(loadlatency.loadlatency)
+app.add_typer(lab.lab)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

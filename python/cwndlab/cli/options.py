@@ -21,6 +21,11 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
 ]
 
+Lab = Annotated[
+    Path | None,
+    typer.Option("--lab", metavar="FILE", help="Lab file: which machines hosts are (implies --testbed ssh)."),
+]
+
 Resume = Annotated[bool, typer.Option("--resume", help="Complete results that are there.")]
 
 NoProgress = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")]

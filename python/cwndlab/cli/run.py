@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cwndlab import testbeds
+from cwndlab.cli.options import Json, Lab, Overrides, Resume
+from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    pass
-from cwndlab.cli.options import Json, Overrides, Resume
-from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
+    from cwndlab.results.resultset import ResultSet
 
 
 def start(
@@ -54,8 +54,10 @@ def run(
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
     ] = None,
     testbed: Annotated[
-        str, typer.Option(metavar="|".join(testbeds.NAMES), help="What carries the packets.")
-    ] = testbeds.MODEL,
+        str | None,
+        typer.Option(metavar="|".join(testbeds.NAMES), help=f"What carries the packets [{testbeds.MODEL}]."),
+    ] = None,
+    lab: Lab = None,
     overrides: Overrides = None,
     jobs: Annotated[
         int | None,
@@ -64,6 +66,13 @@ def run(
         ),
     ] = None,
     resume: Resume = False,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Carry out one of N shares only; see cwndlab merge.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|FILE", help="Dask scheduler whose workers carry the runs out."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
     report: Annotated[
         bool | None, typer.Option(help="Write DIR/report.html [unless it takes much memory].")
@@ -77,10 +86,14 @@ def run(
     """
     from cwndlab import interface, runner
     from cwndlab.parts.executors import processors
+    from cwndlab.parts.sharding import Shard
+    from cwndlab.testbeds import labs
 
-    bed = testbeds.find(testbed)
+    share = None if shard is None else Shard.parse(shard)
+    testbed = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
+    bed = testbeds.find(testbed, lab)
     bed.ready()
-    loaded = interface.load(experiment, overrides or (), testbed)
+    loaded = interface.load(experiment, overrides or (), testbed, lab)
     workers = jobs if jobs is not None else 1 if bed.live else processors()
     if dry_run:
         from cwndlab import estimate
@@ -88,11 +101,29 @@ def run(
 
         pause = order.pause_ns(loaded.spec) if bed.live else None
         with progress(quiet) as observer:
-            plan = runner.check(loaded, testbed, observer)
+            plan = runner.check(loaded, testbed, observer, lab)
         print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
+        if lab is not None and not json:
+            print("\n".join(labs.commands(lab)))
         return
     with progress(quiet) as observer:
-        results = runner.run(loaded, testbed=testbed, out=out, jobs=workers, resume=resume, observer=observer)
+        results = runner.run(
+            loaded,
+            testbed=testbed,
+            lab=lab,
+            out=out,
+            jobs=workers,
+            resume=resume,
+            shard=share,
+            cluster=cluster,
+            observer=observer,
+        )
+    # A share of a sweep is not reported on unless asked for.
+    _conclude(results, False if share is not None and report is None else report, quiet=quiet, json=json)
+
+
+def _conclude(results: "ResultSet", report: bool | None, *, quiet: bool, json: bool) -> None:
+    """Print what came of the runs, and where it is."""
     if not quiet:
         print_summary(results, json=json)
     page = write_report(results, report)
@@ -101,4 +132,24 @@ def run(
         say(f"results: {results.path}")
         if page is not None:
             say(f"report:  {page}")
+    failures(results)
+
+
+def merge(
+    shards: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories of all shards.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Put the shards of a sweep together, and print its summary.
+
+    The exit code is 0 only if every run completed.
+    """
+    from cwndlab.results import merging
+
+    results = merging.merge(shards, out)
+    if not quiet:
+        print_summary(results)
+        say(f"results: {results.path}")
     failures(results)

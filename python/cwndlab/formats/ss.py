@@ -7,14 +7,13 @@ A time is a line of its own before what it belongs to: seconds since 1970 (`date
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cwndlab import ss_output
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
@@ -25,18 +24,6 @@ NAME = "ss -tin"
 MAX_SAMPLES = 5_000_000
 """Samples of connections in one transcript at most."""
 
-_ENDS = re.compile(
-    r"(?:^|\n)[ \t]*(?:tcp[ \t]+)?(?:[A-Z][A-Z0-9-]{2,11}[ \t]+)?\d{1,12}[ \t]+\d{1,12}[ \t]+"
-    r"(\S{1,64}):(\d{1,5})[ \t]+(\S{1,64}):(\d{1,5})(?=\s)"
-)
-_STAMP = re.compile(
-    r"(?:^|\n)[ \t#]*(?:(\d{9,10})(?:\.(\d{1,9}))?"
-    r"|(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?))[ \t\r]*(?=\n|$)"
-)
-_VALUE = re.compile(r"(?<![\w])([a-z_]{2,20}):([0-9./,]{1,40})")
-_RATE = re.compile(r"(?<![\w])(pacing_rate) ([0-9.]{1,20})([KMGT]?)bps")
-_MILLISECONDS = re.compile(r"(?<![\w])(busy|rwnd_limited|sndbuf_limited):(\d{1,12})ms")
-_SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 INFINITE_SEGMENTS = 0x7FFF_FFFF
 
 
@@ -51,7 +38,7 @@ class _Samples:
 def recognises(head: bytes) -> bool:
     """Whether somewhere at the beginning a connection is followed by what only `ss -i` prints."""
     text = head.decode("utf-8", "replace")
-    found = _ENDS.search(text)
+    found = ss_output.ENDS.search(text)
     return found is not None and re.search(r"\bcwnd:\d", text[found.end() : found.end() + 2000]) is not None
 
 
@@ -61,14 +48,14 @@ def read(path: Path) -> list[Recording]:
     flows: dict[str, _Samples] = {}
     stamped = False
     count = 0
-    for time_ns, name, details in _samples(text):
-        values = _values(details)
+    for time_ns, ends, details in ss_output.samples(text, series.LATEST_NS):
+        values = ss_output.values(details)
         if "cwnd" not in values or "mss" not in values:
             continue
         count += 1
         if count > MAX_SAMPLES:
             raise InputError(f"{path}: more than {MAX_SAMPLES} samples")
-        samples = flows.setdefault(name, _Samples())
+        samples = flows.setdefault(series.name_of(*ends), _Samples())
         if len(flows) > series.MAX_FLOWS:
             raise InputError(f"{path}: more than {series.MAX_FLOWS} connections")
         stamped |= time_ns is not None
@@ -81,61 +68,6 @@ def read(path: Path) -> list[Recording]:
     facts = {"cc": algorithms.pop()} if len(algorithms) == 1 else {}
     warnings = [] if stamped else ["no times in the transcript: samples are taken to be one second apart"]
     return [series.recording(NAME, path, path.name, made, epoch=stamped, facts=facts, warnings=warnings)]
-
-
-def _samples(text: str) -> Iterator[tuple[int | None, str, str]]:
-    """Time, flow and details of each connection printed."""
-    marks: list[tuple[int, int, Any]] = [(found.start(), 0, found) for found in _STAMP.finditer(text)]
-    marks += [(found.start(), 1, found) for found in _ENDS.finditer(text)]
-    marks.sort(key=lambda mark: mark[:2])
-    now: int | None = None
-    for place, (_, kind, found) in enumerate(marks):
-        if kind == 0:
-            time_ns = _time(found)
-            # A year that no clock shows is damage, and no time.
-            now = time_ns if time_ns is not None and 0 <= time_ns < series.LATEST_NS else None
-            continue
-        until = marks[place + 1][0] if place + 1 < len(marks) else len(text)
-        ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]
-        yield (
-            now,
-            series.name_of(ends[0], found[2], ends[1], found[4]),
-            text[found.end() : min(until, found.end() + 4096)],
-        )
-
-
-def _time(found: re.Match[str]) -> int | None:
-    if found[1]:
-        return int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))
-    whole, _, fraction = found[3].replace(",", ".").partition(".")
-    digits = re.match(r"\d*", fraction)
-    parts = digits[0] if digits else ""
-    zone = fraction[len(parts) :]
-    try:
-        moment = datetime.fromisoformat(whole + zone)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp()) * 10**9 + int((parts or "0").ljust(9, "0")[:9])
-
-
-def _values(details: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, text in _VALUE.findall(details):
-        first, _, second = text.partition("/")
-        try:
-            found[name] = float(first)
-            if second:
-                found[f"{name}/"] = float(second)
-        except ValueError:
-            continue
-    for name, number, scale in _RATE.findall(details):
-        try:
-            found[name] = float(number) * _SCALES[scale]
-        except ValueError:
-            continue
-    found |= {f"{name}_ms": float(number) for name, number in _MILLISECONDS.findall(details)}
-    return found
 
 
 def _add(samples: _Samples, values: dict[str, float]) -> None:

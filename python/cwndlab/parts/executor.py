@@ -1,11 +1,11 @@
 """The door to whoever carries parts out: an executor takes tasks, and finished parts arrive in one place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from cwndlab.errors import CwndlabError
-from cwndlab.parts import task
+from cwndlab.parts import store, task
 from cwndlab.parts.store import Part
 from cwndlab.parts.task import Site, Task
 
@@ -36,6 +36,17 @@ class Arrivals:
     def advance(self, runs: int, work: int) -> None:
         """So many more runs and so much more work are done."""
         self.observer.advance(runs, work)
+
+    def place(self, part: Part, contents: Mapping[str, bytes]) -> None:
+        """A part has come from elsewhere, as the bytes of its files; it is put in place and counted.
+
+        Raises InputError unless they are as they were written, CwndlabError when the disk fails.
+        """
+        try:
+            store.place(self.site.runs, part.name, contents)
+        except OSError as error:
+            raise CwndlabError(f"{error.filename or self.site.runs}: {error.strerror or error}") from None
+        self.advance(len(part.runs), sum(sum(self.site.work(run.scenario)) for run in part.runs))
 
     def lost(self, reason: str) -> None:
         """A task is given up, or the rest of one; the line says why."""

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -233,6 +233,8 @@ class StoredPart:
             raise damaged(directory, "is not there")
         self.directory = directory
         self._sums = Sums(directory)
+        self._footers: dict[str, pq.FileMetaData] = {}
+        """Of tables that were read: that of hundreds of row groups takes longer to read than one of them."""
 
     @functools.cached_property
     def records(self) -> list[RunRecord]:
@@ -248,20 +250,32 @@ class StoredPart:
 
     def rows(self, table: str, record: RunRecord) -> pa.Table:
         """The rows of one run in a table, empty if it has none."""
-        kept = record.tables.get(table)
-        if kept is None:
+        if table not in record.tables:
             return tables.SCHEMAS[table].empty_table()
+        return self._rows(table, [record])[0]
+
+    def _rows(self, table: str, records: Sequence[RunRecord]) -> list[pa.Table]:
+        """The rows of runs that have some in a table, read in one go."""
         name = f"{table}.parquet"
         self._sums.check(name)
         file = self.directory / name
+        kept = [record.tables[table] for record in records]
         try:
-            with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-                rows = parquet.read_row_groups(kept.row_groups)
+            footer = self._footers.get(name)
+            with pq.ParquetFile(file, metadata=footer, page_checksum_verification=True) as parquet:
+                self._footers[name] = parquet.metadata
+                read = parquet.read_row_groups([group for each in kept for group in each.row_groups])
+                groups = [[parquet.metadata.row_group(group) for group in each.row_groups] for each in kept]
         except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
             raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
-        if rows.num_rows != kept.rows or rows.schema != tables.SCHEMAS[table]:
-            raise damaged(file, f"holds other rows than {RUNS} says of run {record.run_id}")
-        return rows
+        found: list[pa.Table] = []
+        start = 0
+        for record, each, there in zip(records, kept, groups, strict=True):
+            if sum(group.num_rows for group in there) != each.rows or read.schema != tables.SCHEMAS[table]:
+                raise damaged(file, f"holds other rows than {RUNS} says of run {record.run_id}")
+            found.append(read.slice(start, each.rows))
+            start += each.rows
+        return found
 
     def file(self, name: str) -> Path:
         """A file beside the tables, a capture or what a tool reported."""
@@ -280,15 +294,74 @@ class StoredPart:
     def verify(self) -> None:
         """Read every file and row again; raises InputError unless all hash to what was recorded."""
         self.check()
-        for record in self.records:
-            for table, kept in record.tables.items():
-                rows = self.rows(table, record)
-                digest = tables.RowsHash()
-                for start in range(0, rows.num_rows, tables.ROWS_PER_GROUP):
-                    digest.update(rows.slice(start, tables.ROWS_PER_GROUP))
-                if digest.hexdigest() != kept.sha256:
-                    file = self.directory / f"{table}.parquet"
-                    raise InputError(f"{file}: the rows of run {record.run_id} were altered")
+        for table in tables.SCHEMAS:
+            for records in _read_together(table, self.records):
+                for record, rows in zip(records, self._rows(table, records), strict=True):
+                    digest = tables.RowsHash()
+                    for start in range(0, rows.num_rows, tables.ROWS_PER_GROUP):
+                        digest.update(rows.slice(start, tables.ROWS_PER_GROUP))
+                    if digest.hexdigest() != record.tables[table].sha256:
+                        file = self.directory / f"{table}.parquet"
+                        raise InputError(f"{file}: the rows of run {record.run_id} were altered")
+
+
+def _read_together(table: str, records: Iterable[RunRecord]) -> Iterator[list[RunRecord]]:
+    """The runs that have rows in a table, as many at a time as have no more rows than a row group may."""
+    held: list[RunRecord] = []
+    rows = 0
+    for record in records:
+        if table not in record.tables:
+            continue
+        more = record.tables[table].rows
+        if held and rows + more > tables.ROWS_PER_GROUP:
+            yield held
+            held, rows = [], 0
+        held.append(record)
+        rows += more
+    if held:
+        yield held
+
+
+def copy(directory: Path, runs: Path) -> None:
+    """Copy a part to other results; raises InputError unless each file arrives as it was written."""
+    names = [*Sums(directory).names, sums.FILE]
+    _put(runs, directory.name, lambda name, into: shutil.copyfile(directory / name, into), names)
+
+
+def place(runs: Path, part: str, contents: Mapping[str, bytes]) -> None:
+    """Put a part in place that was written elsewhere, as the bytes of its files.
+
+    Raises InputError unless they are those that were written.
+    """
+    _put(runs, part, lambda name, into: into.write_bytes(contents[name]), contents)
+
+
+def _put(runs: Path, part: str, write: Callable[[str, Path], object], names: Iterable[str]) -> None:
+    final = runs / part
+    aside = runs / f".{part}.{os.getpid()}"
+    with files.naming(final):
+        aside.mkdir()
+    try:
+        with files.naming(final):
+            for name in names:
+                if not _MADE.fullmatch(name) or "/" in name:
+                    raise damaged(final, f"{name!r} is no name of a file of a part")
+                write(name, aside / name)
+        StoredPart(aside).check()
+        with files.naming(final):
+            for name in names:
+                files.sync(aside / name)
+            _settle(aside, final)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _settle(aside: Path, final: Path) -> None:
+    """Give a part that is whole its name; one that had it is replaced."""
+    if os.path.lexists(final):
+        discard(final)
+    aside.rename(final)
+    files.sync(final.parent)
 
 
 def discard(directory: Path) -> None:
@@ -356,10 +429,7 @@ class PartWriter:
             for name in names:
                 files.sync(self._aside / name)
             sums.seal(self._aside, names)
-            if os.path.lexists(self._final):
-                discard(self._final)
-            self._aside.rename(self._final)
-            files.sync(self._final.parent)
+            _settle(self._aside, self._final)
 
     def write_group(self, table: str, rows: pa.Table) -> int:
         """Write one row group, and say which it is in its file."""

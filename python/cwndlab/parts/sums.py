@@ -37,6 +37,10 @@ class Sums:
         """The files, in the order they are listed."""
         return list(self._listed)
 
+    def digests(self, name: str) -> list[str]:
+        """The digests that a file may have, unless its name is not listed."""
+        return self._listed.get(name, [])
+
     def load(self, name: str) -> bytes:
         """The bytes of a file; raises InputError unless they are those that were written."""
         data = _bytes(self.directory / name)

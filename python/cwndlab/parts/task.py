@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from cwndlab import testbeds
 from cwndlab.contract.scenario import Scenario
 from cwndlab.parts import store
 from cwndlab.parts.order import SET_UP_NS, Order
@@ -78,6 +79,12 @@ class Site:
     """What carries the packets, for the record."""
     sequence: Order | None = None
     """The order of runs and the pause between them, where runs take real time."""
+    lab: Path | None = None
+    """The file of the machines, where the testbed has such."""
+
+    def find(self) -> Testbed:
+        """The testbed, made in this process."""
+        return testbeds.find(self.testbed, self.lab)
 
     def work(self, scenario: Scenario) -> tuple[int, int]:
         """What a run costs before its t = 0, and from then on: packets, or us where it takes real time."""

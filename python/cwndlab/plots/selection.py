@@ -305,7 +305,7 @@ def _either(rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]) ->
 
 def floats(column: pl.Series) -> Floats:
     """Return a numeric column as floats, null as NaN."""
-    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return column.cast(pl.Float64).to_numpy()
 
 
 def held(counter: pl.Series) -> pl.Series:

@@ -59,6 +59,8 @@ class Header:
     versions: dict[str, str]
     """What carried the packets, by component."""
     format: int = FORMAT
+    shard: str | None = None
+    """Which share of the plan is there, as `3/10`; None where all of it is."""
 
 
 def run_id(run: PlannedRun) -> str:
@@ -80,8 +82,13 @@ def build(header: Header, planned: Sequence[Part], records: Mapping[int, RunReco
 
 def of_rows(header: Header, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """The catalogue of rows that are known already, with all its columns."""
-    table = pa.Table.from_pylist(list(rows), schema=_schema(header))
-    return table.replace_schema_metadata({"cwndlab": json.dumps(asdict(header), ensure_ascii=False)})
+    return with_header(header, pa.Table.from_pylist(list(rows), schema=_schema(header)))
+
+
+def with_header(header: Header, table: pa.Table) -> pa.Table:
+    """The catalogue with another header."""
+    said = {name: value for name, value in asdict(header).items() if value is not None}
+    return table.replace_schema_metadata({"cwndlab": json.dumps(said, ensure_ascii=False)})
 
 
 def to_parquet(table: pa.Table) -> bytes:

@@ -15,13 +15,16 @@ LOCK = ".lock"
 """An empty file that the writer of a results directory holds locked."""
 
 
-def choose(experiment: str, out: Path | None, resume: bool | None = None) -> Path:
+def choose(experiment: str, out: Path | None, resume: bool | None = None, share: str | None = None) -> Path:
     """The directory for the results of an experiment: `out`, or `results/NAME-DATE` below the current one.
 
-    A new one unless `resume`, then `out` or the newest of that experiment; None where the caller knows no
-    resuming. Raises InputError when `out` holds something else, or there is nothing to resume.
+    Of a `share` of it, `results/NAME-SHARE`. A new one unless `resume`, then `out` or the newest of that
+    experiment; None where the caller knows no resuming. Raises InputError when `out` holds something else, or
+    there is nothing to resume.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).lstrip(".-") or "experiment"
+    if share is not None and out is None:
+        out = Path("results") / f"{name}-{share}"
     try:
         if out is None:
             return _newest(Path("results"), name) if resume else _dated(Path("results"), name)

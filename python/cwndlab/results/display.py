@@ -163,7 +163,7 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
         before.append(name)
     if len(keys) < len(results.keys):
         more = len(results.keys) - len(keys)
-        once.append(f"{more} swept key{'' if more == 1 else 's'} not shown, which go with those shown")
+        once.append(f"{more} more swept key{' varies' if more == 1 else 's vary'} along with those shown")
     if rows["repeats"].max() != 1:
         labels.append("n")
     if results.summary["status"].n_unique() > 1 or not results.complete:

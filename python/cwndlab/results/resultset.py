@@ -1,6 +1,7 @@
 """ResultSet: what a results directory holds, as data frames. Nothing else reads parts."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from cwndlab.results.catalogue import FAILED, MISSING, Header
 
 _OWN = ("experiment.yaml", catalogue.SUMMARY, "loadlatency.txt", "loadlatency.json")
 """Files that SHA256SUMS lists beside the catalogue, where they are."""
+
+
+PARTS_HELD = 4
+"""Parts whose records are held once they are read: those of 256 runs take some tens of MB."""
 
 
 class ResultSet:
@@ -126,7 +131,7 @@ class ResultSet:
         for name in dict.fromkeys([*own.names, *there]):
             own.check(name)
         for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
-            self._part(part).verify()
+            StoredPart(self._place(part)).verify()  # of which nothing is held
 
     def __repr__(self) -> str:
         """The directory and how much is in it."""
@@ -155,36 +160,59 @@ class ResultSet:
 
     def _index(self, run_id: object) -> int:
         text = str(run_id)
-        column = "run_id" if "-" in text else "run_index"
-        found = self.runs.filter(pl.col(column).cast(pl.String) == text)
-        if not found.height:
+        found = self._indices.get(text)
+        if found is None:
             raise unknown("run", text, self.runs["run_id"].to_list())
-        return int(found["run_index"][0])
+        return found
+
+    @cached_property
+    def _indices(self) -> dict[str, int]:
+        """The index of each run, by its whole name and by the number in front of it."""
+        names = {planned.run_id: index for index, planned in self._planned.items()}
+        return names | {str(index): index for index in self._planned}
+
+    @cached_property
+    def _planned(self) -> "dict[int, _Planned]":
+        columns = ("run_index", "run_id", "status", "part", "scenario_hash")
+        return {index: _Planned(*row) for index, *row in self.runs.select(columns).iter_rows()}
 
     def _part_of(self, index: int) -> str:
-        return str(self.runs.filter(pl.col("run_index") == index)["part"][0])
+        return self._planned[index].part
 
     def _place(self, part: str) -> Path:
         return self.path / "runs" / part
 
     def _part(self, name: str) -> StoredPart:
-        if name not in self._parts:
-            self._parts[name] = StoredPart(self._place(name))
-        return self._parts[name]
+        part = self._parts.pop(name, None) or StoredPart(self._place(name))
+        self._parts[name] = part  # the newest is the last
+        if len(self._parts) > PARTS_HELD:
+            del self._parts[next(iter(self._parts))]
+        return part
 
     def _record(self, index: int) -> RunRecord:
-        row = self.runs.filter(pl.col("run_index") == index)
-        name, part = row["run_id"][0], str(row["part"][0])
-        if row["status"][0] == MISSING:
-            raise InputError(f"{self.path}: run {name} was not carried out; run again with --resume")
-        for record in self._part(part).records:
-            if record.run_id == index and record.scenario_hash == row["scenario_hash"][0]:
+        planned = self._planned[index]
+        if planned.status == MISSING:
+            raise InputError(
+                f"{self.path}: run {planned.run_id} was not carried out; run again with --resume"
+            )
+        for record in self._part(planned.part).records:
+            if record.run_id == index and record.scenario_hash == planned.scenario_hash:
                 return record
-        raise damaged(self._place(part), f"lacks run {name}")
+        raise damaged(self._place(planned.part), f"lacks run {planned.run_id}")
 
     def _rows(self, index: int, table: str) -> pa.Table:
         record = self._record(index)
         return self._part(self._part_of(index)).rows(table, record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A planned run, where it is and what came of it."""
+
+    run_id: str
+    status: str
+    part: str
+    scenario_hash: str
 
 
 def _polars(table: pa.Table) -> pl.DataFrame:

@@ -104,9 +104,15 @@ def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str)
 def _changes(directory: Path, before: Header, now: Header, experiment: str) -> Iterator[str]:
     if before.testbed != now.testbed:
         yield f"testbed was {before.testbed}, is {now.testbed}"
-    file = directory / EXPERIMENT
-    old = dict(_leaves(Sums(directory).load(EXPERIMENT).decode())) if file.exists() else {}
-    new = dict(_leaves(experiment))
+    if before.shard != now.shard:
+        yield f"shard was {before.shard or 'none'}, is {now.shard or 'none'}"
+    if (directory / EXPERIMENT).exists():
+        yield from changes(Sums(directory).load(EXPERIMENT).decode(), experiment)
+
+
+def changes(before: str, now: str) -> Iterator[str]:
+    """What differs between two texts of experiment.yaml, a line for each key."""
+    old, new = dict(_leaves(before)), dict(_leaves(now))
     for key in [*old, *(key for key in new if key not in old)] if old else []:
         if old.get(key) != new.get(key):
             yield f"{key} was {_value(old.get(key))}, is {_value(new.get(key))}"

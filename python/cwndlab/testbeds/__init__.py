@@ -1,6 +1,7 @@
 """The machines that carry an experiment's packets, behind one protocol."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cwndlab.errors import InputError, nearest, shown
@@ -14,11 +15,11 @@ MODEL = "sim"
 KERNEL = "netns"
 """The testbed of this machine's own kernel."""
 
-NAMES = (MODEL, KERNEL)
-"""The testbeds there are."""
+DISTANT = "ssh"
+"""The testbed of machines that a lab file names."""
 
-LATER = ("ssh",)
-"""Testbeds that the experiment file knows and this version does not have."""
+NAMES = (MODEL, KERNEL, DISTANT)
+"""The testbeds there are."""
 
 
 def is_here(name: str) -> bool:
@@ -26,8 +27,8 @@ def is_here(name: str) -> bool:
     return name != KERNEL or sys.platform == "linux"
 
 
-def find(name: str) -> "Testbed":
-    """The testbed of that name; raises InputError when there is none."""
+def find(name: str, lab: Path | None = None) -> "Testbed":
+    """The testbed of that name, with the machines of a lab file; raises InputError when there is none."""
     if name == MODEL:
         from cwndlab.testbeds.sim.testbed import (
             Sim,  # the native engine, which `cwndlab --help` need not load
@@ -40,7 +41,9 @@ def find(name: str) -> "Testbed":
         from cwndlab.testbeds.netns.testbed import Netns
 
         return Netns()
-    if name in LATER:
-        raise InputError(f"testbed {name} is not available yet; there is {', '.join(NAMES)}")
-    hint = nearest(name, (*NAMES, *LATER)) or f"there is {', '.join(NAMES)}"
+    if name == DISTANT:
+        from cwndlab.testbeds.ssh.testbed import Ssh
+
+        return Ssh(lab)
+    hint = nearest(name, NAMES) or f"there is {', '.join(NAMES)}"
     raise InputError(f"testbed: {shown(name)} does not exist; {hint}")

@@ -13,6 +13,11 @@ PACKAGES = {
     "tshark": "tshark",
     "tcptrace": "tcptrace",
     "ssh": "openssh-client",
+    "ping": "iputils-ping",
+    "ss": "iproute2",
+    "timeout": "coreutils",
+    "awk": "mawk",
+    "tee": "coreutils",
 }
 """Their Debian packages."""
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from cwndlab.experiment import json_schema, schema
 from cwndlab.experiment.schema import Section
 from cwndlab.experiment.support import Support
+from cwndlab.testbeds import DISTANT
 from cwndlab.testbeds.netns.section import SECTION, KernelSubset, NetnsKeys
 from cwndlab.testbeds.netns.support import SUPPORT as NETNS
 from cwndlab.testbeds.sim.support import SUPPORT as SIM
+from cwndlab.testbeds.ssh.support import support as ssh
 
-SUPPORTS: Mapping[str, Support] = {support.testbed: support for support in (SIM, NETNS)}
-"""What each testbed carries out."""
+SUPPORTS: Mapping[str, Support] = {support.testbed: support for support in (SIM, NETNS, ssh(None))}
+"""What each testbed carries out, of no lab in particular."""
+
+
+def of_lab(testbed: str, lab: Path | None) -> Support:
+    """What a testbed carries out on the machines of a lab file."""
+    return ssh(lab) if testbed == DISTANT else SUPPORTS[testbed]
 
 
 class Spec(NetnsKeys, schema.Spec):

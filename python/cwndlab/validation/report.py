@@ -15,7 +15,7 @@ from matplotlib.figure import Figure as Canvas
 from cwndlab import files
 from cwndlab.errors import InputError
 from cwndlab.plots import paint
-from cwndlab.plots.report.html import element, join, raw, table
+from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.selection import Options
 from cwndlab.results import texttable
 from cwndlab.results.resultset import ResultSet
@@ -90,8 +90,8 @@ def write(directory: Path, rows: Sequence[Row], model: ResultSet, kernel: Result
     """Write validate.csv, overlay.png and validate.html into the directory of a validation."""
     files.replace(directory / "validate.csv", csv_text(rows).encode())
     overlay(model, kernel, directory / "overlay.png")
-    page = html(rows, kernel, directory / "overlay.png")
-    files.replace(directory / "validate.html", page.encode())
+    written = html(rows, kernel, directory / "overlay.png")
+    files.replace(directory / "validate.html", written.encode())
 
 
 def csv_text(rows: Sequence[Row]) -> str:
@@ -149,35 +149,17 @@ def overlay(model: ResultSet, kernel: ResultSet, out: Path) -> None:
 
 def html(rows: Sequence[Row], kernel: ResultSet, picture: Path) -> str:
     """A page of its own: what was found, the table, the overlay, and what the kernel's runs warned of."""
-    heads = [*_heads(rows), *METRICS.values()]
-    body = [[*_labels(row), *(_cell(row.metrics[name]) for name in METRICS)] for row in rows]
-    image = base64.b64encode(picture.read_bytes()).decode()
+    cells = [[*_labels(row), *(_cell(row.metrics[name]) for name in METRICS)] for row in rows]
+    caption = "Model / kernel (difference); in brackets the interval over repeats."
     warnings = [[str(record.run_id), line] for record in kernel.records() for line in record.warnings]
-    parts = [
-        element("h1", f"{kernel.header.experiment}: model against kernel"),
-        element("ul", *(element("li", line) for line in verdicts(rows))),
-        table(heads, body, caption="Model / kernel (difference); in brackets the interval over repeats."),
-        element("h2", "Congestion windows"),
-        element("img", src=f"data:image/png;base64,{image}", alt="Congestion windows of model and kernel"),
-    ]
-    if warnings:
-        caption = "Of the kernel's runs."
-        parts += [element("h2", "Warnings"), table(["run", "warning"], warnings, caption=caption)]
-    head = join(
-        element("meta", charset="utf-8"),
-        element("title", f"{kernel.header.experiment}: model against kernel"),
-        element("style", raw(_STYLE)),
+    return page(
+        "validation.html",
+        title=f"{kernel.header.experiment}: model against kernel",
+        verdicts=verdicts(rows),
+        cells=Table([*_heads(rows), *METRICS.values()], cells, caption),
+        picture=base64.b64encode(picture.read_bytes()).decode(),
+        warnings=Table(["run", "warning"], warnings, "Of the kernel's runs."),
     )
-    page = element("html", element("head", head), element("body", join(*parts)), lang="en")
-    return f"<!doctype html>\n{page.text}\n"
-
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-td, th { padding: .15rem .6rem; border-bottom: 1px solid #8888; text-align: right; white-space: nowrap }
-img { max-width: 100%; background: white }
-"""
 
 
 def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:

@@ -8,6 +8,8 @@ use contract::Scenario;
 use contract::scenario::Link;
 use serde::Deserialize;
 
+use crate::ConfigError;
+
 /// Everything the emulator needs to know, as JSON. Unknown fields are refused.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,9 +79,10 @@ impl Config {
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// One line.
-    pub fn parse(json: &str) -> Result<Config, String> {
-        let config: Config = serde_json::from_str(json).map_err(|error| format!("emulator: {error}"))?;
+    /// The first thing that is wrong.
+    pub fn parse(json: &str) -> Result<Config, ConfigError> {
+        let config: Config =
+            serde_json::from_str(json).map_err(|error| ConfigError::Parse("emulator", error))?;
         config.check()?;
         Ok(config)
     }
@@ -89,36 +92,36 @@ impl Config {
         (0..).zip(&self.scenario.links).find(|(_, link)| link.name == name)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), ConfigError> {
         contract::check_links(&self.scenario)?;
         if self.threads == 0 {
-            return Err("emulator: threads must be at least 1".into());
+            return Err(ConfigError::Threads);
         }
         let mut seen = HashSet::new();
         for cable in &self.cables {
             for interface in [&cable.a, &cable.b] {
                 if !seen.insert(interface) {
-                    return Err(format!("emulator: interface {interface} is in two places"));
+                    return Err(ConfigError::InterfaceTwice(interface.clone()));
                 }
             }
         }
         let mut carried = HashSet::new();
         for name in self.cables.iter().flat_map(|cable| [&cable.forward, &cable.reverse]).flatten() {
             if self.link(name).is_none() {
-                return Err(format!("emulator: no link is called {name}"));
+                return Err(ConfigError::NoLink(name.clone()));
             }
             if !carried.insert(name) {
-                return Err(format!("emulator: link {name} is in two cables"));
+                return Err(ConfigError::LinkTwice(name.clone()));
             }
         }
         for capture in &self.captures {
             if !carried.contains(&capture.at) {
-                return Err(format!("emulator: capture at {}, which no cable has", capture.at));
+                return Err(ConfigError::Capture(capture.at.clone()));
             }
         }
         for key in &self.flows {
             if !self.scenario.flows.iter().any(|flow| flow.name == key.flow) {
-                return Err(format!("emulator: no flow is called {}", key.flow));
+                return Err(ConfigError::NoFlow("emulator", key.flow.clone()));
             }
         }
         Ok(())

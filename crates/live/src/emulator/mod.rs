@@ -42,6 +42,7 @@ use serde_json::json;
 
 pub use config::{Cable, Capture, Config, FlowKey};
 
+use crate::ConfigError;
 use crate::sys::{self, Waker};
 use build::Captures;
 use report::Machine;
@@ -95,8 +96,8 @@ impl Emulator {
     /// An emulator that was not started.
     ///
     /// # Errors
-    /// One line saying what is wrong with the configuration.
-    pub fn new(config: &str) -> Result<Emulator, String> {
+    /// What is wrong with the configuration.
+    pub fn new(config: &str) -> Result<Emulator, ConfigError> {
         Ok(Emulator { config: Arc::new(Config::parse(config)?), running: None, started: false })
     }
 

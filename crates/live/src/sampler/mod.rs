@@ -20,6 +20,7 @@ use path::Nanos;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::ConfigError;
 use crate::sys::{self, Waker};
 use counters::Counters;
 use diag::{Diag, Found, Identity};
@@ -63,13 +64,14 @@ pub struct SocketKey {
 }
 
 impl Config {
-    fn parse(json: &str) -> Result<Config, String> {
-        let config: Config = serde_json::from_str(json).map_err(|error| format!("sampler: {error}"))?;
+    fn parse(json: &str) -> Result<Config, ConfigError> {
+        let config: Config =
+            serde_json::from_str(json).map_err(|error| ConfigError::Parse("sampler", error))?;
         if config.interval_ns == 0 {
-            return Err("sampler: interval_ns must be above zero".into());
+            return Err(ConfigError::Interval);
         }
         if let Some(key) = config.sockets.iter().find(|key| !config.flows.contains(&key.flow)) {
-            return Err(format!("sampler: no flow is called {}", key.flow));
+            return Err(ConfigError::NoFlow("sampler", key.flow.clone()));
         }
         Ok(config)
     }
@@ -105,8 +107,8 @@ impl Sampler {
     /// A sampler that was not started.
     ///
     /// # Errors
-    /// One line saying what is wrong with the configuration.
-    pub fn new(config: &str) -> Result<Sampler, String> {
+    /// What is wrong with the configuration.
+    pub fn new(config: &str) -> Result<Sampler, ConfigError> {
         Ok(Sampler { config: Config::parse(config)?, running: None })
     }
 

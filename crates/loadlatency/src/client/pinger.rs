@@ -5,6 +5,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use thiserror::Error;
+
 use crate::link::{Link, TIMEOUT};
 use crate::measure::Ping;
 use crate::sys::{self, in_words};
@@ -13,9 +15,22 @@ use crate::wire::{FlowReport, Reply, Request};
 /// Time from one ping to the next, ns, if the first is answered by then: 4 to 6 KB/s of small packets each way.
 const EVERY_NS: u64 = 20_000_000;
 
-/// Why there is no server any more, in one line.
-#[derive(Debug)]
-pub struct Lost(pub String);
+/// Why there is no server any more.
+#[derive(Debug, Error)]
+pub enum Lost {
+    #[error("the connection to the server was lost: {}", in_words(.0))]
+    Connection(#[from] io::Error),
+    #[error("the server sent what is no reply")]
+    NoReply,
+    /// For so many seconds.
+    #[error("the server has not answered for {0} s")]
+    Silent(u64),
+    #[error("the server does not answer commands")]
+    NoAnswer,
+    /// What the server says.
+    #[error("the server ended the run: {0}")]
+    Ended(String),
+}
 
 /// A report: the server's time, and its flows.
 pub type Report = (u64, Vec<FlowReport>);
@@ -68,15 +83,10 @@ impl Pinger {
                 wait = wait.min(Duration::from_nanos(self.due_ns - now));
             }
         }
-        if let Some((kind, body)) = self.link.next(wait).map_err(lost)? {
-            let reply = Reply::read(kind, &body)
-                .ok_or_else(|| Lost("the server sent what is no reply".to_owned()))?;
-            self.take_reply(reply)?;
+        if let Some((kind, body)) = self.link.next(wait)? {
+            self.take_reply(Reply::read(kind, &body).ok_or(Lost::NoReply)?)?;
         } else if self.unanswered > 0 && sys::now_ns() - self.heard_ns > self.idle_timeout_ns {
-            return Err(Lost(format!(
-                "the server has not answered for {} s",
-                self.idle_timeout_ns / 1_000_000_000
-            )));
+            return Err(Lost::Silent(self.idle_timeout_ns / 1_000_000_000));
         }
         Ok(self.reports.pop_front())
     }
@@ -99,7 +109,7 @@ impl Pinger {
             }
             Reply::Report(server_ns, flows) => self.reports.push_back((server_ns, flows)),
             Reply::Stopped => self.stopped = true,
-            Reply::Ending(why) => return Err(Lost(format!("the server ended the run: {why}"))),
+            Reply::Ending(why) => return Err(Lost::Ended(why)),
         }
         Ok(())
     }
@@ -109,7 +119,7 @@ impl Pinger {
             self.heard_ns = sys::now_ns();
         }
         self.unanswered += 1;
-        self.link.send(&request.to_bytes()).map_err(lost)
+        Ok(self.link.send(&request.to_bytes())?)
     }
 
     /// Asks for a report, which a `turn` will hand out.
@@ -209,14 +219,5 @@ fn difference(later: u64, earlier: u64) -> i64 {
 }
 
 fn too_late(deadline_ns: u64) -> Result<(), Lost> {
-    if sys::now_ns() < deadline_ns {
-        Ok(())
-    } else {
-        Err(Lost("the server does not answer commands".to_owned()))
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "what map_err calls")]
-fn lost(error: io::Error) -> Lost {
-    Lost(format!("the connection to the server was lost: {}", in_words(&error)))
+    if sys::now_ns() < deadline_ns { Ok(()) } else { Err(Lost::NoAnswer) }
 }

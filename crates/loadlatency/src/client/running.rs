@@ -9,16 +9,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use socket2::SockRef;
+use thiserror::Error;
 
 use super::pinger::Report;
 use super::{Server, expect_fine};
 use crate::auth;
 use crate::flow::{self, Flow, MAX_FLOW_NS};
 use crate::link::TIMEOUT;
-use crate::locked;
 use crate::measure::{BIN_NS, Direction, End, Flows, Ping, Probe, Scenario, Transfer};
 use crate::sys::{self, in_words};
 use crate::wire::{self, FlowReport, Note, Opening, Role};
+use crate::{GreetingError, locked};
 
 /// Time from one connection that is opened to time it to the next.
 const CONNECT_EVERY: Duration = Duration::from_millis(250);
@@ -325,11 +326,20 @@ struct Work {
     id: u32,
 }
 
+/// Why a flow has no connection.
+#[derive(Debug, Error)]
+enum OpenError {
+    #[error("{}", in_words(.0))]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
+}
+
 impl Work {
     fn carry_out(&self, shared: &Shared, start: &StartSignal) {
         let stream = match self.open() {
             Ok(stream) => stream,
-            Err(why) => return shared.flow.kill(why),
+            Err(why) => return shared.flow.kill(why.to_string()),
         };
         *locked(&shared.end) = sys::end_of(&stream);
         shared.connected.store(true, Ordering::Release);
@@ -346,19 +356,18 @@ impl Work {
         }
     }
 
-    fn open(&self) -> Result<TcpStream, String> {
+    fn open(&self) -> Result<TcpStream, OpenError> {
         let Work { server, plan, id } = self;
-        let words = |error: io::Error| in_words(&error);
         let port = server.local_port.map(|first| first.wrapping_add(*id as u16));
-        let stream = sys::connect(server.address, port, TIMEOUT).map_err(words)?;
+        let stream = sys::connect(server.address, port, TIMEOUT)?;
         let cc = (plan.direction == Direction::Up).then_some(server.cc.as_deref()).flatten();
-        flow::prepare(&stream, plan.dscp, cc).map_err(words)?;
+        flow::prepare(&stream, plan.dscp, cc)?;
         let opening =
             Opening { session: server.session, id: *id, direction: plan.direction, dscp: plan.dscp }
                 .to_bytes();
         let proof = auth::proof(&server.secret, "flow", &[&opening]);
         let hello = [&wire::greeting(Role::Flow)[..], &opening, &proof].concat();
-        (&mut &stream).write_all(&hello).map_err(words)?;
+        (&mut &stream).write_all(&hello)?;
         expect_fine(&stream, sys::now_ns() + TIMEOUT.as_nanos() as u64)?;
         Ok(stream)
     }

@@ -42,13 +42,18 @@ pub fn overall(figures: &Overall) -> String {
     )
 }
 
+/// A line that is no scenario's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a scenario: {0:?}")]
+pub struct NotAScenario(String);
+
 /// Reads a scenario's line. A printed rate of n stands for one from n up to n + 1, as rates are rounded down: its middle
 /// is taken, so that the figures of all scenarios are not rounded down twice. A printed 0 is a 0.
 ///
 /// # Errors
-/// One line saying what was not understood.
-pub fn parse(line: &str) -> Result<(usize, Measured), String> {
-    let unreadable = || format!("not a scenario: {line:?}");
+/// What was not understood.
+pub fn parse(line: &str) -> Result<(usize, Measured), NotAScenario> {
+    let unreadable = || NotAScenario(line.to_owned());
     let (head, figures) = line.trim_end().split_once("...").ok_or_else(unreadable)?;
     let (number, mix) =
         head.strip_prefix("Scenario ").and_then(|h| h.split_once(": ")).ok_or_else(unreadable)?;
@@ -125,7 +130,7 @@ mod tests {
             "Scenario x: 1 uploads, 0 downloads... 1.00 Hz smoothness",
             "Scenario 1: 1 uploads, 0 downloads... 5 KiB/s sideways",
         ] {
-            let error = parse(text).expect_err("not a scenario");
+            let error = parse(text).expect_err("not a scenario").to_string();
             assert_eq!(error.lines().count(), 1);
         }
     }

@@ -2,12 +2,12 @@
 
 use super::token::{Token, shown, tokens};
 use super::value::{Binary, Comparison, Function, Unary, Value};
-use super::{Node, Statement};
+use super::{CodeError, Node, Statement};
 
 /// How deep expressions may nest.
 const MAX_DEPTH: u32 = 64;
 /// Operators of one statement. Each may make the tree that is evaluated one level deeper: `1 + 1 + 1 …`.
-const MAX_OPERATORS: u32 = 256;
+pub(super) const MAX_OPERATORS: u32 = 256;
 
 pub(super) struct Parser {
     tokens: Vec<Token>,
@@ -19,12 +19,12 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    pub(super) fn new(text: &str) -> Result<Parser, String> {
+    pub(super) fn new(text: &str) -> Result<Parser, CodeError> {
         Ok(Parser { tokens: tokens(text)?, at: 0, depth: 0, operators: 0 })
     }
 
     /// All statements, which are separated by line ends or semicolons.
-    pub(super) fn statements(&mut self) -> Result<Vec<Statement>, String> {
+    pub(super) fn statements(&mut self) -> Result<Vec<Statement>, CodeError> {
         let mut statements = Vec::new();
         loop {
             while self.take("\n") || self.take(";") {}
@@ -34,12 +34,12 @@ impl Parser {
             self.operators = 0;
             statements.push(self.statement()?);
             if self.at < self.tokens.len() && !self.sees("\n") && !self.sees(";") {
-                return Err(format!("found `{}` where the statement should end", self.shown()));
+                return Err(self.found("the statement should end".into()));
             }
         }
     }
 
-    fn statement(&mut self) -> Result<Statement, String> {
+    fn statement(&mut self) -> Result<Statement, CodeError> {
         let start = self.at;
         if self.take_name("assert") {
             let test = self.or()?;
@@ -75,13 +75,13 @@ impl Parser {
             self.at += 2;
             return Ok(Statement::Assign(name, self.or()?));
         }
-        Err(format!("found `{}`; only `assert`, `print` and NAME = … are allowed", self.shown()))
+        Err(CodeError::NoStatement(self.shown()))
     }
 
-    fn or(&mut self) -> Result<Node, String> {
+    fn or(&mut self) -> Result<Node, CodeError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("an expression is nested too deeply".into());
+            return Err(CodeError::TooDeep);
         }
         let mut node = self.and()?;
         while self.take_name("or") {
@@ -92,7 +92,7 @@ impl Parser {
         Ok(node)
     }
 
-    fn and(&mut self) -> Result<Node, String> {
+    fn and(&mut self) -> Result<Node, CodeError> {
         let mut node = self.not()?;
         while self.take_name("and") {
             self.count_operator()?;
@@ -101,7 +101,7 @@ impl Parser {
         Ok(node)
     }
 
-    fn not(&mut self) -> Result<Node, String> {
+    fn not(&mut self) -> Result<Node, CodeError> {
         let mut negate = false;
         let mut any = false;
         while self.take_name("not") {
@@ -115,7 +115,7 @@ impl Parser {
         })
     }
 
-    fn comparison(&mut self) -> Result<Node, String> {
+    fn comparison(&mut self) -> Result<Node, CodeError> {
         const OPERATORS: &[(&str, Comparison)] = &[
             ("==", Comparison::Equal),
             ("!=", Comparison::NotEqual),
@@ -134,7 +134,7 @@ impl Parser {
     }
 
     /// Left-associative operators, loosest level first.
-    fn operators(&mut self, level: usize) -> Result<Node, String> {
+    fn operators(&mut self, level: usize) -> Result<Node, CodeError> {
         const LEVELS: &[&[(&str, Binary)]] = &[
             &[("|", Binary::Or)],
             &[("^", Binary::Xor)],
@@ -158,15 +158,15 @@ impl Parser {
         Ok(node)
     }
 
-    fn count_operator(&mut self) -> Result<(), String> {
+    fn count_operator(&mut self) -> Result<(), CodeError> {
         self.operators += 1;
         if self.operators > MAX_OPERATORS {
-            return Err(format!("a statement has more than {MAX_OPERATORS} operators"));
+            return Err(CodeError::TooManyOperators);
         }
         Ok(())
     }
 
-    fn factor(&mut self) -> Result<Node, String> {
+    fn factor(&mut self) -> Result<Node, CodeError> {
         let mut signs = Vec::new();
         loop {
             if self.take("-") {
@@ -179,16 +179,16 @@ impl Parser {
                 break;
             }
             if signs.len() as u32 > MAX_DEPTH {
-                return Err("an expression is nested too deeply".into());
+                return Err(CodeError::TooDeep);
             }
         }
         let node = self.atom()?;
         Ok(signs.into_iter().rev().fold(node, |node, sign| Node::Unary(sign, Box::new(node))))
     }
 
-    fn atom(&mut self) -> Result<Node, String> {
+    fn atom(&mut self) -> Result<Node, CodeError> {
         let Some(token) = self.tokens.get(self.at).cloned() else {
-            return Err("a value is missing at the end".into());
+            return Err(CodeError::ValueMissing);
         };
         self.at += 1;
         match token {
@@ -199,7 +199,7 @@ impl Parser {
                 "True" => Node::Value(Value::Bool(true)),
                 "False" => Node::Value(Value::Bool(false)),
                 "and" | "or" | "not" | "in" | "is" | "if" | "else" | "lambda" | "import" => {
-                    return Err(format!("found `{name}` where a value is expected"));
+                    return Err(no_value(name));
                 }
                 _ => Node::Name(name),
             }),
@@ -208,16 +208,16 @@ impl Parser {
                 self.need(")")?;
                 Ok(node)
             }
-            Token::Sign(sign) => Err(format!("found `{}` where a value is expected", sign.escape_debug())),
+            Token::Sign(sign) => Err(no_value(sign.escape_debug().to_string())),
         }
     }
 
-    fn function(&mut self, name: &str) -> Result<Node, String> {
+    fn function(&mut self, name: &str) -> Result<Node, CodeError> {
         let function = match name {
             "abs" => Function::Abs,
             "min" => Function::Min,
             "max" => Function::Max,
-            _ => return Err(format!("{name}(): only abs, min and max may be called")),
+            _ => return Err(CodeError::Function(name.to_owned())),
         };
         self.need("(")?;
         let mut arguments = Vec::new();
@@ -247,15 +247,19 @@ impl Parser {
         found
     }
 
-    fn need(&mut self, sign: &str) -> Result<(), String> {
-        if self.take(sign) {
-            Ok(())
-        } else {
-            Err(format!("found `{}` where `{sign}` is expected", self.shown()))
-        }
+    fn need(&mut self, sign: &str) -> Result<(), CodeError> {
+        if self.take(sign) { Ok(()) } else { Err(self.found(format!("`{sign}` is expected"))) }
+    }
+
+    fn found(&self, expected: String) -> CodeError {
+        CodeError::Found { found: self.shown(), expected }
     }
 
     fn shown(&self) -> String {
         self.tokens.get(self.at).map_or("the end".into(), |token| shown(std::slice::from_ref(token)))
     }
+}
+
+fn no_value(found: String) -> CodeError {
+    CodeError::Found { found, expected: "a value is expected".into() }
 }

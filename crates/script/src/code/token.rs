@@ -1,6 +1,7 @@
 //! The words of the text: numbers, texts, names and signs.
 
-use super::value::{MAX_TEXT, Value, too_long};
+use super::CodeError;
+use super::value::{MAX_TEXT, Value};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
@@ -16,7 +17,7 @@ const SIGNS: &[&str] = &[
     "&", "|", "^", "~", "=", "[", "]", ".", ":", "{", "}", "@", "!",
 ];
 
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, CodeError> {
     let mut tokens = Vec::new();
     let mut rest = text;
     // Inside parentheses a line end separates nothing.
@@ -40,9 +41,9 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
             tokens.push(Token::Number(number(&rest[..end])?));
             rest = &rest[end..];
         } else if first == '"' || first == '\'' {
-            let end = rest[1..].find(first).ok_or("a text has no end")?;
+            let end = rest[1..].find(first).ok_or(CodeError::TextWithoutEnd)?;
             if end > MAX_TEXT {
-                return Err(too_long());
+                return Err(CodeError::TextTooLong);
             }
             tokens.push(Token::Text(rest[1..=end].to_string()));
             rest = &rest[end + 2..];
@@ -55,13 +56,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
             tokens.push(Token::Sign(sign));
             rest = &rest[sign.len()..];
         } else {
-            return Err(format!("`{first}` has no meaning here"));
+            return Err(CodeError::Character(first));
         }
     }
     Ok(tokens)
 }
 
-fn number(word: &str) -> Result<Value, String> {
+fn number(word: &str) -> Result<Value, CodeError> {
     let plain = word.replace('_', "");
     let int = match plain.strip_prefix("0x").or_else(|| plain.strip_prefix("0X")) {
         Some(hex) => i128::from_str_radix(hex, 16).ok(),
@@ -69,8 +70,8 @@ fn number(word: &str) -> Result<Value, String> {
     };
     match int {
         Some(int) if int <= i128::from(u64::MAX) => Ok(Value::Int(int)),
-        Some(_) => Err(format!("the number {word} is too large")),
-        None => plain.parse().map(Value::Float).map_err(|_| format!("`{word}` is no number")),
+        Some(_) => Err(CodeError::NumberTooLarge(word.to_owned())),
+        None => plain.parse().map(Value::Float).map_err(|_| CodeError::NoNumber(word.to_owned())),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::EvalError;
+
 /// Bytes of a text, written or put together: one that doubles in every statement would take all memory.
 pub(super) const MAX_TEXT: usize = 1024;
 
@@ -73,10 +75,10 @@ impl Value {
         }
     }
 
-    fn number(&self) -> Result<f64, String> {
+    fn number(&self) -> Result<f64, EvalError> {
         match self {
             Value::Float(value) => Ok(*value),
-            Value::Text(text) => Err(format!("'{text}' is not a number")),
+            Value::Text(text) => Err(EvalError::NoNumber(text.clone())),
             other => Ok(other.int().unwrap_or(0) as f64),
         }
     }
@@ -94,32 +96,31 @@ impl fmt::Display for Value {
     }
 }
 
-pub(super) fn unary(op: Unary, value: Value) -> Result<Value, String> {
-    let too_large = || "a number became too large".to_string();
+pub(super) fn unary(op: Unary, value: Value) -> Result<Value, EvalError> {
     Ok(match (op, value.int()) {
         (Unary::Not, _) => Value::Bool(!value.truth()),
-        (Unary::Minus, Some(int)) => Value::Int(int.checked_neg().ok_or_else(too_large)?),
+        (Unary::Minus, Some(int)) => Value::Int(int.checked_neg().ok_or(EvalError::TooLarge)?),
         (Unary::Plus, Some(int)) => Value::Int(int),
         (Unary::Invert, Some(int)) => Value::Int(!int),
         (Unary::Minus, None) => Value::Float(-value.number()?),
         (Unary::Plus, None) => Value::Float(value.number()?),
-        (Unary::Invert, None) => return Err("~ needs an integer".into()),
+        (Unary::Invert, None) => return Err(EvalError::Invert),
     })
 }
 
-pub(super) fn binary(op: Binary, a: Value, b: Value) -> Result<Value, String> {
+pub(super) fn binary(op: Binary, a: Value, b: Value) -> Result<Value, EvalError> {
     if let (Some(x), Some(y)) = (a.int(), b.int()) {
         return integers(op, x, y);
     }
     if let (Value::Text(x), Value::Text(y), Binary::Add) = (&a, &b, op) {
         if x.len() + y.len() > MAX_TEXT {
-            return Err(too_long());
+            return Err(EvalError::TextTooLong);
         }
         return Ok(Value::Text(format!("{x}{y}")));
     }
     let (x, y) = (a.number()?, b.number()?);
     if y == 0.0 && matches!(op, Binary::Divide | Binary::FloorDivide | Binary::Remainder) {
-        return Err("division by zero".into());
+        return Err(EvalError::DivisionByZero);
     }
     Ok(Value::Float(match op {
         Binary::Add => x + y,
@@ -128,17 +129,13 @@ pub(super) fn binary(op: Binary, a: Value, b: Value) -> Result<Value, String> {
         Binary::Divide => x / y,
         Binary::FloorDivide => libm::floor(x / y),
         Binary::Remainder => x - y * libm::floor(x / y),
-        _ => return Err("bit operations need integers".into()),
+        _ => return Err(EvalError::Bits),
     }))
 }
 
-pub(super) fn too_long() -> String {
-    format!("a text is longer than {MAX_TEXT} bytes")
-}
-
-fn integers(op: Binary, x: i128, y: i128) -> Result<Value, String> {
+fn integers(op: Binary, x: i128, y: i128) -> Result<Value, EvalError> {
     if y == 0 && matches!(op, Binary::Divide | Binary::FloorDivide | Binary::Remainder) {
-        return Err("division by zero".into());
+        return Err(EvalError::DivisionByZero);
     }
     let shift = u32::try_from(y).ok().filter(|&bits| bits < 64);
     let result = match op {
@@ -155,16 +152,16 @@ fn integers(op: Binary, x: i128, y: i128) -> Result<Value, String> {
         Binary::Or => Some(x | y),
         Binary::Xor => Some(x ^ y),
     };
-    result.map(Value::Int).ok_or_else(|| "a number became too large".into())
+    result.map(Value::Int).ok_or(EvalError::TooLarge)
 }
 
-pub(super) fn compare(op: Comparison, a: &Value, b: &Value) -> Result<bool, String> {
+pub(super) fn compare(op: Comparison, a: &Value, b: &Value) -> Result<bool, EvalError> {
     let order = match (a, b) {
         (Value::Text(x), Value::Text(y)) => Some(x.cmp(y)),
         (Value::Text(_), _) | (_, Value::Text(_)) => match op {
             Comparison::Equal => return Ok(false),
             Comparison::NotEqual => return Ok(true),
-            _ => return Err("a text and a number cannot be ordered".into()),
+            _ => return Err(EvalError::Order),
         },
         _ => match (a.int(), b.int()) {
             (Some(x), Some(y)) => Some(x.cmp(&y)),
@@ -182,7 +179,7 @@ pub(super) fn compare(op: Comparison, a: &Value, b: &Value) -> Result<bool, Stri
     })
 }
 
-pub(super) fn call(function: Function, mut values: Vec<Value>) -> Result<Value, String> {
+pub(super) fn call(function: Function, mut values: Vec<Value>) -> Result<Value, EvalError> {
     let better = match function {
         Function::Abs => {
             return match (values.len(), values.pop()) {
@@ -190,14 +187,14 @@ pub(super) fn call(function: Function, mut values: Vec<Value>) -> Result<Value, 
                     unary(Unary::Minus, value)
                 }
                 (1, Some(value)) => Ok(value),
-                _ => Err("abs takes one number".into()),
+                _ => Err(EvalError::Abs),
             };
         }
         Function::Min => Comparison::Less,
         Function::Max => Comparison::Greater,
     };
     let mut values = values.into_iter();
-    let mut best = values.next().ok_or("min and max take numbers")?;
+    let mut best = values.next().ok_or(EvalError::MinMax)?;
     for value in values {
         if compare(better, &value, &best)? {
             best = value;

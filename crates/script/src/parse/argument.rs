@@ -1,7 +1,7 @@
 //! Arguments of calls as they are written, before it is known what they mean.
 
 use super::cursor::{int, word_length};
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Problem};
 use crate::script::{O_NONBLOCK, O_RDWR};
 
 /// How deep lists and structures may nest.
@@ -29,7 +29,7 @@ impl Parser<'_> {
     pub(super) fn argument(&mut self) -> Parsed<Argument> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("arguments are nested too deeply".into());
+            return Err(Problem::Rule("arguments are nested too deeply"));
         }
         let first = self.simple_argument()?;
         self.space()?;
@@ -58,8 +58,7 @@ impl Parser<'_> {
         if next.is_ascii_digit() || next == '-' {
             let sign = if self.take('-') { -1 } else { 1 };
             let length = word_length(self.rest());
-            let number =
-                int(&self.rest()[..length]).ok_or_else(|| format!("`{}` is no number", self.glimpse()))?;
+            let number = int(&self.rest()[..length]).ok_or_else(|| Problem::NoNumber(self.glimpse()))?;
             self.at += length;
             return Ok(Argument::Int(sign * number));
         }
@@ -100,7 +99,7 @@ impl Parser<'_> {
                     ));
                 }
                 if self.take('(') {
-                    let end = self.rest().find(')').ok_or("a ( has no )")?;
+                    let end = self.rest().find(')').ok_or(Problem::Rule("a ( has no )"))?;
                     let inside = self.rest()[..end].trim_matches('"').to_string();
                     self.at += end + 1;
                     return Ok(Argument::Applied(inside));
@@ -124,7 +123,7 @@ impl Parser<'_> {
             members.push(member);
             self.space()?;
             if !self.take(',') && !self.sees(close) {
-                return Err(format!("found `{}`; expected , or {close}", self.glimpse()));
+                return Err(self.found(format!(", or {close}")));
             }
             self.space()?;
         }

@@ -4,7 +4,7 @@ use tcp::Nanos;
 
 use super::argument::{Argument, number_of, words_of};
 use super::cursor::int;
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Problem};
 use crate::errno::Errno;
 use crate::script::{Call, CallEvent, OptionValue, POLL_BITS, PollFd, SOCKET_OPTIONS, SocketOption};
 
@@ -22,7 +22,7 @@ impl Parser<'_> {
             arguments.push(self.argument()?);
             self.space()?;
             if !self.take(',') && !self.sees(')') {
-                return Err(format!("found `{}`; expected , or )", self.glimpse()));
+                return Err(self.found(", or )"));
             }
             self.space()?;
         }
@@ -32,23 +32,23 @@ impl Parser<'_> {
         let result = self.argument()?;
         let result = match &result {
             Argument::Any => None,
-            _ => Some(number_of(&result).ok_or("the result of a call is a number")?),
+            _ => Some(number_of(&result).ok_or(Problem::Rule("the result of a call is a number"))?),
         };
         // An error's name stands on the same line, as does the note in parentheses.
         self.blanks();
         let mut errno = None;
         if self.rest().starts_with(|c: char| c.is_ascii_uppercase()) {
             let word = self.word()?;
-            errno = Some(Errno::named(&word).ok_or_else(|| format!("{word}: no such error"))?);
+            errno = Some(Errno::named(&word).ok_or_else(|| Problem::refused(word, "no such error"))?);
             self.blanks();
         }
         if self.sees('(') {
-            let end = self.rest().find(')').ok_or("a note has no )")?;
+            let end = self.rest().find(')').ok_or(Problem::Rule("a note has no )"))?;
             self.line += self.rest()[..end].matches('\n').count() as u32;
             self.at += end + 1;
         }
         if errno.is_some() && result != Some(-1) {
-            return Err("an error goes with the result -1".into());
+            return Err(Problem::Rule("an error goes with the result -1"));
         }
         Ok(CallEvent { name, call, until, result, errno })
     }
@@ -78,7 +78,7 @@ impl Arguments<'_> {
             "setsockopt" | "getsockopt" => self.option(),
             "ioctl" => self.ioctl(),
             "poll" => self.poll(),
-            name => Err(format!("{name}: this call is not supported")),
+            name => Err(Problem::refused(name, "this call is not supported")),
         }
     }
 
@@ -89,7 +89,7 @@ impl Arguments<'_> {
         if !kind.iter().any(|word| word == "SOCK_STREAM")
             || !["IPPROTO_TCP", "0"].contains(&protocol[0].as_str())
         {
-            return Err("socket: only SOCK_STREAM, IPPROTO_TCP is supported".into());
+            return Err(Problem::Rule("socket: only SOCK_STREAM, IPPROTO_TCP is supported"));
         }
         Ok(Call::Socket { nonblocking: kind.iter().any(|word| word == "SOCK_NONBLOCK") })
     }
@@ -111,7 +111,7 @@ impl Arguments<'_> {
                     nonblocking: words.iter().any(|word| word == "O_NONBLOCK"),
                 })
             }
-            _ => Err("fcntl: only F_GETFL and F_SETFL are supported".into()),
+            _ => Err(Problem::Rule("fcntl: only F_GETFL and F_SETFL are supported")),
         }
     }
 
@@ -141,7 +141,7 @@ impl Arguments<'_> {
             "SHUT_RD" | "0" => (true, false),
             "SHUT_WR" | "1" => (false, true),
             "SHUT_RDWR" | "2" => (true, true),
-            _ => return Err(format!("shutdown: found {how}; expected SHUT_RD, SHUT_WR or SHUT_RDWR")),
+            _ => return Err(Problem::value("shutdown", how, "SHUT_RD, SHUT_WR or SHUT_RDWR")),
         };
         Ok(Call::Shutdown { fd: self.fd()?, read, write })
     }
@@ -153,7 +153,7 @@ impl Arguments<'_> {
         match (self.name, value) {
             ("getsockopt", value) => Ok(Call::GetOption { fd: self.fd()?, option, value }),
             (_, Some(value)) => Ok(Call::SetOption { fd: self.fd()?, option, value }),
-            _ => Err("setsockopt needs a value".into()),
+            _ => Err(Problem::Rule("setsockopt needs a value")),
         }
     }
 
@@ -161,7 +161,7 @@ impl Arguments<'_> {
         let out = match self.list.get(1) {
             Some(Argument::Word(word)) if word == "SIOCINQ" || word == "FIONREAD" => false,
             Some(Argument::Word(word)) if word == "SIOCOUTQ" => true,
-            _ => return Err("ioctl: only SIOCINQ and SIOCOUTQ are supported".into()),
+            _ => return Err(Problem::Rule("ioctl: only SIOCINQ and SIOCOUTQ are supported")),
         };
         Ok(Call::Queued { fd: self.fd()?, out, value: self.list.get(2).and_then(number_of) })
     }
@@ -169,7 +169,7 @@ impl Arguments<'_> {
     fn poll(self) -> Parsed<Call> {
         self.count(3)?;
         let Argument::List(entries) = &self.list[0] else {
-            return Err("poll: expected [{fd=…, events=…}]".into());
+            return Err(Problem::Rule("poll: expected [{fd=…, events=…}]"));
         };
         let fds: Parsed<Vec<PollFd>> = entries.iter().map(poll_fd).collect();
         Ok(Call::Poll { fds: fds?, timeout_ms: self.small(2)? })
@@ -180,18 +180,22 @@ impl Arguments<'_> {
         if list.len() == expected {
             Ok(())
         } else {
-            Err(format!("{name}: found {} arguments; expected {expected}", list.len()))
+            Err(Problem::value(name, format!("{} arguments", list.len()), expected.to_string()))
         }
+    }
+
+    fn wrong(self, index: usize, why: String) -> Problem {
+        Problem::Argument { call: self.name.to_string(), number: index + 1, why }
     }
 
     fn int(self, index: usize) -> Parsed<i64> {
         let found = self.list.get(index).and_then(number_of);
-        found.ok_or_else(|| format!("{}: argument {} is not a number", self.name, index + 1))
+        found.ok_or_else(|| self.wrong(index, " is not a number".into()))
     }
 
     fn small(self, index: usize) -> Parsed<i32> {
         let found = self.int(index)?;
-        let too_large = |_| format!("{}: argument {}: {found} is too large", self.name, index + 1);
+        let too_large = |_| self.wrong(index, format!(": {found} is too large"));
         i32::try_from(found).map_err(too_large)
     }
 
@@ -203,7 +207,8 @@ impl Arguments<'_> {
     fn len(self) -> Parsed<u64> {
         let found = self.int(2)?;
         if found > MAX_CALL_BYTES {
-            return Err(format!("{}: found {found} bytes; expected at most {MAX_CALL_BYTES}", self.name));
+            let most = format!("at most {MAX_CALL_BYTES}");
+            return Err(Problem::value(self.name, format!("{found} bytes"), most));
         }
         Ok(found.max(0) as u64)
     }
@@ -216,7 +221,7 @@ impl Arguments<'_> {
                 "MSG_DONTWAIT" => found.dont_wait = true,
                 "MSG_MORE" => found.more = true,
                 "MSG_NOSIGNAL" | "0" => {}
-                _ => return Err(format!("{}: {word} is not supported", self.name)),
+                _ => return Err(Problem::NotSupported(format!("{}: {word}", self.name))),
             }
         }
         Ok(found)
@@ -236,7 +241,9 @@ fn socket_option(call: &str, level: &Argument, option: &Argument) -> Parsed<Sock
     };
     let name = words_of(option).concat();
     let found = SOCKET_OPTIONS.iter().find(|(l, n, _)| *l == level && *n == name);
-    found.map(|&(_, _, option)| option).ok_or_else(|| format!("{call}: {level}, {name} is not supported"))
+    found
+        .map(|&(_, _, option)| option)
+        .ok_or_else(|| Problem::NotSupported(format!("{call}: {level}, {name}")))
 }
 
 fn option_value(call: &str, argument: &Argument) -> Parsed<Option<OptionValue>> {
@@ -250,19 +257,21 @@ fn option_value(call: &str, argument: &Argument) -> Parsed<Option<OptionValue>> 
             };
             match (member(&["onoff", "l_onoff"]), member(&["linger", "l_linger"])) {
                 (Some(on), Some(seconds)) => OptionValue::Linger(on != 0, seconds),
-                _ => return Err(format!("{call}: expected {{onoff=…, linger=…}}")),
+                _ => return Err(Problem::refused(call, "expected {onoff=…, linger=…}")),
             }
         }
         Argument::List(list) if matches!(list.first(), Some(Argument::Any)) => return Ok(None),
         other => match number_of(other) {
             Some(number) => OptionValue::Number(number),
-            None => return Err(format!("{call}: the value is neither a number nor a text")),
+            None => return Err(Problem::refused(call, "the value is neither a number nor a text")),
         },
     }))
 }
 
 fn poll_fd(entry: &Argument) -> Parsed<PollFd> {
-    let Argument::Struct(members) = entry else { return Err("poll: expected {fd=…, events=…}".into()) };
+    let Argument::Struct(members) = entry else {
+        return Err(Problem::Rule("poll: expected {fd=…, events=…}"));
+    };
     let mut found = PollFd { fd: -1, events: 0, revents: 0 };
     for (name, value) in members {
         let mut bits = 0;
@@ -270,17 +279,17 @@ fn poll_fd(entry: &Argument) -> Parsed<PollFd> {
             for word in words_of(value) {
                 let bit = POLL_BITS.iter().find(|(name, _)| *name == word).map(|&(_, bit)| bit);
                 let number = int(&word).and_then(|number| i16::try_from(number).ok());
-                bits |= bit.or(number).ok_or_else(|| format!("poll: {word} is not supported"))?;
+                bits |= bit.or(number).ok_or_else(|| Problem::NotSupported(format!("poll: {word}")))?;
             }
         }
         match name.as_str() {
             "fd" => {
                 let fd = number_of(value).and_then(|fd| i32::try_from(fd).ok());
-                found.fd = fd.ok_or("poll: fd is no descriptor's number")?;
+                found.fd = fd.ok_or(Problem::Rule("poll: fd is no descriptor's number"))?;
             }
             "events" => found.events = bits,
             "revents" => found.revents = bits,
-            _ => return Err(format!("poll: {name} is not fd, events or revents")),
+            _ => return Err(Problem::PollMember(name.clone())),
         }
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! The place in the text, and what is read there character by character.
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Problem};
 
 impl Parser<'_> {
     pub(super) fn rest(&self) -> &str {
@@ -19,7 +19,7 @@ impl Parser<'_> {
 
     pub(super) fn need(&mut self, c: char) -> Parsed<()> {
         self.space()?;
-        if self.take(c) { Ok(()) } else { Err(format!("found `{}`; expected {c}", self.glimpse())) }
+        if self.take(c) { Ok(()) } else { Err(self.found(c)) }
     }
 
     /// Blanks and comments.
@@ -29,7 +29,7 @@ impl Parser<'_> {
             let length = if rest.starts_with("//") {
                 rest.find('\n').unwrap_or(rest.len())
             } else if rest.starts_with("/*") {
-                rest.find("*/").ok_or("a comment has no end")? + 2
+                rest.find("*/").ok_or(Problem::Rule("a comment has no end"))? + 2
             } else {
                 rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len())
             };
@@ -50,7 +50,7 @@ impl Parser<'_> {
     pub(super) fn word(&mut self) -> Parsed<String> {
         let length = word_length(self.rest());
         if length == 0 {
-            return Err(format!("found `{}`; expected a word", self.glimpse()));
+            return Err(self.found("a word"));
         }
         let word = self.rest()[..length].to_string();
         self.at += length;
@@ -65,32 +65,33 @@ impl Parser<'_> {
 
     pub(super) fn need_word(&mut self, word: &str) -> Parsed<()> {
         self.space()?;
-        if self.take_word(word) {
-            Ok(())
-        } else {
-            Err(format!("found `{}`; expected {word}", self.glimpse()))
-        }
+        if self.take_word(word) { Ok(()) } else { Err(self.found(word)) }
     }
 
-    pub(super) fn number(&mut self, what: &str, max: u64) -> Parsed<u64> {
+    pub(super) fn number(&mut self, what: &'static str, max: u64) -> Parsed<u64> {
         self.space()?;
         let length = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         if length == 0 {
-            return Err(format!("found `{}`; expected a number", self.glimpse()));
+            return Err(self.found("a number"));
         }
         let number = self.rest()[..length].parse().ok().filter(|&number: &u64| number <= max);
-        let number = number.ok_or_else(|| format!("{what} out of range"))?;
+        let number = number.ok_or(Problem::OutOfRange(what))?;
         self.at += length;
         Ok(number)
     }
 
     pub(super) fn quoted(&mut self, mark: char) -> Parsed<String> {
         let start = self.at + 1;
-        let end = self.text[start..].find(mark).ok_or_else(|| format!("a {mark} has no end"))? + start;
+        let end = self.text[start..].find(mark).ok_or(Problem::NoEnd(mark))? + start;
         let text = self.text[start..end].to_string();
         self.line += text.matches('\n').count() as u32;
         self.at = end + 1;
         Ok(text)
+    }
+
+    /// Something else than `expected` comes next.
+    pub(super) fn found(&self, expected: impl Into<String>) -> Problem {
+        Problem::Found { found: self.glimpse(), expected: expected.into() }
     }
 
     /// The next few characters, for messages.

@@ -1,7 +1,7 @@
 //! Options at the beginning of a script: `--NAME=VALUE`.
 
 use super::cursor::is_word;
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Problem};
 use crate::script::Options;
 
 impl Parser<'_> {
@@ -12,9 +12,10 @@ impl Parser<'_> {
             "tolerance_usecs" => options.tolerance = number(&name, &value, 600_000_000)? * 1000,
             "tolerance_percent" => {
                 let percent = value.parse::<f64>().ok().filter(|p| (0.0..=1000.0).contains(p));
-                let percent = percent.ok_or_else(|| {
-                    format!("--{name}: found `{value}`; expected a percentage from 0 to 1000")
-                })?;
+                let wrong = || {
+                    Problem::value(format!("--{name}"), format!("`{value}`"), "a percentage from 0 to 1000")
+                };
+                let percent = percent.ok_or_else(wrong)?;
                 options.tolerance_permille = (percent * 10.0) as u64;
             }
             "tcp_ts_tick_usecs" => {
@@ -25,7 +26,7 @@ impl Parser<'_> {
             "mtu" => {
                 let mtu = number(&name, &value, 65_535)?;
                 if mtu < 68 {
-                    return Err(format!("--mtu: found {mtu}; expected 68 to 65535"));
+                    return Err(Problem::value("--mtu", mtu.to_string(), "68 to 65535"));
                 }
                 options.mtu = mtu as u16;
             }
@@ -34,7 +35,13 @@ impl Parser<'_> {
                     match kind {
                         "packet" => options.packets_may_differ = true,
                         "syscall" => options.calls_may_differ = true,
-                        _ => return Err(format!("--non_fatal: found `{kind}`; expected packet or syscall")),
+                        _ => {
+                            return Err(Problem::value(
+                                "--non_fatal",
+                                format!("`{kind}`"),
+                                "packet or syscall",
+                            ));
+                        }
                     }
                 }
             }
@@ -43,7 +50,7 @@ impl Parser<'_> {
                     // What the caller defines comes before what the script defines.
                     self.defines.entry(symbol.to_string()).or_insert(value.to_string());
                 }
-                _ => return Err(format!("--define: found `{value}`; expected NAME=VALUE")),
+                _ => return Err(Problem::value("--define", format!("`{value}`"), "NAME=VALUE")),
             },
             _ => return without_effect(&name, &value),
         }
@@ -79,26 +86,30 @@ impl Parser<'_> {
 
 fn number(name: &str, value: &str, max: u64) -> Parsed<u64> {
     let number = value.parse::<u64>().ok().filter(|&number| number <= max);
-    number.ok_or_else(|| format!("--{name}: found `{value}`; expected a whole number up to {max}"))
+    number.ok_or_else(|| {
+        Problem::value(format!("--{name}"), format!("`{value}`"), format!("a whole number up to {max}"))
+    })
 }
 
 /// Accepts options that change nothing here, and refuses all others.
 fn without_effect(name: &str, value: &str) -> Parsed<()> {
     match name {
         "ip_version" if value == "ipv4" => Ok(()),
-        "ip_version" => Err(format!("--ip_version={value}: only ipv4 is supported")),
+        "ip_version" => Err(Problem::refused(format!("--ip_version={value}"), "only ipv4 is supported")),
         "code_format" if value != "python" => {
-            Err(format!("--code_format={value}: only python is understood"))
+            Err(Problem::refused(format!("--code_format={value}"), "only python is understood"))
         }
         // These say where the real tool's interface is and what it prints; nothing here depends on them.
         "bind_port" | "connect_port" | "remote_ip" | "local_ip" | "gateway_ip" | "netmask_ip"
         | "code_command" | "code_format" | "code_sockopt" | "debug" | "verbose" | "is_anyip"
         | "send_omit_free" | "dry_run" => Ok(()),
-        "init_scripts" | "so_filename" | "so_flags" => Err(format!("--{name}: no other programs are run")),
+        "init_scripts" | "so_filename" | "so_flags" => {
+            Err(Problem::refused(format!("--{name}"), "no other programs are run"))
+        }
         "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
         | "wire_client_dev" | "wire_server_dev" | "speed" | "mss" | "tcp_ts_ecr_scaled" => {
-            Err(format!("--{name} is not supported"))
+            Err(Problem::NotSupported(format!("--{name}")))
         }
-        _ => Err(format!("--{name}: no such option")),
+        _ => Err(Problem::refused(format!("--{name}"), "no such option")),
     }
 }

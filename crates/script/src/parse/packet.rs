@@ -2,7 +2,7 @@
 
 use wire::{Ecn, Flags};
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Problem};
 use crate::packet;
 use crate::script::{EcnField, Packet, TcpOption};
 
@@ -16,7 +16,7 @@ impl Parser<'_> {
         self.space()?;
         for protocol in ["icmp", "udp", "ipv4", "ipv6", "gre", "mpls", "GREv0"] {
             if self.rest().starts_with(protocol) {
-                return Err(format!("{protocol}: only TCP packets over IPv4 are supported"));
+                return Err(Problem::refused(protocol, "only TCP packets over IPv4 are supported"));
             }
         }
         let flags = self.flags()?;
@@ -33,19 +33,19 @@ impl Parser<'_> {
             self.space()?;
         }
         if self.take_word("urg") {
-            return Err("urgent data is not supported".into());
+            return Err(Problem::NotSupported("urgent data".into()));
         }
         if self.take('<') {
             packet.options = self.tcp_options()?;
         }
         if inbound && packet.window.is_none() && !flags.has(Flags::RST) {
-            return Err("a packet that is sent to the system needs win N".into());
+            return Err(Problem::Rule("a packet that is sent to the system needs win N"));
         }
         if inbound && packet.options.is_none() {
-            return Err("<...> can only be used with outbound packets".into());
+            return Err(Problem::Rule("<...> can only be used with outbound packets"));
         }
         if inbound && packet::ip_length(&packet) > usize::from(u16::MAX) {
-            return Err("a packet that is sent to the system has more than 65535 bytes".into());
+            return Err(Problem::Rule("a packet that is sent to the system has more than 65535 bytes"));
         }
         Ok(packet)
     }
@@ -61,18 +61,20 @@ impl Parser<'_> {
             "ect1" => EcnField::Is(Ecn::Ect1),
             "ce" => EcnField::Is(Ecn::Ce),
             "ect01" => EcnField::Capable,
-            _ => return Err(format!("[{word}]: expected noecn, ect0, ect1, ect01 or ce")),
+            _ => {
+                return Err(Problem::refused(format!("[{word}]"), "expected noecn, ect0, ect1, ect01 or ce"));
+            }
         };
         self.space()?;
         if !self.take(close) {
-            return Err(format!("found `{}`; expected {close}", self.glimpse()));
+            return Err(self.found(close));
         }
         Ok(field)
     }
 
     fn flags(&mut self) -> Parsed<Flags> {
         if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
-            return Err("ports in packets are not supported".into());
+            return Err(Problem::Rule("ports in packets are not supported"));
         }
         if self.take('-') {
             return Ok(Flags(0));
@@ -88,15 +90,15 @@ impl Parser<'_> {
                 '.' => Flags::ACK,
                 'E' => Flags::ECE,
                 'W' => Flags::CWR,
-                'U' => return Err("urgent data is not supported".into()),
-                'A' => return Err("accurate ECN is not supported".into()),
+                'U' => return Err(Problem::NotSupported("urgent data".into())),
+                'A' => return Err(Problem::NotSupported("accurate ECN".into())),
                 c if c.is_whitespace() => break,
-                _ => return Err(format!("bad TCP flags `{}`", self.glimpse())),
+                _ => return Err(Problem::Flags(self.glimpse())),
             };
             length += 1;
         }
         self.at += length;
-        if length == 0 { Err("a packet has no flags".into()) } else { Ok(flags) }
+        if length == 0 { Err(Problem::Rule("a packet has no flags")) } else { Ok(flags) }
     }
 
     /// `1:1001(1000)`
@@ -108,7 +110,7 @@ impl Parser<'_> {
         let len = self.number("TCP payload size", 65_535)? as u32;
         self.need(')')?;
         if start.wrapping_add(len) != end {
-            return Err("inconsistent TCP sequence numbers and payload size".into());
+            return Err(Problem::Rule("inconsistent TCP sequence numbers and payload size"));
         }
         Ok((start, len))
     }
@@ -131,7 +133,7 @@ impl Parser<'_> {
             self.need(',')?;
         }
         if packet::option_length(&options) > MAX_OPTION_BYTES {
-            return Err("TCP option list too long".into());
+            return Err(Problem::Rule("TCP option list too long"));
         }
         Ok(Some(options))
     }
@@ -156,7 +158,7 @@ impl Parser<'_> {
                     self.space()?;
                 }
                 if blocks.is_empty() {
-                    return Err("sack needs blocks, such as 1:1001".into());
+                    return Err(Problem::Rule("sack needs blocks, such as 1:1001"));
                 }
                 TcpOption::Sack(blocks)
             }
@@ -166,9 +168,12 @@ impl Parser<'_> {
                 self.need_word("ecr")?;
                 TcpOption::Timestamps { val, ecr: self.number("ecr val", u32_max)? as u32 }
             }
-            "FO" | "FOEXP" | "md5" => return Err(format!("TCP option {word} is not supported")),
+            "FO" | "FOEXP" | "md5" => return Err(Problem::NotSupported(format!("TCP option {word}"))),
             _ => {
-                return Err(format!("TCP option {word}: expected mss, nop, wscale, sackOK, sack, TS or eol"));
+                return Err(Problem::refused(
+                    format!("TCP option {word}"),
+                    "expected mss, nop, wscale, sackOK, sack, TS or eol",
+                ));
             }
         })
     }

@@ -1,17 +1,16 @@
 //! Commands in a script, of which only settings of sysctls are read; no command is run.
 
+use super::{Parsed, Problem};
 use crate::script::Setting;
 
 /// Settings in a command that sets sysctls: `sysctl -q a.b=1`, several commands with `;`, `&&` or line ends between.
 ///
 /// # Errors
 /// What is no setting. Such a command is never run.
-pub(super) fn settings(command: &str, line: u32) -> Result<Vec<Setting>, String> {
+pub(super) fn settings(command: &str, line: u32) -> Parsed<Vec<Setting>> {
     let mut found = Vec::new();
     let mut restores = false;
-    let refused = |what: &str| {
-        format!("`{what}`: only settings are read from a command (sysctl NAME=VALUE); commands are not run")
-    };
+    let refused = |what: &str| Problem::Command(what.to_string());
     for part in command.replace("&&", ";").split([';', '\n']) {
         let part = part.split(" #").next().unwrap_or("").trim();
         if part.is_empty() || part.starts_with('#') {

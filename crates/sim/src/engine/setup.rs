@@ -15,6 +15,7 @@ use crate::applications::{self, IncastGroup};
 use crate::capture::Captures;
 use crate::check;
 use crate::draws;
+use crate::error::{Error, FlowError};
 use crate::event_queue::{EventQueue, NEVER, Source, Sources};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
@@ -29,8 +30,8 @@ impl Simulation {
     /// Sets up a run; `run_id` goes into every row.
     ///
     /// # Errors
-    /// One line saying what in the scenario the engine refuses.
-    pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, String> {
+    /// What in the scenario the engine refuses.
+    pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, Error> {
         Simulation::from_scenario(contract::parse(scenario)?, run_id, false)
     }
 
@@ -38,12 +39,12 @@ impl Simulation {
     /// equal in every result.
     ///
     /// # Errors
-    /// One line saying what in the scenario the engine refuses.
+    /// What in the scenario the engine refuses.
     pub fn from_scenario(
         mut scenario: Scenario,
         run_id: u32,
         force_stepped: bool,
-    ) -> Result<Simulation, String> {
+    ) -> Result<Simulation, Error> {
         let profiles = check::check(&scenario)?;
         let topology = Topology::new(&scenario)?;
         let named = scenario.flows.len();
@@ -137,7 +138,7 @@ fn recording(
     run_id: u32,
     named: usize,
     families: &[Family],
-) -> Result<Recording, String> {
+) -> Result<Recording, Error> {
     Ok(Recording {
         recorder: Recorder::new(
             run_id,
@@ -198,14 +199,17 @@ fn flows(
     topology: &Topology,
     parents: &[Option<FlowId>],
     groups: &[IncastGroup],
-) -> Result<Vec<FlowRun>, String> {
-    let host = |name: &str| scenario.host(name).ok_or_else(|| format!("no host is called {name}"));
+) -> Result<Vec<FlowRun>, Error> {
+    let host = |flow: &scenario::Flow, name: &str| {
+        let no_host = || FlowError::NoHost(name.to_owned()).of(flow);
+        scenario.host(name).ok_or_else(no_host)
+    };
     let starts = draws::starts(scenario);
     let mantissa_bits = if scenario.flows.len() <= FINE_HISTOGRAMS { 10 } else { 7 };
     let flow = |(id, flow): (FlowId, &scenario::Flow)| {
         let start = starts[id.index()];
         let app = applications::build(scenario, id, start, parents, groups);
-        let [from, to] = [host(&flow.from)?, host(&flow.to)?];
+        let [from, to] = [host(flow, &flow.from)?, host(flow, &flow.to)?];
         let mut run = FlowRun::new(id, flow, app, [from, to], start, mantissa_bits);
         run.parent = parents[id.index()];
         let path = topology.path(from, to);

@@ -16,15 +16,17 @@ const EVENTS: u64 = 20_000;
 fn carry_out(seed: u64) -> bool {
     let scenario = draw::scenario(seed);
     let json = serde_json::to_string(&scenario).expect("a scenario is JSON");
+    let checked = sim::check(&json).map_err(|error| error.to_string());
     let mut run = match Simulation::new(&json, 0) {
         Ok(run) => run,
-        Err(line) => {
+        Err(error) => {
+            let line = error.to_string();
             assert!(!line.is_empty() && !line.contains('\n'), "one line: {line:?}");
-            assert_eq!(sim::check(&json), Err(line), "check refuses what the engine does");
+            assert_eq!(checked, Err(line), "check refuses what the engine does");
             return false;
         }
     };
-    assert_eq!(sim::check(&json), Ok(()), "check admits what the engine does");
+    assert_eq!(checked, Ok(()), "check admits what the engine does");
     for _ in 0..20 {
         let over = run.advance(EVENTS / 20);
         run.take();

@@ -226,6 +226,7 @@ impl Endpoint {
                 retransmits: 0,
                 last_received: 0,
                 last_sent: 0,
+                last_new_sent: 0,
                 throttled: false,
                 grant: SendGrant::default(),
                 no_fast_path: false,

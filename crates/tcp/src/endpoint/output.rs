@@ -87,6 +87,9 @@ impl Endpoint {
             }
         }
         self.snd.last_sent = now;
+        if !t.retransmission && t.len > 0 {
+            self.snd.last_new_sent = now;
+        }
         // As on the wire, where segmentation offload has cut it.
         self.data_segments_out += if t.len <= self.snd.payload {
             u64::from(t.len > 0)

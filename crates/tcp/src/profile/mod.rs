@@ -7,7 +7,7 @@ pub mod freebsd;
 pub mod linux;
 mod windows_7;
 
-use crate::stack::{Profile, ProfileError};
+use crate::stack::{Profile, ProfileError, Sysctl};
 
 /// Every stack of the catalogue, each with its system's defaults. Of a family, the newest stands last.
 pub fn all() -> Vec<Box<dyn Profile>> {
@@ -33,41 +33,24 @@ pub fn find(name: &str) -> Option<Box<dyn Profile>> {
 /// A sysctl the stack does not carry out (with the nearest names), or a value out of range.
 pub fn set_checked(profile: &mut dyn Profile, name: &str, value: i64) -> Result<(), ProfileError> {
     let known = profile.sysctls();
-    let Some(sysctl) = known.iter().find(|s| s.name == name) else {
-        let nearest = nearest(name, known.iter().map(|s| s.name));
-        return Err(ProfileError(format!("sysctl {name}: not known to {}{nearest}", profile.spec().name)));
+    let Some(&Sysctl { name, min, max, .. }) = known.iter().find(|sysctl| sysctl.name == name) else {
+        let nearest = nearest(name, known.iter().map(|sysctl| sysctl.name));
+        return Err(ProfileError::UnknownSysctl {
+            name: name.to_owned(),
+            stack: profile.spec().name,
+            nearest,
+        });
     };
-    if value < sysctl.min || value > sysctl.max {
-        return Err(ProfileError(format!(
-            "sysctl {name}: found {value}; expected {} to {}",
-            sysctl.min, sysctl.max
-        )));
+    if value < min || value > max {
+        return Err(ProfileError::SysctlRange { name, found: value, min, max });
     }
     profile.set(name, value);
     Ok(())
 }
 
-/// ` (did you mean …?)` with up to three names close to `name`, or nothing.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let mut ranked: Vec<(usize, &str)> = known.map(|k| (edit_distance(name, k), k)).collect();
+/// Up to three names close to `name`.
+fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut ranked: Vec<(usize, &str)> = known.map(|k| (strsim::levenshtein(name, k), k)).collect();
     ranked.sort();
-    let close: Vec<&str> =
-        ranked.iter().take(3).filter(|(d, k)| *d <= 3 + k.len() / 4).map(|&(_, k)| k).collect();
-    if close.is_empty() { String::new() } else { format!(" (did you mean {}?)", close.join(", ")) }
-}
-
-/// Levenshtein distance.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let cost = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = row[j + 1];
-            row[j + 1] = cost;
-        }
-    }
-    row[b.len()]
+    ranked.iter().take(3).filter(|(d, k)| *d <= 3 + k.len() / 4).map(|&(_, k)| k).collect()
 }

@@ -66,6 +66,8 @@ pub struct SendState {
     pub last_received: Nanos,
     /// True time of the last transmission of data.
     pub last_sent: Nanos,
+    /// The same of data that was never sent before.
+    pub last_new_sent: Nanos,
     /// The sender waits for [`Sender::on_tx_complete`] before it sends more.
     pub throttled: bool,
     /// Segments that the sender has allowed ahead.

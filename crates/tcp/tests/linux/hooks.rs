@@ -244,8 +244,8 @@ fn a_module_of_another_family_is_refused() {
     let module = cc::Module::Linux(Arc::new(Recorders(Log::default(), false)));
     let mut freebsd = profile::find("freebsd-13").expect("a stack");
     let error = freebsd.register("recorder", &module).expect_err("another family");
-    assert_eq!(error.0, "congestion control recorder is not made for freebsd");
+    assert_eq!(error.to_string(), "congestion control recorder is not made for freebsd");
     let mut linux = profile::find("linux-6.8").expect("a stack");
     let error = linux.register("cubic", &module).expect_err("a name in use");
-    assert_eq!(error.0, "congestion control cubic is there already");
+    assert_eq!(error.to_string(), "congestion control cubic is there already");
 }

@@ -15,7 +15,9 @@ from cwndlab.experiment.units import BadValue
 class Section(BaseModel):
     """A mapping of known keys. ``section`` names it in what a testbed publishes as carried out."""
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, populate_by_name=False)
+    model_config = ConfigDict(
+        frozen=True, arbitrary_types_allowed=True, populate_by_name=False, defer_build=True
+    )
     section: ClassVar[str] = ""
 
     @model_validator(mode="before")

@@ -1,16 +1,33 @@
 """The executors there are, and which one carries a sweep out."""
 
+import importlib.util
 import os
 
+from cwndlab.errors import InputError
 from cwndlab.parts.executor import Arrivals, Executor
 from cwndlab.parts.executors.here import Here
 from cwndlab.parts.executors.processes import Processes
 
 
-def choose(jobs: int, parts: int, arrivals: Arrivals) -> Executor:
-    """The executor for so many parts on up to `jobs` processes; one job needs no other process."""
+def choose(arrivals: Arrivals, parts: int, jobs: int, cluster: str | None) -> Executor:
+    """The executor for so many parts: a cluster, or up to `jobs` processes; one job needs no other process.
+
+    Raises InputError for a cluster that cannot be used, CwndlabError for one that does not answer.
+    """
+    if cluster is not None:
+        if arrivals.site.sequence is not None:
+            raise InputError(f"--cluster: testbed {arrivals.site.testbed} runs on this machine only")
+        return _cluster(cluster, arrivals)
     places = min(jobs, parts)
     return Processes(places, arrivals) if places > 1 else Here(arrivals)
+
+
+def _cluster(address: str, arrivals: Arrivals) -> Executor:
+    if importlib.util.find_spec("distributed") is None:
+        raise InputError("--cluster needs Dask, which is not here: pip install 'cwndlab[cluster]'")
+    from cwndlab.parts.executors.cluster import Cluster  # Dask is an extra, and takes long to import
+
+    return Cluster(address, arrivals)
 
 
 def processors() -> int:

@@ -2,7 +2,6 @@
 
 import time
 
-from cwndlab import testbeds
 from cwndlab.errors import CwndlabError
 from cwndlab.parts.executor import Arrivals
 from cwndlab.parts.task import PartControl, Task, carry_out_part
@@ -25,7 +24,7 @@ class Here:
     def wait(self) -> None:
         """Carry out what was handed in."""
         site = self._arrivals.site
-        bed = testbeds.find(site.testbed)
+        bed = site.find()
         control = PartControl(lambda: False, self._arrivals.advance, site.work)
         parts = [part for task in self._waiting for part in task.parts]
         try:

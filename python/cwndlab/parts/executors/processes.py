@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from cwndlab import testbeds
 from cwndlab.parts.executor import Arrivals
 from cwndlab.parts.signals import STOPPING, uninterrupted
 from cwndlab.parts.store import Part
@@ -142,7 +141,7 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
     # Programs that a testbed starts take them all.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    bed = testbeds.find(site.testbed)
+    bed = site.find()
     task: Task | None = None
     part: Part | None = None
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 import shlex
 from collections.abc import Sequence
+from functools import cached_property
 
 import polars as pl
 
@@ -45,12 +44,12 @@ class Facts:
         """The results' directory as a shell word."""
         return shlex.quote(str(self.results.path))
 
-    @property
+    @cached_property
     def duration_s(self) -> float:
         """The longest run."""
         return max((record.scenario["duration_ns"] / 1e9 for record in self.records), default=0.0)
 
-    @property
+    @cached_property
     def window_s(self) -> float:
         """Length of the throughput windows of the viewer: a second, less for short runs."""
         return 1.0 if self.duration_s >= 20 else max(0.001, float(f"{self.duration_s / 40:.1g}"))
@@ -112,8 +111,3 @@ def with_interval(mean: float, half: float) -> str:
         return rounded(mean)
     decimals = max(0, 1 - math.floor(math.log10(half)))
     return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
-
-
-def content_hash(text: str) -> str:
-    """The hash by which a page's own policy allows a style or script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

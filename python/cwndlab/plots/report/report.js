@@ -519,10 +519,13 @@
       select.addEventListener("change", draw);
       return select;
     });
+    let drawnFor = 0;
     chooser.addEventListener("change", draw);
+    new ResizeObserver(() => holder.clientWidth === drawnFor || draw()).observe(holder);
     draw();
 
     function draw() {
+      drawnFor = holder.clientWidth;
       const figure = figures[chooser.value];
       keys.forEach((key, place) => {
         const held = (value) => figure.rows.some((each, row) => each !== null && key.rows[row] === value);
@@ -537,7 +540,11 @@
         if (wanted.some(({ key }) => key === over)) continue;
         const groups = over.values.map((name, place) => ({ name, ...box(rows.filter(({ row }) => over.rows[row] === place).map(({ value }) => value)) }));
         const known = groups.filter((group) => group.n > 0);
-        if (known.length) holder.append(boxFigure(figure, over, known, where));
+        if (known.length) {
+          const made = document.createElement("figure");
+          holder.append(made);
+          boxFigure(made, figure, over, known, where);
+        }
       }
       if (!holder.firstChild) holder.append("No run is left: choose fewer conditions.");
     }
@@ -572,49 +579,68 @@
     return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\"'\"'")}'`;
   }
 
-  function boxFigure(figure, over, groups, where) {
-    const [width, height] = [560, 330];
-    const slanted = Math.max(...groups.map((group) => group.name.length)) * 7.5 > (width - 70) / groups.length - 6;
+  // Boxes stand side by side; where their names would not fit below them, they lie one below the other.
+  function boxFigure(holder, figure, over, groups, where) {
+    const width = holder.clientWidth || 560;
+    const longest = Math.max(...groups.map((group) => group.name.length)) * 7.2;
+    const lying = longest > (width - 72) / groups.length - 6;
+    const named = lying && longest < 0.45 * width ? "beside" : lying ? "above" : "below";
+    const slot = { beside: 26, above: 44, below: (width - 72) / groups.length }[named];
+    const frame = lying
+      ? { left: named === "beside" ? longest + 12 : 12, top: 10, height: slot * groups.length }
+      : { left: 62, top: 10, height: 268 };
+    frame.width = width - frame.left - (lying ? 26 : 10);
+    const height = frame.top + frame.height + (lying ? 44 : 52);
     const low = Math.min(...groups.map((group) => group.least));
     const high = Math.max(...groups.map((group) => group.most));
     const margin = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
-    const rows = ticks(Math.max(low - margin, low >= 0 ? 0 : -Infinity), high + margin, 6);
+    const rows = ticks(Math.max(low - margin, low >= 0 ? 0 : -Infinity), high + margin, lying ? Math.max(2, frame.width / 80) : 6);
     const [bottom, top] = [Math.min(rows[0], low - margin * 0.4), Math.max(rows[rows.length - 1], high + margin * 0.4)];
-    const frame = { left: 62, top: 10, width: width - 72, height: height - (slanted ? 108 : 62) };
-    const y = (value) => frame.top + frame.height * (1 - (value - bottom) / (top - bottom));
+    const share = (value) => (value - bottom) / (top - bottom);
+    const along = (value) => (lying ? frame.left + frame.width * share(value) : frame.top + frame.height * (1 - share(value)));
+    // A place across the boxes and one along the values, as x and y.
+    const xy = (across, at) => (lying ? [at, across] : [across, at]);
+    const line = (name, [x1, y1], [x2, y2]) => svgElement("line", { class: name, x1, y1, x2, y2 });
+    const [first, last] = lying ? [frame.top, frame.top + frame.height] : [frame.left, frame.left + frame.width];
     const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
     const medians = groups.slice(0, 12).map((group) => `${group.name}: median ${label(group.median)} of ${group.n}`);
     svg.setAttribute("aria-label", `${figure.label} over ${over.key}. ${medians.join("; ")}`);
     for (const row of rows) {
-      svg.append(svgElement("line", { class: "grid", x1: frame.left, x2: frame.left + frame.width, y1: y(row), y2: y(row) }));
-      svg.append(svgText(label(row), { class: "tick", x: frame.left - 7, y: y(row) + 4, "text-anchor": "end" }));
+      svg.append(line("grid", xy(first, along(row)), xy(last, along(row))));
+      const place = lying ? { x: along(row), y: last + 18, "text-anchor": "middle" } : { x: frame.left - 7, y: along(row) + 4, "text-anchor": "end" };
+      svg.append(svgText(label(row), { class: "tick", ...place }));
     }
-    svg.append(svgElement("line", { class: "axis", x1: frame.left, x2: frame.left, y1: frame.top, y2: frame.top + frame.height }));
-    const slot = frame.width / groups.length;
+    svg.append(line("axis", [frame.left, frame.top], [frame.left, frame.top + frame.height]));
     groups.forEach((group, place) => {
-      const centre = frame.left + slot * (place + 0.5);
-      const half = Math.min(slot * 0.32, 34);
-      const level = (name, value, part) => svgElement("line", { class: name, x1: centre - half * part, x2: centre + half * part, y1: y(value), y2: y(value) });
-      const upright = (a, b) => svgElement("line", { class: "whisker", x1: centre, x2: centre, y1: y(a), y2: y(b) });
-      svg.append(upright(group.low, group.q1), upright(group.q3, group.high), level("whisker", group.low, 0.5), level("whisker", group.high, 0.5));
-      svg.append(svgElement("rect", { class: "box", x: centre - half, width: 2 * half, y: y(group.q3), height: Math.max(0.5, y(group.q1) - y(group.q3)) }));
+      const centre = first + slot * (place + 0.5) + (named === "above" ? 9 : 0);
+      const half = named === "above" ? 9 : Math.min(slot * 0.32, 34);
+      const level = (name, value, part) => line(name, xy(centre - half * part, along(value)), xy(centre + half * part, along(value)));
+      const whisker = (a, b) => line("whisker", xy(centre, along(a)), xy(centre, along(b)));
+      svg.append(whisker(group.low, group.q1), whisker(group.q3, group.high), level("whisker", group.low, 0.5), level("whisker", group.high, 0.5));
+      const [from, to] = [along(group.q1), along(group.q3)].sort((a, b) => a - b);
+      const [x, y] = xy(centre - half, from);
+      const [thick, long] = [2 * half, Math.max(0.5, to - from)];
+      svg.append(svgElement("rect", { class: "box", x, y, width: lying ? long : thick, height: lying ? thick : long }));
       svg.append(level("median", group.median, 1));
       group.dots.forEach((value, i) => {
         const offset = ((((i + 1) * 0.6180339887498949) % 1) - 0.5) * half * 1.4;
-        svg.append(svgElement("circle", { class: "dot", cx: centre + offset, cy: y(value), r: 2.6 }));
+        const [cx, cy] = xy(centre + offset, along(value));
+        svg.append(svgElement("circle", { class: "dot", cx, cy, r: 2.6 }));
       });
-      const mean = y(group.mean);
-      svg.append(svgElement("path", { class: "mean", d: `M${centre} ${mean - 6}l6 6l-6 6l-6-6z` }));
-      const below = frame.top + frame.height + 18;
-      const turned = slanted ? { "text-anchor": "end", transform: `rotate(-35 ${centre} ${below})` } : { "text-anchor": "middle" };
-      const short = group.name.length > 22 ? `${group.name.slice(0, 21)}…` : group.name;
-      const tick = svgText(short, { class: "tick", x: centre, y: below, ...turned });
+      const [mx, my] = xy(centre, along(group.mean));
+      svg.append(svgElement("path", { class: "mean", d: `M${mx} ${my - 6}l6 6l-6 6l-6-6z` }));
+      const at = {
+        beside: { x: frame.left - 8, y: centre + 4, "text-anchor": "end" },
+        above: { x: frame.left + 6, y: centre - 14 },
+        below: { x: centre, y: frame.top + frame.height + 18, "text-anchor": "middle" },
+      }[named];
+      const tick = svgText(group.name, { class: "tick", ...at });
       const title = svgElement("title", {});
       title.textContent = `${group.name}: n ${group.n}, mean ${label(group.mean)}, quartiles ${label(group.q1)}, ${label(group.median)}, ${label(group.q3)}`;
       tick.append(title);
       svg.append(tick);
     });
-    svg.append(svgText(over.key, { class: "axis-name", x: frame.left + frame.width / 2, y: height - 8, "text-anchor": "middle" }));
+    svg.append(svgText(lying ? figure.label : over.key, { class: "axis-name", x: frame.left + frame.width / 2, y: height - 6, "text-anchor": "middle" }));
     const caption = document.createElement("figcaption");
     const strong = document.createElement("strong");
     strong.textContent = `${figure.label} over ${over.short}`;
@@ -624,9 +650,7 @@
     const code = document.createElement("code");
     code.textContent = `cwndlab plot ${data.directory} --kind box --value ${figure.name} --by ${quoted(over.key)}${where} -o box.png`;
     again.append("Make it again: ", code);
-    const holder = document.createElement("figure");
     holder.append(caption, svg, again);
-    return holder;
   }
 
   function svgElement(name, attributes) {

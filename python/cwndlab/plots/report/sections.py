@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import yaml
+from markupsafe import Markup
 
 from cwndlab import files
 from cwndlab.analysis import contrasts, verdict
@@ -28,9 +29,9 @@ from cwndlab.plots.report.facts import (
     varying_metrics,
     with_interval,
 )
-from cwndlab.plots.report.html import Markup, details, element, join, raw, table
+from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.report.setup import provenance, testbed
-from cwndlab.plots.report.viewer import boxes, document, viewer
+from cwndlab.plots.report.viewer import box_keys, data, series, viewer
 from cwndlab.plots.selection import floats, run_labels
 from cwndlab.results import columns, inferred, loadlatency
 from cwndlab.results.resultset import ResultSet
@@ -38,6 +39,9 @@ from cwndlab.results.summary import CARRIED_OUT
 
 MAX_SENTENCES = 6
 """Comparisons by a key that get a sentence each; more get a count, and a table."""
+
+FEW_FLOWS = 16
+"""Flows that get a sentence each about what limited them; more are counted."""
 
 MOSTLY = 50.0
 """Per cent of the time above which a limit is a flow's main one."""
@@ -63,26 +67,24 @@ def render(results: ResultSet) -> str:
     facts = Facts(results)
     sections = [
         ("results", "Results", _results(facts)),
-        ("loadlatency", "Scenarios of loadlatency", _classic(facts)),
+        ("loadlatency", "Scenarios of loadlatency", loadlatency.classic(results)),
         ("verdicts", "Is there a difference?", _verdicts(facts)),
         ("published", "Beside the published metrics", _published(facts)),
         ("time", "Over time", viewer(facts)),
-        ("by-parameter", "By parameter", boxes(facts)),
+        ("by-parameter", "By parameter", box_keys(facts)),
         ("testbed", "Testbed", testbed(facts)),
         ("provenance", "Provenance", provenance(facts)),
     ]
-    shown = [(anchor, heading, body) for anchor, heading, body in sections if body.text]
-    links = [element("a", heading, href=f"#{anchor}") for anchor, heading, _ in shown]
-    question = _question(results)
-    header = element(
-        "header",
-        element("h1", results.header.experiment),
-        element("p", question, class_="question") if question else raw(""),
-        _glance(facts),
-        element("nav", *links, aria_label="Sections"),
+    shown, runs = series(facts)
+    return page(
+        "report.html",
+        title=results.header.experiment,
+        question=_question(results),
+        **_glance(facts),
+        sections=[section for section in sections if section[2]],
+        series=shown,
+        data=data(facts, runs),
     )
-    main = [element("section", element("h2", heading), body, id=anchor) for anchor, heading, body in shown]
-    return document(results.header.experiment, join(header, element("main", *main)), facts)
 
 
 def _question(results: ResultSet) -> str:
@@ -94,47 +96,41 @@ def _question(results: ResultSet) -> str:
     return str(experiment.get("description") or "") if isinstance(experiment, dict) else ""
 
 
-def _glance(facts: Facts) -> Markup:
+def _glance(facts: Facts) -> dict[str, object]:
     statuses = facts.results.runs["status"].to_list()
-    done = sum(status in CARRIED_OUT for status in statuses)
+    missing = sum(status not in CARRIED_OUT for status in statuses)
     doubtful = statuses.count("unreliable")
-    runs = f"{done} complete" + (f", {len(statuses) - done} not" if done < len(statuses) else "")
-    items = [
-        ("runs", runs + (f", {doubtful} unreliable (its warnings say why)" if doubtful else "")),
-        ("testbed", facts.results.header.testbed),
-        ("stacks", ", ".join(distinct(facts.summary["stack"]))),
-        ("congestion control", ", ".join(distinct(facts.summary["cc"]))),
-        ("duration of a run", f"{facts.duration_s:g} s"),
-    ]
-    facts_list = element(
-        "dl",
-        *(element("div", element("dt", name), element("dd", value)) for name, value in items if value),
-        class_="glance",
+    runs = f"{len(statuses) - missing} complete" + (f", {missing} not" if missing else "")
+    incomplete = (
+        f"{missing} of {len(statuses)} runs failed or are missing: what follows covers the others only."
     )
-    warning = raw("")
-    if done < len(statuses):
-        missing = len(statuses) - done
-        text = (
-            f"{missing} of {len(statuses)} runs failed or are missing: what follows covers the others only."
-        )
-        warning = element("p", text, class_="warning", role="note")
     names = inferred.of_rows(facts.results.summary)
-    said = element("p", f"Stacks {inferred.note(names)}.", class_="hint") if names else raw("")
-    return join(facts_list, said, warning)
+    return {
+        "glance": [
+            ("runs", runs + (f", {doubtful} unreliable (its warnings say why)" if doubtful else "")),
+            ("testbed", facts.results.header.testbed),
+            ("stacks", ", ".join(distinct(facts.summary["stack"]))),
+            ("congestion control", ", ".join(distinct(facts.summary["cc"]))),
+            ("duration of a run", f"{facts.duration_s:g} s"),
+        ],
+        "inferred": inferred.note(names) if names else "",
+        "incomplete": incomplete if missing else "",
+    }
 
 
-def _results(facts: Facts) -> Markup:
-    parts = []
-    if facts.complete.height and facts.summary["repeat"].n_unique() > 1:
-        parts += [element("h3", "Each combination, mean over its repeats"), _cells(facts)]
-    parts += [element("h3", "Every flow of every run"), _runs(facts), _limits(facts)]
-    return join(*parts)
-
-
-def _classic(facts: Facts) -> Markup:
-    """The lines of the loadlatency tool, where there are scenarios of it."""
-    lines = loadlatency.classic(facts.results)
-    return element("pre", lines) if lines else raw("")
+def _results(facts: Facts) -> dict[str, object]:
+    repeated = facts.complete.height and facts.summary["repeat"].n_unique() > 1
+    measured = varying_metrics(facts.summary)
+    return {
+        "cells": _cells(facts) if repeated else None,
+        "runs": _runs(facts),
+        "unmeasured": [
+            capital(columns.describe(name).words)
+            for name in columns.numeric_columns(facts.summary)
+            if name not in measured
+        ],
+        **_limits(facts),
+    }
 
 
 _LIMITS = {
@@ -145,14 +141,12 @@ _LIMITS = {
 }
 
 
-def _limits(facts: Facts) -> Markup:
+def _limits(facts: Facts) -> dict[str, object]:
     """What limited the connections: a sentence for each, or for many how often each was the main limit.
 
     Only those count of which some limit was measured: datagrams have none.
     """
     known = facts.complete.filter(pl.sum_horizontal(pl.col(list(_LIMITS)).fill_null(0.0)) > 0)
-    if not known.height:
-        return raw("")
     labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"])
     sentences, mains = [], []
     for row in known.iter_rows(named=True):
@@ -161,16 +155,9 @@ def _limits(facts: Facts) -> Markup:
         mains.append(shares[0][1] if shares[0][0] > MOSTLY else "")
         name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
         sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing for long") + ".")
-    every = element("ul", *(element("li", text) for text in sentences))
-    heading = element("h3", "What limited the flows")
-    if len(sentences) <= 16:
-        return join(heading, every)
     counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
-    summed = (
-        element("li", f"{count} of {len(mains)} TCP flows were limited {_mostly(words)}.")
-        for count, words in counts
-    )
-    return join(heading, element("ul", *summed), details("Each flow", every))
+    summed = [f"{count} of {len(mains)} TCP flows were limited {_mostly(words)}." for count, words in counts]
+    return {"limits": sentences, "limits_summed": summed if len(sentences) > FEW_FLOWS else []}
 
 
 def _mostly(words: str) -> str:
@@ -179,7 +166,7 @@ def _mostly(words: str) -> str:
     return "by none of these for more than half of the time"
 
 
-def _cells(facts: Facts) -> Markup:
+def _cells(facts: Facts) -> Table:
     names = [name for name in varying_metrics(facts.complete) if name in _HEADLINE]
     keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
     groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
@@ -200,10 +187,10 @@ def _cells(facts: Facts) -> Markup:
         "± is the 95 % confidence interval of the mean (Student's t over runs); none where runs cannot vary."
     )
     caption = f"{len(rows)} combinations. {note}"
-    return table(heads, rows, caption=caption, sortable=True, row_heads=len(keys), titles=[*keys, "", *names])
+    return Table(heads, rows, caption, sortable=True, row_heads=len(keys), titles=[*keys, "", *names])
 
 
-def _runs(facts: Facts) -> Markup:
+def _runs(facts: Facts) -> Table:
     names = varying_metrics(facts.summary)
     constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
     words = [name for name in ("repeat", "stack", "cc") if name not in constant]
@@ -226,9 +213,6 @@ def _runs(facts: Facts) -> Markup:
         cells.append(row["status"])
         rows.append(cells)
     shown = [facts.short.get(name, name) for name in heads] + [columns.describe(name).label for name in names]
-    unmeasured = [
-        name for name in columns.numeric_columns(facts.summary) if facts.summary[name].is_null().all()
-    ]
     sentences = [f"{facts.summary.height} rows; press a run's number to show it over time."]
     if facts.summary.height > MAX_ROWS:
         sentences[0] = f"The first {MAX_ROWS} of {facts.summary.height} rows; all are in summary.csv."
@@ -236,14 +220,10 @@ def _runs(facts: Facts) -> Markup:
         sentences.append(
             "In all rows: " + ", ".join(f"{name} {facts.summary[name][0]}" for name in constant) + "."
         )
-    if unmeasured:
-        sentences.append(
-            "Not measured here: " + ", ".join(columns.describe(name).words for name in unmeasured) + "."
-        )
-    return table(
+    return Table(
         [*shown, "status"],
         rows,
-        caption=" ".join(sentences),
+        " ".join(sentences),
         sortable=True,
         row_heads=1,
         titles=[*heads, *names, ""],
@@ -256,18 +236,22 @@ def _run_cell(run_id: str, *, pick: bool) -> object:
     order = float(number) if number.isdigit() else 0.0
     if not pick:
         return number, order
-    hint = "Show over time"
-    return element("button", number, class_="pick", data_run=run_id, aria_pressed="false", title=hint), order
+    return _PICK.format(run_id, number), order
 
 
-def _verdicts(facts: Facts) -> Markup:
+_PICK = Markup(
+    '<button type="button" class="pick" data-run="{}" aria-pressed="false" title="Show over time">{}</button>'
+)
+
+
+def _verdicts(facts: Facts) -> list[dict[str, object]]:
     """What each swept key changes, with how sure that is.
 
     Nothing of a run of the tool loadlatency, whose scenarios are different loads on one path.
     """
     if facts.results.header.testbed == loadlatency.TOOL:
-        return raw("")
-    parts = []
+        return []
+    parts: list[dict[str, object]] = []
     for key in facts.telling:
         try:
             found = contrasts.by_key(facts.results, key, options=Options(within=False))
@@ -277,27 +261,24 @@ def _verdicts(facts: Facts) -> Markup:
         said = [verdict.sentence(each) for each in found.overall]
         few = len(found.each) <= MAX_SENTENCES
         said += [verdict.sentence(each) for each in found.each] if few else verdict.tally(found.each)
-        parts.append(element("h3", f"By {facts.short.get(key, key)}"))
-        parts.append(element("ul", *(element("li", capital(text)) for text in said), class_="verdicts"))
-        if found.notes:
-            parts.append(element("p", "; ".join(found.notes) + ".", class_="hint"))
-        if not few:
-            rows = [_verdict_row(each) for each in found.each]
-            names = list(dict.fromkeys(name for each in found.each for name in each.contrast.where))
-            heads = [*names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
-            body = table(
-                heads, rows, caption=f"{len(rows)} comparisons.", sortable=True, row_heads=len(names)
-            )
-            parts.append(details("Each combination", body))
-        command = f"cwndlab compare {facts.directory} --by {shlex.quote(key)}"
-        parts.append(element("p", "Make it again: ", element("code", command), class_="again"))
-    if not parts:
-        return raw("")
-    note = (
-        "Runs are the unit. A verdict rests on a permutation test, corrected for the number of comparisons; "
-        "docs/statistics.md says how."
-    )
-    return join(element("p", note, class_="hint"), *parts)
+        parts.append(
+            {
+                "name": facts.short.get(key, key),
+                "said": [capital(text) for text in said],
+                "notes": capital("; ".join(found.notes)) + "." if found.notes else "",
+                "each": None if few else _verdict_table(found.each),
+                "command": f"cwndlab compare {facts.directory} --by {shlex.quote(key)}",
+            }
+        )
+    return parts
+
+
+def _verdict_table(found: Sequence[Comparison]) -> Table:
+    """A row for each comparison."""
+    names = list(dict.fromkeys(name for each in found for name in each.contrast.where))
+    heads = [*names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
+    rows = [_verdict_row(each) for each in found]
+    return Table(heads, rows, f"{len(rows)} comparisons.", sortable=True, row_heads=len(names))
 
 
 def _verdict_row(found: Comparison) -> list[object]:
@@ -330,31 +311,29 @@ _HEADLINE = (
 """Metrics in the table of combinations; the table of runs has all."""
 
 
-def _published(facts: Facts) -> Markup:
+def _published(facts: Facts) -> list[tuple[str, Table]]:
+    """Tables under their headings, the first without one."""
     compared, others = published.compare(published.metrics_of(facts.results), facts.results.summary)
-    parts = []
+    tables = []
     if compared:
-        rows = [_comparison(row) for row in compared]
         heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
         known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
-        caption = f"{len(rows)} published metrics"
+        caption = f"{len(compared)} published metrics"
         if known:
             caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
-        parts.append(table(heads, rows, caption=f"{caption}.", sortable=True, row_heads=1))
+        rows = [_comparison(row) for row in compared]
+        tables.append(("", Table(heads, rows, f"{caption}.", sortable=True, row_heads=1)))
     if others:
-        lines = [
-            [
-                row.note,
-                "" if row.value is None else f"{row.value:g} {row.unit}",
-                _cell_words(row.cell),
-                row.source,
-            ]
-            for row in others
+        heads = ["finding", "value", "where", "source"]
+        values = ["" if row.value is None else f"{row.value:g} {row.unit}" for row in others]
+        rows = [
+            [row.note, value, _cell_words(row.cell), row.source]
+            for row, value in zip(others, values, strict=True)
         ]
-        parts.append(element("h3", "Findings that no single metric stands for"))
-        caption = "Compare with the plots."
-        parts.append(table(["finding", "value", "where", "source"], lines, caption=caption))
-    return join(*parts)
+        tables.append(
+            ("Findings that no single metric stands for", Table(heads, rows, "Compare with the plots."))
+        )
+    return tables
 
 
 def _comparison(row: published.Comparison) -> list[object]:

@@ -11,7 +11,7 @@ import polars as pl
 from cwndlab.contract.scenario import Scenario
 from cwndlab.parts.store import RunRecord
 from cwndlab.plots.report.facts import MAX_ROWS, Facts, some
-from cwndlab.plots.report.html import Markup, details, element, join, table
+from cwndlab.plots.report.html import Table
 from cwndlab.results import columns
 from cwndlab.scenario.queries import is_datagrams
 
@@ -19,23 +19,18 @@ MAX_FACTS = 20
 """Runs of which is shown what a testbed found on its hosts."""
 
 
-def testbed(facts: Facts) -> Markup:
-    """What the testbed found on its hosts."""
-    parts = [_parameters(facts)]
+def testbed(facts: Facts) -> dict[str, object]:
+    """What the testbed was made of."""
+    objects = []
     if facts.records:
         scenario = facts.records[0].scenario
-        parts += [
-            element("h3", "Hosts"),
-            _objects(scenario["hosts"], "Hosts of the first run, swept keys aside the same in all"),
-            element("h3", "Links"),
-            _objects(scenario["links"], "One direction of a cable each"),
-            element("h3", "Flows"),
-            _objects(_flows(scenario), "Who sends to whom, and how"),
+        hosts = "Hosts of the first run, swept keys aside the same in all"
+        objects = [
+            ("Hosts", _objects(scenario["hosts"], hosts)),
+            ("Links", _objects(scenario["links"], "One direction of a cable each")),
+            ("Flows", _objects(_flows(scenario), "Who sends to whom, and how")),
         ]
-    parts.append(
-        details("The experiment as run, defaults written out", element("pre", facts.results.experiment))
-    )
-    return join(*parts)
+    return {"parameters": _parameters(facts), "objects": objects, "experiment": facts.results.experiment}
 
 
 def _flows(scenario: Scenario) -> list[Mapping[str, Any]]:
@@ -43,7 +38,7 @@ def _flows(scenario: Scenario) -> list[Mapping[str, Any]]:
     return [{**flow, "cc": None} if is_datagrams(flow) else flow for flow in scenario["flows"]]
 
 
-def _parameters(facts: Facts) -> Markup:
+def _parameters(facts: Facts) -> Table:
     rows: list[list[object]] = []
     for key in facts.keys:
         values = columns.ordered(facts.summary[key].to_list())
@@ -70,17 +65,17 @@ def _parameters(facts: Facts) -> Markup:
                 "flows start at random within it",
             ],
         ]
-    return table(["parameter", "values", ""], rows, caption="What was varied and what was not.", row_heads=1)
+    return Table(["parameter", "values", ""], rows, "What was varied and what was not.", row_heads=1)
 
 
-def _objects(objects: Sequence[Mapping[str, Any]], caption: str) -> Markup:
+def _objects(objects: Sequence[Mapping[str, Any]], caption: str) -> Table:
     """A table of like objects of a Scenario: a column per field that any of them sets, nested ones too."""
     flat = [dict(_flat(item)) for item in objects[:200]]
     names = list(dict.fromkeys(name for item in flat for name, value in item.items() if value is not None))
     if len(objects) > 200:
         caption += f" (the first 200 of {len(objects)})"
     rows = [[_quantity(name, item.get(name)) for name in names] for item in flat]
-    return table([_field_name(name) for name in names], rows, caption=f"{caption}.", row_heads=1)
+    return Table([_field_name(name) for name in names], rows, f"{caption}.", row_heads=1)
 
 
 def _flat(item: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -95,6 +90,8 @@ _FIELD_UNITS = ("_ns", "_bps", "_bytes", "_ppb")
 
 
 def _field_name(name: str) -> str:
+    if name.startswith("sysctl."):
+        return name.removeprefix("sysctl.")
     for suffix in _FIELD_UNITS:
         name = name.removesuffix(suffix)
     return name.replace("_", " ")
@@ -131,7 +128,7 @@ def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
     return f"{value / size:.10g}\u00a0{unit}"
 
 
-def provenance(facts: Facts) -> Markup:
+def provenance(facts: Facts) -> dict[str, object]:
     """What made these results."""
     header, records = facts.results.header, facts.records
     rows: list[list[object]] = [[f"version of {name}", text] for name, text in header.versions.items()]
@@ -149,43 +146,41 @@ def provenance(facts: Facts) -> Markup:
         rows += [["machine: " + name, text] for name, text in _machine(records)]
         seeds = sorted({int(record.scenario["seed"]) for record in records})
         rows.append(["seed", ", ".join(map(str, seeds))])
-    parts = [table(["what", "value"], rows, caption="Where these results come from.", row_heads=1)]
-    for heading, kind in (("Warnings", "warnings"), ("Notes", "notes")):
-        said: dict[str, list[str]] = {}
-        for record in records:
-            for text in getattr(record, kind):
-                said.setdefault(text, []).append(str(record.run_id))
-        if said:
-            lines = [[text, some(runs)] for text, runs in said.items()]
-            parts += [
-                element("h3", heading),
-                table([heading.lower(), "runs"], lines, caption=f"{heading} of the runs."),
-            ]
     failed = [[str(record.run_id), record.error or ""] for record in records if record.status != "complete"]
     absent = facts.results.runs.filter(pl.col("status") == "missing")["run_id"].to_list()
     failed += [[str(run), "not carried out yet; cwndlab run --resume does it"] for run in absent]
-    if failed:
-        parts += [
-            element("h3", "Runs that are not complete"),
-            table(["run", "reason"], failed[:MAX_ROWS], caption=f"{len(failed)} runs."),
-        ]
     found = {json.dumps(record.facts, sort_keys=True): record for record in records if record.facts}
-    for record in list(found.values())[:MAX_FACTS]:
-        text = json.dumps(record.facts, indent=2, ensure_ascii=False)
-        of_run = f", run {record.run_id}" if len(found) > 1 else ""
-        parts.append(details(f"What the testbed found on its hosts{of_run}", element("pre", text)))
-    if len(found) > MAX_FACTS:
-        more = f"What it found in {len(found) - MAX_FACTS} more runs is in their runs.jsonl."
-        parts.append(element("p", more, class_="hint"))
-    parts.append(
-        element(
-            "p",
-            "Make this report again: ",
-            element("code", f"cwndlab report {facts.directory}"),
-            class_="again",
-        )
-    )
-    return join(*parts)
+    more = len(found) - MAX_FACTS
+    return {
+        "origin": Table(["what", "value"], rows, "Where these results come from.", row_heads=1),
+        "tables": [
+            ("Warnings", _remarks(records, "warnings")),
+            ("Notes", _remarks(records, "notes")),
+            (
+                "Runs that are not complete",
+                Table(["run", "reason"], failed[:MAX_ROWS], f"{len(failed)} runs."),
+            ),
+        ],
+        "found": [
+            (
+                "What the testbed found on its hosts" + (f", run {record.run_id}" if len(found) > 1 else ""),
+                json.dumps(record.facts, indent=2, ensure_ascii=False),
+            )
+            for record in list(found.values())[:MAX_FACTS]
+        ],
+        "found_more": f"What it found in {more} more runs is in their runs.jsonl." if more > 0 else "",
+        "command": f"cwndlab report {facts.directory}",
+    }
+
+
+def _remarks(records: Sequence[RunRecord], kind: str) -> Table:
+    """The `warnings` or `notes` of the runs, each with the runs that have it."""
+    said: dict[str, list[str]] = {}
+    for record in records:
+        for text in getattr(record, kind):
+            said.setdefault(text, []).append(str(record.run_id))
+    lines = [[text, some(runs)] for text, runs in said.items()]
+    return Table([kind, "runs"], lines, f"{kind.capitalize()} of the runs.")
 
 
 def _machine(records: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:

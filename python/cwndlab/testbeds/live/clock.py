@@ -9,8 +9,6 @@ from cwndlab.scenario.queries import base_rtt_ns, of_engine
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import tools
 
-LEAD_NS = 100_000_000
-"""Time between telling everybody when the run begins, and that time."""
 STEP_S = 0.03
 """Between two looks at whether the run is cancelled."""
 
@@ -21,15 +19,15 @@ def start_times(scenario: LiveScenario) -> dict[str, int]:
     return {flow["name"]: start for flow, start in zip(scenario["flows"], starts, strict=True)}
 
 
-def choose_zero(scenario: LiveScenario, starts: Mapping[str, int]) -> int:
-    """CLOCK_MONOTONIC at t = 0: early enough for the tools that have to be started before."""
+def choose_zero(scenario: LiveScenario, starts: Mapping[str, int], lead_ns: int) -> int:
+    """CLOCK_MONOTONIC at t = 0: everybody is told of it so much before, and tools are started before that."""
     tool_of = {name: flow["tool"] for name, flow in scenario["live"]["flows"].items()}
     early = max(
         tools.lead_ns(tool_of[flow["name"]], base_rtt_ns(scenario, flow["from"], flow["to"]))
         - starts[flow["name"]]
         for flow in scenario["flows"]
     )
-    return time.monotonic_ns() + LEAD_NS + max(0, early)
+    return time.monotonic_ns() + lead_ns + max(0, early)
 
 
 def wait(zero: int, duration_ns: int, look: Callable[[], None], progress: Callable[[int], None]) -> None:

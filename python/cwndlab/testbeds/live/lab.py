@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import IO, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -12,8 +12,23 @@ from cwndlab.contract.scenario import Flow, Host, Scenario
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.path import PathBackend
 
-Process = subprocess.Popen[bytes]
-"""A process at a host, with pipes: of a distant one, the client that carries them."""
+
+class Process(Protocol):
+    """A process at a host, with pipes."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Its input."""
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        """What it prints; has a file descriptor."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raises subprocess.TimeoutExpired."""
+
+    def kill(self) -> None:
+        """End it at once."""
 
 
 class Lab(Protocol):
@@ -31,8 +46,8 @@ class Lab(Protocol):
         """Of hosts and flows, on the test network."""
 
     @property
-    def machine(self) -> Reach:
-        """The machine around all of them."""
+    def machines(self) -> Mapping[str, Reach]:
+        """The machines around all of them by name: `machine`, where there is one."""
 
     @property
     def places(self) -> Mapping[str, Reach]:
@@ -60,6 +75,25 @@ class Lab(Protocol):
     def path(self, scenario: Scenario) -> PathBackend:
         """What carries packets between the hosts; nothing passes before it is started."""
 
+    @property
+    def lead_ns(self) -> int:
+        """Time that it takes to tell everybody when the run begins."""
+
+    def warnings(self, idle: Mapping[str, Sequence[int]]) -> list[str]:
+        """What of the machines is to be looked at before the run is trusted, a line each.
+
+        `idle` are round trips on the idle path, ns, by `FROM>TO`.
+        """
+
+    def watch(self) -> None:
+        """Raises RuntimeError, one line, where a machine is lost; asked while a run goes on."""
+
+    def traffic(self, limit_s: float, look: Callable[[], None]) -> Traffic:
+        """Begin what carries the ends of flows out at each host, for so long at most.
+
+        `look` is called while answers are awaited, and raises where the run is to be given up.
+        """
+
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program at a host, in a session of its own.
 
@@ -77,6 +111,21 @@ class Lab(Protocol):
 
     def close(self) -> None:
         """End all that was started, undo all that was done, and let others have the machines."""
+
+
+class Traffic(Protocol):
+    """What carries out the ends of flows at all hosts; used as a context, which ends it."""
+
+    def __enter__(self) -> Self:
+        """It has begun."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, with all that it started."""
+
+    def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
+        """Give hosts their orders at the same time and wait for all answers; raises RuntimeError."""
 
 
 class Reach(Protocol):
@@ -110,8 +159,11 @@ class Reach(Protocol):
     def program(self, name: str, purpose: str) -> str:
         """Where a program is; raises ValueError, one line, with what installs it if it is not there."""
 
-    def run(self, command: Sequence[str], text: str) -> None:
-        """Run a command that reads a text; raises OSError with what it said, in one line."""
+    def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
+        """What a command prints that reads a text; raises OSError with what it said, in one line.
+
+        `undo` is the command that takes back what this one does, where the place outlives the run.
+        """
 
     def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:
         """Switch segmentation and aggregation of an interface, with what they need; raises OSError."""

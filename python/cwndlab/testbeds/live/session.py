@@ -12,9 +12,8 @@ import pyarrow as pa
 from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.live import agents, clock, collect, host_state, samples, summary
-from cwndlab.testbeds.live.agents import Agents
 from cwndlab.testbeds.live.host_state import Change
-from cwndlab.testbeds.live.lab import HostSystem, Lab, Sampler
+from cwndlab.testbeds.live.lab import HostSystem, Lab, Sampler, Traffic
 from cwndlab.testbeds.live.path import PathBackend, PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.snapshot import FILE, Snapshot
@@ -86,7 +85,7 @@ class _Run:
         set_up(self._scenario, self._lab, self._system)
         # Everything that has to be started is started before the path is: a fork would hold that up.
         limit_s = self._end_ns / 1e9 + self._patience_s() + SET_UP_S
-        started = held.enter_context(Agents(self._lab, limit_s, self._look))
+        started = held.enter_context(self._lab.traffic(limit_s, self._look))
         path = self._lab.path(self._scenario)
         path.start()
         stopping = held.enter_context(ExitStack())
@@ -118,14 +117,14 @@ class _Run:
     def _snapshot(self) -> Snapshot:
         """What everything is set to; a schedule changes the queue disciplines of a path of the kernel's."""
         by_kernel = self._scenario["live"]["emulator"] != "own" and bool(self._scenario["schedule"])
-        return Snapshot(self._system, self._lab.places, self._lab.machine, own_changes=by_kernel)
+        return Snapshot(self._system, self._lab.places, self._lab.machines, own_changes=by_kernel)
 
     def _patience_s(self) -> float:
         """How long ends may take to end."""
         tools_used = {flow["tool"] for flow in self._scenario["live"]["flows"].values()}
         return load.AFTER_S if tools.LOAD_TOOL in tools_used else 0.0
 
-    def _ping(self, started: Agents) -> dict[str, list[int]]:
+    def _ping(self, started: Traffic) -> dict[str, list[int]]:
         """Round trips between the ends of each flow while nothing else goes on, ns, by `FROM>TO`."""
         if "ping" not in self._scenario["live"]["loggers"]:
             return {}
@@ -163,10 +162,10 @@ class _Run:
             for host in self._lab.hosts
         }
 
-    def _begin(self, started: Agents, path: PathBackend, sampler: Sampler) -> int:
+    def _begin(self, started: Traffic, path: PathBackend, sampler: Sampler) -> int:
         """Tell everybody when t = 0 is, each by its own clock, and return it by ours."""
         offsets = {host: self._lab.clock_offset(host) for host in self._lab.hosts}
-        zero = clock.choose_zero(self._scenario, self._starts)
+        zero = clock.choose_zero(self._scenario, self._starts, self._lab.lead_ns)
         path.mark_start(zero)
         sampler.mark_start(zero)
         started.ask({host: {"do": "start", "zero_ns": zero + offset} for host, offset in offsets.items()})
@@ -178,6 +177,7 @@ class _Run:
     def _look(self) -> None:
         if self._control.cancelled():
             raise CancelledError
+        self._lab.watch()
 
     def _observed(
         self, zero: int, rows: tuple[pa.Table, pa.Table], answers: Answers, carried: PathReport
@@ -215,6 +215,7 @@ class _Run:
         found = []
         if observed.carried.unreliable:
             found.append(f"unreliable: {observed.carried.unreliable}")
+        found += self._lab.warnings(idle)
         found += [f"TCP_INFO: {trouble}" for trouble in dict.fromkeys(sampler.troubles)]
         found += [f"idle ping {pair}: no reply" for pair, trips in idle.items() if not trips]
         for (flow, role), report in observed.reports.items():

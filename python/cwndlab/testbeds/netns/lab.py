@@ -1,11 +1,12 @@
 """Namespaces of this machine as a lab: one for each host and router, a veth pair for each cable."""
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Timer
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
+from cwndlab.testbeds.live.agents import Agents
 from cwndlab.testbeds.live.lab import Process
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.path import PathBackend
@@ -18,6 +19,8 @@ from cwndlab.testbeds.netns.namespaces import NAMESPACES, PREFIX, Owner
 from cwndlab.testbeds.netns.network import Network
 from cwndlab.testbeds.netns.reach import Namespace
 
+LEAD_NS = 100_000_000
+"""Time between telling everybody when the run begins, and that time."""
 EMULATOR = "(emulator)"
 """Stands for the namespace outside all hosts and nodes, whose names have no parentheses."""
 
@@ -35,7 +38,7 @@ class NetnsLab:
         self._limits: list[Timer] = []
         self.addresses = self._layout = lay_out(scenario)
         self.places: dict[str, Namespace] = {}
-        self.machine = ThisMachine()
+        self.machines = {"machine": ThisMachine()}
 
     @property
     def name(self) -> str:
@@ -76,6 +79,22 @@ class NetnsLab:
         if self._own_emulator:
             return Emulator(self._run_id, scenario, self._layout, self._network, self._held.directory)
         return KernelPath(self._run_id, scenario, self._layout, self._network)
+
+    @property
+    def lead_ns(self) -> int:
+        """Of pipes to processes of this machine."""
+        return LEAD_NS
+
+    def warnings(self, idle: Mapping[str, Sequence[int]]) -> list[str]:
+        """Nothing: what there is to say the emulator says."""
+        return []
+
+    def watch(self) -> None:
+        """Nothing: namespaces are not lost."""
+
+    def traffic(self, limit_s: float, look: Callable[[], None]) -> Agents:
+        """An agent in each host's namespace."""
+        return Agents(self, limit_s, look)
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program in a host's namespace; the kernel kills it when the thread that starts it ends."""

@@ -58,9 +58,9 @@ class Namespace:
         """Where a program is."""
         return self._here.program(name, purpose)
 
-    def run(self, command: Sequence[str], text: str) -> None:
-        """Run a command that reads a text."""
-        inside(self.namespace, lambda: self._here.run(command, text))
+    def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
+        """What a command prints."""
+        return inside(self.namespace, lambda: self._here.run(command, text))
 
     def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:
         """Switch offloads of an interface."""

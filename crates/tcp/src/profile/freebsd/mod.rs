@@ -43,9 +43,9 @@ struct Era {
     pub cubic: CubicEra,
     /// What came with 12: module-owned timeouts, exit with a segment, merged ACKs counted, PRR after ECN, undo by
     /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK, a reassembly queue of
-    /// merged runs.
+    /// merged runs, idle times that count sending.
     pub since_12: bool,
-    /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last, idle counts sending.
+    /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last.
     pub since_15: bool,
     /// After an idle time the window is the initial one (else RFC 3390's).
     pub restart_at_initial_window: bool,
@@ -235,7 +235,7 @@ impl FreeBsd {
             undo_by_timestamp: era.since_12,
             timeout_keeps_scoreboard: era.since_15,
             timeouts_reset_rtt: !era.since_15,
-            idle_counts_sending: era.since_15,
+            idle_counts_sending: era.since_12,
             post_recovery_last: era.since_15,
             ecn_recovery_by_prr: era.since_12,
             rexmit_min_ms: v.rexmit_min as u32,
@@ -338,7 +338,9 @@ impl Profile for FreeBsd {
 
     fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
         match module {
-            Module::FreeBsd(module) => self.modules.register(name, module.clone()).map_err(ProfileError),
+            Module::FreeBsd(module) => {
+                self.modules.register(name, module.clone()).map_err(ProfileError::Registry)
+            }
             Module::Linux(_) => Err(not_of_this_family(name, &self.spec)),
         }
     }

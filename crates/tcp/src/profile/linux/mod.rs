@@ -151,7 +151,9 @@ impl Profile for LinuxProfile {
 
     fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
         match module {
-            Module::Linux(module) => self.modules.register(name, module.clone()).map_err(ProfileError),
+            Module::Linux(module) => {
+                self.modules.register(name, module.clone()).map_err(ProfileError::Registry)
+            }
             Module::FreeBsd(_) => Err(not_of_this_family(name, &self.spec)),
         }
     }

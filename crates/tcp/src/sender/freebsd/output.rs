@@ -269,12 +269,14 @@ impl FreeBsdSender {
         Transmit { seq, len: len as u32, fin, push: end == snd.end && len > 0, retransmission, cwr }
     }
 
-    /// After nothing was received for a retransmission timeout, the window starts again (RFC 5681 section 4.1).
+    /// After nothing was received for a retransmission timeout, or no new data sent, the window starts again (RFC 5681
+    /// section 4.1). A recovery can last that long too.
     fn restart_after_idle(&mut self, snd: &SendState, cx: &Context<'_>) {
         let since = |then| self.tick.number.saturating_sub(cx.clock.ticks(then));
         let rto = u64::from(self.rtt.rto);
-        let idle = !mutant!(NoIdleRestart) && since(snd.last_received) >= rto;
-        if idle && (!self.tuning.idle_counts_sending || since(snd.last_sent) >= rto) {
+        let sent_long_ago =
+            self.tuning.idle_counts_sending && snd.last_new_sent > 0 && since(snd.last_new_sent) >= rto;
+        if !mutant!(NoIdleRestart) && (since(snd.last_received) >= rto || sent_long_ago) {
             self.refresh_cc_var(snd);
             self.cc.after_idle(&mut self.ccv);
         }

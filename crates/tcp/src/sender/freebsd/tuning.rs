@@ -70,7 +70,7 @@ pub struct Tuning {
     pub timeout_keeps_scoreboard: bool,
     /// After three timeouts the RTT estimate starts again (9.0 to 13).
     pub timeouts_reset_rtt: bool,
-    /// An idle time also needs nothing sent for an RTO (15).
+    /// It is an idle time too when no new data was sent for an RTO (t_sndtime; 13 and later).
     pub idle_counts_sending: bool,
     /// The end of recovery is processed after the window's growth and with the new SND.UNA (15).
     pub post_recovery_last: bool,

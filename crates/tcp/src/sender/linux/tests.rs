@@ -56,6 +56,7 @@ impl Bench {
             retransmits: 0,
             last_received: 0,
             last_sent: 0,
+            last_new_sent: 0,
             throttled: false,
             grant: crate::sender::SendGrant::default(),
             no_fast_path: false,

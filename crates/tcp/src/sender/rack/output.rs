@@ -200,9 +200,7 @@ impl RackSender {
 
     pub(super) fn restart_after_idle(&mut self, snd: &SendState, cx: &Context<'_>) {
         let rto = self.rtt.rto_ns();
-        let quiet = cx.now.saturating_sub(snd.last_received) >= rto
-            && (!self.tuning.idle_counts_sending || cx.now.saturating_sub(snd.last_sent) >= rto);
-        if quiet {
+        if cx.now.saturating_sub(snd.last_received) >= rto {
             self.cc.after_idle(&mut self.ccv);
             // The idle restart never goes below the initial window.
             self.ccv.cwnd = self.ccv.cwnd.max(self.tuning.initial_window.bytes(self.ccv.mss));

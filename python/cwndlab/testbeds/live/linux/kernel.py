@@ -40,14 +40,22 @@ class Kernel:
         return "linux-" + ".".join(self.release.split(".")[:2])
 
 
-def read(reach: Reach) -> Kernel:
-    """The kernel of a host, as a namespace of it shows it."""
+def read(reach: Reach, *, load: bool = True) -> Kernel:
+    """The kernel of a host, as a namespace of it shows it.
+
+    `load`: modules of congestion controls that the models know are loaded, to find out which there are. That
+    sets the namespace's default, which is fine for one that is thrown away; elsewhere those count whose files
+    are there.
+    """
     files = reach.files(f"{SYSCTLS}net/")
     found = {name(path): " ".join(text.split()) for path, text in files.items() if reach.writable(path)}
-    _load_congestion_controls(reach)
+    release = reach.uname().split()[2]
+    if load:
+        _load_congestion_controls(reach)
+    modules = () if load else _modules(reach, release)
     return Kernel(
-        release=reach.uname().split()[2],
-        congestion_controls=_words(reach, AVAILABLE),
+        release=release,
+        congestion_controls=tuple(dict.fromkeys((*_words(reach, AVAILABLE), *modules))),
         allowed_congestion_controls=_words(reach, ALLOWED),
         sysctls=dict(sorted(found.items())),
     )
@@ -103,6 +111,15 @@ def ticks_per_second() -> int:
 
 def _words(reach: Reach, sysctl: str) -> tuple[str, ...]:
     return tuple(reach.files(path(sysctl))[path(sysctl)].split())
+
+
+def _modules(reach: Reach, release: str) -> tuple[str, ...]:
+    """Congestion controls that modules of the kernel have, loaded or not."""
+    known_to_models = {
+        cc for stack in catalogue.catalogue().stacks.values() if stack.family == "linux" for cc in stack.cc
+    }
+    text = reach.files(f"/lib/modules/{release}/modules.dep").get(f"/lib/modules/{release}/modules.dep", "")
+    return tuple(sorted(known_to_models.intersection(re.findall(r"/tcp_([a-z0-9_]+)\.ko", text))))
 
 
 def _load_congestion_controls(reach: Reach) -> None:

@@ -12,6 +12,10 @@ HEADERS = {"tcp": 52, "udp": 28}
 with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count."""
 _BILLION = 10**9
 """What probabilities count in (parts per billion), and the range of the random numbers drawn."""
+GILBERT = "rules of the kernel drop random, nth or listed packets, not by gilbert"
+"""What is said of losses in bursts."""
+TABLE = "cwndlab"
+"""The rules' table."""
 _COUNTS = 1 << 31
 """Modulus of a counter that is not to come round."""
 
@@ -28,7 +32,7 @@ def check(host: Host, addresses: Addresses, trial: Callable[[Callable[[Reach], N
         if stage[key]:
             raise ValueError(f"{place}: rules of the kernel cannot {key.removesuffix('_ppb')} packets")
     if stage["loss"] is not None and stage["loss"]["kind"] == "gilbert":
-        raise ValueError(f"{place}: rules of the kernel drop random, nth or listed packets, not by gilbert")
+        raise ValueError(f"{place}: {GILBERT}")
     text = script(host, addresses)
     if not text:
         return
@@ -67,13 +71,14 @@ def script(host: Host, addresses: Addresses) -> str:
     # One counter for both protocols.
     drop = f"chain chosen {{\n{chosen} counter drop\n}}"
     chain = "\n".join(["chain input {", "type filter hook input priority 0", *counted, "}"])
-    return f"table ip cwndlab {{\n{drop}\n{chain}\n}}\n"
+    return f"table ip {TABLE} {{\n{drop}\n{chain}\n}}\n"
 
 
 def load(reach: Reach, text: str) -> None:
     """Put rules into a host; raises OSError with nft's own words."""
     try:
-        reach.run([reach.program("nft", "ingress.after_gro"), "-f", "-"], text)
+        nft = reach.program("nft", "ingress.after_gro")
+        reach.run([nft, "-f", "-"], text, undo=[nft, "delete", "table", "ip", TABLE])
     except OSError as error:
         raise OSError(f"nft: {error}") from None
 

@@ -103,11 +103,12 @@ class ThisMachine:
         """Where a program is."""
         return programs.need(name, purpose)
 
-    def run(self, command: Sequence[str], text: str) -> None:
-        """Run a command that reads a text."""
+    def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
+        """What a command prints; nothing is undone, as all runs are in places that go with them."""
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         if done.returncode:
             raise OSError(" ".join(done.stderr.split()))
+        return done.stdout
 
     def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:
         """Switch offloads of an interface."""

@@ -1,0 +1,79 @@
+//! Errors of the engine as exceptions of Python: the one place that says which becomes which.
+
+use std::io;
+
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use thiserror::Error;
+
+/// What a function of the module fails with, in one line.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error(transparent)]
+    Parse(#[from] contract::ParseError),
+    #[error(transparent)]
+    Simulation(#[from] sim::Error),
+    #[error(transparent)]
+    LiveApp(#[from] agent::AppRefusal),
+    #[error(transparent)]
+    Replay(#[from] tcp::replay::ReplayError),
+    #[error(transparent)]
+    Trace(#[from] trace::Error),
+    #[error(transparent)]
+    Option(#[from] loadlatency::OptionError),
+    #[error(transparent)]
+    Client(#[from] loadlatency::ClientError),
+    #[error(transparent)]
+    Server(#[from] loadlatency::ServerError),
+    #[error(transparent)]
+    NotAScenario(#[from] loadlatency::classic::NotAScenario),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A document of another version.
+    #[error("schema {0} is not known, but {known}", known = loadlatency::measure::SCHEMA)]
+    Schema(u32),
+    #[error(transparent)]
+    Live(#[from] live::ConfigError),
+    #[error("no flow is called {0}")]
+    NoFlow(String),
+    #[error("count {0:?} is not payload, ip, frame or acked")]
+    Count(String),
+    /// A call of this object panicked.
+    #[error("the engine failed earlier")]
+    FailedEarlier,
+    #[error("the engine failed in this run earlier")]
+    RunFailedEarlier,
+    #[error("the engine failed")]
+    Failed,
+    #[error("the {0} failed earlier")]
+    LiveFailedEarlier(&'static str),
+    /// There is no connection of such a number.
+    #[error("no such connection")]
+    NoConnection,
+    #[error(transparent)]
+    Os(#[from] io::Error),
+    /// What Python raised.
+    #[error(transparent)]
+    Python(#[from] PyErr),
+}
+
+impl From<wire::capture::Error> for Error {
+    fn from(error: wire::capture::Error) -> Error {
+        Error::Trace(error.into())
+    }
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> PyErr {
+        let line = error.to_string();
+        match error {
+            Error::Python(raised) => raised,
+            Error::Os(_) | Error::LiveFailedEarlier(_) | Error::Client(_) | Error::Server(_) => {
+                PyOSError::new_err(line)
+            }
+            Error::Failed => PyRuntimeError::new_err(line),
+            Error::NoConnection => PyIndexError::new_err(line),
+            _ => PyValueError::new_err(line),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What can be wrong with a capture, or with what is asked of it.
+
+use crate::capture::{MAX_CONNECTIONS, MAX_PACKETS};
+use crate::throughput::Windows;
+
+/// Why a capture cannot be held in memory, or is not counted in such windows.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read, is no capture, or contradicts itself.
+    #[error(transparent)]
+    Read(#[from] wire::capture::Error),
+    /// It is too large.
+    #[error("more than {MAX_PACKETS} packets or {MAX_CONNECTIONS} connections, which is all that is held")]
+    TooLarge,
+    /// One of them is 0, or the first is not a multiple of the second.
+    #[error("a window of {width_ns} ns is not a multiple of its step of {step_ns} ns")]
+    Width {
+        /// Width of a window.
+        width_ns: u64,
+        /// From a window's beginning to the next one's.
+        step_ns: u64,
+    },
+    /// The steps are too short for so long a time.
+    #[error("{count} steps of {step_ns} ns are more than {}; choose a longer step", Windows::MAX_STEPS)]
+    Steps {
+        /// How many it would be.
+        count: u64,
+        /// Of each.
+        step_ns: u64,
+    },
+}

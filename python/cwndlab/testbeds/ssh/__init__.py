@@ -1,0 +1,1 @@
+"""Testbed ssh: machines of one's own, reached over SSH."""

@@ -1,0 +1,294 @@
+"""One SSH connection to a machine, kept open: commands over it, by a thread of its own (asyncssh)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import secrets
+import shlex
+import subprocess
+import threading
+from collections.abc import Coroutine, Sequence
+from concurrent import futures
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import asyncssh
+
+from cwndlab.testbeds.ssh import lab_file
+
+_T = TypeVar("_T")
+
+CONNECT_S = 10.0
+"""Seconds that a machine has to let us in."""
+ALIVE_S, ALIVE_TIMES = 2, 3
+"""A connection is lost if so many questions, so many seconds apart, stay without an answer."""
+COMMAND_S = 60.0
+"""Seconds that a command may take, unless it says otherwise."""
+STOP_S = 5.0
+"""Seconds that a connection has to close."""
+
+BECOME = {"none": (), "sudo": ("sudo", "-n", "--"), "doas": ("doas", "-n", "--")}
+"""What gives root's rights, without asking for a password."""
+
+
+_making = threading.Lock()
+
+
+_BEGIN = "LC_ALL=C; export LC_ALL; err=$(mktemp) || exit 9; trap 'rm -f \"$err\"' EXIT\n"
+"""What the kept shell begins with: a place for what commands say of errors."""
+
+
+class LostError(RuntimeError):
+    """A machine that cannot be reached, or no longer: one line with its name."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left."""
+
+    status: int
+    """Its exit status; -1 where a signal ended it."""
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """What it said of its failure, in one line."""
+        return " ".join((self.err or self.out).split())[:500] or f"exit status {self.status}"
+
+
+class Connection:
+    """A connection to one machine of a lab."""
+
+    def __init__(self, name: str, machine: lab_file.Machine, known_hosts: str | None) -> None:
+        """Nothing is opened yet."""
+        self.name = name
+        self._machine, self._known_hosts = machine, known_hosts
+        self._become = BECOME[machine.become]
+        self._open: asyncssh.SSHClientConnection | None = None
+        self._shell: asyncssh.SSHClientProcess[bytes] | None = None
+        self._one_at_a_time = threading.Lock()
+        self._jump: asyncssh.SSHClientConnection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection stands, as far as is known."""
+        return self._open is not None and not self._open.is_closed()
+
+    @property
+    def local_address(self) -> str:
+        """Our own address on this connection."""
+        assert self._open is not None  # asked of one that is open
+        return str(self._open.get_extra_info("sockname")[0])
+
+    @property
+    def remote_address(self) -> str:
+        """The machine's address on this connection."""
+        assert self._open is not None  # asked of one that is open
+        return str(self._open.get_extra_info("peername")[0])
+
+    def open(self) -> None:
+        """Open the connection, unless it stands; raises LostError."""
+        if not self.is_open:
+            self._await(self._connect(), 3 * CONNECT_S, "connecting")
+
+    def run(self, argv: Sequence[str], text: str = "", limit_s: float = COMMAND_S) -> Done:
+        """What a command leaves that reads a text, run with the rights that the lab file says.
+
+        A shell at the machine, kept as long as the connection, is told all commands: starting one costs a
+        fork there and no login. The words are quoted once, for that shell; the text ends with a newline.
+        Raises LostError where the machine is gone.
+        """
+        with self._one_at_a_time:
+            return self._await(self._run(argv, text), limit_s, f"{Path(argv[0]).name}")
+
+    def send(self, argv: Sequence[str], data: bytes, limit_s: float = COMMAND_S) -> Done:
+        """The same of a command that reads bytes, by a channel of its own."""
+        return self._await(self._send(argv, data), limit_s, f"{Path(argv[0]).name}")
+
+    def begin(self, argv: Sequence[str]) -> Pipe:
+        """Begin a command whose input stays open."""
+        made = self._await(self._begin(argv), COMMAND_S, f"{Path(argv[0]).name}")
+        return Pipe(self, made)
+
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        """Begin a command whose input and output are pipes of this process."""
+        return Conversation(self, argv)
+
+    def close(self) -> None:
+        """Close the connection."""
+        for each in (self._open, self._jump):
+            if each is not None:
+                each.close()
+                try:
+                    self._await(each.wait_closed(), STOP_S, "closing")
+                except LostError:
+                    each.abort()
+        self._open = self._jump = self._shell = None
+
+    async def _connect(self) -> None:
+        machine = self._machine
+        options: dict[str, Any] = {
+            "connect_timeout": CONNECT_S,
+            "login_timeout": CONNECT_S,
+            "keepalive_interval": ALIVE_S,
+            "keepalive_count_max": ALIVE_TIMES,
+        }
+        if self._known_hosts is not None:
+            options["known_hosts"] = str(Path(self._known_hosts).expanduser())
+        if machine.key is not None:
+            options["client_keys"] = [str(Path(machine.key).expanduser())]
+        if machine.jump is not None:
+            self._jump = await asyncssh.connect(**_where(machine.jump), **options)
+        self._open = await asyncssh.connect(**_where(machine.ssh), tunnel=self._jump or (), **options)
+
+    async def _run(self, argv: Sequence[str], text: str) -> Done:
+        shell = await self._kept_shell()
+        mark = f"cwndlab-{secrets.token_hex(12)}"
+        end = "" if text.endswith("\n") or not text else "\n"
+        told = f"{{ {shlex.join(argv)} <<'{mark}'\n{text}{end}{mark}\n}} 2>\"$err\"\n"
+        shell.stdin.write(f"{told}printf '\\n{mark} %d\\n' $?; cat \"$err\"; echo {mark}\n".encode())
+        try:
+            out = await shell.stdout.readuntil(f"\n{mark} ".encode())
+            status = await shell.stdout.readline()
+            err = await shell.stdout.readuntil(f"{mark}\n".encode())
+        except asyncio.IncompleteReadError:
+            raise LostError(f"{self.name}: the connection is lost") from None
+        except BaseException:
+            self._shell = None  # what it still prints is of no use to anybody
+            shell.close()
+            raise
+        return Done(int(status), _text(out)[: -len(mark) - 2], _text(err)[: -len(mark) - 1])
+
+    async def _kept_shell(self) -> asyncssh.SSHClientProcess[bytes]:
+        if self._shell is None or self._shell.exit_status is not None or not self.is_open:
+            self._shell = await self._stands().create_process(self._command(["sh"]), encoding=None)
+            self._shell.stdin.write(_BEGIN.encode())
+        return self._shell
+
+    async def _send(self, argv: Sequence[str], data: bytes) -> Done:
+        done = await self._stands().run(self._command(argv), input=data, encoding=None)
+        status = done.exit_status if done.exit_status is not None else -1
+        return Done(status, _text(done.stdout), _text(done.stderr))
+
+    async def _begin(self, argv: Sequence[str]) -> asyncssh.SSHClientProcess[bytes]:
+        return await self._stands().create_process(self._command(argv), encoding=None)
+
+    async def _redirect(
+        self, argv: Sequence[str], pipes: tuple[IO[bytes], IO[bytes]]
+    ) -> asyncssh.SSHClientProcess[bytes]:
+        stdin, stdout = pipes
+        return await self._stands().create_process(
+            self._command(argv), stdin=stdin, stdout=stdout, stderr=asyncssh.DEVNULL, encoding=None
+        )
+
+    def _command(self, argv: Sequence[str]) -> str:
+        return shlex.join([*self._become, *argv])
+
+    def _stands(self) -> asyncssh.SSHClientConnection:
+        if self._open is None or self._open.is_closed():
+            raise LostError(f"{self.name}: the connection is lost")
+        return self._open
+
+    def _await(self, work: Coroutine[Any, Any, _T], limit_s: float, doing: str) -> _T:
+        try:
+            return await_there(work, limit_s)
+        except (TimeoutError, futures.TimeoutError):
+            raise LostError(f"{self.name}: no answer within {limit_s:g} s ({doing})") from None
+        except asyncssh.HostKeyNotVerifiable as error:
+            known = self._known_hosts or "~/.ssh/known_hosts"
+            hint = f"look at the key (ssh-keyscan), and add it to {known}"
+            raise LostError(f"{self.name}: {self._machine.ssh}: {error.reason}; {hint}") from None
+        except asyncssh.PermissionDenied:
+            problem = "lets none of our keys in (key: in the lab file, or ssh-agent)"
+            raise LostError(f"{self.name}: {self._machine.ssh} {problem}") from None
+        except asyncssh.Error as error:
+            raise LostError(f"{self.name}: {self._machine.ssh}: {_line(error.reason)}") from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise LostError(f"{self.name}: {self._machine.ssh}: {_line(why)}") from None
+
+
+class Conversation:
+    """A command with pipes of this process as its input and output (`lab.Process`)."""
+
+    def __init__(self, connection: Connection, argv: Sequence[str]) -> None:
+        """Start it."""
+        there, mine = os.pipe()
+        self.stdin: IO[bytes] = os.fdopen(mine, "wb")
+        heard, said = os.pipe()
+        self.stdout: IO[bytes] = os.fdopen(heard, "rb", buffering=0)
+        pipes = (os.fdopen(there, "rb", buffering=0), os.fdopen(said, "wb", buffering=0))
+        self._process = connection._await(connection._redirect(argv, pipes), COMMAND_S, "starting")
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        try:
+            done = await_there(self._process.wait(), timeout or COMMAND_S)
+        except (TimeoutError, futures.TimeoutError):
+            raise subprocess.TimeoutExpired("ssh", timeout or COMMAND_S) from None
+        return done.exit_status if done.exit_status is not None else -1
+
+    def kill(self) -> None:
+        """End the connection's part of it; the program itself ends with its input, or at its limit."""
+        loop().call_soon_threadsafe(self._process.close)
+
+
+class Pipe:
+    """A command that was begun, and its input."""
+
+    def __init__(self, connection: Connection, process: asyncssh.SSHClientProcess[bytes]) -> None:
+        """A command of a connection."""
+        self._connection, self._process = connection, process
+
+    def write(self, data: bytes) -> None:
+        """Have the command read data, whenever that arrives."""
+        loop().call_soon_threadsafe(self._process.stdin.write, data)
+
+    def line(self, limit_s: float) -> str:
+        """The next line that it prints, empty at the end; raises LostError."""
+        work = self._process.stdout.readline()
+        return _text(self._connection._await(work, limit_s, "reading")).rstrip("\n")
+
+    def close(self) -> None:
+        """Close its input, and forget it."""
+        loop().call_soon_threadsafe(self._process.stdin.write_eof)
+
+
+def await_there(work: Coroutine[Any, Any, _T], limit_s: float) -> _T:
+    """What work comes to that is done by the thread of the connections; raises what it raises."""
+    future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, limit_s), loop())
+    try:
+        return future.result(limit_s + STOP_S)
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process's connections."""
+    with _making:
+        return _loop_of(os.getpid())
+
+
+@functools.cache
+def _loop_of(process: int) -> asyncio.AbstractEventLoop:
+    made = asyncio.new_event_loop()
+    threading.Thread(target=made.run_forever, name=f"ssh of {process}", daemon=True).start()
+    return made
+
+
+def _where(target: str) -> dict[str, Any]:
+    user, host, port = lab_file.parts(target)
+    return {"host": host, "port": port, **({"username": user} if user else {})}
+
+
+def _text(data: str | bytes | None) -> str:
+    return data.decode(errors="replace") if isinstance(data, bytes) else data or ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,168 @@
+"""The lab file (`--lab FILE`): which machines the names of an experiment stand for, and what the path is."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from cwndlab.errors import shown
+from cwndlab.experiment import locate, yaml_nodes
+from cwndlab.experiment.schema.leaves import Name, Word, leaf, word
+from cwndlab.experiment.schema.section import Section, about, required
+from cwndlab.experiment.units import BadValue
+
+PORT = 22
+"""Of sshd, unless the file says another."""
+
+_TARGET = re.compile(
+    r"(?:(?P<user>[A-Za-z_][A-Za-z0-9_.-]{0,63})@)?(?P<host>\[[0-9A-Fa-f:.%]{2,64}\]|[A-Za-z0-9._-]{1,253})"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
+)
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,31}", re.ASCII)
+
+
+def _target(text: str) -> str:
+    found = _TARGET.fullmatch(text)
+    if found is None or not 0 < int(found["port"] or PORT) < 65536:
+        raise BadValue(shown(text) if text else "nothing", "USER@ADDRESS:PORT; user and port may be left out")
+    return text
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise BadValue(shown(text) if text else "nothing", "an IPv4 address such as 10.0.1.1") from None
+
+
+def _interface(text: str) -> str:
+    if not _INTERFACE.fullmatch(text):
+        raise BadValue(shown(text) if text else "nothing", "the name of an interface such as eth1") from None
+    return text
+
+
+def _line(text: str) -> str:
+    if not text.strip() or "\n" in text or "\0" in text:
+        raise BadValue(shown(text) if text else "nothing", "a command in one line, as a shell reads it")
+    return text
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise BadValue("nothing", "some words")
+    return " ".join(text.split())
+
+
+def _string(parse: Any, what: str) -> Any:
+    return leaf(parse, str, {"type": "string", "description": what})
+
+
+Target = Annotated[str, *_string(_target, "USER@ADDRESS:PORT, as ssh takes it")]
+Address = Annotated[str, *_string(_address, "an IPv4 address")]
+Interface = Annotated[str, *_string(_interface, "the name of an interface")]
+Command = Annotated[str, *_string(_line, "a command in one line, as a shell reads it")]
+Text = Annotated[str, *_string(_text, "some words")]
+
+
+class Machine(Section):
+    """A machine: the way in, what is run there around runs, and which links it carries."""
+
+    section = "machine"
+    ssh: Target = required("the way in: USER@ADDRESS:PORT")
+    key: Text | None = about("file of the private key, instead of those that ssh would try")
+    jump: Target | None = about("a machine in between, as ssh -J")
+    become: Annotated[str, *word("none", "sudo", "doas")] = about("how the user gets root's rights", "none")
+    links: dict[Word, Interface] = about(
+        "links of the experiment that it makes, each with the interface by which packets leave",
+        {},
+    )
+    setup: list[Command] = about("commands before the first run", [])
+    teardown: list[Command] = about("commands after the last run", [])
+    before_run: list[Command] = about("commands before each run", [])
+    after_run: list[Command] = about("commands after each run", [])
+
+
+class Host(Machine):
+    """A host of the experiment."""
+
+    section = "host"
+    address: Address = required("its address on the test network")
+    interface: Interface = required("its interface on the test network")
+
+
+class LabFile(Section):
+    """A lab file."""
+
+    section = "lab"
+    lab: Name = required("the lab's name")
+    known_hosts: Text | None = about("file of the host keys that are known [~/.ssh/known_hosts]")
+    path: Text = required("what the path between the hosts really is, kept with the results")
+    hosts: dict[Name, Host] = required("the machines of the experiment's hosts, by their names there")
+    routers: dict[Name, Machine] = about("the machines in between, whose settings are kept as well", {})
+
+    @property
+    def machines(self) -> dict[str, Machine]:
+        """All machines by name."""
+        return {**self.hosts, **self.routers}
+
+
+def read(path: Path) -> LabFile:
+    """The lab of a file; raises `ExperimentError`, one line with file, line and key."""
+    tree = yaml_nodes.parse(yaml_nodes.read_file(path), str(path))
+    lab = locate.check(LabFile, tree)
+    carried: dict[str, str] = {}
+    for kind in ("hosts", "routers"):
+        for name, machine in getattr(lab, kind).items():
+            if kind == "routers" and name in lab.hosts:
+                raise locate.fault(tree, (kind, name), BadValue(problem="is a host as well"))
+            for link in machine.links:
+                if link in carried:
+                    bad = BadValue(problem=f"{carried[link]} makes this link already")
+                    raise locate.fault(tree, (kind, name, "links", link), bad)
+                carried[link] = name
+    if not lab.hosts:
+        raise locate.fault(tree, ("hosts",), BadValue("nothing", "at least one host"))
+    return lab
+
+
+def parts(target: str) -> tuple[str | None, str, int]:
+    """User, host and port of a target."""
+    found = _TARGET.fullmatch(target)
+    assert found is not None  # as it was checked
+    return found["user"], found["host"].strip("[]"), int(found["port"] or PORT)
+
+
+TEMPLATE = """\
+# A lab for testbed ssh: which machines the hosts of experiments are. Check it with: cwndlab lab check FILE
+lab: my-lab
+# What lies between the hosts, in words; it is kept with all results.
+path: two hosts and a router on 1 Gbit/s Ethernet, no other traffic
+# known_hosts: ~/.ssh/known_hosts
+
+hosts:
+  a:                            # a name of the experiment's hosts
+    ssh: root@192.0.2.11:22     # how ssh gets there; not over the test network, if that can be helped
+    # key: ~/.ssh/id_ed25519    # unless ssh-agent or the usual files have it
+    # jump: me@gateway.example  # a machine in between
+    # become: sudo              # sudo, doas or none
+    address: 10.0.1.1           # on the test network
+    interface: eth1
+    # setup: [ip link set eth1 txqueuelen 1000]       # before the first run; teardown: after the last
+    # before_run: [sysctl -w net.ipv4.route.flush=1]  # before each run; after_run: after each
+  b:
+    ssh: root@192.0.2.12
+    address: 10.0.2.1
+    interface: eth1
+
+# Machines that make links of the experiment (`cwndlab run --dry-run` names them). Without any the path is
+# real, and the experiment's network has to say what it is.
+routers:
+  r:
+    ssh: root@192.0.2.13
+    links:
+      bottleneck: eth2          # packets towards b leave here
+      bottleneck.reverse: eth1  # packets towards a
+"""

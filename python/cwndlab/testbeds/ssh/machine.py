@@ -1,0 +1,187 @@
+"""A machine of the lab: taken for a run, changed with a journal, programs started on it, given back."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from getpass import getuser
+
+from cwndlab.errors import CwndlabError
+from cwndlab.testbeds.ssh import lab_file, scripts
+from cwndlab.testbeds.ssh.connection import COMMAND_S, Connection, Conversation, Done, LostError, Pipe
+
+TOKEN = secrets.token_hex(8)
+"""This process's own, by which it knows what it took itself."""
+HELD = 7
+"""Exit status of scripts where somebody else has the machine."""
+ASKS = 8
+"""Times that a machine is asked for its clock; the quickest answer counts."""
+
+CLOCK = "while read -r _; do date +%s%N; done"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far a machine's clock is from ours."""
+
+    offset_ns: int
+    """What its clock (seconds since 1970) is ahead of our CLOCK_MONOTONIC."""
+    error_ns: int
+    """By how much that may be wrong: half of the quickest exchange's time."""
+
+
+class Machine:
+    """A machine reached by its own connection."""
+
+    def __init__(self, name: str, described: lab_file.Machine, known_hosts: str | None) -> None:
+        """Nothing is asked yet."""
+        self.name, self.described = name, described
+        self.connection = Connection(name, described, known_hosts)
+        self._guard: Pipe | None = None
+        self._jobs = 0
+
+    def take(self, experiment: str) -> None:
+        """Have the machine to ourselves; what a crash left is taken back first.
+
+        Raises CwndlabError, one line, where somebody else has it, LostError where it cannot be reached.
+        """
+        self.connection.open()
+        done = self._script(scripts.TAKE, TOKEN, _holder(experiment), str(scripts.SILENT_S))
+        if done.status == HELD:
+            raise CwndlabError(f"{self.name}: in use by {done.said}")
+        if done.status:
+            raise LostError(f"{self.name}: {done.said}")
+        self.put("guard.sh", scripts.GUARD.encode())
+        self._guard = self.connection.begin(["sh", f"{scripts.BASE}/run/guard.sh", scripts.BASE])
+        if self._guard.line(COMMAND_S) != "ready":
+            raise LostError(f"{self.name}: the guard of the run does not start")
+
+    def free(self) -> None:
+        """Raises CwndlabError where somebody has the machine."""
+        holder = self._script(scripts.HOLDER, str(scripts.SILENT_S)).out.strip()
+        if holder:
+            raise CwndlabError(f"{self.name}: in use by {holder}")
+
+    def beat(self) -> None:
+        """Say that we are there."""
+        if self._guard is not None and self.connection.is_open:
+            self._guard.write(b"beat\n")
+
+    def release(self) -> list[str]:
+        """Take back what was changed, and let others have the machine; returns what could not be."""
+        if self._guard is None:
+            return []
+        guard, self._guard = self._guard, None
+        if not self.connection.is_open:
+            return []  # the guard there takes it back, or the next contact
+        done = self._script(scripts.RELEASE, TOKEN)
+        guard.close()
+        return [f"{self.name}: {line}" for line in done.out.splitlines()]
+
+    def clean(self) -> str | None:
+        """Take back what a crash left; returns whose it was. Raises CwndlabError where it is in use."""
+        self.connection.open()
+        done = self._script(scripts.CLEAN, str(scripts.SILENT_S))
+        if done.status == HELD:
+            raise CwndlabError(f"{self.name}: in use by {done.said}")
+        return f"{self.name}: {done.out.strip()}" if done.out.strip() else None
+
+    def run(self, argv: Sequence[str], text: str = "", limit_s: float = COMMAND_S) -> str:
+        """What a command prints; raises OSError with what it said where it fails."""
+        done = self.connection.run(argv, text, limit_s)
+        if done.status:
+            raise OSError(f"{self.name}: {argv[0]}: {done.said}")
+        return done.out
+
+    def shell(self, script: str, *words: str, limit_s: float = COMMAND_S) -> str:
+        """What a script of POSIX's shell prints, with these words as its arguments; raises as `run`."""
+        return self.run(["sh", "-s", "--", *words], script, limit_s)
+
+    def change(self, argv: Sequence[str], text: str, undo: Sequence[str]) -> str:
+        """Run a command that changes something, with what takes it back in the journal; raises as `run`."""
+        # The script is a file, as standard input is the command's.
+        self.put("change.sh", scripts.CHANGE.encode())
+        there = f"{scripts.BASE}/run/change.sh"
+        return self.run(["sh", there, scripts.BASE, shlex.join(undo), *argv], text)
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file of settings; raises OSError with the system's reason."""
+        done = self._script(scripts.WRITE, path, text)
+        if done.status:
+            raise OSError(done.said)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Put a file into the run's directory."""
+        done = self.connection.send(["sh", "-c", 'umask 077; cat > "$1"', "sh", self.path(name)], data)
+        if done.status:
+            raise OSError(f"{self.name}: {name}: {done.said}")
+
+    def get(self, name: str) -> bytes:
+        """A file of the run's directory, as it was when its checksum was taken; raises OSError."""
+        return self.run(["cat", self.path(name)], limit_s=600.0).encode()
+
+    def path(self, name: str) -> str:
+        """Where a file of the run is on the machine."""
+        return f"{scripts.BASE}/run/{name}"
+
+    def start(self, argv: Sequence[str], limit_s: float, at_ns: int = 0) -> str:
+        """Start a program, now or at a time of the machine's clock; returns the name of its job."""
+        self._jobs += 1
+        job = f"job{self._jobs}"
+        at = f"{at_ns // 10**9}.{at_ns % 10**9:09d}" if at_ns else "0"
+        done = self._script(scripts.JOB, job, f"{limit_s:.0f}", at, *argv)
+        if done.status:
+            raise OSError(f"{self.name}: {argv[0]}: {done.said}")
+        return job
+
+    def converse(self, argv: Sequence[str], limit_s: float) -> Conversation:
+        """Start a program whose input and output are pipes here."""
+        return self.connection.converse(["timeout", "-k", "2", f"{limit_s:.0f}", *argv])
+
+    def signal(self, jobs: Iterable[str], signal: str) -> None:
+        """Send programs a signal, as far as they are there."""
+        self._script(scripts.SIGNAL, signal, *jobs)
+
+    def wait(self, jobs: Sequence[str], limit_s: float) -> bool:
+        """Wait for programs to end; whether they did."""
+        done = self._script(scripts.AWAIT, str(round(limit_s * 1000)), *jobs, limit_s=2 * limit_s + COMMAND_S)
+        return done.status == 0
+
+    def said(self, job: str) -> str:
+        """What a program has printed."""
+        return self.get(f"{job}.out").decode(errors="replace")
+
+    def complained(self, job: str) -> str:
+        """What a program has printed to its standard error."""
+        return self.get(f"{job}.err").decode(errors="replace")
+
+    def clock(self) -> Clock:
+        """How far its clock is from ours, by an exchange over the kept connection."""
+        pipe = self.connection.begin(["sh", "-c", CLOCK])
+        best: Clock | None = None
+        for _ in range(ASKS):
+            sent = time.monotonic_ns()
+            pipe.write(b"\n")
+            told = pipe.line(COMMAND_S)
+            back = time.monotonic_ns()
+            if not told.isdigit():
+                raise OSError(f"{self.name}: date +%s%N says {told!r}, no time in nanoseconds")
+            found = Clock(int(told) - (sent + back) // 2, (back - sent) // 2)
+            best = found if best is None or found.error_ns < best.error_ns else best
+        pipe.close()
+        assert best is not None  # it was asked
+        return best
+
+    def _script(self, script: str, *words: str, limit_s: float = COMMAND_S) -> Done:
+        return self.connection.run(["sh", "-s", "--", scripts.BASE, *words], script, limit_s)
+
+
+def _holder(experiment: str) -> str:
+    """Who we are, for whoever finds a machine in use."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+    return f"{getuser()} on {socket.gethostname()} (process {os.getpid()}), {experiment}, since {since}"

@@ -1,0 +1,195 @@
+"""What runs on a machine of the lab, in POSIX's shell: one directory per run, its lock, journal and jobs.
+
+Everything of a run is below `BASE/run`, which only one run can make at a time:
+
+- `holder` says whose it is; `token` is that process's own; `beat` when it was last heard of
+- `journal` has a line for everything that was changed: the command that takes it back
+- `jobs/NAME` has the process id of a program and when that started; `NAME.out` and `NAME.err` what it said
+
+Scripts are read from standard input (`sh -s`), so that the user's own shell sees plain words only.
+"""
+
+BASE = "/var/tmp/cwndlab"
+"""Outlives a restart of the machine, as what is set at boot may be read from what was changed."""
+
+SILENT_S = 30
+"""Seconds without a beat after which whoever holds a machine is taken to be gone."""
+BEAT_S = 5.0
+"""Seconds between two beats."""
+
+COMMON = r"""
+LC_ALL=C; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin; export LC_ALL PATH
+base=$1; dir=$base/run
+# When a process started: its id alone may be another's by now.
+born() {
+    if [ -r "/proc/$1/stat" ]; then
+        awk '{ sub(/.*\) /, ""); if ($1 != "Z") print $20 }' "/proc/$1/stat" 2>/dev/null
+    else ps -o lstart= -p "$1" 2>/dev/null | tr ' ' _; fi
+}
+alive() {  # a file of jobs/
+    [ -f "$1" ] || return 1
+    read -r pid start < "$1"
+    [ -n "$pid" ] && [ "$(born "$pid")" = "$start" ]
+}
+# End all programs, then take back everything, the newest first. Prints what could not be.
+restore() {  # a directory
+    for job in "$1"/jobs/*; do
+        if alive "$job"; then kill -s KILL -- "-$pid" 2>/dev/null; kill -s KILL "$pid" 2>/dev/null; fi
+    done
+    [ -s "$1/journal" ] || return 0
+    awk '{ line[NR] = $0 } END { for (i = NR; i; i--) print line[i] }' "$1/journal" > "$1/undo"
+    while read -r line; do
+        said=$(sh -c "$line" 2>&1 </dev/null) || echo "not restored: $line: $said"
+    done < "$1/undo"
+}
+age() {  # of the last beat, s; of a run whose guard is gone, very long
+    if [ -f "$dir/guard" ] && ! alive "$dir/guard"; then echo 999999; return; fi
+    echo $(($(date +%s) - $(cat "$dir/beat" 2>/dev/null || echo 0)))
+}
+# Whoever moves it away has it; it is put out of everybody's way first.
+forget() {
+    mv "$dir" "$base/old.$$" 2>/dev/null || return 1
+    if alive "$base/old.$$/guard" && [ "$pid" != $$ ]; then kill -s KILL "$pid" 2>/dev/null; fi
+    restore "$base/old.$$"
+    rm -rf "$base/old.$$"
+}
+"""
+"""First argument: the directory of everything."""
+
+TAKE = (
+    COMMON
+    + r"""
+token=$2; holder=$3; silent=$4
+umask 077
+mkdir -p "$base"
+ours=$(find "$base" -prune -type d -user "$(id -u)" 2>/dev/null)
+[ -n "$ours" ] || { echo "$base is not ours" >&2; exit 8; }
+chmod 700 "$base"
+if [ -d "$dir" ]; then
+    if [ "$(cat "$dir/token" 2>/dev/null)" != "$token" ] && [ "$(age)" -lt "$silent" ]; then
+        cat "$dir/holder" >&2; exit 7
+    fi
+    forget
+fi
+mkdir "$dir" 2>/dev/null || { cat "$dir/holder" >&2; exit 7; }
+mkdir "$dir/jobs"
+date +%s > "$dir/beat"
+printf '%s\n' "$token" > "$dir/token"
+printf '%s\n' "$holder" > "$dir/holder"
+: > "$dir/journal"
+"""
+)
+"""Take the machine; arguments: directory, token, holder, seconds of silence. Status 7: somebody has it."""
+
+GUARD = (
+    COMMON
+    + r"""
+trap '' HUP INT TERM PIPE
+printf '%s %s\n' $$ "$(born $$)" > "$dir/guard"
+echo ready
+while read -r line; do
+    case $line in over) exit 0 ;; esac
+    date +%s > "$dir/beat"
+done
+# Our input is at its end: whoever holds the machine is gone.
+forget >/dev/null 2>&1
+"""
+)
+"""Runs as long as the run does, and takes everything back if that ends without a word."""
+
+RELEASE = (
+    COMMON
+    + r"""
+[ "$(cat "$dir/token" 2>/dev/null)" = "$2" ] || exit 0
+forget
+"""
+)
+"""Take everything back and let others have the machine; argument: directory, token. Prints troubles."""
+
+HOLDER = (
+    COMMON
+    + r"""
+[ -d "$dir" ] && [ "$(age)" -lt "$2" ] && cat "$dir/holder"
+exit 0
+"""
+)
+"""Who has the machine; arguments: directory, seconds of silence."""
+
+CLEAN = (
+    COMMON
+    + r"""
+[ -d "$dir" ] || exit 0
+if [ "$(age)" -lt "$2" ]; then cat "$dir/holder" >&2; exit 7; fi
+cat "$dir/holder"
+forget
+"""
+)
+"""Take back what a crash left; arguments: directory, seconds of silence. Prints whose it was."""
+
+WRITE = (
+    COMMON
+    + r"""
+file=$2; value=$3
+quoted() { printf %s "$1" | sed "s/'/'\\\\''/g; s/.*/'&'/"; }
+[ -e "$file" ] || { echo "No such file or directory" >&2; exit 2; }
+old=$(tr '\n\t' '  ' < "$file") || exit 2
+printf '%s\n' "printf %s $(quoted "${old% }") | tee $(quoted "$file") >/dev/null" >> "$dir/journal"
+said=$(printf %s "$value" | tee "$file" 2>&1 >/dev/null) || { echo "${said##*: }" >&2; exit 2; }
+"""
+)
+"""Write a file of settings; arguments: directory, file, value."""
+
+CHANGE = (
+    COMMON
+    + r"""
+undo=$2; shift 2
+printf '%s\n' "$undo" >> "$dir/journal"
+exec "$@"
+"""
+)
+"""Run a command that changes something; arguments: directory, what takes it back, words."""
+
+JOB = (
+    COMMON
+    + r"""
+name=$2; limit=$3; at=$4; shift 4
+cd "$dir" || exit 9
+(
+    exec </dev/null >"$name.out" 2>"$name.err"
+    if [ "$at" != 0 ]; then
+        sleep "$(awk -v at="$at" -v now="$(date +%s.%N)" 'BEGIN { d = at - now; print (d > 0 ? d : 0) }')"
+    fi
+    exec timeout -s INT -k 2 "$limit" "$@"
+) &
+printf '%s %s\n' $! "$(born $!)" > "jobs/$name"
+"""
+)
+"""Start a program; arguments: directory, name, seconds it may take, when (s since 1970, or 0), words."""
+
+SIGNAL = (
+    COMMON
+    + r"""
+signal=$2; shift 2
+for name; do
+    if alive "$dir/jobs/$name"; then kill -s "$signal" "$pid" 2>/dev/null; fi
+done
+exit 0
+"""
+)
+"""Send a signal to programs; arguments: directory, signal, names."""
+
+AWAIT = (
+    COMMON
+    + r"""
+left=$2; shift 2
+while [ "$left" -gt 0 ]; do
+    some=
+    for name; do if alive "$dir/jobs/$name"; then some=$name; fi; done
+    [ -n "$some" ] || exit 0
+    sleep 0.05; left=$((left - 50))
+done
+echo "$some"
+exit 1
+"""
+)
+"""Wait for programs to end; arguments: directory, milliseconds, names. Prints one that goes on."""

@@ -1,0 +1,46 @@
+"""What testbed ssh carries out of an experiment file."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cwndlab.errors import InputError
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.support import LiveFlow, Support
+from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
+from cwndlab.testbeds.live import section
+
+NAME = "ssh"
+"""The word for `--testbed`."""
+
+NO_LAB = "testbed ssh needs --lab FILE (cwndlab lab init writes one)"
+
+
+def support(lab: Path | None) -> Support:
+    """What is carried out on the machines of a lab file."""
+    return Support(
+        NAME,
+        {
+            "experiment": EXPERIMENT.union(["loggers"]),
+            "host": keys("stack cc sndbuf rcvbuf ecn sysctl nic ingress"),
+            "nic": keys("tso gro"),
+            **PATH,
+        },
+        only_off={"nic": keys("lro")},
+        catalogue=partial(_catalogue, lab),
+        live=_live,
+    )
+
+
+def _catalogue(lab: Path | None) -> Catalogue:
+    if lab is None:
+        raise InputError(NO_LAB)
+    from cwndlab.testbeds.ssh import site, stacks  # asks the machines
+
+    return stacks.known(site.of(lab).kernels())
+
+
+def _live(spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
+    return {"emulator": "machines", **section.live(spec, flows, NAME)}

@@ -1,0 +1,71 @@
+"""Testbed ssh: machines of one's own, reached over SSH, in real time."""
+
+from pathlib import Path
+from typing import cast
+
+from cwndlab import _native
+from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import InputError
+from cwndlab.experiment.support import Support
+from cwndlab.testbeds.base import Control, Outcome, RunWriter
+from cwndlab.testbeds.live import session
+from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.ssh import preflight, site
+from cwndlab.testbeds.ssh.lab import SshLab
+from cwndlab.testbeds.ssh.site import Site
+from cwndlab.testbeds.ssh.support import NAME, NO_LAB, support
+
+
+class Ssh:
+    """The machines of a lab file."""
+
+    name = NAME
+    live = True
+
+    def __init__(self, lab: Path | None) -> None:
+        """The lab of a file, which is read when it is needed."""
+        self._lab = lab
+
+    @property
+    def support(self) -> Support:
+        """What of an experiment file these machines carry out."""
+        return support(self._lab)
+
+    def ready(self) -> None:
+        """Raises InputError with every machine that cannot be reached, or that somebody else has."""
+        self._site.connect()
+        self._site.each(self._site.machines, lambda machine: machine.free())
+
+    def remarks(self) -> list[str]:
+        """The machines."""
+        return [] if self._lab is None else [f"{name} answers" for name in self._site.machines]
+
+    def clean(self) -> list[str]:
+        """Take back what crashed runs left on the machines."""
+        if self._lab is None:
+            return []
+        found = self._site.each(self._site.machines, lambda machine: machine.clean())
+        return [line for line in found.values() if line is not None]
+
+    def versions(self) -> dict[str, str]:
+        """The kernels, and the engine that draws the times of flows."""
+        kernels = {f"kernel of {name}": own.release for name, own in self._site.kernels().items()}
+        return {"engine": _native.version(), **kernels}
+
+    def preflight(self, scenario: Scenario) -> None:
+        """Raises ValueError, one line, with everything that the machines cannot do."""
+        preflight.check(cast(LiveScenario, scenario), self._site)
+
+    def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
+        """Carry out one run in real time."""
+        live = cast(LiveScenario, scenario)
+        lab = SshLab(run_id, live, f"run {run_id}", self._site)
+        systems = self._site.systems()
+        lab.sampler(systems)
+        return session.carry_out(run_id, live, lab, systems, writer=writer, control=control)
+
+    @property
+    def _site(self) -> Site:
+        if self._lab is None:
+            raise InputError(NO_LAB)
+        return site.of(self._lab)

@@ -1,0 +1,158 @@
+"""Flows carried out by the common tools alone: iperf3 or iperf at hosts on which nothing of ours is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from cwndlab.testbeds.live.traffic import tools
+from cwndlab.testbeds.ssh.machine import Machine
+
+LISTEN_S = 10
+"""Seconds within which a tool's server has to listen."""
+END_S = 3.0
+"""Seconds that a tool has to write its report when it is told to end."""
+
+LISTENS = r"""
+PATH=$PATH:/usr/sbin:/sbin
+left=$1; shift
+while [ "$left" -gt 0 ]; do
+    missing=
+    there=$(ss -ltunH 2>/dev/null || netstat -an 2>/dev/null)
+    for port; do
+        printf '%s\n' "$there" | grep -qE "[.:]$port[[:space:]]" || missing=$port
+    done
+    [ -n "$missing" ] || exit 0
+    sleep 0.05; left=$((left - 50))
+done
+echo "$missing"
+exit 1
+"""
+"""Wait until somebody listens; arguments: milliseconds, ports. Prints one where nobody does."""
+
+PING = r"""
+PATH=$PATH:/usr/sbin:/sbin
+count=$1; interval=$2; shift 2
+for to; do
+    echo "= $to"
+    ping -n -c "$count" -i "$interval" "$to" 2>/dev/null || ping -n -c "$count" -i 1 "$to"
+done
+exit 0
+"""
+"""Round trips; arguments: count, seconds between two, addresses."""
+
+
+class ToolTraffic:
+    """The tools of all flows, by jobs on the machines."""
+
+    def __init__(self, hosts: Mapping[str, Machine], limit_s: float, look: Callable[[], None]) -> None:
+        """Nothing is started yet; nothing will run longer than the limit."""
+        self._limit_s, self._look = limit_s, look
+        self._hosts = {name: _Host(machine, limit_s) for name, machine in hosts.items()}
+        self._pool = ThreadPoolExecutor(max(1, len(hosts)))
+
+    def __enter__(self) -> Self:
+        """It begins when it is asked."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What still runs is ended with the run, by the machines themselves."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
+        """Carry out the orders of all hosts at the same time; raises RuntimeError, one line."""
+        self._look()
+        if any(order["do"] == "end" for order in orders.values()):
+            # What sends is told to end everywhere before what receives is.
+            self._each(orders, lambda host, order: host.stop("from"))
+        return self._each(orders, _carry_out)
+
+    def _each(
+        self,
+        orders: Mapping[str, Mapping[str, Any]],
+        work: Callable[[_Host, Mapping[str, Any]], dict[str, Any]],
+    ) -> dict[str, dict[str, Any]]:
+        asked = {
+            name: self._pool.submit(partial(work, self._hosts[name], order)) for name, order in orders.items()
+        }
+        try:
+            return {name: answer.result() for name, answer in asked.items()}
+        except OSError as error:
+            raise RuntimeError(str(error)) from None
+
+
+class _Host:
+    """The ends of flows at one host."""
+
+    def __init__(self, machine: Machine, limit_s: float) -> None:
+        self._machine, self._limit_s = machine, limit_s
+        self._clients: list[Mapping[str, Any]] = []
+        self._jobs: list[tuple[str, Mapping[str, Any], str]] = []
+
+    def prepare(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Start the servers, and wait until they listen."""
+        self._clients = list(order["sends"])
+        for task in order["receives"]:
+            job = self._machine.start(tools.server(task), self._limit_s)
+            self._jobs.append((job, task, "to"))
+        ports = [str(task["target_port"]) for task in order["receives"]]
+        if ports:
+            try:
+                self._machine.shell(LISTENS, str(LISTEN_S * 1000), *ports)
+            except OSError as error:
+                said = " ".join(self._machine.complained(job) for job, _, _ in self._jobs)
+                raise OSError(f"{error} (nobody listens at that port) {said}".strip()) from None
+        return {"ready": True}
+
+    def start(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Have the clients start at their times."""
+        for task in self._clients:
+            at = order["zero_ns"] + task["start_ns"] - task["lead_ns"]
+            lasts = (task["stop_ns"] - task["start_ns"] + task["lead_ns"]) / 1e9
+            self._jobs.append((self._machine.start(tools.client(task), lasts, at), task, "from"))
+        return {"started": True}
+
+    def ping(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Round trips to other hosts, ns."""
+        words = [str(order["count"]), f"{order['interval_ns'] / 1e9:g}", *order["to"]]
+        trips: dict[str, list[int]] = {to: [] for to in order["to"]}
+        for part in self._machine.shell(PING, *words).split("= ")[1:]:
+            to, _, text = part.partition("\n")
+            trips[to] = [round(float(found) * 1e6) for found in re.findall(r"time[=<]([0-9.]+) ms", text)]
+        return {"ping": trips}
+
+    def stop(self, role: str) -> dict[str, Any]:
+        """Interrupt the tools of one end of flows, and wait for their reports."""
+        jobs = [job for job, _, own in self._jobs if own == role]
+        if jobs:
+            self._machine.signal(jobs, "INT")
+            if not self._machine.wait(jobs, END_S):
+                self._machine.signal(jobs, "KILL")
+        return {}
+
+    def end(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Stop everything, and say what the tools reported."""
+        self.stop("to")
+        reports = []
+        for job, task, role in self._jobs:
+            text = self._machine.said(job).strip() or self._machine.complained(job).strip()
+            reports.append({"flow": task["flow"], "role": role, "tool": task["tool"], "text": text})
+        return {"flows": [], "reports": [report for report in reports if report["text"]]}
+
+
+def _carry_out(host: _Host, order: Mapping[str, Any]) -> dict[str, Any]:
+    match order["do"]:
+        case "prepare":
+            return host.prepare(order)
+        case "start":
+            return host.start(order)
+        case "ping":
+            return host.ping(order)
+        case _:
+            return host.end(order)

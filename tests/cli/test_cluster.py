@@ -1,0 +1,168 @@
+"""A sweep on a Dask cluster of this machine: the same bytes, whoever is killed meanwhile."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import cwndlab as api
+from conftest import SWEEP
+from patience import PATIENCE
+
+pytest.importorskip("distributed", reason="Dask is an extra")
+
+WORKERS = 3
+
+
+class DaskCluster:
+    """A scheduler and workers as processes of their own, on loopback; workers without a nanny, so that a kill
+    is a death."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.file = directory / "scheduler.json"
+        self.processes = []
+        self.scheduler = self.start(
+            "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+            "--scheduler-file", str(self.file),
+        )  # fmt: skip
+        self.workers = [self.worker() for _ in range(WORKERS)]
+
+    def worker(self, **environment):
+        return self.start(
+            "dask", "worker", "--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny",
+            "--no-dashboard", "--local-directory", str(self.directory), **environment,
+        )  # fmt: skip
+
+    def start(self, *arguments, **environment):
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            cwd=self.directory,
+            env={**os.environ, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.processes.append(process)
+        return process
+
+    def wait_for_workers(self, count=WORKERS):
+        from distributed import Client
+
+        deadline = time.monotonic() + PATIENCE
+        while not self.file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        with Client(scheduler_file=str(self.file), set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=PATIENCE)
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    place = tmp_path / "dask"
+    place.mkdir()
+    made = DaskCluster(place)
+    try:
+        made.wait_for_workers()
+        yield made
+    finally:
+        made.close()
+
+
+def complaint(text):
+    return [line for line in text.splitlines() if not re.match(r"(planned )?\d+ of \d+ runs, ", line)]
+
+
+def wait_for_a_part(process, out):
+    deadline = time.monotonic() + PATIENCE
+    while not list(out.glob("runs/[0-9]*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_three_workers_write_the_bytes_of_one_machine_though_one_dies(cwndlab, sweep, results_of, cluster):
+    cwndlab.file("sweep.yaml", SWEEP)
+    arguments = ("run", "sweep.yaml", "--cluster", str(cluster.file), "-o", "out", "--no-report", "-q")
+    process = cwndlab.start(*arguments)
+    wait_for_a_part(process, cwndlab.directory / "out")
+    cluster.workers[0].kill()
+    assert process.communicate(timeout=PATIENCE) == ("", "")
+    assert process.returncode == 0
+    assert results_of(cwndlab.directory / "out") == results_of(sweep)
+
+
+def test_without_its_scheduler_a_sweep_keeps_what_has_arrived(cwndlab, sweep, results_of, cluster):
+    cwndlab.file("sweep.yaml", SWEEP)
+    out = cwndlab.directory / "out"
+    process = cwndlab.start(
+        "run", "sweep.yaml", "--cluster", str(cluster.file), "-o", "out", "--no-report", "-q"
+    )
+    wait_for_a_part(process, out)
+    cluster.scheduler.kill()
+    printed, said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, printed) == (1, "")
+    assert re.fullmatch(r"error: the Dask scheduler at \S+ is gone; --resume does what is left\n", said)
+    assert api.open(out).runs.height == 1280
+    assert [path.name for path in (out / "runs").glob(".*")] == []
+
+    assert cwndlab("run", "sweep.yaml", "-o", "out", "--resume", "-q", "--no-report").code == 0
+    assert results_of(out) == results_of(sweep)
+
+
+def test_an_interruption_lets_the_workers_drop_what_they_are_at(cwndlab, sweep, cluster):
+    cwndlab.file("sweep.yaml", SWEEP.replace("100ms", "3000s"))  # a run takes minutes
+    process = cwndlab.start("run", "sweep.yaml", "--cluster", str(cluster.file), "-o", "out", "--no-report")
+    deadline = time.monotonic() + PATIENCE
+    while not list(cluster.directory.parent.glob("dask/**/cwndlab-*/.*")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    printed, said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, printed) == (130, "")
+    assert complaint(said) == [
+        "error: interrupted; 0 of 1280 runs are kept in out, and --resume with -o does the others"
+    ]
+    while list(cluster.directory.glob("**/cwndlab-*")):
+        assert time.monotonic() < deadline, "a worker goes on with what nobody wants"
+        time.sleep(0.1)
+
+
+def test_a_worker_with_another_package_is_refused(cwndlab, cluster):
+    other = cluster.directory / "other"
+    shutil.copytree(
+        Path(api.__file__).parent, other / "cwndlab", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    with (other / "cwndlab/text.py").open("a") as file:
+        file.write("# changed\n")
+    cluster.worker(PYTHONPATH=str(other))
+    cluster.wait_for_workers(WORKERS + 1)
+    cwndlab.file("small.yaml")
+    ran = cwndlab("run", "small.yaml", "--cluster", str(cluster.file), "-o", "out", "-q")
+    assert (ran.code, ran.out) == (2, "")
+    assert re.fullmatch(
+        r"error: --cluster: the worker \S+ has cwndlab \S+ code [0-9a-f]+, and this is \S+ code [0-9a-f]+; "
+        "their results are not mixed\n",
+        ran.err,
+    )
+
+
+def test_what_cannot_be_used_is_said_in_a_line(cwndlab):
+    cwndlab.file("small.yaml")
+    for address, code, said in (
+        ("nothing", 2, "error: --cluster: nothing is neither an address such as tcp://HOST:8786 nor a file"),
+        ("tcp://127.0.0.1:1", 1, "error: --cluster: no Dask scheduler answers at tcp://127.0.0.1:1 ("),
+    ):
+        ran = cwndlab("run", "small.yaml", "--cluster", address, "-q")
+        assert (ran.code, ran.out) == (code, "")
+        assert ran.err.startswith(said)
+        assert ran.err.count("\n") == 1

@@ -1,0 +1,205 @@
+"""Machines for testbed ssh: network namespaces with an sshd in each, three hosts and a router.
+
+    controller --- management (a switch) --- every machine, 192.168.77.0/24, where sshd listens
+    a ---+
+         r --- b        the test network, 10.78.n.1
+    c ---+
+
+All have this machine's files; /var/tmp is each one's own, as on machines that are apart.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+HOSTS = ("a", "b", "c")
+MACHINES = (*HOSTS, "r")
+MANAGEMENT = "192.168.77"
+SSHD = "/usr/sbin/sshd"
+
+CONFIG = """\
+Port 22
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/authorized
+PidFile none
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+ClientAliveInterval 2
+ClientAliveCountMax 2
+"""
+
+
+class Machines:
+    """The namespaces of a test, which go when it does."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.tag = f"wssh{secrets.token_hex(3)}"
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self.commands: list[subprocess.Popen[str]] = []
+        """What a test has started."""
+
+    def __enter__(self) -> Machines:
+        # Ends everything if the test is killed: its input is at its end then.
+        script = (
+            f"cat >/dev/null; for n in $(ip netns list | cut -d' ' -f1 | grep '^{self.tag}-'); do"
+            " ip netns pids $n | xargs -r kill -9; ip netns del $n; done"
+        )
+        self._keeper = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, start_new_session=True)
+        try:
+            self._make()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for daemon in self._daemons.values():
+            with suppress(ProcessLookupError):
+                os.killpg(daemon.pid, signal.SIGKILL)
+            daemon.wait()
+        if self._keeper is not None and self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+            self._keeper.wait()
+
+    def namespace(self, machine: str) -> str:
+        return f"{self.tag}-{machine}"
+
+    def run(self, machine: str, *words: str) -> str:
+        """What a command prints that is run on a machine, behind sshd's back."""
+        command = ["ip", "netns", "exec", self.namespace(machine), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def sh(self, machine: str, script: str) -> str:
+        return self.run(machine, "sh", "-c", script)
+
+    def controller(self, *words: str) -> list[str]:
+        """A command as it is run on the machine that is ours."""
+        return ["ip", "netns", "exec", self.namespace("m"), *words]
+
+    def kept(self, machine: str) -> list[str]:
+        """What is there of ours on a machine."""
+        place = self.directory / "var" / machine / "cwndlab"
+        return sorted(path.name for path in place.iterdir()) if place.is_dir() else []
+
+    def start_sshd(self, machine: str) -> None:
+        """Start sshd on a machine, in a mount namespace where /var/tmp is its own."""
+        own = self.directory / "var" / machine
+        own.mkdir(parents=True, exist_ok=True)
+        script = f"mount --bind {own} /var/tmp && exec {SSHD} -D -e -f {self.directory}/config"
+        command = ["ip", "netns", "exec", self.namespace(machine), "unshare", "--mount", "sh", "-c", script]
+        with (self.directory / f"{machine}.log").open("ab") as log:
+            self._daemons[machine] = subprocess.Popen(command, stderr=log, start_new_session=True)
+
+    def kill_sshd(self, machine: str) -> None:
+        """Kill sshd with its sessions, but not what they started."""
+        for pid in self._pids(machine):
+            with suppress(ProcessLookupError, FileNotFoundError):
+                if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
+                    os.kill(int(pid), signal.SIGKILL)
+
+    def kill_guard(self, machine: str) -> None:
+        """Kill what is to take settings back when we are gone."""
+        place = self.directory / "var" / machine / "cwndlab" / "run" / "guard"
+        os.kill(int(place.read_text().split()[0]), signal.SIGKILL)
+
+    def programs(self, machine: str) -> list[str]:
+        """The names of all that runs on a machine, but sshd."""
+        found = []
+        for pid in self._pids(machine):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found.append(Path(f"/proc/{pid}/comm").read_text().strip())
+        return [name for name in found if not name.startswith("sshd")]
+
+    def lab(self, *, links: bool = True, more: dict[str, str] | None = None) -> Path:
+        """A lab file of all machines; the router makes the bottleneck."""
+        lines = [
+            "lab: namespaces",
+            f"known_hosts: {self.directory}/known_hosts",
+            "path: veth interfaces",
+            "hosts:",
+        ]
+        for number, host in enumerate(HOSTS):
+            lines += [f"  {host}:", *self._way_in(host)]
+            lines += [f"    address: 10.78.{number}.1", "    interface: test"]
+            lines += [f"    {line}" for line in (more or {}).get(host, "").splitlines()]
+        lines += ["routers:", "  r:", *self._way_in("r")]
+        if links:
+            lines += ["    links: {bottleneck: to-b, bottleneck.reverse: to-a}"]
+        file = self.directory / "lab.yaml"
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return file
+
+    def _way_in(self, machine: str) -> list[str]:
+        address = f"{MANAGEMENT}.{MACHINES.index(machine) + 1}"
+        return [f"    ssh: root@{address}", f"    key: {self.directory}/key"]
+
+    def _pids(self, machine: str) -> list[str]:
+        command = ["ip", "netns", "pids", self.namespace(machine)]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+
+    def _make(self) -> None:
+        self._keys()
+        for machine in ("m", *MACHINES):
+            _ip("netns", "add", self.namespace(machine))
+            self.run(machine, "ip", "link", "set", "lo", "up")
+        self.run("m", "ip", "link", "add", "switch", "type", "bridge")
+        self.run("m", "ip", "address", "add", f"{MANAGEMENT}.100/24", "dev", "switch")
+        self.run("m", "ip", "link", "set", "switch", "up")
+        for number, machine in enumerate(MACHINES):
+            self._cable(("m", f"to-{machine}"), (machine, "control"))
+            self.run("m", "ip", "link", "set", f"to-{machine}", "master", "switch")
+            self.run(machine, "ip", "address", "add", f"{MANAGEMENT}.{number + 1}/24", "dev", "control")
+        for number, host in enumerate(HOSTS):
+            self._cable((host, "test"), ("r", f"to-{host}"))
+            self.run(host, "ip", "address", "add", f"10.78.{number}.1/24", "dev", "test")
+            self.run("r", "ip", "address", "add", f"10.78.{number}.254/24", "dev", f"to-{host}")
+            self.run(host, "ip", "route", "add", "10.78.0.0/16", "via", f"10.78.{number}.254")
+        self.sh("r", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        Path("/run/sshd").mkdir(exist_ok=True)
+        for machine in MACHINES:
+            self.start_sshd(machine)
+        self._wait_for_sshd()
+
+    def _cable(self, one: tuple[str, str], other: tuple[str, str]) -> None:
+        (near, name), (far, peer) = one, other
+        _ip(
+            *("-n", self.namespace(near), "link", "add", name, "type", "veth"),
+            *("peer", "name", peer, "netns", self.namespace(far)),
+        )
+        self.run(near, "ip", "link", "set", name, "up")
+        self.run(far, "ip", "link", "set", peer, "up")
+
+    def _keys(self) -> None:
+        for name in ("key", "host_key"):
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.directory / name)]
+            subprocess.run(command, check=True)
+        shutil.copy(self.directory / "key.pub", self.directory / "authorized")
+        host_key = " ".join((self.directory / "host_key.pub").read_text().split()[:2])
+        known = [f"{MANAGEMENT}.{number + 1} {host_key}\n" for number in range(len(MACHINES))]
+        (self.directory / "known_hosts").write_text("".join(known))
+        (self.directory / "config").write_text(CONFIG.format(directory=self.directory))
+
+    def _wait_for_sshd(self) -> None:
+        deadline = time.monotonic() + 10
+        for machine in MACHINES:
+            while "LISTEN" not in self.run(machine, "ss", "-ltnH", "sport = :22"):
+                assert time.monotonic() < deadline, (self.directory / f"{machine}.log").read_text()
+                time.sleep(0.02)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
