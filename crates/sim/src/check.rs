@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use contract::scenario::{App, Flow, Host, Noise, Sampling, Scenario, VERSION};
-use host::app::sent_in;
+use contract::scenario::{Flow, Host, Noise, Sampling, Scenario, VERSION};
 use host::noise::SKIPPED;
 use tcp::profile;
 use tcp::stack::Profile;
 
-use crate::error::{AppError, Error, FlowError, HostError};
+use crate::error::{Error, FlowError, HostError};
 
 /// Checks everything that parsing cannot, and sets up each host's stack.
 ///
@@ -50,7 +49,7 @@ fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), FlowError> {
     if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
         return Err(FlowError::Stop);
     }
-    check_app(&flow.app)?;
+    contract::check_app(&flow.app)?;
     let Some(host) = scenario.hosts.iter().find(|h| h.name == flow.from) else {
         return Err(FlowError::NoHost(flow.from.clone()));
     };
@@ -62,21 +61,6 @@ fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), FlowError> {
         return Err(FlowError::NoCc { stack: host.stack.clone(), cc: flow.cc.clone(), known });
     }
     Ok(())
-}
-
-/// Checks the numbers of an application, and what has to hold between them.
-pub(crate) fn check_app(app: &App) -> Result<(), AppError> {
-    app.check()?;
-    match *app {
-        App::Bulk { bytes: Some(0), .. } => Err(AppError::NoBytes),
-        App::OnOff { on_ns, rate_bps: Some(rate), write_bytes, .. } if write_bytes > sent_in(on_ns, rate) => {
-            Err(AppError::WriteBytes { found: write_bytes, most: sent_in(on_ns, rate) })
-        }
-        App::Video { rate_bps, chunk_ns, .. } if sent_in(chunk_ns, rate_bps) == 0 => {
-            Err(AppError::Chunk(chunk_ns))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn host_profile(host: &Host) -> Result<Box<dyn Profile>, HostError> {
