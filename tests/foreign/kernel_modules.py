@@ -55,7 +55,7 @@ def differs(ours: list[tuple], theirs: list[tuple]) -> str:
     """Where two series part."""
     for one, other in zip(ours, theirs, strict=False):
         if one != other:
-            return f"from {one[0] / 1e9:.2f} s on: {other[1:4]} beside {one[1:4]}"
+            return f"from {one[0] / 1e9:.2f} s on: {other[1:]} beside {one[1:]}"
     return "the same series, to the byte" if len(ours) == len(theirs) else "one ends earlier"
 
 
