@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick soak test test-portable test-rust test-mutants test-wasm test-python golden contract lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
+.PHONY: help setup demo agent quick soak test test-portable test-rust test-mutants test-wasm test-python golden contract lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
 	bench lock clean toolchain test-tools
 
 help: ## this list
@@ -40,6 +40,17 @@ demo: setup ## build, then run the test of the CUBIC patch and a column of TEACU
 	$(SAY) 'Running: a column of teacup-140502A (CAIA technical report 140502A: six TCPs at 10 Mbps, 20 ms, 90 packets)'
 	@$(BIN)/cwndlab run teacup-140502A --set network.dumbbell.bottleneck.rate=10mbit \
 		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
+
+# The agent for other machines: one file that needs nothing of theirs. Rust brings musl's C library for these targets, and a
+# linker that knows both processors.
+AGENT_TARGETS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+AGENT_LINKERS := CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+
+agent: toolchain ## cwndlab-agent as a static program, for x86-64 and for aarch64: target/*/release/cwndlab-agent
+	@for target in $(AGENT_TARGETS); do \
+	    if ! $(call has-target,$$target); then echo "left out: Rust's target $$target is not here" >&2; continue; fi; \
+	    ( set -x; env $(AGENT_LINKERS) cargo build --locked --release --target $$target -p cwndlab-agent ) || exit 1; \
+	done
 
 # What `make test` runs. A part that fails does not keep the next one from running.
 TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-mutants test-wasm test-python portable docs-check
@@ -148,7 +159,7 @@ mypy: $(STAMPS)/venv
 # Everything but `live` has to build on FreeBSD and macOS. Where the standard library of the FreeBSD target is here, or
 # rustup can add it, the compiler says whether it does; it needs no linker to check. Where it is not, the sources of those
 # crates are searched for what only Linux has, which is how portability gets lost (but not those of `script`, whose
-# language has Linux's words in it).
+# language has Linux's words in it, nor of `agent`, which says for each system what it does there).
 FREEBSD   := x86_64-unknown-freebsd
 LINUXISMS := os::linux|target_os *= *"linux"|AF_PACKET|epoll|timerfd|sock_diag|netlink|/proc/|/sys/class|ioctl
 
@@ -157,7 +168,7 @@ portable: toolchain ## everything but `live` builds without Linux
 	@if $(call has-target,$(FREEBSD)); then \
 	    set -x; \
 	    cargo check --locked --quiet --profile $(PROFILE) --workspace --exclude cwndlab-live --target $(FREEBSD); \
-	elif grep -rnE --include='*.rs' '$(LINUXISMS)' $(filter-out crates/live/ crates/script/,$(wildcard crates/*/)); then \
+	elif grep -rnE --include='*.rs' '$(LINUXISMS)' $(filter-out crates/live/ crates/script/ crates/agent/,$(wildcard crates/*/)); then \
 	    echo 'only crates/live may use what only Linux has' >&2; exit 1; \
 	elif cargo tree --locked --workspace --exclude cwndlab-live --target $(FREEBSD) --edges normal,build --prefix none \
 	    | grep -E '^(nix|rtnetlink|netlink|procfs|io-uring)'; then \

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 @final
 class Capture:
@@ -59,22 +59,6 @@ class Capture:
         same_clock: bool,
     ) -> dict[str, Any]:
         """The packets of a connection here, at the sender, and in `other`: docs/formats.md, Captures."""
-
-@final
-class Draws:
-    """What the engine draws for an app of a Scenario (JSON) that draws: on-off or background.
-
-    The same pairs as in a run of the simulator with this seed, repeat and flow's name. ValueError, with one
-    line, for another app or one that the engine would refuse.
-    """
-
-    def __new__(cls, app: str, seed: int, repeat: int, flow: str) -> Draws: ...
-    def draw(self) -> tuple[int, int]:
-        """Return the next pair.
-
-        Of on-off ns of sending and of resting, of background ns since the transfer before (or the flow's
-        start) and the bytes of the transfer.
-        """
 
 @final
 class RecordBatch:
@@ -240,6 +224,18 @@ def describe_module(file: str | PathLike[str]) -> str:
     """Load a compiled congestion control, initialise it, and return its family and its knobs as JSON.
 
     Raises ValueError, with one line.
+    """
+
+def check_live_app(app: str) -> None:
+    """Raise ValueError, with one line, if live hosts cannot carry out this app (JSON, as in a Scenario).
+
+    Their messages have content: what a request asks for, a datagram's number and time stand in it.
+    """
+
+def agent(arguments: list[str]) -> NoReturn:
+    """Be the agent of a host, as the program `cwndlab-agent` with these arguments (crates/agent).
+
+    Orders come from standard input, and this process ends when that does.
     """
 
 def start_times(scenario: str) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from cwndlab import ss_output
 from cwndlab.errors import ExperimentError
 from cwndlab.testbeds.live.linux import settings, tc
 from cwndlab.testbeds.live.linux.by_shell import ByShell
-from cwndlab.testbeds.ssh import lab_file, sampler
+from cwndlab.testbeds.ssh import lab_file, sampler, scripts
 from cwndlab.testbeds.ssh.connection import COMMAND_S
 
 LABS = Path(__file__).parents[2] / "examples" / "labs"
@@ -226,3 +227,49 @@ def test_secrets_of_machines_are_not_read_and_files_come_by_path() -> None:
 class _WithoutInterfaces(ByShell):
     def interfaces(self) -> dict[str, dict[str, object]]:
         return {}
+
+
+def script(base: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one of the scripts of machines here, below a directory of the test."""
+    command = ["sh", "-s", "--", str(base), *words]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def test_a_machine_is_taken_once_and_given_back_as_it_was(tmp_path: Path) -> None:
+    setting, base = tmp_path / "setting", tmp_path / "base"
+    setting.write_text("4096\t'131072' $(reboot)\n")
+    assert script(base, scripts.TAKE, "ours", "me, since noon", "30").returncode == 0
+    assert script(base, scripts.HOLDER, "30").stdout == "me, since noon\n"
+    second = script(base, scripts.TAKE, "theirs", "you", "30")
+    assert (second.returncode, second.stderr) == (7, "me, since noon\n")
+    assert script(base, scripts.WRITE, str(setting), "1").returncode == 0
+    assert script(base, scripts.WRITE, str(setting), "2").returncode == 0
+    assert setting.read_text() == "2"
+    assert script(base, scripts.RELEASE, "theirs").returncode == 0
+    assert setting.read_text() == "2", "it was not theirs to give back"
+    assert script(base, scripts.RELEASE, "ours").stdout == ""
+    assert setting.read_text() == "4096 '131072' $(reboot)"
+    assert list(base.iterdir()) == []
+
+
+def test_what_a_crash_left_is_taken_back_by_the_next_or_by_cleaning(tmp_path: Path) -> None:
+    setting, base = tmp_path / "setting", tmp_path / "base"
+    for take_back in ((scripts.TAKE, "next", "you", "0"), (scripts.CLEAN, "0")):
+        setting.write_text("before")
+        assert script(base, scripts.TAKE, "crashed", "me", "30").returncode == 0
+        assert script(base, scripts.WRITE, str(setting), "during").returncode == 0
+        assert script(base, scripts.JOB, "job1", "60", "0", "sleep", "60").returncode == 0
+        assert script(base, take_back[0], *take_back[1:]).returncode == 0
+        assert setting.read_text() == "before"
+        script(base, scripts.RELEASE, "next")
+        assert list(base.iterdir()) == []
+
+
+def test_a_directory_that_is_a_link_is_not_believed(tmp_path: Path) -> None:
+    theirs, base = tmp_path / "theirs", tmp_path / "base"
+    (theirs / "run").mkdir(parents=True)
+    (theirs / "run" / "journal").write_text(f"touch {tmp_path}/done\n")
+    base.symlink_to(theirs)
+    assert script(base, scripts.TAKE, "ours", "me", "30").returncode == 8
+    script(base, scripts.CLEAN, "0")
+    assert not (tmp_path / "done").exists()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.traffic import load as tools_of_load
 from cwndlab.testbeds.live.traffic import tools
 
@@ -16,12 +17,15 @@ def flow(**app: Any) -> dict[str, Any]:
     }
 
 
-def task(tool: str, **app: Any) -> dict[str, Any]:
+def task(**app: Any) -> dict[str, Any]:
     return {
-        **flow(**app), "tool": tool, "cc": "reno", "start_ns": 10**9, "stop_ns": 3_500_000_000,
-        "report_ns": 500_000_000, "source": "10.0.0.1", "target": "10.0.1.1", "source_port": 10000,
-        "target_port": 5201,
+        **flow(**app), "cc": "reno", "start_ns": 10**9, "stop_ns": 3_500_000_000, "source": "10.0.0.1",
+        "target": "10.0.1.1", "source_port": 10000, "target_port": 5201,
     }  # fmt: skip
+
+
+def client(tool: str, task: dict[str, Any]) -> list[str]:
+    return tools.client(tool, task, 500_000_000)
 
 
 def option(command: list[str], name: str) -> str:
@@ -30,7 +34,7 @@ def option(command: list[str], name: str) -> str:
 
 @pytest.mark.parametrize("tool", ["iperf3", "iperf2"])
 def test_a_transfer_goes_on_beyond_its_end_as_it_is_stopped_from_outside(tool: str) -> None:
-    command = tools.client(task(tool))
+    command = client(tool, task())
     assert float(option(command, "-t")) > 2.5
     assert "-n" not in command
     assert option(command, "-l") == "131072"
@@ -41,15 +45,15 @@ def test_a_transfer_goes_on_beyond_its_end_as_it_is_stopped_from_outside(tool: s
     ("size", "writes"), [(131_072, 131_072), (200_000, 100_000), (1_000_000, 125_000), (50_000, 50_000)]
 )
 def test_a_transfer_of_so_many_bytes_is_whole_writes(size: int, writes: int) -> None:
-    command = tools.client(task("iperf3", bytes=size))
+    command = client("iperf3", task(bytes=size))
     assert option(command, "-n") == str(size)
     assert option(command, "-l") == str(writes)
     assert "-t" not in command
 
 
 def test_congestion_control_ports_and_buffers_are_those_of_the_flow() -> None:
-    asked = {**task("iperf3"), "sndbuf": 300_000, "rcvbuf": 300_000}
-    command = tools.client(asked)
+    asked = {**task(), "sndbuf": 300_000, "rcvbuf": 300_000}
+    command = client("iperf3", asked)
     assert (option(command, "-C"), option(command, "--cport"), option(command, "-p")) == (
         "reno",
         "10000",
@@ -58,9 +62,9 @@ def test_congestion_control_ports_and_buffers_are_those_of_the_flow() -> None:
     assert (option(command, "-w"), option(command, "-B"), option(command, "-c")) == (
         "300000", "10.0.0.1", "10.0.1.1"
     )  # fmt: skip
-    old = tools.client({**asked, "tool": "iperf2"})
+    old = client("iperf2", asked)
     assert (option(old, "-Z"), option(old, "-B"), option(old, "-w")) == ("reno", "10.0.0.1:10000", "300000")
-    assert option(tools.server({**asked, "tool": "iperf2", "rcvbuf": 5000}), "-w") == "5000"
+    assert option(tools.server("iperf2", {**asked, "rcvbuf": 5000}, 1), "-w") == "5000"
 
 
 @pytest.mark.parametrize(
@@ -99,11 +103,13 @@ def session(**app: Any) -> dict[str, Any]:
 def test_the_load_begins_when_the_experiment_says() -> None:
     made = session()
     starts = {"ll": 30_000_000, "ll.up1": 2 * 10**9 + 10_000_000, "ll.down1": 2 * 10**9, "f2": 0}
-    told = tools_of_load.orders(made, made["flows"][0], starts, 10_000_000)
+    ends = Ends("ll", "a", "b", "10.0.0.1", "10.0.1.1", 10000, 5201)
+    told = tools_of_load.orders(made, made["flows"][0], ends, starts, 10_000_000)
     # 35 pings of 20 ms and 5 round trips before.
-    assert told == {"start_ns": 1_250_000_000, "load_ns": 6 * 10**9, "cc": "cubic", "cc_back": "reno"}
+    assert told["start_ns"] == 1_250_000_000
+    assert (told["client"]["duration_s"], told["client"]["cc"], told["server"]["cc"]) == (6, "cubic", "reno")
     # Over a path on which pings take longer than the idle time, as soon as it may.
-    assert tools_of_load.orders(made, made["flows"][0], starts, 200_000_000)["start_ns"] == 30_000_000
+    assert tools_of_load.orders(made, made["flows"][0], ends, starts, 200_000_000)["start_ns"] == 30_000_000
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 //!
 //! Python's types of them (python/cwndlab/contract.py) are made from [`schemas`]: `make contract`.
 
+mod app;
 mod apps;
 pub mod catalogue;
 mod check;
@@ -14,6 +15,7 @@ mod schemas;
 pub mod summary;
 pub mod table;
 
+pub use app::{AppError, check_app};
 pub use catalogue::Catalogue;
 pub use check::{HostError, LinkError, NetworkError, ParseError, ScheduleError, check_links, parse};
 pub use scenario::Scenario;

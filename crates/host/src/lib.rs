@@ -1,8 +1,7 @@
-//! What surrounds an endpoint in one machine: its NIC, offloads, applications, and processing time.
+//! What surrounds an endpoint in one machine: its NIC, offloads, and processing time.
 //!
 //! The host's clock is [`tcp::HostClock`], which an endpoint needs itself.
 
 pub mod aggregate;
-pub mod app;
 pub mod nic;
 pub mod noise;

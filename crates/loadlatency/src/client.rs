@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
+use crate::error::MAX_S;
 use crate::link::{Link, TIMEOUT, fill_before, read_before};
 use crate::measure::{
-    Conditions, Direction, Document, Flows, MAX_NS, Observed, SCENARIOS, Scenario, Stability, document,
-    measured,
+    Conditions, Direction, Document, Flows, Observed, SCENARIOS, Scenario, Stability, document, measured,
 };
 use crate::sys;
 use crate::wire::{self, GREETING, MAX_REPLY, NONCE, PORT, PROOF, Role, SESSION, Status};
@@ -30,9 +30,6 @@ const STEPS: u32 = 8;
 
 /// How long a step of the staircase takes unless `duration_s` says it, s.
 const STEP_S: f64 = 5.0;
-
-/// The longest a scenario may take, s.
-pub(crate) const MAX_S: f64 = MAX_NS as f64 / 1e9;
 
 /// Pings of the idle link before the first scenario.
 const FIRST_PINGS: usize = 25;

@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
-use crate::client::MAX_S;
-use crate::measure::SCENARIOS;
+use crate::measure::{MAX_NS, SCENARIOS};
 use crate::sys::in_words;
 use crate::wire::Status;
+
+/// The longest a scenario may take, s.
+pub(crate) const MAX_S: f64 = MAX_NS as f64 / 1e9;
 
 /// An option that makes no sense: its name, what was found, what is allowed.
 #[derive(Debug, Error)]

@@ -18,5 +18,5 @@ pub use prefetch::prefetch;
 pub use queue::configs::*;
 pub use queue::{FlowMode, QueueConfig, catalogue};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
-pub use random::stream;
+pub use random::{exponential, pareto, stream, uniform};
 pub use switch::{PauseConfig, Switch, SwitchConfig};

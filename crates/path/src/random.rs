@@ -1,7 +1,9 @@
-//! Named random streams, and chances decided by integers alone.
+//! Named random streams, draws of distributions, and chances decided by integers alone.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::packet::Nanos;
 
 /// The random stream of one purpose at one entity, in one repeat of an experiment.
 ///
@@ -46,6 +48,26 @@ impl Chance {
     }
 }
 
+/// A number in (0, 1].
+pub fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
+    ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
+}
+
+/// A draw of the exponential distribution with this mean, nanoseconds.
+pub fn exponential(random: &mut Xoshiro256PlusPlus, mean: Nanos) -> Nanos {
+    libm::round(-libm::log(uniform(random)) * mean as f64) as Nanos
+}
+
+/// A draw of the Pareto distribution with this mean and shape (above 1, in thousandths), rounded, at least 1.
+///
+/// Its scale is mean x (shape - 1) / shape.
+pub fn pareto(random: &mut Xoshiro256PlusPlus, mean: u64, shape_milli: u32) -> u64 {
+    let shape = f64::from(shape_milli) / 1000.0;
+    let scale = mean as f64 * (shape - 1.0) / shape;
+    // The 64 bits of the draw bound the tail.
+    libm::round(scale * libm::pow(uniform(random), -1.0 / shape)).max(1.0) as u64
+}
+
 /// SplitMix64's increment, 2^64 divided by the golden ratio (Steele, Lea, Flood 2014).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -83,6 +105,19 @@ mod tests {
         assert_eq!(draws, expected);
         let mut random = stream((1 << 63) + 5, 7, "aqm", "reverse/1");
         assert_eq!([(); 2].map(|()| random.next_u64()), [0x6ac0449caef215b1, 0x46987d8163ad313c]);
+    }
+
+    #[test]
+    fn draws_have_their_means() {
+        let mut random = stream(7, 0, "test", "");
+        let mean = |sum: u64| sum / 200_000;
+        let exponentials: u64 = (0..200_000).map(|_| exponential(&mut random, 1000)).sum();
+        assert!(mean(exponentials).abs_diff(1000) < 12, "{exponentials}");
+        // Shape 3 has a variance: 3/4 of the mean squared over 1 x 3, so that 200000 draws are within 1 %.
+        let paretos: u64 = (0..200_000).map(|_| pareto(&mut random, 30_000, 3000)).sum();
+        assert!(mean(paretos).abs_diff(30_000) < 300, "{paretos}");
+        // Nothing below the scale of 20000.
+        assert!((0..1000).all(|_| pareto(&mut random, 30_000, 3000) >= 20_000));
     }
 
     #[test]

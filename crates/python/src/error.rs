@@ -14,7 +14,7 @@ pub enum Error {
     #[error(transparent)]
     Simulation(#[from] sim::Error),
     #[error(transparent)]
-    Draws(#[from] sim::DrawsError),
+    LiveApp(#[from] agent::AppRefusal),
     #[error(transparent)]
     Replay(#[from] tcp::replay::ReplayError),
     #[error(transparent)]

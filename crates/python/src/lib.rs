@@ -28,9 +28,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::{
-        Draws, Emulator, RecordBatch, Simulation, TcpSampler, catalogue, check, describe_module,
-        loadlatency_overall, packet_text, replay_cc_vectors, replay_cubic_functions, run_script, schemas,
-        set_offloads, start_times, version,
+        Emulator, RecordBatch, Simulation, TcpSampler, agent, catalogue, check, check_live_app,
+        describe_module, loadlatency_overall, packet_text, replay_cc_vectors, replay_cubic_functions,
+        run_script, schemas, set_offloads, start_times, version,
     };
 }
 
@@ -69,26 +69,16 @@ fn start_times(scenario: &str) -> Result<Vec<u64>> {
     Ok(sim::starts(&contract::parse(scenario)?))
 }
 
-/// What the engine draws for an application of a flow: see the stub.
-#[pyclass(module = "cwndlab._native")]
-struct Draws {
-    // As in `Simulation`.
-    draws: Mutex<sim::Draws>,
+/// Raise ValueError, with one line, if live hosts cannot carry this application (JSON, as in a Scenario) out.
+#[pyfunction]
+fn check_live_app(app: &str) -> Result<()> {
+    Ok(::agent::check_app(&serde_json::from_str(app)?)?)
 }
 
-#[pymethods]
-impl Draws {
-    #[new]
-    fn new(app: &str, seed: u64, repeat: u32, flow: &str) -> Result<Draws> {
-        let draws = sim::Draws::new(app, seed, repeat, flow)?;
-        Ok(Draws { draws: Mutex::new(draws) })
-    }
-
-    /// The next pair.
-    fn draw(&mut self) -> Result<(u64, u64)> {
-        let draws = self.draws.get_mut().map_err(|_| Error::FailedEarlier)?;
-        Ok(draws.draw())
-    }
+/// Be the agent of a host, with these arguments: see the stub. It does not return.
+#[pyfunction]
+fn agent(py: Python<'_>, arguments: Vec<String>) {
+    py.detach(|| ::agent::run(&arguments))
 }
 
 /// Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours; returns (events, events after which

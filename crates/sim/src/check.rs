@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use contract::scenario::{App, Flow, Host, Noise, Sampling, Scenario, VERSION};
-use host::app::sent_in;
+use contract::scenario::{Flow, Host, Noise, Sampling, Scenario, VERSION};
 use host::noise::SKIPPED;
 use tcp::cc::foreign::Foreign;
 use tcp::profile;
 use tcp::stack::Profile;
 
-use crate::error::{AppError, Error, FlowError, HostError};
+use crate::error::{Error, FlowError, HostError};
 
 /// Checks everything that parsing cannot, and sets up each host's stack; `modules` are not loaded, only known of.
 ///
@@ -52,7 +51,7 @@ fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) ->
     if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
         return Err(FlowError::Stop);
     }
-    check_app(&flow.app)?;
+    contract::check_app(&flow.app)?;
     let Some(host) = scenario.hosts.iter().find(|h| h.name == flow.from) else {
         return Err(FlowError::NoHost(flow.from.clone()));
     };
@@ -74,21 +73,6 @@ pub(crate) fn of_family<'a>(
 ) -> impl Iterator<Item = &'a Arc<dyn Foreign>> {
     let family = profile.spec().family.as_str();
     modules.iter().filter(move |module| module.family() == family)
-}
-
-/// Checks the numbers of an application, and what has to hold between them.
-pub(crate) fn check_app(app: &App) -> Result<(), AppError> {
-    app.check()?;
-    match *app {
-        App::Bulk { bytes: Some(0), .. } => Err(AppError::NoBytes),
-        App::OnOff { on_ns, rate_bps: Some(rate), write_bytes, .. } if write_bytes > sent_in(on_ns, rate) => {
-            Err(AppError::WriteBytes { found: write_bytes, most: sent_in(on_ns, rate) })
-        }
-        App::Video { rate_bps, chunk_ns, .. } if sent_in(chunk_ns, rate_bps) == 0 => {
-            Err(AppError::Chunk(chunk_ns))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Profile>, HostError> {

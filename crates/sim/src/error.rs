@@ -1,8 +1,7 @@
 //! What the engine refuses of a scenario: every refusal is one line.
 
 use contract::scenario::{Flow, VERSION};
-use contract::{NetworkError, ParseError};
-use params::ParamError;
+use contract::{AppError, NetworkError, ParseError};
 use tcp::cc::foreign::Knob;
 use tcp::stack::ProfileError;
 use thiserror::Error;
@@ -113,28 +112,6 @@ impl FlowError {
     }
 }
 
-/// Why an application cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AppError {
-    /// No write would be within a time of sending.
-    #[error("write_bytes: found {found}; expected at most {most}, what on_ns sends at rate_bps")]
-    WriteBytes {
-        /// Bytes of a write.
-        found: u64,
-        /// Bytes of the time of sending.
-        most: u64,
-    },
-    /// A parameter is out of its range.
-    #[error(transparent)]
-    Param(#[from] ParamError),
-    /// Nothing would be sent.
-    #[error("bytes: found 0; expected above 0")]
-    NoBytes,
-    /// A chunk of a video without a byte.
-    #[error("chunk_ns: found {0}; expected so long that rate_bps makes a byte of it")]
-    Chunk(u64),
-}
-
 /// Why a host cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostError {
@@ -183,18 +160,4 @@ pub enum HostError {
         /// One line.
         why: String,
     },
-}
-
-/// Why nothing can be drawn for an application.
-#[derive(Debug, Error)]
-pub enum DrawsError {
-    /// It is none.
-    #[error("app: {0}")]
-    Parse(#[from] serde_json::Error),
-    /// The engine would refuse it.
-    #[error(transparent)]
-    App(#[from] AppError),
-    /// It leaves nothing to chance.
-    #[error("app: expected on-off or background, which draw")]
-    DrawsNothing,
 }

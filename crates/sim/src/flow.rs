@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
+use apps::{Arrivals, Bulk, Datagrams, End, Figure, Incast, Pinger, Server, Transfers};
 use contract::histogram::Histogram;
 use contract::ids::{FlowId, HostId};
 use contract::scenario::Flow;
-use host::app::{Application, Bulk, Datagrams, Figure, Incast, Load, Pinger};
 use path::Nanos;
 use tcp::TcpInfo;
 use tcp::endpoint::LimitedTimes;
 
-use crate::draws::Transfers;
 use crate::packet::{Ends, Packet};
+use crate::socket::Talk;
 
 /// A flow while it runs.
 pub struct FlowRun {
@@ -76,29 +76,65 @@ pub enum FlowApp {
     /// Bulk transfer, limited or not.
     Bulk(Bulk),
     /// Another application over one connection.
-    Modelled(Box<dyn Application>),
+    Modelled(Pair<Box<dyn End>, Box<dyn End>>),
     /// One server of an incast, and the number of the group it belongs to.
-    Incast(Incast, u32),
+    Incast(Box<Pair<Server, Incast>>, u32),
     /// A flow of data of a loadlatency scenario.
-    Load(Load),
+    Load(Box<Pair<Bulk, Arrivals>>),
     /// The pinger of one.
-    Pinger(Box<Pinger>),
+    Pinger(Box<Pair<Pinger, Server>>),
     /// Datagrams.
     Datagrams(Datagrams),
     /// Transfers over connections of their own.
     Background(Box<Background>),
 }
 
+/// The two ends of a connection, and what they say to each other.
+pub struct Pair<O, A> {
+    /// At the end that opens it.
+    pub opening: O,
+    /// At the end that accepts it.
+    pub accepting: A,
+    talk: Talk,
+}
+
+impl<O, A> Pair<O, A> {
+    /// Two ends that have said nothing.
+    pub fn new(opening: O, accepting: A) -> Pair<O, A> {
+        Pair { opening, accepting, talk: Talk::default() }
+    }
+}
+
 impl FlowApp {
-    /// The application over the flow's one connection, if it is not bulk transfer, which is called directly.
-    pub fn modelled(&mut self) -> Option<&mut dyn Application> {
+    /// Both ends of the flow's one connection, if it is not bulk transfer, which is called directly: the opening one, the
+    /// accepting one.
+    pub fn ends(&self) -> Option<[&dyn End; 2]> {
         match self {
-            FlowApp::Modelled(app) => Some(&mut **app),
-            FlowApp::Incast(incast, _) => Some(incast),
-            FlowApp::Load(load) => Some(load),
-            FlowApp::Pinger(pinger) => Some(&mut **pinger),
+            FlowApp::Modelled(Pair { opening, accepting, .. }) => Some([&**opening, &**accepting]),
+            FlowApp::Incast(pair, _) => Some([&pair.opening, &pair.accepting]),
+            FlowApp::Load(pair) => Some([&pair.opening, &pair.accepting]),
+            FlowApp::Pinger(pair) => Some([&pair.opening, &pair.accepting]),
             FlowApp::Bulk(_) | FlowApp::Datagrams(_) | FlowApp::Background(_) => None,
         }
+    }
+
+    /// The same, to be given their turns, and what they say.
+    pub fn ends_mut(&mut self) -> Option<([&mut dyn End; 2], &mut Talk)> {
+        match self {
+            FlowApp::Modelled(Pair { opening, accepting, talk }) => {
+                Some(([&mut **opening, &mut **accepting], talk))
+            }
+            FlowApp::Incast(pair, _) => Some(pair.ends()),
+            FlowApp::Load(pair) => Some(pair.ends()),
+            FlowApp::Pinger(pair) => Some(pair.ends()),
+            FlowApp::Bulk(_) | FlowApp::Datagrams(_) | FlowApp::Background(_) => None,
+        }
+    }
+}
+
+impl<O: End, A: End> Pair<O, A> {
+    fn ends(&mut self) -> ([&mut dyn End; 2], &mut Talk) {
+        ([&mut self.opening, &mut self.accepting], &mut self.talk)
     }
 }
 

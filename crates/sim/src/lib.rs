@@ -1,6 +1,6 @@
 //! The event engine, topology and recorder.
 
-mod apps;
+mod applications;
 mod capture;
 mod catalogue;
 mod check;
@@ -13,13 +13,14 @@ mod host_edge;
 mod load;
 mod network;
 mod packet;
+mod socket;
 mod summary;
 mod topology;
 
 pub use catalogue::catalogue;
-pub use draws::{Draws, starts};
+pub use draws::starts;
 pub use engine::Simulation;
-pub use error::{AppError, DrawsError, Error, FlowError, HostError};
+pub use error::{Error, FlowError, HostError};
 
 use std::sync::Arc;
 

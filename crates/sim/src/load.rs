@@ -1,9 +1,9 @@
 //! What both ends of a loadlatency scenario saw, and the tool's figures made of it.
 
+use apps::Ping;
 use contract::ids::FlowId;
 use contract::scenario::{App, LoadPart};
 use contract::summary::{DataLoad, Load, PingerLoad};
-use host::app::Ping;
 use loadlatency::SCENARIOS;
 use loadlatency::measure::{self, BIN_NS, Direction, End};
 use path::Nanos;
@@ -12,7 +12,7 @@ use tcp::endpoint::Failure;
 use crate::engine::Simulation;
 use crate::flow::FlowApp;
 
-const _: () = assert!(BIN_NS == host::app::LOAD_BIN, "arrivals are counted as the figures want them");
+const _: () = assert!(BIN_NS == apps::LOAD_BIN, "arrivals are counted as the figures want them");
 
 impl Simulation {
     /// For the summary: of a pinger what was observed of its scenario and its figures (docs/loadlatency.md), of a flow of
@@ -52,7 +52,8 @@ impl Simulation {
             })
             .collect();
         let begin = flows.iter().map(|&(flow, _)| self.flow_runs()[flow.index()].start).min()?;
-        let FlowApp::Pinger(app) = &self.flow_runs()[pinger.index()].app else { return None };
+        let FlowApp::Pinger(pair) = &self.flow_runs()[pinger.index()].app else { return None };
+        let app = &pair.opening;
         let end = self.end_of(pinger);
         let first = app.pings().first().map_or(begin, |ping| ping.sent);
         // One that was under way when the flows began is neither.
@@ -90,8 +91,8 @@ impl Simulation {
         let (start, end) = (run.start, self.end_of(flow).max(run.start));
         let (mut gap, mut bins) = (end - start, Vec::new());
         if let FlowApp::Load(load) = &run.app {
-            gap = load.arrivals().longest_gap(start, end);
-            bins = load.arrivals().bins().to_vec();
+            gap = load.accepting.longest_gap(start, end);
+            bins = load.accepting.bins().to_vec();
         }
         let sides = [flow.opening(), flow.accepting()].map(|side| self.connection(side));
         let failure = sides.iter().flatten().find_map(|endpoint| endpoint.failure());

@@ -8,17 +8,12 @@ use flate2::read::MultiGzDecoder;
 use wire::capture::Reader;
 
 use crate::connection::{Connection, Connections, Direction, Seen};
+use crate::error::{MAX_CONNECTIONS, MAX_PACKETS};
 use crate::merged::{Merged, Records};
 use crate::pairs::Sightings;
 use crate::series::{Series, Stream};
 use crate::throughput::{Count, Window, Windows};
 use crate::{Error, Skipped, read_while};
-
-/// The most TCP packets of one capture: some 6 GB of columns.
-pub const MAX_PACKETS: u64 = 1 << 26;
-
-/// The most connections of one capture.
-pub const MAX_CONNECTIONS: usize = 1 << 20;
 
 /// A capture.
 ///

@@ -1,7 +1,13 @@
 //! What can be wrong with a capture, or with what is asked of it.
 
-use crate::capture::{MAX_CONNECTIONS, MAX_PACKETS};
-use crate::throughput::Windows;
+/// The most TCP packets of one capture: some 6 GB of columns.
+pub const MAX_PACKETS: u64 = 1 << 26;
+
+/// The most connections of one capture.
+pub const MAX_CONNECTIONS: usize = 1 << 20;
+
+/// The most steps of counted windows, 128 MiB of counters.
+pub const MAX_STEPS: u64 = 1 << 24;
 
 /// Why a capture cannot be held in memory, or is not counted in such windows.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +27,7 @@ pub enum Error {
         step_ns: u64,
     },
     /// The steps are too short for so long a time.
-    #[error("{count} steps of {step_ns} ns are more than {}; choose a longer step", Windows::MAX_STEPS)]
+    #[error("{count} steps of {step_ns} ns are more than {MAX_STEPS}; choose a longer step")]
     Steps {
         /// How many it would be.
         count: u64,

@@ -32,7 +32,7 @@ use wire::capture::Reader;
 use wire::codec;
 
 pub use connection::{Connection, Connections, Direction, Seen};
-pub use error::Error;
+pub use error::{Error, MAX_CONNECTIONS, MAX_PACKETS, MAX_STEPS};
 
 /// What was not a TCP packet, and where the file ended early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

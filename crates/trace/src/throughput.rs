@@ -1,6 +1,7 @@
 //! Bytes in sliding windows.
 
 use crate::Error;
+use crate::error::MAX_STEPS;
 
 /// Which bytes of a packet count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +35,18 @@ pub struct Window {
 }
 
 impl Windows {
-    /// The most steps, 128 MiB of counters.
-    pub const MAX_STEPS: u64 = 1 << 24;
-
     /// Windows without bytes yet.
     ///
     /// # Errors
     ///
     /// If the width is not a multiple of the step, one of them is 0, or there are more than
-    /// [`Windows::MAX_STEPS`] steps.
+    /// [`MAX_STEPS`] steps.
     pub fn new(width_ns: u64, step_ns: u64, from_ns: u64, to_ns: u64) -> Result<Windows, Error> {
         if step_ns == 0 || width_ns == 0 || !width_ns.is_multiple_of(step_ns) {
             return Err(Error::Width { width_ns, step_ns });
         }
         let count = to_ns.saturating_sub(from_ns) / step_ns;
-        if count > Windows::MAX_STEPS {
+        if count > MAX_STEPS {
             return Err(Error::Steps { count, step_ns });
         }
         let width_steps = usize::try_from(width_ns / step_ns).unwrap_or(usize::MAX);

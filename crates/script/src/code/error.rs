@@ -2,8 +2,11 @@
 
 use thiserror::Error;
 
-use super::parser::MAX_OPERATORS;
-use super::value::MAX_TEXT;
+/// Operators of one statement. Each may make the tree that is evaluated one level deeper: `1 + 1 + 1 …`.
+pub(super) const MAX_OPERATORS: u32 = 256;
+
+/// Bytes of a text, written or put together: one that doubles in every statement would take all memory.
+pub(super) const MAX_TEXT: usize = 1024;
 
 /// Why code is not understood, or not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,13 +1,12 @@
 //! Reads statements and expressions by recursive descent.
 
+use super::error::MAX_OPERATORS;
 use super::token::{Token, shown, tokens};
 use super::value::{Binary, Comparison, Function, Unary, Value};
 use super::{CodeError, Node, Statement};
 
 /// How deep expressions may nest.
 const MAX_DEPTH: u32 = 64;
-/// Operators of one statement. Each may make the tree that is evaluated one level deeper: `1 + 1 + 1 …`.
-pub(super) const MAX_OPERATORS: u32 = 256;
 
 pub(super) struct Parser {
     tokens: Vec<Token>,

@@ -1,7 +1,8 @@
 //! The words of the text: numbers, texts, names and signs.
 
 use super::CodeError;
-use super::value::{MAX_TEXT, Value};
+use super::error::MAX_TEXT;
+use super::value::Value;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use super::EvalError;
-
-/// Bytes of a text, written or put together: one that doubles in every statement would take all memory.
-pub(super) const MAX_TEXT: usize = 1024;
+use super::error::MAX_TEXT;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unary {

@@ -1,14 +1,15 @@
 //! Applications in a run: when they begin and stop, their turns, and the figures they report.
 
+use apps::Figure;
 use contract::ids::{ConnectionId, FlowId};
 use contract::record::{EVENT_APP, EventRow, SampleRow, sample};
-use host::app::{Application, Figure};
 use path::Nanos;
 use tcp::endpoint::State;
 
 use super::Simulation;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::FlowApp;
+use crate::socket::{Plain, Talking};
 
 impl Simulation {
     /// An event of a flow's application.
@@ -47,12 +48,12 @@ impl Simulation {
             match &mut run.app {
                 FlowApp::Bulk(bulk) => {
                     if let Some(endpoint) = &mut self.connections[flow.opening().index()] {
-                        bulk.stop(endpoint, self.now);
+                        bulk.close(&mut Plain { endpoint, now: self.now });
                     }
                 }
                 modelled => {
-                    if let Some(app) = modelled.modelled() {
-                        app.stop();
+                    if let Some((ends, _)) = modelled.ends_mut() {
+                        ends.into_iter().for_each(apps::End::stop);
                     }
                 }
             }
@@ -72,20 +73,22 @@ impl Simulation {
         let state = endpoint.state();
         // A flow of data has nothing to report until it ends, and is asked for every segment.
         run.needs_report |= !matches!(run.app, FlowApp::Load(_));
-        let Some(app) = run.app.modelled() else { return false };
-        if connection.is_opening() {
-            return matches!(state, State::Established | State::CloseWait) && app.sender(endpoint, self.now);
+        let is_load = matches!(run.app, FlowApp::Load(_));
+        let Some((ends, talk)) = run.app.ends_mut() else { return false };
+        let side = connection.side() as usize;
+        if matches!(state, State::Established | State::CloseWait) {
+            let mut socket = Talking { plain: Plain { endpoint, now: self.now }, talk, side };
+            if ends[side].turn(&mut socket, self.now, &mut run.figures) {
+                return !is_load || side == 1 || endpoint.data_may_flow();
+            }
         }
-        if matches!(state, State::Established | State::CloseWait)
-            && app.receiver(endpoint, self.now, &mut run.figures)
-        {
-            return true;
-        }
-        if state == State::CloseWait {
+        if side == 1 && endpoint.at_eof() && run.completed.is_none() {
             run.completed = Some(self.now);
             run.needs_report = true;
-            endpoint.shutdown(self.now);
-            return true;
+            if state == State::CloseWait {
+                endpoint.shutdown(self.now);
+                return true;
+            }
         }
         false
     }
@@ -125,9 +128,11 @@ impl Simulation {
         let run = &self.flows[flow.index()];
         if run.parent.is_some() {
             self.recycle(flow);
-        } else if let Some(app) = timed(&run.app) {
+        } else if let FlowApp::Modelled(_) | FlowApp::Pinger(_) = run.app
+            && let Some(ends) = run.app.ends()
+        {
             let stop = run.stop.filter(|_| !run.stopped);
-            let due = app.due().into_iter().chain(stop).min().unwrap_or(NEVER);
+            let due = ends.into_iter().filter_map(apps::End::due).chain(stop).min().unwrap_or(NEVER);
             self.events.set_occasional(Source::App(flow), due.max(now));
         }
     }
@@ -135,10 +140,10 @@ impl Simulation {
     /// Round trips that a pinger has completed since it was last asked.
     fn collect_pings(&mut self, flow: FlowId) {
         let run = &mut self.flows[flow.index()];
-        if let FlowApp::Pinger(pinger) = &run.app {
-            let known = run.pings_told;
-            run.pings_told = pinger.pings().len();
-            run.figures.extend(pinger.pings()[known..].iter().map(|ping| Figure::Response(ping.took)));
+        if let FlowApp::Pinger(pair) = &run.app {
+            let (known, pings) = (run.pings_told, pair.opening.pings());
+            run.pings_told = pings.len();
+            run.figures.extend(pings[known..].iter().map(|ping| Figure::Response(ping.took)));
         }
     }
 
@@ -164,6 +169,8 @@ impl Simulation {
                 }
                 (sample::RESPONSE, took)
             }
+            // The engine sees by itself when a transfer is complete.
+            Figure::Completion(_) => return,
             Figure::Stall(lasted) => {
                 if inside {
                     tally.stalls += 1;
@@ -180,14 +187,5 @@ impl Simulation {
             let group = *group as usize;
             self.on_answer(flow, group, inside);
         }
-    }
-}
-
-/// An application that may want turns of its own accord.
-fn timed(app: &FlowApp) -> Option<&dyn Application> {
-    match app {
-        FlowApp::Modelled(app) => Some(&**app),
-        FlowApp::Pinger(pinger) => Some(&**pinger),
-        _ => None,
     }
 }

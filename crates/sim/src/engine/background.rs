@@ -1,11 +1,10 @@
 //! Background traffic: transfers that arrive at random, each over a connection of its own.
 
+use apps::{BACKGROUND_WRITE, Bulk};
 use contract::ids::FlowId;
-use host::app::Bulk;
 use tcp::endpoint::State;
 
 use super::Simulation;
-use crate::apps::BACKGROUND_WRITE;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::FlowApp;
 

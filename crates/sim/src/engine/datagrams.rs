@@ -1,9 +1,9 @@
 //! Flows of datagrams, and their echoes.
 
+use apps::HEADERS;
 use contract::ids::FlowId;
 use contract::record::{SampleRow, sample};
 use contract::scenario::{App, EcnField};
-use host::app::HEADERS;
 use wire::Segment;
 
 use super::Simulation;

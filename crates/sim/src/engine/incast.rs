@@ -53,8 +53,8 @@ impl Simulation {
         group.answers = 0;
         for index in 0..self.groups[number].members.len() {
             let flow = self.groups[number].members[index];
-            if let FlowApp::Incast(incast, _) = &mut self.flows[flow.index()].app {
-                incast.release();
+            if let FlowApp::Incast(pair, _) = &mut self.flows[flow.index()].app {
+                pair.accepting.release();
             }
             self.complete_departures(self.flows[flow.index()].to);
             self.service(flow.accepting());

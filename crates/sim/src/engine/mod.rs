@@ -24,7 +24,7 @@ use tcp::stack::{EcnMode, Profile};
 use tcp::{Endpoint, HostClock, TcpInfo};
 use wire::Segment;
 
-use crate::apps::IncastGroup;
+use crate::applications::IncastGroup;
 use crate::event_queue::{EventQueue, NEVER, Source};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};

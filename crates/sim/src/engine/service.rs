@@ -1,7 +1,8 @@
 //! After any input of a connection: it sends what it wants to send, and its application works.
 
+use apps::Socket as _;
 use contract::ids::ConnectionId;
-use host::{app, nic};
+use host::nic;
 use path::Nanos;
 use tcp::Endpoint;
 use tcp::endpoint::State;
@@ -11,6 +12,7 @@ use super::Simulation;
 use crate::event_queue::{EventQueue, NEVER};
 use crate::flow::{FlowApp, FlowRun};
 use crate::packet::{Ends, Packet};
+use crate::socket::Plain;
 
 /// Why [`Simulation::send_and_run_app`] ended.
 enum Stop {
@@ -184,10 +186,11 @@ impl Simulation {
             flow.needs_report |= state == State::Closed;
             return matches!(state, State::Established | State::CloseWait)
                 && endpoint.writable()
-                && bulk.on_writable(endpoint, now)
+                && bulk.on_writable(&mut Plain { endpoint, now })
                 && endpoint.data_may_flow();
         }
-        if app::drain(endpoint, now) {
+        let read = Plain { endpoint, now }.read(u64::MAX);
+        if read > 0 {
             return endpoint.may_transmit();
         }
         match endpoint.state() {

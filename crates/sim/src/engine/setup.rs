@@ -14,7 +14,7 @@ use wire::Segment;
 use super::prefetch::Prefetcher;
 use super::recording::{Recording, Window};
 use super::{HostRun, SECOND, Simulation};
-use crate::apps::{self, IncastGroup};
+use crate::applications::{self, IncastGroup};
 use crate::capture::Captures;
 use crate::check;
 use crate::draws;
@@ -73,8 +73,8 @@ impl Simulation {
     ) -> Result<Simulation, Error> {
         let topology = Topology::new(&scenario)?;
         let named = scenario.flows.len();
-        let parents = apps::add_background_flows(&mut scenario);
-        let groups = apps::incast_groups(&scenario);
+        let parents = applications::add_background_flows(&mut scenario);
+        let groups = applications::incast_groups(&scenario);
         let hosts = hosts(&scenario, profiles);
         let flows = flows(&scenario, &topology, &parents, &groups)?;
         let families: Vec<Family> = hosts.iter().map(|host| host.profile.spec().family).collect();
@@ -84,7 +84,7 @@ impl Simulation {
         let network = Network::new(&scenario, topology, &tracked, &captured, force_stepped);
         let intercepted = !scenario.record.pcap.is_empty()
             || hosts.iter().any(|host| host.ingress.is_some() || host.egress.is_some());
-        // Of other applications one end knows what happens at the other.
+        // Of other applications both ends have their turns at the same events.
         let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams(_));
         let run_ahead = if intercepted || recording.per_ack || !flows.iter().all(apart) {
             vec![None; scenario.links.len()]
@@ -271,7 +271,7 @@ fn flows(
     let mantissa_bits = if scenario.flows.len() <= FINE_HISTOGRAMS { 10 } else { 7 };
     let flow = |(id, flow): (FlowId, &scenario::Flow)| {
         let start = starts[id.index()];
-        let app = apps::build(scenario, id, start, parents, groups);
+        let app = applications::build(scenario, id, start, parents, groups);
         let [from, to] = [host(flow, &flow.from)?, host(flow, &flow.to)?];
         let mut run = FlowRun::new(id, flow, app, [from, to], start, mantissa_bits);
         run.parent = parents[id.index()];

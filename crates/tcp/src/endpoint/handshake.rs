@@ -3,12 +3,12 @@
 use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT, TIMESTAMPS_BYTES};
 use wire::{Flags, Options, Segment, seq};
 
-use super::{Endpoint, Failure, MAX_PAYLOAD, State};
+use super::{Config, Endpoint, Failure, MAX_PAYLOAD, State};
 use crate::clock::Nanos;
 use crate::context::Context;
 use crate::mutants::mutant;
 use crate::sender::Limit;
-use crate::stack::EcnMode;
+use crate::stack::{EcnMode, StackSpec};
 
 /// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
 const MIN_MSS: u16 = 48;
@@ -36,6 +36,34 @@ pub(super) struct Handshake {
     /// A SYN or SYN-ACK must leave.
     pub(super) syn_due: bool,
     pub(super) deadline: Option<Nanos>,
+}
+
+impl Handshake {
+    /// One that has sent nothing; `window` and its scale are what the receiver offers in a SYN.
+    pub(super) fn new(
+        spec: &StackSpec,
+        config: &Config<'_>,
+        (syn_window, wscale): (u16, u8),
+        timeouts: Vec<Nanos>,
+    ) -> Handshake {
+        Handshake {
+            mss: config.mss,
+            ecn: config.ecn,
+            timestamps: spec.timestamps,
+            sack: spec.sack,
+            wscale,
+            scales: spec.window_scaling,
+            peer_scales: false,
+            syn_window,
+            tso_limit: u32::MAX,
+            timeouts,
+            syn_retry_ticks: spec.syn_retry_ticks,
+            sent: 0,
+            first_sent: 0,
+            syn_due: false,
+            deadline: None,
+        }
+    }
 }
 
 impl Endpoint {

@@ -221,7 +221,7 @@ impl Endpoint {
         let receiver = profile.receiver();
         let mut rcv = ReceiveState::new(rcvbuf, rcvbuf_auto);
         rcv.payload = u32::from(config.mss);
-        let (syn_window, wscale) = receiver.syn_window(&rcv);
+        let window = receiver.syn_window(&rcv);
         let iss = seq::FIRST_LAP + u64::from(config.iss);
         Endpoint {
             state: State::Closed,
@@ -261,23 +261,7 @@ impl Endpoint {
             sender: profile.sender(config.cc, config.random),
             receiver,
             events: Events::default(),
-            handshake: Box::new(Handshake {
-                mss: config.mss,
-                ecn: config.ecn,
-                timestamps: spec.timestamps,
-                sack: spec.sack,
-                wscale,
-                scales: spec.window_scaling,
-                peer_scales: false,
-                syn_window,
-                tso_limit: u32::MAX,
-                timeouts,
-                syn_retry_ticks: spec.syn_retry_ticks,
-                sent: 0,
-                first_sent: 0,
-                syn_due: false,
-                deadline: None,
-            }),
+            handshake: Box::new(Handshake::new(spec, config, window, timeouts)),
             echoes_ce: false,
             snd_wl: (0, 0),
             peer_fin: None,

@@ -39,32 +39,27 @@ def tasks(
     for flow in scenario["flows"]:
         own, sockets = live["flows"][flow["name"]], ends[flow["name"]]
         stop = scenario["duration_ns"] if flow["stop_ns"] is None else flow["stop_ns"]
-        tool_of_load = own["tool"] == tools.LOAD_TOOL
-        given.append(
-            {
-                "flow": flow["name"],
-                "app": flow["app"],
-                "cc": flow["cc"],
-                "sndbuf": flow["sndbuf"],
-                "rcvbuf": flow["rcvbuf"],
-                "start_ns": starts[flow["name"]],
-                "stop_ns": stop,
-                "tool": own["tool"],
-                "report_ns": own["report_ns"],
-                "lead_ns": tools.lead_ns(own["tool"], base_rtt[flow["name"]]),
-                "source": sockets.source,
-                "target": sockets.target,
-                "source_port": sockets.source_port,
-                "target_port": sockets.target_port,
-                "seed": scenario["seed"],
-                "repeat": scenario["repeat"],
-                **(
-                    {"load": load.orders(scenario, flow, starts, base_rtt[flow["name"]])}
-                    if tool_of_load
-                    else {}
-                ),
-            }
-        )
+        tool, rtt = own["tool"], base_rtt[flow["name"]]
+        told: dict[str, Any] = {
+            "flow": flow["name"],
+            "app": flow["app"],
+            "cc": flow["cc"],
+            "sndbuf": flow["sndbuf"],
+            "rcvbuf": flow["rcvbuf"],
+            "start_ns": starts[flow["name"]],
+            "stop_ns": stop,
+            "source": sockets.source,
+            "target": sockets.target,
+            "source_port": sockets.source_port,
+            "target_port": sockets.target_port,
+            "seed": scenario["seed"],
+            "repeat": scenario["repeat"],
+        }
+        given.append(told)
+        if tool in tools.PROGRAMS:
+            told["tool"] = tools.orders(tool, told, own["report_ns"], rtt)
+        elif tool == tools.LOAD_TOOL and flow["app"].get("part") == "pinger":
+            told["load"] = load.orders(scenario, flow, sockets, starts, rtt)
     return given
 
 
@@ -81,7 +76,7 @@ class Agents:
         self._held: dict[str, bytes] = {}
         try:
             for host in lab.hosts:
-                command = [sys.executable, "-m", PROGRAM, f"{lab.name}-{host}"]
+                command = [sys.executable, "-m", PROGRAM, "--limit", str(limit_s), f"{lab.name}-{host}"]
                 self._processes[host] = lab.start(host, command, limit_s)
                 self._held[host] = b""
         except BaseException:

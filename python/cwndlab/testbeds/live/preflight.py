@@ -1,10 +1,12 @@
 """What live testbeds refuse before anything starts: what neither a kernel nor a tool can do."""
 
+import json
+
+from cwndlab import _native
 from cwndlab.contract.scenario import Flow
 from cwndlab.testbeds import programs
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
-from cwndlab.testbeds.live.traffic.apps import STAMP
 
 
 def check_record(scenario: LiveScenario) -> None:
@@ -40,12 +42,7 @@ def _flow(flow: Flow, tool: str) -> None:
         reason = tools.refusal(tool, flow)
         if reason is not None:
             raise ValueError(f"flow {name}: {reason}")
-    if app["kind"] in ("udp-cbr", "voip") and app["payload_bytes"] < STAMP.size:
-        short = f"a payload of {app['payload_bytes']} bytes"
-        raise ValueError(f"flow {name}: {short}; its number and time take at least {STAMP.size}")
-    if app["kind"] == "background":
-        # The scale of a Pareto distribution of this mean and shape.
-        least = app["size_bytes"] * (app["shape_milli"] - 1000) // app["shape_milli"]
-        if least < STAMP.size:
-            reason = f"transfers of {least} bytes and more; their size and time take {STAMP.size}"
-            raise ValueError(f"flow {name}: {reason}")
+    try:
+        _native.check_live_app(json.dumps(app))
+    except ValueError as error:
+        raise ValueError(f"flow {name}: {error}") from None

@@ -46,8 +46,11 @@ age() {  # of the last beat, s; of a run whose guard is gone, very long
     if [ -f "$dir/guard" ] && ! alive "$dir/guard"; then echo 999999; return; fi
     echo $(($(date +%s) - $(cat "$dir/beat" 2>/dev/null || echo 0)))
 }
+# Others may write below /var/tmp: a directory of theirs, or a link, is never believed.
+is_ours() { [ -n "$(find "$base" -prune -type d -user "$(id -u)" 2>/dev/null)" ]; }
 # Whoever moves it away has it; it is put out of everybody's way first.
 forget() {
+    is_ours || return 1
     mv "$dir" "$base/old.$$" 2>/dev/null || return 1
     if alive "$base/old.$$/guard" && [ "$pid" != $$ ]; then kill -s KILL "$pid" 2>/dev/null; fi
     restore "$base/old.$$"
@@ -62,8 +65,7 @@ TAKE = (
 token=$2; holder=$3; silent=$4
 umask 077
 mkdir -p "$base"
-ours=$(find "$base" -prune -type d -user "$(id -u)" 2>/dev/null)
-[ -n "$ours" ] || { echo "$base is not ours" >&2; exit 8; }
+is_ours || { echo "$base is not ours" >&2; exit 8; }
 chmod 700 "$base"
 if [ -d "$dir" ]; then
     if [ "$(cat "$dir/token" 2>/dev/null)" != "$token" ] && [ "$(age)" -lt "$silent" ]; then
@@ -118,7 +120,7 @@ exit 0
 CLEAN = (
     COMMON
     + r"""
-[ -d "$dir" ] || exit 0
+[ -d "$dir" ] && is_ours || exit 0
 if [ "$(age)" -lt "$2" ]; then cat "$dir/holder" >&2; exit 7; fi
 cat "$dir/holder"
 forget

@@ -461,7 +461,7 @@ impl Draw {
             1 => App::RateLimited { rate_bps: self.rate(), write_bytes },
             2 | 3 => {
                 let (on_ns, rate_bps) = (self.positive_time(), self.maybe(2, Draw::rate));
-                let most = rate_bps.map_or(SIZE, |rate| host::app::sent_in(on_ns, rate).max(1));
+                let most = rate_bps.map_or(SIZE, |rate| apps::sent_in(on_ns, rate).max(1));
                 App::OnOff {
                     on_ns,
                     off_ns: self.positive_time(),

@@ -58,13 +58,23 @@ def _block(app: Mapping[str, Any]) -> int | None:
     return next(sizes, None)
 
 
-def client(task: Mapping[str, Any]) -> list[str]:
+def orders(tool: str, task: Mapping[str, Any], report_ns: int, base_rtt_ns: int) -> dict[str, Any]:
+    """What both ends are told: the commands of the flow's sender and receiver, and when the former starts."""
+    return {
+        "name": tool,
+        "lead_ns": lead_ns(tool, base_rtt_ns),
+        "client": client(tool, task, report_ns),
+        "server": server(tool, task, report_ns),
+    }
+
+
+def client(tool: str, task: Mapping[str, Any], report_ns: int) -> list[str]:
     """The command of a flow's sender."""
     app, seconds = task["app"], str(-(-(task["stop_ns"] - task["start_ns"]) // 10**9) + AFTER_S)
     amount = ["-t", seconds] if app["bytes"] is None else ["-n", str(app["bytes"])]
     port, write = str(task["target_port"]), str(_block(app))
-    report = f"{task['report_ns'] / 1e9:.3f}"
-    if task["tool"] == "iperf3":
+    report = f"{report_ns / 1e9:.3f}"
+    if tool == "iperf3":
         window = ["-w", str(task["sndbuf"])] if task["sndbuf"] is not None else []
         return [
             *("iperf3", "-4", "-J", "-c", task["target"], "-p", port, "-B", task["source"]),
@@ -88,10 +98,10 @@ def client(task: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def server(task: Mapping[str, Any]) -> list[str]:
+def server(tool: str, task: Mapping[str, Any], report_ns: int) -> list[str]:
     """The command of a flow's receiver."""
-    port, report = str(task["target_port"]), f"{task['report_ns'] / 1e9:.3f}"
-    if task["tool"] == "iperf3":
+    port, report = str(task["target_port"]), f"{report_ns / 1e9:.3f}"
+    if tool == "iperf3":
         return ["iperf3", "-4", "-J", "-s", "-1", "-p", port, "-B", task["target"], "-i", report]
     window = ["-w", str(task["rcvbuf"])] if task["rcvbuf"] is not None else []
     return ["iperf", "-s", "-p", port, "-B", task["target"], "-i", report, "-f", "k", *window]

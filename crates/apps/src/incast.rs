@@ -1,62 +1,53 @@
 //! Incast: rounds in which a client asks all its servers at once, so that all answer at the same moment.
 
-use tcp::{Endpoint, Nanos};
+use crate::exchange::Asker;
+use crate::{End, Figure, Nanos, Socket};
 
-use super::exchange::Exchange;
-use super::{Application, Figure};
-
-/// One server of an incast and the client's connection to it. [`Rounds`] says when the client asks.
+/// The client's connection to one server of an incast, a [`crate::Server`]. [`Rounds`] says when it asks.
 #[derive(Clone, Debug)]
 pub struct Incast {
-    exchange: Exchange,
-    rounds: Option<u64>,
-    /// The client asks when it acts next.
+    asker: Asker,
+    /// Requests still to make; None: until stopped.
+    left: Option<u64>,
+    /// It asks when it acts next.
     released: bool,
     stopping: bool,
 }
 
 impl Incast {
-    /// A server that answers `rounds` requests (None: until stopped) of `request` bytes with `response` bytes.
+    /// A client that asks this server `rounds` times (None: until stopped) with `request` bytes for `response` bytes.
     ///
     /// # Panics
     /// If a size is zero.
     pub fn new(rounds: Option<u64>, request: u64, response: u64) -> Incast {
-        Incast { exchange: Exchange::new(request, response), rounds, released: false, stopping: false }
+        Incast { asker: Asker::new(request, response), left: rounds, released: false, stopping: false }
     }
 
-    /// A round begins: the client asks when it acts next.
+    /// A round begins: it asks when it acts next.
     pub fn release(&mut self) {
         self.released = true;
     }
 }
 
-impl Application for Incast {
-    fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        self.exchange.serve(socket, now, self.stopping, self.rounds)
-    }
-
-    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, figures: &mut Vec<Figure>) -> bool {
-        let (read, response) = self.exchange.receive(socket, now);
+impl End for Incast {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+        let (read, response) = self.asker.receive(socket, now);
         if let Some(took) = response {
             figures.push(Figure::Response(took));
         }
-        if self.released && !self.exchange.is_waiting() && !self.stopping {
-            self.released = false;
-            self.exchange.ask(now);
+        if self.stopping && self.asker.close(socket) {
+            return true;
         }
-        self.exchange.write_request(socket) || read
-    }
-
-    fn due(&self) -> Option<Nanos> {
-        None
+        if self.released && !self.asker.is_waiting() && !self.stopping {
+            self.released = false;
+            self.left = self.left.map(|left| left.saturating_sub(1));
+            self.asker.ask(socket, now, self.left == Some(0));
+        }
+        self.asker.write_request(socket) || read
     }
 
     fn stop(&mut self) {
         self.stopping = true;
-    }
-
-    fn is_limited(&self) -> bool {
-        self.rounds.is_some()
     }
 }
 
@@ -105,5 +96,27 @@ impl Rounds {
         if self.missing == 0 && self.left != Some(0) {
             self.due = Some(at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_begin_when_all_are_ready() {
+        let mut rounds = Rounds::new(2, Some(2), 5);
+        rounds.on_open(100);
+        assert_eq!(rounds.due(), None);
+        rounds.on_open(120);
+        assert_eq!(rounds.due(), Some(120));
+        rounds.begin();
+        rounds.on_answer(200);
+        rounds.on_answer(300);
+        assert_eq!(rounds.due(), Some(305));
+        rounds.begin();
+        rounds.on_answer(400);
+        rounds.on_answer(400);
+        assert_eq!(rounds.due(), None);
     }
 }

@@ -1,15 +1,18 @@
-//! A video player that fetches chunks, and its server.
+//! A video player that fetches chunks.
 
-use tcp::{Endpoint, Nanos};
+use crate::exchange::Asker;
+use crate::{End, Figure, Nanos, Socket};
 
-use super::exchange::Exchange;
-use super::{Application, Figure};
+/// Bytes of a chunk of such a play time.
+pub fn chunk_bytes(rate_bps: u64, chunk: Nanos) -> u64 {
+    (u128::from(rate_bps) * u128::from(chunk) / 8_000_000_000) as u64
+}
 
-/// A player (the receiving end) that fetches chunk after chunk until its buffer is full, and from then on one whenever
-/// there is room for it. It begins to play with the first chunk and stalls while its buffer is empty.
+/// A player that fetches chunk after chunk until its buffer is full, and from then on one whenever there is room for it. It
+/// begins to play with the first chunk and stalls while its buffer is empty. A [`crate::Server`] is at the other end.
 #[derive(Clone, Debug)]
-pub struct Video {
-    exchange: Exchange,
+pub struct Player {
+    asker: Asker,
     /// Play time of a chunk.
     chunk: Nanos,
     /// Play time held at most.
@@ -20,16 +23,15 @@ pub struct Video {
     stopping: bool,
 }
 
-impl Video {
+impl Player {
     /// Chunks of play time `chunk` at `rate_bps`, asked for with `request` bytes; `buffer` is held at most, but at
     /// least one chunk.
     ///
     /// # Panics
     /// If a chunk or a request has no byte.
-    pub fn new(rate_bps: u64, chunk: Nanos, buffer: Nanos, request: u64) -> Video {
-        let bytes = u128::from(rate_bps) * u128::from(chunk) / 8_000_000_000;
-        Video {
-            exchange: Exchange::new(request, bytes as u64),
+    pub fn new(rate_bps: u64, chunk: Nanos, buffer: Nanos, request: u64) -> Player {
+        Player {
+            asker: Asker::new(request, chunk_bytes(rate_bps, chunk)),
             chunk,
             buffer: buffer.max(chunk),
             played_out: None,
@@ -39,13 +41,9 @@ impl Video {
     }
 }
 
-impl Application for Video {
-    fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        self.exchange.serve(socket, now, self.stopping, None)
-    }
-
-    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, figures: &mut Vec<Figure>) -> bool {
-        let (read, response) = self.exchange.receive(socket, now);
+impl End for Player {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+        let (read, response) = self.asker.receive(socket, now);
         if let Some(took) = response {
             figures.push(Figure::Response(took));
             let empty_since = self.played_out.unwrap_or(now);
@@ -57,16 +55,19 @@ impl Application for Video {
             // There is room for a chunk when what is left to play and it fit the buffer.
             self.next = Some((played_out + self.chunk).saturating_sub(self.buffer).max(now));
         }
-        let ready = !self.exchange.is_waiting() && self.next.is_none_or(|next| next <= now);
+        if self.stopping && self.asker.close(socket) {
+            return true;
+        }
+        let ready = !self.asker.is_waiting() && self.next.is_none_or(|next| next <= now);
         if ready && !self.stopping {
             self.next = None;
-            self.exchange.ask(now);
+            self.asker.ask(socket, now, false);
         }
-        self.exchange.write_request(socket) || read
+        self.asker.write_request(socket) || read
     }
 
     fn due(&self) -> Option<Nanos> {
-        if self.exchange.is_waiting() || self.stopping { None } else { self.next }
+        if self.asker.is_waiting() || self.stopping { None } else { self.next }
     }
 
     fn stop(&mut self) {

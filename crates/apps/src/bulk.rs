@@ -1,6 +1,6 @@
 //! Bulk transfer, limited or not.
 
-use tcp::{Endpoint, Nanos};
+use crate::{End, Figure, Nanos, Socket};
 
 /// Writes as fast as the socket takes it, up to a number of bytes or until told to stop, then closes.
 #[derive(Clone, Debug)]
@@ -11,6 +11,7 @@ pub struct Bulk {
     write_bytes: u64,
     /// Rest of the write call that blocks.
     pending: u64,
+    stopping: bool,
     closed: bool,
 }
 
@@ -21,12 +22,13 @@ impl Bulk {
     /// If `write_bytes` is 0.
     pub fn new(bytes: Option<u64>, write_bytes: u64) -> Bulk {
         assert!(write_bytes > 0, "a write has at least one byte");
-        Bulk { left: bytes, write_bytes, pending: 0, closed: false }
+        Bulk { left: bytes, write_bytes, pending: 0, stopping: false, closed: false }
     }
 
     /// The socket may have room: writes until it blocks. Call when connected and whenever the socket is writable.
     /// Returns whether anything was written or closed.
-    pub fn on_writable(&mut self, endpoint: &mut Endpoint, now: Nanos) -> bool {
+    #[inline]
+    pub fn on_writable<S: Socket + ?Sized>(&mut self, socket: &mut S) -> bool {
         if self.closed {
             return false;
         }
@@ -35,11 +37,11 @@ impl Bulk {
             if self.pending == 0 {
                 self.pending = self.left.map_or(self.write_bytes, |left| left.min(self.write_bytes));
                 if self.pending == 0 {
-                    self.stop(endpoint, now);
+                    self.close(socket);
                     return true;
                 }
             }
-            let taken = endpoint.write(self.pending);
+            let taken = socket.write(self.pending);
             wrote |= taken > 0;
             self.pending -= taken;
             if let Some(left) = &mut self.left {
@@ -58,8 +60,22 @@ impl Bulk {
     }
 
     /// Stops writing: what is in the socket is still sent, then the connection closes.
-    pub fn stop(&mut self, endpoint: &mut Endpoint, now: Nanos) {
+    pub fn close<S: Socket + ?Sized>(&mut self, socket: &mut S) {
         self.closed = true;
-        endpoint.shutdown(now);
+        socket.close();
+    }
+}
+
+impl End for Bulk {
+    fn turn(&mut self, socket: &mut dyn Socket, _now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+        if self.stopping && !self.closed {
+            self.close(socket);
+            return true;
+        }
+        socket.writable() && self.on_writable(socket)
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
     }
 }

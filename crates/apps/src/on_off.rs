@@ -1,10 +1,9 @@
 //! An application that sends for a while and rests for a while.
 
+use path::exponential;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use tcp::{Endpoint, Nanos};
 
-use super::{Application, Bulk, Paced};
-use crate::noise::exponential;
+use crate::{Bulk, End, Figure, Nanos, Paced, Socket};
 
 /// How long it sends and rests, in turns.
 #[derive(Clone, Debug)]
@@ -81,15 +80,15 @@ impl OnOff {
     }
 }
 
-impl Application for OnOff {
-    fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
+impl End for OnOff {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
         if self.closed {
             return false;
         }
         if self.stopping {
             self.closed = true;
             self.until = None;
-            socket.shutdown(now);
+            socket.close();
             return true;
         }
         if self.until.is_none() {
@@ -104,7 +103,7 @@ impl Application for OnOff {
         }
         match &mut self.source {
             _ if !self.lengths.is_sending() => false,
-            Source::Greedy(bulk) => bulk.on_writable(socket, now),
+            Source::Greedy(bulk) => bulk.on_writable(socket),
             Source::Paced(paced) => paced.write(socket, now),
         }
     }

@@ -1,6 +1,6 @@
 //! Datagrams at a steady pace: UDP at a constant rate, a voice call, a probe that is echoed.
 
-use tcp::Nanos;
+use crate::Nanos;
 
 /// Headers of IPv4 and UDP (RFC 791, RFC 768), or of IPv4 and an ICMP echo (RFC 792), bytes.
 pub const HEADERS: u32 = 28;

@@ -1,18 +1,7 @@
 //! The two kinds of connections of a loadlatency scenario: flows of data, whose gaps are watched, and the pinger.
 
-use tcp::{Endpoint, Nanos};
-
-use super::exchange::Exchange;
-use super::{Application, Bulk, Figure, read_all};
-
-/// A flow of data: writes as fast as the socket takes it, and watches at the other end when data arrives.
-#[derive(Clone, Debug)]
-pub struct Load {
-    bulk: Bulk,
-    stopping: bool,
-    closed: bool,
-    arrivals: Arrivals,
-}
+use crate::exchange::Asker;
+use crate::{End, Figure, Message, Nanos, Socket};
 
 /// Length of the intervals in which arrivals are counted, ns.
 pub const LOAD_BIN: Nanos = 100_000_000;
@@ -32,6 +21,11 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    /// Those of a flow that is opened then.
+    pub fn new(opened: Nanos) -> Arrivals {
+        Arrivals { opened, ..Arrivals::default() }
+    }
+
     /// So many bytes are read at `now`.
     #[inline]
     pub fn note(&mut self, now: Nanos, bytes: u64) {
@@ -64,53 +58,13 @@ impl Arrivals {
     }
 }
 
-impl Load {
-    /// A flow that is opened then and writes `write_bytes` at a time until it is told to stop.
-    ///
-    /// # Panics
-    /// If `write_bytes` is 0.
-    pub fn new(write_bytes: u64, opened: Nanos) -> Load {
-        Load {
-            bulk: Bulk::new(None, write_bytes),
-            stopping: false,
-            closed: false,
-            arrivals: Arrivals { opened, ..Arrivals::default() },
-        }
-    }
-
-    /// When data arrived.
-    pub fn arrivals(&self) -> &Arrivals {
-        &self.arrivals
-    }
-}
-
-impl Application for Load {
-    fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        if self.stopping {
-            if !self.closed {
-                self.closed = true;
-                self.bulk.stop(socket, now);
-                return true;
-            }
-            return false;
-        }
-        socket.writable() && self.bulk.on_writable(socket, now) && socket.data_may_flow()
-    }
-
-    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
-        let read = read_all(socket, now);
+impl End for Arrivals {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+        let read = socket.read(u64::MAX);
         if read > 0 {
-            self.arrivals.note(now, read);
+            self.note(now, read);
         }
         read > 0
-    }
-
-    fn due(&self) -> Option<Nanos> {
-        None
-    }
-
-    fn stop(&mut self) {
-        self.stopping = true;
     }
 }
 
@@ -125,18 +79,18 @@ pub struct Ping {
     pub took: Nanos,
 }
 
-/// Short requests, one at a time, at a steady interval or as soon as the last one is answered. The opening end asks.
+/// Short requests, one at a time, at a steady interval or as soon as the last one is answered. The opening end asks; the
+/// other, a [`crate::Server`] with stamps, says in its answer when it had read the request.
 #[derive(Clone, Debug)]
 pub struct Pinger {
-    exchange: Exchange,
+    asker: Asker,
     interval: Nanos,
     /// When the newest request was written.
     asked: Option<Nanos>,
-    /// When the other end had read it.
-    request_read: Nanos,
+    /// When the other end had read it, once its answer begins.
+    request_read: Option<Nanos>,
     pings: Vec<Ping>,
     stopping: bool,
-    closed: bool,
 }
 
 impl Pinger {
@@ -146,13 +100,12 @@ impl Pinger {
     /// If `bytes` is 0.
     pub fn new(bytes: u64, interval: Nanos) -> Pinger {
         Pinger {
-            exchange: Exchange::new(bytes, bytes),
+            asker: Asker::new(bytes, bytes),
             interval,
             asked: None,
-            request_read: 0,
+            request_read: None,
             pings: Vec::new(),
             stopping: false,
-            closed: false,
         }
     }
 
@@ -163,45 +116,41 @@ impl Pinger {
 
     /// When the request was written that waits for its answer.
     pub fn waiting_since(&self) -> Option<Nanos> {
-        self.asked.filter(|_| self.exchange.is_waiting())
+        self.asked.filter(|_| self.asker.is_waiting())
     }
 }
 
-impl Application for Pinger {
-    fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
-        let (read, answer) = self.exchange.receive(socket, now);
+impl End for Pinger {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+        if self.asker.is_waiting() && self.request_read.is_none() {
+            if let Some(Message::Answer { read_at }) = socket.heard() {
+                self.request_read = Some(read_at);
+            } else {
+                return self.asker.write_request(socket);
+            }
+        }
+        let (read, answer) = self.asker.receive(socket, now);
         if let Some(took) = answer {
             let sent = now - took;
-            self.pings.push(Ping { sent, there: self.request_read - sent, took });
+            let there = self.request_read.take().map_or(0, |read_at| read_at.saturating_sub(sent));
+            self.pings.push(Ping { sent, there, took });
         }
-        if self.exchange.is_waiting() {
-            return self.exchange.write_request(socket) || read;
+        if self.asker.is_waiting() {
+            return self.asker.write_request(socket) || read;
         }
         if self.stopping {
-            if !self.closed {
-                self.closed = true;
-                socket.shutdown(now);
-                return true;
-            }
-        } else if self.asked.is_none_or(|asked| asked + self.interval <= now) {
+            return self.asker.close(socket) || read;
+        }
+        if self.asked.is_none_or(|asked| asked + self.interval <= now) {
             self.asked = Some(now);
-            self.exchange.ask(now);
-            return self.exchange.write_request(socket) || read;
+            self.asker.ask(socket, now, false);
+            return self.asker.write_request(socket) || read;
         }
         read
     }
 
-    fn receiver(&mut self, socket: &mut Endpoint, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
-        let before = self.exchange.answered();
-        let wrote = self.exchange.answer(socket, now);
-        if self.exchange.answered() > before {
-            self.request_read = now;
-        }
-        wrote
-    }
-
     fn due(&self) -> Option<Nanos> {
-        if self.exchange.is_waiting() || self.stopping { None } else { self.asked.map(|a| a + self.interval) }
+        if self.asker.is_waiting() || self.stopping { None } else { self.asked.map(|a| a + self.interval) }
     }
 
     fn stop(&mut self) {

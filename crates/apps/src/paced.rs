@@ -1,8 +1,6 @@
 //! An application that writes at a steady rate.
 
-use tcp::{Endpoint, Nanos};
-
-use super::Application;
+use crate::{End, Figure, Nanos, Socket};
 
 /// Bits that a rate in bit/s makes of nanoseconds, and nanoseconds of bytes: 8 x 10^9.
 const BIT_NANOS: u128 = 8_000_000_000;
@@ -66,7 +64,7 @@ impl Paced {
     }
 
     /// Writes what is due; returns whether there was anything.
-    pub(super) fn write(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
+    pub(super) fn write(&mut self, socket: &mut dyn Socket, now: Nanos) -> bool {
         if self.started.is_none() {
             self.begin(now, self.ends);
         }
@@ -92,15 +90,15 @@ impl Paced {
     }
 }
 
-impl Application for Paced {
-    fn sender(&mut self, socket: &mut Endpoint, now: Nanos) -> bool {
+impl End for Paced {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
         if self.closed {
             return false;
         }
         if self.stopping {
             self.closed = true;
             self.due = None;
-            socket.shutdown(now);
+            socket.close();
             return true;
         }
         self.write(socket, now)

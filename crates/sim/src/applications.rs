@@ -2,18 +2,15 @@
 
 use std::collections::VecDeque;
 
-use contract::ids::FlowId;
-use contract::scenario::{App, Flow, LoadPart, Scenario};
-use host::app::{
-    Application, Bulk, Datagrams, Incast, Load, OnOff, Paced, Pinger, RequestResponse, Rounds, Video,
+use apps::{
+    Arrivals, BACKGROUND_WRITE, Bulk, Datagrams, End, Incast, Lengths, OnOff, Paced, Pinger, Player,
+    Requests, Rounds, Server, Sink, Transfers,
 };
+use contract::ids::FlowId;
+use contract::scenario::{App, Distribution, Flow, LoadPart, Scenario};
 use path::Nanos;
 
-use crate::draws::{self, Transfers};
-use crate::flow::{Background, FlowApp, Snapshot};
-
-/// Size of one write of a background transfer.
-pub const BACKGROUND_WRITE: u64 = 131_072;
+use crate::flow::{Background, FlowApp, Pair, Snapshot};
 
 /// An incast: the flows that are asked together.
 pub struct IncastGroup {
@@ -83,31 +80,32 @@ pub fn build(
     let flow = &scenario.flows[id.index()];
     let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &flow.name);
     let ends = flow.stop_ns.unwrap_or(Nanos::MAX).min(scenario.duration_ns);
-    let modelled = |app: Box<dyn Application>| {
-        let limited = app.is_limited();
-        (FlowApp::Modelled(app), limited)
-    };
+    let sends = |sender: Box<dyn End>| FlowApp::Modelled(Pair::new(sender, Box::new(Sink)));
+    let answers = |asker: Box<dyn End>| FlowApp::Modelled(Pair::new(Box::new(Server::default()), asker));
     match flow.app {
         App::Bulk { bytes, write_bytes } => (FlowApp::Bulk(Bulk::new(bytes, write_bytes)), bytes.is_some()),
         App::Fixed { size_bytes, write_bytes } => {
             (FlowApp::Bulk(Bulk::new(Some(size_bytes), write_bytes)), true)
         }
         App::RateLimited { rate_bps, write_bytes } => {
-            modelled(Box::new(Paced::new(rate_bps, write_bytes, ends)))
+            (sends(Box::new(Paced::new(rate_bps, write_bytes, ends))), false)
         }
         App::OnOff { on_ns, off_ns, rate_bps, write_bytes, distribution } => {
-            let lengths = draws::lengths(on_ns, off_ns, distribution, &streams);
-            modelled(Box::new(OnOff::new(lengths, rate_bps, write_bytes, ends)))
+            let random = (distribution == Distribution::Exponential).then(|| streams("on-off"));
+            let lengths = Lengths::new(on_ns, off_ns, random);
+            (sends(Box::new(OnOff::new(lengths, rate_bps, write_bytes, ends))), false)
         }
         App::RequestResponse { requests, request_bytes, response_bytes, think_ns } => {
-            modelled(Box::new(RequestResponse::new(requests, request_bytes, response_bytes, think_ns)))
+            let client = Requests::new(requests, request_bytes, response_bytes, think_ns);
+            (answers(Box::new(client)), requests.is_some())
         }
         App::Incast { size_bytes, request_bytes, rounds, .. } => {
             let group = groups.iter().position(|g| g.members.contains(&id)).unwrap_or(0);
-            (FlowApp::Incast(Incast::new(rounds, request_bytes, size_bytes), group as u32), rounds.is_some())
+            let client = Incast::new(rounds, request_bytes, size_bytes);
+            (FlowApp::Incast(Box::new(Pair::new(Server::default(), client)), group as u32), rounds.is_some())
         }
         App::Video { rate_bps, chunk_ns, buffer_ns, request_bytes } => {
-            modelled(Box::new(Video::new(rate_bps, chunk_ns, buffer_ns, request_bytes)))
+            (answers(Box::new(Player::new(rate_bps, chunk_ns, buffer_ns, request_bytes))), false)
         }
         App::UdpCbr { rate_bps, payload_bytes, .. } => {
             (FlowApp::Datagrams(Datagrams::at_rate(rate_bps, payload_bytes)), false)
@@ -119,9 +117,13 @@ pub fn build(
             (FlowApp::Datagrams(Datagrams::every(interval_ns, payload_bytes, true)), false)
         }
         App::Loadlatency { part: LoadPart::Pinger, ping_bytes, interval_ns, .. } => {
-            (FlowApp::Pinger(Box::new(Pinger::new(ping_bytes, interval_ns))), false)
+            let pair = Pair::new(Pinger::new(ping_bytes, interval_ns), Server::with_stamps());
+            (FlowApp::Pinger(Box::new(pair)), false)
         }
-        App::Loadlatency { write_bytes, .. } => (FlowApp::Load(Load::new(write_bytes, start)), false),
+        App::Loadlatency { write_bytes, .. } => {
+            let pair = Pair::new(Bulk::new(None, write_bytes), Arrivals::new(start));
+            (FlowApp::Load(Box::new(pair)), false)
+        }
         App::Background { load_bps, size_bytes, shape_milli, .. } => {
             let transfers = (0..).map(FlowId).zip(parents).filter(|(_, parent)| **parent == Some(id));
             let mut free: Vec<FlowId> = transfers.map(|(transfer, _)| transfer).collect();

@@ -1,0 +1,173 @@
+//! Both kinds of ends at one host, as they are ordered.
+
+use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use contract::scenario::{App, LoadPart};
+
+use crate::clock::Clock;
+use crate::flows::{self, Work};
+use crate::load::Session;
+use crate::metrics::Metrics;
+use crate::order::{Answer, Order, Prepare, Task};
+use crate::tool::Program;
+use crate::{echo, sys};
+
+/// How long tools have to write their reports when they are told to end.
+const END: Duration = Duration::from_secs(3);
+
+/// The ends of a run at this host.
+#[derive(Debug, Default)]
+pub struct Agent {
+    clock: Arc<Clock>,
+    metrics: Vec<Metrics>,
+    programs: Vec<Program>,
+    sessions: Vec<Session>,
+}
+
+impl Agent {
+    /// Carries out an order.
+    pub fn obey(&mut self, order: Order) -> Answer {
+        let answer = match order {
+            Order::Prepare(order) => self.prepare(&order).map(|()| Answer::Ready { ready: true }),
+            Order::Ping { to, count, interval_ns } => {
+                let trips = to.into_iter().map(|to| Ok((to, echo::ping(to, count, interval_ns)?)));
+                trips
+                    .collect::<std::io::Result<BTreeMap<_, _>>>()
+                    .map(|ping| Answer::Ping { ping })
+                    .map_err(|error| format!("ping: {}", loadlatency::sys::in_words(&error)))
+            }
+            Order::Start { zero_ns } => {
+                self.clock.begin(zero_ns);
+                Ok(Answer::Started { started: true })
+            }
+            Order::End {} => Ok(self.end()),
+        };
+        answer.unwrap_or_else(|error| Answer::Error { error: one_line(&error) })
+    }
+
+    /// Ends all programs at once.
+    pub fn kill(&self) {
+        self.programs.iter().for_each(Program::kill);
+    }
+
+    fn prepare(&mut self, order: &Prepare) -> Result<(), String> {
+        let named = |task: &Task, why: String| format!("flow {}: {why}", task.flow);
+        for task in order.sends.iter().chain(&order.receives) {
+            flows::check(&task.app).map_err(|why| named(task, why.to_string()))?;
+        }
+        let mut incasts: BTreeMap<&str, Vec<(Task, Metrics)>> = BTreeMap::new();
+        for task in &order.receives {
+            let begun = match (&task.tool, &task.app) {
+                (Some(tool), _) => {
+                    self.programs.push(Program::new(task, tool, "to"));
+                    Ok(())
+                }
+                (None, App::Loadlatency { .. }) => self.serve(task),
+                (None, App::Incast { group, .. }) => {
+                    let metrics = self.note(order, task, "to");
+                    incasts.entry(group).or_default().push((task.clone(), metrics));
+                    Ok(())
+                }
+                (None, _) => {
+                    let metrics = self.note(order, task, "to");
+                    flows::receive(task, &metrics).and_then(|work| begin(work, vec![metrics]))
+                }
+            };
+            begun.map_err(|why| named(task, why))?;
+        }
+        for (group, tasks) in incasts {
+            let everyone = tasks.iter().map(|(_, metrics)| metrics.clone()).collect();
+            let begun = flows::gather(&tasks).and_then(|work| begin(work, everyone));
+            begun.map_err(|why| format!("incast {group}: {why}"))?;
+        }
+        for program in &self.programs {
+            program.start()?;
+        }
+        for program in &self.programs {
+            program.wait_until_it_listens()?;
+        }
+        for task in &order.sends {
+            self.begin_sender(order, task).map_err(|why| named(task, why))?;
+        }
+        Ok(())
+    }
+
+    fn begin_sender(&mut self, order: &Prepare, task: &Task) -> Result<(), String> {
+        match (&task.tool, &task.app) {
+            (Some(tool), _) => {
+                let (program, clock) = (Program::new(task, tool, "from"), Arc::clone(&self.clock));
+                self.programs.push(program.clone());
+                begin(Box::new(move || program.carry_out(&clock)), Vec::new())
+            }
+            (None, App::Loadlatency { part, .. }) => {
+                // The tool carries out all of a scenario's flows: their tasks are the pinger's.
+                if let (LoadPart::Pinger, Some(load)) = (part, &task.load) {
+                    self.sessions.push(Session::run(task, load, &self.clock)?);
+                }
+                Ok(())
+            }
+            (None, _) => {
+                let metrics = self.note(order, task, "from");
+                flows::send(task, &metrics).and_then(|work| begin(work, vec![metrics]))
+            }
+        }
+    }
+
+    fn serve(&mut self, task: &Task) -> Result<(), String> {
+        if let (App::Loadlatency { part: LoadPart::Pinger, .. }, Some(load)) = (&task.app, &task.load) {
+            self.sessions.push(Session::serve(task, load)?);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, order: &Prepare, task: &Task, role: &'static str) -> Metrics {
+        let metrics = Metrics::new(&task.flow, role, order.measure, order.duration_ns, &self.clock);
+        self.metrics.push(metrics.clone());
+        metrics
+    }
+
+    fn end(&self) -> Answer {
+        let deadline = Instant::now() + END;
+        for role in ["from", "to"] {
+            let side = || self.programs.iter().filter(|program| program.role == role);
+            side().for_each(Program::interrupt);
+            side().for_each(|program| program.wait(deadline));
+        }
+        let sessions: Vec<_> = self.sessions.iter().map(Session::report).collect();
+        let reports = self.programs.iter().filter_map(Program::report).chain(sessions).collect();
+        Answer::Ended { flows: self.metrics.iter().map(Metrics::seen).collect(), reports }
+    }
+}
+
+/// Lets an end work in a thread of its own; what befalls it is noted in its metrics.
+fn begin(work: Work, metrics: Vec<Metrics>) -> Result<(), String> {
+    let guarded = move || {
+        let done = panic::catch_unwind(AssertUnwindSafe(work));
+        if let Err(why) = done.unwrap_or_else(|_| Err("the agent failed: see its standard error".into())) {
+            metrics.iter().for_each(|one| one.failed(one_line(&why)));
+        }
+    };
+    let thread = thread::Builder::new().spawn(guarded);
+    thread.map(drop).map_err(|error| format!("a thread: {error}"))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Ends this process after so many seconds, with all that was started: programs end when it does.
+pub fn limit(seconds: f64) {
+    let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    thread::spawn(move || {
+        thread::sleep(limit);
+        eprintln!("error: the time limit of {seconds} s is over");
+        sys::exit(LIMIT_REACHED);
+    });
+}
+
+/// Exit code at the time limit.
+const LIMIT_REACHED: i32 = 3;

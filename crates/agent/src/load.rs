@@ -1,0 +1,119 @@
+//! The loadlatency tool as what carries out a scenario: its engine, each end in a thread of its own.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use loadlatency::{client, server};
+
+use crate::clock::{Clock, locked};
+use crate::order::{Load, Report, Task};
+
+/// The tool's name.
+const TOOL: &str = "loadlatency";
+
+/// Within this time its server has to listen.
+const LISTEN: Duration = Duration::from_secs(10);
+
+/// What an end came to.
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    document: String,
+    error: Option<String>,
+    is_over: bool,
+}
+
+/// One end of a scenario.
+#[derive(Debug)]
+pub struct Session {
+    flow: String,
+    role: &'static str,
+    after: Duration,
+    outcome: Arc<(Mutex<Outcome>, Condvar)>,
+}
+
+impl Session {
+    /// The server, which listens when this returns.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn serve(task: &Task, load: &Load) -> Result<Session, String> {
+        let session = Session::new(task, load, "to");
+        let (outcome, options) = (Arc::clone(&session.outcome), load.server.clone());
+        options.check().map_err(|why| why.to_string())?;
+        let (said, says) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            let served = server::serve(&options, &AtomicBool::new(false), &mut |_| {
+                // Only the first is waited for.
+                let _ = said.send(());
+            });
+            finish(&outcome, |outcome| outcome.error = served.err().map(|why| why.to_string()));
+        });
+        match says.recv_timeout(LISTEN) {
+            Ok(()) => Ok(session),
+            Err(RecvTimeoutError::Timeout) => Err(format!("{TOOL} does not listen")),
+            Err(RecvTimeoutError::Disconnected) => {
+                let outcome = session.wait(LISTEN);
+                Err(format!("{TOOL} ended: {}", outcome.error.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// The client, which waits for its time.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn run(task: &Task, load: &Load, clock: &Arc<Clock>) -> Result<Session, String> {
+        let session = Session::new(task, load, "from");
+        let (outcome, options) = (Arc::clone(&session.outcome), load.client.clone());
+        options.check().map_err(|why| why.to_string())?;
+        let (clock, start) = (Arc::clone(clock), load.start_ns);
+        thread::spawn(move || {
+            clock.sleep_until(start as i64);
+            let ran = client::run(&options, &AtomicBool::new(false), &mut |_| ());
+            finish(&outcome, |outcome| match ran {
+                Ok(ran) => match serde_json::to_string(&ran.document) {
+                    Ok(document) => (outcome.document, outcome.error) = (document, ran.error),
+                    Err(error) => outcome.error = Some(error.to_string()),
+                },
+                Err(why) => outcome.error = Some(why.to_string()),
+            });
+        });
+        Ok(session)
+    }
+
+    fn new(task: &Task, load: &Load, role: &'static str) -> Session {
+        let after = Duration::from_nanos(load.after_ns);
+        Session { flow: task.flow.clone(), role, after, outcome: Arc::default() }
+    }
+
+    /// What it came to: a client's is waited for; a server that no client came to never ends.
+    pub fn report(&self) -> Report {
+        let client = self.role == "from";
+        let outcome = self.wait(if client { self.after } else { Duration::ZERO });
+        let late = (client && !outcome.is_over).then(|| "the tool did not end".to_owned());
+        Report {
+            flow: self.flow.clone(),
+            role: self.role,
+            tool: TOOL.to_owned(),
+            text: outcome.document,
+            error: outcome.error.or(late),
+        }
+    }
+
+    fn wait(&self, at_most: Duration) -> Outcome {
+        let (outcome, over) = &*self.outcome;
+        let waited = over.wait_timeout_while(locked(outcome), at_most, |outcome| !outcome.is_over);
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+}
+
+fn finish(outcome: &(Mutex<Outcome>, Condvar), note: impl FnOnce(&mut Outcome)) {
+    let mut held = locked(&outcome.0);
+    note(&mut held);
+    held.is_over = true;
+    drop(held);
+    outcome.1.notify_all();
+}

@@ -1,0 +1,178 @@
+//! What the systems give beyond std: a clock, priority, waiting for a socket, buffers, and children that end with us.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::process::Command;
+
+use socket2::Socket;
+
+/// Among real-time processes (sched(7)): behind an emulator and loggers of the same machine.
+const PRIORITY: libc::c_int = 1;
+
+/// A socket and what is waited for there.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// Its descriptor.
+    pub socket: RawFd,
+    /// Until it can be read.
+    pub read: bool,
+    /// Until it can be written.
+    pub write: bool,
+}
+
+/// What a socket is ready for; errors are both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// It can be read.
+    pub read: bool,
+    /// It can be written.
+    pub write: bool,
+}
+
+/// Waits until one of the sockets is ready, at most so many ns (None: as long as it takes).
+///
+/// # Errors
+/// As poll(2); an interrupted call finds nothing ready.
+pub fn wait(waits: &[Wait], timeout_ns: Option<u64>) -> io::Result<Vec<Ready>> {
+    let asked = |wait: &Wait| {
+        let events = if wait.read { libc::POLLIN } else { 0 } | if wait.write { libc::POLLOUT } else { 0 };
+        libc::pollfd { fd: wait.socket, events, revents: 0 }
+    };
+    let mut polled: Vec<libc::pollfd> = waits.iter().map(asked).collect();
+    if poll(&mut polled, timeout_ns) < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        return Ok(vec![Ready::default(); waits.len()]);
+    }
+    let trouble = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+    let ready = |found: &libc::pollfd| Ready {
+        read: found.revents & (libc::POLLIN | trouble) != 0,
+        write: found.revents & (libc::POLLOUT | trouble) != 0,
+    };
+    Ok(polled.iter().map(ready).collect())
+}
+
+/// ppoll(2), whose time is as exact as the clock.
+#[cfg(not(target_vendor = "apple"))]
+fn poll(polled: &mut [libc::pollfd], timeout_ns: Option<u64>) -> libc::c_int {
+    let limit = timeout_ns.map(|ns| libc::timespec {
+        tv_sec: libc::time_t::try_from(ns / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: an array of that length and a time, which outlive the call; no signal mask.
+    unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit, std::ptr::null()) }
+}
+
+/// macOS has poll(2) only: whole milliseconds, rounded up.
+#[cfg(target_vendor = "apple")]
+fn poll(polled: &mut [libc::pollfd], timeout_ns: Option<u64>) -> libc::c_int {
+    let limit = timeout_ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));
+    // SAFETY: an array of that length, which outlives the call.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, limit) }
+}
+
+/// Has this process, with all that it starts, run before ordinary ones, where that is allowed.
+///
+/// A sender that something else interrupts in the middle of a system call keeps its socket locked. ACKs wait in the socket's
+/// backlog meanwhile, and are answered all at once, in a burst that overruns short queues.
+pub fn run_before_ordinary_processes() {
+    #[cfg(target_os = "linux")]
+    {
+        // As the system call itself: musl has a function that always fails.
+        let priority = PRIORITY;
+        // SAFETY: sched_param of the kernel is its priority, which outlives the call.
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_RR, &raw const priority) };
+    }
+    #[cfg(target_os = "freebsd")]
+    {
+        let parameters = libc::sched_param { sched_priority: PRIORITY };
+        // SAFETY: parameters that outlive the call, for this process.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) };
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+    let _ = PRIORITY;
+}
+
+/// Has a child killed when this process ends, however that is, where the system can.
+pub fn end_with_us(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::process::CommandExt as _;
+        // SAFETY: between fork and exec, a system call without memory of ours.
+        unsafe {
+            command.pre_exec(|| {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0 {
+                    return Ok(());
+                }
+                Err(io::Error::last_os_error())
+            });
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
+/// Ends this process at once, threads that wait for a peer included.
+pub fn exit(code: i32) -> ! {
+    // SAFETY: it does not return, and runs nothing of ours.
+    unsafe { libc::_exit(code) }
+}
+
+/// Sets the send buffer, beyond the system's maximum where we may (Linux, socket(7)).
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if force(socket, libc::SO_SNDBUFFORCE, bytes) {
+        return Ok(());
+    }
+    socket.set_send_buffer_size(bytes)
+}
+
+/// Sets the receive buffer, likewise.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if force(socket, libc::SO_RCVBUFFORCE, bytes) {
+        return Ok(());
+    }
+    socket.set_recv_buffer_size(bytes)
+}
+
+#[cfg(target_os = "linux")]
+fn force(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
+    use std::os::fd::AsRawFd as _;
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: an integer that outlives the call, of a socket that is open.
+    let failed = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const bytes).cast(), length)
+    };
+    failed == 0
+}
+
+/// Whether a socket of this host listens on a port; None where the system has no simple way to tell.
+pub fn is_listening(port: u16) -> Option<bool> {
+    #[cfg(target_os = "linux")]
+    {
+        // State 0A is TCP_LISTEN (proc(5)).
+        let table = std::fs::read_to_string("/proc/thread-self/net/tcp").ok()?;
+        Some(table.lines().skip(1).any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let local = words.next().and_then(|local| local.rsplit_once(':'));
+            let state = words.nth(1);
+            state == Some("0A") && local.is_some_and(|(_, at)| u16::from_str_radix(at, 16) == Ok(port))
+        }))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = port;
+        None
+    }
+}

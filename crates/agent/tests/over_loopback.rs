@@ -1,0 +1,403 @@
+//! The agent as a program: what it is told, what it answers, and how it ends.
+
+#![cfg(unix)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const MS: u64 = 1_000_000;
+
+/// An agent, and the pipes to it.
+struct Agent {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Agent {
+    fn new(arguments: &[&str]) -> Agent {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_cwndlab-agent"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("an agent");
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().expect("a pipe"));
+        Agent { process, input, output }
+    }
+
+    fn say(&mut self, line: &str) -> Value {
+        writeln!(self.input.as_mut().expect("open"), "{line}").expect("it reads");
+        let mut answer = String::new();
+        self.output.read_line(&mut answer).expect("it answers");
+        serde_json::from_str(&answer).expect("a line of JSON")
+    }
+
+    fn ask(&mut self, order: &Value) -> Value {
+        let answer = self.say(&order.to_string());
+        assert!(answer.get("error").is_none(), "{answer}");
+        answer
+    }
+
+    /// Runs these flows from this host to itself for so long: what both ends of each saw.
+    fn run(&mut self, tasks: &[Value], duration_ns: u64) -> Vec<Value> {
+        let order = json!({
+            "do": "prepare", "measure": [0, duration_ns], "duration_ns": duration_ns, "sends": tasks, "receives": tasks,
+        });
+        assert_eq!(self.ask(&order), json!({"ready": true}));
+        let zero = loadlatency::sys::monotonic_ns() + 20 * MS;
+        self.ask(&json!({"do": "start", "zero_ns": zero}));
+        thread::sleep(Duration::from_nanos(duration_ns + 300 * MS));
+        self.ask(&json!({"do": "end"}))["flows"].as_array().expect("flows").clone()
+    }
+
+    /// Waits for its end; its exit code.
+    fn end(mut self) -> Option<i32> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            if let Some(status) = self.process.try_wait().expect("a child") {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not end");
+    }
+}
+
+/// A flow over loopback, at a port that nobody has.
+fn task(name: &str, app: &Value) -> Value {
+    let streams = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = streams.local_addr().expect("bound").port();
+    let own = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+    json!({
+        "flow": name, "app": app, "cc": "reno", "sndbuf": null, "rcvbuf": null, "start_ns": 0, "stop_ns": 1_000 * MS,
+        "source": "127.0.0.1", "target": "127.0.0.1", "source_port": own, "target_port": port, "seed": 1, "repeat": 0,
+    })
+}
+
+fn seen<'a>(flows: &'a [Value], name: &str, role: &str) -> &'a Value {
+    let flow = flows.iter().find(|flow| flow["flow"] == name && flow["role"] == role).expect("it is told");
+    assert_eq!(flow["error"], Value::Null, "{flow}");
+    flow
+}
+
+/// Values of one kind of samples, in their order.
+fn samples(flow: &Value, kind: &str) -> Vec<u64> {
+    let rows = flow["samples"].as_array().expect("rows");
+    let times: Vec<u64> = rows.iter().map(|row| row[0].as_u64().expect("a time")).collect();
+    assert!(times.is_sorted(), "{flow}");
+    rows.iter().filter(|row| row[1] == kind).map(|row| row[2].as_u64().expect("a value")).collect()
+}
+
+#[test]
+fn transfers_are_of_their_sizes_and_rates() {
+    let tasks = [
+        task("bulk", &json!({"kind": "bulk", "bytes": 3_000_000, "write_bytes": 10_000})),
+        task("fixed", &json!({"kind": "fixed", "size_bytes": 1, "write_bytes": 131_072})),
+        task("endless", &json!({"kind": "bulk", "bytes": null, "write_bytes": u64::MAX})),
+        task("paced", &json!({"kind": "rate-limited", "rate_bps": 8_000_000, "write_bytes": 1000})),
+        task(
+            "turns",
+            &json!({
+                "kind": "on-off", "on_ns": 100 * MS, "off_ns": 100 * MS, "rate_bps": 8_000_000, "write_bytes": 1000,
+                "distribution": "fixed",
+            }),
+        ),
+        task(
+            "bursts",
+            &json!({
+                "kind": "on-off", "on_ns": 10 * MS, "off_ns": 400 * MS, "rate_bps": null, "write_bytes": 1000,
+                "distribution": "fixed",
+            }),
+        ),
+    ];
+    let flows = Agent::new(&["transfers"]).run(&tasks, 1_000 * MS);
+    let read = |name: &str| seen(&flows, name, "to")["read"].as_u64().expect("a count");
+    assert_eq!((read("bulk"), read("fixed")), (3_000_000, 1));
+    let bulk = seen(&flows, "bulk", "to");
+    assert!(bulk["ended_ns"].as_u64().is_some_and(|at| at > 0), "{bulk}");
+    let seconds = bulk["seconds"].as_array().expect("pairs");
+    assert_eq!(seconds.iter().map(|pair| pair[1].as_u64().expect("bytes")).sum::<u64>(), 3_000_000);
+    assert!(seen(&flows, "bulk", "from")["opened_ns"].as_u64().is_some());
+    assert!(read("endless") > 10_000_000, "{}", read("endless"));
+    // A megabyte a second, and never more than the time has room for; a busy machine may be late.
+    assert!((800_000..=1_000_000).contains(&read("paced")), "{}", read("paced"));
+    assert!((350_000..=600_000).contains(&read("turns")), "{}", read("turns"));
+    assert!(read("bursts") > 10_000);
+}
+
+#[test]
+fn who_asks_is_answered_as_the_request_says() {
+    let tasks = [
+        task(
+            "asked",
+            &json!({
+                "kind": "request-response", "requests": 7, "request_bytes": 4, "response_bytes": 10_000, "think_ns": MS,
+            }),
+        ),
+        task(
+            "large",
+            &json!({
+                "kind": "request-response", "requests": 2, "request_bytes": 700_000, "response_bytes": 9_000_000, "think_ns": 0,
+            }),
+        ),
+        task(
+            "endless",
+            &json!({
+                "kind": "request-response", "requests": null, "request_bytes": 100, "response_bytes": 10_000, "think_ns": 0,
+            }),
+        ),
+        task(
+            "film",
+            &json!({
+                "kind": "video", "rate_bps": 8_000_000, "chunk_ns": 100 * MS, "buffer_ns": 300 * MS, "request_bytes": 100,
+            }),
+        ),
+    ];
+    let flows = Agent::new(&[]).run(&tasks, 1_100 * MS);
+    let asked = seen(&flows, "asked", "to");
+    assert_eq!((samples(asked, "response").len(), &asked["read"]), (7, &json!(70_000)));
+    assert!(asked["ended_ns"].is_u64(), "the server closes behind the last: {asked}");
+    let large = seen(&flows, "large", "to");
+    assert_eq!((samples(large, "response").len(), &large["read"]), (2, &json!(18_000_000)));
+    let endless = seen(&flows, "endless", "to");
+    let responses = samples(endless, "response").len();
+    assert!(responses > 10);
+    assert_eq!(endless["read"], json!(responses * 10_000), "what was asked for is answered before the end");
+    assert!(
+        endless["ended_ns"].as_u64().is_some_and(|at| at >= 1_000 * MS || responses > 0),
+        "{}",
+        endless["ended_ns"]
+    );
+    let film = seen(&flows, "film", "to");
+    // Three chunks at once, then one every 100 ms.
+    assert!((8..=13).contains(&samples(film, "response").len()), "{film}");
+}
+
+#[test]
+fn all_servers_of_an_incast_are_asked_at_once() {
+    let app = json!({
+        "kind": "incast", "group": "many", "size_bytes": 50_000, "request_bytes": 64, "rounds": 4, "think_ns": 5 * MS,
+    });
+    let flows = Agent::new(&[]).run(&["many.1", "many.2", "many.3"].map(|name| task(name, &app)), 1_000 * MS);
+    let ends = ["many.1", "many.2", "many.3"].map(|name| seen(&flows, name, "to"));
+    for end in ends {
+        assert_eq!((samples(end, "response").len(), &end["read"]), (4, &json!(200_000)));
+        assert!(end["ended_ns"].is_u64());
+    }
+    let rounds: Vec<u64> = ends.iter().flat_map(|end| samples(end, "round")).collect();
+    assert_eq!(rounds.len(), 4);
+    let slowest = ends.iter().flat_map(|end| samples(end, "response")).max();
+    assert!(rounds.iter().max() >= slowest.as_ref());
+}
+
+#[test]
+fn background_transfers_say_when_they_arrived() {
+    let app = json!({
+        "kind": "background", "load_bps": 20_000_000, "size_bytes": 20_000, "shape_milli": 1500, "connections": 3,
+    });
+    let flows = Agent::new(&[]).run(&[task("cross", &app)], 1_000 * MS);
+    let sink = seen(&flows, "cross", "to");
+    let completions = samples(sink, "completion");
+    // 125 a second on average.
+    assert!(completions.len() > 40, "{}", completions.len());
+    assert!(completions.iter().all(|&took| took < 1_000 * MS));
+    assert_eq!(sink["ended_ns"], Value::Null, "that of a transfer is not the flow's");
+}
+
+#[test]
+fn datagrams_come_at_their_times() {
+    let tasks = [
+        task("cbr", &json!({"kind": "udp-cbr", "rate_bps": 800_000, "payload_bytes": 1000, "ecn": "ect0"})),
+        task("call", &json!({"kind": "voip", "frame_ns": 20 * MS, "payload_bytes": 172, "ecn": "off"})),
+    ];
+    let mut agent = Agent::new(&[]);
+    let flows = agent.run(&tasks, 1_000 * MS);
+    for (name, count, bytes) in [("cbr", 100, 1000), ("call", 50, 172)] {
+        let (sender, sink) = (seen(&flows, name, "from"), seen(&flows, name, "to"));
+        assert!(sender["sent_in_window"].as_u64().is_some_and(|sent| sent.abs_diff(count) <= 3), "{sender}");
+        let delays = samples(sink, "one-way-delay");
+        assert!(delays.len() as u64 <= count && delays.len() as u64 > count * 9 / 10, "{}", delays.len());
+        assert_eq!(sink["read"], json!(delays.len() * bytes));
+    }
+}
+
+#[test]
+fn what_is_no_order_is_refused_in_one_line_and_the_next_one_heard() {
+    let mut agent = Agent::new(&[]);
+    let prepare = |app: Value| {
+        let tasks = [task("f", &app)];
+        json!({"do": "prepare", "measure": [0, 1], "duration_ns": 1, "sends": [], "receives": tasks})
+            .to_string()
+    };
+    let asks = |request: u64, response: u64| {
+        prepare(json!({
+            "kind": "request-response", "requests": 1, "request_bytes": request, "response_bytes": response, "think_ns": 0,
+        }))
+    };
+    let lines = [
+        "".to_owned(),
+        "{".to_owned(),
+        "[]".to_owned(),
+        "{\"do\": \"dance\"}".to_owned(),
+        "{\"do\": \"start\"}".to_owned(),
+        "{\"do\": \"start\", \"zero_ns\": -1}".to_owned(),
+        "{\"do\": \"ping\", \"to\": [\"nowhere; rm -rf\"], \"count\": 1, \"interval_ns\": 1}".to_owned(),
+        "\u{fffd}\0".to_owned(),
+        format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
+        prepare(json!({"kind": "bulk", "bytes": 0, "write_bytes": 1})),
+        prepare(json!({"kind": "bulk", "bytes": 1e300, "write_bytes": 1})),
+        prepare(json!({"kind": "dance"})),
+        prepare(json!({"kind": "udp-cbr", "rate_bps": 1, "payload_bytes": 15, "ecn": "off"})),
+        prepare(json!({"kind": "udp-cbr", "rate_bps": 1, "payload_bytes": u32::MAX, "ecn": "off"})),
+        asks(0, 1),
+        asks(2, 1),
+        asks(5, u64::MAX),
+    ];
+    for line in lines {
+        let answer = agent.say(&line);
+        let error = answer["error"].as_str().expect("an error");
+        assert!(!error.is_empty() && !error.contains('\n'), "{error}");
+    }
+    assert_eq!(agent.ask(&json!({"do": "end"})), json!({"flows": [], "reports": []}));
+}
+
+#[test]
+fn nobody_is_believed_who_sends_something_else() {
+    let app = json!({
+        "kind": "request-response", "requests": 1, "request_bytes": 100, "response_bytes": 100, "think_ns": 0,
+    });
+    let task = task("f", &app);
+    let mut agent = Agent::new(&[]);
+    let order = json!({"do": "prepare", "measure": [0, 1], "duration_ns": 1_000 * MS, "sends": [task], "receives": []});
+    let listener = TcpListener::bind(("127.0.0.1", task["target_port"].as_u64().expect("a port") as u16));
+    let listener = listener.expect("the port");
+    agent.ask(&order);
+    agent.ask(&json!({"do": "start", "zero_ns": loadlatency::sys::monotonic_ns()}));
+    let (mut stream, _) = listener.accept().expect("it connects");
+    // No message begins like this.
+    stream.write_all(&[99; 50]).expect("written");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let flows = &agent.ask(&json!({"do": "end"}))["flows"];
+        if flows[0]["error"] == "no message begins with the byte 99" {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{flows}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_line_without_end_ends_it() {
+    let mut agent = Agent::new(&[]);
+    let mut input = agent.input.take().expect("open");
+    let writer = thread::spawn(move || {
+        let piece = vec![b' '; 1 << 20];
+        // Until nobody reads any more.
+        while input.write_all(&piece).is_ok() {}
+    });
+    let mut answer = String::new();
+    agent.output.read_line(&mut answer).expect("it answers");
+    assert!(answer.starts_with("{\"error\":\"a line of more than"), "{answer}");
+    assert_eq!(agent.end(), Some(0));
+    writer.join().expect("ended");
+}
+
+/// A program that says who it is and stays.
+fn stays(place: &str) -> (PathBuf, Value) {
+    let file = std::env::temp_dir().join(format!("cwndlab-agent-{}-{place}", std::process::id()));
+    let command = ["sh", "-c", "echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 600"];
+    let mut command: Vec<Value> = command.iter().map(|&word| word.into()).collect();
+    command.push(file.to_str().expect("a path").into());
+    (file, command.into())
+}
+
+fn pid(file: &PathBuf) -> i32 {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if let Ok(text) = std::fs::read_to_string(file) {
+            std::fs::remove_file(file).expect("ours");
+            return text.trim().parse().expect("a number");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it was not started");
+}
+
+fn is_gone(pid: i32) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        // SAFETY: signal 0 does nothing but ask.
+        if unsafe { libc::kill(pid, 0) } != 0 {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+fn with_program(agent: &mut Agent, place: &str) -> i32 {
+    let (file, command) = stays(place);
+    let mut task = task("f", &json!({"kind": "bulk", "bytes": null, "write_bytes": 1}));
+    task["stop_ns"] = json!(600_000 * MS);
+    task["tool"] = json!({"name": "sleep", "lead_ns": 0, "client": command, "server": []});
+    let order = json!({"do": "prepare", "measure": [0, 1], "duration_ns": 600_000 * MS, "sends": [task], "receives": []});
+    agent.ask(&order);
+    agent.ask(&json!({"do": "start", "zero_ns": loadlatency::sys::monotonic_ns()}));
+    pid(&file)
+}
+
+#[test]
+fn it_ends_with_its_input_and_leaves_nothing() {
+    let mut agent = Agent::new(&["mine"]);
+    let child = with_program(&mut agent, "input");
+    agent.input = None;
+    assert_eq!(agent.end(), Some(0));
+    assert!(is_gone(child));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn killed_it_leaves_nothing_either() {
+    let mut agent = Agent::new(&[]);
+    let child = with_program(&mut agent, "killed");
+    agent.process.kill().expect("alive");
+    agent.end();
+    assert!(is_gone(child));
+}
+
+#[test]
+fn it_ends_at_its_time_limit() {
+    let begun = Instant::now();
+    let agent = Agent::new(&["--limit", "0.3", "mine"]);
+    assert_eq!(agent.end(), Some(3));
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    for wrong in [&["--limit"][..], &["--limit", "0"], &["--limit", "soon"], &["a", "b"], &["--help"]] {
+        assert_eq!(Agent::new(wrong).end(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn what_a_program_writes_is_told_when_it_is_ended() {
+    let mut agent = Agent::new(&[]);
+    let mut task = task("f", &json!({"kind": "bulk", "bytes": null, "write_bytes": 1}));
+    let script = "trap 'echo interrupted; exit' INT; echo begun; while :; do sleep 0.01; done";
+    task["tool"] = json!({"name": "script", "lead_ns": 0, "client": ["sh", "-c", script], "server": []});
+    let order = json!({"do": "prepare", "measure": [0, 1], "duration_ns": 1_000 * MS, "sends": [task], "receives": []});
+    agent.ask(&order);
+    agent.ask(&json!({"do": "start", "zero_ns": loadlatency::sys::monotonic_ns()}));
+    thread::sleep(Duration::from_millis(500));
+    let ended = agent.ask(&json!({"do": "end"}));
+    let expected =
+        json!([{"flow": "f", "role": "from", "tool": "script", "text": "begun\ninterrupted", "error": null}]);
+    assert_eq!(ended["reports"], expected);
+}

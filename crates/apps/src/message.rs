@@ -1,0 +1,160 @@
+//! What a message says at its beginning, and how it is written there.
+
+use crate::Nanos;
+
+/// The most bytes that a message begins with.
+pub const HEADER: usize = 1 + 2 * VARINT;
+
+/// The most bytes of a number: seven bits in each.
+const VARINT: usize = 10;
+
+/// The first byte of each kind of message; filler is of zeros.
+const NOTHING: u8 = 0;
+const REQUEST: u8 = 1;
+const LAST_REQUEST: u8 = 2;
+const ANSWER: u8 = 3;
+const TRANSFER: u8 = 4;
+
+/// What a message says in its first bytes, which are part of its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// It is too small to say anything.
+    Nothing,
+    /// A request of so many bytes asks for a response.
+    Request {
+        /// All bytes of the request.
+        bytes: u64,
+        /// Bytes of the response, above zero.
+        response: u64,
+        /// No further request comes.
+        last: bool,
+    },
+    /// The answer to a request that was read then, by the answering end's clock.
+    Answer {
+        /// When.
+        read_at: Nanos,
+    },
+    /// A transfer that arrived at its sender then, by a clock that both ends share.
+    Transfer {
+        /// When.
+        arrived: Nanos,
+    },
+}
+
+impl Message {
+    /// The bytes that say it: a byte for what it is, and its numbers, seven bits a byte, the lowest first (LEB128).
+    pub fn encode(self) -> ([u8; HEADER], usize) {
+        let (kind, numbers): (u8, [Option<u64>; 2]) = match self {
+            Message::Nothing => (NOTHING, [None, None]),
+            Message::Request { bytes, response, last } => {
+                (if last { LAST_REQUEST } else { REQUEST }, [Some(bytes), Some(response)])
+            }
+            Message::Answer { read_at } => (ANSWER, [Some(read_at), None]),
+            Message::Transfer { arrived } => (TRANSFER, [Some(arrived), None]),
+        };
+        let mut header = [0; HEADER];
+        header[0] = kind;
+        let mut length = 1;
+        for mut number in numbers.into_iter().flatten() {
+            loop {
+                let rest = number >> 7;
+                header[length] = (number & 0x7f) as u8 | if rest > 0 { 0x80 } else { 0 };
+                length += 1;
+                number = rest;
+                if rest == 0 {
+                    break;
+                }
+            }
+        }
+        (header, length)
+    }
+
+    /// Reads what the bytes of a stream say from their beginning: None while there are too few.
+    ///
+    /// # Errors
+    /// One line, if they are no message.
+    pub fn decode(bytes: &[u8]) -> Result<Option<Message>, String> {
+        let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
+        let mut rest = rest;
+        let message = match kind {
+            NOTHING => Message::Nothing,
+            REQUEST | LAST_REQUEST => {
+                let (Some(bytes), Some(response)) = (varint(&mut rest)?, varint(&mut rest)?) else {
+                    return Ok(None);
+                };
+                if bytes == 0 || response == 0 {
+                    return Err("a request or its response of no byte".into());
+                }
+                Message::Request { bytes, response, last: kind == LAST_REQUEST }
+            }
+            ANSWER | TRANSFER => {
+                let Some(at) = varint(&mut rest)? else { return Ok(None) };
+                if kind == ANSWER {
+                    Message::Answer { read_at: at }
+                } else {
+                    Message::Transfer { arrived: at }
+                }
+            }
+            _ => return Err(format!("no message begins with the byte {kind}")),
+        };
+        Ok(Some(message))
+    }
+}
+
+fn varint(bytes: &mut &[u8]) -> Result<Option<u64>, String> {
+    let mut number = 0_u64;
+    for place in 0..VARINT {
+        let Some((&byte, rest)) = bytes.split_first() else { return Ok(None) };
+        *bytes = rest;
+        let bits = u64::from(byte & 0x7f);
+        let shifted = bits << (7 * place);
+        if shifted >> (7 * place) != bits {
+            break;
+        }
+        number |= shifted;
+        if byte & 0x80 == 0 {
+            return Ok(Some(number));
+        }
+    }
+    Err("a number of more than 64 bits in a message".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_said_is_heard(first in 1..=u64::MAX, second in 1..=u64::MAX, last: bool, kind in 0..3) {
+            let message = match kind {
+                0 => Message::Request { bytes: first, response: second, last },
+                1 => Message::Answer { read_at: first },
+                _ => Message::Transfer { arrived: first },
+            };
+            let (header, length) = message.encode();
+            prop_assert_eq!(Message::decode(&header[..length]), Ok(Some(message)));
+            for short in 0..length {
+                prop_assert_eq!(Message::decode(&header[..short]), Ok(None));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_message_or_none(bytes: Vec<u8>) {
+            let _ = Message::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_small_request_says_it_in_few_bytes() {
+        assert_eq!(Message::Request { bytes: 64, response: 1_000_000, last: false }.encode().1, 5);
+        assert_eq!(Message::decode(&[REQUEST, 0x80, 0x80]), Ok(None));
+        assert!(Message::decode(&[9]).is_err(), "no such kind");
+        assert!(Message::decode(&[REQUEST, 0, 1]).is_err(), "a request of no byte");
+        assert!(
+            Message::decode(&[ANSWER, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]).is_err(),
+            "65 bits"
+        );
+    }
+}
