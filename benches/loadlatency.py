@@ -2,8 +2,8 @@
 
 One flow in each direction in turn, then four, between two network namespaces of this machine; of each tool
 the best of some rounds, which take turns. Wanted: 5 Gbit/s with one flow. Needs root, ip (iproute2), iperf3,
-the program itself (cargo build --release -p cwndlab-loadlatency) and a machine with nothing else to do; the load is
-printed.
+the program itself (cargo build --release -p cwndlab-loadlatency) and a machine with nothing else to do; the
+load is printed.
 """
 
 import argparse
