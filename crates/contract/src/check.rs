@@ -100,6 +100,17 @@ pub enum HostError {
 
 /// Parses a scenario.
 ///
+/// ```
+/// let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/two-hosts.json"));
+/// let scenario = contract::parse(json)?;
+/// contract::check_links(&scenario)?;
+/// assert_eq!((scenario.hosts[0].name.as_str(), scenario.links[0].rate_bps), ("a", Some(10_000_000)));
+///
+/// let error = contract::parse("{}").expect_err("nothing has a default");
+/// assert!(error.to_string().starts_with("scenario: missing field `version`"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// What is wrong with the JSON.
 pub fn parse(scenario: &str) -> Result<Scenario, ParseError> {

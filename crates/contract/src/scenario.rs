@@ -16,17 +16,6 @@ use crate::ids::{HostId, LinkId};
 pub const VERSION: u32 = 1;
 
 /// One run.
-///
-/// ```
-/// let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/two-hosts.json"));
-/// let scenario = contract::parse(json)?;
-/// contract::check_links(&scenario)?;
-/// assert_eq!((scenario.hosts[0].name.as_str(), scenario.links[0].rate_bps), ("a", Some(10_000_000)));
-///
-/// let error = contract::parse("{}").expect_err("nothing has a default");
-/// assert!(error.to_string().starts_with("scenario: missing field `version`"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
