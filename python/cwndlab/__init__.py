@@ -17,15 +17,23 @@ if TYPE_CHECKING:
 __all__ = ["load", "open"]
 
 
-def load(path_or_text: str | Path, overrides: Sequence[str] = (), testbed: str | None = None) -> "Experiment":
+def load(
+    path_or_text: str | Path,
+    overrides: Sequence[str] = (),
+    testbed: str | None = None,
+    *,
+    cc: Sequence[str] = (),
+    cc_private: bool = False,
+) -> "Experiment":
     """Read and check an experiment: a file, the suite of that name, or a text of several lines.
 
-    `overrides` are `KEY=VALUE`, as `--set`; `testbed` is the simulator unless named. Raises ExperimentError,
-    one line with file, line and key.
+    `overrides` are `KEY=VALUE`, as `--set`; `testbed` is the simulator unless named. `cc` are congestion
+    controls of your own, as `--cc`: they are compiled, and run with the experiment; `cc_private` keeps their
+    text out of the results. Raises ExperimentError, one line with file, line and key.
     """
     from cwndlab import interface, testbeds
 
-    return interface.load(path_or_text, overrides, testbed or testbeds.MODEL)
+    return interface.load(path_or_text, overrides, testbed or testbeds.MODEL, cc=cc, cc_private=cc_private)
 
 
 def open(path: str | Path) -> "ResultSet":

@@ -1,6 +1,7 @@
 """The engine, written in Rust (crates/python); docs/architecture.md says what crosses."""
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, NoReturn, final
 
 @final
@@ -68,9 +69,14 @@ class RecordBatch:
 
 @final
 class Simulation:
-    """One run of a Scenario (JSON); raises ValueError, with one line, if the engine refuses it."""
+    """One run of a Scenario (JSON); raises ValueError, with one line, if the engine refuses it.
 
-    def __new__(cls, scenario: str, run_id: int) -> Simulation: ...
+    `modules`: congestion controls from outside, a JSON list of {name, family, library, knobs: [{name,
+    default, min, max}]}. Their code runs here. Where one of them crashes, takes too long or returns nonsense,
+    `advance` and `run_until` raise RuntimeError, with one line.
+    """
+
+    def __new__(cls, scenario: str, run_id: int, modules: str = "[]") -> Simulation: ...
     @property
     def now_ns(self) -> int:
         """Virtual time reached, nanoseconds."""
@@ -208,8 +214,17 @@ def catalogue() -> str:
 def schemas() -> str:
     """JSON Schema of the Scenario, the summary and the catalogue: `cwndlab.contract` is made from it."""
 
-def check(scenario: str) -> None:
-    """Raise ValueError, with one line, if the engine would refuse this Scenario (JSON)."""
+def check(scenario: str, modules: str = "[]") -> None:
+    """Raise ValueError, with one line, if the engine would refuse this Scenario (JSON).
+
+    `modules`, as `Simulation` takes them, are not loaded.
+    """
+
+def describe_module(file: str | PathLike[str]) -> str:
+    """Load a compiled congestion control, initialise it, and return its family and its knobs as JSON.
+
+    Raises ValueError, with one line.
+    """
 
 def check_live_app(app: str) -> None:
     """Raise ValueError, with one line, if live hosts cannot carry out this app (JSON, as in a Scenario).

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cwndlab import testbeds
 from cwndlab.errors import InputError
 from cwndlab.experiment.experiment import Experiment as Read
+from cwndlab.foreign import building
 from cwndlab.plan import Plan
 from cwndlab.results.resultset import ResultSet as Stored
 from cwndlab.scenario import planning
@@ -81,7 +82,7 @@ class Experiment(Read):
         """Carry out every run and return the results; as `cwndlab.runner.run`, which says what is raised."""
         from cwndlab import runner
 
-        carried = replace(self, support=loading.support(testbed, lab))
+        carried = replace(self, support=loading.support(testbed, lab, self.support.modules))
         done = runner.run(carried, testbed=testbed, lab=lab, out=out, jobs=jobs, resume=resume)
         return ResultSet(done.path)
 
@@ -91,11 +92,17 @@ def load(
     overrides: Sequence[str] = (),
     testbed: str = testbeds.MODEL,
     lab: Path | None = None,
+    *,
+    cc: Sequence[str] = (),
+    cc_private: bool = False,
 ) -> Experiment:
     """The experiment of a file, of the suite of that name, or of a text of several lines, for a testbed.
 
     `lab` is the file of the machines that testbed `ssh` drives.
-    Raises `ExperimentError` for everything that is wrong without the sweep.
+    `cc` names congestion controls of your own, each as `--cc` does, such as `new=tcp_new.c,abi=linux-6.12`:
+    they are compiled, and their code runs with the experiment. `cc_private` keeps their text out of the
+    results. Raises `ExperimentError` for everything that is wrong without the sweep.
     """
-    loaded = loading.load(path_or_text, overrides, testbed, lab)
+    modules = building.build_all(cc, private=cc_private) if cc else ()
+    loaded = loading.load(path_or_text, overrides, testbed, lab, modules)
     return Experiment(**{part.name: getattr(loaded, part.name) for part in fields(loaded)})

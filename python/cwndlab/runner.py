@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cwndlab import code, testbeds
+from cwndlab import code, foreign, testbeds
 from cwndlab.errors import InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.parts import executor, executors, order, signals, store
@@ -50,7 +50,8 @@ def run(
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
-    bed = testbeds.find(testbed, lab)
+    modules = experiment.support.modules
+    bed = testbeds.find(testbed, lab, modules)
     observer = observer or _Nobody()
     plan = check(experiment, testbed, observer, lab)
     versions = {"cwndlab": code.version(), **bed.versions()}
@@ -68,9 +69,10 @@ def run(
         None if shard is None else shard.directory,
     )
     with directories.locked(directory):
-        site = Site(bed.name, directory / "runs", versions, sequence, lab)
+        site = Site(bed.name, directory / "runs", versions, sequence, lab, modules)
         try:
             kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
+            foreign.keep(directory, modules)
             ahead = [part for part in cut if part.name not in kept]
             if sequence is not None:
                 ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
@@ -106,7 +108,7 @@ def check(
 ) -> Plan:
     """The plan of an experiment that a testbed can carry out here; raises InputError, one line, if it
     cannot."""
-    bed = testbeds.find(testbed, lab)
+    bed = testbeds.find(testbed, lab, experiment.support.modules)
     bed.ready()
     observer = observer or _Nobody()
     # Finding the runs takes nine tenths of the time.

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import lab
 import pytest
@@ -17,6 +18,8 @@ from cwndlab.testbeds.base import CancelledError, Outcome
 
 
 class MadeUpExperiment:
+    support = SimpleNamespace(modules=())
+
     def as_yaml(self):
         return lab.EXPERIMENT
 
@@ -75,7 +78,7 @@ def run_with(tmp_path, monkeypatch):
     def run(bed, **options):
         plan = Plan("made-up", ("hosts.a.cc",), 2, lab.plan())
         monkeypatch.setattr(planning, "make", lambda experiment, told: plan)
-        monkeypatch.setattr(testbeds, "find", lambda name: bed)
+        monkeypatch.setattr(testbeds, "find", lambda name, lab=None, modules=(): bed)
         return runner.run(MadeUpExperiment(), out=tmp_path / "out", **options)
 
     return run

@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "cwndlab"
 LAYERS = (
     ("_native", "contract", "errors", "text", "files", "code", "tables", "progress", "ss_output", "suites"),
     ("experiment",),
+    ("foreign",),
     ("plan",),
     ("scenario",),
     ("testbeds",),

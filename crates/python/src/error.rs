@@ -47,6 +47,12 @@ pub enum Error {
     Failed,
     #[error("the {0} failed earlier")]
     LiveFailedEarlier(&'static str),
+    /// A congestion control from outside cannot be used.
+    #[error("{0}")]
+    Module(String),
+    /// It has failed in a run.
+    #[error("{0}")]
+    RunFailed(String),
     /// There is no connection of such a number.
     #[error("no such connection")]
     NoConnection,
@@ -71,7 +77,7 @@ impl From<Error> for PyErr {
             Error::Os(_) | Error::LiveFailedEarlier(_) | Error::Client(_) | Error::Server(_) => {
                 PyOSError::new_err(line)
             }
-            Error::Failed => PyRuntimeError::new_err(line),
+            Error::Failed | Error::RunFailed(_) => PyRuntimeError::new_err(line),
             Error::NoConnection => PyIndexError::new_err(line),
             _ => PyValueError::new_err(line),
         }

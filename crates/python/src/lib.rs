@@ -5,7 +5,7 @@ mod capture;
 mod error;
 mod tool;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use contract::ids::FlowId;
@@ -29,8 +29,8 @@ mod _native {
     #[pymodule_export]
     use super::{
         Emulator, RecordBatch, Simulation, TcpSampler, agent, catalogue, check, check_live_app,
-        loadlatency_overall, packet_text, replay_cc_vectors, replay_cubic_functions, run_script, schemas,
-        set_offloads, start_times, version,
+        describe_module, loadlatency_overall, packet_text, replay_cc_vectors, replay_cubic_functions,
+        run_script, schemas, set_offloads, start_times, version,
     };
 }
 
@@ -46,10 +46,20 @@ fn schemas() -> String {
     contract::schemas()
 }
 
-/// Raise ValueError, with one line, if the engine would refuse this Scenario (JSON).
+/// Raise ValueError, with one line, if the engine would refuse this Scenario (JSON). `modules`: congestion controls from
+/// outside, which are not loaded (JSON; see the stub).
 #[pyfunction]
-fn check(scenario: &str) -> Result<()> {
-    Ok(sim::check(scenario)?)
+#[pyo3(signature = (scenario, modules = "[]"))]
+fn check(scenario: &str, modules: &str) -> Result<()> {
+    let modules = foreign_cc::modules(modules).map_err(Error::Module)?;
+    Ok(sim::check(scenario, &modules)?)
+}
+
+/// JSON: family and knobs of a compiled congestion control, which is loaded for that, and initialised. Raises ValueError with
+/// one line.
+#[pyfunction]
+fn describe_module(file: PathBuf) -> Result<String> {
+    foreign_cc::describe(&file).map_err(Error::Module)
 }
 
 /// When each flow of a Scenario (JSON) starts, ns of the run, in their order. Raises ValueError, with one line, where it is no
@@ -203,24 +213,35 @@ impl Simulation {
     }
 }
 
+/// Raises RuntimeError with one line where a congestion control from outside has failed.
+fn failure(run: &sim::Simulation) -> Result<()> {
+    run.failure().map_or(Ok(()), |why| Err(Error::RunFailed(why.to_owned())))
+}
+
 #[pymethods]
 impl Simulation {
     #[new]
-    fn new(py: Python<'_>, scenario: &str, run_id: u32) -> Result<Simulation> {
-        let run = py.detach(|| sim::Simulation::new(scenario, run_id))?;
+    #[pyo3(signature = (scenario, run_id, modules = "[]"))]
+    fn new(py: Python<'_>, scenario: &str, run_id: u32, modules: &str) -> Result<Simulation> {
+        let modules = foreign_cc::modules(modules).map_err(Error::Module)?;
+        let run = py.detach(|| sim::Simulation::with_modules(scenario, run_id, &modules))?;
         Ok(Simulation { run: Mutex::new(run) })
     }
 
     /// Run at most so many events, with the GIL released. True when the run is over.
     fn advance(&mut self, py: Python<'_>, events: u64) -> Result<bool> {
         let run = self.get()?;
-        Ok(py.detach(|| run.advance(events)))
+        let over = py.detach(|| run.advance(events));
+        failure(run)?;
+        Ok(over)
     }
 
     /// Carry out every event before `t_ns` and none at it, with the GIL released. True when the run is over.
     fn run_until(&mut self, py: Python<'_>, t_ns: u64) -> Result<bool> {
         let run = self.get()?;
-        Ok(py.detach(|| run.run_until(t_ns)))
+        let over = py.detach(|| run.run_until(t_ns));
+        failure(run)?;
+        Ok(over)
     }
 
     /// What TCP_INFO would say of a flow's sender now, by the names of the `tcp` table's columns; None without a connection.

@@ -1,19 +1,21 @@
 //! Whether a scenario makes sense to the engine: every refusal is one line.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use contract::scenario::{Flow, Host, Noise, Sampling, Scenario, VERSION};
 use host::noise::SKIPPED;
+use tcp::cc::foreign::Foreign;
 use tcp::profile;
 use tcp::stack::Profile;
 
 use crate::error::{Error, FlowError, HostError};
 
-/// Checks everything that parsing cannot, and sets up each host's stack.
+/// Checks everything that parsing cannot, and sets up each host's stack; `modules` are not loaded, only known of.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn check(scenario: &Scenario) -> Result<Vec<Box<dyn Profile>>, Error> {
+pub fn check(scenario: &Scenario, modules: &[Arc<dyn Foreign>]) -> Result<Vec<Box<dyn Profile>>, Error> {
     if scenario.version != VERSION {
         return Err(Error::Version(scenario.version));
     }
@@ -38,14 +40,14 @@ pub fn check(scenario: &Scenario) -> Result<Vec<Box<dyn Profile>>, Error> {
         if !names.insert(flow.name.as_str()) {
             return Err(Error::Twice { list: "flows", name: flow.name.clone() });
         }
-        check_flow(scenario, flow).map_err(|why| why.of(flow))?;
+        check_flow(scenario, modules, flow).map_err(|why| why.of(flow))?;
     }
     let profile =
-        |host: &Host| host_profile(host).map_err(|why| Error::Host { host: host.name.clone(), why });
+        |host: &Host| host_profile(host, modules).map_err(|why| Error::Host { host: host.name.clone(), why });
     scenario.hosts.iter().map(profile).collect()
 }
 
-fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), FlowError> {
+fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) -> Result<(), FlowError> {
     if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
         return Err(FlowError::Stop);
     }
@@ -55,15 +57,25 @@ fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), FlowError> {
     };
     // A stack that is not known is refused with its host.
     let Some(profile) = profile::find(&host.stack) else { return Ok(()) };
-    let known = profile.spec().cc;
+    let mut known = profile.congestion_controls();
+    known.extend(of_family(modules, &*profile).map(|module| module.name()));
     if !known.contains(&flow.cc.as_str()) {
-        let known = known.iter().map(|&name| name.to_owned()).collect();
+        let known = known.into_iter().map(str::to_owned).collect();
         return Err(FlowError::NoCc { stack: host.stack.clone(), cc: flow.cc.clone(), known });
     }
     Ok(())
 }
 
-fn host_profile(host: &Host) -> Result<Box<dyn Profile>, HostError> {
+/// Those that have the hooks of a stack's family.
+pub(crate) fn of_family<'a>(
+    modules: &'a [Arc<dyn Foreign>],
+    profile: &dyn Profile,
+) -> impl Iterator<Item = &'a Arc<dyn Foreign>> {
+    let family = profile.spec().family.as_str();
+    modules.iter().filter(move |module| module.family() == family)
+}
+
+fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Profile>, HostError> {
     if host.hz == 0 || host.hz > 10_000 || 1_000_000_000 % host.hz != 0 {
         return Err(HostError::Hz(host.hz));
     }
@@ -90,7 +102,16 @@ fn host_profile(host: &Host) -> Result<Box<dyn Profile>, HostError> {
         return Err(HostError::NoStack { stack: host.stack.clone(), known });
     };
     for (sysctl, value) in &host.sysctl {
-        profile::set_checked(&mut *profile, sysctl, *value)?;
+        let knob = of_family(modules, &*profile).flat_map(|m| m.knobs()).find(|knob| knob.name == *sysctl);
+        let known = profile.sysctls().iter().any(|own| own.name == sysctl);
+        if let Some(knob) = knob
+            && !(knob.min..=knob.max).contains(value)
+        {
+            return Err(HostError::Knob { knob: knob.clone(), found: *value });
+        }
+        if knob.is_none() || known {
+            profile::set_checked(&mut *profile, sysctl, *value)?;
+        }
     }
     Ok(profile)
 }

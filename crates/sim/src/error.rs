@@ -2,6 +2,7 @@
 
 use contract::scenario::{Flow, VERSION};
 use contract::{AppError, NetworkError, ParseError};
+use tcp::cc::foreign::Knob;
 use tcp::stack::ProfileError;
 use thiserror::Error;
 
@@ -143,4 +144,20 @@ pub enum HostError {
     /// Its stack cannot be set up so.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// A congestion control from outside does not take such a value.
+    #[error("sysctl {}: found {found}; expected {} to {}", .knob.name, .knob.min, .knob.max)]
+    Knob {
+        /// Of what.
+        knob: Knob,
+        /// The value.
+        found: i64,
+    },
+    /// A congestion control from outside does not begin.
+    #[error("{name}: {why}")]
+    Module {
+        /// Its name.
+        name: String,
+        /// One line.
+        why: String,
+    },
 }

@@ -22,13 +22,17 @@ pub use draws::starts;
 pub use engine::Simulation;
 pub use error::{Error, FlowError, HostError};
 
-/// Whether the engine would run this scenario (JSON).
+use std::sync::Arc;
+
+use tcp::cc::foreign::Foreign;
+
+/// Whether the engine would run this scenario (JSON) with these congestion controls from outside.
 ///
 /// # Errors
 /// What it refuses.
-pub fn check(scenario: &str) -> Result<(), Error> {
+pub fn check(scenario: &str, modules: &[Arc<dyn Foreign>]) -> Result<(), Error> {
     let scenario = contract::parse(scenario)?;
-    check::check(&scenario)?;
+    check::check(&scenario, modules)?;
     topology::Topology::new(&scenario)?;
     Ok(())
 }

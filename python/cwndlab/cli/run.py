@@ -80,6 +80,17 @@ def run(
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     json: Json = False,
+    cc: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cc",
+            metavar="NAME=FILE[,FILE][,include=DIR][,abi=ABI]",
+            help="Compile a kernel's congestion control and run it under that name; may be given again.",
+        ),
+    ] = None,
+    cc_private: Annotated[
+        bool, typer.Option("--cc-private", help="Keep the text of --cc out of the results.")
+    ] = False,
 ) -> None:
     """Run an experiment and print its summary.
 
@@ -93,7 +104,7 @@ def run(
     testbed = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
     bed = testbeds.find(testbed, lab)
     bed.ready()
-    loaded = interface.load(experiment, overrides or (), testbed, lab)
+    loaded = interface.load(experiment, overrides or (), testbed, lab, cc=cc or (), cc_private=cc_private)
     workers = jobs if jobs is not None else 1 if bed.live else processors()
     if dry_run:
         _print_plan(loaded, testbed, lab, workers, quiet=quiet, json=json)

@@ -36,6 +36,9 @@ class Support:
     """What it takes part in, by the section of the file that has its name; given the whole, that section,
     the file's tree and the catalogue. Raises `ExperimentError`."""
 
+    modules: tuple[Any, ...] = ()
+    """Congestion controls from outside (`cwndlab.foreign.Module`), which `catalogue` has too."""
+
     def refused(self, spec: Section, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
         """Yield the path of every key that the file wrote and the testbed does not carry out."""
         carried = self.keys.get(spec.section)

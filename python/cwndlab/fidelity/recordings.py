@@ -216,7 +216,7 @@ def _stack_row(folder: Path, row: Mapping[str, str]) -> Iterator[Recording]:
     shown += (
         (f" loss{run.loss:g}" if run.loss else "")
         + (f" ecn{run.mark_packets}" if run.mark_packets else "")
-        + (" autotuned" if row.get("bufmode") == "auto" else "")
+        + (" auto" if row.get("bufmode") == "auto" else "")
         + (" outage" if run.outage_s else "")
         + (" bursts" if run.burst else "")
     )

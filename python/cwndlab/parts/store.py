@@ -385,6 +385,11 @@ _MADE = re.compile(
 """Files that a part can have."""
 
 
+def unfinished(runs: Path, part: str, process: int) -> Path:
+    """Where a process writes a part until it is whole."""
+    return runs / f".{part}.{process}"
+
+
 class PartWriter:
     """Writes a part aside and puts it in place when it is whole.
 
@@ -394,7 +399,7 @@ class PartWriter:
     def __init__(self, runs: Path, name: str) -> None:
         """Start the part `name` below the directory `runs`."""
         self._final = runs / name
-        self._aside = runs / f".{name}.{os.getpid()}"
+        self._aside = unfinished(runs, name, os.getpid())
         with files.naming(self._final):
             self._aside.mkdir()
         self._files: dict[str, pq.ParquetWriter] = {}

@@ -3,14 +3,16 @@
 import functools
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from cwndlab import testbeds
 from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import CwndlabError
+from cwndlab.foreign import Module
 from cwndlab.parts import store
 from cwndlab.parts.order import SET_UP_NS, Order
 from cwndlab.parts.store import Part, PartWriter, RunRecord
@@ -81,10 +83,12 @@ class Site:
     """The order of runs and the pause between them, where runs take real time."""
     lab: Path | None = None
     """The file of the machines, where the testbed has such."""
+    modules: tuple[Module, ...] = ()
+    """Congestion controls from outside: their code runs in workers only, which may die of it."""
 
     def find(self) -> Testbed:
         """The testbed, made in this process."""
-        return testbeds.find(self.testbed, self.lab)
+        return testbeds.find(self.testbed, self.lab, self.modules)
 
     def work(self, scenario: Scenario) -> tuple[int, int]:
         """What a run costs before its t = 0, and from then on: packets, or us where it takes real time."""
@@ -111,6 +115,8 @@ class PartControl:
     """Told of runs finished and of work done since the last call."""
     work: Callable[[Scenario], tuple[int, int]]
     """`Site.work`."""
+    deaths: Mapping[int, str] = field(default_factory=dict)
+    """Runs that a worker died of, and how: they are not tried again."""
     _told: int = 0
 
     def of_run(self, planned: PlannedRun) -> Control:
@@ -139,11 +145,13 @@ def _carry_out_run(
     files = writer.begin(planned.index)
     outcome, failure = None, None
     try:
+        if planned.index in control.deaths:
+            raise CwndlabError(control.deaths[planned.index])
         outcome = bed.run(planned.index, planned.scenario, files, control.of_run(planned))
     except (CancelledError, OSError, MemoryError):
         raise  # a full disk is no property of the run
     except Exception as error:  # whatever goes wrong in one run must not take the others with it
-        failure = one_line(error)
+        failure = str(error) if isinstance(error, CwndlabError) else one_line(error)
     return RunRecord(
         run_id=planned.index,
         repeat=planned.repeat,

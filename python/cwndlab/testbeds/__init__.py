@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from cwndlab.errors import InputError, nearest, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cwndlab.foreign import Module
     from cwndlab.testbeds.base import Testbed
 
 MODEL = "sim"
@@ -27,14 +30,19 @@ def is_here(name: str) -> bool:
     return name != KERNEL or sys.platform == "linux"
 
 
-def find(name: str, lab: Path | None = None) -> "Testbed":
-    """The testbed of that name, with the machines of a lab file; raises InputError when there is none."""
+def find(name: str, lab: Path | None = None, modules: "Sequence[Module]" = ()) -> "Testbed":
+    """The testbed of that name, with the machines of a lab file and congestion controls from outside; raises
+    InputError when there is none, or it takes no such."""
+    if modules and name != MODEL:
+        raise InputError(
+            f"--cc: testbed {name} runs no congestion control from outside; testbed {MODEL} does"
+        )
     if name == MODEL:
         from cwndlab.testbeds.sim.testbed import (
             Sim,  # the native engine, which `cwndlab --help` need not load
         )
 
-        return Sim()
+        return Sim(modules)
     if not is_here(name):
         raise InputError(f"testbed {name} needs Linux; this is {sys.platform}")
     if name == KERNEL:

@@ -1,12 +1,15 @@
 """Experiment files, read as a testbed is to carry them out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from cwndlab import foreign
 from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.experiment import experiment
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.support import Support
+from cwndlab.foreign import Module
 from cwndlab.scenario import planning
 from cwndlab.testbeds import MODEL
 from cwndlab.testbeds.schema import SUPPORTS, Spec, of_lab
@@ -17,21 +20,28 @@ def load(
     overrides: Sequence[str] = (),
     testbed: str = MODEL,
     lab: Path | None = None,
+    modules: Sequence[Module] = (),
 ) -> Experiment:
-    """The experiment of a file, of a suite's name, or of a text, as `experiment.read` says.
+    """The experiment of a file, of a suite's name, or of a text, as `experiment.read` says, with
+    congestion controls from outside.
 
     Raises `ExperimentError` for everything that is wrong without the sweep, InputError for a testbed that
     does not exist.
     """
-    loaded = experiment.read(path_or_text, overrides, Spec, support(testbed, lab))
+    loaded = experiment.read(path_or_text, overrides, Spec, support(testbed, lab, modules))
     planning.check(loaded)
     return loaded
 
 
-def support(testbed: str, lab: Path | None = None) -> Support:
-    """What a testbed supports, on the machines of a lab file; raises InputError where there is none."""
+def support(testbed: str, lab: Path | None = None, modules: Sequence[Module] = ()) -> Support:
+    """What a testbed supports, on the machines of a lab file, with congestion controls from outside; raises
+    InputError where there is none."""
     if testbed not in SUPPORTS:
         hint = nearest(testbed, SUPPORTS)
         message = f"testbed {shown(testbed)} is not {one_of(SUPPORTS)}"
         raise InputError(message + (f" (hint: {hint})" if hint else ""))
-    return of_lab(testbed, lab)
+    plain = of_lab(testbed, lab)
+    if not modules:
+        return plain
+    known = foreign.extended(plain.catalogue(), modules)
+    return replace(plain, catalogue=lambda: known, modules=tuple(modules))

@@ -19,6 +19,7 @@ use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use contract::scenario::{Scenario, WhenFull};
 use contract::table::Batch;
 use path::Nanos;
+use tcp::cc::foreign::Trouble;
 use tcp::stack::{EcnMode, Profile};
 use tcp::{Endpoint, HostClock, TcpInfo};
 use wire::Segment;
@@ -82,6 +83,8 @@ pub struct Simulation {
     prefetcher: Prefetcher,
     /// See [`Simulation::disable_fast_paths`].
     no_fast_path: bool,
+    /// What congestion controls from outside report.
+    trouble: Trouble,
 }
 
 /// One machine.
@@ -136,6 +139,11 @@ impl Simulation {
     pub fn observe(&mut self, flow: FlowId) -> Option<TcpInfo> {
         let sender = self.connections.get_mut(flow.opening().index())?.as_mut()?;
         Some(sender.info(self.now))
+    }
+
+    /// Why the run has failed, one line; None: it has not.
+    pub fn failure(&self) -> Option<&str> {
+        self.trouble.get()
     }
 
     /// Virtual time reached.

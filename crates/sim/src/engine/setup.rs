@@ -1,11 +1,14 @@
 //! Setting up a run.
 
+use std::sync::Arc;
+
 use contract::ids::{FlowId, HostId};
 use contract::record::Recorder;
 use contract::scenario::{self, Ecn, Sampling, Scenario};
 use path::Xoshiro256PlusPlus;
-use tcp::HostClock;
+use tcp::cc::foreign::{self, Foreign, Trouble};
 use tcp::stack::{EcnMode, Family, Profile};
+use tcp::{HostClock, Nanos};
 use wire::Segment;
 
 use super::prefetch::Prefetcher;
@@ -15,7 +18,7 @@ use crate::applications::{self, IncastGroup};
 use crate::capture::Captures;
 use crate::check;
 use crate::draws;
-use crate::error::{Error, FlowError};
+use crate::error::{Error, FlowError, HostError};
 use crate::event_queue::{EventQueue, NEVER, Source, Sources};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
@@ -32,7 +35,23 @@ impl Simulation {
     /// # Errors
     /// What in the scenario the engine refuses.
     pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, Error> {
-        Simulation::from_scenario(contract::parse(scenario)?, run_id, false)
+        Simulation::with_modules(scenario, run_id, &[])
+    }
+
+    /// As [`Simulation::new`], with congestion controls from outside.
+    ///
+    /// # Errors
+    /// What in the scenario the engine refuses, or why a module does not begin.
+    pub fn with_modules(
+        scenario: &str,
+        run_id: u32,
+        modules: &[Arc<dyn Foreign>],
+    ) -> Result<Simulation, Error> {
+        let scenario = contract::parse(scenario)?;
+        let mut profiles = check::check(&scenario, modules)?;
+        let trouble = Trouble::default();
+        load(&scenario, modules, &mut profiles, &trouble)?;
+        Simulation::set_up(scenario, run_id, false, profiles, trouble)
     }
 
     /// As [`Simulation::new`], from a parsed scenario. `force_stepped` makes every hop wait for events: slower, and
@@ -40,12 +59,18 @@ impl Simulation {
     ///
     /// # Errors
     /// What in the scenario the engine refuses.
-    pub fn from_scenario(
+    pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, Error> {
+        let profiles = check::check(&scenario, &[])?;
+        Simulation::set_up(scenario, run_id, force_stepped, profiles, Trouble::default())
+    }
+
+    fn set_up(
         mut scenario: Scenario,
         run_id: u32,
         force_stepped: bool,
+        profiles: Vec<Box<dyn Profile>>,
+        trouble: Trouble,
     ) -> Result<Simulation, Error> {
-        let profiles = check::check(&scenario)?;
         let topology = Topology::new(&scenario)?;
         let named = scenario.flows.len();
         let parents = applications::add_background_flows(&mut scenario);
@@ -97,6 +122,7 @@ impl Simulation {
             next_change: 0,
             run_ahead,
             no_fast_path: false,
+            trouble,
             scenario,
         };
         run.set_first_events(named);
@@ -154,13 +180,50 @@ fn recording(
     })
 }
 
+/// Gives each host its copy of the modules that its flows use.
+fn load(
+    scenario: &Scenario,
+    modules: &[Arc<dyn Foreign>],
+    profiles: &mut [Box<dyn Profile>],
+    trouble: &Trouble,
+) -> Result<(), Error> {
+    for (host, profile) in scenario.hosts.iter().zip(profiles) {
+        let used = |name: &str| scenario.flows.iter().any(|flow| flow.from == host.name && flow.cc == name);
+        let own: Vec<_> =
+            check::of_family(modules, &**profile).filter(|module| used(module.name())).collect();
+        let sysctls: Vec<(String, i64)> =
+            host.sysctl.iter().map(|(key, value)| (key.clone(), *value)).collect();
+        for module in own {
+            let mut random = path::stream(scenario.seed, scenario.repeat, "module", &host.name);
+            let seat = foreign::Host {
+                sysctls: &sysctls,
+                boot: boot(scenario, host),
+                hz: host.hz,
+                random: draw(&mut random),
+                trouble: trouble.clone(),
+            };
+            let wrong = |why| Error::Host { host: host.name.clone(), why };
+            let refused = |why| wrong(HostError::Module { name: module.name().to_owned(), why });
+            let loaded = module.load(&seat).map_err(refused)?;
+            profile.register(module.name(), &loaded).map_err(|error| wrong(error.into()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Local time of a host when the run begins: up for 100 s to 1100 s, at a random point of a tick.
+fn boot(scenario: &Scenario, host: &scenario::Host) -> Nanos {
+    let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
+    100 * SECOND + draw(&mut random) % (1000 * SECOND)
+}
+
 fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Vec<HostRun> {
     let host = |((id, host), profile): ((HostId, &scenario::Host), Box<dyn Profile>)| {
         let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
-        // Up for 100 s to 1100 s, at a random point of a tick.
-        let phase = 100 * SECOND + draw(&mut random) % (1000 * SECOND);
+        // The first is the time since boot.
+        draw(&mut random);
         HostRun {
-            clock: HostClock::new(host.hz, phase, 0),
+            clock: HostClock::new(host.hz, boot(scenario, host), 0),
             timestamp_offset: draw(&mut random) as u32,
             mss: host.mss,
             ecn: match host.ecn {

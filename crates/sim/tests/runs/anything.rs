@@ -16,7 +16,7 @@ const EVENTS: u64 = 20_000;
 fn carry_out(seed: u64) -> bool {
     let scenario = draw::scenario(seed);
     let json = serde_json::to_string(&scenario).expect("a scenario is JSON");
-    let checked = sim::check(&json).map_err(|error| error.to_string());
+    let checked = sim::check(&json, &[]).map_err(|error| error.to_string());
     let mut run = match Simulation::new(&json, 0) {
         Ok(run) => run,
         Err(error) => {

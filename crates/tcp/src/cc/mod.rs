@@ -1,5 +1,6 @@
 //! Congestion controls, by the family whose hooks and units they use.
 
+pub mod foreign;
 pub mod freebsd;
 pub mod linux;
 mod registry;

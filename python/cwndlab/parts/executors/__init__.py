@@ -10,16 +10,20 @@ from cwndlab.parts.executors.processes import Processes
 
 
 def choose(arrivals: Arrivals, parts: int, jobs: int, cluster: str | None) -> Executor:
-    """The executor for so many parts: a cluster, or up to `jobs` processes; one job needs no other process.
+    """The executor for so many parts: a cluster, or up to `jobs` processes; one job needs no other process,
+    unless congestion controls from outside run in it.
 
     Raises InputError for a cluster that cannot be used, CwndlabError for one that does not answer.
     """
     if cluster is not None:
         if arrivals.site.sequence is not None:
             raise InputError(f"--cluster: testbed {arrivals.site.testbed} runs on this machine only")
+        if arrivals.site.modules:
+            raise InputError("--cluster: congestion controls from outside run on this machine only")
         return _cluster(cluster, arrivals)
     places = min(jobs, parts)
-    return Processes(places, arrivals) if places > 1 else Here(arrivals)
+    outside = places > 0 and arrivals.site.modules
+    return Processes(places, arrivals) if places > 1 or outside else Here(arrivals)
 
 
 def _cluster(address: str, arrivals: Arrivals) -> Executor:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from cwndlab.parts import store
 from cwndlab.parts.executor import Arrivals
 from cwndlab.parts.signals import STOPPING, uninterrupted
 from cwndlab.parts.store import Part
@@ -23,7 +25,8 @@ STOP_S = 10.0
 
 
 class Processes:
-    """Spawned processes; one that dies takes only the part it was at with it, and ends the sweep."""
+    """Spawned processes; one that dies takes only the part it was at with it, and ends the sweep. One that
+    may have died of a congestion control from outside only fails the run it was at."""
 
     def __init__(self, places: int, arrivals: Arrivals) -> None:
         """Have so many workers at most, which write their parts in place themselves."""
@@ -32,6 +35,10 @@ class Processes:
         self._context = multiprocessing.get_context("spawn")
         self._waiting: deque[Task] = deque()
         self._working: list[_Worker] = []
+        self._deaths: dict[int, str] = {}
+        """Runs that a worker died of, and how."""
+        self._told: dict[str, tuple[int, int]] = {}
+        """Runs and work of a part that were told of, should it be done again."""
 
     def submit(self, task: Task) -> None:
         """Take a task; it begins in `wait`."""
@@ -74,8 +81,8 @@ class Processes:
         )
         process.start()
         theirs.close()
-        ours.send(task)
-        self._working.append(_Worker(process, ours, task.parts[0].name))
+        ours.send((task, self._deaths))
+        self._working.append(_Worker(process, ours, task, task.parts[0].name))
 
     def _ready(self, timeout: float | None = None) -> "list[_Worker]":
         ready = wait([worker.pipe for worker in self._working], timeout)
@@ -86,15 +93,18 @@ class Processes:
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):
-                self._ended(worker, f"the worker of part {worker.part} died ({_cause(worker.process)})")
+                self._died(worker)
                 continue
             match message:
                 case ("advance", int(runs), int(work)):
-                    self._arrivals.advance(runs, work)
+                    worker.runs += runs
+                    worker.work += work
+                    self._advance(worker)
                 case ("begin", str(part)):
-                    worker.part = part
+                    worker.part, worker.runs, worker.work = part, 0, 0
                 case ("done",) if self._next():
-                    worker.pipe.send(self._waiting.popleft())
+                    worker.task = self._waiting.popleft()
+                    worker.pipe.send((worker.task, self._deaths))
                 case ("done",):
                     with suppress(OSError):  # it may have been told already
                         worker.pipe.send(None)
@@ -103,6 +113,28 @@ class Processes:
                     self._ended(worker, None)
                 case ("trouble", str(text)):
                     self._ended(worker, text)
+
+    def _advance(self, worker: "_Worker") -> None:
+        """Tell of what the worker has done, but for what was told before its part was done again."""
+        runs, work = self._told.get(worker.part, (0, 0))
+        more = max(worker.runs - runs, 0), max(worker.work - work, 0)
+        self._told[worker.part] = runs + more[0], work + more[1]
+        self._arrivals.advance(*more)
+
+    def _died(self, worker: "_Worker") -> None:
+        """Of a congestion control from outside: that run has failed, and its part is done without it."""
+        cause, site = _cause(worker.process), self._arrivals.site
+        names = [part.name for part in worker.task.parts]
+        left = worker.task.parts[names.index(worker.part) :]
+        if not site.modules or worker.runs >= len(left[0].runs) or self._arrivals.troubles:
+            self._ended(worker, f"the worker of part {worker.part} died ({cause})")
+            return
+        self._ended(worker, None)
+        shutil.rmtree(store.unfinished(site.runs, worker.part, worker.process.pid or 0), ignore_errors=True)
+        outside = ", ".join(module.name for module in site.modules)
+        death = f"the worker died ({cause}) with congestion controls from outside: {outside}"
+        self._deaths[left[0].runs[worker.runs].index] = death
+        self._waiting.appendleft(Task(left))
 
     def _ended(self, worker: "_Worker", trouble: str | None) -> None:
         self._working.remove(worker)
@@ -123,8 +155,13 @@ class Processes:
 class _Worker:
     process: BaseProcess
     pipe: "Connection[Any, Any]"
+    task: Task
     part: str
     """The name of the part it is at."""
+    runs: int = 0
+    """Of that part, finished."""
+    work: int = 0
+    """Done of it."""
 
 
 def _cause(process: BaseProcess) -> str:
@@ -142,18 +179,18 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
     threading.Thread(target=_die_with_parent, daemon=True).start()
     bed = site.find()
-    task: Task | None = None
     part: Part | None = None
 
     def advance(runs: int, work: int) -> None:
         pipe.send(("advance", runs, work))
 
     try:
-        while (task := pipe.recv()) is not None:
+        while (order := pipe.recv()) is not None:
+            task, deaths = order
             for part in task.parts:
                 pipe.send(("begin", part.name))
                 # Nothing comes over the pipe before the task is done, unless it is to be dropped.
-                carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work))
+                carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work, deaths))
             pipe.send(("done",))
     except CancelledError:
         pipe.send(("cancelled",))

@@ -1,11 +1,14 @@
 """The simulator as a testbed: drives the native engine a few thousand events at a time."""
 
 import json
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cwndlab import _native
+from cwndlab import _native, foreign
 from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import CwndlabError
+from cwndlab.foreign import Module
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.sim.support import SUPPORT
 
@@ -20,6 +23,10 @@ class Sim:
     live = False
     support = SUPPORT
 
+    def __init__(self, modules: Sequence[Module] = ()) -> None:
+        """`modules`: congestion controls from outside."""
+        self._modules = modules
+
     def ready(self) -> None:
         """Needs nothing of the machine."""
 
@@ -32,17 +39,19 @@ class Sim:
         return []
 
     def versions(self) -> dict[str, str]:
-        """Version and build profile of the engine."""
-        return {"engine": _native.version()}
+        """Version and build profile of the engine, and each congestion control from outside."""
+        return {"engine": _native.version()} | {f"cc {m.name}": m.version for m in self._modules}
 
     def preflight(self, scenario: Scenario) -> None:
         """Raises ValueError, with one line, if the engine would refuse the Scenario."""
-        _native.check(json.dumps(scenario))
+        _native.check(json.dumps(scenario), foreign.as_json(self._modules))
 
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run to its end in virtual time."""
         try:
-            return _run(run_id, scenario, writer, control)
+            modules = foreign.as_json(self._modules)
+            simulation = _native.Simulation(json.dumps(scenario), run_id, modules)
+            return _run(simulation, writer, control)
         except BaseException as error:
             # A panic of the engine arrives as an exception that no `except Exception` sees.
             if type(error).__name__ == "PanicException":
@@ -50,16 +59,22 @@ class Sim:
             raise
 
 
-def _run(run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
-    simulation = _native.Simulation(json.dumps(scenario), run_id)
+def _run(simulation: _native.Simulation, writer: RunWriter, control: Control) -> Outcome:
     over = False
     while not over:
         if control.cancelled():
             raise CancelledError
-        over = simulation.advance(EVENTS_PER_STEP)
+        over = _advance(simulation)
         for table, batch in simulation.take():
             writer.rows(table, pa.record_batch(batch))
         for point, data in simulation.captures():
             writer.capture(point, data)
         control.progress(simulation.now_ns)
     return Outcome(summary=json.loads(simulation.summary()))
+
+
+def _advance(simulation: _native.Simulation) -> bool:
+    try:
+        return simulation.advance(EVENTS_PER_STEP)
+    except RuntimeError as error:  # a congestion control from outside
+        raise CwndlabError(str(error)) from None

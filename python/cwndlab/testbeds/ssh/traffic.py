@@ -9,7 +9,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from cwndlab.testbeds.live.traffic import tools
 from cwndlab.testbeds.ssh.machine import Machine
 
 LISTEN_S = 10
@@ -99,7 +98,7 @@ class _Host:
         """Start the servers, and wait until they listen."""
         self._clients = list(order["sends"])
         for task in order["receives"]:
-            job = self._machine.start(tools.server(task), self._limit_s)
+            job = self._machine.start(task["tool"]["server"], self._limit_s)
             self._jobs.append((job, task, "to"))
         ports = [str(task["target_port"]) for task in order["receives"]]
         if ports:
@@ -113,9 +112,9 @@ class _Host:
     def start(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Have the clients start at their times."""
         for task in self._clients:
-            at = order["zero_ns"] + task["start_ns"] - task["lead_ns"]
-            lasts = (task["stop_ns"] - task["start_ns"] + task["lead_ns"]) / 1e9
-            self._jobs.append((self._machine.start(tools.client(task), lasts, at), task, "from"))
+            at = order["zero_ns"] + task["start_ns"] - task["tool"]["lead_ns"]
+            lasts = (task["stop_ns"] - task["start_ns"] + task["tool"]["lead_ns"]) / 1e9
+            self._jobs.append((self._machine.start(task["tool"]["client"], lasts, at), task, "from"))
         return {"started": True}
 
     def ping(self, order: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +141,7 @@ class _Host:
         reports = []
         for job, task, role in self._jobs:
             text = self._machine.said(job).strip() or self._machine.complained(job).strip()
-            reports.append({"flow": task["flow"], "role": role, "tool": task["tool"], "text": text})
+            reports.append({"flow": task["flow"], "role": role, "tool": task["tool"]["name"], "text": text})
         return {"flows": [], "reports": [report for report in reports if report["text"]]}
 
 

@@ -199,10 +199,6 @@ impl Bbr {
         u64::from(inflight).saturating_sub(delivered) as u32
     }
 
-    fn pacing_rate_for(&self, core: &Core, bw: u64, gain: u32) -> u64 {
-        rate_bytes(core, bw, gain) / 100 * (100 - MARGIN_PERCENT)
-    }
-
     fn set_initial_pacing_rate(&mut self, core: &mut Core) {
         let rtt_us = if core.srtt_us > 0 {
             self.has_seen_rtt = true;
@@ -211,11 +207,11 @@ impl Bbr {
             1000
         };
         let bw = u64::from(core.cwnd) * BW_UNIT / rtt_us;
-        core.pacing_rate = self.pacing_rate_for(core, bw, HIGH_GAIN);
+        core.pacing_rate = rate_bytes(core, bw, HIGH_GAIN);
     }
 
     fn set_pacing_rate(&mut self, core: &mut Core, bw: u64, gain: u32) {
-        let rate = self.pacing_rate_for(core, bw, gain);
+        let rate = rate_bytes(core, bw, gain);
         if !self.has_seen_rtt && core.srtt_us > 0 {
             self.set_initial_pacing_rate(core);
         }
@@ -512,10 +508,10 @@ impl Bbr {
     }
 }
 
-/// Bytes per second of gain * bw.
+/// Bytes per second of gain * bw, less the margin. Both shifts round down.
 fn rate_bytes(core: &Core, bw: u64, gain: u32) -> u64 {
-    let rate = u128::from(bw) * u128::from(core.mss) * u128::from(gain) * 1_000_000;
-    (rate >> (GAIN_SCALE + BW_SCALE)) as u64
+    let rate = (u128::from(bw) * u128::from(core.mss) * u128::from(gain)) >> GAIN_SCALE;
+    ((rate * u128::from(1_000_000 / 100 * (100 - MARGIN_PERCENT))) >> BW_SCALE) as u64
 }
 
 fn least_tso_segs(core: &Core) -> u32 {

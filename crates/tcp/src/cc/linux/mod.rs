@@ -145,10 +145,14 @@ pub struct Core {
     pub mss: u32,
     /// Smoothed RTT in microseconds; 0 before the first sample.
     pub srtt_us: u64,
+    /// The same with three fractional bits, as the system holds it.
+    pub srtt8_us: u64,
     /// Minimum RTT in microseconds (windowed); u32::MAX before the first sample.
     pub min_rtt_us: u32,
     /// Packets delivered so far.
     pub delivered: u64,
+    /// Of them, reported by an ACK that echoes a mark.
+    pub delivered_ce: u64,
     /// When `delivered` last changed, local microseconds.
     pub delivered_mstamp: u64,
     /// Send time of the newest packet delivered, local microseconds.
@@ -179,6 +183,8 @@ pub struct Core {
     pub pacing: bool,
     /// Segmentation offload is on.
     pub gso: bool,
+    /// ECN was agreed.
+    pub ecn: bool,
     /// Local time of the last departure, or of the next one that pacing allows.
     pub departure: Nanos,
     /// State of the connection's random generator (see [`Core::random_below`]).
@@ -206,8 +212,10 @@ impl Core {
             nxt: 0,
             mss: 0,
             srtt_us: 0,
+            srtt8_us: 0,
             min_rtt_us: u32::MAX,
             delivered: 0,
+            delivered_ce: 0,
             delivered_mstamp: 0,
             first_tx_mstamp: 0,
             lost: 0,
@@ -223,6 +231,7 @@ impl Core {
             cwr_requested: false,
             pacing: false,
             gso: false,
+            ecn: false,
             departure: 0,
             random,
             now_us: 0,

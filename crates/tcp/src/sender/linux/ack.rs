@@ -315,9 +315,11 @@ impl LinuxSender {
         if self.is_modern() {
             self.rto = self.us_to_jiffies(timeout);
             self.core.srtt_us = self.rtt.srtt();
+            self.core.srtt8_us = self.rtt.srtt8();
         } else {
             self.rto = timeout;
             self.core.srtt_us = self.rtt.srtt() * self.tick / 1000;
+            self.core.srtt8_us = self.rtt.srtt8() * self.tick / 1000;
         }
     }
 

@@ -213,6 +213,7 @@ impl Sender for LinuxSender {
         self.rtt = Estimator::new(self.config.rto_min_us * 1000 / self.rtt_unit());
         self.core.mss = snd.payload;
         self.core.gso = snd.tso;
+        self.core.ecn = snd.ecn;
         self.sack_ok = snd.sack;
         self.core.una = snd.una;
         self.core.nxt = snd.nxt;

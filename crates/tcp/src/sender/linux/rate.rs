@@ -34,6 +34,9 @@ impl LinuxSender {
         let now_us = core.now_us();
         if delivered > 0 {
             core.delivered_mstamp = now_us;
+            if p.ece {
+                core.delivered_ce += u64::from(delivered);
+            }
         }
         let rate = &mut p.rate;
         rate.acked_sacked = delivered;

@@ -1,0 +1,157 @@
+//! Copies of a compiled module in this process: one for each host that uses it at a time, with statics of its own.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::exchange::{self, Guard, end};
+
+/// A copy of a module, ready for a host; it goes back to the others of its file when it is dropped.
+#[derive(Debug)]
+pub struct Library {
+    file: PathBuf,
+    module: &'static exchange::Module,
+}
+
+// SAFETY: `module` is never unloaded, and is called only by who holds `TURN`.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl std::fmt::Debug for exchange::Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Module")
+    }
+}
+
+/// Modules of this process run one at a time: they share signal handlers and a clock of processor time.
+static TURN: Mutex<Shared> = Mutex::new(Shared {
+    guard: Guard { jump: ptr::null_mut(), thread: 0, installed: 0, quanta: 0 },
+    idle: None,
+});
+
+struct Shared {
+    guard: Guard,
+    /// Copies that no host uses, by file.
+    idle: Option<HashMap<PathBuf, Vec<&'static exchange::Module>>>,
+}
+
+// SAFETY: the pointers in it are used by the modules only, under `TURN`.
+unsafe impl Send for Shared {}
+
+fn turn() -> MutexGuard<'static, Shared> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Library {
+    /// A copy of `file` with its statics as compiled.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn open(file: &Path) -> Result<Library, String> {
+        let mut shared = turn();
+        let idle = shared.idle.get_or_insert_default().get_mut(file).and_then(Vec::pop);
+        let module = match idle {
+            Some(module) => module,
+            None => {
+                let module = load(file)?;
+                let guard = &raw mut shared.guard;
+                // SAFETY: `guard` lives in a static, and this is the module's turn.
+                unsafe { (module.attach)(guard) };
+                module
+            }
+        };
+        Ok(Library { file: file.to_owned(), module })
+    }
+
+    /// Calls into the module, alone; the answer says how that ended.
+    ///
+    /// # Errors
+    /// How it ended, where it did not return: a crash, too long a time, a complaint of its own.
+    pub fn enter(&self, code: impl FnOnce(&exchange::Module) -> i32) -> Result<(), String> {
+        let _turn = turn();
+        let how = code(self.module);
+        if how == end::DONE { Ok(()) } else { Err(self.reason(how)) }
+    }
+
+    /// Asks the module what needs no guard.
+    pub fn ask<T>(&self, code: impl FnOnce(&exchange::Module) -> T) -> T {
+        let _turn = turn();
+        code(self.module)
+    }
+
+    fn reason(&self, how: i32) -> String {
+        let signal = match how {
+            end::TOO_LONG => return "used more than 0.2 s of processor time".into(),
+            end::REFUSED => return "refused".into(),
+            end::BUG => {
+                // SAFETY: the module's text is a C string of its own.
+                let complaint = unsafe { text((self.module.complaint)()) };
+                return format!("stopped: {}", complaint.unwrap_or_default());
+            }
+            libc::SIGSEGV => "SIGSEGV",
+            libc::SIGBUS => "SIGBUS",
+            libc::SIGFPE => "SIGFPE",
+            libc::SIGILL => "SIGILL",
+            libc::SIGABRT => "SIGABRT",
+            libc::SIGTRAP => "SIGTRAP",
+            other => return format!("crashed (signal {other})"),
+        };
+        format!("crashed ({signal})")
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        let mut shared = turn();
+        // SAFETY: nobody is inside: this is the module's turn.
+        unsafe { (self.module.reset)() };
+        shared.idle.get_or_insert_default().entry(self.file.clone()).or_default().push(self.module);
+    }
+}
+
+/// Copies the file, so that what is loaded is not what is loaded already, and loads the copy for good.
+fn load(file: &Path) -> Result<&'static exchange::Module, String> {
+    static COPIES: AtomicU64 = AtomicU64::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let copy = std::env::temp_dir().join(format!("cwndlab-cc-{}-{number}.so", std::process::id()));
+    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+    let bytes = fs::read(file).map_err(failed)?;
+    fs::write(&copy, bytes).map_err(failed)?;
+    let name = CString::new(copy.as_os_str().as_bytes()).map_err(|_| "a file's name holds no zero byte")?;
+    // SAFETY: the name is a C string; what is loaded runs no code of its own but constructors, which it was chosen for.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let _ = fs::remove_file(&copy);
+    if handle.is_null() {
+        // SAFETY: dlerror's text is a C string, or null.
+        let why = unsafe { text(libc::dlerror()) };
+        return Err(format!("{}: {}", file.display(), why.unwrap_or_default()));
+    }
+    exported(handle).ok_or_else(|| format!("{}: is no module of this version of cwndlab", file.display()))
+}
+
+fn exported(handle: *mut c_void) -> Option<&'static exchange::Module> {
+    type Export = unsafe extern "C" fn() -> *const exchange::Module;
+    // SAFETY: the handle is an open library's.
+    let symbol = unsafe { libc::dlsym(handle, c"cwndlab_module".as_ptr()) };
+    if symbol.is_null() {
+        return None;
+    }
+    // SAFETY: by that name a module exports a function of this type, and what it returns is never unloaded.
+    let module = unsafe { std::mem::transmute::<*mut c_void, Export>(symbol)().as_ref() }?;
+    (module.abi == exchange::ABI).then_some(module)
+}
+
+/// A C string as text.
+///
+/// # Safety
+/// `from` is null or a C string.
+pub unsafe fn text(from: *const c_char) -> Option<String> {
+    // SAFETY: as the caller says.
+    (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned())
+}

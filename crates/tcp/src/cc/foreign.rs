@@ -1,0 +1,69 @@
+//! Congestion controls from outside: what a run is told of them, and how they fail.
+
+use std::sync::{Arc, OnceLock};
+
+use super::Module;
+use crate::clock::Nanos;
+
+/// A congestion control from outside, as a run is given it. Each host that uses it gets a copy of its own.
+pub trait Foreign: Send + Sync {
+    /// What flows call it.
+    fn name(&self) -> &str;
+
+    /// The family whose hooks it has, by the word of [`crate::stack::Family::as_str`].
+    fn family(&self) -> &str;
+
+    /// What can be set, as sysctls of a host.
+    fn knobs(&self) -> &[Knob];
+
+    /// A copy for one host: as compiled, its knobs set, its initialisation called.
+    ///
+    /// # Errors
+    /// One line.
+    fn load(&self, host: &Host<'_>) -> Result<Module, String>;
+}
+
+/// A variable of a module that can be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Knob {
+    /// As an experiment calls it.
+    pub name: String,
+    /// As compiled.
+    pub default: i64,
+    /// Smallest value.
+    pub min: i64,
+    /// Largest value.
+    pub max: i64,
+}
+
+/// The host that a module is loaded for.
+#[derive(Clone, Debug)]
+pub struct Host<'a> {
+    /// Knobs that are set, among whatever else is.
+    pub sysctls: &'a [(String, i64)],
+    /// Local time when the run begins.
+    pub boot: Nanos,
+    /// Ticks per second.
+    pub hz: u32,
+    /// Seeds what its initialisation draws.
+    pub random: u64,
+    /// Where it says that it has failed.
+    pub trouble: Trouble,
+}
+
+/// Why a run has failed: what a congestion control from outside did, once it has. The first counts.
+#[derive(Clone, Debug, Default)]
+pub struct Trouble(Arc<OnceLock<String>>);
+
+impl Trouble {
+    /// Says so, in one line.
+    pub fn report(&self, why: String) {
+        // What follows is a consequence.
+        let _ = self.0.set(why);
+    }
+
+    /// One line; None: nothing has.
+    pub fn get(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+}

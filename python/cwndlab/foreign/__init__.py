@@ -1,0 +1,92 @@
+"""Congestion controls from outside: kernel modules in C, compiled here and handed to the engine.
+
+They are named on the command line or by the API, never in an experiment file: a file executes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cwndlab.errors import InputError
+from cwndlab.experiment.catalogue import Catalogue, Stack, Sysctl
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A compiled module, under the name that flows call it by."""
+
+    name: str
+    family: str
+    """Whose hooks it has: `linux`."""
+    abi: str
+    """The interface it was compiled against, such as `linux-6.12`."""
+    library: Path
+    knobs: tuple[Sysctl, ...]
+    sources: Mapping[str, str]
+    """Text of each file given, by its name; empty where it is to be kept private."""
+    compiler: str
+    flags: str
+    sha256: str
+    """Of the sources, the headers, the compiler and its flags."""
+
+    @property
+    def version(self) -> str:
+        """What results say of it: results of different versions are never mixed."""
+        return f"{self.abi} sha256 {self.sha256}"
+
+
+def as_json(modules: Sequence[Module]) -> str:
+    """The modules as the engine is told of them."""
+    return json.dumps(
+        [
+            {
+                "name": module.name,
+                "family": module.family,
+                "library": str(module.library),
+                "knobs": [
+                    {"name": knob.name, "default": knob.default, "min": knob.min, "max": knob.max}
+                    for knob in module.knobs
+                ],
+            }
+            for module in modules
+        ]
+    )
+
+
+def extended(catalogue: Catalogue, modules: Sequence[Module]) -> Catalogue:
+    """The catalogue with modules as congestion controls of every stack of their family."""
+    stacks = {name: _with(stack, modules) for name, stack in catalogue.stacks.items()}
+    return replace(catalogue, stacks=stacks)
+
+
+def _with(stack: Stack, modules: Sequence[Module]) -> Stack:
+    for module in modules:
+        if module.family != stack.family:
+            continue
+        if module.name in stack.cc or module.name in stack.cc_alias:
+            problem = f"{stack.name} has a congestion control of that name; give it another"
+            raise InputError(f"--cc {module.name}: {problem}")
+        sysctls = {knob.name: knob for knob in module.knobs if knob.name not in stack.sysctls}
+        stack = replace(stack, cc=(*stack.cc, module.name), sysctls={**stack.sysctls, **sysctls})
+    return stack
+
+
+def keep(directory: Path, modules: Sequence[Module]) -> None:
+    """Put what is known of each module beside the results, with its sources unless private."""
+    for module in modules:
+        place = directory / "modules" / module.name
+        place.mkdir(parents=True, exist_ok=True)
+        for name, text in module.sources.items():
+            (place / name).write_text(text, encoding="utf-8")
+        told = {
+            "name": module.name,
+            "abi": module.abi,
+            "compiler": module.compiler,
+            "flags": module.flags,
+            "sha256": module.sha256,
+            "sources": sorted(module.sources),
+        }
+        (place / "module.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

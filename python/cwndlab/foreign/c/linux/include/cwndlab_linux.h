@@ -1,0 +1,421 @@
+/* What a congestion control written for Linux finds of the kernel: the documented part of its interface, in our words.
+ *
+ * CWNDLAB_LINUX is the version, 60800 for 6.8. Layout and order of fields are ours; a module is compiled against names.
+ */
+#ifndef CWNDLAB_LINUX_H
+#define CWNDLAB_LINUX_H
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cwndlab/runtime.h"
+
+/* Types (linux/types.h). */
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int8_t s8;
+typedef int16_t s16;
+typedef int32_t s32;
+typedef int64_t s64;
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s8 __s8;
+typedef s16 __s16;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u64 ktime_t_ns;
+typedef unsigned int gfp_t;
+
+#define U8_MAX UINT8_MAX
+#define U16_MAX UINT16_MAX
+#define U32_MAX UINT32_MAX
+#define U64_MAX UINT64_MAX
+#define S32_MAX INT32_MAX
+#define S64_MAX INT64_MAX
+#define U32_C(x) UINT32_C(x)
+#define LINUX_VERSION_CODE (((CWNDLAB_LINUX / 10000) << 16) + ((CWNDLAB_LINUX / 100 % 100) << 8))
+#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
+
+/* Compilers and annotations. */
+#define __init
+#define __exit
+#define __read_mostly
+#define __always_unused __attribute__((unused))
+#define __maybe_unused __attribute__((unused))
+#define __packed __attribute__((packed))
+#define __pure __attribute__((pure))
+#define __used __attribute__((used))
+#define noinline __attribute__((noinline))
+#define __bpf_kfunc __attribute__((unused))
+#define __bpf_kfunc_start_defs()
+#define __bpf_kfunc_end_defs()
+#define fallthrough __attribute__((fallthrough))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define READ_ONCE(x) (x)
+#define WRITE_ONCE(x, value) ((x) = (value))
+#define cmpxchg(where, before, after) \
+	({ __typeof__(*(where)) _was = *(where); if (_was == (before)) *(where) = (after); _was; })
+#define BUILD_BUG_ON(x) _Static_assert(!(x), "BUILD_BUG_ON: " #x)
+#define BUG() cwndlab_bug("BUG()")
+#define BUG_ON(x) do { if (unlikely(x)) cwndlab_bug("BUG_ON: " #x); } while (0)
+#define WARN_ON(x) unlikely(!!(x))
+#define WARN_ON_ONCE(x) unlikely(!!(x))
+#define WARN_ONCE(x, ...) unlikely(!!(x))
+#define EXPORT_SYMBOL(x) extern int cwndlab_exported_##x
+#define EXPORT_SYMBOL_GPL(x) extern int cwndlab_exported_##x
+#define ARRAY_SIZE(x) (sizeof(x) / sizeof((x)[0]))
+#define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+#define pr_debug(...) do { } while (0)
+#define pr_info(...) do { } while (0)
+#define pr_warn(...) do { } while (0)
+#define pr_warn_once(...) do { } while (0)
+#define pr_err(...) do { } while (0)
+#define printk(...) do { } while (0)
+
+/* Arithmetic (linux/minmax.h, linux/math64.h, linux/bitops.h). */
+#define min(a, b) ({ __auto_type _a = (a); __auto_type _b = (b); _a < _b ? _a : _b; })
+#define max(a, b) ({ __auto_type _a = (a); __auto_type _b = (b); _a > _b ? _a : _b; })
+#define min3(a, b, c) ({ __auto_type _c3 = (c); __auto_type _ab = min(a, b); _ab < _c3 ? _ab : _c3; })
+#define max3(a, b, c) ({ __auto_type _c3 = (c); __auto_type _ab = max(a, b); _ab > _c3 ? _ab : _c3; })
+#define min_t(type, a, b) ({ type _at = (a), _bt = (b); _at < _bt ? _at : _bt; })
+#define max_t(type, a, b) ({ type _at = (a), _bt = (b); _at > _bt ? _at : _bt; })
+#define min_not_zero(a, b) \
+	({ __auto_type _x = (a); __auto_type _y = (b); _x == 0 ? _y : _y == 0 ? _x : _x < _y ? _x : _y; })
+#define clamp(x, low, high) ({ __auto_type _v = (x); __auto_type _l = (low); __auto_type _h = (high); \
+	_v < _l ? _l : _v > _h ? _h : _v; })
+#define clamp_t(type, x, low, high) ({ type _v = (x), _l = (low), _h = (high); _v < _l ? _l : _v > _h ? _h : _v; })
+#define clamp_val(x, low, high) clamp_t(__typeof__(x), x, low, high)
+#define swap(a, b) do { __auto_type _s = (a); (a) = (b); (b) = _s; } while (0)
+#define abs(x) ({ __auto_type _x = (x); _x < 0 ? -_x : _x; })
+#define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
+#define DIV_ROUND_CLOSEST(x, d) ({ __auto_type _x = (x); __auto_type _d = (d); \
+	(((__typeof__(_x))-1) > 0 || ((__typeof__(_d))-1) > 0 || ((_x > 0) == (_d > 0))) \
+		? (_x + _d / 2) / _d : (_x - _d / 2) / _d; })
+#define do_div(n, by) ({ u32 _by = (by); u32 _rest = (u64)(n) % _by; (n) = (u64)(n) / _by; _rest; })
+#define BIT(n) (1UL << (n))
+
+static inline u64 div_u64(u64 a, u32 b) { return a / b; }
+static inline s64 div_s64(s64 a, s32 b) { return a / b; }
+static inline u64 div64_u64(u64 a, u64 b) { return a / b; }
+static inline s64 div64_s64(s64 a, s64 b) { return a / b; }
+static inline u64 mul_u32_u32(u32 a, u32 b) { return (u64)a * b; }
+#define div64_ul(a, b) div64_u64(a, b)
+#define div64_long(a, b) div64_s64(a, b)
+static inline int fls(unsigned int x) { return x ? 32 - __builtin_clz(x) : 0; }
+static inline int fls64(u64 x) { return x ? 64 - __builtin_clzll(x) : 0; }
+static inline int ilog2(u64 x) { return fls64(x) - 1; }
+static inline bool is_power_of_2(unsigned long x) { return x && !(x & (x - 1)); }
+u32 int_sqrt(unsigned long x);
+
+/* Memory (linux/slab.h). */
+#define GFP_KERNEL 0u
+#define GFP_ATOMIC 1u
+#define GFP_NOWAIT 2u
+#define __GFP_NOWARN 4u
+#define kmalloc(size, flags) cwndlab_alloc(size)
+#define kzalloc(size, flags) cwndlab_alloc(size)
+#define kcalloc(n, size, flags) cwndlab_alloc((size_t)(n) * (size))
+#define kmalloc_array(n, size, flags) cwndlab_alloc((size_t)(n) * (size))
+#define kfree(p) cwndlab_free((void *)(p))
+
+/* Time: the host's clock. */
+#define HZ ((int)cwndlab_host.hz)
+#define jiffies ((unsigned long)cwndlab_host.ticks)
+#define tcp_jiffies32 ((u32)cwndlab_host.ticks)
+#define NSEC_PER_USEC 1000L
+#define NSEC_PER_MSEC 1000000L
+#define NSEC_PER_SEC 1000000000L
+#define USEC_PER_MSEC 1000L
+#define USEC_PER_SEC 1000000L
+#define MSEC_PER_SEC 1000L
+#define USEC_PER_JIFFY ((unsigned int)(USEC_PER_SEC / HZ))
+#define TCP_TS_HZ 1000
+#define time_after(a, b) ((long)((b) - (a)) < 0)
+#define time_before(a, b) time_after(b, a)
+#define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
+#define time_before_eq(a, b) time_after_eq(b, a)
+typedef s64 ktime_t;
+static inline ktime_t ktime_get(void) { return cwndlab_host.now_ns; }
+static inline u64 ktime_get_ns(void) { return cwndlab_host.now_ns; }
+static inline u64 local_clock(void) { return cwndlab_host.now_ns; }
+static inline u64 tcp_clock_ns(void) { return cwndlab_host.now_ns; }
+static inline u64 tcp_clock_us(void) { return cwndlab_host.now_ns / NSEC_PER_USEC; }
+static inline s64 ktime_to_ns(ktime_t t) { return t; }
+static inline s64 ktime_to_us(ktime_t t) { return t / NSEC_PER_USEC; }
+static inline s64 ktime_us_delta(ktime_t later, ktime_t earlier) { return ktime_to_us(later - earlier); }
+static inline unsigned long usecs_to_jiffies(unsigned int us) { return DIV_ROUND_UP((u64)us, USEC_PER_JIFFY); }
+static inline unsigned long msecs_to_jiffies(unsigned int ms) { return DIV_ROUND_UP((u64)ms * HZ, 1000u); }
+static inline unsigned int jiffies_to_usecs(unsigned long j) { return USEC_PER_JIFFY * j; }
+static inline unsigned int jiffies_to_msecs(unsigned long j) { return j * 1000 / HZ; }
+
+/* Randomness: the connection's stream. */
+static inline u32 get_random_u32(void) { return cwndlab_random() >> 32; }
+static inline u32 get_random_u32_below(u32 n) { return ((unsigned __int128)cwndlab_random() * n) >> 64; }
+static inline u32 prandom_u32_max(u32 n) { return get_random_u32_below(n); }
+static inline u32 prandom_u32(void) { return get_random_u32(); }
+void get_random_bytes(void *where, size_t size);
+
+/* Modules (linux/module.h, linux/moduleparam.h). */
+struct module;
+#define THIS_MODULE ((struct module *)0)
+#define MODULE_AUTHOR(x) extern int cwndlab_exported_author
+#define MODULE_DESCRIPTION(x) extern int cwndlab_exported_description
+#define MODULE_LICENSE(x) extern int cwndlab_exported_license
+#define MODULE_VERSION(x) extern int cwndlab_exported_version
+#define MODULE_ALIAS(x) extern int cwndlab_exported_alias
+#define MODULE_PARM_DESC(name, text) extern int cwndlab_exported_text
+#define module_init(f) CWNDLAB_GATHER("cwndlab_inits") static int (*cwndlab_init)(void) = f
+#define module_exit(f) CWNDLAB_GATHER("cwndlab_exits") static void (*cwndlab_exit)(void) = f
+
+struct kernel_param {
+	const char *name;
+	void *arg;
+};
+struct kernel_param_ops {
+	unsigned int flags;
+	int (*set)(const char *text, const struct kernel_param *param);
+	int (*get)(char *text, const struct kernel_param *param);
+	void (*free)(void *arg);
+};
+int param_set_int(const char *text, const struct kernel_param *param);
+int param_set_uint(const char *text, const struct kernel_param *param);
+int param_get_int(char *text, const struct kernel_param *param);
+int param_get_uint(char *text, const struct kernel_param *param);
+int param_set_uint_minmax(const char *text, const struct kernel_param *param, unsigned int low, unsigned int high);
+int kstrtouint(const char *text, unsigned int base, unsigned int *value);
+int kstrtoint(const char *text, unsigned int base, int *value);
+int cwndlab_set_param(struct cwndlab_variable *variable, int64_t value);
+
+#define CWNDLAB_KNOB(knob, place, sort, setter, ops) \
+	static struct cwndlab_variable cwndlab_knob_##knob = { #knob, (void *)(place), sort, sizeof(*(place)), \
+		1, 0, 0, setter, (void *)(ops) }; \
+	CWNDLAB_GATHER("cwndlab_knobs") static struct cwndlab_variable *cwndlab_knob_at_##knob = &cwndlab_knob_##knob
+#define CWNDLAB_SORT(place) (_Generic(*(place), bool: 'b', default: ((__typeof__(*(place)))-1 < 1 ? 'i' : 'u')))
+#define module_param_named(knob, variable, type, mode) CWNDLAB_KNOB(knob, &variable, CWNDLAB_SORT(&variable), NULL, NULL)
+#define module_param(variable, type, mode) module_param_named(variable, variable, type, mode)
+#define module_param_cb(knob, operations, place, mode) \
+	CWNDLAB_KNOB(knob, place, CWNDLAB_SORT(place), cwndlab_set_param, operations)
+
+/* BPF's names for a module's functions. */
+struct btf_id_set8 { u32 count; };
+struct btf_kfunc_id_set { struct module *owner; struct btf_id_set8 *set; };
+#define BPF_PROG_TYPE_STRUCT_OPS 0
+#define BPF_SOCK_OPS_BASE_RTT 0
+#define BTF_SET8_START(name) static struct btf_id_set8 name __attribute__((unused));
+#define BTF_SET8_END(name)
+#define BTF_KFUNCS_START(name) BTF_SET8_START(name)
+#define BTF_KFUNCS_END(name)
+#define BTF_ID_FLAGS(...)
+static inline int register_btf_kfunc_id_set(int type, const struct btf_kfunc_id_set *set)
+{
+	(void)type;
+	(void)set;
+	return 0;
+}
+
+/* Sockets. Memory of one is that of all: a tcp_sock begins with an inet_connection_sock, that with a sock. */
+struct net;
+struct sock {
+	u8 sk_state;
+	u32 sk_pacing_status;
+	unsigned long sk_pacing_rate, sk_max_pacing_rate;	/* bytes a second */
+	u8 sk_pacing_shift;
+	u32 sk_gso_max_size;
+	u16 sk_gso_max_segs;
+};
+enum { TCP_ESTABLISHED = 1, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
+
+#define ICSK_CA_PRIV_SIZE 104
+#define TCP_CA_NAME_MAX 16
+enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+#define TCPF_CA_Open (1 << TCP_CA_Open)
+#define TCPF_CA_Disorder (1 << TCP_CA_Disorder)
+#define TCPF_CA_CWR (1 << TCP_CA_CWR)
+#define TCPF_CA_Recovery (1 << TCP_CA_Recovery)
+#define TCPF_CA_Loss (1 << TCP_CA_Loss)
+enum inet_csk_ack_state_t { ICSK_ACK_SCHED = 1, ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
+
+struct inet_connection_sock {
+	struct sock sk;
+	const struct tcp_congestion_ops *icsk_ca_ops;
+	u8 icsk_ca_state;
+	u8 icsk_retransmits;
+	struct { u8 pending; } icsk_ack;
+	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
+};
+
+struct tcp_options_received {
+	u32 rcv_tsval, rcv_tsecr;
+	u16 saw_tstamp : 1, tstamp_ok : 1, sack_ok : 3;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 snd_una, snd_nxt, rcv_nxt, write_seq, high_seq;
+	u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, prior_ssthresh;
+	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out, reordering;
+	bool is_cwnd_limited;
+	u32 mss_cache;
+	u32 srtt_us;		/* times 8 */
+	u64 tcp_mstamp, tcp_clock_cache, tcp_wstamp_ns;
+	u32 delivered, delivered_ce, lost, app_limited;
+	u64 delivered_mstamp, first_tx_mstamp;
+	u32 lsndtime;
+	u8 ecn_flags;
+	struct tcp_options_received rx_opt;
+	u32 cwndlab_min_rtt_us;
+	bool cwndlab_cwr;
+};
+#define TCP_ECN_OK 1
+#define TCP_ECN_QUEUE_CWR 2
+#define TCP_ECN_DEMAND_CWR 4
+#define TCP_ECN_SEEN 8
+
+#define tcp_sk(s) ((struct tcp_sock *)(s))
+#define inet_csk(s) ((struct inet_connection_sock *)(s))
+#define inet_csk_ca(s) ((void *)inet_csk(s)->icsk_ca_priv)
+#define sock_net(s) ((struct net *)0)
+#define INET_ECN_xmit(s) ((void)(s))
+#define INET_ECN_dontxmit(s) ((void)(s))
+#define NET_INC_STATS(net, item) ((void)(net))
+#define NET_ADD_STATS(net, item, n) ((void)(net))
+#define tcp_call_bpf(s, op, n, args) ((void)(s), -1)
+static inline void __tcp_send_ack(struct sock *sk, u32 rcv_nxt, u16 flags)
+{
+	(void)sk;
+	(void)rcv_nxt;
+	(void)flags;
+}
+
+/* Congestion control (include/net/tcp.h; Documentation/networking says what it is for). */
+#define TCP_INIT_CWND 10
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+#define MAX_TCP_HEADER 320
+#define GSO_LEGACY_MAX_SIZE 65536u
+#define TCP_CONG_NON_RESTRICTED 1
+#define TCP_CONG_NEEDS_ECN 2
+
+enum tcp_ca_event {
+	CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS, CA_EVENT_ECN_NO_CE,
+	CA_EVENT_ECN_IS_CE,
+};
+enum tcp_ca_ack_event_flags { CA_ACK_SLOWPATH = 1, CA_ACK_WIN_UPDATE = 2, CA_ACK_ECE = 4 };
+
+struct ack_sample {
+	u32 pkts_acked;
+	s32 rtt_us;
+	u32 in_flight;
+};
+struct rate_sample {
+	u64 prior_mstamp;
+	u32 prior_delivered, prior_delivered_ce;
+	s32 delivered, delivered_ce;
+	long interval_us;
+	u32 snd_interval_us, rcv_interval_us;
+	long rtt_us;
+	int losses;
+	u32 acked_sacked, prior_in_flight, last_end_seq;
+	bool is_app_limited, is_retrans, is_ack_delayed;
+};
+
+struct tcpvegas_info { u32 tcpv_enabled, tcpv_rttcnt, tcpv_rtt, tcpv_minrtt; };
+struct tcp_dctcp_info { u16 dctcp_enabled, dctcp_ce_state; u32 dctcp_alpha, dctcp_ab_ecn, dctcp_ab_tot; };
+struct tcp_bbr_info { u32 bbr_bw_lo, bbr_bw_hi, bbr_min_rtt, bbr_pacing_gain, bbr_cwnd_gain; };
+union tcp_cc_info {
+	struct tcpvegas_info vegas;
+	struct tcp_dctcp_info dctcp;
+	struct tcp_bbr_info bbr;
+};
+enum { INET_DIAG_VEGASINFO = 3, INET_DIAG_DCTCPINFO = 9, INET_DIAG_BBRINFO = 16 };
+
+struct tcp_congestion_ops {
+	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	void (*set_state)(struct sock *sk, u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
+	void (*in_ack_event)(struct sock *sk, u32 flags);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	u32 (*min_tso_segs)(struct sock *sk);
+#if CWNDLAB_LINUX >= 61000
+	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
+#else
+	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
+#endif
+	u32 (*undo_cwnd)(struct sock *sk);
+	u32 (*sndbuf_expand)(struct sock *sk);
+	size_t (*get_info)(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+	char name[TCP_CA_NAME_MAX];
+	struct module *owner;
+	u32 key, flags;
+};
+
+int tcp_register_congestion_control(struct tcp_congestion_ops *ops);
+void tcp_unregister_congestion_control(struct tcp_congestion_ops *ops);
+extern struct tcp_congestion_ops tcp_reno;
+u32 tcp_slow_start(struct tcp_sock *tp, u32 acked);
+void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked);
+u32 tcp_reno_ssthresh(struct sock *sk);
+u32 tcp_reno_undo_cwnd(struct sock *sk);
+void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked);
+u32 tcp_current_ssthresh(const struct sock *sk);
+void tcp_enter_cwr(struct sock *sk);
+bool tcp_is_cwnd_limited(const struct sock *sk);
+
+static inline bool before(u32 a, u32 b) { return (s32)(a - b) < 0; }
+#define after(a, b) before(b, a)
+static inline bool between(u32 x, u32 low, u32 high) { return high - low >= x - low; }
+static inline u32 tcp_snd_cwnd(const struct tcp_sock *tp) { return tp->snd_cwnd; }
+static inline void tcp_snd_cwnd_set(struct tcp_sock *tp, u32 packets) { tp->snd_cwnd = packets; }
+static inline bool tcp_in_slow_start(const struct tcp_sock *tp) { return tp->snd_cwnd < tp->snd_ssthresh; }
+static inline bool tcp_in_initial_slowstart(const struct tcp_sock *tp)
+{
+	return tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH;
+}
+static inline u32 tcp_left_out(const struct tcp_sock *tp) { return tp->sacked_out + tp->lost_out; }
+static inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - tcp_left_out(tp) + tp->retrans_out;
+}
+static inline bool tcp_in_cwnd_reduction(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_state == TCP_CA_CWR || inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery;
+}
+static inline u32 tcp_min_rtt(const struct tcp_sock *tp) { return tp->cwndlab_min_rtt_us; }
+static inline u32 tcp_stamp_us_delta(u64 later, u64 earlier) { return max_t(s64, later - earlier, 0); }
+static inline u32 tcp_time_stamp(const struct tcp_sock *tp) { return tp->tcp_mstamp / USEC_PER_MSEC; }
+static inline u32 tcp_time_stamp_ts(const struct tcp_sock *tp) { return tcp_time_stamp(tp); }
+
+/* Windowed minimum and maximum (linux/win_minmax.h). */
+struct minmax_sample { u32 t, v; };
+struct minmax { struct minmax_sample s[3]; };
+static inline u32 minmax_get(const struct minmax *m) { return m->s[0].v; }
+u32 minmax_reset(struct minmax *m, u32 t, u32 value);
+u32 minmax_running_max(struct minmax *m, u32 window, u32 t, u32 value);
+u32 minmax_running_min(struct minmax *m, u32 window, u32 t, u32 value);
+
+/* Protective load balancing: there is one path. */
+#define TCP_PLB_SCALE 8
+struct tcp_plb_state { u8 consec_cong_rounds; };
+static inline void tcp_plb_init(const struct sock *sk, struct tcp_plb_state *plb) { (void)sk; (void)plb; }
+static inline void tcp_plb_update_state(const struct sock *sk, struct tcp_plb_state *plb, int ratio)
+{
+	(void)sk;
+	(void)plb;
+	(void)ratio;
+}
+static inline void tcp_plb_check_rehash(struct sock *sk, struct tcp_plb_state *plb) { (void)sk; (void)plb; }
+static inline void tcp_plb_update_state_upon_rto(struct sock *sk, struct tcp_plb_state *plb) { (void)sk; (void)plb; }
+
+#endif

@@ -1,0 +1,157 @@
+"""Kernel modules of our own writing as congestion controls: hooks, knobs, failures, sweeps, what is kept."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import cwndlab as api
+from cwndlab.errors import InputError
+from cwndlab.foreign.building import ABIS
+
+MODULES = Path(__file__).parent / "modules"
+
+EXPERIMENT = """\
+experiment: own
+duration: 4s
+hosts:
+  a: {stack: linux-6.18, cc: new}
+  b: {stack: linux-6.18}
+  c: {stack: freebsd-13}
+network:
+  dumbbell:
+    left: [a, c]
+    right: [b]
+    access: {rate: 1gbit}
+    bottleneck: {rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}
+flows:
+  - {name: f, from: a, to: b}
+"""
+
+LIMIT = "network.dumbbell.bottleneck.queue.limit"
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def own(name: str, abi: str = "linux-6.12") -> str:
+    return f"new={MODULES / name},abi={abi}"
+
+
+def rows(results, run=0):
+    table = results.rows(run)
+    return table.drop_columns(["run_id"]).to_pylist()
+
+
+def run(tmp_path, module, more="", name="out", jobs=1, **options):
+    loaded = api.load(EXPERIMENT + more, cc=[module], **options)
+    return loaded.run(out=tmp_path / name, jobs=jobs)
+
+
+@pytest.mark.parametrize("abi", ABIS)
+def test_a_module_with_every_hook_carries_a_transfer(tmp_path, abi):
+    results = run(tmp_path, own("tcp_every.c", abi))
+    assert results.summary["goodput_mbps"][0] > 17
+
+
+def test_the_kernels_reno_is_the_engines(tmp_path):
+    foreign = run(tmp_path, own("tcp_own_reno.c"), name="foreign")
+    built_in = api.load(EXPERIMENT, ["hosts.a.cc=reno"]).run(out=tmp_path / "built-in")
+    assert rows(foreign) == rows(built_in)
+
+
+def test_knobs_are_swept_and_jobs_change_no_byte(tmp_path):
+    sweep = f"sweep: [{{hosts.a.sysctl.module.tcp_every.beta: [300, 800]}}, {{{LIMIT}: [20p, 50p, 80p]}}]"
+    one = run(tmp_path, own("tcp_every.c"), sweep, name="one")
+    two = run(tmp_path, own("tcp_every.c"), sweep, name="two", jobs=2)
+    assert [rows(one, at) for at in range(6)] == [rows(two, at) for at in range(6)]
+    assert rows(one, 0) != rows(one, 3)
+
+
+def test_every_host_has_statics_of_its_own(tmp_path):
+    # The module stops at the fifth connection that its statics have seen.
+    more = "  - {{name: g, from: a, to: b, count: {}}}\n"
+    first = run(tmp_path, own("tcp_every.c"), more.format(3), name="four")
+    assert first.complete
+    second = run(tmp_path, own("tcp_every.c"), more.format(4), name="five")
+    assert not second.complete
+    assert "init stopped: BUG_ON" in next(iter(second.records())).error
+
+
+FAILURES = {
+    1: "new: cong_avoid crashed (SIGSEGV), at 0.",
+    2: "new: cong_avoid used more than 0.2 s of processor time, at 0.",
+    3: "new: cong_avoid left a window of 0 packets, at 0.",
+    4: "new: cong_avoid left a window of 2147483648 packets, at 0.",
+    5: "new: cong_avoid crashed (SIGFPE), at 0.",
+    6: "new: cong_avoid crashed (SIGSEGV), at 0.",
+    7: "new: cong_avoid stopped: BUG_ON: how == 7, at 0.",
+    8: "the worker died (signal 9) with congestion controls from outside: new",
+    9: "new: ssthresh returned 0 packets, at 0.",
+    10: "ValueError: host a: new: its init: refused",
+}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_failure_is_its_runs_alone(tmp_path, jobs):
+    how = "hosts.a.sysctl.module.tcp_fails.how"
+    sweep = f"sweep: [{{{how}: {[0, *FAILURES]}}}, {{{LIMIT}: [40p, 50p]}}]"
+    results = run(tmp_path, own("tcp_fails.c"), sweep, jobs=jobs)
+    for record in results.records():
+        wrong = FAILURES.get(int(record.cell[how]))
+        if wrong is None:
+            assert record.status == "complete"
+        else:
+            assert record.status == "failed"
+            assert (record.error or "").startswith(wrong)
+    assert not [path for path in (tmp_path / "out" / "runs").iterdir() if path.name.startswith(".")]
+
+
+def test_what_is_kept(tmp_path):
+    results = run(tmp_path, own("tcp_every.c"))
+    place = results.path / "modules" / "new"
+    assert (place / "tcp_every.c").read_bytes() == (MODULES / "tcp_every.c").read_bytes()
+    told = json.loads((place / "module.json").read_text())
+    assert (told["abi"], told["sources"]) == ("linux-6.12", ["tcp_every.c"])
+    versions = next(iter(results.records())).versions
+    assert versions["cc new"] == f"linux-6.12 sha256 {told['sha256']}"
+
+    private = run(tmp_path, own("tcp_every.c"), name="private", cc_private=True)
+    assert [path.name for path in (private.path / "modules" / "new").iterdir()] == ["module.json"]
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        ("new", "--cc: found 'new'; expected NAME=FILE[,FILE...][,include=DIR][,abi=ABI]"),
+        ("new=nowhere.c", "--cc new: nowhere.c: there is no such file"),
+        (own("tcp_every.c", "linux-2.4"), "--cc new: abi: found 'linux-2.4'; expected one of linux-6.8"),
+        (f"new={MODULES}/tcp_every.c", "compiles for linux-6.8, linux-6.12, linux-6.18"),
+        (own("tcp_missing.c"), "tcp_of_another_kernel: the headers for linux-6.12 do not have it"),
+        (f"cubic={MODULES}/tcp_every.c,abi=linux-6.12", "has a congestion control of that name"),
+    ],
+)
+def test_what_is_refused(option, line):
+    with pytest.raises(InputError, match=r".") as refused:
+        api.load(EXPERIMENT, cc=[option])
+    assert line in str(refused.value)
+
+
+def test_a_knob_has_the_bounds_of_its_type():
+    with pytest.raises(InputError, match="from -2147483648 to 2147483647"):
+        api.load(EXPERIMENT, ["hosts.a.sysctl.module.tcp_every.beta=2147483648"], cc=[own("tcp_every.c")])
+
+
+def test_other_families_do_not_have_it():
+    with pytest.raises(InputError, match="freebsd-13"):
+        api.load(EXPERIMENT, ["hosts.c.cc=new"], cc=[own("tcp_every.c")])
+
+
+def test_a_file_names_no_module():
+    with pytest.raises(InputError, match="new"):
+        api.load(EXPERIMENT)
