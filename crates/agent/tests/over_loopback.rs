@@ -102,7 +102,7 @@ fn transfers_are_of_their_sizes_and_rates() {
     let tasks = [
         task("bulk", &json!({"kind": "bulk", "bytes": 3_000_000, "write_bytes": 10_000})),
         task("fixed", &json!({"kind": "fixed", "size_bytes": 1, "write_bytes": 131_072})),
-        task("endless", &json!({"kind": "bulk", "bytes": null, "write_bytes": u64::MAX})),
+        task("endless", &json!({"kind": "bulk", "bytes": null, "write_bytes": 1u64 << 50})),
         task("paced", &json!({"kind": "rate-limited", "rate_bps": 8_000_000, "write_bytes": 1000})),
         task(
             "turns",

@@ -267,7 +267,7 @@ impl Param {
         match value {
             Some(found) if found < min || found > max => {
                 let expected = match (min, max == self.unit.range().1) {
-                    (1, true) => "above 0".to_owned(),
+                    (1, true) if found == 0 => "above 0".to_owned(),
                     _ => format!("{min} to {max}"),
                 };
                 let why = if self.because.is_empty() { "" } else { ", " };
