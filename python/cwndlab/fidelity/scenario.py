@@ -14,7 +14,7 @@ REVERSE_PACKETS = 1000
 PLENTY = 1_000_000
 """Packets of a queue that never overflows."""
 
-NEVER_NS = 1 << 62
+NEVER_NS = 10_000_000_000_000_000
 """A target that CoDel never reaches, so that it does nothing but mark by its threshold."""
 
 OFFSETS_NS = 1_000_000_000
