@@ -57,6 +57,10 @@ def masked(text):
         "trace",
         "schema",
         "doctor",
+        "merge",
+        "lab",
+        "lab init",
+        "lab check",
     ],
 )
 def test_help(cwndlab, command):

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import cwndlab as api
-from conftest import SWEEP
+from conftest import SWEEP, CommandLine
 
 pytestmark = pytest.mark.slow
 
@@ -15,8 +15,6 @@ SHARDS = 3
 @pytest.fixture(scope="module")
 def carried_out(tmp_path_factory):
     """All shards of SWEEP; not to be written to."""
-    from conftest import CommandLine
-
     command = CommandLine(tmp_path_factory.mktemp("shards"))
     command.file("sweep.yaml", SWEEP)
     for number in range(1, SHARDS + 1):
