@@ -46,7 +46,7 @@ def fidelity(
     print(report.text(rows), end="")
     report.write(rows, document, str(against) if against else "groundtruth/")
     say(f"written: {document}")
-    failed = [row for row in rows if row.error is not None]
+    failed = [row for row in rows if row.error not in (None, models.ABSENT)]
     if failed:
         raise CwndlabError(f"{len(failed)} of {len(rows)} rows could not be compared: {failed[0].error}")
 

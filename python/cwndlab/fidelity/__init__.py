@@ -15,13 +15,16 @@ from cwndlab.fidelity.scenario import covered
 from cwndlab.parts.executor import Observer
 from cwndlab.parts.executors import processors
 
-__all__ = ["GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
+__all__ = ["ABSENT", "GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 """Where the sources lie, in a checkout: the recordings are in its groundtruth/, the report in its docs/."""
 
 GROUNDTRUTH = REPOSITORY / "groundtruth"
 """The recordings, in a checkout."""
+
+ABSENT = "no such stack or congestion control in the catalogue"
+"""Why a recording of something that is not modelled is not compared."""
 
 NOTES = "notes.yaml"
 """What is known of the cause of rows outside their bounds, by row."""
@@ -75,9 +78,7 @@ def evaluate(recordings: Sequence[Recording], observer: Observer | None = None) 
     for recording in recordings:
         if not _runs(recording):
             note = known.get(recording.key)
-            rows[recording.key] = Row(
-                recording, (), note, "no such stack or congestion control in the catalogue"
-            )
+            rows[recording.key] = Row(recording, (), note, ABSENT)
         elif recording.key not in rows:
             draws = [metrics for _, metrics in sorted(results[recording.key].items())]
             rows[recording.key] = compare(recording, draws, known.get(recording.key))
