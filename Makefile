@@ -25,8 +25,8 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent quick soak test test-portable test-rust test-mutants test-wasm test-python golden contract lint rustfmt clippy ruff imports mypy portable docs-check fidelity \
-	bench lock clean toolchain test-tools
+.PHONY: help setup demo agent quick soak test test-portable test-rust test-mutants test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
+	bench lock lock-docs lock-wheels lock-notebooks notebooks clean engine toolchain test-tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,9 +34,9 @@ help: ## this list
 setup: $(STAMPS)/native-release ## a virtual environment in .venv with cwndlab in it, optimised
 	$(SAY) 'Ready. Try: $(BIN)/cwndlab --help'
 
-demo: setup ## build, then run the test of the CUBIC patch and a column of TEACUP: tables and reports in 80 s on two cores once it is built
-	$(SAY) 'Running: cwndlab run cubic-patch (FreeBSD wiki, March 2025: five TCPs, ten runs of 300 s at 1 Gbps and 41 ms)'
-	@$(BIN)/cwndlab run cubic-patch
+demo: setup ## build, then run the test of the CUBIC patch and a column of TEACUP: tables and reports in a minute on two cores once it is built
+	$(SAY) 'Running: cwndlab run cubic-patch (FreeBSD wiki, March 2025: five TCPs, six of the ten runs of 300 s at 1 Gbps and 41 ms)'
+	@$(BIN)/cwndlab run cubic-patch --set repeat=6
 	$(SAY) 'Running: a column of teacup-140502A (CAIA technical report 140502A: six TCPs at 10 Mbps, 20 ms, 90 packets)'
 	@$(BIN)/cwndlab run teacup-140502A --set network.dumbbell.bottleneck.rate=10mbit \
 		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
@@ -52,14 +52,18 @@ agent: toolchain ## cwndlab-agent as a static program, for x86-64 and for aarch6
 	    ( set -x; env $(AGENT_LINKERS) cargo build --locked --release --target $$target -p cwndlab-agent ) || exit 1; \
 	done
 
-# What `make test` runs. A part that fails does not keep the next one from running.
-TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-mutants test-wasm test-python portable docs-check
+# What `make test` runs, each part whether or not the one before failed. Beside them run the tests of this machine's kernel,
+# which wait most of the time: the others take the processor time that is left.
+TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-mutants test-wasm test-python portable docs-check notebooks
 
 test: ## everything: linters, Rust tests, Python tests, portability, documents; says at the end all that failed
 	@mkdir -p $(STAMPS)/test && rm -f $(STAMPS)/test/*; \
+	{ $(MAKE) --no-print-directory page || touch $(STAMPS)/test/page.failed; } 2>&1 | tee $(STAMPS)/test/page.log; \
+	$(MAKE) --no-print-directory test-live >$(STAMPS)/test/test-live.log 2>&1 & live=$$!; trap 'kill $$live 2>/dev/null' INT TERM EXIT; \
 	for part in $(TEST_PARTS); do \
-	    { $(MAKE) --no-print-directory $$part || touch $(STAMPS)/test/$$part.failed; } 2>&1 | tee $(STAMPS)/test/$$part.log; \
+	    { nice -n 10 $(MAKE) --no-print-directory $$part || touch $(STAMPS)/test/$$part.failed; } 2>&1 | tee $(STAMPS)/test/$$part.log; \
 	done; \
+	wait $$live || touch $(STAMPS)/test/test-live.failed; cat $(STAMPS)/test/test-live.log; \
 	cd $(STAMPS)/test && if ls *.failed >/dev/null 2>&1; then \
 	    printf '\n\033[1m==> What failed\033[0m\n'; \
 	    for part in *.failed; do part=$${part%.failed}; echo "make $$part"; \
@@ -71,7 +75,7 @@ NEXTEST         := .tools/bin/cargo-nextest
 NEXTEST_VERSION := 0.9.151
 
 # What is left out: tests marked `live` or `slow`, and in Rust what .config/nextest.toml names.
-quick: $(STAMPS)/native-quick $(NEXTEST) ## after a small change: the tests that take less than a second, on all processors
+quick: $(STAMPS)/native-quick $(NEXTEST) ## after a small change: the tests that take less than 0.3 s, on all processors
 	@failed=; set -x; \
 	PATH="$$PATH:$(CURDIR)/.tools/bin" cargo nextest run --locked --cargo-profile quick --profile quick --workspace || failed=yes; \
 	$(BIN)/pytest -n auto -m 'not live and not slow' || failed=yes; \
@@ -86,7 +90,8 @@ soak: toolchain $(STAMPS)/native-$(PROFILE) ## hours, by hand: random scenarios 
 	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:100000 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs anything -- --nocapture
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1}
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1} --altered
-	$(BIN)/python tests/busy.py --times 10 --load 4 $(MAKE) test-rust test-python
+	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/*.tar.gz
+	$(BIN)/python tests/busy.py --times 10 --load 4 $(MAKE) test-rust test-python test-live
 
 test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'
@@ -114,6 +119,21 @@ test-wasm: toolchain test-tools ## the golden scenarios on WebAssembly, whose po
 	    node crates/sim/tests/golden.mjs $${CARGO_TARGET_DIR:-target}/$(WASM)/$(PROFILE)/examples/golden.wasm crates/sim/tests/runs/golden.txt; \
 	fi
 
+AARCH64 := aarch64-unknown-linux-musl
+
+test-aarch64: toolchain ## the golden scenarios on a second processor, which QEMU plays (Debian: qemu-user-static): the same bytes
+	$(SAY) 'Golden scenarios on aarch64'
+	@$(call has-target,$(AARCH64)) || { echo "Rust's target $(AARCH64) is not here" >&2; exit 1; }
+	env $(AGENT_LINKERS) CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static \
+	    cargo test --locked --profile $(PROFILE) --target $(AARCH64) -p cwndlab-sim --test runs golden
+
+PAGE       := python/cwndlab/web/page
+PAGE_BYTES := 1500000
+
+web: $(STAMPS)/web-release ## the live lab (`cwndlab live`): the engine for a browser, and the plan's templates of Scenarios
+	@bytes=$$(cat $(PAGE)/* | wc -c); echo "the page has $$bytes bytes"; \
+	[ "$$bytes" -lt $(PAGE_BYTES) ] || { echo 'too large: $(PAGE_BYTES) are allowed' >&2; exit 1; }
+
 golden: toolchain ## write the hashes of the golden scenarios again (say in the commit why they changed)
 	CWNDLAB_UPDATE_GOLDEN=1 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs golden::every_series
 
@@ -121,12 +141,18 @@ contract: $(STAMPS)/native-$(PROFILE) ## write Python's types of what crosses to
 	$(BIN)/python crates/contract/typed_dicts.py
 	$(BIN)/python docs/parameters.py
 
-test-python: toolchain test-tools $(STAMPS)/native-$(PROFILE) ## the Python tests, with the engine the Rust tests tested: those of this machine's kernel one by one, the others on all processors
+test-python: page test-tools ## the Python tests, but for those of this machine's kernel
 	$(SAY) 'Python tests'
-	@failed=; set -x; \
-	$(BIN)/pytest -n auto -m 'not live' || failed=yes; \
-	$(BIN)/pytest -m live || failed=yes; \
-	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
+	$(BIN)/pytest -n auto -m 'not live'
+
+test-live: page test-tools ## the Python tests of this machine's kernel, one by one
+	$(SAY) "Python tests of this machine's kernel"
+	$(BIN)/pytest -m live
+
+# The engine, the same that the Rust tests test, and the live lab.
+page: $(STAMPS)/native-$(PROFILE)
+	@if ! { $(call has-target,$(WASM)); }; then echo "no live lab: Rust's target $(WASM) is not here" >&2; \
+	else $(MAKE) --no-print-directory $(STAMPS)/web-$(PROFILE); fi
 
 test-portable: toolchain $(STAMPS)/native-$(PROFILE) ## what needs neither Linux nor root: what macOS and FreeBSD run
 	cargo test --locked --profile $(PROFILE) --workspace --exclude cwndlab-live --no-fail-fast
@@ -177,10 +203,53 @@ portable: toolchain ## everything but `live` builds without Linux
 	    echo 'no Linux-only item found (the target $(FREEBSD) is not here; the compiler was not asked)'; \
 	fi
 
-docs-check: toolchain $(STAMPS)/venv ## links between the documents, and rustdoc
+SITE := .tools/docs/bin
+
+docs: toolchain page $(STAMPS)/docs | $(BIN)/cwndlab ## the documentation site with rustdoc in it, into target/site; a warning is an error
+	$(SAY) 'The documentation site'
+	@NO_MKDOCS_2_WARNING=1 CWNDLAB_PYTHON=$(CURDIR)/$(BIN)/python $(SITE)/mkdocs --quiet build --strict
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
+	@rm -rf target/site/rust && cp -r $${CARGO_TARGET_DIR:-target}/doc target/site/rust
+	$(BIN)/python docs/check.py --site target/site
+
+# PUBLISHED is a checkout of the branch that the site is served from.
+publish-docs: docs ## put the site beside those of earlier versions: make publish-docs PUBLISHED=DIR VERSION=main
+	$(BIN)/python docs/publish.py target/site '$(PUBLISHED)' '$(VERSION)'
+
+examples: $(BIN)/cwndlab ## every example of the README and docs/ runs, and prints what its page says
+	$(BIN)/python docs/examples.py
+
+# They run with the packages of .venv, beside which they need nothing but what runs notebooks.
+NOTEBOOKS := .tools/notebooks
+notebooks: $(STAMPS)/notebooks | $(BIN)/cwndlab ## the example notebooks run, from the first cell to the last; with their output in target/notebooks
+	$(SAY) 'Notebooks'
+	IPYTHONDIR=$(CURDIR)/target/notebooks/ipython JUPYTER_CONFIG_DIR=$(CURDIR)/target/notebooks/jupyter \
+	PYTHONPATH=$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	    $(NOTEBOOKS)/bin/jupyter-nbconvert --log-level ERROR --to html --execute --output-dir target/notebooks examples/notebooks/*.ipynb
+
+pictures: $(BIN)/cwndlab ## the pictures and what is printed on all pages again, from real runs (needs chromium)
+	$(BIN)/python docs/examples.py --update
+	$(BIN)/python docs/pictures.py
+
+$(STAMPS)/docs: packaging/docs.lock | $(STAMPS)/venv
+	@$(PYTHON) -m venv .tools/docs && $(SITE)/pip install --quiet --require-hashes -r $<
+	@touch $@
+
+$(STAMPS)/notebooks: packaging/notebooks.lock | $(STAMPS)/venv
+	@$(PYTHON) -m venv $(NOTEBOOKS) && $(NOTEBOOKS)/bin/pip install --quiet --require-hashes -r $<
+	@touch $@
+
+# Whichever engine is installed will do.
+$(BIN)/cwndlab:
+	$(MAKE) $(STAMPS)/native-$(PROFILE)
+
+wheels: toolchain ## the source distribution, a wheel for Linux, and their checksums, into dist/; then the wheel is tried
+	sh packaging/wheels.sh
+	sh packaging/try_wheel.sh dist/*-manylinux*_x86_64.whl
+
+docs-check: $(STAMPS)/venv docs ## links between the documents, and the site
 	$(SAY) 'Documentation'
 	$(BIN)/python docs/check.py
-	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --quiet --profile $(PROFILE) --workspace --no-deps
 
 fidelity: setup ## the models against the recordings of real systems in groundtruth/; rewrites docs/fidelity.md
 	$(SAY) 'Fidelity'
@@ -197,18 +266,27 @@ bench: setup test-tools ## the engine's benchmarks, captures beside tshark, the 
 	$(BIN)/python benches/captures.py target/bench/captures
 	$(BIN)/python benches/disciplines.py  # last, as it fails if a discipline costs more than twice what pfifo does
 
+PINNED := --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
 lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
 	$(BIN)/pip install --quiet pip-tools
 	@{ echo '# Every Python package cwndlab runs, tests and builds with, pinned by version and hash.'; \
 	   echo '# Made from pyproject.toml by `make lock`; installed by `make setup`.'; } > $(STAMPS)/requirements.lock
 	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print("pip", *p["build-system"]["requires"], \
 	    *p["project"]["dependencies"], *p["project"]["optional-dependencies"]["cluster"], *p["dependency-groups"]["dev"], sep="\n")' > $(STAMPS)/requirements.in
-	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
-	    --no-emit-find-links --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
+	$(BIN)/pip-compile $(PINNED) --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
 	@mv $(STAMPS)/requirements.lock requirements.lock
 
+lock-docs lock-wheels lock-notebooks: lock-%: $(STAMPS)/venv ## make the lock of the site's, the wheels' or the notebooks' tools again
+	$(BIN)/pip install --quiet pip-tools
+	@{ echo '# What `make $*` needs, pinned by version and hash. Made from pyproject.toml by `make lock-$*`.'; } > $(STAMPS)/$*.lock
+	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"][sys.argv[1]], sep="\n")' $* > $(STAMPS)/$*.in
+	$(BIN)/pip-compile $(PINNED) --output-file - $(STAMPS)/$*.in >> $(STAMPS)/$*.lock
+	@mkdir -p packaging && mv $(STAMPS)/$*.lock packaging/$*.lock
+
 clean: ## remove everything that make made, but not results/
-	rm -rf $(VENV) $(STAMPS) target python/cwndlab/_native*.so
+	rm -rf $(VENV) $(STAMPS) target python/cwndlab/_native*.so \
+	    $(addprefix $(PAGE)/,engine.js engine_bg.wasm templates.json)
 
 # ---- how the pieces are made
 
@@ -229,10 +307,14 @@ $(STAMPS)/venv: requirements.lock
 	@mkdir -p $(STAMPS) && touch $@
 
 # The module is built in place (python/cwndlab/_native.abi3.so); the newest build wins, so one stamp removes the other.
-$(STAMPS)/native-release $(STAMPS)/native-$(PROFILE): $(STAMPS)/native-%: $(STAMPS)/venv $(RUST_SOURCES) | toolchain
+$(STAMPS)/native-release $(STAMPS)/native-quick $(STAMPS)/native-$(PROFILE): $(STAMPS)/native-%: $(STAMPS)/venv $(RUST_SOURCES) | toolchain
 	$(SAY) 'The engine, profile $* (the first build takes a minute or two)'
 	PIP_QUIET=1 $(BIN)/maturin develop --locked --profile $*
 	@rm -f $(STAMPS)/native-* && touch $@
+
+# Where either profile will do, as for the plan's templates: the one that is installed.
+INSTALLED = $(if $(wildcard $(STAMPS)/native-release),release,$(PROFILE))
+engine: $(STAMPS)/native-$(INSTALLED)
 
 test-tools:
 	@missing=; for pair in $(TEST_TOOLS); do \
@@ -242,3 +324,15 @@ test-tools:
 	        echo "installing what tests call:$$missing"; \
 	        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	    else echo "tests call programs that are missing here; install$$missing" >&2; fi; }
+
+# `bind` makes of the module what a browser loads, as the command wasm-bindgen does, whose library it is. The page is made in
+# place, as the engine of Python is, whose plan writes the templates.
+$(STAMPS)/web-release $(STAMPS)/web-$(PROFILE): $(STAMPS)/web-%: $(STAMPS)/native-$(INSTALLED) $(RUST_SOURCES) $(wildcard crates/web/bind/Cargo.*) \
+    $(shell find python/cwndlab -name '*.py' -o -name '*.yaml')
+	$(SAY) 'The engine for a browser, profile $* (the first build takes a minute or two)'
+	@$(call has-target,$(WASM)) || { echo "Rust's target $(WASM) is not here" >&2; exit 1; }
+	cargo build --locked --quiet --profile $* --target $(WASM) -p cwndlab-web
+	cargo run --locked --quiet --manifest-path crates/web/bind/Cargo.toml --target-dir target/bind -- \
+	    $${CARGO_TARGET_DIR:-target}/$(WASM)/$*/web.wasm $(PAGE)
+	$(BIN)/python -m cwndlab.web.templates $(PAGE)/templates.json
+	@rm -f $(STAMPS)/web-* && touch $@

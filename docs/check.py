@@ -1,18 +1,30 @@
-"""Checks that every relative link of the documents leads to a file, and every `#anchor` to a heading."""
+"""Checks that every relative link of the documents leads to a file, and every `#anchor` to a heading.
+
+Also that every picture shows something.
+
+With `--site DIR` also that a page of the built site loads nothing from elsewhere.
+"""
 
 import re
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+ELSEWHERE = re.compile(
+    r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//[^>]*>|<link(?![^>]*rel=["']?canonical)[^>]+href=["']?(?:https?:)?//[^>]*>"""
+)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def main() -> int:
     """Print one line for each broken link; exit code 1 if there is one."""
     broken = [problem for document in documents() for problem in problems(document)]
+    if sys.argv[1:2] == ["--site"]:
+        broken = [problem for page in Path(sys.argv[2]).rglob("*.html") for problem in loads(page)]
     for problem in broken:
         print(problem, file=sys.stderr)
     return 1 if broken else 0
@@ -43,7 +55,21 @@ def problems(document: Path) -> list[str]:
             found.append(f"{document.relative_to(ROOT)}: {link}: no such file")
         elif anchor and target.suffix == ".md" and anchor not in anchors(target):
             found.append(f"{document.relative_to(ROOT)}: {link}: no such heading")
+        elif target.suffix == ".png" and _is_blank(target):
+            found.append(f"{document.relative_to(ROOT)}: {link}: the picture shows nothing")
     return found
+
+
+def _is_blank(picture: Path) -> bool:
+    with Image.open(picture) as image:
+        darkest, lightest = image.convert("L").getextrema()
+    return bool(darkest == lightest)
+
+
+def loads(page: Path) -> list[str]:
+    """One line for each script, style, picture or font that a page of the site takes from another host."""
+    text = page.read_text(encoding="utf-8")
+    return [f"{page}: loads {tag}" for tag in ELSEWHERE.findall(text)]
 
 
 def anchors(document: Path) -> set[str]:

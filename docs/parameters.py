@@ -34,6 +34,15 @@ rates, of `ecn` and of `loadlatency`.
 """
 
 
+CONSTANTS = """
+## Constants of congestion controls
+
+What `cc_params` of a host or a flow may change of a built-in congestion control on testbed `sim`, for
+experiments: `{cc: cubic, cc_params: {beta: 0.85}}`. Real kernels have these as constants. Those of a host
+hold for flows that name no congestion control of their own.
+"""
+
+
 def main() -> None:
     """Write the page."""
     PAGE.write_text(page(), encoding="utf-8")
@@ -43,7 +52,8 @@ def page() -> str:
     """The text of the page."""
     known = catalogue()
     queues = "".join(map(section, known.queues.values()))
-    return HEAD + QUEUES + queues + APPS + "".join(map(section, known.apps.values()))
+    apps = "".join(map(section, known.apps.values()))
+    return HEAD + QUEUES + queues + APPS + apps + CONSTANTS + "".join(map(section, known.cc_params.values()))
 
 
 def section(kind: Kind) -> str:
@@ -74,6 +84,9 @@ def values(param: Param) -> str:
             return ", ".join(f"`{word}`" for word in param.choices)
         case "count" | "nano" | "milli":
             return f"{written(param, param.min)} to {written(param, param.max)}{param.reason}"
+    if param.unit in ("bytes-drawn", "ns-drawn"):
+        what = "size" if param.unit == "bytes-drawn" else "time"
+        return f"{what}, or what follows [a distribution or a file](experiment-file.md#flows)"
     if param.bare:
         return f"{param.min} to {param.max} bytes"
     of = QUANTITIES[param.unit]

@@ -13,7 +13,10 @@ Schema = Mapping[str, Any]
 PACKAGE = Path(__file__).resolve().parents[2] / "python/cwndlab/contract"
 WIDTH = 110
 
-HEAD = '''"""{about} Made from crates/contract by `make contract`; not edited by hand."""
+MADE = "Made from crates/contract by `make contract`; not edited by hand."
+TABLES = "The columns of the tables."
+
+HEAD = '''"""{about} {made}"""
 
 from __future__ import annotations
 
@@ -47,7 +50,20 @@ def modules(schemas: Schema) -> dict[str, str]:
                 pending = [*references(definitions[name]), *pending]
         texts[document] = module(schema["description"], {name: definitions[name] for name in order}, homes)
         homes.update(dict.fromkeys(order, document))
+    texts["tables"] = tables(schemas["tables"])
     return texts
+
+
+def tables(all_columns: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
+    """The text of the module that names the columns of every table."""
+    lines = ["TABLES: dict[str, dict[str, str]] = {\n"]
+    for table, own in all_columns:
+        lines.append(f'    "{table}": {{\n')
+        lines += [f'        "{name}": "{kind}",\n' for name, kind in own]
+        lines.append("    },\n")
+    lines.append("}\n")
+    about = "Of each table the columns behind `run_id`: names, or numbers of so many bits."
+    return f'''"""{TABLES} {MADE}"""\n\n''' + "".join(lines) + docstring(about, "")
 
 
 def module(about: str, definitions: Schema, homes: Mapping[str, str]) -> str:
@@ -69,7 +85,7 @@ def module(about: str, definitions: Schema, homes: Mapping[str, str]) -> str:
         f"from cwndlab.contract.{home} import {', '.join(sorted(names))}\n"
         for home, names in sorted(borrowed.items())
     ]
-    head = HEAD.format(about=about, typing=", ".join(used))
+    head = HEAD.format(about=about, made=MADE, typing=", ".join(used))
     return head + ("\n" if imports else "") + "".join(imports) + body
 
 

@@ -6,6 +6,11 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
+# Before anything reads them. OpenBLAS would start a thread for each processor, and they turn in circles until
+# there is work, for matrices as small as ours; pydantic would look for plugins in all that is installed.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+
 from cwndlab.cli import main
 
 

@@ -220,6 +220,47 @@ def check(scenario: str, modules: str = "[]") -> None:
     `modules`, as `Simulation` takes them, are not loaded.
     """
 
+def controller_inside() -> int:
+    """Return the number of the method of a controller in Python that runs now; 0 where none does."""
+
+class Flow:
+    """A connection as a controller in Python sees it: windows are bytes, times seconds."""
+
+    cwnd: float
+    """Congestion window; may be set."""
+    ssthresh: float
+    """Slow-start threshold, infinite before the first reduction; may be set by `on_ack`."""
+    @property
+    def now(self) -> float:
+        """Time of the run."""
+    @property
+    def mss(self) -> float:
+        """Payload of a full segment."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed round trip; 0: none yet."""
+    @property
+    def min_rtt(self) -> float:
+        """Smallest round trip; 0: none yet."""
+    @property
+    def rtt(self) -> float:
+        """Newest round trip; 0: none yet."""
+    @property
+    def acked(self) -> float:
+        """Bytes that this ACK newly acknowledges."""
+    @property
+    def in_flight(self) -> float:
+        """Bytes in flight."""
+    @property
+    def seed(self) -> int:
+        """Seeds whatever is drawn: of this connection, the same whenever the run is repeated."""
+
+def watch_modules(file: str | PathLike[str]) -> None:
+    """Have `file` say from now on which hook of a congestion control from outside runs in this process."""
+
+def watched_module(file: str | PathLike[str]) -> str | None:
+    """Return which hook ran when the process that wrote `file` died, and when; None: none did."""
+
 def describe_module(file: str | PathLike[str]) -> str:
     """Load a compiled congestion control, initialise it, and return its family and its knobs as JSON.
 
@@ -245,14 +286,23 @@ def start_times(scenario: str) -> list[int]:
     """
 
 def run_script(
-    text: str, name: str, stack: str, defines: list[tuple[str, str]], tolerance_usecs: int | None = None
+    text: str,
+    name: str,
+    stack: str,
+    defines: list[tuple[str, str]],
+    tolerance_usecs: int | None = None,
+    *,
+    end_unseen: bool = False,
 ) -> tuple[int, str | None, list[str]]:
     """Run the packetdrill script `text`, called `name` in messages, against a modelled stack or `live`.
 
-    `tolerance_usecs` takes the place of the script's. Returns (exit code, message or None, printed lines);
-    the exit code is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name
-    is wrong.
+    `tolerance_usecs` takes the place of the script's; with `end_unseen` packets behind the last event are not
+    looked at. Returns (exit code, message or None, printed lines); the exit code is 0 if it passed, 1 if the
+    stack did something else, 2 if the script or the stack's name is wrong.
     """
+
+def script_needs(text: str, kernel: bool) -> list[str]:
+    """Names of what a packetdrill script needs and a model lacks; with `kernel`, what `live` lacks."""
 
 def loadlatency_document(observed: str, conditions: str) -> str:
     """The JSON document of a loadlatency run from what was observed and under which conditions, both JSON.

@@ -9,10 +9,9 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
-from cwndlab import testbeds
+from cwndlab import code, testbeds
 from cwndlab.errors import InputError
 from cwndlab.testbeds.programs import PACKAGES
 
@@ -47,7 +46,7 @@ class Finding:
 
 def examine(lab: Path | None = None) -> Iterator[Finding]:
     """Look at everything, also at the machines of a lab file; changes nothing and needs no rights."""
-    yield Finding("cwndlab", "version", None, version("cwndlab"))
+    yield Finding("cwndlab", "version", None, code.release())
     yield Finding("cwndlab", "engine", None, testbeds.find(testbeds.MODEL).versions()["engine"])
     yield Finding(
         "cwndlab", "python", None, f"{platform.python_version()} on {platform.system()} {platform.release()}"

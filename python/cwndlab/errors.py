@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from cwndlab.text import printable
+from cwndlab.text import columns, printable
 
 _SHOWN = 60
 """Characters of a bad value that a message repeats."""
 _LISTED = 12
 """Names that a message lists where none resembles what was found."""
+_BEFORE, _AFTER = 70, 60
+"""Characters of a line that an error shows before and from what is wrong."""
 
 
 class CwndlabError(Exception):
@@ -38,19 +41,34 @@ class StoppedError(CwndlabError):
     exit_code = 130
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value came from: a file and its line (from 1), or a command-line option without a line.
+
+    Of a line that is known, ``text`` is the whole of it, and the value stands there at ``column`` (from 0),
+    over ``length`` characters.
+    """
+
+    file: str
+    line: int | None = None
+    column: int = 0
+    length: int = 0
+    text: str = ""
+
+
 class ExperimentError(InputError):
     """An experiment that is refused: ``FILE:LINE: KEY: found X; expected Y (hint: did you mean Z?)``.
 
-    ``file`` is the file's name, or the command-line option the value came from (then ``line`` is None).
+    ``place.file`` is the file's name, or the command-line option the value came from (then it has no line).
     ``key`` is the dotted name of what is wrong, empty where the file as a whole is. ``found`` is the
     offending text as it stands, or None where the message is not about a value; ``problem`` replaces
-    ``found X; expected Y`` where that form does not say it best.
+    ``found X; expected Y`` where that form does not say it best. ``all`` has every error of the file that is
+    known, this one among them, in the order of lines.
     """
 
     def __init__(  # noqa: D107 - described by the class
         self,
-        file: str,
-        line: int | None,
+        place: Place,
         key: str,
         found: str | None = None,
         allowed: str | None = None,
@@ -58,17 +76,42 @@ class ExperimentError(InputError):
         hint: str | None = None,
         problem: str | None = None,
     ) -> None:
-        self.file = file
-        self.line = line
+        self.place = place
         self.key = key
         self.found = found
         self.allowed = allowed
         self.hint = hint
         self.problem = problem
-        place = file if line is None else f"{file}:{line}"
-        parts = [place, key] if key else [place]
+        self.all: tuple[ExperimentError, ...] = (self,)
+        where = place.file if place.line is None else f"{place.file}:{place.line}"
+        parts = [where, key] if key else [where]
         parts.append(problem if problem is not None else f"found {found}; expected {allowed}")
         super().__init__(": ".join(parts) + (f" (hint: {hint})" if hint else ""))
+
+    def excerpt(self) -> list[str]:
+        """Return the line of the file, and marks under what is wrong; nothing where no line is known."""
+        place = self.place
+        if place.line is None or not place.text.strip():
+            return []
+        before, there = place.text[: place.column], place.text[place.column :]
+        if len(before) > _BEFORE:
+            before = "…" + before[-_BEFORE:]
+        if len(there) > _AFTER:
+            there = there[:_AFTER] + "…"
+        marked = printable(there[: max(place.length, 1)].replace("\t", " "))
+        before, there = (printable(part.replace("\t", " ")) for part in (before, there))
+        number = f"{place.line:>5}"
+        return [
+            f"{number} | {before}{there}".rstrip(),
+            f"{' ' * len(number)} | {' ' * columns(before)}{'^' * max(columns(marked), 1)}",
+        ]
+
+
+def together(errors: Iterable[ExperimentError]) -> ExperimentError:
+    """Return the first of some errors in the order of lines, which knows all of them."""
+    ordered = sorted(errors, key=lambda error: (error.place.line or 0, error.place.column))
+    ordered[0].all = tuple(ordered)
+    return ordered[0]
 
 
 def shown(text: str) -> str:

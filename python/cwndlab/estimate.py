@@ -44,8 +44,8 @@ def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
     )
     lines += [
         "",
-        f"{plan.experiment}: {runs_in_all} of {clock(plan.simulated_ns / 1e9)} in all, "
-        f"about {clock(seconds(plan, jobs, pause_ns))} on {_many(jobs, 'worker')}",
+        f"{plan.experiment}: {runs_in_all}, together {clock(plan.simulated_ns / 1e9)} of traffic; "
+        f"takes about {clock(seconds(plan, jobs, pause_ns))} on {_many(jobs, 'worker')}",
     ]
     warnings = dict.fromkeys(warning for run in plan.runs for warning in run.warnings)
     lines += [f"warning: {warning}" for warning in list(warnings)[:MAX_RUNS]]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cwndlab import testbeds
-from cwndlab.errors import InputError
+from cwndlab import faults, testbeds
+from cwndlab.errors import ExperimentError, InputError
+from cwndlab.experiment import experiment, yaml_nodes
 from cwndlab.experiment.experiment import Experiment as Read
-from cwndlab.foreign import building
+from cwndlab.foreign import sources
 from cwndlab.plan import Plan
 from cwndlab.results.resultset import ResultSet as Stored
+from cwndlab.results.together import Together as Several
 from cwndlab.scenario import planning
 from cwndlab.testbeds import loading
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from cwndlab.analysis.contrasts import Comparisons
+    from cwndlab.analysis import contrasts
+    from cwndlab.plots.paint import Plot
 
 # What a method needs is imported inside it: whoever only loads an experiment does not wait for it.
 
@@ -27,13 +28,27 @@ if TYPE_CHECKING:
 class ResultSet(Stored):
     """The results of an experiment, opened from their directory, to be compared and plotted."""
 
-    def plot(self, kind: str, out: str | Path | None = None, **options: Any) -> Figure:
+    def plot(self, kind: str, out: str | Path | None = None, **options: Any) -> Plot:
         """Draw a plot; see `cwndlab.plots.plot`."""
         from cwndlab import plots  # matplotlib takes long to import
 
         return plots.plot(self, kind, out, **options)
 
-    def compare(self, other: Stored | None = None, by: str | None = None, **chosen: Any) -> Comparisons:
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what it is of, and the first rows of its summary."""
+        from cwndlab import notebook
+
+        rows = self.summary.height
+        names = [name for name in self.summary.columns if not self.summary[name].is_null().all()]
+        return notebook.page(
+            f"{self.header.experiment}: {self.runs.height} runs on {self.header.testbed}",
+            notebook.table(names, self.summary.select(names).head(notebook.MAX_ROWS).rows()),
+            f"the first {notebook.MAX_ROWS} of {rows} rows" if rows > notebook.MAX_ROWS else "",
+        )
+
+    def compare(
+        self, other: Stored | None = None, by: str | None = None, **chosen: Any
+    ) -> contrasts.Comparisons:
         """Compare these results with `other` ones, or the values of the swept key `by` within them.
 
         `chosen`: `metrics`, `flow` and `where` of `cwndlab.analysis.contrasts.Selection`, `confidence`,
@@ -41,6 +56,7 @@ class ResultSet(Stored):
         `every_pair`. What comes back has `each`, `overall` and `notes`; `cwndlab.analysis.verdict.text` puts
         it into words. Raises InputError for what does not exist, or unless one of `other` and `by` is given.
         """
+        from cwndlab import notebook
         from cwndlab.analysis import contrasts
         from cwndlab.analysis.comparison import Options
 
@@ -55,13 +71,33 @@ class ResultSet(Stored):
             **{name: chosen.pop(name) for name in ("confidence", "equivalent", "seed") if name in chosen}
         )
         if other is not None:
-            return contrasts.of_two(self, other, selection, options, **chosen)
-        return contrasts.by_key(self, str(by), selection, options, **chosen)
+            return notebook.Comparisons.of(contrasts.of_two(self, other, selection, options, **chosen))
+        return notebook.Comparisons.of(contrasts.by_key(self, str(by), selection, options, **chosen))
+
+
+class Together(Several, ResultSet):
+    """Several results under labels, to be compared and plotted side by side."""
+
+
+def together(labelled: Mapping[str, Stored]) -> Together:
+    """Put results side by side: `together({"before": a, "after": b}).plot("difference")`."""
+    return Together(labelled)
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment(Read):
     """An experiment as it stands in its file, overrides applied, to be planned and run."""
+
+    def __repr__(self) -> str:
+        """Its name, its file, and over how many things it sweeps."""
+        swept = f", {len(self.axes)} swept" if self.axes else ""
+        return f"<Experiment {self.name} of {self.file}{swept}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its name and its file, defaults written out."""
+        from cwndlab import notebook
+
+        return notebook.text(self.name, self.as_yaml())
 
     def plan(self, told: Callable[[int, int], None] | None = None) -> Plan:
         """Return all runs, every cell of them checked and resolved; raises `ExperimentError`.
@@ -100,9 +136,16 @@ def load(
 
     `lab` is the file of the machines that testbed `ssh` drives.
     `cc` names congestion controls of your own, each as `--cc` does, such as `new=tcp_new.c,abi=linux-6.12`:
-    they are compiled, and their code runs with the experiment. `cc_private` keeps their text out of the
-    results. Raises `ExperimentError` for everything that is wrong without the sweep.
+    they are compiled, and their code runs with the experiment; `mine=my_cc.py:MyClass` is a class of Python,
+    `mine=libmine.so` a shared library. `cc_private` keeps their text out of the
+    results. Raises `ExperimentError` for everything that is wrong without the sweep; its `all` has every
+    error of the file.
     """
-    modules = building.build_all(cc, private=cc_private) if cc else ()
-    loaded = loading.load(path_or_text, overrides, testbed, lab, modules)
+    modules = sources.build_all(cc, private=cc_private) if cc else ()
+    known = loading.support(testbed, lab, modules)
+    file, source = experiment.text_of(path_or_text)
+    try:
+        loaded = loading.read(yaml_nodes.parse(source, file), source, overrides, known)
+    except ExperimentError as error:
+        raise faults.everything(error, source, overrides, known) from None
     return Experiment(**{part.name: getattr(loaded, part.name) for part in fields(loaded)})

@@ -1,18 +1,19 @@
 """Runs an experiment: plans it, chooses a directory, has its parts carried out, writes the catalogue."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import Any
 
-from cwndlab import code, foreign, testbeds
-from cwndlab.errors import InputError, StoppedError
+from cwndlab import code, faults, foreign, testbeds
+from cwndlab.errors import ExperimentError, InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.parts import executor, executors, order, signals, store
-from cwndlab.parts.executor import Arrivals, Observer
+from cwndlab.parts.executor import Arrivals, Nobody, Observer
 from cwndlab.parts.sharding import Shard
 from cwndlab.parts.store import Part
 from cwndlab.parts.task import Site
 from cwndlab.plan import Plan, PlannedRun
-from cwndlab.results import catalogue, directories, loadlatency, resuming
+from cwndlab.results import catalogue, directories, expectations, loadlatency, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario import planning
@@ -29,6 +30,7 @@ def run(
     resume: bool = False,
     shard: Shard | None = None,
     cluster: str | None = None,
+    repeats: Container[int] | None = None,
     observer: Observer | None = None,
 ) -> ResultSet:
     """Carry out every run of an experiment and return its results.
@@ -41,6 +43,7 @@ def run(
     Of a `shard` only its parts are carried out, into a directory of its own (default:
     `results/NAME-shard-3-of-10`); whatever is there already stays, as with `resume`. `merging.merge` puts
     shards together. With a `cluster`, a Dask scheduler's address or file, its workers carry the runs out.
+    Of a live testbed only the given `repeats` are carried out, and `resume` does the others later.
 
     A run that fails is recorded with its reason and does not stop the others; ask `ResultSet.complete`.
     Raises InputError for a bad experiment or directory before anything is carried out, StoppedError after
@@ -52,7 +55,7 @@ def run(
         raise InputError(f"jobs: {jobs} is not a number of workers; it must be at least 1")
     modules = experiment.support.modules
     bed = testbeds.find(testbed, lab, modules)
-    observer = observer or _Nobody()
+    observer = observer or Nobody()
     plan = check(experiment, testbed, observer, lab)
     versions = {"cwndlab": code.version(), **bed.versions()}
     header = Header(
@@ -73,7 +76,11 @@ def run(
         try:
             kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
             foreign.keep(directory, modules)
-            ahead = [part for part in cut if part.name not in kept]
+            ahead = [
+                part
+                for part in cut
+                if part.name not in kept and (repeats is None or part.runs[0].repeat in repeats)
+            ]
             if sequence is not None:
                 ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
             runs = [planned for part in ahead for planned in part.runs]
@@ -92,6 +99,21 @@ def run(
     return ResultSet(directory)
 
 
+def replace(experiment: Experiment, out: Path, **options: Any) -> ResultSet:
+    """Carry out every run of an experiment in place of the results in `out`, which stay until all is done.
+
+    `options` are those of `run`, but for what completes results that are there. Raises as `run` does.
+    """
+    if not out.exists() or (out.is_dir() and not directories.is_begun(out)):
+        return run(experiment, out=out, **options)
+    with directories.replacing(out) as aside:
+        try:
+            run(experiment, out=aside, **options)
+        except StoppedError:
+            raise StoppedError(f"interrupted; the results in {out} are those of before") from None
+    return ResultSet(out)
+
+
 def _left(directory: Path, cut: Sequence[Part]) -> str:
     """What an interrupted sweep says it left, whenever it was stopped."""
     there = [part for part in cut if (directory / "runs" / part.name).is_dir()]
@@ -106,13 +128,17 @@ def _left(directory: Path, cut: Sequence[Part]) -> str:
 def check(
     experiment: Experiment, testbed: str, observer: Observer | None = None, lab: Path | None = None
 ) -> Plan:
-    """The plan of an experiment that a testbed can carry out here; raises InputError, one line, if it
-    cannot."""
+    """The plan of an experiment that a testbed can carry out here; raises InputError if it
+    cannot, of the file with every error of it."""
     bed = testbeds.find(testbed, lab, experiment.support.modules)
     bed.ready()
-    observer = observer or _Nobody()
-    # Finding the runs takes nine tenths of the time.
-    plan = planning.make(experiment, lambda planned, runs: observer.planning(planned * 9 // 10, runs))
+    observer = observer or Nobody()
+    try:
+        expectations.check(experiment)
+        # Finding the runs takes nine tenths of the time.
+        plan = planning.make(experiment, lambda planned, runs: observer.planning(planned * 9 // 10, runs))
+    except ExperimentError as error:
+        raise faults.everything(error, experiment.source, experiment.overrides, experiment.support) from None
     for planned in plan.runs:
         # Repeats of a cell differ in nothing that a testbed could refuse.
         if not planned.repeat:
@@ -127,16 +153,3 @@ def _preflight(bed: Testbed, planned: PlannedRun) -> None:
     except ValueError as error:
         cell = "".join(f", {key}={value}" for key, value in planned.cell.items())
         raise InputError(f"testbed {bed.name} refuses run {planned.index}{cell}: {error}") from None
-
-
-class _Nobody:
-    """An observer that looks away."""
-
-    def planning(self, planned: int, runs: int) -> None:
-        """Nothing to do."""
-
-    def start(self, runs: int, work: int) -> None:
-        """Nothing to do."""
-
-    def advance(self, runs: int, work: int) -> None:
-        """Nothing to do."""

@@ -1,12 +1,15 @@
 """The tables every testbed records: their columns, their Parquet settings, and the hash of their rows."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from cwndlab.contract.tables import TABLES
 
 ROWS_PER_GROUP = 1 << 20
 """Rows in a row group at most.
@@ -15,65 +18,17 @@ A run that has fewer is one row group; a longer one is cut at exact multiples, s
 stays bounded (about 80 MB a table before encoding) and the bytes do not depend on how the testbed cut its
 batches."""
 
-_NAME = pa.dictionary(pa.int32(), pa.utf8())
-
-
-def _columns(**types: pa.DataType) -> pa.Schema:
-    return pa.schema([("run_id", pa.uint32()), ("t_ns", pa.uint64()), *types.items()])
-
+_TYPES = {
+    "u16": pa.uint16(),
+    "u32": pa.uint32(),
+    "u64": pa.uint64(),
+    "i64": pa.int64(),
+    "name": pa.dictionary(pa.int32(), pa.utf8()),
+}
 
 SCHEMAS: dict[str, pa.Schema] = {
-    "tcp": _columns(
-        flow=_NAME,
-        cwnd_bytes=pa.uint64(),
-        ssthresh_bytes=pa.uint64(),
-        srtt_ns=pa.uint64(),
-        rtt_ns=pa.uint64(),
-        inflight_bytes=pa.uint64(),
-        delivered_bytes=pa.uint64(),
-        arrived_bytes=pa.uint64(),
-        retransmits=pa.uint64(),
-        pacing_bps=pa.uint64(),
-        rto_ns=pa.uint64(),
-        send_window_bytes=pa.uint64(),
-        receive_window_bytes=pa.uint64(),
-        send_buffer_bytes=pa.uint64(),
-        receive_buffer_bytes=pa.uint64(),
-        state=_NAME,
-    ),
-    "tcp_info": _columns(
-        flow=_NAME,
-        local_port=pa.uint16(),
-        remote_port=pa.uint16(),
-        mss_bytes=pa.uint32(),
-        rttvar_ns=pa.uint64(),
-        min_rtt_ns=pa.uint64(),
-        delivery_bps=pa.uint64(),
-        busy_ns=pa.uint64(),
-        rwnd_limited_ns=pa.uint64(),
-        sndbuf_limited_ns=pa.uint64(),
-        lost_packets=pa.uint64(),
-        reordering_packets=pa.uint64(),
-        sent_bytes=pa.uint64(),
-        sent_segments=pa.uint64(),
-        retransmitted_bytes=pa.uint64(),
-        notsent_bytes=pa.uint64(),
-        received_bytes=pa.uint64(),
-        received_segments=pa.uint64(),
-        delivered_ce_packets=pa.uint64(),
-        bbr_bandwidth_bps=pa.uint64(),
-        bbr_min_rtt_ns=pa.uint64(),
-        recoveries=pa.uint64(),
-    ),
-    "queue": _columns(
-        hop=_NAME,
-        backlog_bytes=pa.uint64(),
-        backlog_packets=pa.uint32(),
-        drops=pa.uint64(),
-        ce_marks=pa.uint64(),
-    ),
-    "events": _columns(flow=_NAME, hop=_NAME, kind=_NAME, seq=pa.uint64(), value=pa.int64()),
-    "samples": _columns(flow=_NAME, kind=_NAME, value=pa.int64()),
+    table: pa.schema([("run_id", pa.uint32()), *((name, _TYPES[kind]) for name, kind in columns.items())])
+    for table, columns in TABLES.items()
 }
 """Columns of each table in order, as docs/architecture.md gives them: integers and names, times in ns
 since the start of the run, sizes in bytes."""
@@ -154,6 +109,16 @@ class RowsHash:
             self._sha.update(_characters(column))
         else:
             self._sha.update(_integers(column))
+
+
+def result_hash(rows: Mapping[str, str]) -> str:
+    """SHA-256, in hexadecimal, of a whole run: of a line for each table with rows, and their hash."""
+    lines = (f"{table} {rows[table]}\n" for table in _TOGETHER if table in rows)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+_TOGETHER = ("tcp", "queue", "events", "samples", "tcp_info")
+"""Tables in the order in which `result_hash` takes them."""
 
 
 # Arrays are typed Any below because the type stubs do not follow an array's type through a cast.

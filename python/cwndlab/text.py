@@ -29,6 +29,14 @@ def _shown(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a wide character, none for an accent."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
 def csv_cell(value: object) -> str:
     """A cell of a CSV file; an empty one for None.
 

@@ -69,6 +69,7 @@ def test_a_difference_is_said_with_its_interval() -> None:
     assert re.fullmatch(said, verdict.sentence(found))
 
 
+@pytest.mark.slow
 def test_no_difference_says_what_would_have_shown_and_what_is_needed() -> None:
     found = compared(measured(values(100, 4.4, 5)), measured(values(101, 4.4, 5, seed=2)))
     assert found.kind is Kind.NONE
@@ -79,7 +80,7 @@ def test_no_difference_says_what_would_have_shown_and_what_is_needed() -> None:
         "goodput, after against before: no difference proven at 95 %; "
         "with 5 runs a side only differences above "
         f"{found.detectable:.2f} % would show; "
-        f"one of 1.00 %, as seen, would need about {found.needed} runs a side."
+        f"the 1.00 % measured here would need about {found.needed} runs a side."
     )
 
 
@@ -112,17 +113,18 @@ def test_runs_without_a_partner_are_left_out() -> None:
     shared = values(10, 2, 9)
     found = compared(simulated(shared), simulated(shared[:8] + values(0.5, 0.1, 8)))
     assert (len(found.a.values), len(found.b.values)) == (8, 8)
-    assert "1 runs of before have no partner with their draws" in found.notes
+    assert "1 runs of before have no run of the other side with the same seed and repeat" in found.notes
 
 
+@pytest.mark.slow
 def test_too_few_runs_are_not_no_difference() -> None:
     found = compared(measured([10, 11, 12]), measured([20, 21, 22]))
     assert found.kind is Kind.TOO_SMALL
     assert found.reach == 4
     assert verdict.sentence(found).startswith(
         "goodput, after against before: too few runs: "
-        "with 3 runs a side no difference, however large, could reach 95 % "
-        "(the smallest p is 0.1); 4 runs a side could; Welch's test, for normal values, gives p = "
+        "with 3 runs a side not even the largest difference could be 95 % sure "
+        "(p cannot be below 0.1); 4 runs a side could tell; Welch's test, if values are normal, gives p = "
     )
     # 5 a side are enough for one comparison, and for six; not for seven.
     far = [(measured(values(10, 1, 5)), measured(values(90, 1, 5, seed=2)))] * 7
@@ -137,6 +139,7 @@ def test_too_few_runs_are_not_no_difference() -> None:
     assert seven[0].reach == 6
 
 
+@pytest.mark.slow
 def test_corrected_differences_do_not_pass_for_their_number() -> None:
     random = np.random.default_rng(3)
     alarmed = alone = 0
@@ -161,8 +164,7 @@ def test_runs_that_cannot_vary_are_deterministic() -> None:
     found = compared(same, other)
     assert (found.kind, found.interval, found.welch, found.test) == (Kind.DETERMINISTIC, None, None, None)
     assert verdict.sentence(found) == (
-        "goodput: deterministic: exact for this path, not a sample: "
-        "after is 25.0 % higher than before; no interval."
+        "goodput: exact, as runs of this path do not vary by chance: after is 25.0 % higher than before."
     )
     assert compared(same, same).kind is Kind.IDENTICAL
 
@@ -193,11 +195,11 @@ def test_single_runs_prove_nothing_and_say_what_their_samples_do() -> None:
     assert found.kind is Kind.SINGLE
     assert found.within is not None
     assert found.within.low < 10 < found.within.high
-    assert "one run a side proves nothing of the next" in verdict.sentence(found)
-    assert "how much runs differ is not known" in verdict.sentence(found)
+    assert "in one run of each" in verdict.sentence(found)
+    assert "how much runs differ from each other is not known" in verdict.sentence(found)
     silent = compared(measured([10]), measured([20]))
     assert (silent.kind, silent.within) == (Kind.SINGLE, None)
-    assert "how much of that is chance cannot be told" in verdict.sentence(silent)
+    assert "one run cannot tell how much of that is chance" in verdict.sentence(silent)
     assert compared(measured([10]), measured([20, 21, 22, 23, 24])).kind is Kind.TOO_SMALL
 
 

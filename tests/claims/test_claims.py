@@ -41,6 +41,7 @@ def column(*more: str) -> Sequence[str]:
     return (f"{bottleneck}.rate=2mbit", f"{bottleneck}.delay=20ms", *more)
 
 
+@pytest.mark.slow
 def test_there_are_sixty_claims_of_five_publications() -> None:
     made = claims()
     assert len(made) >= 60
@@ -56,6 +57,7 @@ def test_there_are_sixty_claims_of_five_publications() -> None:
         assert claim.expected.low is not None or claim.expected.high is not None
 
 
+@pytest.mark.slow
 def test_claims_say_whether_they_were_written_before_the_first_run() -> None:
     written = {claim.name: claim.written for claim in claims()}
     assert written["teacup-cdg-low-cwnd"] == written["loss-linux-68-cubic-1"] == "before"
@@ -75,6 +77,7 @@ def test_a_claim_whose_suite_was_not_run_cannot_be_told() -> None:
     assert "not run" in judged.reason
 
 
+@pytest.mark.slow
 def test_published_metrics_alone_decide_some() -> None:
     judged = {one.claim.name: one for one in judge([claim for claim in claims() if claim.suite is None], {})}
     assert judged["patch-bdp"].value == pytest.approx(5)
@@ -86,6 +89,7 @@ def test_published_metrics_alone_decide_some() -> None:
     assert max(len(line) for line in text(list(judged.values())).splitlines()) <= 80
 
 
+@pytest.mark.slow
 def test_linux_6_in_the_place_of_3_9_turns_a_claim_over(tmp_path: Path) -> None:
     (claim,) = stated("teacup-linux-newreno-half-speed")
     newreno = column("hosts.a.cc=newreno")
@@ -96,6 +100,7 @@ def test_linux_6_in_the_place_of_3_9_turns_a_claim_over(tmp_path: Path) -> None:
     assert judge([claim], {"teacup-140502A": wrong}, standing_in)[0].verdict == "differ"
 
 
+@pytest.mark.slow
 def test_newreno_in_the_place_of_cdg_turns_a_claim_over(tmp_path: Path) -> None:
     (claim,) = stated("teacup-cdg-low-cwnd")
     freebsd = column("hosts.a.stack=freebsd-9.2")
@@ -110,6 +115,7 @@ def test_newreno_in_the_place_of_cdg_turns_a_claim_over(tmp_path: Path) -> None:
     assert judge([claim], {"teacup-140502A": wrong}, standing_in)[0].verdict == "differ"
 
 
+@pytest.mark.slow
 def test_an_abc_l_var_of_44_turns_a_claim_over(tmp_path: Path) -> None:
     (claim,) = stated("lro-flight-2")
     cell = ("duration=2s", "flows.f1.to=gro", "hosts.a.stack=freebsd-13", "hosts.a.cc=newreno")
@@ -125,6 +131,7 @@ def test_an_abc_l_var_of_44_turns_a_claim_over(tmp_path: Path) -> None:
     assert [judged.value for judged in judge(acks, {"lro-slow-start": right})] == [1, 1, 1, 3]
 
 
+@pytest.mark.slow
 def test_linux_in_the_place_of_freebsd_turns_a_claim_of_loadlatency_over(tmp_path: Path) -> None:
     (claim,) = stated("loadlatency-both-ways-down")
     lan = (
@@ -144,6 +151,7 @@ def test_linux_in_the_place_of_freebsd_turns_a_claim_of_loadlatency_over(tmp_pat
     assert judged.value is not None and judged.value > 0.92
 
 
+@pytest.mark.slow
 def test_one_ack_a_round_adds_two_segments_a_round(tmp_path: Path) -> None:
     slow, growth = stated("lro-newreno-20s-one-ack", "lro-quadratic")
     cell = ("duration=4s", "hosts.a.stack=freebsd-13", "hosts.a.cc=newreno")
@@ -165,6 +173,7 @@ def test_one_ack_a_round_adds_two_segments_a_round(tmp_path: Path) -> None:
     assert judge([between_25_and_35("every-45")], {"lro-slow-start": several})[0].verdict == "differ"
 
 
+@pytest.mark.slow
 def test_steps_of_the_rtt_are_by_one_and_by_two_packets(tmp_path: Path) -> None:
     (claim,) = stated("teacup-rtt-double-2mbit")
     cell = column(
@@ -179,6 +188,7 @@ def test_steps_of_the_rtt_are_by_one_and_by_two_packets(tmp_path: Path) -> None:
     assert judged.verdict == "differ"
 
 
+@pytest.mark.slow
 def test_seconds_on_the_wire_never_carry_more_than_the_rate(tmp_path: Path) -> None:
     queue = "network.dumbbell.bottleneck.queue.limit=180p"
     cell = column("hosts.a.stack=windows-7", "hosts.a.cc=newreno", queue)
@@ -202,6 +212,7 @@ def test_seconds_on_the_wire_never_carry_more_than_the_rate(tmp_path: Path) -> N
     assert "agree*" in text([judged]) and "* inferred" in text([judged])
 
 
+@pytest.mark.slow
 def test_an_inferred_stack_that_is_not_swept_is_said_too(tmp_path: Path) -> None:
     text = dumbbell(
         "fixed",
@@ -216,6 +227,7 @@ def test_an_inferred_stack_that_is_not_swept_is_said_too(tmp_path: Path) -> None
     assert judged.inferred == ("windows-7",)
 
 
+@pytest.mark.slow
 def test_a_session_of_loadlatency_is_judged_as_a_whole(tmp_path: Path) -> None:
     adsl = ("network.dumbbell.bottleneck.rate=800kbit", "duration=3s")
     results = carried_out("loadlatency", tmp_path / "all", adsl, {})

@@ -52,6 +52,7 @@ def test_a_table_is_made_of_its_suite(
     assert "holds cubic-patch, not tri-point" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_runs_that_settle_are_of_the_runs_spread(
     tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """A sweep on a Dask cluster of this machine: the same bytes, whoever is killed meanwhile."""
 
+import json
 import os
 import re
 import shutil
@@ -26,8 +27,9 @@ class DaskCluster:
     """A scheduler and workers as processes of their own, on loopback; workers without a nanny, so that a kill
     is a death."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, *permissions):
         self.directory = directory
+        self.permissions = permissions
         self.file = directory / "scheduler.json"
         self.processes = []
         self.scheduler = self.start(
@@ -37,9 +39,13 @@ class DaskCluster:
         self.workers = [self.worker() for _ in range(WORKERS)]
 
     def worker(self, **environment):
+        deadline = time.monotonic() + PATIENCE
+        while not self.file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         return self.start(
-            "dask", "worker", "--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny",
-            "--no-dashboard", "--local-directory", str(self.directory), **environment,
+            "dask", "worker", json.loads(self.file.read_text())["address"], "--nthreads", "1", "--no-nanny",
+            "--no-dashboard", "--local-directory", str(self.directory), *self.permissions, **environment,
         )  # fmt: skip
 
     def start(self, *arguments, **environment):
@@ -56,10 +62,6 @@ class DaskCluster:
     def wait_for_workers(self, count=WORKERS):
         from distributed import Client
 
-        deadline = time.monotonic() + PATIENCE
-        while not self.file.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
         with Client(scheduler_file=str(self.file), set_as_default=False) as client:
             client.wait_for_workers(count, timeout=PATIENCE)
 
@@ -70,10 +72,10 @@ class DaskCluster:
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(tmp_path, request):
     place = tmp_path / "dask"
     place.mkdir()
-    made = DaskCluster(place)
+    made = DaskCluster(place, *getattr(request, "param", ()))
     try:
         made.wait_for_workers()
         yield made
@@ -168,3 +170,52 @@ def test_what_cannot_be_used_is_said_in_a_line(cwndlab):
         assert (ran.code, ran.out) == (code, "")
         assert ran.err.startswith(said)
         assert ran.err.count("\n") == 1
+
+
+MODULES = Path(__file__).parents[1] / "foreign" / "modules"
+
+FOREIGN = """\
+experiment: own
+duration: 2s
+hosts:
+  a: {stack: linux-6.18, cc: new}
+  b: {stack: linux-6.18}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    bottleneck: {rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}
+flows:
+  - {name: f, from: a, to: b}
+sweep:
+  - hosts.a.sysctl.module.tcp_fails.how: [0, 1, 8]
+  - network.dumbbell.bottleneck.queue.limit: [40p, 50p]
+"""
+
+OUTSIDE = ("--cc", f"new={MODULES}/tcp_fails.c,abi=linux-6.12", "--no-report", "-q")
+
+
+@pytest.mark.parametrize("cluster", [("--preload", "cwndlab.worker", "--allow-foreign")], indirect=True)
+def test_congestion_controls_from_outside_travel_as_their_sources(cwndlab, cluster):
+    cwndlab.file("own.yaml", FOREIGN)
+    there = cwndlab("run", "own.yaml", "--cluster", str(cluster.file), "-o", "there", *OUTSIDE)
+    here = cwndlab("run", "own.yaml", "-o", "here", "-j", "1", *OUTSIDE)
+    assert (there.code, here.code) == (1, 1)  # runs have failed
+    assert there.err == here.err.replace("here holds", "there holds")
+    sides = [api.open(cwndlab.directory / name) for name in ("there", "here")]
+    for one, other in zip(*(results.records() for results in sides), strict=True):
+        assert (one.status, one.error, one.tables, one.versions) == (
+            other.status, other.error, other.tables, other.versions,
+        )  # fmt: skip
+    assert [record.status for record in sides[0].records()] == ["complete"] * 2 + ["failed"] * 4
+
+
+def test_a_worker_that_was_not_told_to_runs_none(cwndlab, cluster):
+    cwndlab.file("own.yaml", FOREIGN)
+    refused = cwndlab("run", "own.yaml", "--cluster", str(cluster.file), "-o", "out", *OUTSIDE)
+    assert (refused.code, refused.out) == (2, "")
+    assert re.fullmatch(
+        r"error: --cluster: the worker tcp://\S+: it was not started to run congestion controls from outside"
+        r" \(dask worker \.\.\. --preload cwndlab\.worker --allow-foreign\)\n",
+        refused.err,
+    )

@@ -212,7 +212,9 @@ def test_provenance_is_with_every_run(small):
         assert record["status"] == "complete"
         assert record["scenario"]["seed"] == 1
         assert record["versions"].keys() == {"cwndlab", "engine"}
-        assert record["machine"].keys() == {"host", "system", "architecture", "python", "pyarrow"}
+        # A checkout without git's history does not know its commit.
+        told = record["machine"].keys() - {"cwndlab commit"}
+        assert told == {"host", "system", "architecture", "python", "pyarrow"}
         assert record["tables"]["tcp"]["rows"] > 0
 
 

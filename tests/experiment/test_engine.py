@@ -61,6 +61,7 @@ FILES["everything"] = EVERYTHING.replace("QUEUES", f"[{', '.join(QUEUES)}]")
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+@pytest.mark.slow
 def test_the_engine_takes_every_scenario(text: str) -> None:
     for run in load(text).plan().runs:
         _native.check(json.dumps(run.scenario))

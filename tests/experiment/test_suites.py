@@ -42,6 +42,7 @@ def test_load_takes_a_suites_name() -> None:
     assert load("tri-point").name == "tri-point"
 
 
+@pytest.mark.slow
 def test_teacup_is_the_published_matrix() -> None:
     plan = load(suite("teacup-140502A").path).plan()
     assert len(plan.runs) == 6 * 3 * 7 * 3 == 378
@@ -65,6 +66,7 @@ def test_teacup_is_the_published_matrix() -> None:
         assert made["links"][0]["delay_ns"] == made["links"][1]["delay_ns"]
 
 
+@pytest.mark.slow
 def test_teacup_hosts_have_the_published_sysctls() -> None:
     """Every sysctl that a profile models and appendix A or B lists has the value listed there.
 
@@ -134,6 +136,7 @@ def test_cubic_patch_is_one_flow_of_300_s_at_41_ms() -> None:
         ("tri-point", {"stack", "hz", "sysctl", "tso"}, set()),
     ],
 )
+@pytest.mark.slow
 def test_rows_of_a_table_differ_in_the_system_alone(
     name: str, of_the_system: set[str], of_the_guests_link: set[str]
 ) -> None:
@@ -166,6 +169,7 @@ def test_rows_of_a_table_differ_in_the_system_alone(
     assert len(apart) == (2 if of_the_guests_link else 1)
 
 
+@pytest.mark.slow
 def test_published_metrics_are_data() -> None:
     metrics = suite("cubic-patch").published()
     default = {
@@ -230,6 +234,7 @@ def test_the_template_loads_and_plans() -> None:
     assert (plan.cells, plan.repeat, len(plan.runs)) == (6, 2, 12)
 
 
+@pytest.mark.slow
 def test_loadlatency_is_the_tools_nineteen_scenarios_over_four_paths() -> None:
     for name in ("loadlatency", "loadlatency-linux"):
         plan = load(suite(name).path).plan()

@@ -29,6 +29,7 @@ def test_nodes_know_their_line() -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 500_000, "{a: " * 100_000, "- " * 300_000, "a: " + "x" * 1_000_000, "? " * 400_000]
 )
+@pytest.mark.slow
 def test_large_input_is_refused(text: str) -> None:
     with pytest.raises(ExperimentError):
         yaml_nodes.parse("b: [" + text, "x")
@@ -49,6 +50,7 @@ TREES = st.recursive(
 
 
 @given(st.dictionaries(WORDS, TREES, min_size=1, max_size=4))
+@pytest.mark.slow
 def test_what_is_written_is_read(data: dict[str, yaml_nodes.PlainData]) -> None:
     tree = yaml_nodes.parse(yaml.safe_dump(data), "x")
     assert yaml_nodes.plain(tree) == data

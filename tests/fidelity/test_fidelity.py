@@ -14,6 +14,8 @@ from cwndlab.fidelity import report
 from cwndlab.fidelity.compare import BOUNDS, Bound, Row, compare, percentile
 from cwndlab.fidelity.recordings import Recording, Run, discover
 
+pytestmark = pytest.mark.slow
+
 RECORDINGS = fidelity.GROUNDTRUTH
 
 SAMPLE = (

@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/foreign/kernel_modules.py linux-6.12 DIR
 
-prints the table of docs/own-congestion-control.md. DIR is the folder of the kernel's tcp_*.c.
+prints a table of docs/own-congestion-control.md. DIR is the folder of the kernel's tcp_*.c or cc_*.c.
 """
 
 import sys
@@ -11,16 +11,23 @@ from pathlib import Path
 
 import cwndlab
 from cwndlab.errors import CwndlabError
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.interface import ResultSet
 
 TOGETHER = {"tcp_yeah": ("tcp_yeah", "tcp_vegas")}
 """Modules of several files."""
 
-BUILT_IN = {"tcp_cubic": "cubic", "tcp_bbr": "bbr", "tcp_cdg": "cdg"}
-"""Which are modelled in the engine too."""
-
-MODELS = {"linux-6.12": "linux-6.18"}
+MODELS = {
+    "linux-6.12": "linux-6.18",
+    "freebsd-11": "freebsd-11",
+    "freebsd-13": "freebsd-13",
+    "freebsd-14": "freebsd-15-current",
+    "freebsd-15": "freebsd-15-current",
+}
 """The stack that runs a module of each interface."""
+
+REGISTRATION = {"linux": "tcp_register_congestion_control(&", "freebsd": "DECLARE_CC_MODULE("}
+"""What a module has that registers one."""
 
 EXPERIMENT = """\
 experiment: modules
@@ -73,7 +80,8 @@ def row(abi: str, file: Path, scratch: Path) -> str:
         reason = next(iter(results.records())).error
         return f"| {file.stem}.c | yes | {reason} | |"
     same = ""
-    if built_in := BUILT_IN.get(file.stem):
+    built_in = file.stem.partition("_")[2]
+    if built_in in catalogue().stacks[stack].cc:
         model = run(stack, built_in, "pfifo", (), scratch / f"{file.stem}-built-in")
         same = differs(series(model), series(results))
     return f"| {file.stem}.c | yes | {goodput} | {same} |"
@@ -82,9 +90,8 @@ def row(abi: str, file: Path, scratch: Path) -> str:
 def main() -> None:
     """Print the table."""
     abi, folder = sys.argv[1], Path(sys.argv[2])
-    found = [
-        f for f in sorted(folder.glob("tcp_*.c")) if "tcp_register_congestion_control(&" in f.read_text()
-    ]
+    registration = REGISTRATION[abi.partition("-")[0]]
+    found = [f for f in sorted(folder.glob("*_*.c")) if registration in f.read_text()]
     print("| module | compiles and loads | carries a transfer | beside the built-in one |")
     print("| --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as scratch:

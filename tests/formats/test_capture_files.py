@@ -174,6 +174,7 @@ def shifted(path: Path, out: Path, offset_ns: int, skew: float) -> Path:
 
 
 @pytest.mark.parametrize(("offset_ns", "skew"), [(0, 0.0), (3 * 10**9, 40e-6), (-7 * 10**8, -120e-6)])
+@pytest.mark.slow
 def test_clocks_that_differ_are_corrected(
     truth: ResultSet, tmp_path: Path, offset_ns: int, skew: float
 ) -> None:
@@ -200,6 +201,7 @@ def test_clocks_that_differ_are_corrected(
     assert found.record(0).started.startswith("2001-09-09")
 
 
+@pytest.mark.slow
 def test_windows_are_those_asked_for(truth: ResultSet, tmp_path: Path) -> None:
     flow = next(iter(FLOWS))
     totals = {}
@@ -227,6 +229,7 @@ RECEIVER = {2: "hz: 1000", 16: "ack_every: {segments: 16}, nic: {coalesce: {time
 """A receiver that acknowledges every second segment, and one that merges what comes within 3 ms."""
 
 
+@pytest.mark.slow
 def test_stretch_acknowledgements_show(tmp_path: Path) -> None:
     means = {}
     for segments in (2, 16):
@@ -259,6 +262,7 @@ def test_three_points_name_where_packets_were_lost(truth: ResultSet, tmp_path: P
     assert drops.height == counted
 
 
+@pytest.mark.slow
 def test_compressed_and_pcapng_files_are_the_same(truth: ResultSet, tmp_path: Path) -> None:
     near = points(truth, "a")[0]
     packed = tmp_path / "near.dmp.gz"
@@ -298,6 +302,7 @@ def test_steps_that_do_not_fit_are_said(truth: ResultSet, tmp_path: Path) -> Non
     assert "not a multiple" in found.record(0).warnings[0]
 
 
+@pytest.mark.slow
 def test_samples_are_drawn_by_their_kind(truth: ResultSet, tmp_path: Path) -> None:
     found = imported(points(truth, "a", "b"), tmp_path / "found")
     for kind, value in (
@@ -315,6 +320,7 @@ def test_samples_are_drawn_by_their_kind(truth: ResultSet, tmp_path: Path) -> No
         plots.plot(found, "rtt", tmp_path / "rtt.svg", value="samples.sp-rtt")
 
 
+@pytest.mark.slow
 def test_sack_blocks_are_those_tshark_shows(truth: ResultSet, tmp_path: Path) -> None:
     (capture,) = points(truth, "a")
     found = imported([capture], tmp_path / "found")
@@ -422,6 +428,7 @@ def both_ways(length: int = 1000, count: int = 500) -> tuple[list[bytes], list[b
     return there, back
 
 
+@pytest.mark.slow
 def test_two_files_of_a_direction_each_are_one_capture(tmp_path: Path) -> None:
     there, back = both_ways()
     whole = capture_file(tmp_path / "whole.pcap", [p for pair in zip(there, back, strict=True) for p in pair])

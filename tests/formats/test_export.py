@@ -92,6 +92,7 @@ def test_siftr_comes_back(results: ResultSet, tmp_path: Path) -> None:
             assert (theirs["state"].cast(pl.String) == "recovery").to_list() == recovering.to_list()
 
 
+@pytest.mark.slow
 def test_flents_own_viewer_reads_it(results: ResultSet, tmp_path: Path) -> None:
     viewer = shutil.which("flent")
     assert viewer, "flent is not installed: `make test` does that"

@@ -157,6 +157,7 @@ SAMPLES = [path.read_bytes() for path in sorted(FILES.iterdir())]
 
 
 @given(st.sampled_from(SAMPLES), st.data())
+@pytest.mark.slow
 def test_damaged_files_never_crash(
     tmp_path_factory: pytest.TempPathFactory, sample: bytes, data: st.DataObject
 ) -> None:

@@ -172,12 +172,13 @@ def two_runs(tmp_path: Path) -> ResultSet:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_every_metric_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str) -> None:
-    options = {"phase": {"runs": ["0"]}, "sequence": {"runs": ["1"]}}
+    options = {"phase": {"runs": ["0"]}, "sequence": {"runs": ["1"]}, "bursts": {"runs": ["0"]}}
     try:
         plots.plot(two_runs(tmp_path), kind, tmp_path / "figure.png", **options.get(kind, {}))
     except InputError as error:
-        assert kind in ("queue", "sojourn", "heat", "throughput"), error
+        assert kind in ("queue", "sojourn", "heat", "throughput", "bursts", "slowdown"), error
         assert "\n" not in str(error)
     else:
         assert (tmp_path / "figure.png").stat().st_size > 1000
@@ -249,6 +250,7 @@ def test_siftr_as_its_manual_page_describes_it(tmp_path: Path) -> None:
     assert "siftr.rto" in kinds and "siftr.reassembly" not in kinds
 
 
+@pytest.mark.slow
 def test_columns_of_logs_are_kept_and_can_be_plotted(tmp_path: Path) -> None:
     wanted = {
         "siftr13": {"siftr.rto": 230, "siftr.snd_hiwat": 600000, "siftr.flowtype": 0, "siftr.rcv_wnd": 65700},

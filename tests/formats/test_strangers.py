@@ -13,10 +13,10 @@ import logs
 import pytest
 
 import cwndlab
-from cwndlab import scripts
 from cwndlab.errors import InputError
 from cwndlab.formats import base, exporting, importing
 from cwndlab.formats.capture import Options
+from cwndlab.scripts import single
 from cwndlab.text import csv_cell, printable
 from patience import PATIENCE
 
@@ -121,8 +121,8 @@ def test_a_packetdrill_script_prints_no_escapes(tmp_path: Path) -> None:
     assert ran.returncode == 2 and not set(ran.stdout + ran.stderr) & set("\x1b\x9b\u202e\x07")
     with pytest.raises(InputError, match="too large for a script"):
         big = tmp_path / "big.pkt"
-        big.write_bytes(b"0" * (scripts.LARGEST + 1))
-        scripts.run(big, "linux-6.8", [])
+        big.write_bytes(b"0" * (single.LARGEST + 1))
+        single.run(big, "linux-6.8", single.Choices())
 
 
 def test_one_function_says_what_may_be_shown() -> None:

@@ -9,6 +9,7 @@ import cwndlab
 from cwndlab.errors import InputError
 from cwndlab.formats import teacup_config, teacup_source
 from cwndlab.formats.teacup_config import convert
+from cwndlab.testbeds.ssh import lab_file
 
 BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
 
@@ -31,6 +32,7 @@ def kinds(converted: teacup_config.Converted) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_runs_are_teacups_under_its_names() -> None:
     converted = convert(BASELINE)
     plan = cwndlab.load(converted.experiment).plan()
@@ -51,6 +53,28 @@ def test_the_runs_are_teacups_under_its_names() -> None:
     assert (bottleneck["rate_bps"], bottleneck["delay_ns"]) == (2_000_000, 0)
 
 
+@pytest.mark.slow
+def test_the_machines_become_a_lab_file(tmp_path: Path) -> None:
+    commands = "TPCONF_host_init_custom_cmds = {'newtcp20': ['echo a', 'echo b', 'echo V_delay']}\n"
+    config = changed(tmp_path, ("TPCONF_host_init_custom_cmds = {}\n", commands))
+    converted = convert(config)
+    assert converted.lab is not None
+    file = tmp_path / "lab.yaml"
+    file.write_text(converted.lab)
+    lab = lab_file.read(file)
+    run = cwndlab.load(converted.experiment).plan().runs[0].scenario
+    assert set(lab.hosts) == {host["name"] for host in run["hosts"]}
+    assert lab.hosts["newtcp20"].ssh == "root@newtcp20"
+    assert lab.hosts["newtcp20"].address == "172.16.10.3"
+    assert lab.hosts["newtcp20"].before_run == ["echo a", "echo b"]
+    assert "password" not in converted.lab
+    (router,) = lab.routers.values()
+    assert (
+        set(router.links) == {"bottleneck", "bottleneck.reverse"} <= {link["name"] for link in run["links"]}
+    )
+
+
+@pytest.mark.slow
 def test_everything_is_said_with_its_line() -> None:
     found = kinds(convert(BASELINE))
     lines = BASELINE.read_text().splitlines()
@@ -375,6 +399,7 @@ CODE = f"__import__('os').system('touch {LEFT}')"
         ("@property\nclass A: pass", 1, "a class"),
     ],
 )
+@pytest.mark.slow
 def test_code_is_refused_with_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, column: int, told: str
 ) -> None:

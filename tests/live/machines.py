@@ -15,8 +15,10 @@ import secrets
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HOSTS = ("a", "b", "c")
@@ -35,6 +37,13 @@ PermitRootLogin prohibit-password
 PasswordAuthentication no
 ClientAliveInterval 2
 ClientAliveCountMax 2
+SetEnv PATH={programs}:/usr/sbin:/usr/bin:/sbin:/bin
+"""
+
+REBOOT = """\
+#!/bin/sh
+# Stands for reboot(8): who plays the machine's power supply sees the file.
+echo "$@" > /var/tmp/reboot
 """
 
 
@@ -95,11 +104,19 @@ class Machines:
         place = self.directory / "var" / machine / "cwndlab"
         return sorted(path.name for path in place.iterdir()) if place.is_dir() else []
 
-    def start_sshd(self, machine: str) -> None:
-        """Start sshd on a machine, in a mount namespace where /var/tmp is its own."""
+    def start_sshd(self, machine: str, programs: Path | None = None) -> None:
+        """Start sshd on a machine, in a mount namespace where /var/tmp is its own; `programs` come first
+        there."""
+        config = self.directory / f"config-{machine}"
+        own_programs = self.directory / "bin" if programs is None else programs
+        config.write_text(CONFIG.format(directory=self.directory, programs=own_programs))
         own = self.directory / "var" / machine
         own.mkdir(parents=True, exist_ok=True)
-        script = f"mount --bind {own} /var/tmp && exec {SSHD} -D -e -f {self.directory}/config"
+        (own / "boot_id").write_text(f"{secrets.token_hex(8)}\n")
+        script = (
+            f"mount --bind {own} /var/tmp && mount --bind {own}/boot_id /proc/sys/kernel/random/boot_id"
+            f" && exec {SSHD} -D -e -f {config}"
+        )
         command = ["ip", "netns", "exec", self.namespace(machine), "unshare", "--mount", "sh", "-c", script]
         with (self.directory / f"{machine}.log").open("ab") as log:
             self._daemons[machine] = subprocess.Popen(command, stderr=log, start_new_session=True)
@@ -110,6 +127,29 @@ class Machines:
             with suppress(ProcessLookupError, FileNotFoundError):
                 if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
                     os.kill(int(pid), signal.SIGKILL)
+
+    @contextmanager
+    def power(self, machine: str) -> Iterator[list[str]]:
+        """Have a machine restart whenever it is told to; gives how it was told."""
+        told: list[str] = []
+        over = threading.Event()
+        asked = self.directory / "var" / machine / "reboot"
+
+        def wait() -> None:
+            while not over.wait(0.05):
+                if asked.exists():
+                    told.append(asked.read_text().strip())
+                    asked.unlink()
+                    self.kill_sshd(machine)
+                    self.start_sshd(machine)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        try:
+            yield told
+        finally:
+            over.set()
+            thread.join()
 
     def kill_guard(self, machine: str) -> None:
         """Kill what is to take settings back when we are gone."""
@@ -124,24 +164,30 @@ class Machines:
                 found.append(Path(f"/proc/{pid}/comm").read_text().strip())
         return [name for name in found if not name.startswith("sshd")]
 
-    def lab(self, *, links: bool = True, more: dict[str, str] | None = None) -> Path:
-        """A lab file of all machines; the router makes the bottleneck."""
+    def lab(
+        self, *, links: bool = True, more: dict[str, str] | None = None, end: Sequence[str] = ("agent: {}",)
+    ) -> Path:
+        """A lab file of all machines; the router makes the bottleneck. They have no agent unless told."""
         lines = [
             "lab: namespaces",
             f"known_hosts: {self.directory}/known_hosts",
             "path: veth interfaces",
             "hosts:",
         ]
-        for number, host in enumerate(HOSTS):
-            lines += [f"  {host}:", *self._way_in(host)]
-            lines += [f"    address: 10.78.{number}.1", "    interface: test"]
+        for host in HOSTS:
+            lines += [f"  {host}:", *self.described(host)]
             lines += [f"    {line}" for line in (more or {}).get(host, "").splitlines()]
         lines += ["routers:", "  r:", *self._way_in("r")]
         if links:
             lines += ["    links: {bottleneck: to-b, bottleneck.reverse: to-a}"]
         file = self.directory / "lab.yaml"
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        file.write_text("\n".join([*lines, *end]) + "\n", encoding="utf-8")
         return file
+
+    def described(self, host: str) -> list[str]:
+        """What a lab file says of a host."""
+        found = [] if host == "b" else ["    interface: test"]  # of b it is found by the address
+        return [*self._way_in(host), f"    address: 10.78.{HOSTS.index(host)}.1", *found]
 
     def _way_in(self, machine: str) -> list[str]:
         address = f"{MANAGEMENT}.{MACHINES.index(machine) + 1}"
@@ -191,7 +237,10 @@ class Machines:
         host_key = " ".join((self.directory / "host_key.pub").read_text().split()[:2])
         known = [f"{MANAGEMENT}.{number + 1} {host_key}\n" for number in range(len(MACHINES))]
         (self.directory / "known_hosts").write_text("".join(known))
-        (self.directory / "config").write_text(CONFIG.format(directory=self.directory))
+        reboot = self.directory / "bin" / "reboot"
+        reboot.parent.mkdir()
+        reboot.write_text(REBOOT)
+        reboot.chmod(0o755)
 
     def _wait_for_sshd(self) -> None:
         deadline = time.monotonic() + 10

@@ -561,7 +561,10 @@ def wait_for(condition: Callable[[], object]) -> list[str]:
 def own_namespaces(pid: int) -> list[str]:
     """The namespaces of a run once traffic goes on in both hosts."""
     for child in children(pid):
-        words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
+        try:
+            words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
+        except OSError:  # it has ended meanwhile
+            continue
         if "cwndlab.testbeds.netns.reaper" in words:
             run = words[words.index("cwndlab.testbeds.netns.reaper") + 1]
             names = [path.name for path in namespaces.NAMESPACES.glob(f"cwndlab-{run}-*")]
@@ -622,3 +625,46 @@ def commands(chosen: Callable[[Path], bool] = lambda process: True) -> list[list
             if chosen(process):
                 found.append((process / "cmdline").read_bytes().decode(errors="replace").split("\0"))
     return found
+
+
+LAB = """\
+lab: here
+hosts:
+  a:
+    setup: [echo setup >> {log}]
+    before_run: [echo before $(hostname -I) >> {log}, ip route show]
+    after_run: [echo after >> {log}]
+    teardown: [echo teardown >> {log}]
+programs:
+  f1:
+    server: [iperf3, -s, "-1", -p, "{{port}}"]
+    client: [iperf3, -c, "{{target}}", -p, "{{port}}", -t, "{{seconds}}"]
+loggers:
+  routes: {{hosts: [b], command: [ip, -o, monitor, link]}}
+  links: {{command: [ip, -o, link, show]}}
+"""
+
+
+def test_a_lab_file_has_commands_programs_and_loggers(
+    cwndlab: Command, dumbbell: Path, tmp_path: Path
+) -> None:
+    log, lab, out = tmp_path / "log", tmp_path / "lab.yaml", tmp_path / "out"
+    lab.write_text(LAB.format(log=log))
+    command = ["run", dumbbell, "--testbed", "netns", "--lab", lab]
+    plan = cwndlab(*command, "--dry-run")
+    assert f"a setup: echo setup >> {log}" in plan.stdout
+    assert "logger links at all hosts: ip -o link show" in plan.stdout
+    assert not log.exists()
+    ran = cwndlab(*command, "-o", out, "--no-report")
+    assert ran.returncode == 0, ran.stderr
+    said = [line.split()[0] for line in log.read_text().splitlines()]
+    assert said == ["setup", "before", "after", "teardown"]
+    results = api.open(out)
+    assert 5 < results.summary["goodput_mbps"][0] < 10
+    attached = results.record(0).attachments
+    assert {"0-f1-command-from.txt", "0-links-a.txt", "0-links-b.txt", "0-routes-b.txt"} <= set(attached)
+    assert "lo:" in (out / "runs" / "0-0" / "0-links-a.txt").read_text()
+    lab.write_text("lab: here\nhosts: {a: {before_run: ['echo broken; false']}}\n")
+    ran = cwndlab(*command, "-o", tmp_path / "bad", "--no-report")
+    assert ran.returncode == 1
+    assert "a: before_run: `echo broken; false`: broken" in ran.stderr

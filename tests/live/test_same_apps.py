@@ -36,6 +36,7 @@ flows:
     app: {kind: on-off, on: 200ms, off: 100ms, rate: 1mbit, write: 2KB, distribution: exponential}
   - {name: cross, from: a, to: b, app: {kind: background, load: 2mbit, size: 20KB}}
   - {name: call, from: a, to: b, app: voip}
+  - {name: game, from: a, to: b, app: {kind: udp-vbr, size: extreme(120B 36B), interval: exp(20ms)}}
 """
 
 
@@ -85,7 +86,7 @@ def test_as_many_bytes_are_read(both: tuple[ResultSet, ResultSet]) -> None:
     for flow in ("fixed", "asked", "large", "many.1", "many.2"):
         assert goodput(both[0], flow) == goodput(both[1], flow), flow
     # Something may be under way at the end.
-    for flow, least in {"paced": 6_000, "turns": 6_000, "film": 40_000, "call": 400}.items():
+    for flow, least in {"paced": 6_000, "turns": 6_000, "film": 40_000, "call": 400, "game": 800}.items():
         assert goodput(both[0], flow) == pytest.approx(goodput(both[1], flow), abs=least), flow
 
 

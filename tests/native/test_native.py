@@ -77,6 +77,7 @@ def test_how_far_a_step_goes_changes_nothing(scenario: dict[str, Any]) -> None:
     assert tables(1 << 20) == tables(997)
 
 
+@pytest.mark.slow
 def test_a_batch_outlives_the_run_and_can_be_read_twice(scenario: dict[str, Any]) -> None:
     batches, _ = run(scenario, 1 << 20)
     gc.collect()

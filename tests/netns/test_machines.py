@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import cwndlab
-from cwndlab import ss_output
-from cwndlab.errors import ExperimentError
-from cwndlab.testbeds.live.linux import settings, tc
+from cwndlab import ab, ss_output
+from cwndlab.cli import ab as cli_ab
+from cwndlab.errors import ExperimentError, InputError
+from cwndlab.testbeds import labs
+from cwndlab.testbeds.live import user_programs
+from cwndlab.testbeds.live.links import Look
+from cwndlab.testbeds.live.linux import kernel, settings, tc
 from cwndlab.testbeds.live.linux.by_shell import ByShell
-from cwndlab.testbeds.ssh import lab_file, sampler, scripts
+from cwndlab.testbeds.live.linux.kernel import Kernel
+from cwndlab.testbeds.ssh import beside, driven, lab_file, preflight, sampler, scripts, stacks
 from cwndlab.testbeds.ssh.connection import COMMAND_S
+from experiments import dumbbell
 
 LABS = Path(__file__).parents[2] / "examples" / "labs"
 
@@ -98,6 +107,108 @@ def test_faults_of_a_lab_file_are_named_with_line_and_key(
     assert "\n" not in said
 
 
+BUILDS = """\
+builds:
+  old: {switch: {r: [kldunload tcp_rack]}}
+  new: {hosts: {a: {ssh: 192.0.2.9, address: 10.0.0.9, interface: eth1}}}
+"""
+
+
+def test_a_build_has_machines_of_its_own(tmp_path: Path) -> None:
+    file = described("a cable\n", "a cable\n" + BUILDS, tmp_path)
+    assert lab_file.read(file).hosts["a"].address == "10.0.0.1"
+    assert lab_file.read(labs.of_build(file, "old")).hosts["a"].address == "10.0.0.1"
+    assert lab_file.read(labs.of_build(file, "new")).hosts["a"].address == "10.0.0.9"
+    assert "build old switches r: kldunload tcp_rack" in labs.commands(file)
+    assert labs.has_switch(labs.of_build(file, "old"))
+    with pytest.raises(InputError, match="there is no build 'newer'; builds has old, new"):
+        labs.of_build(file, "newer")
+    file = described("a cable\n", "a cable\n" + BUILDS.replace("{r:", "{q:"), tmp_path)
+    with pytest.raises(ExperimentError, match=r"4: builds\.old\.switch\.q: found 'q'; expected one of a, r"):
+        lab_file.read(file)
+
+
+PROGRAMS = """\
+programs:
+  f1: {server: [iperf3, -s, "-1", -p, "{port}"], client: [iperf3, -c, "{target}"]}
+"""
+
+
+def test_a_plan_of_two_builds_says_their_turns_and_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = described("a cable\n", "a cable\n" + BUILDS + PROGRAMS, tmp_path)
+    text = dumbbell("x", duration="1s", a="stack: linux", bottleneck="rate: 10mbit", more="repeat: 2\n")
+    loaded = cwndlab.load(text)
+    monkeypatch.setattr(ab.Bench, "ready", lambda bench: None)
+    monkeypatch.setattr("cwndlab.interface.load", lambda *given: loaded)
+    monkeypatch.setattr("cwndlab.runner.check", lambda *given: loaded.plan())
+    cli_ab.ab(str(tmp_path / "x.yaml"), lab=lab, base="old", new="new", dry_run=True)
+    plan = capsys.readouterr().out
+    assert "  old: repeats 0\n  new: repeats 0, 1\n  old: repeats 1\n" in plan
+    assert "build old switches r: kldunload tcp_rack" in plan
+    assert "flow f1 by: iperf3 -s -1 -p {port} | iperf3 -c {target}" in plan
+
+
+def test_builds_take_turns_so_that_drift_meets_both() -> None:
+    assert [(turn.build, turn.repeats) for turn in ab.turns("A", "B", 4)] == [
+        ("A", (0,)),
+        ("B", (0, 1)),
+        ("A", (1, 2)),
+        ("B", (2, 3)),
+        ("A", (3,)),
+    ]
+
+
+def test_machines_of_several_kernels_are_all_linux() -> None:
+    here = Kernel("6.12.1", ("cubic",), ("cubic",), {kernel.CHOSEN: "cubic", "net.ipv4.tcp_ecn": "2"})
+    other = replace(here, release="6.18.0")
+    alike = stacks.known(kernel.known(each, driven.HZ) for each in (here, here))
+    assert alike.stack("linux") is alike.stacks["linux-6.12"]
+    mixed = stacks.known(kernel.known(each, driven.HZ) for each in (here, other))
+    named = mixed.stack("linux")
+    assert named is not None
+    assert named.name == "linux"
+    assert {"linux-6.12", "linux-6.18"} < set(mixed.stacks)
+    assert "linux" in here.stacks
+    assert "linux" in other.stacks
+    assert "linux-6.12" not in other.stacks
+
+
+PROGRAM = {"server": ["s", "{port}"], "client": ["c", "{target}:{port}", "{seconds}s", "{other}"]}
+
+
+def test_a_program_of_the_lab_file_is_told_where_and_how_long() -> None:
+    task = {"source": "10.0.0.1", "target": "10.0.0.2", "source_port": 0, "target_port": 5201, "cc": "cubic"}
+    task |= {"start_ns": 10**9, "stop_ns": 3_500_000_000, "app": {"bytes": None}}
+    told = user_programs.orders(PROGRAM, task, 0)
+    assert told["server"] == ["s", "5201"]
+    assert told["client"] == ["c", "10.0.0.2:5201", "3s", "{other}"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"app": {"kind": "voip"}}, "stands for app bulk, not for voip"),
+        ({"app": {"kind": "bulk", "bytes": 7}}, "not told to send 7 bytes"),
+        ({"cc": "reno"}, "host a sends with cubic and reno, and its program is not told {cc}"),
+        ({"sndbuf": 9}, "sets its own buffers"),
+    ],
+)
+def test_what_a_program_of_the_lab_file_cannot_do_is_refused(change: dict[str, Any], why: str | None) -> None:
+    flow: Any = {
+        "from": "a",
+        "cc": "cubic",
+        "app": {"kind": "bulk", "bytes": None},
+        "sndbuf": None,
+        "rcvbuf": None,
+    }
+    said = user_programs.refusal(PROGRAM, {**flow, **change}, [flow, {**flow, **change}])
+    assert (said is None) == (why is None)
+    assert why is None or why in str(said)
+
+
 def test_the_template_is_a_lab_file(tmp_path: Path) -> None:
     file = tmp_path / "testbed.yaml"
     file.write_text(lab_file.TEMPLATE, encoding="utf-8")
@@ -121,23 +232,167 @@ def test_the_examples_fit_their_labs(name: str) -> None:
                 assert queue[5:] == ["parent", "1:1", "handle", "2:", *tc.queue(links[link]["queue"])]
 
 
-@pytest.mark.parametrize(
-    ("queue", "words"),
-    [
-        ("{kind: codel, limit: 100p}", "codel limit 100 target 5000us interval 100000us noecn"),
-        ("{kind: bfifo, limit: 30KB}", "bfifo limit 30000"),
-        (
-            "{kind: pie, limit: 100p}",
-            "pie limit 100 target 15000us tupdate 15000us alpha 2 beta 20 noecn nobytemode",
-        ),
-    ],
-)
+DISCIPLINES = [
+    ("{kind: codel, limit: 100p}", "codel limit 100 target 5000us interval 100000us noecn"),
+    ("{kind: bfifo, limit: 30KB}", "bfifo limit 30000"),
+    (
+        "{kind: fq_codel, limit: 1000p, flows: 64, ecn: false, ce_threshold: 1ms}",
+        "fq_codel limit 1000 flows 64 quantum 1514 memory_limit 33554432 drop_batch 64 target 5000us"
+        " interval 100000us noecn ce_threshold 1000us",
+    ),
+    (
+        "{kind: pie, limit: 100p}",
+        "pie limit 100 target 15000us tupdate 15000us alpha 2 beta 20 noecn nobytemode no_dq_rate_estimator",
+    ),
+    (
+        "{kind: fq_pie, limit: 1000p, flows: 64}",
+        "fq_pie limit 1000 flows 64 quantum 1514 memory_limit 33554432 ecn_prob 10 target 15000us"
+        " tupdate 15000us alpha 2 beta 20 noecn nobytemode no_dq_rate_estimator",
+    ),
+    (
+        "{kind: red, limit: 60KB, min: 15KB, max: 45KB, burst: 20p, avpkt: 1000B,"
+        " probability: 10%, ecn: true}",
+        "red limit 60000 min 15000 max 45000 avpkt 1000 burst 20 bandwidth 10000000bit probability 0.1 ecn",
+    ),
+    ("{kind: cake, rtt: 50ms, memlimit: 4MB}", "cake unlimited rtt 50000us triple-isolate memlimit 4000000"),
+    (
+        "{kind: dualpi2, limit: 1000p}",
+        "dualpi2 limit 1000 target 15000us tupdate 16000us alpha 0.16 beta 3.2 coupling_factor 2"
+        " step_thresh 1000us drop_on_overload classic_protection 10%",
+    ),
+]
+
+
+@pytest.mark.parametrize(("queue", "words"), DISCIPLINES)
 def test_queue_disciplines_are_told_to_tc(queue: str, words: str) -> None:
     text = (LABS / "teacup-experiment.yaml").read_text(encoding="utf-8")
     text = text[: text.index("sweep:")].replace("{kind: pfifo, limit: 90p}", queue)
     scenario = cwndlab.load(text).plan().runs[0].scenario
     (bottleneck,) = (link for link in scenario["links"] if link["name"] == "bottleneck")
-    assert " ".join(tc.queue(bottleneck["queue"])).startswith(words)
+    assert " ".join(tc.queue(bottleneck["queue"])) == words
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("delay: 20ms, loss: {random: 1%}", "delay 20000us loss random 1%"),
+        (
+            "delay: 20ms, jitter: {kind: normal, sd: 1ms, reorder: true}",
+            "delay 20000us 1000us distribution normal",
+        ),
+        (
+            "loss: {gilbert: {p: 1%, r: 20%, loss_bad: 50%}}, duplicate: 1%, corrupt: 2%",
+            "loss gemodel 1% 20% 50% 0% duplicate 1% corrupt 2%",
+        ),
+    ],
+)
+def test_netem_has_room_for_what_is_on_its_way(keys: str, words: str) -> None:
+    text = dumbbell("x", duration="1s", a="stack: linux", bottleneck=f"rate: 1gbit, {keys}")
+    scenario: Any = cwndlab.load(text).plan().runs[0].scenario
+    (made,) = (each for each in scenario["links"] if each["name"] == "bottleneck")
+    limit, *impairments = " ".join(tc.netem(made)).removeprefix("limit ").split()
+    assert " ".join(impairments) == words
+    # A second of the smallest packets at 400 Mbit/s; of full ones at 12 Gbit/s.
+    assert int(limit) == tc.NETEM_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("delay: 20ms, jitter: {sd: 1ms}", "netem has no jitter that keeps the order here"),
+        ("delay: 20ms, loss: {nth: {every: 9}}", "not nth; ingress.after_gro of a host has nth"),
+    ],
+)
+def test_what_netem_cannot_do_is_refused(keys: str, message: str) -> None:
+    text = dumbbell("x", duration="1s", a="stack: linux", bottleneck=f"rate: 1gbit, {keys}")
+    scenario: Any = cwndlab.load(text).plan().runs[0].scenario
+    (made,) = (each for each in scenario["links"] if each["name"] == "bottleneck")
+    with pytest.raises(ValueError, match=message):
+        tc.check(made)
+
+
+SHOWN = """\
+1700000000123456789
+[{"kind":"netem","handle":"3:","root":true,"options":{"limit":1000000},"bytes":9,"packets":1,"drops":0,
+"backlog":77,"qlen":1},{"kind":"htb","handle":"1:","parent":"3:1","options":{},"bytes":9,"packets":1},
+{"kind":"codel","handle":"2:","parent":"1:1","options":{"limit":100},"bytes":151400,"packets":100,"drops":7,
+"overlimits":0,"requeues":0,"backlog":4542,"qlen":3}]
+
+1700000000173456789
+[{"kind":"netem"
+"""
+
+
+def test_a_link_is_made_once_taken_back_once_and_its_queue_is_looked_at() -> None:
+    text = dumbbell("x", duration="1s", a="stack: linux", bottleneck="rate: 10mbit, delay: 20ms")
+    scenario: Any = cwndlab.load(text).plan().runs[0].scenario
+    (made,) = (each for each in scenario["links"] if each["name"] == "bottleneck")
+    shell = StandIn({})
+    tc.make(ByShell(shell), made, "eth2", 1)
+    undone = [undo for _, undo in shell.changed]
+    assert undone == [["tc", "qdisc", "del", "dev", "eth2", "root"], *([["true"]] * 3)]
+    assert tc.looks(SHOWN) == [(1_700_000_000_123_456_789, Look(100, 151_400, 7, 4542, 3))]
+    assert tc.watch(made, "eth2", 1, 0.05)[-2:] == ["eth2", "0.05"]
+
+
+def test_the_last_row_of_a_connection_is_at_the_end_of_the_run() -> None:
+    ports = {"local_port": 1, "remote_port": 2}
+    rows = [
+        {**ports, "t_ns": time, **dict.fromkeys(sampler.COUNTED, counted), "cwnd_bytes": counted}
+        for time, counted in ((900, 100), (960, 160), (1040, 240), (1090, 290))
+    ]
+    (last,) = sampler.at_end(rows, 1000)
+    assert (last["t_ns"], last["received_bytes"], last["cwnd_bytes"]) == (999, 200, 160)
+    assert sampler.at_end(rows[:2], 1000) == []
+    assert sampler.at_end(rows[2:], 1000) == []
+
+
+NETSTAT = """\
+tcp:
+	12 packets sent
+		7 data packets (4711 bytes)
+	2 connections established (including accepts)
+"""
+
+
+def test_counters_have_the_names_of_their_systems() -> None:
+    proc = "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 7\nIp: Forwarding\nIp: -1\n"
+    assert beside.counters(proc) == {
+        "TcpExt.SyncookiesSent": 0,
+        "TcpExt.TCPTimeouts": 7,
+        "Ip.Forwarding": -1,
+    }
+    assert beside.counters(NETSTAT) == {
+        "packets sent": 12,
+        "data packets": 7,
+        "connections established (including accepts)": 2,
+    }
+
+
+def test_tcpdump_does_not_see_our_own_connection() -> None:
+    words = beside.command("eth2", 60, 2222, leaving=True)
+    assert " ".join(words) == "tcpdump -i eth2 -n -p -B 8192 -s 74 -Q out -w - ip and not tcp port 2222"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (200_000, []),
+        (3_500_000, ["a to b: the round trip is 3.500 ms, and the experiment says 0.000 ms, apart from"]),
+        (None, ["a: b does not answer a ping of 10.0.0.2"]),
+    ],
+)
+def test_a_path_that_is_another_than_described_is_refused(found: int | None, said: list[str]) -> None:
+    text = dumbbell("x", duration="1s", a="stack: linux", bottleneck="rate: 10mbit, delay: 20ms")
+    made = ["bottleneck", "bottleneck.reverse"]
+    file = SimpleNamespace(
+        machines={"r": SimpleNamespace(links=made)}, hosts={"b": SimpleNamespace(address="10.0.0.2")}
+    )
+    there: Any = SimpleNamespace(file=file, round_trip_ns=lambda from_, to: found)
+    scenario: Any = cwndlab.load(text).plan().runs[0].scenario
+    told = list(preflight.round_trips(scenario, there))
+    assert len(told) == len(said)
+    assert all(line.startswith(start) for line, start in zip(told, said, strict=True))
 
 
 def test_what_ss_says_becomes_columns() -> None:
@@ -239,14 +494,21 @@ def test_a_machine_is_taken_once_and_given_back_as_it_was(tmp_path: Path) -> Non
     setting, base = tmp_path / "setting", tmp_path / "base"
     setting.write_text("4096\t'131072' $(reboot)\n")
     assert script(base, scripts.TAKE, "ours", "me, since noon", "30").returncode == 0
-    assert script(base, scripts.HOLDER, "30").stdout == "me, since noon\n"
+    assert script(base, scripts.HOLDER, "30", "theirs").stdout == "me, since noon\n"
+    assert script(base, scripts.HOLDER, "30", "ours").stdout == ""
     second = script(base, scripts.TAKE, "theirs", "you", "30")
     assert (second.returncode, second.stderr) == (7, "me, since noon\n")
     assert script(base, scripts.WRITE, str(setting), "1").returncode == 0
     assert script(base, scripts.WRITE, str(setting), "2").returncode == 0
     assert setting.read_text() == "2"
     assert script(base, scripts.RELEASE, "theirs").returncode == 0
+    assert script(base, scripts.AGAIN, "ours", "me").returncode == 1  # it has no guard
     assert setting.read_text() == "2", "it was not theirs to give back"
+    (base / "run" / "job1.out").touch()
+    assert script(base, scripts.RESTORE, "ours").stdout == ""
+    assert setting.read_text() == "4096 '131072' $(reboot)"
+    left = {path.name for path in (base / "run").iterdir()}
+    assert left == {"beat", "holder", "journal", "jobs", "token"}, "taken still, and nothing of the run"
     assert script(base, scripts.RELEASE, "ours").stdout == ""
     assert setting.read_text() == "4096 '131072' $(reboot)"
     assert list(base.iterdir()) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from cwndlab.parts.store import RunRecord
 from cwndlab.results.catalogue import Header
@@ -15,7 +16,7 @@ from cwndlab.results.catalogue import Header
 
 @dataclass
 class MemoryResults:
-    """Answers `summary` and `series` from frames it was given, which carry `run_id` beside the columns."""
+    """Answers `summary`, `arrow` and `series` of frames it was given, which carry `run_id`."""
 
     summary: pl.DataFrame
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -25,6 +26,10 @@ class MemoryResults:
     path: Path = Path("results/latest")
     experiment: str = "experiment: newreno-versus-cubic\n"
     lines: Sequence[RunRecord] | None = None
+
+    @property
+    def arrow(self) -> pa.Table:
+        return self.summary.to_arrow()
 
     @property
     def runs(self) -> pl.DataFrame:
@@ -191,6 +196,40 @@ def scenario(rate_bps: int = 10_000_000, seconds: int = 20) -> dict[str, object]
         "flows": [{**flow, "start_ns": 0, "stop_ns": None, "cc": "cubic", "sndbuf": 600_000, "rcvbuf": None}],
         "schedule": [],
     }
+
+
+def incast(answers: int = 3, rounds: int = 8) -> MemoryResults:
+    """An incast whose flows answer one after the other, 1000 bytes each; in round k all take k ms longer.
+
+    The last answer of round 2 lost a packet and waited for a timeout.
+    """
+    flows = [f"f.{number + 1}" for number in range(answers)]
+    tcp, samples, happened = [], [], []
+    for turn in range(rounds):
+        begins = 1.0 * turn
+        for number, flow in enumerate(flows):
+            took = 0.001 * (turn + 1 + number) + (0.2 if (turn, number) == (1, answers - 1) else 0.0)
+            tcp.append((0, begins + took / 2, flow, 1000 * turn + 400))
+            tcp.append((0, begins + took, flow, 1000 * (turn + 1)))
+            samples.append((0, begins + took, flow, "response", round(took * 1e9)))
+        samples.append((0, begins + took, flow, "round", round(took * 1e9)))
+    for kind, at in (("drop", 1.001), ("rto", 1.2)):
+        happened.append((0, at, flows[-1], None, kind, None, None))
+    told = {
+        "tcp": pl.DataFrame(tcp, schema=["run_id", "t_s", "flow", "delivered_bytes"], orient="row"),
+        "samples": pl.DataFrame(samples, schema=["run_id", "t_s", "flow", "kind", "value"], orient="row"),
+        "events": pl.DataFrame(
+            happened, schema=["run_id", "t_s", "flow", "hop", "kind", "seq", "value"], orient="row"
+        ),
+    }
+    told["tcp"] = told["tcp"].sort("t_s")
+    told["samples"] = told["samples"].sort("t_s", maintain_order=True)
+    asked = scenario()
+    app = {"kind": "incast", "size_bytes": 1000, "request_bytes": 100, "group": "f"}
+    (first,) = asked["flows"]  # type: ignore[misc]  # a Scenario made by hand has no types
+    asked["flows"] = [{**first, "name": flow, "from": "left", "to": "right", "app": app} for flow in flows]
+    rows = [summary_row(0, flow, app="incast") for flow in flows]
+    return MemoryResults(pl.DataFrame(rows), told, lines=[record(0, scenario=asked)])
 
 
 def record(run_id: int, **values: object) -> RunRecord:

@@ -10,17 +10,18 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.text import Text
-from memory_results import MemoryResults, queue, record, sawtooth, scenario, summary_row, sweep
+from memory_results import MemoryResults, incast, queue, record, sawtooth, scenario, summary_row, sweep
 
 from cwndlab import plots
 from cwndlab.errors import InputError
-from cwndlab.plots import box, heat, paint
+from cwndlab.plots import box, colours, heat
 from cwndlab.results import columns
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.texttable import short_names
 from cwndlab.tables import SCHEMAS
 
 OPTIONS: dict[str, dict[str, Any]] = {
+    "difference": {"by": ["cc"]},
     "phase": {"runs": [3]},
     **{
         kind: {"runs": [3, 4]}
@@ -40,18 +41,22 @@ def data_lines(figure: Any, axis: int = 0) -> list[Any]:
 
 
 def texts(figure: Any) -> list[str]:
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    """The names of lines: of a legend, or beside their ends."""
+    legend = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    return [text.get_text() for text in figure.axes[0].texts] + legend
 
 
 @pytest.mark.parametrize("kind", plots.KINDS)
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+@pytest.mark.slow
 def test_every_kind_is_drawn_the_same_twice_and_carries_its_command(
     results: MemoryResults, kind: str, ending: str, tmp_path: Path
 ):
     command = f"cwndlab plot results/latest --kind {kind}"
     files = [tmp_path / f"{number}.{ending}" for number in range(2)]
+    chosen = incast() if kind in ("bursts", "slowdown") else results
     for file in files:
-        plots.plot(results, kind, file, command=command, **OPTIONS.get(kind, {}))
+        plots.plot(chosen, kind, file, command=command, **OPTIONS.get(kind, {}))
     first, second = (file.read_bytes() for file in files)
     assert first == second
     assert command.encode() in first
@@ -160,12 +165,16 @@ def test_runs_are_labelled_by_what_tells_them_apart(results: MemoryResults):
     ]
 
 
+@pytest.mark.slow
 def test_more_runs_than_can_be_read_are_cut_and_it_says_so(results: MemoryResults):
-    figure = plots.plot(results, "rtt")
-    assert len(data_lines(figure)) == 12
-    assert figure.axes[0].get_title(loc="right") == "first 12 of 18 runs"
+    assert plots.plot(results, "rtt").data["run"].n_unique() == 18 + 1
+    many = sweep(delays=[f"{ms}ms" for ms in range(20)], repeats=2)
+    said = [text.get_text() for text in plots.plot(many, "rtt").texts]
+    assert any(text.startswith("first 24 of 40 combinations, first 1 of 2 repeats") for text in said)
+    assert plots.plot(many, "rtt").data["run"].n_unique() == 24
 
 
+@pytest.mark.slow
 def test_what_the_runs_shown_share_is_said(results: MemoryResults):
     figure = plots.plot(results, "rtt", where={"hosts.a.cc": "cubic", "repeat": 1})
     assert figure.axes[0].get_title(loc="right") == "cubic, repeat 1"
@@ -173,8 +182,9 @@ def test_what_the_runs_shown_share_is_said(results: MemoryResults):
     assert figure.axes[0].get_title(loc="right") == "run 5: newreno, delay 20ms, repeat 2"
 
 
+@pytest.mark.slow
 def test_many_series_have_pens_of_their_own_and_a_legend_outside(results: MemoryResults):
-    figure = plots.plot(results, "rtt", runs=list(range(18)))
+    figure = plots.plot(results, "rtt", runs=list(range(18)), facet=["none"])
     lines = data_lines(figure)
     pens = {
         (line.get_color(), str(line.get_linestyle()), line._dash_pattern[1] and tuple(line._dash_pattern[1]))
@@ -233,9 +243,9 @@ def test_sojourn_waits_for_tokens(rate_bps: int | None, kind: str, drains_bps: i
 def test_boxes_stand_in_the_order_of_their_quantities(results: MemoryResults):
     figure = plots.plot(results, "box", by=["network.dumbbell.bottleneck.delay", "hosts.a.cc"])
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["0ms", "20ms", "100ms"]
-    assert texts(figure) == ["cubic", "newreno", "mean"]
+    assert texts(figure) == ["newreno", "cubic", "mean"]
     means = [line.get_ydata()[0] for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
-    for group, mean in zip([("0ms", "cubic"), ("0ms", "newreno"), ("20ms", "cubic")], means, strict=False):
+    for group, mean in zip([("0ms", "newreno"), ("0ms", "cubic"), ("20ms", "newreno")], means, strict=False):
         rows = results.summary.filter(
             (pl.col("network.dumbbell.bottleneck.delay") == group[0]) & (pl.col("hosts.a.cc") == group[1])
         )
@@ -252,7 +262,8 @@ def test_boxes_of_a_series_hold_all_its_samples(results: MemoryResults):
 def test_bars_have_students_interval(results: MemoryResults):
     figure = plots.plot(results, "bar", by=["hosts.a.cc"])
     heights = [patch.get_height() for patch in figure.axes[0].patches]
-    means = results.summary.group_by("hosts.a.cc").agg(pl.col("goodput_mbps").mean()).sort("hosts.a.cc")
+    means = results.summary.group_by("hosts.a.cc").agg(pl.col("goodput_mbps").mean())
+    means = means.sort("hosts.a.cc", descending=True)
     assert heights == pytest.approx(means["goodput_mbps"].to_list())
     assert len(figure.axes[0].containers) == 4
 
@@ -264,11 +275,11 @@ def test_a_heat_map_has_the_mean_in_every_field_and_hatches_what_is_missing(resu
     figure = plots.plot(MemoryResults(rows), "heat")
     values = figure.axes[0].images[0].get_array().filled(np.nan)
     assert values.shape == (3, 2)
-    assert np.isnan(values[1, 0])
+    assert np.isnan(values[1, 1])
     expected = rows.filter(
         (pl.col("hosts.a.cc") == "newreno") & (pl.col("network.dumbbell.bottleneck.delay") == "100ms")
     )
-    assert values[2, 1] == pytest.approx(expected["goodput_mbps"].mean())
+    assert values[2, 0] == pytest.approx(expected["goodput_mbps"].mean())
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +307,25 @@ def test_flows_of_different_applications_are_not_put_together(unlike: MemoryResu
     assert not [name for name in texts(alike) if "bulk" in name]
 
 
+@pytest.mark.parametrize("kind", ["box", "bar", "cdf"])
+def test_flows_of_unlike_stacks_in_one_run_are_not_put_together(kind: str):
+    def rows(stacks: tuple[str, str]) -> MemoryResults:
+        return MemoryResults(
+            pl.DataFrame(
+                [
+                    summary_row(run, flow, {"queue": limit}, stack=stack, goodput_mbps=rate + run)
+                    for run, limit in enumerate(("10p", "90p"))
+                    for flow, stack, rate in zip(("f1", "f2"), stacks, (15.0, 5.0), strict=True)
+                ]
+            )
+        )
+
+    apart = texts(plots.plot(rows(("linux-6.8", "freebsd-13")), kind, value="goodput_mbps"))
+    assert [name for name in apart if "freebsd-13" in name]
+    together = texts(plots.plot(rows(("linux-6.8", "linux-6.8")), kind, value="goodput_mbps"))
+    assert not [name for name in together if "linux-6.8" in name]
+
+
 def test_a_heat_map_shows_one_application_and_says_so(unlike: MemoryResults):
     figure = plots.plot(unlike, "heat", by=["queue", "repeat"])
     assert figure.axes[0].images[0].get_array().min() >= 9
@@ -306,10 +336,11 @@ def test_throughput_against_delay_grows_leftwards(results: MemoryResults):
     figure = plots.plot(results, "delay", by=["hosts.a.cc"])
     assert figure.axes[0].xaxis_inverted()
     assert len(figure.axes[0].patches) == 2
-    assert texts(figure) == ["cubic", "newreno"]
+    assert texts(figure) == ["newreno", "cubic"]
 
 
 @pytest.mark.parametrize(("kind", "log"), [("cwnd", "y"), ("cdf", "xy"), ("heat", "y"), ("delay", "xy")])
+@pytest.mark.slow
 def test_logarithmic_axes_have_plain_numbers(results: MemoryResults, kind: str, log: str):
     figure = plots.plot(results, kind, log=log)
     figure.canvas.draw()
@@ -319,7 +350,7 @@ def test_logarithmic_axes_have_plain_numbers(results: MemoryResults, kind: str, 
 
 
 def test_cdf_ends_at_one(results: MemoryResults):
-    line = data_lines(plots.plot(results, "cdf", value="goodput_mbps", by=["hosts.a.cc"]))[0]
+    line = data_lines(plots.plot(results, "cdf", value="goodput_mbps", by=["hosts.a.cc"]))[1]
     cubic = results.summary.filter(pl.col("hosts.a.cc") == "cubic")["goodput_mbps"].sort()
     assert line.get_xdata()[1:].tolist() == cubic.to_list()
     assert line.get_ydata()[1:].tolist() == pytest.approx(np.arange(1, 10) / 9)
@@ -395,7 +426,7 @@ def test_the_last_of_several_keys_is_colours_and_the_others_stand_along_the_axis
     (axis,) = figure.axes
     places = [f"{delay}\n{repeat}" for delay in ("0ms", "20ms", "100ms") for repeat in range(3)]
     assert [text.get_text() for text in axis.get_xticklabels()] == places
-    assert texts(figure) == ["cubic", "newreno"]
+    assert texts(figure) == ["newreno", "cubic"]
     assert axis.get_xlabel() == "delay and repeat"
     assert len(axis.patches) == 2 * len(places)
 
@@ -417,6 +448,7 @@ def test_the_fields_of_a_heat_map_have_three_digits():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
     flows = ["$x^2$", "a & <b>", "\\frac{1}{2}$"]
     frame = pl.concat([sawtooth(0, flow) for flow in flows])
@@ -441,10 +473,10 @@ def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
         (
             "cwnd",
             {"where": {"hosts.a.cc": "bbr"}},
-            "hosts.a.cc: 'bbr' does not exist; there is cubic, newreno",
+            "hosts.a.cc: 'bbr' does not exist; there is newreno, cubic",
         ),
         ("cwnd", {"where": {"goodput_mbps": "9"}}, "key: 'goodput_mbps' does not exist"),
-        ("cwnd", {"size": "poster"}, "size: 'poster' does not exist; there is paper, slide"),
+        ("cwnd", {"size": "poster"}, "size: found 'poster'; expected paper, slide, 1col, 2col, 88mm or"),
         ("cwnd", {"log": "z"}, "log: 'z' does not exist; there is x, y, xy"),
         ("cwnd", {"panels": "hop"}, "panels: 'hop' does not exist; there is run, flow"),
         ("cwnd", {"window": (5, 5)}, "window: 5 to 5 is empty"),
@@ -455,7 +487,7 @@ def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
         ),
         ("cwnd", {"colour": "red"}, "option: 'colour' does not exist"),
         ("rtt", {"value": "rtt"}, "value: 'rtt' does not exist; did you mean rtt_ms or srtt_ms?"),
-        ("rtt", {"labels": ["one"]}, "labels: 1 names for 12 series"),
+        ("rtt", {"labels": ["one"]}, "labels: 1 names for 2 series"),
         ("throughput", {"average": 0}, "average: 0 s is no length of a window"),
         ("throughput", {"average": 99}, "average: no whole window of 99 s fits into what is shown"),
         ("throughput", {"overlap": 1}, "overlap: 1 is not a share"),
@@ -463,8 +495,8 @@ def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
         ("bar", {"value": "tcp.rtt_ms"}, "value: tcp.rtt_ms is a series; bars need a column of the summary"),
         ("bar", {"confidence": 95}, "confidence: 95 is not between 0 and 1"),
         ("heat", {"by": ["hosts.a.cc"]}, "by: a heat map needs two keys"),
-        ("phase", {}, "runs: a phase plot shows one run, not 12"),
-        ("sequence", {}, "runs: a sequence plot shows up to 6 flows, not 12"),
+        ("phase", {}, "runs: a phase plot shows one run, not 18"),
+        ("sequence", {}, "runs: a sequence plot shows up to 6 flows, not 18"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_one_line(
@@ -476,6 +508,7 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_refused(results: MemoryResults, tmp_path: Path):
     with pytest.raises(InputError, match=r"file format: '.gif' does not exist; there is .png, .svg, .pdf"):
         plots.plot(results, "cwnd", tmp_path / "x.gif", runs=[0])
@@ -557,7 +590,7 @@ def test_the_palette_keeps_its_distance_for_colour_blind_readers():
         [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
     )
     seen = [
-        matrix @ np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for colour in paint.PALETTE
+        matrix @ np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for colour in colours.PALETTE
     ]
     distances = [np.linalg.norm(a - b) for place, a in enumerate(seen) for b in seen[:place]]
     assert min(distances) > 0.1

@@ -51,7 +51,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
 OPTIONS: dict[str, dict[str, Any]] = {"phase": {"runs": [0]}, "sequence": {"runs": [0]}}
 
 
-@pytest.mark.parametrize("kind", plots.KINDS)
+# Answers and sizes have runs of their own, in test_exchanges.py.
+@pytest.mark.parametrize("kind", [kind for kind in plots.KINDS if kind not in ("bursts", "slowdown")])
+@pytest.mark.slow
 def test_every_kind_draws_a_real_run(results: ResultSet, kind: str, tmp_path: Path):
     plots.plot(results, kind, tmp_path / "figure.png", **OPTIONS.get(kind, {}))
     assert (tmp_path / "figure.png").stat().st_size > 10_000
@@ -69,6 +71,7 @@ def test_drawn_rates_add_up_to_the_bytes_counted(results: ResultSet, kind: str, 
     assert np.sum(rates) * 0.5 * 1e6 / 8 == pytest.approx(counted)
 
 
+@pytest.mark.slow
 def test_drawn_throughput_never_exceeds_the_link(results: ResultSet):
     for run in range(results.runs.height):
         lines = results.plot("throughput", runs=[run], average=0.5).axes[0].get_lines()
@@ -106,6 +109,7 @@ def test_a_run_that_does_not_exist_is_refused(results: ResultSet):
         results.plot("rtt", runs=[99])
 
 
+@pytest.mark.slow
 def test_the_report_holds_every_run_and_its_question(results: ResultSet, tmp_path: Path):
     html = report.write(results, tmp_path / "report.html").read_text(encoding="utf-8")
     assert html.count('class="series"') == 8

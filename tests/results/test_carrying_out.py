@@ -19,6 +19,7 @@ from cwndlab.testbeds.base import CancelledError, Outcome
 
 class MadeUpExperiment:
     support = SimpleNamespace(modules=())
+    spec = SimpleNamespace(flows=[], expect={})
 
     def as_yaml(self):
         return lab.EXPERIMENT
@@ -66,6 +67,9 @@ class Counting:
 
     def start(self, runs, work):
         self.ahead = (runs, work)
+
+    def waiting(self, what):
+        pass
 
     def advance(self, runs, work):
         assert runs >= 0

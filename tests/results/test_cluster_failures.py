@@ -56,7 +56,7 @@ class MadeUpClient:
     def close(self, timeout=None):
         pass
 
-    def submit(self, call, work, site, *, key, pure):
+    def submit(self, call, work, site, sent, *, key, pure):
         name = work.parts[0].name
         self.asked.append(name)
         if name in self.broken:
@@ -72,6 +72,9 @@ class MadeUpClient:
 
 class Counting:
     runs = 0
+
+    def waiting(self, what):
+        pass
 
     def advance(self, runs, work):
         self.runs += runs

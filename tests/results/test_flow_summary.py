@@ -3,7 +3,7 @@
 import lab
 import pytest
 
-from cwndlab.results import summary
+from cwndlab.results import call, summary
 
 OVER_SECONDS = {"time_to_90_s", "jain_1s_mean", "jain_1s_min", "convergence_s"}
 """Metrics of goodput in single seconds."""
@@ -18,6 +18,7 @@ APPLICATION = (
     "round_p95_ms",
     "one_way_p50_ms",
     "one_way_p95_ms",
+    "mos",
     "stalled_s",
     "load_scenario",
     "upload_kib_s",
@@ -287,6 +288,27 @@ def test_the_narrowest_bottleneck_on_the_way_counts():
     scenario["links"] += [elsewhere, narrow]
     row = summary.flow_metrics(scenario, {"flows": [lab.flow_counters()]})["f1"]
     assert row["utilisation"] == 1.0
+
+
+def test_the_opinion_score_of_a_call_is_that_of_the_e_model():
+    # R = 93.2 alone is MOS 4.41; 150 ms cost 3.6; 1 % of loss costs 95 / 26.1.
+    assert call.opinion_score(0, 0) == pytest.approx(4.41, abs=0.005)
+    assert call.delay_impairment(150) == pytest.approx(3.6)
+    assert call.delay_impairment(277.3) == pytest.approx(0.024 * 277.3 + 11)
+    assert call.loss_impairment(0.01) == pytest.approx(3.640, abs=0.001)
+    assert call.opinion_score(2000, 0.3) == 1
+    assert call.opinion_score(400, 0.0) == pytest.approx(3.053, abs=0.001)
+
+
+def test_a_call_has_an_opinion_score_and_other_datagrams_have_none():
+    delays = {"count": 9, "min_ns": 1, "mean_ns": 2, "p50_ns": 1, "p95_ns": 130_000_000, "max_ns": 1}
+    scenario = lab.scenario()
+    flow = {"name": "f1", "from": "a", "to": "b", "cc": "newreno"}
+    for app, score in (({"kind": "voip", "frame_ns": 20_000_000}, 4.32), ({"kind": "udp-cbr"}, None)):
+        scenario["flows"] = [{**flow, "app": app}]
+        counters = lab.flow_counters(one_way=delays, drops=0)
+        row = summary.flow_metrics(scenario, {"flows": [counters]})["f1"]
+        assert row["mos"] == (None if score is None else pytest.approx(score, abs=0.01))
 
 
 def test_what_an_application_saw():

@@ -75,6 +75,7 @@ def test_a_run_that_fits_is_one_row_group_and_reads_back_as_written(tmp_path):
     part.verify()
 
 
+@pytest.mark.slow
 def test_memory_stays_bounded_however_long_a_run_is(tmp_path):
     count = 1 << 16
     batch = lab.tcp_rows(0, 0, count)

@@ -86,15 +86,15 @@ def test_a_directory_that_holds_more_than_a_part_is_not_removed(results, tmp_pat
     aside = results / "runs/.0-0.77"
     aside.mkdir()
     (aside / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match=r"\.0-0\.77/thesis\.tex: is not of cwndlab"):
+    with pytest.raises(InputError, match=r"\.0-0\.77/thesis\.tex: was not written by cwndlab"):
         prepare(results)
     shutil.rmtree(aside)
 
     lose_a_table(results / "runs/1-1")
     (results / "runs/1-1/notes").mkdir()
-    with pytest.raises(InputError, match="1-1/notes: is not of cwndlab"):
+    with pytest.raises(InputError, match="1-1/notes: was not written by cwndlab"):
         prepare(results)
-    with pytest.raises(InputError, match="1-1/notes: is not of cwndlab"):
+    with pytest.raises(InputError, match="1-1/notes: was not written by cwndlab"):
         lab.write_part(results / "runs", store.cut(lab.plan(), alone=True)[1])
     assert (results / "runs/1-1/notes").is_dir()
     (results / "runs/1-1/notes").rmdir()

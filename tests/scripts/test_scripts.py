@@ -1,5 +1,6 @@
 """`cwndlab script`: scripts pass, fail as the original tool fails, or are refused with one line."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -28,11 +29,13 @@ def script(*arguments: str | Path) -> tuple[int, str, str]:
     return ran.returncode, ran.stdout, ran.stderr
 
 
+@pytest.mark.slow
 def test_scripts_that_pass_are_silent():
     files = [SCRIPTS / name for name in ("linux-prr.pkt", "linux-tlp-retransmit.pkt", "connect.pkt")]
     assert script(*files, "--stack", "linux-6.18") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_difference_is_shown_as_the_original_tool_shows_it(tmp_path):
     file = tmp_path / "data.pkt"
     file.write_text(f"{HANDSHAKE}+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 2\n")
@@ -45,6 +48,7 @@ def test_a_difference_is_shown_as_the_original_tool_shows_it(tmp_path):
     assert lines[2].startswith("actual packet:  0.100000 P. 1:1001(1000) ack 1 win ")
 
 
+@pytest.mark.slow
 def test_a_script_prints_and_takes_symbols(tmp_path):
     file = tmp_path / "print.pkt"
     events = "+0 %{ print('cwnd', tcpi_snd_cwnd) }%\n+0 write(4, ..., SIZE) = SIZE\n+0 close(4) = 0\n"
@@ -68,6 +72,7 @@ def test_a_script_prints_and_takes_symbols(tmp_path):
         ("0 %{{ assert open('{marker}', 'w') }}%\n", "1: code: open(): only abs, min and max may be called"),
     ],
 )
+@pytest.mark.slow
 def test_nothing_in_a_script_is_executed(tmp_path, text, complaint):
     file, marker = tmp_path / "evil.pkt", tmp_path / "marker"
     file.write_text(text.format(marker=marker))
@@ -77,6 +82,7 @@ def test_nothing_in_a_script_is_executed(tmp_path, text, complaint):
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_one_line(tmp_path):
     binary = tmp_path / "binary.pkt"
     binary.write_bytes(b"\xff\xfe\x00")
@@ -90,3 +96,50 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
     assert err.startswith("stack linux-7: not known; expected one of ")
     code, _, err = script(file, "--stack", "linux", "--define", "1=2")
     assert (code, err) == (2, "error: --define: found '1=2'; expected NAME=VALUE\n")
+
+
+@pytest.mark.slow
+def test_a_suite_is_run_and_counted(tmp_path):
+    suite = tmp_path / "suite"
+    (suite / "slow_start").mkdir(parents=True)
+    (suite / "ecn").mkdir()
+    written = f"{HANDSHAKE}+0 write(4, ..., 1000) = 1000\n"
+    passing = f"{written}#ifdef FreeBSD\n+0 > P. 1:1001(1000) ack 1\n#endif\n"
+    (suite / "slow_start" / "data.pkt").write_text(passing)
+    (suite / "slow_start" / "wrong.pkt").write_text(passing.replace("ack 1\n#endif", "ack 2\n#endif"))
+    (suite / "slow_start" / "word.pkt").write_text("0 frobnicate\n")
+    (suite / "ecn" / "left.pkt").write_text("--ip_version=ipv6\n+0 send(4, ..., 9, MSG_EOR) = 9\n")
+    # What comes behind the last event is not looked at, as the original tool does it.
+    (suite / "end.pkt").write_text(written)
+    each = tmp_path / "each.jsonl"
+    code, out, err = script("--suite", suite, "--stack", "freebsd-13", "-o", each)
+    assert (code, err) == (0, "")
+    assert "| congestion control | 3 | 0 | 3 | 1 | 2 |\n" in out
+    assert "| ECN | 1 | 1 | 0 | 0 | 0 |\n" in out
+    assert "| all | 5 | 1 | 4 | 2 | 2 |\n" in out
+    assert "| IPv6 | 1 | 0 |\n" in out
+    assert "| MSG_EOR | 1 | 0 |\n" in out
+    verdicts = {row["script"]: row["verdict"] for row in map(json.loads, each.read_text().splitlines())}
+    assert verdicts == {
+        "ecn/left.pkt": "left out",
+        "end.pkt": "passed",
+        "slow_start/data.pkt": "passed",
+        "slow_start/word.pkt": "refused",
+        "slow_start/wrong.pkt": "failed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--suite", "nowhere"], "nowhere: no such directory"),
+        ([], "name scripts to run, or a directory of them with --suite"),
+        (["a.pkt", "-o", "b"], "--out goes with --suite"),
+        (["a.pkt", "--suite", "."], "found a.pkt besides --suite; it runs every script below its directory"),
+    ],
+)
+@pytest.mark.slow
+def test_a_suite_that_cannot_be_run(arguments, message):
+    code, out, err = script(*arguments, "--stack", "freebsd-13")
+    assert (code, out) == (2, "")
+    assert err.strip() == f"error: {message}"

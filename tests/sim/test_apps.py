@@ -54,6 +54,7 @@ def test_on_and_off(distribution):
 @pytest.mark.parametrize("app", ["rate-limited", "on-off"])
 @pytest.mark.parametrize("rate", [8_000, 100_000, 3_000_000])
 @pytest.mark.parametrize("write", [None, "1B", "700B", "1KB"])
+@pytest.mark.slow
 def test_a_rate_is_kept_whatever_the_size_of_a_write(app, rate, write):
     keys = f"kind: {app}, rate: {rate}bit" + (f", write: {write}" if write else "")
     if app == "on-off":
@@ -175,6 +176,7 @@ def test_a_video_player():
     )
 
 
+@pytest.mark.slow
 def test_background_traffic_has_its_load():
     app = "{kind: background, load: 20mbit, size: 50KB, shape: 3}"
     result = run(f"from: a.1, to: b, app: {app}", duration="20s")

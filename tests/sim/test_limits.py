@@ -103,6 +103,7 @@ def test_freebsds_receive_buffer_ends_below_maxsockbuf(stack: str) -> None:
     assert max(row["receive_window_bytes"] for row in run.rows["tcp"]) <= buffers[-1]
 
 
+@pytest.mark.slow
 def test_linuxs_send_buffer_at_the_end_of_tcp_wmem_is_what_limits() -> None:
     for stack in ("linux-3.9", "linux-6.8", "linux-6.18"):
         run = short_runs.run(

@@ -29,6 +29,7 @@ def highest(run: short_runs.Short, hop: str) -> int:
     return max(row["backlog_bytes"] for row in run.rows["queue"] if row["hop"] == hop)
 
 
+@pytest.mark.slow
 def test_ports_share_one_memory():
     shared = short_runs.run(STAR)
     own = short_runs.run(STAR, network__star__switch__shared="false")
@@ -131,6 +132,7 @@ start_jitter: 0s
 """
 
 
+@pytest.mark.slow
 def test_a_paused_switch_pauses_those_behind_it():
     text = (Path(__file__).parents[2] / "examples" / "pause-frames.yaml").read_text()
     text = text[: text.index("sweep:")]

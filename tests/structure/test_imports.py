@@ -7,9 +7,24 @@ from import_graph import Graph, cycles, read
 PACKAGE = Path(__file__).parents[2] / "python" / "cwndlab"
 
 LAYERS = (
-    ("_native", "contract", "errors", "text", "files", "code", "tables", "progress", "ss_output", "suites"),
+    (
+        "_native",
+        "contract",
+        "errors",
+        "text",
+        "files",
+        "code",
+        "tables",
+        "progress",
+        "logged",
+        "siftr2_output",
+        "siftr_output",
+        "ss_output",
+        "suites",
+        "guide",
+    ),
     ("experiment",),
-    ("foreign",),
+    ("foreign", "worker"),
     ("plan",),
     ("scenario",),
     ("testbeds",),
@@ -17,10 +32,22 @@ LAYERS = (
     ("results",),
     ("formats",),
     ("analysis",),
+    ("web",),
     ("plots",),
-    ("runner", "estimate"),
+    ("faults", "runner", "estimate", "notebook"),
     ("interface",),
-    ("claims", "doctor", "fidelity", "loadlatency", "scripts", "validation"),
+    (
+        "ab",
+        "advice",
+        "bundle",
+        "claims",
+        "doctor",
+        "fidelity",
+        "loadlatency",
+        "review",
+        "scripts",
+        "validation",
+    ),
     ("cli",),
     ("", "__main__"),
 )
@@ -30,6 +57,9 @@ The package itself (`""`) is last: nothing imports it, as what it gives is made 
 
 TESTBEDS = ("sim", "netns", "ssh")
 """Packages below `testbeds` that only `testbeds` may name."""
+
+SYSTEMS = ("linux", "freebsd")
+"""Packages below `testbeds.live` of one system each."""
 
 
 def top(module: str) -> str:
@@ -50,12 +80,17 @@ def violations(graph: Graph, layers: tuple[tuple[str, ...], ...] = LAYERS) -> li
 def lets_a_testbed_in(graph: Graph) -> list[str]:
     """Imports of a testbed by what live ones share, and of a host's system by the course of a run."""
     testbeds = tuple(f"testbeds.{name}" for name in TESTBEDS)
+
+    def system(module: str) -> str:
+        found = module.split(".")[2:3]
+        return found[0] if found and found[0] in SYSTEMS else ""
+
     return [
         f"{module} imports {other}"
         for module, imported in graph.items()
         for other in imported
         if module.startswith("testbeds.live")
-        and (other.startswith(testbeds) or "linux" in other.split(".")[2:3] != module.split(".")[2:3])
+        and (other.startswith(testbeds) or (system(other) and system(other) != system(module)))
     ]
 
 
@@ -98,6 +133,8 @@ def test_what_live_testbeds_share_knows_none_of_them() -> None:
     assert lets_a_testbed_in(fine) == []
     wrong = {"testbeds.live.session": frozenset({"testbeds.netns.lab", "testbeds.live.linux.kernel"})}
     assert len(lets_a_testbed_in(wrong)) == 2
+    other = {"testbeds.live.freebsd.system": frozenset({"testbeds.live.linux.kernel"})}
+    assert len(lets_a_testbed_in(other)) == 1
 
 
 def test_a_long_cycle_is_one_group() -> None:

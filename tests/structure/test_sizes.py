@@ -1,6 +1,7 @@
 """Files that can be read in one sitting: below 700 lines, functions below 80 (Rust: clippy bounds those)."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,3 +29,23 @@ def test_no_file_and_no_function_is_long() -> None:
                 if size >= FUNCTION:
                     long.append(f"{file.relative_to(ROOT)}: {node.name} has {size} lines")
     assert long == []
+
+
+SCRIPT_FUNCTION = re.compile(r"^( *)(?:export |async |static |function )*[\w$]+ ?\([^;]*\) \{$", re.MULTILINE)
+
+
+def test_no_script_of_the_live_lab_is_long() -> None:
+    scripts = sorted((ROOT / "python/cwndlab/web/page").glob("*.js"))
+    long, count = [], 0
+    for file in scripts:
+        if file.name == "engine.js":  # written by wasm-bindgen
+            continue
+        text = file.read_text(encoding="utf-8")
+        assert text.count("\n") < LINES, file.name
+        for begin in SCRIPT_FUNCTION.finditer(text):
+            count += 1
+            size = text[begin.start() :].partition(f"\n{begin[1]}}}")[0].count("\n") + 2
+            if size >= FUNCTION:
+                long.append(f"{file.name}: {begin[0].strip()} has {size} lines")
+    assert long == []
+    assert count > 50

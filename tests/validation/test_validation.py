@@ -1,18 +1,23 @@
 """The comparison of a validation, with the model on both sides: what is equal is 0 apart."""
 
+import signal
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 import cwndlab
 from cwndlab import load, validation
+from cwndlab.cli import main
+from cwndlab.errors import InputError
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.fidelity import report as fidelity
+from cwndlab.results import expectations
 from cwndlab.results.resultset import ResultSet
 from cwndlab.suites import suite
-from cwndlab.validation import report
+from cwndlab.validation import judging, report
 from cwndlab.validation.compare import ALL, METRICS, median_errors
 
 TEXT = """\
@@ -76,6 +81,7 @@ def test_epochs_agree_with_the_simulators_own_count(sides: tuple[ResultSet, Resu
     assert 0.4 * peak < trough < 0.7 * peak, "Reno halves"
 
 
+@pytest.mark.slow
 def test_everything_is_written_down(sides: tuple[ResultSet, ResultSet, ResultSet], tmp_path: Path) -> None:
     rows = validation.compare(sides[0], sides[2])
     report.write(tmp_path, rows, sides[0], sides[2])
@@ -91,6 +97,29 @@ def test_everything_is_written_down(sides: tuple[ResultSet, ResultSet, ResultSet
     assert max(map(len, few.splitlines())) <= 80
     assert max(map(len, many.splitlines())) <= 80
     assert "goodput: median error" in many
+
+
+def test_what_is_too_far_apart_is_marked_and_fails(sides: tuple[ResultSet, ResultSet, ResultSet]) -> None:
+    rows = validation.compare(sides[0], sides[2])
+    allowed = {"goodput_mbps": 0.01, "rtt_p50_ms": 0.9}
+    found = judging.judged(rows, allowed)
+    assert [(each.expectation.metric, each.cell["flow"]) for each in found] == [
+        *(("goodput_mbps", flow) for flow in ("first", "second")),
+        *(("rtt_p50_ms", flow) for flow in ("first", "second")),
+    ]
+    assert [each.holds for each in found] == [False, False, True, True]
+    assert found[0].against[0].startswith("model ")
+    said = expectations.text(found)
+    assert "FAILS in 0 of 2 cells: goodput_mbps within 1 % of the kernel's\n  flow first, model " in said
+    assert "holds in 2 of 2 cells: rtt_p50_ms within 90 % of the kernel's" in said
+    for told in (report.text(rows, allowed), report.text(rows * 4, allowed)):
+        assert "% !" in told or "%  !" in told
+    assert "!" not in report.text(rows)
+    assert all(
+        each.holds for each in judging.judged(validation.compare(sides[0], sides[1]), {"retransmits": 0.0})
+    )
+    with pytest.raises(InputError, match="did you mean goodput_mbps"):
+        judging.check({"goodput": 0.1})
 
 
 def test_our_section_of_a_document_is_replaced_and_survives_the_others(tmp_path: Path) -> None:
@@ -138,3 +167,35 @@ def test_the_suite_is_a_graeco_latin_square_of_36_runs_under_an_hour() -> None:
             assert len({(cell[0], cell[3]) for cell in square}) == len({cell[2:] for cell in square}) == 9
     assert {run.scenario["flows"][1]["start_ns"] for run in plan.runs} == {5 * 10**9}
     assert plan.simulated_ns + len(plan.runs) * 4 * 10**9 < 3600 * 10**9
+
+
+@pytest.mark.slow
+def test_the_command_has_a_verdict(
+    sides: tuple[ResultSet, ResultSet, ResultSet],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With the models on both sides, as no test has a kernel to itself."""
+
+    def as_if(*words: object, **more: object) -> tuple[Path, ResultSet, ResultSet]:
+        return tmp_path, sides[0], sides[2]
+
+    monkeypatch.setattr(validation, "run", as_if)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    # The page says which kernel it was.
+    monkeypatch.setitem(sides[2].header.versions, "kernel", "6.18")
+    junit = tmp_path / "junit.xml"
+
+    def ended(*words: str) -> tuple[object, str]:
+        with pytest.raises(SystemExit) as end:
+            main(["validate", "both.yaml", "-q", "--junit", str(junit), *words])
+        return end.value.code, capsys.readouterr().err
+
+    assert ended("--within", "goodput_mbps=20%") == (0, "")
+    code, err = ended("--within", "goodput_mbps=1%", "--within", "rtt_p50_ms=90%")
+    assert (code, "2 of 4 expectations do not hold" in err) == (1, True)
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "2", "0")
+    assert ended("--within", "goodput_mbps")[0] == 2
+    assert ended("--within", "speed=3%")[0] == 2

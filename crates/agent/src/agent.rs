@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use contract::scenario::{App, LoadPart};
+use loadlatency::sys::monotonic_ns;
 
 use crate::clock::Clock;
+use crate::error::{self, Error, Result};
 use crate::flows::{self, Work};
 use crate::load::Session;
 use crate::metrics::Metrics;
 use crate::order::{Answer, Order, Prepare, Task};
+use crate::samples::Samplers;
 use crate::tool::Program;
 use crate::{echo, sys};
 
@@ -21,16 +24,17 @@ const END: Duration = Duration::from_secs(3);
 
 /// The ends of a run at this host.
 #[derive(Debug, Default)]
-pub struct Agent {
+pub(crate) struct Agent {
     clock: Arc<Clock>,
     metrics: Vec<Metrics>,
     programs: Vec<Program>,
     sessions: Vec<Session>,
+    samplers: Samplers,
 }
 
 impl Agent {
     /// Carries out an order.
-    pub fn obey(&mut self, order: Order) -> Answer {
+    pub(crate) fn obey(&mut self, order: Order) -> Answer {
         let answer = match order {
             Order::Prepare(order) => self.prepare(&order).map(|()| Answer::Ready { ready: true }),
             Order::Ping { to, count, interval_ns } => {
@@ -38,26 +42,33 @@ impl Agent {
                 trips
                     .collect::<std::io::Result<BTreeMap<_, _>>>()
                     .map(|ping| Answer::Ping { ping })
-                    .map_err(|error| format!("ping: {}", loadlatency::sys::in_words(&error)))
+                    .map_err(|error| Error::from(error).at("ping"))
             }
             Order::Start { zero_ns } => {
                 self.clock.begin(zero_ns);
-                Ok(Answer::Started { started: true })
+                self.samplers.mark_start(zero_ns).map(|()| Answer::Started { started: true })
+            }
+            Order::Clock {} => Ok(clocks()),
+            Order::Sample { name, config } => {
+                self.samplers.start(name, &config).map(|()| Answer::Ready { ready: true })
+            }
+            Order::Samples { name, file } => {
+                self.samplers.stop(&name, &file).map(|report| Answer::Sampled { report })
             }
             Order::End {} => Ok(self.end()),
         };
-        answer.unwrap_or_else(|error| Answer::Error { error: one_line(&error) })
+        answer.unwrap_or_else(|error| Answer::Error { error: one_line(&error.to_string()) })
     }
 
     /// Ends all programs at once.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.programs.iter().for_each(Program::kill);
     }
 
-    fn prepare(&mut self, order: &Prepare) -> Result<(), String> {
-        let named = |task: &Task, why: String| format!("flow {}: {why}", task.flow);
+    fn prepare(&mut self, order: &Prepare) -> Result<()> {
+        let named = |task: &Task, why: Error| why.at(format!("flow {}", task.flow));
         for task in order.sends.iter().chain(&order.receives) {
-            flows::check(&task.app).map_err(|why| named(task, why.to_string()))?;
+            flows::check(&task.app).map_err(|why| named(task, why.into()))?;
         }
         let mut incasts: BTreeMap<&str, Vec<(Task, Metrics)>> = BTreeMap::new();
         for task in &order.receives {
@@ -82,7 +93,7 @@ impl Agent {
         for (group, tasks) in incasts {
             let everyone = tasks.iter().map(|(_, metrics)| metrics.clone()).collect();
             let begun = flows::gather(&tasks).and_then(|work| begin(work, everyone));
-            begun.map_err(|why| format!("incast {group}: {why}"))?;
+            begun.map_err(|why| why.at(format!("incast {group}")))?;
         }
         for program in &self.programs {
             program.start()?;
@@ -96,7 +107,7 @@ impl Agent {
         Ok(())
     }
 
-    fn begin_sender(&mut self, order: &Prepare, task: &Task) -> Result<(), String> {
+    fn begin_sender(&mut self, order: &Prepare, task: &Task) -> Result<()> {
         match (&task.tool, &task.app) {
             (Some(tool), _) => {
                 let (program, clock) = (Program::new(task, tool, "from"), Arc::clone(&self.clock));
@@ -117,7 +128,7 @@ impl Agent {
         }
     }
 
-    fn serve(&mut self, task: &Task) -> Result<(), String> {
+    fn serve(&mut self, task: &Task) -> Result<()> {
         if let (App::Loadlatency { part: LoadPart::Pinger, .. }, Some(load)) = (&task.app, &task.load) {
             self.sessions.push(Session::serve(task, load)?);
         }
@@ -144,15 +155,20 @@ impl Agent {
 }
 
 /// Lets an end work in a thread of its own; what befalls it is noted in its metrics.
-fn begin(work: Work, metrics: Vec<Metrics>) -> Result<(), String> {
+fn begin(work: Work, metrics: Vec<Metrics>) -> Result<()> {
     let guarded = move || {
         let done = panic::catch_unwind(AssertUnwindSafe(work));
-        if let Err(why) = done.unwrap_or_else(|_| Err("the agent failed: see its standard error".into())) {
-            metrics.iter().for_each(|one| one.failed(one_line(&why)));
+        if let Err(why) = done.unwrap_or(Err(Error::Panicked)) {
+            metrics.iter().for_each(|one| one.failed(one_line(&why.to_string())));
         }
     };
-    let thread = thread::Builder::new().spawn(guarded);
-    thread.map(drop).map_err(|error| format!("a thread: {error}"))
+    error::at("a thread", thread::Builder::new().spawn(guarded).map(drop))
+}
+
+/// Both clocks, read one right after the other.
+fn clocks() -> Answer {
+    let realtime = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Answer::Clock { monotonic_ns: monotonic_ns(), realtime_ns: u64::try_from(realtime).unwrap_or(u64::MAX) }
 }
 
 fn one_line(text: &str) -> String {
@@ -160,7 +176,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Ends this process after so many seconds, with all that was started: programs end when it does.
-pub fn limit(seconds: f64) {
+pub(crate) fn limit(seconds: f64) {
     let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     thread::spawn(move || {
         thread::sleep(limit);

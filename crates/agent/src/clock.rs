@@ -6,18 +6,18 @@ use std::time::Duration;
 use loadlatency::sys::monotonic_ns;
 
 /// A time of the run, ns; below zero before it begins.
-pub type RunTime = i64;
+pub(crate) type RunTime = i64;
 
 /// The run's clock.
 #[derive(Debug, Default)]
-pub struct Clock {
+pub(crate) struct Clock {
     zero: OnceLock<u64>,
     told: (Mutex<()>, Condvar),
 }
 
 impl Clock {
     /// The run begins when CLOCK_MONOTONIC says so. Only the first telling counts.
-    pub fn begin(&self, zero_ns: u64) {
+    pub(crate) fn begin(&self, zero_ns: u64) {
         let held = locked(&self.told.0);
         // A second zero would be another run.
         let _ = self.zero.set(zero_ns);
@@ -26,18 +26,18 @@ impl Clock {
     }
 
     /// ns since the start of the run.
-    pub fn now(&self) -> RunTime {
+    pub(crate) fn now(&self) -> RunTime {
         let zero = self.zero.get().copied().unwrap_or(u64::MAX);
         i64::try_from(i128::from(monotonic_ns()) - i128::from(zero)).unwrap_or(i64::MIN)
     }
 
     /// The same, where the run has begun.
-    pub fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         u64::try_from(self.now()).unwrap_or(0)
     }
 
     /// Waits for a time of the run, once its beginning is known.
-    pub fn sleep_until(&self, at: RunTime) {
+    pub(crate) fn sleep_until(&self, at: RunTime) {
         let mut held = locked(&self.told.0);
         while self.zero.get().is_none() {
             held = self.told.1.wait(held).unwrap_or_else(PoisonError::into_inner);
@@ -50,6 +50,6 @@ impl Clock {
 }
 
 /// Locks what threads share. What one that panicked left is still good: numbers and lists whose entries are whole.
-pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

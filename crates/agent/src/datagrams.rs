@@ -3,16 +3,12 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use apps::Datagrams;
-use contract::scenario::EcnField;
+use apps::{Datagrams, EcnField, STAMP};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::metrics::Metrics;
 use crate::order::Task;
 use crate::sys;
-
-/// Bytes of a number and a time, with which the payload begins.
-pub const STAMP: usize = 16;
 
 /// Receive buffer: a burst must not be lost at its end.
 const BUFFER: usize = 4 << 20;
@@ -21,14 +17,14 @@ const BUFFER: usize = 4 << 20;
 ///
 /// # Errors
 /// As the system says.
-pub fn send(task: &Task, mut source: Datagrams, ecn: EcnField, metrics: &Metrics) -> io::Result<()> {
+pub(crate) fn send(task: &Task, mut source: Datagrams, metrics: &Metrics) -> io::Result<()> {
     let clock = &metrics.clock;
     clock.sleep_until(task.start_ns as i64);
     metrics.opens();
     let own = SocketAddr::new(task.source, task.source_port);
     let socket = Socket::new(Domain::for_address(own), Type::DGRAM, Some(Protocol::UDP))?;
     // The ECN field of the IP header (RFC 3168 section 5, RFC 9331).
-    let field = match ecn {
+    let field = match source.ecn() {
         EcnField::Off => 0,
         EcnField::Ect0 => 2,
         EcnField::Ect1 => 1,
@@ -45,17 +41,17 @@ pub fn send(task: &Task, mut source: Datagrams, ecn: EcnField, metrics: &Metrics
     let mut at = task.start_ns;
     while at < task.stop_ns {
         clock.sleep_until(at as i64);
-        let (number, next) = source.send(at);
-        payload[..8].copy_from_slice(&number.to_be_bytes());
+        let sent = source.send(at);
+        payload[..8].copy_from_slice(&sent.number.to_be_bytes());
         payload[8..STAMP].copy_from_slice(&clock.now_ns().to_be_bytes());
-        match socket.send(&payload) {
+        match socket.send(&payload[..sent.payload as usize]) {
             Ok(_) => metrics.sent(),
             // Nobody listened, or the queue was full: what a network does too.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => metrics.sent(),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => metrics.sent(),
             Err(error) => return Err(error),
         }
-        at = next;
+        at = sent.next;
     }
     Ok(())
 }
@@ -64,7 +60,7 @@ pub fn send(task: &Task, mut source: Datagrams, ecn: EcnField, metrics: &Metrics
 ///
 /// # Errors
 /// As the system says.
-pub fn bind(task: &Task) -> io::Result<UdpSocket> {
+pub(crate) fn bind(task: &Task) -> io::Result<UdpSocket> {
     let own = SocketAddr::new(task.target, task.target_port);
     let socket = Socket::new(Domain::for_address(own), Type::DGRAM, Some(Protocol::UDP))?;
     sys::set_receive_buffer(&socket, BUFFER)?;
@@ -77,7 +73,7 @@ pub fn bind(task: &Task) -> io::Result<UdpSocket> {
 ///
 /// # Errors
 /// As the system says.
-pub fn receive(socket: &UdpSocket, metrics: &Metrics) -> io::Result<()> {
+pub(crate) fn receive(socket: &UdpSocket, metrics: &Metrics) -> io::Result<()> {
     let mut data = [0; 1 << 16];
     loop {
         let length = match socket.recv(&mut data) {

@@ -14,7 +14,7 @@ const LOOK: Nanos = 10_000_000;
 const NEVER: Nanos = Nanos::MAX;
 
 /// An end at its connection.
-pub struct Driven<E> {
+pub(crate) struct Driven<E> {
     end: E,
     connection: Connection,
     metrics: Metrics,
@@ -29,7 +29,7 @@ pub struct Driven<E> {
 
 /// Which end of a connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// It opened the connection.
     Opening,
     /// It accepted it, and closes behind the other end.
@@ -38,7 +38,13 @@ pub enum Role {
 
 impl<E: End> Driven<E> {
     /// An end that has not had a turn; it is told to stop at `stop`.
-    pub fn new(end: E, role: Role, connection: Connection, metrics: Metrics, stop: Nanos) -> Driven<E> {
+    pub(crate) fn new(
+        end: E,
+        role: Role,
+        connection: Connection,
+        metrics: Metrics,
+        stop: Nanos,
+    ) -> Driven<E> {
         Driven { end, connection, metrics, role, stop, stopped: false, unread: false, is_over: false }
     }
 
@@ -46,7 +52,7 @@ impl<E: End> Driven<E> {
     ///
     /// # Errors
     /// What befell the connection.
-    pub fn drive(mut self) -> io::Result<()> {
+    pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut woken = Ready::default();
         loop {
             self.act(woken, &mut |_, _| ())?;
@@ -135,7 +141,7 @@ impl<E: End> Driven<E> {
 ///
 /// # Errors
 /// What befell one of the connections.
-pub fn drive_incast(mut ends: Vec<Driven<Incast>>, mut rounds: Rounds) -> io::Result<()> {
+pub(crate) fn drive_incast(mut ends: Vec<Driven<Incast>>, mut rounds: Rounds) -> io::Result<()> {
     let Some(clock) = ends.first().map(|first| first.metrics.clock.clone()) else { return Ok(()) };
     let (mut began, mut answers) = (0, 0);
     for _ in &ends {

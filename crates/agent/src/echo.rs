@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use apps::Datagrams;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::Clock;
@@ -20,9 +21,6 @@ const PAYLOAD: u32 = 56;
 /// How long replies to the last idle ping are waited for, ns.
 const LINGER: u64 = 1_000_000_000;
 
-/// The most payload that an IPv4 packet has room for.
-const LARGEST: u32 = 65_507;
-
 const ECHO_REQUEST: u8 = 8;
 const ECHO_HEADER: usize = 8;
 
@@ -30,12 +28,12 @@ const ECHO_HEADER: usize = 8;
 ///
 /// # Errors
 /// As the system says.
-pub fn ping(to: Ipv4Addr, count: u32, interval_ns: u64) -> io::Result<Vec<u64>> {
+pub(crate) fn ping(to: Ipv4Addr, count: u32, interval_ns: u64) -> io::Result<Vec<u64>> {
     let clock = Arc::new(Clock::default());
     clock.begin(loadlatency::sys::monotonic_ns());
     let metrics = Metrics::new("", "", [0, 0], 0, &clock);
     let until = u64::from(count).saturating_mul(interval_ns);
-    echoes(to, PAYLOAD, interval_ns.max(1), until, LINGER, &metrics)?;
+    echoes(to, Datagrams::every(interval_ns.max(1), PAYLOAD, true), until, LINGER, &metrics)?;
     Ok(metrics.values("probe-rtt"))
 }
 
@@ -43,18 +41,17 @@ pub fn ping(to: Ipv4Addr, count: u32, interval_ns: u64) -> io::Result<Vec<u64>> 
 ///
 /// # Errors
 /// As the system says.
-pub fn probe(task: &Task, interval_ns: u64, payload: u32, metrics: &Metrics) -> io::Result<()> {
+pub(crate) fn probe(task: &Task, source: Datagrams, metrics: &Metrics) -> io::Result<()> {
     let IpAddr::V4(target) = task.target else {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "app ping: expected an IPv4 address"));
     };
-    echoes(target, payload.min(LARGEST), interval_ns, task.stop_ns, 0, metrics)
+    echoes(target, source, task.stop_ns, 0, metrics)
 }
 
-/// Sends requests at an interval until then, and notes when replies come, `linger` longer at most.
+/// Sends requests until then, and notes when replies come, `linger` longer at most.
 fn echoes(
     target: Ipv4Addr,
-    payload: u32,
-    interval: u64,
+    mut source: Datagrams,
     until: u64,
     linger: u64,
     metrics: &Metrics,
@@ -67,7 +64,7 @@ fn echoes(
     socket.connect(&SocketAddrV4::new(target, 0).into())?;
     socket.set_nonblocking(true)?;
     let mut sent: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
-    let (mut due, mut number) = (clock.now_ns(), 0_u64);
+    let mut due = clock.now_ns();
     let end = until.saturating_add(linger);
     let mut packet = vec![0; 1 << 16];
     loop {
@@ -76,12 +73,14 @@ fn echoes(
             return Ok(());
         }
         if due < until && now >= due {
-            sent.insert(number as u16, (number, now));
-            match socket.send(&request(identifier, number as u16, payload)) {
+            let probe = source.send(due);
+            due = probe.next;
+            let which = probe.number as u16;
+            sent.insert(which, (probe.number, now));
+            match socket.send(&request(identifier, which, probe.payload)) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => metrics.sent(),
             }
-            (due, number) = (due + interval, number + 1);
         }
         let next = if due < until { due } else { end };
         let wait = Wait { socket: socket.as_raw_fd(), read: true, write: false };
@@ -97,7 +96,7 @@ fn echoes(
         {
             metrics.arrived(number);
             metrics.sample(now, "probe-rtt", now - asked);
-            metrics.took(u64::from(payload));
+            metrics.took(u64::from(source.payload()));
         }
     }
 }

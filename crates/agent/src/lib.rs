@@ -11,6 +11,9 @@
 //! | `{"do": "ping", "to": [ADDRESS, ...], "count": N, "interval_ns": N}` | idle round trips | `{"ping": {ADDRESS: [ns, ...]}}` |
 //! | `{"do": "prepare", "measure": [from, to], "duration_ns": N, "sends": [TASK, ...], "receives": [TASK, ...]}` | takes the flows that begin and end here; what accepts connections listens when it is answered | `{"ready": true}` |
 //! | `{"do": "start", "zero_ns": N}` | t = 0 of the run is when CLOCK_MONOTONIC of this host says N | `{"started": true}` |
+//! | `{"do": "clock"}` | tells the time | `{"monotonic_ns": N, "realtime_ns": N}` |
+//! | `{"do": "sample", "name": NAME, "config": {...}}` | looks at sockets at an interval (Linux) | `{"ready": true}` |
+//! | `{"do": "samples", "name": NAME, "file": PATH}` | writes what was seen of them (`samples`) | `{"report": {...}}` |
 //! | `{"do": "end"}` | ends programs, and tells what was seen | `{"flows": [...], "reports": [...]}` |
 //! | anything else | nothing | `{"error": "one line"}` |
 //!
@@ -20,7 +23,7 @@
 //!
 //! `order` (what crosses the pipe) and `agent` (what is done about it); `flows` says which ends an application has, `driver`
 //! gives those their turns at a `socket`; `datagrams` and `echo` are what has no connection; `tool` and `load` are what
-//! others carry out; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
+//! others carry out; `samples` looks at sockets, whosever they are; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
 //!
 //! Applications are the machines of the crate `apps`, which the simulator drives too.
 
@@ -31,10 +34,12 @@ mod clock;
 mod datagrams;
 mod driver;
 mod echo;
+mod error;
 mod flows;
 mod load;
 mod metrics;
 mod order;
+mod samples;
 mod socket;
 mod sys;
 mod tool;
@@ -44,7 +49,8 @@ use std::io::{BufRead as _, Read as _, Write as _};
 use agent::Agent;
 use order::Answer;
 
-pub use flows::{AppRefusal, check as check_app};
+pub use error::AppRefusal;
+pub use flows::check as check_app;
 
 /// The longest line that is read, bytes.
 const LINE: u64 = 16 << 20;
@@ -70,17 +76,25 @@ pub fn run(arguments: &[String]) -> ! {
     }
 }
 
+/// What is wrong with the arguments.
+#[derive(Debug, thiserror::Error)]
+enum Usage {
+    #[error("--limit: found {0}; expected seconds above zero")]
+    Limit(String),
+    #[error("arguments: expected [--limit SECONDS] [NAME]")]
+    Arguments,
+}
+
 /// The time limit, s.
-fn limit(arguments: &[String]) -> Result<Option<f64>, String> {
-    let usage = "expected [--limit SECONDS] [NAME]";
+fn limit(arguments: &[String]) -> Result<Option<f64>, Usage> {
     match arguments {
         [] => Ok(None),
         [flag, seconds, rest @ ..] if flag == "--limit" && rest.len() <= 1 => {
             let limit = seconds.parse().ok().filter(|&seconds: &f64| seconds > 0.0 && seconds.is_finite());
-            limit.map(Some).ok_or_else(|| format!("--limit: found {seconds}; expected seconds above zero"))
+            limit.map(Some).ok_or_else(|| Usage::Limit(seconds.clone()))
         }
         [name] if !name.starts_with('-') => Ok(None),
-        _ => Err(format!("arguments: {usage}")),
+        _ => Err(Usage::Arguments),
     }
 }
 

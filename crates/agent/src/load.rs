@@ -9,6 +9,7 @@ use std::time::Duration;
 use loadlatency::{client, server};
 
 use crate::clock::{Clock, locked};
+use crate::error::{Error, Result};
 use crate::order::{Load, Report, Task};
 
 /// The tool's name.
@@ -27,7 +28,7 @@ struct Outcome {
 
 /// One end of a scenario.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     flow: String,
     role: &'static str,
     after: Duration,
@@ -38,11 +39,11 @@ impl Session {
     /// The server, which listens when this returns.
     ///
     /// # Errors
-    /// One line.
-    pub fn serve(task: &Task, load: &Load) -> Result<Session, String> {
+    /// It refuses its options, ends at once, or does not listen in time.
+    pub(crate) fn serve(task: &Task, load: &Load) -> Result<Session> {
         let session = Session::new(task, load, "to");
         let (outcome, options) = (Arc::clone(&session.outcome), load.server.clone());
-        options.check().map_err(|why| why.to_string())?;
+        options.check()?;
         let (said, says) = mpsc::channel::<()>();
         thread::spawn(move || {
             let served = server::serve(&options, &AtomicBool::new(false), &mut |_| {
@@ -53,10 +54,10 @@ impl Session {
         });
         match says.recv_timeout(LISTEN) {
             Ok(()) => Ok(session),
-            Err(RecvTimeoutError::Timeout) => Err(format!("{TOOL} does not listen")),
+            Err(RecvTimeoutError::Timeout) => Err(Error::Silent { name: TOOL.to_owned(), port: None }),
             Err(RecvTimeoutError::Disconnected) => {
-                let outcome = session.wait(LISTEN);
-                Err(format!("{TOOL} ended: {}", outcome.error.unwrap_or_default()))
+                let wrote = session.wait(LISTEN).error.unwrap_or_default();
+                Err(Error::Ended { name: TOOL.to_owned(), wrote })
             }
         }
     }
@@ -64,11 +65,11 @@ impl Session {
     /// The client, which waits for its time.
     ///
     /// # Errors
-    /// One line.
-    pub fn run(task: &Task, load: &Load, clock: &Arc<Clock>) -> Result<Session, String> {
+    /// It refuses its options.
+    pub(crate) fn run(task: &Task, load: &Load, clock: &Arc<Clock>) -> Result<Session> {
         let session = Session::new(task, load, "from");
         let (outcome, options) = (Arc::clone(&session.outcome), load.client.clone());
-        options.check().map_err(|why| why.to_string())?;
+        options.check()?;
         let (clock, start) = (Arc::clone(clock), load.start_ns);
         thread::spawn(move || {
             clock.sleep_until(start as i64);
@@ -90,7 +91,7 @@ impl Session {
     }
 
     /// What it came to: a client's is waited for; a server that no client came to never ends.
-    pub fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> Report {
         let client = self.role == "from";
         let outcome = self.wait(if client { self.after } else { Duration::ZERO });
         let late = (client && !outcome.is_over).then(|| "the tool did not end".to_owned());

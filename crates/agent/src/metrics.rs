@@ -14,7 +14,7 @@ const MISSING: u64 = 1 << 20;
 
 /// What one end of a flow saw, and shares with who asks; all of them have the run's clock.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     /// The run's clock.
     pub clock: Arc<Clock>,
     measure: [u64; 2],
@@ -26,7 +26,7 @@ pub struct Metrics {
 
 /// The figures as they are told; times in ns of the run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Seen {
+pub(crate) struct Seen {
     flow: String,
     /// `from` or `to`.
     role: &'static str,
@@ -61,7 +61,7 @@ fn in_order<S: serde::Serializer>(map: &BTreeMap<u64, u64>, serializer: S) -> Re
 
 impl Metrics {
     /// Nothing seen yet of a flow at its end `role`, counted in the window `measure` of a run of such a length.
-    pub fn new(
+    pub(crate) fn new(
         flow: &str,
         role: &'static str,
         measure: [u64; 2],
@@ -79,42 +79,42 @@ impl Metrics {
     }
 
     /// What was seen up to now.
-    pub fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         let mut seen = self.held().clone();
         seen.missing_in_window = seen.missing.len();
         seen
     }
 
     /// Samples of one kind.
-    pub fn values(&self, kind: &str) -> Vec<u64> {
+    pub(crate) fn values(&self, kind: &str) -> Vec<u64> {
         self.held().samples.iter().filter(|sample| sample.1 == kind).map(|sample| sample.2).collect()
     }
 
     /// The first connection is asked for.
-    pub fn opens(&self) {
+    pub(crate) fn opens(&self) {
         let now = self.clock.now_ns();
         self.held().opened_ns.get_or_insert(now);
     }
 
     /// The same figures for one of many connections of a flow, whose end is not the flow's.
-    pub fn unended(&self) -> Metrics {
+    pub(crate) fn unended(&self) -> Metrics {
         Metrics { is_part: true, ..self.clone() }
     }
 
     /// Everything up to the end of the stream was read by then, the last of it at `at`. After the run that says nothing.
-    pub fn ended(&self, at: u64, now: u64) {
+    pub(crate) fn ended(&self, at: u64, now: u64) {
         if !self.is_part && now < self.duration {
             self.held().ended_ns = Some(at);
         }
     }
 
     /// This end gave up.
-    pub fn failed(&self, why: String) {
+    pub(crate) fn failed(&self, why: String) {
         self.held().error.get_or_insert(why);
     }
 
     /// Counts payload that was read; returns when.
-    pub fn took(&self, count: u64) -> u64 {
+    pub(crate) fn took(&self, count: u64) -> u64 {
         let now = self.clock.now_ns();
         let inside = self.measures(now);
         let mut seen = self.held();
@@ -127,7 +127,7 @@ impl Metrics {
     }
 
     /// Counts a datagram or echo that was sent.
-    pub fn sent(&self) {
+    pub(crate) fn sent(&self) {
         if self.measures(self.clock.now_ns()) {
             self.held().sent_in_window += 1;
         }
@@ -135,7 +135,7 @@ impl Metrics {
 
     /// A datagram or echo came: notes which are missing before it. One that comes late is missing no more, and one that
     /// comes twice changes nothing. False if its number cannot be one of the flow's.
-    pub fn arrived(&self, number: u64) -> bool {
+    pub(crate) fn arrived(&self, number: u64) -> bool {
         self.arrived_at(self.clock.now_ns(), number)
     }
 
@@ -155,7 +155,7 @@ impl Metrics {
     }
 
     /// Notes a row for the `samples` table.
-    pub fn sample(&self, at: u64, kind: &'static str, value: u64) {
+    pub(crate) fn sample(&self, at: u64, kind: &'static str, value: u64) {
         let mut seen = self.held();
         let read = seen.read;
         seen.samples.push((at, kind, value, read));

@@ -1,6 +1,7 @@
 //! What an agent is told, and what it answers: a line of JSON each.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use contract::scenario::App;
 use loadlatency::{client, server};
@@ -11,7 +12,7 @@ use crate::metrics::Seen;
 /// An order; the next one is read when it is answered.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
-pub enum Order {
+pub(crate) enum Order {
     /// Get ready for the flows that this host sends and receives. Receivers listen when it is answered.
     Prepare(Prepare),
     /// Round trips to other hosts, one after the other.
@@ -28,13 +29,29 @@ pub enum Order {
         /// That time, ns.
         zero_ns: u64,
     },
+    /// Say what time it is.
+    Clock {},
+    /// Look at sockets of this host at an interval, from now on (Linux).
+    Sample {
+        /// What this sampler is called.
+        name: String,
+        /// What it is told (`live::sampler::Config`).
+        config: serde_json::Value,
+    },
+    /// End a sampler, and write its rows into a file (`samples`).
+    Samples {
+        /// Which.
+        name: String,
+        /// Path of the file.
+        file: PathBuf,
+    },
     /// Stop everything, and say what was seen.
     End {},
 }
 
 /// The flows of a run.
 #[derive(Debug, Deserialize)]
-pub struct Prepare {
+pub(crate) struct Prepare {
     /// The measurement window, ns of the run.
     pub measure: [u64; 2],
     /// The run's length, ns.
@@ -47,7 +64,7 @@ pub struct Prepare {
 
 /// A flow, told to both of its ends.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Task {
+pub(crate) struct Task {
     /// Its name.
     pub flow: String,
     /// What it does.
@@ -84,7 +101,7 @@ pub struct Task {
 
 /// A program at each end.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Tool {
+pub(crate) struct Tool {
     /// Its name.
     pub name: String,
     /// How long before the flow opens the client is started, ns.
@@ -97,7 +114,7 @@ pub struct Tool {
 
 /// The loadlatency tool at each end.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Load {
+pub(crate) struct Load {
     /// When the client begins, ns of the run.
     pub start_ns: u64,
     /// How long it may take beyond the end, ns.
@@ -111,7 +128,7 @@ pub struct Load {
 /// What an agent answers.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// It is ready for the run.
     Ready {
         /// True.
@@ -126,6 +143,18 @@ pub enum Answer {
     Started {
         /// True.
         started: bool,
+    },
+    /// What its clocks say.
+    Clock {
+        /// CLOCK_MONOTONIC, ns.
+        monotonic_ns: u64,
+        /// Since 1970, ns.
+        realtime_ns: u64,
+    },
+    /// The sampler's rows are in the file.
+    Sampled {
+        /// What the sampler says of itself.
+        report: serde_json::Value,
     },
     /// What was seen.
     Ended {
@@ -143,7 +172,7 @@ pub enum Answer {
 
 /// What a tool said.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// The flow.
     pub flow: String,
     /// `from` or `to`.

@@ -25,7 +25,7 @@ const BACKLOG: i32 = 128;
 ///
 /// # Errors
 /// As the system says.
-pub fn connect(task: &Task, own_port: bool, metrics: &Metrics) -> io::Result<TcpStream> {
+pub(crate) fn connect(task: &Task, own_port: bool, metrics: &Metrics) -> io::Result<TcpStream> {
     let target = SocketAddr::new(task.target, task.target_port);
     let socket = Socket2::new(Domain::for_address(target), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -46,7 +46,7 @@ pub fn connect(task: &Task, own_port: bool, metrics: &Metrics) -> io::Result<Tcp
 ///
 /// # Errors
 /// As the system says.
-pub fn listen(task: &Task) -> io::Result<Listener> {
+pub(crate) fn listen(task: &Task) -> io::Result<Listener> {
     let own = SocketAddr::new(task.target, task.target_port);
     let socket = Socket2::new(Domain::for_address(own), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -60,7 +60,7 @@ pub fn listen(task: &Task) -> io::Result<Listener> {
 
 /// A listening socket of a flow.
 #[derive(Debug)]
-pub struct Listener {
+pub(crate) struct Listener {
     socket: Socket2,
     source: IpAddr,
 }
@@ -70,7 +70,7 @@ impl Listener {
     ///
     /// # Errors
     /// As the system says.
-    pub fn accept(&self) -> io::Result<TcpStream> {
+    pub(crate) fn accept(&self) -> io::Result<TcpStream> {
         loop {
             match self.socket.accept() {
                 Ok((socket, from)) if from.as_socket().is_some_and(|from| from.ip() == self.source) => {
@@ -86,7 +86,7 @@ impl Listener {
 
 /// A connection, and what the driver of its end has to know of it.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     metrics: Metrics,
     /// What a message says, as far as the kernel has not taken it: it goes before filler.
@@ -111,7 +111,7 @@ impl Connection {
     ///
     /// # Errors
     /// As the system says.
-    pub fn new(stream: TcpStream, metrics: Metrics) -> io::Result<Connection> {
+    pub(crate) fn new(stream: TcpStream, metrics: Metrics) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         Ok(Connection {
             stream,
@@ -131,52 +131,52 @@ impl Connection {
     }
 
     /// A turn begins.
-    pub fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.turn = TURN;
     }
 
     /// Whether the turn ended before the socket was full.
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.turn == 0
     }
 
     /// Its descriptor.
-    pub fn descriptor(&self) -> RawFd {
+    pub(crate) fn descriptor(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
 
     /// Whether its end waits for room.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
     /// Whether its end has closed.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// Whether no more can come.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.eof
     }
 
     /// Bytes that have come.
-    pub fn came(&self) -> u64 {
+    pub(crate) fn came(&self) -> u64 {
         self.came
     }
 
     /// When the end last read something.
-    pub fn last_read(&self) -> Option<u64> {
+    pub(crate) fn last_read(&self) -> Option<u64> {
         self.last_read
     }
 
     /// What went wrong, once.
-    pub fn take_error(&mut self) -> Option<io::Error> {
+    pub(crate) fn take_error(&mut self) -> Option<io::Error> {
         self.error.take()
     }
 
     /// Looks what has come, as the end does not read: data, the end of the stream, an error. True if there was anything.
-    pub fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self) -> bool {
         let mut more = [0; HEADER];
         let missing = HEADER.saturating_sub(self.ahead.len());
         let count = self.receive(&mut more[..missing]);
@@ -185,7 +185,7 @@ impl Connection {
     }
 
     /// Reads what nobody wants, up to the end of the stream if it has come.
-    pub fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         let mut block = std::mem::take(&mut self.block);
         while self.receive(&mut block) > 0 {}
         self.block = block;

@@ -11,7 +11,7 @@ const PRIORITY: libc::c_int = 1;
 
 /// A socket and what is waited for there.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait {
+pub(crate) struct Wait {
     /// Its descriptor.
     pub socket: RawFd,
     /// Until it can be read.
@@ -22,7 +22,7 @@ pub struct Wait {
 
 /// What a socket is ready for; errors are both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ready {
+pub(crate) struct Ready {
     /// It can be read.
     pub read: bool,
     /// It can be written.
@@ -33,7 +33,7 @@ pub struct Ready {
 ///
 /// # Errors
 /// As poll(2); an interrupted call finds nothing ready.
-pub fn wait(waits: &[Wait], timeout_ns: Option<u64>) -> io::Result<Vec<Ready>> {
+pub(crate) fn wait(waits: &[Wait], timeout_ns: Option<u64>) -> io::Result<Vec<Ready>> {
     let asked = |wait: &Wait| {
         let events = if wait.read { libc::POLLIN } else { 0 } | if wait.write { libc::POLLOUT } else { 0 };
         libc::pollfd { fd: wait.socket, events, revents: 0 }
@@ -78,7 +78,7 @@ fn poll(polled: &mut [libc::pollfd], timeout_ns: Option<u64>) -> libc::c_int {
 ///
 /// A sender that something else interrupts in the middle of a system call keeps its socket locked. ACKs wait in the socket's
 /// backlog meanwhile, and are answered all at once, in a burst that overruns short queues.
-pub fn run_before_ordinary_processes() {
+pub(crate) fn run_before_ordinary_processes() {
     #[cfg(target_os = "linux")]
     {
         // As the system call itself: musl has a function that always fails.
@@ -97,7 +97,7 @@ pub fn run_before_ordinary_processes() {
 }
 
 /// Has a child killed when this process ends, however that is, where the system can.
-pub fn end_with_us(command: &mut Command) {
+pub(crate) fn end_with_us(command: &mut Command) {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::process::CommandExt as _;
@@ -115,8 +115,20 @@ pub fn end_with_us(command: &mut Command) {
     let _ = command;
 }
 
+/// Lets a child be interrupted though we ignore it, as what a shell leaves in the background does: it would inherit that.
+pub(crate) fn can_be_interrupted(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: between fork and exec, a system call without memory of ours.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+}
+
 /// Ends this process at once, threads that wait for a peer included.
-pub fn exit(code: i32) -> ! {
+pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: it does not return, and runs nothing of ours.
     unsafe { libc::_exit(code) }
 }
@@ -125,7 +137,7 @@ pub fn exit(code: i32) -> ! {
 ///
 /// # Errors
 /// As setsockopt(2).
-pub fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
+pub(crate) fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if force(socket, libc::SO_SNDBUFFORCE, bytes) {
         return Ok(());
@@ -137,7 +149,7 @@ pub fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// As setsockopt(2).
-pub fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
+pub(crate) fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if force(socket, libc::SO_RCVBUFFORCE, bytes) {
         return Ok(());
@@ -158,12 +170,14 @@ fn force(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
 }
 
 /// Whether a socket of this host listens on a port; None where the system has no simple way to tell.
-pub fn is_listening(port: u16) -> Option<bool> {
+pub(crate) fn is_listening(port: u16) -> Option<bool> {
     #[cfg(target_os = "linux")]
     {
-        // State 0A is TCP_LISTEN (proc(5)).
-        let table = std::fs::read_to_string("/proc/thread-self/net/tcp").ok()?;
-        Some(table.lines().skip(1).any(|line| {
+        // State 0A is TCP_LISTEN (proc(5)). A socket of IPv6 may take connections of IPv4 as well (ipv6(7)).
+        let tables =
+            ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/thread-self/net/{table}")));
+        tables[0].as_ref().ok()?;
+        Some(tables.iter().flatten().flat_map(|table| table.lines().skip(1)).any(|line| {
             let mut words = line.split_whitespace().skip(1);
             let local = words.next().and_then(|local| local.rsplit_once(':'));
             let state = words.nth(1);

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::clock::locked;
+use crate::error::{self, Error, Result};
 use crate::order::{Report, Task, Tool};
 use crate::sys;
 
@@ -24,7 +25,7 @@ const OUTPUT: u64 = 256 << 20;
 
 /// A tool at one end of a flow; what it does is shared with the thread that starts it in time.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     task: Arc<Task>,
     tool: Arc<Tool>,
     /// `from` or `to`.
@@ -43,7 +44,7 @@ struct State {
 
 impl Program {
     /// One that is not started.
-    pub fn new(task: &Task, tool: &Tool, role: &'static str) -> Program {
+    pub(crate) fn new(task: &Task, tool: &Tool, role: &'static str) -> Program {
         let (task, tool) = (Arc::new(task.clone()), Arc::new(tool.clone()));
         Program { task, tool, role, state: Arc::default() }
     }
@@ -51,21 +52,21 @@ impl Program {
     /// Starts it, unless it was told to end.
     ///
     /// # Errors
-    /// One line.
-    pub fn start(&self) -> Result<(), String> {
+    /// It has no command, or the system cannot start it.
+    pub(crate) fn start(&self) -> Result<()> {
         let words = if self.role == "from" { &self.tool.client } else { &self.tool.server };
-        let (name, arguments) = words.split_first().ok_or("a tool without a command")?;
+        let (name, arguments) = words.split_first().ok_or(Error::NoCommand)?;
         let mut state = locked(&self.state);
         if state.over {
             return Ok(());
         }
-        let trouble = |error: std::io::Error| format!("{name}: {}", loadlatency::sys::in_words(&error));
-        let (reader, writer) = std::io::pipe().map_err(trouble)?;
-        let errors = writer.try_clone().map_err(trouble)?;
+        let (reader, writer) = error::at(name, std::io::pipe())?;
+        let errors = error::at(name, writer.try_clone())?;
         let mut command = Command::new(name);
         command.args(arguments).stdin(Stdio::null()).stdout(writer).stderr(errors);
         sys::end_with_us(&mut command);
-        state.child = Some(command.spawn().map_err(trouble)?);
+        sys::can_be_interrupted(&mut command);
+        state.child = Some(error::at(name, command.spawn())?);
         state.output = Some(thread::spawn(move || keep(reader)));
         Ok(())
     }
@@ -73,8 +74,8 @@ impl Program {
     /// Waits until its server listens.
     ///
     /// # Errors
-    /// One line if it ends instead, or takes too long.
-    pub fn wait_until_it_listens(&self) -> Result<(), String> {
+    /// It ends instead, or takes too long.
+    pub(crate) fn wait_until_it_listens(&self) -> Result<()> {
         let (name, port) = (&self.tool.name, self.task.target_port);
         wait_until_listening(name, port, &|| {
             self.has_ended().then(|| self.text().chars().take(300).collect())
@@ -85,8 +86,8 @@ impl Program {
     /// thread that started it for the end of its parent.
     ///
     /// # Errors
-    /// One line.
-    pub fn carry_out(&self, clock: &crate::clock::Clock) -> Result<(), String> {
+    /// As `start`.
+    pub(crate) fn carry_out(&self, clock: &crate::clock::Clock) -> Result<()> {
         clock.sleep_until(self.task.start_ns as i64 - self.tool.lead_ns as i64);
         self.start()?;
         clock.sleep_until(self.task.stop_ns as i64);
@@ -98,7 +99,7 @@ impl Program {
     }
 
     /// As a person who stops it from the terminal: it reports what it has.
-    pub fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         let mut state = locked(&self.state);
         state.over = true;
         if let Some(child) = &mut state.child
@@ -110,7 +111,7 @@ impl Program {
     }
 
     /// Waits for its end until then, and kills it if it does not come.
-    pub fn wait(&self, deadline: Instant) {
+    pub(crate) fn wait(&self, deadline: Instant) {
         while !self.has_ended() && Instant::now() < deadline {
             thread::sleep(LOOK);
         }
@@ -118,7 +119,7 @@ impl Program {
     }
 
     /// Ends it at once.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let mut state = locked(&self.state);
         state.over = true;
         if let Some(child) = &mut state.child {
@@ -129,7 +130,7 @@ impl Program {
     }
 
     /// What it wrote; None if nothing.
-    pub fn report(&self) -> Option<Report> {
+    pub(crate) fn report(&self) -> Option<Report> {
         let text = self.text();
         let report = Report {
             flow: self.task.flow.clone(),
@@ -166,20 +167,22 @@ fn keep(mut reader: PipeReader) -> Vec<u8> {
     kept
 }
 
-/// Waits until a port of this host is listened on; `ended` says why that will not come, or None.
+/// Waits until a port of this host is listened on; `ended` says what its server wrote, once that has ended.
 ///
 /// # Errors
-/// One line.
-pub fn wait_until_listening(name: &str, port: u16, ended: &dyn Fn() -> Option<String>) -> Result<(), String> {
+/// It has ended, or takes too long.
+pub(crate) fn wait_until_listening(name: &str, port: u16, ended: &dyn Fn() -> Option<String>) -> Result<()> {
     let begun = Instant::now();
     loop {
-        if let Some(why) = ended() {
-            return Err(format!("{name} ended: {why}"));
+        if let Some(wrote) = ended() {
+            return Err(Error::Ended { name: name.to_owned(), wrote });
         }
         match sys::is_listening(port) {
             Some(true) => return Ok(()),
             None if begun.elapsed() > GRACE => return Ok(()),
-            _ if begun.elapsed() > LISTEN => return Err(format!("{name} does not listen on port {port}")),
+            _ if begun.elapsed() > LISTEN => {
+                return Err(Error::Silent { name: name.to_owned(), port: Some(port) });
+            }
             _ => thread::sleep(LOOK),
         }
     }

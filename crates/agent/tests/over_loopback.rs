@@ -22,8 +22,17 @@ struct Agent {
 
 impl Agent {
     fn new(arguments: &[&str]) -> Agent {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_cwndlab-agent"))
-            .args(arguments)
+        Agent::of(Command::new(env!("CARGO_BIN_EXE_cwndlab-agent")).args(arguments))
+    }
+
+    /// As a shell starts what it leaves in the background: interrupts are ignored.
+    fn in_the_background() -> Agent {
+        let command = "trap '' INT; exec \"$0\"";
+        Agent::of(Command::new("sh").args(["-c", command, env!("CARGO_BIN_EXE_cwndlab-agent")]))
+    }
+
+    fn of(command: &mut Command) -> Agent {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -312,6 +321,47 @@ fn a_line_without_end_ends_it() {
     writer.join().expect("ended");
 }
 
+#[test]
+fn it_says_what_time_it_is() {
+    let mut agent = Agent::new(&[]);
+    let before = loadlatency::sys::monotonic_ns();
+    let clocks = agent.ask(&json!({"do": "clock"}));
+    let now = clocks["monotonic_ns"].as_u64().expect("a time");
+    assert!((before..=loadlatency::sys::monotonic_ns()).contains(&now));
+    assert!(clocks["realtime_ns"].as_u64().expect("a time") > 1_700_000_000_000_000_000);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn sockets_are_looked_at_and_written_into_a_file() {
+    let mut agent = Agent::new(&[]);
+    let flow = task("f", &json!({"kind": "bulk", "bytes": null, "write_bytes": 1000}));
+    let socket = json!({
+        "flow": "f", "netns": null, "local_port": flow["source_port"], "remote_port": flow["target_port"],
+    });
+    let config = json!({
+        "run_id": 7, "interval_ns": 10 * MS, "flows": ["f"], "sockets": [socket], "recoveries": false,
+    });
+    agent.ask(&json!({"do": "sample", "name": "from", "config": config}));
+    agent.run(&[flow], 200 * MS);
+    let file = std::env::temp_dir().join(format!("cwndlab-agent-{}-samples", std::process::id()));
+    let done = agent.ask(&json!({"do": "samples", "name": "from", "file": file}));
+    assert_eq!(done["report"]["errors"], json!([]));
+    let data = std::fs::read(&file).expect("rows");
+    std::fs::remove_file(&file).expect("ours");
+    let end = data.iter().position(|&byte| byte == b'\n').expect("a line");
+    let head: Value = serde_json::from_slice(&data[..end]).expect("JSON");
+    let rows = head["rows"].as_u64().expect("a number") as usize;
+    assert!(rows >= 5, "{head}");
+    let sizes = head["columns"].as_array().expect("columns").iter().map(|column| {
+        let width = if matches!(column["kind"].as_str(), Some("u32" | "dict")) { 4 } else { 8 };
+        width * rows + if column["nulls"] == true { rows.div_ceil(8) } else { 0 }
+    });
+    assert_eq!(data.len() - end - 1, sizes.sum::<usize>());
+    let again = agent.say(&json!({"do": "samples", "name": "from", "file": file}).to_string());
+    assert_eq!(again["error"], "no sampler is called from");
+}
+
 /// A program that says who it is and stays.
 fn stays(place: &str) -> (PathBuf, Value) {
     let file = std::env::temp_dir().join(format!("cwndlab-agent-{}-{place}", std::process::id()));
@@ -388,7 +438,7 @@ fn it_ends_at_its_time_limit() {
 
 #[test]
 fn what_a_program_writes_is_told_when_it_is_ended() {
-    let mut agent = Agent::new(&[]);
+    let mut agent = Agent::in_the_background();
     let mut task = task("f", &json!({"kind": "bulk", "bytes": null, "write_bytes": 1}));
     let script = "trap 'echo interrupted; exit' INT; echo begun; while :; do sleep 0.01; done";
     task["tool"] = json!({"name": "script", "lead_ns": 0, "client": ["sh", "-c", script], "server": []});

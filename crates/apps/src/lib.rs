@@ -5,30 +5,16 @@
 //! payload has a length and no content, or a kernel's. Data goes from the opening end to the accepting end; where somebody
 //! asks for it (requests, incast, video), the accepting end asks and the opening end answers.
 
-mod background;
-mod bulk;
-mod datagrams;
+mod check;
 mod exchange;
-mod incast;
-mod load;
+mod kinds;
 mod message;
-mod on_off;
-mod paced;
-mod request_response;
-mod video;
 
-pub use background::{BACKGROUND_WRITE, Transfer, TransferSink, Transfers};
-pub use bulk::Bulk;
-pub use datagrams::{Datagrams, HEADERS};
+pub use check::{AppError, check_app};
 pub use exchange::Server;
-pub use incast::{Incast, Rounds};
-pub use load::{Arrivals, LOAD_BIN, Ping, Pinger};
-pub use message::{HEADER, Message};
-pub use on_off::{Lengths, OnOff};
-pub use paced::{Paced, sent_in};
+pub use kinds::*;
+pub use message::{HEADER, Malformed, Message};
 pub use path::Nanos;
-pub use request_response::Requests;
-pub use video::{Player, chunk_bytes};
 
 /// One end's side of a connection that is open.
 pub trait Socket {

@@ -1,5 +1,7 @@
 //! What a message says at its beginning, and how it is written there.
 
+use thiserror::Error;
+
 use crate::Nanos;
 
 /// The most bytes that a message begins with.
@@ -41,6 +43,20 @@ pub enum Message {
     },
 }
 
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// No kind of message begins so.
+    #[error("no message begins with the byte {0}")]
+    Kind(u8),
+    /// Nothing is asked, or nothing answered.
+    #[error("a request or its response of no byte")]
+    NoByte,
+    /// A number is too large.
+    #[error("a number of more than 64 bits in a message")]
+    Number,
+}
+
 impl Message {
     /// The bytes that say it: a byte for what it is, and its numbers, seven bits a byte, the lowest first (LEB128).
     pub fn encode(self) -> ([u8; HEADER], usize) {
@@ -72,8 +88,8 @@ impl Message {
     /// Reads what the bytes of a stream say from their beginning: None while there are too few.
     ///
     /// # Errors
-    /// One line, if they are no message.
-    pub fn decode(bytes: &[u8]) -> Result<Option<Message>, String> {
+    /// They are no message.
+    pub fn decode(bytes: &[u8]) -> Result<Option<Message>, Malformed> {
         let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
         let mut rest = rest;
         let message = match kind {
@@ -83,7 +99,7 @@ impl Message {
                     return Ok(None);
                 };
                 if bytes == 0 || response == 0 {
-                    return Err("a request or its response of no byte".into());
+                    return Err(Malformed::NoByte);
                 }
                 Message::Request { bytes, response, last: kind == LAST_REQUEST }
             }
@@ -95,13 +111,13 @@ impl Message {
                     Message::Transfer { arrived: at }
                 }
             }
-            _ => return Err(format!("no message begins with the byte {kind}")),
+            _ => return Err(Malformed::Kind(kind)),
         };
         Ok(Some(message))
     }
 }
 
-fn varint(bytes: &mut &[u8]) -> Result<Option<u64>, String> {
+fn varint(bytes: &mut &[u8]) -> Result<Option<u64>, Malformed> {
     let mut number = 0_u64;
     for place in 0..VARINT {
         let Some((&byte, rest)) = bytes.split_first() else { return Ok(None) };
@@ -116,7 +132,7 @@ fn varint(bytes: &mut &[u8]) -> Result<Option<u64>, String> {
             return Ok(Some(number));
         }
     }
-    Err("a number of more than 64 bits in a message".into())
+    Err(Malformed::Number)
 }
 
 #[cfg(test)]

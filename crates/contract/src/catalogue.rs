@@ -22,6 +22,8 @@ pub struct Catalogue {
     pub losses: Vec<&'static str>,
     /// Applications.
     pub apps: Vec<Kind>,
+    /// Congestion controls of which an experiment may change constants.
+    pub cc_params: Vec<Kind>,
     /// Uploads and downloads of each scenario of the loadlatency tool.
     pub load_scenarios: Vec<[u32; 2]>,
 }

@@ -3,19 +3,19 @@
 //!
 //! Python's types of them (python/cwndlab/contract.py) are made from [`schemas`]: `make contract`.
 
-mod app;
-mod apps;
 pub mod catalogue;
 mod check;
 pub mod histogram;
 pub mod ids;
+pub mod kinds;
 pub mod record;
 pub mod scenario;
 mod schemas;
 pub mod summary;
 pub mod table;
+pub mod tables;
 
-pub use app::{AppError, check_app};
+pub use apps::{AppError, check_app};
 pub use catalogue::Catalogue;
 pub use check::{HostError, LinkError, NetworkError, ParseError, ScheduleError, check_links, parse};
 pub use scenario::Scenario;

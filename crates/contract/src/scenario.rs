@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tcp::cc::experiment::CcParams;
 
-pub use crate::apps::{App, Distribution, EcnField, LoadPart};
 use crate::ids::{HostId, LinkId};
+pub use apps::{App, Distribution, Draws, EcnField, LoadPart};
 
 /// The version of this format that the engine understands.
 pub const VERSION: u32 = 1;
@@ -321,6 +322,9 @@ pub struct Flow {
     pub stop_ns: Option<u64>,
     /// Congestion control of the sender.
     pub cc: String,
+    /// Constants of it that the experiment changes; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_params: Option<CcParams>,
     /// Sender's SO_SNDBUF; null: autotuning.
     pub sndbuf: Option<u64>,
     /// Receiver's SO_RCVBUF; null: autotuning.

@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::{Catalogue, Scenario, Summary};
 
 /// One JSON Schema (draft 2020-12) as JSON. Its properties are documents, those that others are made of first; its `$defs` are
-/// the types they are made of. It describes what is written: what may be absent is not among the required.
+/// the types they are made of. It describes what is written: what may be absent is not among the required. Its `tables` are the
+/// columns of every table, behind the number of the run.
 pub fn schemas() -> String {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let document = |mut schema: Schema, about: &str| {
@@ -16,6 +17,7 @@ pub fn schemas() -> String {
     };
     let properties = json!({
         "queue": document(generator.subschema_for::<path::QueueConfig>(), "Queue disciplines in a Scenario."),
+        "app": document(generator.subschema_for::<crate::scenario::App>(), "Applications in a Scenario."),
         "scenario": document(generator.subschema_for::<Scenario>(), "A Scenario: one run, fully resolved."),
         "summary": document(generator.subschema_for::<Summary>(), "The summary of a run."),
         "catalogue": document(generator.subschema_for::<Catalogue>(), "What an engine knows."),
@@ -25,8 +27,9 @@ pub fn schemas() -> String {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "properties": properties,
-        "required": ["queue", "scenario", "summary", "catalogue"],
+        "required": ["queue", "app", "scenario", "summary", "catalogue"],
         "$defs": definitions,
+        "tables": crate::tables::TABLES,
     }))
 }
 

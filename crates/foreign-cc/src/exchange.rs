@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Raised with every change of the header.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Where a host and its clock stand.
 #[repr(C)]
@@ -13,7 +13,7 @@ pub struct Host {
     pub ticks: u64,
     pub random: u64,
     pub hz: u32,
-    pub reserved: u32,
+    pub abe: u32,
 }
 
 /// Linux: the connection, in packets and microseconds.

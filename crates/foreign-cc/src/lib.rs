@@ -8,14 +8,17 @@
 
 #[allow(missing_docs)] // the header documents it
 pub mod exchange;
+mod freebsd;
 mod library;
 mod linux;
+pub mod plain;
+pub mod witness;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tcp::cc::foreign::{Foreign, Host, Knob};
+use tcp::cc::foreign::{Failure, Foreign, Host, Knob};
 use tcp::cc::{Module, linux as hooks};
 
 use library::Library;
@@ -29,9 +32,31 @@ pub struct Description {
     /// `linux` or `freebsd`.
     pub family: String,
     /// The compiled file.
-    pub library: PathBuf,
+    pub file: PathBuf,
     /// Its knobs, in the module's order.
     pub knobs: Vec<KnobDescription>,
+    /// What it is.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Of a controller in Python: the text of its module.
+    #[serde(default)]
+    pub source: String,
+    /// Of a controller in Python: its class.
+    #[serde(default)]
+    pub class: String,
+}
+
+/// What a congestion control from outside is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A kernel's module in C.
+    #[default]
+    Kernel,
+    /// A shared library that exports `cwndlab_cc`.
+    Library,
+    /// A class in Python.
+    Python,
 }
 
 /// A knob.
@@ -53,13 +78,24 @@ struct Compiled {
     knobs: Vec<Knob>,
 }
 
-/// The modules of a JSON list of [`Description`]s.
+/// The modules of a JSON list of [`Description`]s; `python` makes controllers that are classes of Python.
 ///
 /// # Errors
-/// One line: it is no such list.
-pub fn modules(list: &str) -> Result<Vec<Arc<dyn Foreign>>, String> {
-    let list: Vec<Description> = serde_json::from_str(list).map_err(|error| error.to_string())?;
+/// It is no such list.
+pub fn modules(
+    list: &str,
+    python: fn(&Description) -> Box<plain::Load>,
+) -> serde_json::Result<Vec<Arc<dyn Foreign>>> {
+    let list: Vec<Description> = serde_json::from_str(list)?;
     let compiled = |description: Description| -> Arc<dyn Foreign> {
+        let load = match description.kind {
+            Kind::Kernel => None,
+            Kind::Library => Some(plain::shared_library::load(description.file.clone())),
+            Kind::Python => Some(python(&description)),
+        };
+        if let Some(load) = load {
+            return Arc::new(plain::Plain { name: description.name, family: description.family, load });
+        }
         let knob =
             |k: &KnobDescription| Knob { name: k.name.clone(), default: k.default, min: k.min, max: k.max };
         Arc::new(Compiled { knobs: description.knobs.iter().map(knob).collect(), description })
@@ -67,20 +103,33 @@ pub fn modules(list: &str) -> Result<Vec<Arc<dyn Foreign>>, String> {
     Ok(list.into_iter().map(compiled).collect())
 }
 
-/// JSON: the family and the knobs of a compiled file, after its initialisation has been tried.
+/// The family and the knobs of a compiled file, after its initialisation has been tried.
 ///
 /// # Errors
-/// One line: it cannot be loaded, or refuses.
-pub fn describe(file: &Path) -> Result<String, String> {
+/// It cannot be loaded, or refuses.
+pub fn describe(file: &Path) -> Result<Description, Failure> {
     let library = Library::open(file)?;
-    let (family, knobs) = library.ask(|module| (family(module), all_knobs(module)));
-    let host = exchange::Host { now_ns: 1 << 40, ticks: 1 << 20, random: 1, hz: 1000, reserved: 0 };
+    let family = library.ask(family);
+    let host = exchange::Host { now_ns: 1 << 40, ticks: 1 << 20, random: 1, hz: 1000, abe: 0 };
+    let compiled = library.ask(all_knobs);
     // SAFETY: the pointer is valid during the call.
-    library
-        .enter(|module| unsafe { (module.start)(&raw const host) })
-        .map_err(|why| format!("init: {why}"))?;
-    let description = Description { name: String::new(), family, library: file.to_owned(), knobs };
-    serde_json::to_string(&description).map_err(|error| error.to_string())
+    library.enter(|module| unsafe { (module.start)(&raw const host) }).map_err(|why| why.at("init"))?;
+    let knobs = if knobs_follow_init(&family) { library.ask(all_knobs) } else { compiled };
+    Ok(Description {
+        name: String::new(),
+        family,
+        file: file.to_owned(),
+        knobs,
+        kind: Kind::Kernel,
+        source: String::new(),
+        class: String::new(),
+    })
+}
+
+/// FreeBSD's sysctls can be set once a module is there, and modules set their defaults when they are loaded; Linux's parameters
+/// are set before.
+fn knobs_follow_init(family: &str) -> bool {
+    family == "freebsd"
 }
 
 fn family(module: &exchange::Module) -> String {
@@ -113,33 +162,57 @@ impl Foreign for Compiled {
         &self.knobs
     }
 
-    fn load(&self, host: &Host<'_>) -> Result<Module, String> {
-        let library = Library::open(&self.description.library)?;
-        for (at, knob) in self.knobs.iter().enumerate() {
-            if let Some((_, value)) = host.sysctls.iter().find(|(name, _)| *name == knob.name) {
-                // SAFETY: the module has a knob of this number.
-                let set = |module: &exchange::Module| unsafe { (module.set_knob)(at as u32, *value) };
-                library.enter(set).map_err(|why| format!("{} = {value}: {why}", knob.name))?;
-            }
+    fn load(&self, host: &Host<'_>) -> Result<Module, Failure> {
+        let library = Library::open(&self.description.file)?;
+        if knobs_follow_init(self.family()) {
+            start(&library, host)?;
+            self.set_knobs(&library, host)?;
+        } else {
+            self.set_knobs(&library, host)?;
+            start(&library, host)?;
         }
-        let tick = 1_000_000_000 / u64::from(host.hz);
-        let clock = exchange::Host {
-            now_ns: host.boot,
-            ticks: host.boot / tick,
-            random: host.random,
-            hz: host.hz,
-            reserved: 0,
-        };
-        // SAFETY: the pointer is valid during the call.
-        library
-            .enter(|module| unsafe { (module.start)(&raw const clock) })
-            .map_err(|why| format!("its init: {why}"))?;
         match self.description.family.as_str() {
             "linux" => {
                 let loaded = linux::OnHost::new(self.description.name.clone(), library, host);
                 Ok(Module::Linux(Arc::new(loaded) as Arc<dyn hooks::Module>))
             }
-            other => Err(format!("a module for {other} is not known here")),
+            "freebsd" => {
+                let loaded = freebsd::OnHost::new(self.description.name.clone(), library, host);
+                Ok(Module::FreeBsd(Arc::new(loaded)))
+            }
+            other => Err(Failure::Family(other.to_owned())),
         }
     }
+}
+
+impl Compiled {
+    fn set_knobs(&self, library: &Library, host: &Host<'_>) -> Result<(), Failure> {
+        for (at, knob) in self.knobs.iter().enumerate() {
+            if let Some((_, value)) = host.sysctls.iter().find(|(name, _)| *name == knob.name) {
+                // SAFETY: the module has a knob of this number.
+                let set = |module: &exchange::Module| unsafe { (module.set_knob)(at as u32, *value) };
+                library.enter(set).map_err(|why| why.at(format!("{} = {value}", knob.name)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A time of the run, as messages have it.
+fn seconds(at: u64) -> String {
+    format!("{}.{:06} s", at / 1_000_000_000, at % 1_000_000_000 / 1000)
+}
+
+/// Calls the module's initialisation.
+fn start(library: &Library, host: &Host<'_>) -> Result<(), Failure> {
+    let tick = 1_000_000_000 / u64::from(host.hz);
+    let clock = exchange::Host {
+        now_ns: host.boot,
+        ticks: host.boot / tick,
+        random: host.random,
+        hz: host.hz,
+        abe: host.sysctls.iter().any(|(name, value)| name == "net.inet.tcp.cc.abe" && *value != 0).into(),
+    };
+    // SAFETY: the pointer is valid during the call.
+    library.enter(|module| unsafe { (module.start)(&raw const clock) }).map_err(|why| why.at("its init"))
 }

@@ -9,11 +9,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tcp::cc::foreign::Failure;
+
 use crate::exchange::{self, Guard, end};
 
 /// A copy of a module, ready for a host; it goes back to the others of its file when it is dropped.
 #[derive(Debug)]
-pub struct Library {
+pub(crate) struct Library {
     file: PathBuf,
     module: &'static exchange::Module,
 }
@@ -52,8 +54,8 @@ impl Library {
     /// A copy of `file` with its statics as compiled.
     ///
     /// # Errors
-    /// One line.
-    pub fn open(file: &Path) -> Result<Library, String> {
+    /// The file cannot be loaded.
+    pub(crate) fn open(file: &Path) -> Result<Library, Failure> {
         let mut shared = turn();
         let idle = shared.idle.get_or_insert_default().get_mut(file).and_then(Vec::pop);
         let module = match idle {
@@ -73,26 +75,26 @@ impl Library {
     ///
     /// # Errors
     /// How it ended, where it did not return: a crash, too long a time, a complaint of its own.
-    pub fn enter(&self, code: impl FnOnce(&exchange::Module) -> i32) -> Result<(), String> {
+    pub(crate) fn enter(&self, code: impl FnOnce(&exchange::Module) -> i32) -> Result<(), Failure> {
         let _turn = turn();
         let how = code(self.module);
         if how == end::DONE { Ok(()) } else { Err(self.reason(how)) }
     }
 
     /// Asks the module what needs no guard.
-    pub fn ask<T>(&self, code: impl FnOnce(&exchange::Module) -> T) -> T {
+    pub(crate) fn ask<T>(&self, code: impl FnOnce(&exchange::Module) -> T) -> T {
         let _turn = turn();
         code(self.module)
     }
 
-    fn reason(&self, how: i32) -> String {
+    fn reason(&self, how: i32) -> Failure {
         let signal = match how {
-            end::TOO_LONG => return "used more than 0.2 s of processor time".into(),
-            end::REFUSED => return "refused".into(),
+            end::TOO_LONG => return Failure::TooLong,
+            end::REFUSED => return Failure::Refused,
             end::BUG => {
                 // SAFETY: the module's text is a C string of its own.
                 let complaint = unsafe { text((self.module.complaint)()) };
-                return format!("stopped: {}", complaint.unwrap_or_default());
+                return Failure::Stopped(complaint.unwrap_or_default());
             }
             libc::SIGSEGV => "SIGSEGV",
             libc::SIGBUS => "SIGBUS",
@@ -100,9 +102,9 @@ impl Library {
             libc::SIGILL => "SIGILL",
             libc::SIGABRT => "SIGABRT",
             libc::SIGTRAP => "SIGTRAP",
-            other => return format!("crashed (signal {other})"),
+            other => return Failure::Crashed(format!("signal {other}")),
         };
-        format!("crashed ({signal})")
+        Failure::Crashed(signal.into())
     }
 }
 
@@ -116,23 +118,22 @@ impl Drop for Library {
 }
 
 /// Copies the file, so that what is loaded is not what is loaded already, and loads the copy for good.
-fn load(file: &Path) -> Result<&'static exchange::Module, String> {
+fn load(file: &Path) -> Result<&'static exchange::Module, Failure> {
     static COPIES: AtomicU64 = AtomicU64::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     let copy = std::env::temp_dir().join(format!("cwndlab-cc-{}-{number}.so", std::process::id()));
-    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
-    let bytes = fs::read(file).map_err(failed)?;
-    fs::write(&copy, bytes).map_err(failed)?;
-    let name = CString::new(copy.as_os_str().as_bytes()).map_err(|_| "a file's name holds no zero byte")?;
+    let failed = |why: String| Failure::File { file: file.display().to_string(), why };
+    fs::read(file).and_then(|bytes| fs::write(&copy, bytes)).map_err(|error| failed(error.to_string()))?;
+    let name = CString::new(copy.as_os_str().as_bytes()).map_err(|error| failed(error.to_string()))?;
     // SAFETY: the name is a C string; what is loaded runs no code of its own but constructors, which it was chosen for.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     let _ = fs::remove_file(&copy);
     if handle.is_null() {
         // SAFETY: dlerror's text is a C string, or null.
         let why = unsafe { text(libc::dlerror()) };
-        return Err(format!("{}: {}", file.display(), why.unwrap_or_default()));
+        return Err(failed(why.unwrap_or_default()));
     }
-    exported(handle).ok_or_else(|| format!("{}: is no module of this version of cwndlab", file.display()))
+    exported(handle).ok_or_else(|| failed("is no module of this version of cwndlab".into()))
 }
 
 fn exported(handle: *mut c_void) -> Option<&'static exchange::Module> {
@@ -151,7 +152,7 @@ fn exported(handle: *mut c_void) -> Option<&'static exchange::Module> {
 ///
 /// # Safety
 /// `from` is null or a C string.
-pub unsafe fn text(from: *const c_char) -> Option<String> {
+pub(crate) unsafe fn text(from: *const c_char) -> Option<String> {
     // SAFETY: as the caller says.
     (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned())
 }

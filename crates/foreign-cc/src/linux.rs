@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use tcp::Nanos;
@@ -17,16 +18,16 @@ use crate::library::Library;
 const TOO_LARGE: i64 = 1 << 31;
 
 /// A host's copy.
-pub struct OnHost {
+pub(crate) struct OnHost {
     name: String,
-    library: Arc<Library>,
+    copy: Arc<Library>,
     trouble: Trouble,
     boot: Nanos,
 }
 
 impl OnHost {
-    pub fn new(name: String, library: Library, host: &Host<'_>) -> OnHost {
-        OnHost { name, library: Arc::new(library), trouble: host.trouble.clone(), boot: host.boot }
+    pub(crate) fn new(name: String, library: Library, host: &Host<'_>) -> OnHost {
+        OnHost { name, copy: Arc::new(library), trouble: host.trouble.clone(), boot: host.boot }
     }
 }
 
@@ -34,19 +35,19 @@ impl Lifecycle for OnHost {
     fn mod_destroy(&self) {
         // The run is over: whatever becomes of it changes no result.
         // SAFETY: nothing is asked of it but that.
-        let _ = self.library.enter(|module| unsafe { (module.stop)() });
+        let _ = self.copy.enter(|module| unsafe { (module.stop)() });
     }
 }
 
 impl Module for OnHost {
     fn connect(&self, config: &Shared) -> Box<dyn CongestionControl> {
         // SAFETY: nothing is asked of it but a number.
-        let size = self.library.ask(|module| unsafe { (module.size)() });
+        let size = self.copy.ask(|module| unsafe { (module.size)() });
         // SAFETY: no connection: those of the module.
-        let hooks = self.library.ask(|module| unsafe { (module.hooks)(std::ptr::null_mut()) });
+        let hooks = self.copy.ask(|module| unsafe { (module.hooks)(std::ptr::null_mut()) });
         Box::new(Connection {
             name: self.name.clone(),
-            library: self.library.clone(),
+            copy: self.copy.clone(),
             trouble: self.trouble.clone(),
             boot: self.boot,
             config: config.clone(),
@@ -60,7 +61,7 @@ impl Module for OnHost {
 /// A connection.
 struct Connection {
     name: String,
-    library: Arc<Library>,
+    copy: Arc<Library>,
     trouble: Trouble,
     boot: Nanos,
     config: Shared,
@@ -77,12 +78,10 @@ impl Connection {
         !self.failed.get() && self.hooks & (1 << hook as u32) != 0
     }
 
-    fn fail(&self, core: &Core, hook: Hook, what: &str) {
+    fn fail(&self, core: &Core, hook: Hook, what: &dyn Display) {
         self.failed.set(true);
         let at = core.now.saturating_sub(self.boot);
-        let seconds = (at / 1_000_000_000, at % 1_000_000_000 / 1000);
-        let (name, hook) = (&self.name, hook.name());
-        self.trouble.report(format!("{name}: {hook} {what}, at {}.{:06} s", seconds.0, seconds.1));
+        self.trouble.report(format!("{}: {} {what}, at {}", self.name, hook.name(), crate::seconds(at)));
     }
 
     /// Calls a hook with what `tell` adds to what it sees; its value and what it sees then, unless it fails.
@@ -102,10 +101,12 @@ impl Connection {
         let mut memory = self.memory.borrow_mut();
         let memory = memory.as_mut_ptr().cast::<c_void>();
         let seen_at = (&raw mut seen).cast::<c_void>();
+        crate::witness::entering(&self.name, hook.name(), core.now.saturating_sub(self.boot));
         // SAFETY: the connection's memory is of the size that the module asked for, and the exchange of this interface.
-        let called = self.library.enter(|module| unsafe {
+        let called = self.copy.enter(|module| unsafe {
             (module.call)(memory, seen_at, hook as u32, arguments.as_ptr(), &raw mut value)
         });
+        crate::witness::left();
         if let Err(why) = called {
             self.fail(core, hook, &why);
             return None;
@@ -158,7 +159,7 @@ impl Connection {
                 ticks: core.jiffies,
                 random: core.random,
                 hz: core.hz,
-                reserved: 0,
+                abe: 0,
             },
             pacing_rate: if core.pacing { core.pacing_rate } else { core.usual_pacing_rate(&self.config) },
             delivered_mstamp: core.delivered_mstamp,
@@ -220,7 +221,7 @@ impl CongestionControl for Connection {
         self.call(core, Hook::Init, [0; 2], |_| ());
         let memory = self.memory.get_mut().as_mut_ptr().cast::<c_void>();
         // SAFETY: the memory is this connection's.
-        self.hooks = self.library.ask(|module| unsafe { (module.hooks)(memory) });
+        self.hooks = self.copy.ask(|module| unsafe { (module.hooks)(memory) });
     }
 
     fn release(&mut self, core: &mut Core) {

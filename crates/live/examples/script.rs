@@ -1,5 +1,7 @@
 //! Runs scripts: `cargo run -p cwndlab-live --example script -- [--stack NAME] FILE...`; `live` is this host's kernel.
 
+use script::Choices;
+
 fn main() {
     let mut stack = "live".to_string();
     let mut worst = 0;
@@ -18,9 +20,9 @@ fn main() {
             }
         };
         let outcome = if stack == "live" {
-            live::run_script(&text, &argument, &[], None)
+            live::run_script(&text, &argument, &Choices::default())
         } else {
-            script::run_file(&text, &argument, &stack, &[], None)
+            script::run_file(&text, &argument, &stack, &Choices::default())
         };
         outcome.output.iter().for_each(|line| println!("{line}"));
         match outcome.message {

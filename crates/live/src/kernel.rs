@@ -15,7 +15,7 @@ use script::errno::Errno;
 use script::packet::{self, LOCAL, Seen};
 use script::script::{Call, OptionValue, SocketOption};
 use script::system::{Output, Returned, System, SystemError};
-use script::{Outcome, Script};
+use script::{Choices, Outcome, Script};
 
 use crate::socket::{self, Socket};
 use crate::sys::{self, check, run_before_others};
@@ -33,10 +33,10 @@ const PREFIX: u32 = 1;
 
 /// Runs the script `text`, called `name` in messages, against this host's kernel; as [`script::run_file`]. Needs the
 /// rights to make network namespaces and TUN devices (root, or CAP_NET_ADMIN and CAP_SYS_ADMIN).
-pub fn run_file(text: &str, name: &str, defines: &[(String, String)], tolerance: Option<u64>) -> Outcome {
-    let (text, name, defines) = (text.to_string(), name.to_string(), defines.to_vec());
+pub fn run_file(text: &str, name: &str, choices: &Choices) -> Outcome {
+    let (text, name, choices) = (text.to_string(), name.to_string(), choices.clone());
     let run = move || {
-        script::run_on(&text, &name, &defines, tolerance, |script| {
+        script::run_on(&text, &name, &choices, |script| {
             let kernel = Kernel::new(script).map_err(Unavailable)?;
             Ok::<_, Unavailable>(Box::new(kernel) as Box<dyn System>)
         })
@@ -202,8 +202,8 @@ impl Kernel {
             Call::SetFlags { fd, nonblocking } => {
                 self.on(fd, move |socket| plain(socket.set_flags(nonblocking)))?
             }
-            Call::Read { fd, len, dont_wait } => {
-                self.on(fd, move |socket| plain(socket.read(len, dont_wait)))?
+            Call::Read { fd, len, dont_wait, peek } => {
+                self.on(fd, move |socket| plain(socket.read(len, dont_wait, peek)))?
             }
             Call::Write { fd, len, dont_wait, more } => {
                 self.on(fd, move |socket| plain(socket.write(len, dont_wait, more)))?

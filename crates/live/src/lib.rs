@@ -23,25 +23,19 @@ pub mod tun;
 mod unsupported;
 
 pub use error::ConfigError;
-use script::Outcome;
+use script::{Choices, Outcome};
 #[cfg(not(target_os = "linux"))]
 pub use unsupported::{emulator, offload, sampler};
 
-/// Runs the script `text`, called `name` in messages, against this host's kernel; `tolerance` in nanoseconds. As
-/// [`script::run_file`].
+/// Runs the script `text`, called `name` in messages, against this host's kernel. As [`script::run_file`].
 #[cfg(target_os = "linux")]
-pub fn run_script(text: &str, name: &str, defines: &[(String, String)], tolerance: Option<u64>) -> Outcome {
-    kernel::run_file(text, name, defines, tolerance)
+pub fn run_script(text: &str, name: &str, choices: &Choices) -> Outcome {
+    kernel::run_file(text, name, choices)
 }
 
 /// Scripts cannot run against the kernel of this system.
 #[cfg(not(target_os = "linux"))]
-pub fn run_script(
-    _text: &str,
-    name: &str,
-    _defines: &[(String, String)],
-    _tolerance: Option<u64>,
-) -> Outcome {
+pub fn run_script(_text: &str, name: &str, _choices: &Choices) -> Outcome {
     let message = Some(format!("{name}: stack live: only the kernel of Linux can be driven"));
     Outcome { exit_code: 2, message, output: Vec::new() }
 }

@@ -12,7 +12,7 @@ use script::script::{OptionValue, SocketOption};
 use crate::sys;
 
 /// What a call gives: a number or an error number.
-pub type Result<T> = std::result::Result<T, Errno>;
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
 /// Bytes of TCP_INFO asked for: more than any kernel has, which then returns less.
 const TCP_INFO_BYTES: usize = 512;
@@ -23,7 +23,7 @@ const BACKLOG: libc::c_int = 16;
 
 /// A TCP socket of the calling thread's network namespace.
 #[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub(crate) struct Socket(OwnedFd);
 
 fn errno(error: &io::Error) -> Errno {
     Errno(error.raw_os_error().unwrap_or(0))
@@ -46,7 +46,7 @@ const ADDRESS_LENGTH: libc::socklen_t = mem::size_of::<libc::sockaddr_in>() as l
 
 impl Socket {
     /// socket(2).
-    pub fn open(nonblocking: bool) -> Result<Socket> {
+    pub(crate) fn open(nonblocking: bool) -> Result<Socket> {
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
         // SAFETY: plain call; the descriptor it returns is owned by nobody else.
         unsafe { Self::own(libc::socket(libc::AF_INET, kind, 0)) }
@@ -64,55 +64,55 @@ impl Socket {
     }
 
     /// bind(2) to the script's local address.
-    pub fn bind(&self) -> Result<i64> {
+    pub(crate) fn bind(&self) -> Result<i64> {
         let local = address(LOCAL);
         // SAFETY: the address lives through the call and has the length given.
         number(unsafe { libc::bind(self.fd(), (&raw const local).cast(), ADDRESS_LENGTH) } as isize)
     }
 
     /// listen(2).
-    pub fn listen(&self) -> Result<i64> {
+    pub(crate) fn listen(&self) -> Result<i64> {
         // SAFETY: plain call.
         number(unsafe { libc::listen(self.fd(), BACKLOG) } as isize)
     }
 
     /// accept4(2).
-    pub fn accept(&self, nonblocking: bool) -> Result<Socket> {
+    pub(crate) fn accept(&self, nonblocking: bool) -> Result<Socket> {
         let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
         // SAFETY: null pointers say that the address is not wanted; the descriptor is new.
         unsafe { Self::own(libc::accept4(self.fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)) }
     }
 
     /// connect(2) to the script's remote address.
-    pub fn connect(&self) -> Result<i64> {
+    pub(crate) fn connect(&self) -> Result<i64> {
         let remote = address(REMOTE);
         // SAFETY: the address lives through the call and has the length given.
         number(unsafe { libc::connect(self.fd(), (&raw const remote).cast(), ADDRESS_LENGTH) } as isize)
     }
 
     /// fcntl(2) with F_GETFL.
-    pub fn flags(&self) -> Result<i64> {
+    pub(crate) fn flags(&self) -> Result<i64> {
         // SAFETY: plain call.
         number(unsafe { libc::fcntl(self.fd(), libc::F_GETFL) } as isize)
     }
 
     /// fcntl(2) with F_SETFL.
-    pub fn set_flags(&self, nonblocking: bool) -> Result<i64> {
+    pub(crate) fn set_flags(&self, nonblocking: bool) -> Result<i64> {
         let flags = libc::O_RDWR | if nonblocking { libc::O_NONBLOCK } else { 0 };
         // SAFETY: plain call.
         number(unsafe { libc::fcntl(self.fd(), libc::F_SETFL, flags) } as isize)
     }
 
     /// recv(2).
-    pub fn read(&self, len: u64, dont_wait: bool) -> Result<i64> {
+    pub(crate) fn read(&self, len: u64, dont_wait: bool, peek: bool) -> Result<i64> {
         let mut buffer = vec![0u8; len as usize];
-        let flags = if dont_wait { libc::MSG_DONTWAIT } else { 0 };
+        let flags = if dont_wait { libc::MSG_DONTWAIT } else { 0 } | if peek { libc::MSG_PEEK } else { 0 };
         // SAFETY: the buffer has the length given.
         number(unsafe { libc::recv(self.fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) })
     }
 
     /// send(2), without a signal for a broken pipe.
-    pub fn write(&self, len: u64, dont_wait: bool, more: bool) -> Result<i64> {
+    pub(crate) fn write(&self, len: u64, dont_wait: bool, more: bool) -> Result<i64> {
         let buffer = vec![0u8; len as usize];
         let flags = libc::MSG_NOSIGNAL
             | if dont_wait { libc::MSG_DONTWAIT } else { 0 }
@@ -122,7 +122,7 @@ impl Socket {
     }
 
     /// shutdown(2).
-    pub fn shutdown(&self, read: bool, write: bool) -> Result<i64> {
+    pub(crate) fn shutdown(&self, read: bool, write: bool) -> Result<i64> {
         let how = match (read, write) {
             (true, true) => libc::SHUT_RDWR,
             (true, false) => libc::SHUT_RD,
@@ -133,7 +133,7 @@ impl Socket {
     }
 
     /// ioctl(2) with SIOCINQ (FIONREAD) or SIOCOUTQ (TIOCOUTQ).
-    pub fn queued(&self, out: bool) -> Result<i64> {
+    pub(crate) fn queued(&self, out: bool) -> Result<i64> {
         let mut bytes: libc::c_int = 0;
         let request = if out { libc::TIOCOUTQ } else { libc::FIONREAD };
         // SAFETY: both requests write one int.
@@ -142,7 +142,7 @@ impl Socket {
     }
 
     /// setsockopt(2).
-    pub fn set(&self, option: SocketOption, value: &OptionValue) -> Result<i64> {
+    pub(crate) fn set(&self, option: SocketOption, value: &OptionValue) -> Result<i64> {
         let (level, name) = numbers(option);
         let bytes = match value {
             OptionValue::Number(number) => (*number as libc::c_int).to_ne_bytes().to_vec(),
@@ -158,7 +158,7 @@ impl Socket {
     }
 
     /// getsockopt(2).
-    pub fn get(&self, option: SocketOption) -> Result<OptionValue> {
+    pub(crate) fn get(&self, option: SocketOption) -> Result<OptionValue> {
         let bytes = self.get_bytes(option, OPTION_BYTES)?;
         let int = |at: usize| {
             let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 4]);
@@ -175,7 +175,7 @@ impl Socket {
     }
 
     /// TCP_INFO as the kernel has it.
-    pub fn info(&self) -> Result<Vec<u8>> {
+    pub(crate) fn info(&self) -> Result<Vec<u8>> {
         self.get_bytes(SocketOption::Info, TCP_INFO_BYTES)
     }
 
@@ -194,7 +194,7 @@ impl Socket {
 }
 
 /// poll(2): (socket, events asked for) to (result, events returned).
-pub fn poll(sockets: &[(&Socket, i16)], timeout_ms: i32) -> (Result<i64>, Vec<i16>) {
+pub(crate) fn poll(sockets: &[(&Socket, i16)], timeout_ms: i32) -> (Result<i64>, Vec<i16>) {
     let mut entries: Vec<libc::pollfd> = sockets
         .iter()
         .map(|(socket, events)| libc::pollfd { fd: socket.fd(), events: *events, revents: 0 })
@@ -225,6 +225,11 @@ fn numbers(option: SocketOption) -> (libc::c_int, libc::c_int) {
         SocketOption::Linger2 => tcp(libc::TCP_LINGER2),
         SocketOption::WindowClamp => tcp(libc::TCP_WINDOW_CLAMP),
         SocketOption::NotSentLowWater => tcp(libc::TCP_NOTSENT_LOWAT),
+        SocketOption::KeepIdle => tcp(libc::TCP_KEEPIDLE),
+        SocketOption::KeepInterval => tcp(libc::TCP_KEEPINTVL),
+        SocketOption::KeepCount => tcp(libc::TCP_KEEPCNT),
+        SocketOption::MtuDiscovery => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+        SocketOption::TypeOfService => (libc::IPPROTO_IP, libc::IP_TOS),
         SocketOption::Info => tcp(libc::TCP_INFO),
     }
 }

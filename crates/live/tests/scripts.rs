@@ -8,6 +8,8 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
+use script::Choices;
+
 /// A real clock on a machine with other things to do: an event that came at the wrong time may be tried again.
 const ATTEMPTS: usize = 4;
 
@@ -43,7 +45,7 @@ fn scripts_pass_on_this_kernel() {
 fn attempt(text: &str, name: &str) -> Option<String> {
     let mut message = None;
     for _ in 0..ATTEMPTS {
-        message = live::kernel::run_file(text, name, &[], None).message;
+        message = live::kernel::run_file(text, name, &Choices::default()).message;
         if !message.as_ref().is_some_and(|message| message.contains("timing error")) {
             break;
         }
@@ -68,7 +70,7 @@ fn nothing_is_left_after_a_script() {
     // A call that never returns must not keep the namespace.
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
                 +0...0.01 accept(3, ..., ...) = 4\n";
-    let outcome = live::kernel::run_file(text, "stuck.pkt", &[], None);
+    let outcome = live::kernel::run_file(text, "stuck.pkt", &Choices::default());
     assert!(outcome.message.unwrap().contains("has not returned"));
     assert_eq!(devices(), before);
 }
@@ -84,7 +86,7 @@ fn nothing_is_left_of_a_killed_script() {
     if env::var_os(VICTIM).is_some() {
         // It waits half a minute for a packet that does not come.
         let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0~+30 > . 1:1(0) ack 1\n";
-        live::kernel::run_file(text, "victim.pkt", &[], None);
+        live::kernel::run_file(text, "victim.pkt", &Choices::default());
         return;
     }
     let mut victim = std::process::Command::new(env::current_exe().unwrap())

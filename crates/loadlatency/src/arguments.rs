@@ -10,7 +10,7 @@ use loadlatency::{OptionError, client, server};
 use thiserror::Error;
 
 /// What `--help` prints.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Capacity, responsiveness and smoothness of a link under load.
 
 loadlatency serve [--bind ADDRESS]... [--port PORT] [--secret SECRET] [--cc NAME] [--once]
@@ -44,7 +44,7 @@ Exit codes: 0 done, 1 failed (what was measured until then is printed), 2 bad ar
 
 /// What to do.
 #[derive(Debug)]
-pub enum Command {
+pub(crate) enum Command {
     /// Print the help.
     Help,
     /// Print the version.
@@ -64,7 +64,7 @@ pub enum Command {
 
 /// Why a command line is refused: the argument, what was found, what is expected, in one line.
 #[derive(Debug, Error)]
-pub enum ArgumentError {
+pub(crate) enum ArgumentError {
     #[error("expected serve or run (see loadlatency --help)")]
     NoCommand,
     #[error("found {0:?}; expected serve or run (see loadlatency --help)")]
@@ -85,7 +85,7 @@ pub enum ArgumentError {
 ///
 /// # Errors
 /// As [`ArgumentError`] says.
-pub fn parse<I>(arguments: I) -> Result<Command, ArgumentError>
+pub(crate) fn parse<I>(arguments: I) -> Result<Command, ArgumentError>
 where
     I: IntoIterator<Item: Into<OsString>>,
 {

@@ -36,18 +36,18 @@ const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=256 << 10;
 const UNSENT_BYTES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 /// The longest a flow lives, ns: no scenario lasts longer, with time to end it.
-pub const MAX_FLOW_NS: u64 = MAX_NS + 60_000_000_000;
+pub(crate) const MAX_FLOW_NS: u64 = MAX_NS + 60_000_000_000;
 
 /// A flow as seen by those who start it, watch it and end it.
 #[derive(Debug, Default)]
-pub struct Flow {
+pub(crate) struct Flow {
     ended: AtomicBool,
     tally: Mutex<Tally>,
 }
 
 /// What has been counted of a flow at this end. Times are of this end's clock; 0 is "not yet".
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Bytes of the stream that were read.
     pub bytes: u64,
     /// When the first were.
@@ -70,27 +70,27 @@ pub struct Tally {
 
 impl Flow {
     /// Stops counting; the connection goes on until `end`.
-    pub fn close(&self, now_ns: u64) {
+    pub(crate) fn close(&self, now_ns: u64) {
         self.tally().close(now_ns);
     }
 
     /// Tells the threads of the flow's connection to end.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
 
     /// Whether they have been told to.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
     /// The counters.
-    pub fn tally(&self) -> MutexGuard<'_, Tally> {
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
         locked(&self.tally)
     }
 
     /// Stops counting because the connection ended by itself.
-    pub fn kill(&self, why: String) {
+    pub(crate) fn kill(&self, why: String) {
         let mut tally = self.tally();
         if tally.end_ns == 0 {
             tally.killed = Some(why);
@@ -125,7 +125,7 @@ impl Tally {
     }
 
     /// Removes the intervals that are over, all of them once the flow is closed, and returns them with the place of the first.
-    pub fn take_bins(&mut self) -> (u32, Vec<u64>) {
+    pub(crate) fn take_bins(&mut self) -> (u32, Vec<u64>) {
         let over = if self.end_ns == 0 { self.bins.len().saturating_sub(1) } else { self.bins.len() };
         let from = self.bins_from;
         self.bins_from += over as u32;
@@ -137,7 +137,7 @@ impl Tally {
 ///
 /// # Errors
 /// As the system says.
-pub fn prepare(stream: &TcpStream, dscp: u8, cc: Option<&str>) -> io::Result<()> {
+pub(crate) fn prepare(stream: &TcpStream, dscp: u8, cc: Option<&str>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     // Closing resets the connection: data that is still queued is not needed, and would delay the next scenario.
@@ -149,14 +149,14 @@ pub fn prepare(stream: &TcpStream, dscp: u8, cc: Option<&str>) -> io::Result<()>
 }
 
 /// Sends until the flow is ended or its connection is; `probing` puts probes into the stream, else it answers notes'.
-pub fn send(stream: &TcpStream, flow: &Flow, probing: bool) {
+pub(crate) fn send(stream: &TcpStream, flow: &Flow, probing: bool) {
     if let Err(error) = stream.set_nonblocking(true).and_then(|()| Sender::new(stream, flow, probing).run()) {
         flow.kill(in_words(&error));
     }
 }
 
 /// Receives likewise; `probing` sends notes with probes, else it answers blocks'.
-pub fn receive(stream: &TcpStream, flow: &Flow, probing: bool) {
+pub(crate) fn receive(stream: &TcpStream, flow: &Flow, probing: bool) {
     if let Err(error) = stream.set_nonblocking(true).and_then(|()| Receiver::new(stream, flow, probing).run())
     {
         flow.kill(in_words(&error));
@@ -164,7 +164,7 @@ pub fn receive(stream: &TcpStream, flow: &Flow, probing: bool) {
 }
 
 /// Waits for the note that asks a download to begin; false if the flow is ended, or the other end goes away, before.
-pub fn await_start(stream: &TcpStream, flow: &Flow) -> bool {
+pub(crate) fn await_start(stream: &TcpStream, flow: &Flow) -> bool {
     let read = || -> io::Result<bool> {
         let mut note = [0; NOTE];
         stream.set_nonblocking(false)?;

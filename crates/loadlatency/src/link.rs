@@ -8,11 +8,11 @@ use crate::sys::{self, closed, would_block};
 use crate::wire::{HEADER, read_header};
 
 /// The longest that writing a message, or reading a greeting, may take.
-pub const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection of messages.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     stream: TcpStream,
     most: u32,
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ impl Link {
     ///
     /// # Errors
     /// As the system says.
-    pub fn new(stream: TcpStream, most: u32) -> io::Result<Link> {
+    pub(crate) fn new(stream: TcpStream, most: u32) -> io::Result<Link> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(TIMEOUT))?;
@@ -36,7 +36,7 @@ impl Link {
     ///
     /// # Errors
     /// When the other end is gone, or takes nothing for `TIMEOUT`.
-    pub fn send(&self, message: &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
         (&self.stream).write_all(message)
     }
 
@@ -44,7 +44,7 @@ impl Link {
     ///
     /// # Errors
     /// When the other end is gone, or sends one that is too long.
-    pub fn next(&mut self, wait: Duration) -> io::Result<Option<(u8, Vec<u8>)>> {
+    pub(crate) fn next(&mut self, wait: Duration) -> io::Result<Option<(u8, Vec<u8>)>> {
         if let Some(message) = self.whole()? {
             return Ok(Some(message));
         }
@@ -83,7 +83,7 @@ impl Link {
 ///
 /// # Errors
 /// When they do not.
-pub fn read_before<const N: usize>(stream: &TcpStream, deadline_ns: u64) -> io::Result<[u8; N]> {
+pub(crate) fn read_before<const N: usize>(stream: &TcpStream, deadline_ns: u64) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     fill_before(stream, &mut bytes, deadline_ns)?;
     Ok(bytes)
@@ -93,7 +93,7 @@ pub fn read_before<const N: usize>(stream: &TcpStream, deadline_ns: u64) -> io::
 ///
 /// # Errors
 /// When not so many come.
-pub fn fill_before(stream: &TcpStream, bytes: &mut [u8], deadline_ns: u64) -> io::Result<()> {
+pub(crate) fn fill_before(stream: &TcpStream, bytes: &mut [u8], deadline_ns: u64) -> io::Result<()> {
     let mut have = 0;
     while have < bytes.len() {
         let left = Duration::from_nanos(deadline_ns.saturating_sub(sys::now_ns()));

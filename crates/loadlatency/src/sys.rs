@@ -156,22 +156,22 @@ mod per_system {
 
     use socket2::SockRef;
 
-    pub const TCP_INFO: Option<libc::c_int> = Some(libc::TCP_INFO);
+    pub(super) const TCP_INFO: Option<libc::c_int> = Some(libc::TCP_INFO);
 
-    pub fn congestion_control(socket: &SockRef<'_>) -> Option<Vec<u8>> {
+    pub(super) fn congestion_control(socket: &SockRef<'_>) -> Option<Vec<u8>> {
         socket.tcp_congestion().ok()
     }
 
-    pub fn set_congestion_control(socket: &SockRef<'_>, name: &str) -> io::Result<()> {
+    pub(super) fn set_congestion_control(socket: &SockRef<'_>, name: &str) -> io::Result<()> {
         socket.set_tcp_congestion(name.as_bytes())
     }
 
     /// FreeBSD has no such option.
     #[cfg(target_os = "freebsd")]
-    pub fn keep_unsent_below(_: &SockRef<'_>, _: u32) {}
+    pub(super) fn keep_unsent_below(_: &SockRef<'_>, _: u32) {}
 
     #[cfg(not(target_os = "freebsd"))]
-    pub fn keep_unsent_below(socket: &SockRef<'_>, bytes: u32) {
+    pub(super) fn keep_unsent_below(socket: &SockRef<'_>, bytes: u32) {
         // It changes the delay of probes in the stream, nothing else.
         let _ = socket.set_tcp_notsent_lowat(bytes);
     }

@@ -98,6 +98,10 @@ pub enum Unit {
     Bool,
     /// A place in `choices`, from 0.
     Choice,
+    /// Bytes that are drawn: `exp(200B)`.
+    BytesDrawn,
+    /// Nanoseconds that are drawn: `exp(20ms)`.
+    NsDrawn,
 }
 
 /// Who carries a parameter out.
@@ -140,7 +144,7 @@ impl Unit {
             Unit::Milli => (0, 1_000_000_000_000),
             Unit::Count => (0, u32::MAX as u64),
             Unit::Bool => (0, 1),
-            Unit::Choice => (0, 0),
+            Unit::Choice | Unit::BytesDrawn | Unit::NsDrawn => (0, 0),
         }
     }
 }

@@ -13,7 +13,7 @@ use contract::table::{Batch, Column, ColumnData};
 
 /// `struct ArrowSchema`: the type of an array. Dropping it releases it, unless a consumer has taken it over.
 #[repr(C)]
-pub struct ArrowSchema {
+pub(crate) struct ArrowSchema {
     pub format: *const c_char,
     pub name: *const c_char,
     pub metadata: *const c_char,
@@ -27,7 +27,7 @@ pub struct ArrowSchema {
 
 /// `struct ArrowArray`: the data of an array. Dropping it releases it, unless a consumer has taken it over.
 #[repr(C)]
-pub struct ArrowArray {
+pub(crate) struct ArrowArray {
     pub length: i64,
     pub null_count: i64,
     pub offset: i64,
@@ -48,7 +48,7 @@ unsafe impl Send for ArrowArray {}
 
 /// A batch as a struct array, one child for each column. All columns are marked as nullable, so that a table's type does
 /// not depend on whether a batch has nulls.
-pub fn export(batch: &Arc<Batch>) -> (ArrowSchema, ArrowArray) {
+pub(crate) fn export(batch: &Arc<Batch>) -> (ArrowSchema, ArrowArray) {
     let schemas = batch.columns.iter().map(column_schema).collect();
     let arrays = (0..batch.columns.len()).map(|index| column_array(batch, index)).collect();
     let buffers = Buffers { pointers: vec![ptr::null()], _owner: Box::new(()) };

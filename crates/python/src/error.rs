@@ -48,8 +48,11 @@ pub enum Error {
     #[error("the {0} failed earlier")]
     LiveFailedEarlier(&'static str),
     /// A congestion control from outside cannot be used.
-    #[error("{0}")]
-    Module(String),
+    #[error(transparent)]
+    Module(#[from] tcp::cc::foreign::Failure),
+    /// A file cannot be written.
+    #[error("{0}: {1}")]
+    File(String, #[source] io::Error),
     /// It has failed in a run.
     #[error("{0}")]
     RunFailed(String),
@@ -74,9 +77,11 @@ impl From<Error> for PyErr {
         let line = error.to_string();
         match error {
             Error::Python(raised) => raised,
-            Error::Os(_) | Error::LiveFailedEarlier(_) | Error::Client(_) | Error::Server(_) => {
-                PyOSError::new_err(line)
-            }
+            Error::Os(_)
+            | Error::File(..)
+            | Error::LiveFailedEarlier(_)
+            | Error::Client(_)
+            | Error::Server(_) => PyOSError::new_err(line),
             Error::Failed | Error::RunFailed(_) => PyRuntimeError::new_err(line),
             Error::NoConnection => PyIndexError::new_err(line),
             _ => PyValueError::new_err(line),

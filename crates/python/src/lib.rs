@@ -2,6 +2,7 @@
 
 mod arrow;
 mod capture;
+mod controller;
 mod error;
 mod tool;
 
@@ -23,6 +24,8 @@ mod _native {
     #[pymodule_export]
     use super::capture::Capture;
     #[pymodule_export]
+    use super::controller::{PyFlow, controller_inside};
+    #[pymodule_export]
     use super::tool::{
         loadlatency_document, loadlatency_read, loadlatency_run, loadlatency_scenarios, loadlatency_serve,
     };
@@ -30,7 +33,7 @@ mod _native {
     use super::{
         Emulator, RecordBatch, Simulation, TcpSampler, agent, catalogue, check, check_live_app,
         describe_module, loadlatency_overall, packet_text, replay_cc_vectors, replay_cubic_functions,
-        run_script, schemas, set_offloads, start_times, version,
+        run_script, schemas, script_needs, set_offloads, start_times, version, watch_modules, watched_module,
     };
 }
 
@@ -51,7 +54,7 @@ fn schemas() -> String {
 #[pyfunction]
 #[pyo3(signature = (scenario, modules = "[]"))]
 fn check(scenario: &str, modules: &str) -> Result<()> {
-    let modules = foreign_cc::modules(modules).map_err(Error::Module)?;
+    let modules = foreign_cc::modules(modules, controller::plain)?;
     Ok(sim::check(scenario, &modules)?)
 }
 
@@ -59,7 +62,19 @@ fn check(scenario: &str, modules: &str) -> Result<()> {
 /// one line.
 #[pyfunction]
 fn describe_module(file: PathBuf) -> Result<String> {
-    foreign_cc::describe(&file).map_err(Error::Module)
+    Ok(serde_json::to_string(&foreign_cc::describe(&file)?)?)
+}
+
+/// Have `file` say from now on which hook of a congestion control from outside runs in this process.
+#[pyfunction]
+fn watch_modules(file: PathBuf) -> Result<()> {
+    foreign_cc::witness::watch(&file).map_err(|error| Error::File(file.display().to_string(), error))
+}
+
+/// Which hook ran when the process that wrote `file` died, and when; None: none did.
+#[pyfunction]
+fn watched_module(file: PathBuf) -> Option<String> {
+    foreign_cc::witness::read(&file)
 }
 
 /// When each flow of a Scenario (JSON) starts, ns of the run, in their order. Raises ValueError, with one line, where it is no
@@ -142,10 +157,11 @@ fn score(score: tcp::replay::Score) -> Score {
 }
 
 /// Run the packetdrill script `text`, called `name` in messages, against the modelled stack `stack`, or `live`: this
-/// host's kernel. `tolerance_usecs` takes the place of the script's. Returns (exit code, message or None, printed lines);
+/// host's kernel. `tolerance_usecs` takes the place of the script's; with `end_unseen` packets behind the last event are not
+/// looked at. Returns (exit code, message or None, printed lines);
 /// the exit code is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name is wrong.
 #[pyfunction]
-#[pyo3(signature = (text, name, stack, defines, tolerance_usecs = None))]
+#[pyo3(signature = (text, name, stack, defines, tolerance_usecs = None, *, end_unseen = false))]
 fn run_script(
     py: Python<'_>,
     text: &str,
@@ -153,13 +169,21 @@ fn run_script(
     stack: &str,
     defines: Vec<(String, String)>,
     tolerance_usecs: Option<u64>,
+    end_unseen: bool,
 ) -> (u8, Option<String>, Vec<String>) {
     let tolerance = tolerance_usecs.map(|usecs| usecs.saturating_mul(1000));
+    let choices = script::Choices { defines, tolerance, end_unseen };
     let outcome = py.detach(|| match stack {
-        "live" => live::run_script(text, name, &defines, tolerance),
-        _ => script::run_file(text, name, stack, &defines, tolerance),
+        "live" => live::run_script(text, name, &choices),
+        _ => script::run_file(text, name, stack, &choices),
     });
     (outcome.exit_code, outcome.message, outcome.output)
+}
+
+/// Names of what a packetdrill script needs and a model lacks; with `kernel`, what driving this host's kernel lacks.
+#[pyfunction]
+fn script_needs(text: &str, kernel: bool) -> Vec<String> {
+    script::features::missing(text, kernel)
 }
 
 /// Switch segmentation (`tso`) and receive aggregation (`gro`) of an interface on or off, each with the offloads it needs;
@@ -213,6 +237,9 @@ impl Simulation {
     }
 }
 
+/// Events between two looks whether a congestion control from outside has failed.
+const EVENTS_PER_LOOK: u64 = 4096;
+
 /// Raises RuntimeError with one line where a congestion control from outside has failed.
 fn failure(run: &sim::Simulation) -> Result<()> {
     run.failure().map_or(Ok(()), |why| Err(Error::RunFailed(why.to_owned())))
@@ -223,7 +250,7 @@ impl Simulation {
     #[new]
     #[pyo3(signature = (scenario, run_id, modules = "[]"))]
     fn new(py: Python<'_>, scenario: &str, run_id: u32, modules: &str) -> Result<Simulation> {
-        let modules = foreign_cc::modules(modules).map_err(Error::Module)?;
+        let modules = foreign_cc::modules(modules, controller::plain)?;
         let run = py.detach(|| sim::Simulation::with_modules(scenario, run_id, &modules))?;
         Ok(Simulation { run: Mutex::new(run) })
     }
@@ -231,7 +258,17 @@ impl Simulation {
     /// Run at most so many events, with the GIL released. True when the run is over.
     fn advance(&mut self, py: Python<'_>, events: u64) -> Result<bool> {
         let run = self.get()?;
-        let over = py.detach(|| run.advance(events));
+        let over = py.detach(|| {
+            let mut left = events;
+            while left > 0 && run.failure().is_none() {
+                let step = left.min(EVENTS_PER_LOOK);
+                if run.advance(step) {
+                    return true;
+                }
+                left -= step;
+            }
+            false
+        });
         failure(run)?;
         Ok(over)
     }

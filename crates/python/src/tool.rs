@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The JSON document of a loadlatency run (docs/loadlatency.md) from what was observed and under which conditions, both
 /// JSON; raises ValueError with one line if either cannot be read.
 #[pyfunction]
-pub fn loadlatency_document(observed: &str, conditions: &str) -> Result<String> {
+pub(crate) fn loadlatency_document(observed: &str, conditions: &str) -> Result<String> {
     let observed = serde_json::from_str(observed)?;
     let conditions = serde_json::from_str(conditions)?;
     Ok(serde_json::to_string(&measure::document(observed, conditions))?)
@@ -27,7 +27,7 @@ pub fn loadlatency_document(observed: &str, conditions: &str) -> Result<String> 
 /// Serve until interrupted, or after the first client if `once`. `options` is JSON; `say` is called with a line for whatever
 /// happens. Raises ValueError for wrong options, OSError if the address cannot be listened on.
 #[pyfunction]
-pub fn loadlatency_serve(py: Python<'_>, options: &str, say: &Bound<'_, PyAny>) -> Result<()> {
+pub(crate) fn loadlatency_serve(py: Python<'_>, options: &str, say: &Bound<'_, PyAny>) -> Result<()> {
     let options: server::Options = serde_json::from_str(options)?;
     options.check()?;
     let end = move |cancel: &AtomicBool, pieces: &Sender<String>| {
@@ -41,7 +41,7 @@ pub fn loadlatency_serve(py: Python<'_>, options: &str, say: &Bound<'_, PyAny>) 
 
 /// Scenarios by number from a list such as `1,3-5`; raises ValueError with one line.
 #[pyfunction]
-pub fn loadlatency_scenarios(text: &str) -> Result<Vec<u32>> {
+pub(crate) fn loadlatency_scenarios(text: &str) -> Result<Vec<u32>> {
     Ok(client::scenario_list(text)?)
 }
 
@@ -49,7 +49,7 @@ pub fn loadlatency_scenarios(text: &str) -> Result<Vec<u32>> {
 /// Returns the JSON document, today's figures as text, and why the run was cut short, or None. An interrupt ends the run
 /// early, and what was measured is returned. Raises ValueError for wrong options, OSError if the server cannot be reached.
 #[pyfunction]
-pub fn loadlatency_run(
+pub(crate) fn loadlatency_run(
     py: Python<'_>,
     options: &str,
     print: &Bound<'_, PyAny>,
@@ -69,7 +69,7 @@ pub fn loadlatency_run(
 /// The JSON document of a run, read and written again with every figure made anew of what was observed; raises ValueError
 /// with one line if it is none.
 #[pyfunction]
-pub fn loadlatency_read(document: &str) -> Result<String> {
+pub(crate) fn loadlatency_read(document: &str) -> Result<String> {
     let document: measure::Document = serde_json::from_str(document)?;
     if document.schema != measure::SCHEMA {
         return Err(Error::Schema(document.schema));

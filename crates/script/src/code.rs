@@ -1,16 +1,19 @@
 //! The safe evaluator behind `%{ … }%`: assertions and prints over names and numbers in Python's notation.
 //!
 //! It knows literals, names, arithmetic, comparisons (chained as in Python), `and`, `or`, `not`, `abs`, `min`, `max`,
-//! the statements `assert` and `print`, and `NAME = …`. There is nothing else: no attribute, index, import or call.
+//! `'…' % (…)`, the statements `assert` and `print`, and `NAME = …` with its relatives (`+=`). There is nothing else: no
+//! attribute, index, import or call.
 
 mod error;
+mod format;
 mod parser;
 mod token;
 mod value;
 
 use std::collections::BTreeMap;
 
-pub use error::{CodeError, EvalError};
+pub use error::CodeError;
+pub(crate) use error::EvalError;
 use parser::Parser;
 use value::{Binary, Comparison, Function, Unary, Value, binary, call, compare, unary};
 
@@ -42,6 +45,8 @@ enum Node {
     And(Box<Node>, Box<Node>),
     Or(Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
+    /// `(a, b)`
+    Tuple(Vec<Node>),
 }
 
 impl Code {
@@ -107,7 +112,12 @@ impl Node {
                 None => return Err(EvalError::UnknownName(name.clone())),
             },
             Node::Unary(op, node) => unary(*op, node.eval(lookup)?)?,
-            Node::Binary(op, a, b) => binary(*op, a.eval(lookup)?, b.eval(lookup)?)?,
+            Node::Binary(op, a, b) => match (op, a.eval(lookup)?, b.eval(lookup)?) {
+                (Binary::Remainder, Value::Text(pattern), values) => {
+                    Value::Text(format::formatted(&pattern, values)?)
+                }
+                (op, a, b) => binary(*op, a, b)?,
+            },
             Node::And(a, b) => {
                 let a = a.eval(lookup)?;
                 if a.truth() { b.eval(lookup)? } else { a }
@@ -131,6 +141,11 @@ impl Node {
                 let values: Result<Vec<Value>, EvalError> =
                     arguments.iter().map(|argument| argument.eval(lookup)).collect();
                 call(*function, values?)?
+            }
+            Node::Tuple(members) => {
+                let values: Result<Vec<Value>, EvalError> =
+                    members.iter().map(|member| member.eval(lookup)).collect();
+                Value::Tuple(values?)
             }
         })
     }
@@ -158,7 +173,7 @@ impl Node {
                 first.collect(names);
                 rest.iter().for_each(|(_, node)| node.collect(names));
             }
-            Node::Call(_, arguments) => arguments.iter().for_each(|node| node.collect(names)),
+            Node::Call(_, nodes) | Node::Tuple(nodes) => nodes.iter().for_each(|node| node.collect(names)),
         }
     }
 }
@@ -207,6 +222,22 @@ mod tests {
     fn several_statements_and_prints() {
         let text = "assert tcpi_snd_cwnd == 10, tcpi_snd_cwnd  # why\nprint(tcpi_unacked, 'packets'); print tcpi_snd_cwnd";
         assert_eq!(run(text), Ok(vec!["3 packets".into(), "10".into()]));
+    }
+
+    #[test]
+    fn texts_are_formatted_as_python_does() {
+        let text = "print('cwnd %d of %5.2f%% (%x), %s' % (tcpi_snd_cwnd, 7 / 2, 255, (1, 'a')))\nprint '%d' % tcpi_unacked";
+        assert_eq!(run(text), Ok(vec!["cwnd 10 of  3.50% (ff), (1, 'a')".into(), "3".into()]));
+        assert!(run("print '%d %d' % 1").unwrap_err().contains("format"));
+        assert!(run("print '%d' % (1, 2)").unwrap_err().contains("format"));
+        assert!(run("print '%y' % 1").unwrap_err().contains("format"));
+        assert!(run("print '%999999999d' % 1").unwrap_err().contains("longer than"));
+    }
+
+    #[test]
+    fn a_name_may_be_added_to() {
+        assert_eq!(run("a = 1; a += 2; a *= 5; a -= 1; a //= 3; print(a, a)"), Ok(vec!["4 4".into()]));
+        assert!(run("b += 1").unwrap_err().contains("not known"));
     }
 
     #[test]

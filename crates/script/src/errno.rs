@@ -9,6 +9,7 @@ const ERRORS: &[(&str, i32, &str)] = &[
     ("EAGAIN", 11, "Resource temporarily unavailable"),
     ("ENOMEM", 12, "Cannot allocate memory"),
     ("EACCES", 13, "Permission denied"),
+    ("EFAULT", 14, "Bad address"),
     ("EINVAL", 22, "Invalid argument"),
     ("EPIPE", 32, "Broken pipe"),
     ("ENOPROTOOPT", 92, "Protocol not available"),

@@ -8,12 +8,13 @@
 //! +0 < S 0:0(0) win 32792 <mss 1460>
 //! +0 > S. 0:0(0) ack 1 <...>
 //! ";
-//! let outcome = script::run_file(script, "handshake.pkt", "linux-6.18", &[], None);
+//! let outcome = script::run_file(script, "handshake.pkt", "linux-6.18", &script::Choices::default());
 //! assert_eq!(outcome.exit_code, 0, "{:?}", outcome.message);
 //! ```
 
 mod code;
 pub mod errno;
+pub mod features;
 mod model;
 pub mod packet;
 mod parse;
@@ -32,6 +33,17 @@ pub use run::{Failure, Report, run};
 pub use script::Script;
 pub use system::{System, SystemError};
 
+/// What the one who runs a script chooses.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// Symbols with their values, besides those the script defines.
+    pub defines: Vec<(String, String)>,
+    /// Nanoseconds in place of the script's tolerance.
+    pub tolerance: Option<Nanos>,
+    /// Packets behind the last event are not looked at, as the original tool does it.
+    pub end_unseen: bool,
+}
+
 /// How a script ended, for command lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -43,16 +55,9 @@ pub struct Outcome {
     pub output: Vec<String>,
 }
 
-/// Runs the script `text`, called `name` in messages, against the modelled stack called `stack`. `defines` are symbols
-/// with their values; `tolerance` in nanoseconds takes the place of the script's.
-pub fn run_file(
-    text: &str,
-    name: &str,
-    stack: &str,
-    defines: &[(String, String)],
-    tolerance: Option<Nanos>,
-) -> Outcome {
-    run_on(text, name, defines, tolerance, |script| {
+/// Runs the script `text`, called `name` in messages, against the modelled stack called `stack`.
+pub fn run_file(text: &str, name: &str, stack: &str, choices: &Choices) -> Outcome {
+    run_on(text, name, choices, |script| {
         Model::new(stack, script.options.mtu).map(|model| Box::new(model) as Box<dyn System>)
     })
 }
@@ -61,16 +66,16 @@ pub fn run_file(
 pub fn run_on<E: Error>(
     text: &str,
     name: &str,
-    defines: &[(String, String)],
-    tolerance: Option<Nanos>,
+    choices: &Choices,
     make: impl FnOnce(&Script) -> Result<Box<dyn System>, E>,
 ) -> Outcome {
     let wrong = |message: String| Outcome { exit_code: 2, message: Some(message), output: Vec::new() };
-    let mut script = match parse(text, name, defines) {
+    let mut script = match parse(text, name, &choices.defines) {
         Ok(script) => script,
         Err(error) => return wrong(error.to_string()),
     };
-    if let Some(tolerance) = tolerance {
+    script.options.end_unseen = choices.end_unseen;
+    if let Some(tolerance) = choices.tolerance {
         script.options.tolerance = tolerance;
         script.options.tolerance_permille = 0;
     }

@@ -23,6 +23,9 @@ use info::tcp_info;
 const UPTIME: Nanos = 10_000_000_000;
 /// The initial sequence number: so close to 2^32 that sequence numbers wrap in most scripts.
 const ISS: u32 = u32::MAX - 2500;
+/// States of sockets without a connection, as Linux numbers them (TCP_CLOSE, TCP_LISTEN).
+const CLOSE: i64 = 7;
+const LISTEN: i64 = 10;
 /// Bytes of IPv4 and TCP headers, without options.
 const HEADERS: u16 = 40;
 /// A model whose timer is due, or that sends, so often at one moment would do so for ever.
@@ -98,6 +101,56 @@ struct Connection {
     read_shut: bool,
     /// The application has been told of the failure, or that connect succeeded.
     told: bool,
+    /// The administrator has dropped it: nothing reaches it any more.
+    dropped: bool,
+    times: Times,
+}
+
+/// What TCP_INFO tells of times and the endpoint does not keep.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// Something was written and not acknowledged, so long up to `busy_since`; None: nothing is now.
+    busy: Nanos,
+    busy_since: Option<Nanos>,
+    /// When the last SYN or data came.
+    data_received: Nanos,
+}
+
+impl Times {
+    fn busy_at(&self, now: Nanos) -> Nanos {
+        self.busy + self.busy_since.map_or(0, |since| now - since)
+    }
+
+    /// To be called whenever that may have changed.
+    fn note(&mut self, busy: bool, now: Nanos) {
+        if busy && self.busy_since.is_none() {
+            self.busy_since = Some(now);
+        } else if !busy {
+            self.busy = self.busy_at(now);
+            self.busy_since = None;
+        }
+    }
+}
+
+/// Whether a SYN to a listener opens a new connection where there was this one.
+fn gives_way(connection: &Connection, segment: &Segment) -> bool {
+    connection.endpoint.state() == State::Closed || connection.endpoint.gives_way_to(segment)
+}
+
+/// A state as netstat(1) calls it.
+fn name_of(state: State) -> &'static str {
+    match state {
+        State::Closed => "CLOSED",
+        State::SynSent => "SYN_SENT",
+        State::SynReceived => "SYN_RCVD",
+        State::Established => "ESTABLISHED",
+        State::CloseWait => "CLOSE_WAIT",
+        State::FinWait1 => "FIN_WAIT_1",
+        State::Closing => "CLOSING",
+        State::LastAck => "LAST_ACK",
+        State::FinWait2 => "FIN_WAIT_2",
+        State::TimeWait => "TIME_WAIT",
+    }
 }
 
 impl Connection {
@@ -205,8 +258,32 @@ impl System for Model {
         let now = self.now;
         let linux = self.profile.spec().family == Family::Linux;
         let timestamps_and_sack = (self.profile.spec().timestamps, self.profile.spec().sack);
-        let connection = self.connections.last_mut().ok_or(SystemError::NoConnection)?;
+        let Some(connection) = self.connections.last_mut() else {
+            let mut sockets = self.sockets.values();
+            let listens = sockets.clone().any(|socket| matches!(socket.kind, Kind::Listening));
+            let state = if listens { LISTEN } else { CLOSE };
+            return sockets.next().map(|_| vec![("tcpi_state", state)]).ok_or(SystemError::NoConnection);
+        };
         Ok(tcp_info(connection, now, linux, timestamps_and_sack))
+    }
+
+    fn states(&mut self) -> Result<Vec<&'static str>, SystemError> {
+        let held = |index: usize| {
+            self.sockets.values().any(|socket| matches!(socket.kind, Kind::Connected(own) if own == index))
+        };
+        let connections = self.connections.iter().enumerate().filter(|(_, connection)| !connection.dropped);
+        let states = connections.filter_map(|(index, connection)| {
+            let state = connection.endpoint.state();
+            (state != State::Closed || held(index)).then(|| name_of(state))
+        });
+        Ok(states.collect())
+    }
+
+    fn drop_connections(&mut self, state: &str) -> Result<(), SystemError> {
+        for connection in &mut self.connections {
+            connection.dropped |= name_of(connection.endpoint.state()) == state;
+        }
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SystemError> {
@@ -269,13 +346,20 @@ impl Model {
 
     /// To be called after anything has happened: sends what can be sent, and tries the blocked call again.
     fn send_and_retry(&mut self) {
-        (0..self.connections.len()).for_each(|index| self.transmit(index));
+        self.transmit_all();
         let Some(mut waiting) = self.blocked.take() else { return };
         match self.attempt(&mut waiting, false) {
             Some(returned) => self.returned = Some((self.now, returned)),
             None => self.blocked = Some(waiting),
         }
+        self.transmit_all();
+    }
+
+    fn transmit_all(&mut self) {
         (0..self.connections.len()).for_each(|index| self.transmit(index));
+        for connection in &mut self.connections {
+            connection.times.note(connection.endpoint.unacknowledged() > 0, self.now);
+        }
     }
 
     fn transmit(&mut self, index: usize) {
@@ -306,10 +390,14 @@ impl Model {
         let listener = self.sockets.iter().find(|(_, socket)| matches!(socket.kind, Kind::Listening));
         let listener = listener.map(|(&fd, socket)| (fd, socket.settings.clone()));
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
-        let known = self.connections.iter_mut().rev().find(|connection| connection.ends == ends);
+        let mut known = self.connections.iter_mut().rev().filter(|connection| !connection.dropped);
+        let known = known.find(|connection| connection.ends == ends);
         if let Some(connection) = known
-            && !(connection.endpoint.state() == State::Closed && opens && listener.is_some())
+            && !(opens && listener.is_some() && gives_way(connection, segment))
         {
+            if segment.len > 0 || segment.flags.has(Flags::SYN) {
+                connection.times.data_received = self.now;
+            }
             connection.endpoint.on_segment(self.now, segment);
             return;
         }
@@ -326,6 +414,8 @@ impl Model {
                         passive: true,
                         read_shut: false,
                         told: false,
+                        dropped: false,
+                        times: Times { data_received: self.now, ..Times::default() },
                     });
                     return;
                 }

@@ -41,6 +41,7 @@ pub fn decode(bytes: &[u8], wire_length: u32) -> Option<Seen> {
             ecn: Some(EcnField::Is(segment.ecn)),
             flags: segment.flags,
             seq: segment.seq,
+            any_seq: false,
             len: segment.len,
             ack: segment.ack,
             window: Some(segment.window),

@@ -5,11 +5,12 @@
 
 mod argument;
 mod call;
+mod conditional;
 mod cursor;
 mod option;
+mod orders;
 mod packet;
 mod problem;
-mod settings;
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,10 @@ use tcp::Nanos;
 
 use crate::code::Code;
 use crate::script::{Action, Event, Options, Script, When};
+pub(crate) use call::CALLS;
 use cursor::word_length;
+use orders::orders;
 pub use problem::Problem;
-use settings::settings;
 
 /// What is wrong with a script, and where. One line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,9 +45,12 @@ fn one_line(problem: &Problem) -> String {
 /// # Errors
 /// The first thing that is wrong.
 pub fn parse(text: &str, name: &str, defines: &[(String, String)]) -> Result<Script, SyntaxError> {
-    let mut parser = Parser { text, at: 0, line: 1, defines: defines.iter().cloned().collect(), depth: 0 };
+    let defines: BTreeMap<String, String> = defines.iter().cloned().collect();
+    let wrong = |line, problem| SyntaxError { name: name.to_string(), line, problem };
+    let text = conditional::chosen(text, &defines).map_err(|(line, problem)| wrong(line, problem))?;
+    let mut parser = Parser { text: &text, at: 0, line: 1, defines, depth: 0 };
     let read = parser.script(name);
-    read.map_err(|problem| SyntaxError { name: name.to_string(), line: parser.line, problem })
+    read.map_err(|problem| wrong(parser.line, problem))
 }
 
 struct Parser<'a> {
@@ -77,11 +82,18 @@ impl Parser<'_> {
         while self.sees('`') {
             let line = self.line;
             let command = self.quoted('`')?;
-            script.init.extend(settings(&command, line)?);
+            script.init.extend(orders(&command, line)?);
             self.space()?;
         }
         while self.at < self.text.len() {
             let line = self.line;
+            if self.sees('`') {
+                // Tidying up behind the last event: each script runs on a system of its own.
+                let command = self.quoted('`')?;
+                orders(&command, line)?;
+                self.space()?;
+                continue;
+            }
             let event = self.event().inspect_err(|_| self.line = line);
             script.events.push(event?);
             self.space()?;
@@ -103,7 +115,7 @@ impl Parser<'_> {
                 let packet = self.packet(next == '<')?;
                 if next == '<' { Action::Inject(packet) } else { Action::Expect(packet) }
             }
-            '`' => Action::Set(settings(&self.quoted('`')?, line)?),
+            '`' => Action::Orders(orders(&self.quoted('`')?, line)?),
             '%' => Action::Code(self.code()?),
             _ if self.rest().starts_with("...") => {
                 self.at += 3;
@@ -112,7 +124,7 @@ impl Parser<'_> {
                 Action::Call(self.call(Some(until))?)
             }
             c if c.is_ascii_alphabetic() => match self.defined_command()? {
-                Some(command) => Action::Set(settings(&command, line)?),
+                Some(command) => Action::Orders(orders(&command, line)?),
                 None => Action::Call(self.call(None)?),
             },
             _ => return Err(self.found("a packet, a call or code")),

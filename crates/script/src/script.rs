@@ -13,8 +13,8 @@ pub struct Script {
     pub name: String,
     /// Options at its top.
     pub options: Options,
-    /// Settings made before the clock starts.
-    pub init: Vec<Setting>,
+    /// Orders carried out before the clock starts.
+    pub init: Vec<Order>,
     /// What happens, in order.
     pub events: Vec<Event>,
 }
@@ -36,6 +36,8 @@ pub struct Options {
     pub packets_may_differ: bool,
     /// A call that returns something else is reported and the script goes on.
     pub calls_may_differ: bool,
+    /// Packets that come behind the last event are not looked at, as the original tool does it.
+    pub end_unseen: bool,
 }
 
 impl Default for Options {
@@ -48,6 +50,42 @@ impl Default for Options {
             mtu: 1500,
             packets_may_differ: false,
             calls_may_differ: false,
+            end_unseen: false,
+        }
+    }
+}
+
+/// What is read out of a command. Commands themselves are never run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// A sysctl is set.
+    Set(Setting),
+    /// The system must have so many sockets in a state (`sockstat … | grep -c STATE | grep N`).
+    CountStates {
+        /// Where it stands.
+        line: u32,
+        /// The state as FreeBSD's netstat(1) calls it, such as `TIME_WAIT`.
+        state: String,
+        /// How many.
+        count: usize,
+    },
+    /// Connections in a state are dropped without a packet (`tcpdrop -s STATE`).
+    Drop {
+        /// Where it stands.
+        line: u32,
+        /// The state.
+        state: String,
+    },
+}
+
+impl Order {
+    /// Where it stands.
+    #[must_use]
+    pub fn line(&self) -> u32 {
+        match self {
+            Order::Set(Setting { line, .. }) | Order::CountStates { line, .. } | Order::Drop { line, .. } => {
+                *line
+            }
         }
     }
 }
@@ -102,8 +140,8 @@ pub enum Action {
     Call(CallEvent),
     /// Assertions.
     Code(Code),
-    /// Settings are made.
-    Set(Vec<Setting>),
+    /// What a command orders.
+    Orders(Vec<Order>),
 }
 
 /// A packet as a script writes it.
@@ -115,6 +153,8 @@ pub struct Packet {
     pub flags: Flags,
     /// First sequence number.
     pub seq: u32,
+    /// Any sequence number will do: `...(0)`.
+    pub any_seq: bool,
     /// Payload, bytes.
     pub len: u32,
     /// Acknowledgement number.
@@ -213,6 +253,8 @@ pub enum Call {
         len: u64,
         /// MSG_DONTWAIT.
         dont_wait: bool,
+        /// MSG_PEEK: what is read stays.
+        peek: bool,
     },
     /// Writes.
     Write {
@@ -272,6 +314,34 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// The descriptors it names.
+    pub(crate) fn descriptors(&mut self) -> Vec<&mut i32> {
+        match self {
+            Call::Socket { .. } => Vec::new(),
+            Call::Poll { fds, .. } => fds.iter_mut().map(|entry| &mut entry.fd).collect(),
+            Call::Bind(fd)
+            | Call::Listen(fd)
+            | Call::Connect(fd)
+            | Call::GetFlags(fd)
+            | Call::Close(fd)
+            | Call::Accept { fd, .. }
+            | Call::SetFlags { fd, .. }
+            | Call::Read { fd, .. }
+            | Call::Write { fd, .. }
+            | Call::Shutdown { fd, .. }
+            | Call::SetOption { fd, .. }
+            | Call::GetOption { fd, .. }
+            | Call::Queued { fd, .. } => vec![fd],
+        }
+    }
+
+    /// Whether it makes a descriptor.
+    pub(crate) fn opens(&self) -> bool {
+        matches!(self, Call::Socket { .. } | Call::Accept { .. })
+    }
+}
+
 /// One entry of poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollFd {
@@ -312,6 +382,11 @@ pub enum SocketOption {
     Linger2,
     WindowClamp,
     NotSentLowWater,
+    KeepIdle,
+    KeepInterval,
+    KeepCount,
+    MtuDiscovery,
+    TypeOfService,
     Info,
 }
 
@@ -333,7 +408,12 @@ pub const SOCKET_OPTIONS: &[(&str, &str, SocketOption)] = &[
     ("SOL_TCP", "TCP_LINGER2", SocketOption::Linger2),
     ("SOL_TCP", "TCP_WINDOW_CLAMP", SocketOption::WindowClamp),
     ("SOL_TCP", "TCP_NOTSENT_LOWAT", SocketOption::NotSentLowWater),
+    ("SOL_TCP", "TCP_KEEPIDLE", SocketOption::KeepIdle),
+    ("SOL_TCP", "TCP_KEEPINTVL", SocketOption::KeepInterval),
+    ("SOL_TCP", "TCP_KEEPCNT", SocketOption::KeepCount),
     ("SOL_TCP", "TCP_INFO", SocketOption::Info),
+    ("SOL_IP", "IP_MTU_DISCOVER", SocketOption::MtuDiscovery),
+    ("SOL_IP", "IP_TOS", SocketOption::TypeOfService),
 ];
 
 /// The value of a socket option.

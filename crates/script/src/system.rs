@@ -42,6 +42,9 @@ pub enum SystemError {
     /// There is none to tell of.
     #[error("there is no connection")]
     NoConnection,
+    /// States of connections are asked of models alone.
+    #[error("this system does not tell the states of its connections")]
+    States,
     /// The kernel does not tell.
     #[error("TCP_INFO: {}", .0.text())]
     Info(Errno),
@@ -81,6 +84,18 @@ pub enum SystemError {
     },
 }
 
+impl SystemError {
+    /// Whether the system has nothing of that name, so that a script may go on without it.
+    #[must_use]
+    pub fn unknown(&self) -> bool {
+        match self {
+            SystemError::Profile(ProfileError::UnknownSysctl { .. }) | SystemError::Machine(_) => true,
+            SystemError::Kernel { error, .. } => error.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+}
+
 /// A system under test with its clock. Times are nanoseconds since the script began.
 ///
 /// File descriptors are numbered from 3, the lowest free one first.
@@ -114,6 +129,22 @@ pub trait System {
     /// # Errors
     /// A sysctl or a value that the system does not take.
     fn set(&mut self, name: &str, value: &str) -> Result<(), SystemError>;
+
+    /// The states of all connections, as FreeBSD's netstat(1) calls them.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    fn states(&mut self) -> Result<Vec<&'static str>, SystemError> {
+        Err(SystemError::States)
+    }
+
+    /// Drops the connections in a state without a packet.
+    ///
+    /// # Errors
+    /// The system cannot do that.
+    fn drop_connections(&mut self, _state: &str) -> Result<(), SystemError> {
+        Err(SystemError::States)
+    }
 
     /// For how long a packet that did not come in time is still waited for, so that the message can say when it came.
     fn late_wait(&self) -> Nanos;

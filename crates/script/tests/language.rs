@@ -1,8 +1,8 @@
 //! The language itself: what is read, what is refused, and what a difference looks like.
 
 use proptest::prelude::*;
-use script::script::{Action, When};
-use script::{Outcome, parse, run_file};
+use script::script::{Action, Order, When};
+use script::{Choices, Outcome, parse, run_file};
 
 const LISTEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 bind(3, ..., ...) = 0
@@ -18,7 +18,14 @@ const OPEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 ";
 
 fn run(text: &str) -> Outcome {
-    run_file(text, "t.pkt", "linux-6.18", &[], None)
+    run_file(text, "t.pkt", "linux-6.18", &Choices::default())
+}
+
+fn shown(order: &Order) -> String {
+    match order {
+        Order::Set(setting) => format!("{}={}", setting.name, setting.value),
+        other => format!("{other:?}"),
+    }
 }
 
 #[track_caller]
@@ -76,7 +83,7 @@ fn comments_options_and_symbols() {
 fn settings_are_read_from_commands() {
     let text = "--define=CMD=`sysctl -q net.ipv4.tcp_sack=0`\n`sysctl -q net.ipv4.tcp_ecn=1 net.ipv4.tcp_rmem=\"1 2  3\"\n# why\nsysctl -w net.ipv4.tcp_dsack=0; ../common/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0`\n0 CMD";
     let script = parse(text, "t.pkt", &[]).unwrap();
-    let found: Vec<String> = script.init.iter().map(|s| format!("{}={}", s.name, s.value)).collect();
+    let found: Vec<String> = script.init.iter().map(shown).collect();
     let expected = [
         "net.ipv4.tcp_ecn=1",
         "net.ipv4.tcp_rmem=1 2 3",
@@ -84,17 +91,19 @@ fn settings_are_read_from_commands() {
         "net.ipv4.tcp_timestamps=0",
     ];
     assert_eq!(found, expected);
-    assert!(matches!(&script.events[0].action, Action::Set(set) if set[0].name == "net.ipv4.tcp_sack"));
+    let Action::Orders(orders) = &script.events[0].action else { panic!("no orders") };
+    assert_eq!(shown(&orders[0]), "net.ipv4.tcp_sack=0");
 }
 
 #[test]
 fn defaults_are_settings_that_a_system_may_lack() {
     let script = parse("`../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=1`\n0 close(3) = 0\n+0 `/tmp/sysctl_restore_${PPID}.sh`", "t.pkt", &[]).unwrap();
     let (last, usual) = script.init.split_last().unwrap();
-    assert!(usual.len() > 10 && usual.iter().all(|setting| setting.optional) && !last.optional);
+    let optional = |order: &Order| matches!(order, Order::Set(setting) if setting.optional);
+    assert!(usual.len() > 10 && usual.iter().all(optional) && !optional(last));
     let text = format!("`./defaults.sh`\n{OPEN}");
     for stack in ["freebsd-9.2", "linux-3.9", "linux-6.18"] {
-        assert_eq!(run_file(&text, "t.pkt", stack, &[], None).message, None);
+        assert_eq!(run_file(&text, "t.pkt", stack, &Choices::default()).message, None);
     }
 }
 
@@ -199,13 +208,143 @@ fn calls_that_differ() {
         "t.pkt:4: runtime error in accept call: timing error: it has not returned at 0.05",
     );
     fails(
-        &format!("{LISTEN}+0 `sysctl -q net.ipv4.tcp_sakc=1`\n"),
-        "t.pkt:4: error in setting: sysctl net.ipv4.tcp_sakc: not known to linux-6.18 (did you mean net.ipv4.tcp_sack",
+        &format!("{LISTEN}+0 `sysctl -q net.ipv4.tcp_sack=2`\n"),
+        "t.pkt:4: error in setting: sysctl net.ipv4.tcp_sack: found 2; expected 0 to 1",
     );
     fails(
         &format!("{OPEN}+0 %{{ assert tcpi_snd_cwnd == 11, 'grown' }}%\n"),
         "t.pkt:8: error in code: assertion failed: tcpi_snd_cwnd == 11: grown (tcpi_snd_cwnd = 10)",
     );
+}
+
+#[test]
+fn an_unknown_sysctl_is_noted_and_the_script_goes_on() {
+    let outcome = run(&format!("{LISTEN}+0 `sysctl -q net.ipv4.tcp_sakc=1`\n+0 close(3) = 0\n"));
+    assert_eq!(outcome.message, None);
+    let note =
+        "t.pkt:4: not set: sysctl net.ipv4.tcp_sakc: not known to linux-6.18 (did you mean net.ipv4.tcp_sack";
+    assert!(outcome.output[0].starts_with(note), "{:?}", outcome.output);
+}
+
+#[test]
+fn a_command_may_go_on_behind_a_backslash() {
+    let text = "`sysctl -q \\\n net.ipv4.tcp_sack=0 \\\n net.ipv4.tcp_ecn=1 > /dev/null 2>&1`\n0 close(3) = 0\n`/tmp/sysctl_restore_${PPID}.sh`";
+    let script = parse(text, "t.pkt", &[]).unwrap();
+    let found: Vec<String> = script.init.iter().map(shown).collect();
+    assert_eq!(found, ["net.ipv4.tcp_sack=0", "net.ipv4.tcp_ecn=1"]);
+    assert_eq!(script.events[0].line, 4);
+    let module =
+        parse("`echo 3 > /sys/module/tcp_cubic/parameters/hystart_detect`\n0 close(3) = 0", "t.pkt", &[])
+            .unwrap();
+    assert_eq!(shown(&module.init[0]), "tcp_cubic.hystart_detect=3");
+}
+
+#[test]
+fn lines_may_depend_on_a_symbol() {
+    let text = "#ifdef A\n0 close(4) = 0\n#else\n0 close(5) = 0\n#endif\n#ifndef A\n0 close(6) = 0\n#endif\n+0 close(7) = 0";
+    let lines = |defines: &[(String, String)]| -> Vec<u32> {
+        parse(text, "t.pkt", defines).unwrap().events.iter().map(|event| event.line).collect()
+    };
+    assert_eq!(lines(&[]), [4, 7, 9]);
+    assert_eq!(lines(&[("A".into(), "1".into())]), [2, 9]);
+    refused("0 close(3) = 0\n#endif", "t.pkt:2: #endif has no #ifdef");
+    refused("#ifdef A\n0 close(3) = 0", "t.pkt:2: #ifdef has no #endif");
+}
+
+#[test]
+fn errors_are_values_too() {
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
++0 > S 0:0(0) <...>
++.1 < R. 0:0(0) ack 1 win 0
++0 getsockopt(3, SOL_SOCKET, SO_ERROR, [ECONNREFUSED], [4]) = 0
++0 getsockopt(3, SOL_SOCKET, SO_ERROR, [0], [4]) = 0
+";
+    passes(text);
+    fails(
+        &text.replace("ECONNREFUSED", "ECONNRESET"),
+        "t.pkt:6: runtime error in getsockopt call: Bad getsockopt value: expected: 104 actual: 111",
+    );
+}
+
+#[test]
+fn what_is_peeked_at_stays() {
+    passes(&format!(
+        "{OPEN}+0 < P. 1:101(100) ack 1 win 65535
++0 > . 1:1(0) ack 101
++0 recv(4, ..., 60, MSG_PEEK) = 60
++0 recv(4, ..., 200, MSG_PEEK) = 100
++0 recv(4, ..., 200, 0) = 100
++0 recv(4, ..., 200, MSG_PEEK|MSG_DONTWAIT) = -1 EAGAIN (Resource temporarily unavailable)
+"
+    ));
+}
+
+#[test]
+fn descriptors_are_labels() {
+    let text = OPEN.replace("= 4", "= 70").replace("= 3", "= 9").replace("(3,", "(9,");
+    passes(&format!(
+        "{text}+0 write(70, ..., 10) = 10\n+0 > P. 1:11(10) ack 1\n+0 close(70) = 0\n+0 close(9) = 0\n"
+    ));
+    fails(&format!("{text}+0 close(70) = 0\n+0 close(70) = 0\n"), "t.pkt:9: runtime error in close call:");
+}
+
+#[test]
+fn a_sequence_number_may_be_anything() {
+    let open =
+        OPEN.replace("< S 0:0(0)", "< S 1000:1000(0)").replace("> S. 0:0(0) ack 1", "> S. ...(0) ack 1001");
+    let open = open.replace("< . 1:1(0) ack 1", "< . 1001:1001(0) ack 1");
+    passes(&format!("{open}+0 write(4, ..., 10) = 10\n+0 > P. 1:11(10) ack 1001\n"));
+    fails(
+        &open.replace("ack 1001 <", "ack 1002 <"),
+        "t.pkt:5: error handling packet: live packet field tcp_ack_seq",
+    );
+}
+
+#[test]
+fn packets_behind_the_last_event_may_go_unseen() {
+    let text = format!("{OPEN}+0 write(4, ..., 1000) = 1000\n");
+    let choices = Choices { end_unseen: true, ..Choices::default() };
+    assert_eq!(run_file(&text, "t.pkt", "linux-6.18", &choices).message, None);
+    assert!(run(&text).message.is_some());
+}
+
+#[test]
+fn states_are_counted_and_connections_dropped() {
+    let text = format!(
+        "{OPEN}+0 `sockstat -4 -P tcp -s | grep packetdril | grep -c ESTABLISHED | grep 1`
++0 `sockstat -4 -P tcp -p 8080 -s | grep -c TIME_WAIT | grep 0`
++0 `tcpdrop -s ESTABLISHED`
++0 `sockstat -4 -P tcp -s | grep -c ESTABLISHED | grep 0`
++0 < P. 1:101(100) ack 1 win 65535
++0 > R 1:1(0)
+"
+    );
+    passes(&text);
+    fails(
+        &text.replacen("grep 1`", "grep 2`", 1),
+        "t.pkt:8: expected 2 in state ESTABLISHED, found 1: ESTABLISHED",
+    );
+}
+
+#[test]
+fn models_tell_more_of_tcp_info() {
+    passes(&format!(
+        "{OPEN}+0 setsockopt(4, SOL_SOCKET, SO_SNDBUF, [20000], 4) = 0
++0 getsockopt(4, SOL_SOCKET, SO_SNDBUF, [40000], [4]) = 0
++0 write(4, ..., 10000) = 10000
++0 > P. 1:10001(10000) ack 1
++.1 < . 1:1(0) ack 1 win 65535 <nop,nop,sack 5001:10001>
++0 > . 1:5001(5000) ack 1
++0 %{{
+assert tcpi_sacked == 5 and tcpi_lost == 5 and tcpi_retrans == 5, tcpi_lost
+assert tcpi_delivered == 6 and tcpi_reordering == 3 and tcpi_backoff == 0
+assert tcpi_advmss == 1460 and tcpi_rwnd_limited == 0 and tcpi_sndbuf_limited == 0
+}}%
+"
+    ));
+    passes(&format!("{LISTEN}+0 %{{ assert tcpi_state == TCPI_LISTEN }}%\n"));
 }
 
 #[test]
@@ -299,8 +438,7 @@ fn a_blocked_write_returns_when_the_buffer_has_room() {
 ",
         "t.pkt",
         "freebsd-9.2",
-        &[],
-        None,
+        &Choices::default(),
     );
     assert_eq!(outcome.message, None);
 }

@@ -1,6 +1,6 @@
 //! Every planted bug of the models fails the script that is about its mechanism: a script that cannot fail shows nothing.
 
-use script::run_file;
+use script::{Choices, run_file};
 use tcp::mutants::{Mutant, wake};
 
 /// Tolerance of every event, nanoseconds, as in the test of the models.
@@ -51,7 +51,7 @@ const PLANTED: &[(Mutant, &str, &str)] = &[
     (Mutant::NoNagle, "nagle", "linux-6.18"),
     (Mutant::SynSentOnce, "linux-syn-retransmit", "linux-6.18"),
     (Mutant::OffersAll, "synack-echoes-offers", "linux-6.18"),
-    (Mutant::NoClosing, "close-simultaneous", "freebsd-13"),
+    (Mutant::NoClosing, "freebsd-close-simultaneous", "freebsd-13"),
     (Mutant::TimeWaitSilent, "close-active", "linux-6.18"),
     (Mutant::UnreadMistaken, "linux-close-with-unread-data", "linux-6.18"),
     (Mutant::UnreadMistaken, "freebsd-close-with-unread-data", "freebsd-13"),
@@ -93,10 +93,11 @@ fn every_planted_bug_fails_its_script() {
         let path = format!("{}/scripts/{name}.pkt", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
         wake(None);
-        let sound = run_file(&text, name, stack, &[], Some(TOLERANCE));
+        let choices = Choices { tolerance: Some(TOLERANCE), ..Choices::default() };
+        let sound = run_file(&text, name, stack, &choices);
         assert_eq!(sound.exit_code, 0, "{name} on {stack} without a planted bug: {:?}", sound.message);
         wake(Some(mutant));
-        let outcome = std::panic::catch_unwind(|| run_file(&text, name, stack, &[], Some(TOLERANCE)));
+        let outcome = std::panic::catch_unwind(|| run_file(&text, name, stack, &choices));
         wake(None);
         let caught = outcome.map_or(Some("panicked".into()), |outcome| outcome.message);
         match caught {

@@ -2,18 +2,15 @@
 
 use std::collections::VecDeque;
 
-use apps::{
-    Arrivals, BACKGROUND_WRITE, Bulk, Datagrams, End, Incast, Lengths, OnOff, Paced, Pinger, Player,
-    Requests, Rounds, Server, Sink, Transfers,
-};
+use apps::{Arrivals, BACKGROUND_WRITE, Rounds, Server, Traffic};
 use contract::ids::FlowId;
-use contract::scenario::{App, Distribution, Flow, LoadPart, Scenario};
+use contract::scenario::{App, Flow, Scenario};
 use path::Nanos;
 
 use crate::flow::{Background, FlowApp, Pair, Snapshot};
 
 /// An incast: the flows that are asked together.
-pub struct IncastGroup {
+pub(crate) struct IncastGroup {
     name: String,
     /// When rounds begin.
     pub rounds: Rounds,
@@ -27,7 +24,7 @@ pub struct IncastGroup {
 
 /// Adds a flow for each connection that background traffic may have at a time; returns, for every flow, the one that
 /// it is a transfer of.
-pub fn add_background_flows(scenario: &mut Scenario) -> Vec<Option<FlowId>> {
+pub(crate) fn add_background_flows(scenario: &mut Scenario) -> Vec<Option<FlowId>> {
     let mut parents = vec![None; scenario.flows.len()];
     for parent in 0..scenario.flows.len() {
         let flow = scenario.flows[parent].clone();
@@ -43,7 +40,7 @@ pub fn add_background_flows(scenario: &mut Scenario) -> Vec<Option<FlowId>> {
 }
 
 /// The groups of incasts of a scenario.
-pub fn incast_groups(scenario: &Scenario) -> Vec<IncastGroup> {
+pub(crate) fn incast_groups(scenario: &Scenario) -> Vec<IncastGroup> {
     let mut groups: Vec<IncastGroup> = Vec::new();
     for (flow, spec) in (0..).map(FlowId).zip(&scenario.flows) {
         let App::Incast { group, rounds, think_ns, .. } = &spec.app else { continue };
@@ -69,75 +66,40 @@ pub fn incast_groups(scenario: &Scenario) -> Vec<IncastGroup> {
     groups
 }
 
-/// The application of flow `id`, which is opened at `start`, and whether it ends by itself.
-pub fn build(
+/// The application of flow `id`, which is opened at `start`.
+pub(crate) fn build(
     scenario: &Scenario,
     id: FlowId,
     start: Nanos,
     parents: &[Option<FlowId>],
     groups: &[IncastGroup],
-) -> (FlowApp, bool) {
+) -> FlowApp {
     let flow = &scenario.flows[id.index()];
     let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &flow.name);
-    let ends = flow.stop_ns.unwrap_or(Nanos::MAX).min(scenario.duration_ns);
-    let sends = |sender: Box<dyn End>| FlowApp::Modelled(Pair::new(sender, Box::new(Sink)));
-    let answers = |asker: Box<dyn End>| FlowApp::Modelled(Pair::new(Box::new(Server::default()), asker));
-    match flow.app {
-        App::Bulk { bytes, write_bytes } => (FlowApp::Bulk(Bulk::new(bytes, write_bytes)), bytes.is_some()),
-        App::Fixed { size_bytes, write_bytes } => {
-            (FlowApp::Bulk(Bulk::new(Some(size_bytes), write_bytes)), true)
-        }
-        App::RateLimited { rate_bps, write_bytes } => {
-            (sends(Box::new(Paced::new(rate_bps, write_bytes, ends))), false)
-        }
-        App::OnOff { on_ns, off_ns, rate_bps, write_bytes, distribution } => {
-            let random = (distribution == Distribution::Exponential).then(|| streams("on-off"));
-            let lengths = Lengths::new(on_ns, off_ns, random);
-            (sends(Box::new(OnOff::new(lengths, rate_bps, write_bytes, ends))), false)
-        }
-        App::RequestResponse { requests, request_bytes, response_bytes, think_ns } => {
-            let client = Requests::new(requests, request_bytes, response_bytes, think_ns);
-            (answers(Box::new(client)), requests.is_some())
-        }
-        App::Incast { size_bytes, request_bytes, rounds, .. } => {
+    let stop = flow.stop_ns.unwrap_or(Nanos::MAX).min(scenario.duration_ns);
+    match flow.app.traffic(stop, &streams) {
+        Traffic::Bulk(bulk) => FlowApp::Bulk(bulk),
+        Traffic::Connection { opening, accepting, .. } => FlowApp::Modelled(Pair::new(opening, accepting)),
+        Traffic::Incast { client, .. } => {
             let group = groups.iter().position(|g| g.members.contains(&id)).unwrap_or(0);
-            let client = Incast::new(rounds, request_bytes, size_bytes);
-            (FlowApp::Incast(Box::new(Pair::new(Server::default(), client)), group as u32), rounds.is_some())
+            FlowApp::Incast(Box::new(Pair::new(Server::default(), client)), group as u32)
         }
-        App::Video { rate_bps, chunk_ns, buffer_ns, request_bytes } => {
-            (answers(Box::new(Player::new(rate_bps, chunk_ns, buffer_ns, request_bytes))), false)
-        }
-        App::UdpCbr { rate_bps, payload_bytes, .. } => {
-            (FlowApp::Datagrams(Datagrams::at_rate(rate_bps, payload_bytes)), false)
-        }
-        App::Voip { frame_ns, payload_bytes, .. } => {
-            (FlowApp::Datagrams(Datagrams::every(frame_ns, payload_bytes, false)), false)
-        }
-        App::Ping { interval_ns, payload_bytes } => {
-            (FlowApp::Datagrams(Datagrams::every(interval_ns, payload_bytes, true)), false)
-        }
-        App::Loadlatency { part: LoadPart::Pinger, ping_bytes, interval_ns, .. } => {
-            let pair = Pair::new(Pinger::new(ping_bytes, interval_ns), Server::with_stamps());
-            (FlowApp::Pinger(Box::new(pair)), false)
-        }
-        App::Loadlatency { write_bytes, .. } => {
-            let pair = Pair::new(Bulk::new(None, write_bytes), Arrivals::new(start));
-            (FlowApp::Load(Box::new(pair)), false)
-        }
-        App::Background { load_bps, size_bytes, shape_milli, .. } => {
+        Traffic::Datagrams(source) => FlowApp::Datagrams(source),
+        Traffic::Pinger(pinger) => FlowApp::Pinger(Box::new(Pair::new(pinger, Server::with_stamps()))),
+        Traffic::Load(bulk) => FlowApp::Load(Box::new(Pair::new(bulk, Arrivals::new(start)))),
+        Traffic::Background(draws, _) => {
             let transfers = (0..).map(FlowId).zip(parents).filter(|(_, parent)| **parent == Some(id));
             let mut free: Vec<FlowId> = transfers.map(|(transfer, _)| transfer).collect();
             // The first is used first.
             free.reverse();
-            let background = Background {
-                draws: Transfers::new(load_bps, size_bytes, shape_milli, &streams),
+            FlowApp::Background(Box::new(Background {
+                draws,
                 next: None,
                 transfers: free.clone(),
                 free,
                 waiting: VecDeque::new(),
                 finished: Snapshot::default(),
-            };
-            (FlowApp::Background(Box::new(background)), false)
+            }))
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::packet::{Ends, Packet, ports};
 
 /// The captures of a run.
-pub struct Captures {
+pub(crate) struct Captures {
     /// Whether there is any.
     active: bool,
     points: Vec<Point>,
@@ -45,7 +45,7 @@ impl Captures {
     ///
     /// # Errors
     /// When a capture is at no host or link, or twice at one.
-    pub fn new(scenario: &Scenario, families: &[Family]) -> Result<Captures, Error> {
+    pub(crate) fn new(scenario: &Scenario, families: &[Family]) -> Result<Captures, Error> {
         let mut captures = Captures {
             active: !scenario.record.pcap.is_empty(),
             points: Vec::new(),
@@ -73,13 +73,13 @@ impl Captures {
     }
 
     /// Links whose packets are captured.
-    pub fn links(&self) -> Vec<bool> {
+    pub(crate) fn links(&self) -> Vec<bool> {
         self.links.iter().map(Option::is_some).collect()
     }
 
     /// A host hands a packet to its NIC.
     #[inline]
-    pub fn sent(&mut self, now: Nanos, ends: &Ends, segment: &Segment) {
+    pub(crate) fn sent(&mut self, now: Nanos, ends: &Ends, segment: &Segment) {
         if self.active {
             self.write(now, self.hosts[ends.src.index()], ends.src, ends.dst, ends.peer, segment);
         }
@@ -87,7 +87,7 @@ impl Captures {
 
     /// A packet reaches a host.
     #[inline]
-    pub fn received(&mut self, now: Nanos, packet: &Packet) {
+    pub(crate) fn received(&mut self, now: Nanos, packet: &Packet) {
         if self.active {
             self.write(
                 now,
@@ -101,12 +101,12 @@ impl Captures {
     }
 
     /// A packet enters a link.
-    pub fn entered(&mut self, now: Nanos, link: LinkId, packet: &Packet) {
+    pub(crate) fn entered(&mut self, now: Nanos, link: LinkId, packet: &Packet) {
         self.write(now, self.links[link.index()], packet.src, packet.dst, packet.connection, &packet.segment);
     }
 
     /// Capture bytes finished since the last call: (capture point, bytes to append to its file).
-    pub fn take(&mut self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) fn take(&mut self) -> Vec<(String, Vec<u8>)> {
         let mut finished = Vec::new();
         for point in &mut self.points {
             let bytes = std::mem::take(point.writer.get_mut());

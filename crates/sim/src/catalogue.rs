@@ -2,6 +2,7 @@
 
 use contract::catalogue::{Catalogue, Stack, Sysctl};
 use contract::scenario::{App, Ecn};
+use tcp::cc::experiment::CcParams;
 use tcp::profile;
 use tcp::stack::{EcnMode, Profile};
 
@@ -14,6 +15,7 @@ pub fn catalogue() -> String {
         queues: path::catalogue(),
         losses: vec!["random", "nth", "gilbert", "list"],
         apps: App::KINDS.to_vec(),
+        cc_params: CcParams::KINDS.to_vec(),
         load_scenarios: loadlatency::SCENARIOS.map(|mix| [mix.uploads, mix.downloads]).to_vec(),
     })
 }

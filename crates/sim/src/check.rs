@@ -15,7 +15,10 @@ use crate::error::{Error, FlowError, HostError};
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn check(scenario: &Scenario, modules: &[Arc<dyn Foreign>]) -> Result<Vec<Box<dyn Profile>>, Error> {
+pub(crate) fn check(
+    scenario: &Scenario,
+    modules: &[Arc<dyn Foreign>],
+) -> Result<Vec<Box<dyn Profile>>, Error> {
     if scenario.version != VERSION {
         return Err(Error::Version(scenario.version));
     }
@@ -62,6 +65,12 @@ fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) ->
     if !known.contains(&flow.cc.as_str()) {
         let known = known.into_iter().map(str::to_owned).collect();
         return Err(FlowError::NoCc { stack: host.stack.clone(), cc: flow.cc.clone(), known });
+    }
+    if let Some(params) = &flow.cc_params {
+        params.check()?;
+        if params.module(&flow.cc, profile.spec().family.as_str()).is_none() {
+            return Err(FlowError::OtherCc { cc: flow.cc.clone(), params: params.kind() });
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use contract::scenario::{Flow, VERSION};
 use contract::{AppError, NetworkError, ParseError};
-use tcp::cc::foreign::Knob;
+use tcp::cc::foreign::{Failure, Knob};
 use tcp::stack::ProfileError;
 use thiserror::Error;
 
@@ -92,6 +92,17 @@ pub enum FlowError {
         /// What it has.
         known: Vec<String>,
     },
+    /// A constant of its congestion control is out of range.
+    #[error("cc_params.{0}")]
+    Constant(#[from] params::ParamError),
+    /// It changes constants of a congestion control that is another one, or has none such.
+    #[error("cc_params: has constants of {params}, and the flow's congestion control is {cc}")]
+    OtherCc {
+        /// The flow's congestion control.
+        cc: String,
+        /// Of which there are constants.
+        params: &'static str,
+    },
     /// Nothing of it would be on the network.
     #[error("from and to are the same host")]
     SameHost,
@@ -157,7 +168,7 @@ pub enum HostError {
     Module {
         /// Its name.
         name: String,
-        /// One line.
-        why: String,
+        /// How.
+        why: Failure,
     },
 }

@@ -9,12 +9,12 @@ use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use tcp::Nanos;
 
 /// Never.
-pub const NEVER: Nanos = Nanos::MAX;
+pub(crate) const NEVER: Nanos = Nanos::MAX;
 
 /// A source of events. The order of the variants is that of simultaneous events: arrival < transport timer <
 /// application < sampler; within one, the number decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub(crate) enum Source {
     /// A stepped link starts a transmission. What it puts out arrives later or in an event of its own.
     Service(LinkId),
     /// A segment reaches a host's NIC from its egress.
@@ -49,7 +49,7 @@ pub enum Source {
 
 /// Which sources a run has.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub(crate) struct Sources {
     /// Links that are stepped.
     pub services: Vec<bool>,
     /// Links at whose far end packets arrive as events.
@@ -71,7 +71,7 @@ pub struct Sources {
 /// The next time of every source, and which is first. Rare sources have a tree of their own, of which the usual one
 /// only sees the first.
 #[derive(Clone, Debug)]
-pub struct EventQueue {
+pub(crate) struct EventQueue {
     arriving: Tree,
     arriving_sources: Vec<Source>,
     usual: Tree,
@@ -99,7 +99,7 @@ const NO_LEAF: u32 = u32::MAX;
 
 impl EventQueue {
     /// A queue in which no source wants to run.
-    pub fn new(sources: &Sources) -> EventQueue {
+    pub(crate) fn new(sources: &Sources) -> EventQueue {
         let mut usual_sources = Vec::new();
         let mut arriving_sources = Vec::new();
         let services = add_leaves(&mut usual_sources, &sources.services, |n| Source::Service(LinkId(n)));
@@ -143,7 +143,7 @@ impl EventQueue {
 
     /// The first source and its time; the time is [`NEVER`] if none wants to run.
     #[inline]
-    pub fn first(&self) -> (Nanos, Source) {
+    pub(crate) fn first(&self) -> (Nanos, Source) {
         let (arrival, arriving) = self.arriving.first();
         let (timer, connection) = self.first_timer();
         let (time, leaf) = self.usual.first();
@@ -173,7 +173,7 @@ impl EventQueue {
 
     /// The next time of all but arrivals and the timers of a side that does not matter.
     #[inline]
-    pub fn first_other(&self, matters: [bool; 2]) -> Nanos {
+    pub(crate) fn first_other(&self, matters: [bool; 2]) -> Nanos {
         let mut first = self.usual.first().0;
         for (tree, matters) in self.timers_by_side.iter().zip(matters) {
             if matters {
@@ -185,52 +185,52 @@ impl EventQueue {
 
     /// When the next packet arrives at the far end of a link.
     #[inline]
-    pub fn arrival(&self, link: LinkId) -> Nanos {
+    pub(crate) fn arrival(&self, link: LinkId) -> Nanos {
         self.arriving.time(self.arrivals[link.index()] as usize)
     }
 
     /// Sets when a link's service wants to run.
     #[inline]
-    pub fn set_service(&mut self, link: LinkId, time: Nanos) {
+    pub(crate) fn set_service(&mut self, link: LinkId, time: Nanos) {
         self.usual.set(self.services[link.index()] as usize, time);
     }
 
     /// Sets when the next packet arrives at the far end of a link.
     #[inline]
-    pub fn set_arrival(&mut self, link: LinkId, time: Nanos) {
+    pub(crate) fn set_arrival(&mut self, link: LinkId, time: Nanos) {
         self.arriving.set(self.arrivals[link.index()] as usize, time);
     }
 
     /// Sets when a segment reaches a host's NIC from its egress.
-    pub fn set_egress(&mut self, host: HostId, time: Nanos) {
+    pub(crate) fn set_egress(&mut self, host: HostId, time: Nanos) {
         self.usual.set(self.egresses[host.index()] as usize, time);
     }
 
     /// Sets when something happens at a host's ingress.
-    pub fn set_ingress(&mut self, host: HostId, time: Nanos) {
+    pub(crate) fn set_ingress(&mut self, host: HostId, time: Nanos) {
         self.usual.set(self.ingresses[host.index()] as usize, time);
     }
 
     /// When a connection's timer is set to.
     #[inline]
-    pub fn timer(&self, connection: ConnectionId) -> Nanos {
+    pub(crate) fn timer(&self, connection: ConnectionId) -> Nanos {
         self.timers[connection.index()]
     }
 
     /// Sets a connection's timer.
     #[inline]
-    pub fn set_timer(&mut self, connection: ConnectionId, time: Nanos) {
+    pub(crate) fn set_timer(&mut self, connection: ConnectionId, time: Nanos) {
         self.timers[connection.index()] = time;
         self.timers_by_side[connection.side() as usize].set(connection.flow().index(), time);
     }
 
     /// When a host waits for its NIC.
-    pub fn departure(&self, host: HostId) -> Nanos {
+    pub(crate) fn departure(&self, host: HostId) -> Nanos {
         self.usual.time(self.departures[host.index()] as usize)
     }
 
     /// Sets when a host waits for its NIC.
-    pub fn set_departure(&mut self, host: HostId, time: Nanos) {
+    pub(crate) fn set_departure(&mut self, host: HostId, time: Nanos) {
         self.usual.set(self.departures[host.index()] as usize, time);
     }
 
@@ -238,7 +238,7 @@ impl EventQueue {
     ///
     /// # Panics
     /// If the source is not a rare one.
-    pub fn set_occasional(&mut self, source: Source, time: Nanos) {
+    pub(crate) fn set_occasional(&mut self, source: Source, time: Nanos) {
         let leaf = self.rare_sources.binary_search(&source).expect("a rare source");
         self.rare.set(leaf, time);
         self.usual.set(self.usual_sources.len(), self.rare.first().0);

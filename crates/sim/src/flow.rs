@@ -14,7 +14,7 @@ use crate::packet::{Ends, Packet};
 use crate::socket::Talk;
 
 /// A flow while it runs.
-pub struct FlowRun {
+pub(crate) struct FlowRun {
     /// Sending host.
     pub from: HostId,
     /// Receiving host.
@@ -72,7 +72,7 @@ pub struct FlowRun {
 }
 
 /// The application of a flow.
-pub enum FlowApp {
+pub(crate) enum FlowApp {
     /// Bulk transfer, limited or not.
     Bulk(Bulk),
     /// Another application over one connection.
@@ -90,7 +90,7 @@ pub enum FlowApp {
 }
 
 /// The two ends of a connection, and what they say to each other.
-pub struct Pair<O, A> {
+pub(crate) struct Pair<O, A> {
     /// At the end that opens it.
     pub opening: O,
     /// At the end that accepts it.
@@ -100,7 +100,7 @@ pub struct Pair<O, A> {
 
 impl<O, A> Pair<O, A> {
     /// Two ends that have said nothing.
-    pub fn new(opening: O, accepting: A) -> Pair<O, A> {
+    pub(crate) fn new(opening: O, accepting: A) -> Pair<O, A> {
         Pair { opening, accepting, talk: Talk::default() }
     }
 }
@@ -108,7 +108,7 @@ impl<O, A> Pair<O, A> {
 impl FlowApp {
     /// Both ends of the flow's one connection, if it is not bulk transfer, which is called directly: the opening one, the
     /// accepting one.
-    pub fn ends(&self) -> Option<[&dyn End; 2]> {
+    pub(crate) fn ends(&self) -> Option<[&dyn End; 2]> {
         match self {
             FlowApp::Modelled(Pair { opening, accepting, .. }) => Some([&**opening, &**accepting]),
             FlowApp::Incast(pair, _) => Some([&pair.opening, &pair.accepting]),
@@ -119,7 +119,7 @@ impl FlowApp {
     }
 
     /// The same, to be given their turns, and what they say.
-    pub fn ends_mut(&mut self) -> Option<([&mut dyn End; 2], &mut Talk)> {
+    pub(crate) fn ends_mut(&mut self) -> Option<([&mut dyn End; 2], &mut Talk)> {
         match self {
             FlowApp::Modelled(Pair { opening, accepting, talk }) => {
                 Some(([&mut **opening, &mut **accepting], talk))
@@ -139,7 +139,7 @@ impl<O: End, A: End> Pair<O, A> {
 }
 
 /// Poisson arrivals of transfers.
-pub struct Background {
+pub(crate) struct Background {
     /// Draws them.
     pub draws: Transfers,
     /// Size of the one whose arrival is the next event; None before the flow begins.
@@ -156,7 +156,7 @@ pub struct Background {
 
 /// What is counted over the measurement window.
 #[derive(Clone)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Times from the start of a transfer to its end.
     pub completion: Histogram,
     /// Times from request to response.
@@ -201,7 +201,7 @@ pub struct Tally {
 
 /// Running totals at a moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Payload read by the receiving application.
     pub read: u64,
     /// Data segments sent, as the wire has them.
@@ -214,7 +214,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Totals of a connection: the sender's figures and the receiver's.
-    pub fn new(sender: Option<&TcpInfo>, read: u64) -> Snapshot {
+    pub(crate) fn new(sender: Option<&TcpInfo>, read: u64) -> Snapshot {
         Snapshot {
             read,
             segments: sender.map_or(0, |i| i.data_segments_out),
@@ -238,10 +238,10 @@ impl std::ops::AddAssign for Snapshot {
 
 impl FlowRun {
     /// The flow `id`, which will start at `start`.
-    pub fn new(
+    pub(crate) fn new(
         id: FlowId,
         flow: &Flow,
-        (app, limited): (FlowApp, bool),
+        app: FlowApp,
         [from, to]: [HostId; 2],
         start: Nanos,
         mantissa_bits: u32,
@@ -252,7 +252,7 @@ impl FlowRun {
             start,
             stop: flow.stop_ns,
             app,
-            limited,
+            limited: flow.app.is_limited(),
             stopped: false,
             opening: true,
             completion_told: false,
@@ -306,7 +306,7 @@ impl FlowRun {
 impl FlowRun {
     /// A packet of the flow reaches its host at `now`; `measured`: inside the measurement window.
     #[inline(always)]
-    pub fn note_arrival(&mut self, packet: &Packet, now: Nanos, measured: bool) {
+    pub(crate) fn note_arrival(&mut self, packet: &Packet, now: Nanos, measured: bool) {
         let delay = now - packet.sent_at;
         if !packet.connection.is_opening() {
             if packet.segment.len > 0 {
@@ -331,7 +331,7 @@ impl FlowRun {
 impl Tally {
     /// cwnd is `cwnd` from `now` on (0: no connection).
     #[inline]
-    pub fn cwnd(&mut self, now: Nanos, cwnd: u64) {
+    pub(crate) fn cwnd(&mut self, now: Nanos, cwnd: u64) {
         if cwnd != self.cwnd {
             self.integrate_cwnd(now);
             self.cwnd = cwnd;
@@ -340,7 +340,7 @@ impl Tally {
     }
 
     /// The window begins at `now`.
-    pub fn begin(&mut self, now: Nanos, snapshot: Snapshot) {
+    pub(crate) fn begin(&mut self, now: Nanos, snapshot: Snapshot) {
         self.cwnd_area = 0;
         self.active = 0;
         self.cwnd_since = now;
@@ -349,13 +349,13 @@ impl Tally {
     }
 
     /// The window ends at `now`.
-    pub fn end(&mut self, now: Nanos, snapshot: Snapshot) {
+    pub(crate) fn end(&mut self, now: Nanos, snapshot: Snapshot) {
         self.integrate_cwnd(now);
         self.after = Some(snapshot);
     }
 
     /// Adds what was counted of a transfer of this flow.
-    pub fn merge(&mut self, other: &Tally) {
+    pub(crate) fn merge(&mut self, other: &Tally) {
         for (all, more) in [
             (&mut self.rtt, &other.rtt),
             (&mut self.queue_delay, &other.queue_delay),
@@ -372,12 +372,12 @@ impl Tally {
 
     /// What [`Tally::cwnd`] looks at, to be prefetched.
     #[inline(always)]
-    pub fn cwnd_state(&self) -> &u64 {
+    pub(crate) fn cwnd_state(&self) -> &u64 {
         &self.cwnd
     }
 
     /// Mean of cwnd over the time it was defined, bytes; None if it never was.
-    pub fn cwnd_mean(&self) -> Option<u64> {
+    pub(crate) fn cwnd_mean(&self) -> Option<u64> {
         (self.active > 0).then(|| (self.cwnd_area / u128::from(self.active)) as u64)
     }
 

@@ -28,7 +28,7 @@ impl Frame for Packet {
 }
 
 /// The way in. Whatever reaches the stack leaves by [`Ingress::take`].
-pub struct Ingress {
+pub(crate) struct Ingress {
     before: Option<Stage>,
     moderation: Moderation,
     /// Frames that the host has not seen yet.
@@ -50,7 +50,7 @@ const UNCOUNTED: [&str; 2] = ["freebsd-9", "freebsd-11"];
 impl Ingress {
     /// The ingress of a host, None if packets just go through. `hops` are the numbers of its places; `streams` gives
     /// the random stream of a purpose and a place.
-    pub fn new(
+    pub(crate) fn new(
         host: &Host,
         family: Family,
         hops: [u32; 3],
@@ -103,7 +103,7 @@ impl Ingress {
     }
 
     /// A packet is in at the NIC.
-    pub fn receive(&mut self, now: Nanos, packet: &Packet, reports: &mut Vec<PacketReport>) {
+    pub(crate) fn receive(&mut self, now: Nanos, packet: &Packet, reports: &mut Vec<PacketReport>) {
         let frames = match &mut self.before {
             None => [Some(*packet), None],
             Some(stage) => stage.pass(now, *packet, reports),
@@ -127,20 +127,20 @@ impl Ingress {
     }
 
     /// Does what is due at `now`.
-    pub fn on_event(&mut self, now: Nanos, reports: &mut Vec<PacketReport>) {
+    pub(crate) fn on_event(&mut self, now: Nanos, reports: &mut Vec<PacketReport>) {
         if self.moderation.due().is_some_and(|due| due <= now) {
             self.poll(now, reports);
         }
     }
 
     /// When the next packet reaches the stack or the next interrupt comes.
-    pub fn next_event(&self) -> Option<Nanos> {
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
         let ready = self.ready.front().map(|&(at, _)| at);
         self.moderation.due().into_iter().chain(ready).min()
     }
 
     /// The next packet that reaches the stack at or before `now`.
-    pub fn take(&mut self, now: Nanos) -> Option<Packet> {
+    pub(crate) fn take(&mut self, now: Nanos) -> Option<Packet> {
         match self.ready.front() {
             Some(&(at, packet)) if at <= now => {
                 self.ready.pop_front();
@@ -245,7 +245,7 @@ impl Output<Packet> for StageOutput<'_> {
 }
 
 /// The way out through netem, for whole segments.
-pub struct Egress {
+pub(crate) struct Egress {
     link: Link<Packet>,
     hop: u32,
     /// It delays, so that the stack no longer counts its segments as in the host (netem_enqueue's skb_orphan_partial).
@@ -256,7 +256,7 @@ pub struct Egress {
 
 impl Egress {
     /// The egress of a host, if it has one.
-    pub fn new(host: &Host, hop: u32, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Option<Egress> {
+    pub(crate) fn new(host: &Host, hop: u32, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Option<Egress> {
         let egress = host.egress.as_ref()?;
         let orphans = egress.delay_ns > 0 || egress.jitter.is_some() || egress.rate_bps.is_some();
         Some(Egress {
@@ -268,18 +268,18 @@ impl Egress {
     }
 
     /// The stack hands over a segment.
-    pub fn send(&mut self, now: Nanos, packet: Packet, reports: &mut Vec<PacketReport>) {
+    pub(crate) fn send(&mut self, now: Nanos, packet: Packet, reports: &mut Vec<PacketReport>) {
         let mut line = EgressOutput { hop: self.hop, pipe: &mut self.pipe, reports };
         self.link.arrive(now, packet, &mut line);
     }
 
     /// When a segment reaches the NIC next.
-    pub fn next_event(&self) -> Option<Nanos> {
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
         self.pipe.front().map(|&(at, _)| at)
     }
 
     /// The next segment that reaches the NIC at or before `now`.
-    pub fn take(&mut self, now: Nanos) -> Option<Packet> {
+    pub(crate) fn take(&mut self, now: Nanos) -> Option<Packet> {
         match self.pipe.front() {
             Some(&(at, packet)) if at <= now => {
                 self.pipe.pop_front();

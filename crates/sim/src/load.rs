@@ -5,14 +5,12 @@ use contract::ids::FlowId;
 use contract::scenario::{App, LoadPart};
 use contract::summary::{DataLoad, Load, PingerLoad};
 use loadlatency::SCENARIOS;
-use loadlatency::measure::{self, BIN_NS, Direction, End};
+use loadlatency::measure::{self, Direction, End};
 use path::Nanos;
 use tcp::endpoint::Failure;
 
 use crate::engine::Simulation;
 use crate::flow::FlowApp;
-
-const _: () = assert!(BIN_NS == apps::LOAD_BIN, "arrivals are counted as the figures want them");
 
 impl Simulation {
     /// For the summary: of a pinger what was observed of its scenario and its figures (docs/loadlatency.md), of a flow of

@@ -12,14 +12,14 @@ const FIRST_PORT: u16 = 10_000;
 const PORTS: u32 = 50_000;
 
 /// Source and destination port of a packet for the connection `receiver`.
-pub fn ports(receiver: ConnectionId) -> (u16, u16) {
+pub(crate) fn ports(receiver: ConnectionId) -> (u16, u16) {
     let opening = FIRST_PORT + (receiver.flow().0 % PORTS) as u16;
     if receiver.is_opening() { (PORT, opening) } else { (opening, PORT) }
 }
 
 /// Where a connection's packets come from and go to.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends {
+pub(crate) struct Ends {
     /// Sending host.
     pub src: HostId,
     /// Receiving host.
@@ -33,7 +33,7 @@ pub struct Ends {
 impl Ends {
     /// The packet that carries `segment`, of `bytes` bytes, sent at `now`.
     #[inline(always)]
-    pub fn packet(&self, now: Nanos, segment: &Segment, bytes: u32, queue_delay: Nanos) -> Packet {
+    pub(crate) fn packet(&self, now: Nanos, segment: &Segment, bytes: u32, queue_delay: Nanos) -> Packet {
         let mut packet = Packet { segment: *segment, ..Packet::default() };
         self.fill(now, &mut packet, bytes, queue_delay);
         packet
@@ -41,7 +41,7 @@ impl Ends {
 
     /// Makes `packet`, whose segment is written, one of `bytes` bytes, sent at `now`.
     #[inline(always)]
-    pub fn fill(&self, now: Nanos, packet: &mut Packet, bytes: u32, queue_delay: Nanos) {
+    pub(crate) fn fill(&self, now: Nanos, packet: &mut Packet, bytes: u32, queue_delay: Nanos) {
         packet.sent_at = now;
         packet.echo_delay = self.echo_delay;
         packet.queue_delay = queue_delay;
@@ -55,7 +55,7 @@ impl Ends {
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Packet {
+pub(crate) struct Packet {
     /// The segment.
     pub segment: Segment,
     /// True time when the sending host handed it to its NIC.

@@ -7,7 +7,7 @@ use path::Nanos;
 use tcp::Endpoint;
 
 /// An endpoint whose payload has a length and no content, at the time of a turn.
-pub struct Plain<'a> {
+pub(crate) struct Plain<'a> {
     /// The endpoint.
     pub endpoint: &'a mut Endpoint,
     /// The time.
@@ -44,7 +44,7 @@ impl Socket for Plain<'_> {
 /// What the two ends of a connection say to each other: messages beside payload that has no content, each heard at the
 /// place in the stream where it was said.
 #[derive(Clone, Debug, Default)]
-pub struct Talk {
+pub(crate) struct Talk {
     sides: [Side; 2],
 }
 
@@ -58,7 +58,7 @@ struct Side {
 }
 
 /// An endpoint whose application says more than how long its payload is.
-pub struct Talking<'a> {
+pub(crate) struct Talking<'a> {
     /// The endpoint.
     pub plain: Plain<'a>,
     /// What was said.

@@ -9,7 +9,7 @@ use crate::error::{Error, FlowError};
 
 /// Where a link ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// At a host, by its number.
     Host(HostId),
     /// At a router or switch.
@@ -25,7 +25,7 @@ enum Feeder {
 
 /// The network of a scenario. Places are numbered hosts first, then nodes.
 #[derive(Clone, Debug)]
-pub struct Topology {
+pub(crate) struct Topology {
     /// Where each link ends.
     pub ends: Vec<End>,
     /// Whether each link has one source of packets, so that its arrivals come in order of time.
@@ -44,7 +44,7 @@ impl Topology {
     ///
     /// # Errors
     /// When a name is unknown or a flow's ends do not reach each other.
-    pub fn new(scenario: &Scenario) -> Result<Topology, Error> {
+    pub(crate) fn new(scenario: &Scenario) -> Result<Topology, Error> {
         let names: Vec<&str> = scenario
             .hosts
             .iter()
@@ -104,24 +104,24 @@ impl Topology {
 
     /// The link a host's packets to `dst` leave on.
     #[inline]
-    pub fn first_link(&self, src: HostId, dst: HostId) -> LinkId {
+    pub(crate) fn first_link(&self, src: HostId, dst: HostId) -> LinkId {
         LinkId(self.next[src.index() * self.hosts + dst.index()])
     }
 
     /// The link after `link` for a packet to `dst`, where `link` ends at a node.
     #[inline]
-    pub fn next_link(&self, link: LinkId, dst: HostId) -> LinkId {
+    pub(crate) fn next_link(&self, link: LinkId, dst: HostId) -> LinkId {
         LinkId(self.next[self.to[link.index()] * self.hosts + dst.index()])
     }
 
     /// The links that packets may take after `link`, some of them more than once.
-    pub fn links_after(&self, link: LinkId) -> impl Iterator<Item = LinkId> + '_ {
+    pub(crate) fn links_after(&self, link: LinkId) -> impl Iterator<Item = LinkId> + '_ {
         let row = self.to[link.index()] * self.hosts;
         self.next[row..row + self.hosts].iter().filter(|&&next| next != NO_ROUTE).map(|&next| LinkId(next))
     }
 
     /// Every link on the way from one host to another, in order.
-    pub fn path(&self, source: HostId, sink: HostId) -> Vec<LinkId> {
+    pub(crate) fn path(&self, source: HostId, sink: HostId) -> Vec<LinkId> {
         let mut links = Vec::new();
         // The constructor has checked the paths of all flows.
         let _ = self.walk(source.index(), sink.index(), |_, link| links.push(LinkId(link as u32)));

@@ -31,6 +31,11 @@ impl<'a> Listener<'a> {
     /// Handles a segment that belongs to no connection; `config` is for the connection it may become.
     pub fn on_segment(&self, now: Nanos, segment: &Segment, config: &Config<'_>) -> SynOutcome {
         let Segment { flags, .. } = segment;
+        let rules = self.profile.spec().rules;
+        let bogus = rules.listener_drops_syn_ack && flags.has(Flags::SYN) && flags.has(Flags::ACK);
+        if bogus || rules.drop_synfin && flags.has(Flags::SYN) && flags.has(Flags::FIN) {
+            return SynOutcome::Silence;
+        }
         if flags.has(Flags::RST) || flags.has(Flags::ACK) {
             refusal(segment)
         } else if flags.has(Flags::SYN) {

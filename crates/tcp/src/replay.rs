@@ -157,10 +157,11 @@ pub fn replay_functions(text: &str, header: &str) -> Result<Score, ReplayError> 
 fn function(event: &Value, header: &str, beta: u64) -> Result<(bool, u64), EventError> {
     let wmax = number(event, "wmax_segs")?;
     let k = event["K"].as_i64().ok_or(EventError::NoInteger("K"))?;
+    let curve = if beta == 205 { math::Curve::DRAFT_02 } else { math::Curve::RFC };
     let ours = match event["cwnd_epoch_segs"].as_u64() {
-        Some(epoch) => math::k_of_epoch(wmax, epoch),
+        Some(epoch) => math::k_of_epoch(wmax, epoch, &curve),
         None if header == "rfc9438hdr" => k,
-        None => math::k(wmax, beta),
+        None => math::k(wmax, &curve),
     };
     if event["fn"] != "cubic_cwnd" {
         return Ok((ours == k, 0));
@@ -169,14 +170,14 @@ fn function(event: &Value, header: &str, beta: u64) -> Result<(bool, u64), Event
     let recorded = event["cwnd"].as_i64().ok_or(EventError::NoInteger("cwnd"))?;
     let (bytes, old) = (wmax * mss, beta == 205);
     let window = match header {
-        _ if old => math::window_9(t as i64, bytes, mss, k, 1000),
-        "rfc9438hdr" => math::window_13((t * 1000) as i64, bytes, mss, k, 1_000_000) as i64,
-        _ => math::window_13(t as i64, bytes, mss, k, 1000) as i64,
+        _ if old => math::window_9(t as i64, bytes, mss, k, 1000, &curve),
+        "rfc9438hdr" => math::window_13((t * 1000) as i64, bytes, mss, k, 1_000_000, &curve) as i64,
+        _ => math::window_13(t as i64, bytes, mss, k, 1000, &curve) as i64,
     };
     let friendly = |rtt: u64| match event[format!("tf_rtt{rtt}")].as_u64() {
         None => true,
-        Some(value) if old => value == math::friendly_9(t as u32, rtt as u32, bytes, mss as u32),
-        Some(value) => value == math::friendly_13(t, rtt, bytes, mss),
+        Some(value) if old => value == math::friendly_9(t as u32, rtt as u32, bytes, mss as u32, &curve),
+        Some(value) => value == math::friendly_13(t, rtt, bytes, mss, &curve),
     };
     let equal = ours == k && window == recorded && [10, 20, 40, 80].into_iter().all(friendly);
     Ok((equal, window.abs_diff(recorded)))

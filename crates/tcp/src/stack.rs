@@ -2,7 +2,7 @@
 
 use wire::codec::SynLayout;
 
-use crate::cc::Module;
+use crate::cc::{Module, RegistryError};
 use crate::clock::Nanos;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
@@ -90,6 +90,72 @@ pub struct StackSpec {
     pub unread_resets: bool,
     /// Time spent in TIME-WAIT.
     pub time_wait: Nanos,
+    /// What connections do in their less usual states.
+    pub rules: StateRules,
+}
+
+/// Where systems differ in how a connection opens, closes and takes resets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateRules {
+    /// Every ACK repeats our FIN until it is acknowledged (FreeBSD's tcp_output).
+    pub acks_repeat_fin: bool,
+    /// TIME-WAIT answers as FreeBSD's tcp_twcheck: resets and segments without ACK are dropped, an ACK that says nothing
+    /// new is not answered, and a SYN beyond RCV.NXT opens a new connection.
+    pub time_wait_checks: bool,
+    /// A reset in CLOSING and LAST-ACK is an error that the application is told.
+    pub reset_of_closing_is_told: bool,
+    /// A listener drops a SYN-ACK without a reset.
+    pub listener_drops_syn_ack: bool,
+    /// Any reset in the window counts (net.inet.tcp.insecure_rst), instead of only one at RCV.NXT (RFC 5961 section 3).
+    pub insecure_rst: bool,
+    /// A SYN in the window resets the connection (net.inet.tcp.insecure_syn), instead of being challenged (RFC 5961
+    /// section 4).
+    pub insecure_syn: bool,
+    /// A SYN with FIN is dropped (net.inet.tcp.drop_synfin).
+    pub drop_synfin: bool,
+    /// A reset behind the window's last byte is dropped without a challenge.
+    pub resets_lie_in_window: bool,
+    /// The data of a SYN that crosses ours waits until the connection is open (RFC 9293 section 3.10.7.3).
+    pub syn_data_waits: bool,
+    /// How often a SYN is sent again that asks for ECN (net.inet.tcp.ecn.maxretries); then it asks no more.
+    pub ecn_syn_retries: u8,
+    /// A reset that the application causes carries timestamps (tcp_send_active_reset); one that answers a segment does not.
+    pub resets_carry_timestamps: bool,
+    /// The fourth SYN and later ones offer no more than the MSS (net.inet.tcp.rexmit_drop_options).
+    pub rexmit_drop_options: bool,
+}
+
+impl StateRules {
+    /// Linux's.
+    pub const LINUX: StateRules = StateRules {
+        acks_repeat_fin: false,
+        time_wait_checks: false,
+        reset_of_closing_is_told: false,
+        listener_drops_syn_ack: false,
+        insecure_rst: false,
+        insecure_syn: false,
+        drop_synfin: false,
+        resets_lie_in_window: false,
+        syn_data_waits: false,
+        ecn_syn_retries: 0,
+        resets_carry_timestamps: true,
+        rexmit_drop_options: false,
+    };
+    /// FreeBSD's.
+    pub const FREEBSD: StateRules = StateRules {
+        acks_repeat_fin: true,
+        time_wait_checks: true,
+        reset_of_closing_is_told: true,
+        listener_drops_syn_ack: true,
+        insecure_rst: false,
+        insecure_syn: false,
+        drop_synfin: false,
+        resets_lie_in_window: true,
+        syn_data_waits: true,
+        ecn_syn_retries: 1,
+        resets_carry_timestamps: false,
+        rexmit_drop_options: false,
+    };
 }
 
 /// What an application (or an experiment file) sets on a socket.
@@ -151,7 +217,7 @@ pub enum ProfileError {
     },
     /// A congestion control cannot be registered, as the registry says.
     #[error("{0}")]
-    Registry(String),
+    Registry(#[from] RegistryError),
 }
 
 fn did_you_mean(names: &[&str]) -> String {

@@ -4,7 +4,7 @@
 /// of the window and the best of its later parts, one of which follows when the best grows old. The caller's `better`
 /// decides which of the two it is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Windowed {
+pub(crate) struct Windowed {
     best: [(u64, u64); 3],
     filled: bool,
 }
@@ -12,12 +12,12 @@ pub struct Windowed {
 impl Windowed {
     /// The best value of the window (0 before the first).
     #[inline]
-    pub fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.best[0].1
     }
 
     /// Starts anew with one value.
-    pub fn reset(&mut self, time: u64, value: u64) -> u64 {
+    pub(crate) fn reset(&mut self, time: u64, value: u64) -> u64 {
         self.best = [(time, value); 3];
         self.filled = true;
         value
@@ -25,7 +25,13 @@ impl Windowed {
 
     /// Adds `value` at `time`, for a window of length `window`; returns the best. `better(a, b)`: a is at least as
     /// good as b.
-    pub fn update(&mut self, window: u64, time: u64, value: u64, better: impl Fn(u64, u64) -> bool) -> u64 {
+    pub(crate) fn update(
+        &mut self,
+        window: u64,
+        time: u64,
+        value: u64,
+        better: impl Fn(u64, u64) -> bool,
+    ) -> u64 {
         if !self.filled || better(value, self.best[0].1) || time - self.best[2].0 > window {
             return self.reset(time, value);
         }

@@ -66,7 +66,7 @@ class RunSet:
     """One side of a contrast."""
 
     label: str
-    runs: Sequence[Run]
+    runs: Sequence[Run] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Side:
         return float(self.values.std(ddof=1)) if len(self.values) > 1 else math.nan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What two sets of runs say about one metric. Differences are b - a in the unit of the metric."""
 
@@ -142,6 +142,13 @@ class Comparison:
     """Independent samples that those of the two runs are worth."""
     notes: tuple[str, ...] = ()
     """What to know before trusting it, a sentence each."""
+
+    def __repr__(self) -> str:
+        """What is compared, and what came of it."""
+        share = self.share(self.difference)
+        differs = f"{self.difference:+.4g}" if share is None else f"{100 * share:+.3g} %"
+        sides = f"{self.b.label} against {self.a.label}"
+        return f"<{self.metric}, {sides}: {self.kind.value}, {differs}>"
 
     @property
     def difference(self) -> float:
@@ -269,7 +276,9 @@ def _sample(contrast: Contrast, metric: str) -> _Sample:
     notes = []
     for side, runs in ((contrast.a, a), (contrast.b, b)):
         if len(runs) < len(side.runs):
-            notes.append(f"{len(side.runs) - len(runs)} of {len(side.runs)} runs of {side.label} lack it")
+            notes.append(
+                f"{len(side.runs) - len(runs)} of {len(side.runs)} runs of {side.label} have no value of it"
+            )
     pairs = _pairs(a, b)
     identical = bool(pairs) and all(
         one.identity is not None and one.identity == other.identity for one, other in pairs
@@ -278,9 +287,8 @@ def _sample(contrast: Contrast, metric: str) -> _Sample:
     if pairs and not exact:
         for side, runs in ((contrast.a, a), (contrast.b, b)):
             if len(runs) > len(pairs):
-                notes.append(
-                    f"{len(runs) - len(pairs)} runs of {side.label} have no partner with their draws"
-                )
+                alone = f"{len(runs) - len(pairs)} runs of {side.label}"
+                notes.append(f"{alone} have no run of the other side with the same seed and repeat")
         paired = len(pairs)
         pairs = list(
             {

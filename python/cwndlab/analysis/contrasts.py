@@ -142,7 +142,7 @@ def of_files(
     """
     both = {path.resolve() for path in a} & {path.resolve() for path in b}
     if both:
-        raise InputError(f"{min(both)}: is on both sides")
+        raise InputError(f"{min(both)}: would be compared with itself")
     (of_a, notes_a), (of_b, notes_b) = runs.of_files(a), runs.of_files(b)
     places = [{path.resolve().parent for path in paths} for paths in (a, b)]
     names = ("A", "B")
@@ -245,7 +245,7 @@ def _labels(a: Path, b: Path) -> tuple[str, str]:
     """Names for two directories: their own, or as much of their paths as tells them apart."""
     one, other = a.resolve(), b.resolve()
     if one == other:
-        raise InputError(f"{a}: is on both sides")
+        raise InputError(f"{a}: would be compared with itself")
     for count in range(1, max(len(one.parts), len(other.parts)) + 1):
         names = "/".join(one.parts[-count:]), "/".join(other.parts[-count:])
         if names[0] != names[1]:

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from cwndlab.analysis.distributions import t_quantile
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +43,7 @@ def _vitals(mark: str, values: Floats) -> str:
 def _relative(a: Floats, b: Floats, confidence: float) -> list[str]:
     n, m = len(a), len(b)
     freedom = n + m - 2 if n + m - 2 <= 100 else math.inf
-    t = round(float(stats.t.ppf((1 + confidence) / 2, freedom)), 3)
+    t = round(t_quantile((1 + confidence) / 2, freedom), 3)
     va, vb = float(a.var(ddof=1)), float(b.var(ddof=1))
     pooled = math.sqrt(((n - 1) * va + (m - 1) * vb) / (n + m - 2))
     off = float(b.mean() - a.mean())

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from cwndlab.analysis.distributions import t_quantile
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -141,7 +142,7 @@ def mean_interval(values: Floats, confidence: float = 0.95) -> tuple[float, floa
     mean = float(values.mean())
     if len(values) < 2 or bool(np.all(values == values[0])):
         return mean, float("nan")
-    quantile = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1))
+    quantile = t_quantile((1 + confidence) / 2, len(values) - 1)
     return mean, quantile * float(values.std(ddof=1)) / float(np.sqrt(len(values)))
 
 

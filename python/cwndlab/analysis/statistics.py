@@ -13,7 +13,14 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from cwndlab.analysis.distributions import (
+    chi_square_quantiles,
+    normal_below,
+    normal_quantile,
+    t_above,
+    t_quantile,
+)
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +84,9 @@ def welch(a: Floats, b: Floats, confidence: float) -> tuple[Interval, float]:
     """
     error, freedom = _welch_error(a, b)
     t = (b.mean() - a.mean()) / error
-    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    half = t_quantile((1 + confidence) / 2, freedom) * error
     centre = float(b.mean() - a.mean())
-    return Interval(centre - half, centre + half), float(2 * stats.t.sf(abs(t), freedom))
+    return Interval(centre - half, centre + half), 2 * t_above(abs(t), freedom)
 
 
 def student(d: Floats, confidence: float) -> tuple[Interval, float]:
@@ -88,9 +95,9 @@ def student(d: Floats, confidence: float) -> tuple[Interval, float]:
     Raises ValueError with fewer than two values, or without any variance.
     """
     error = _error(d)
-    half = float(stats.t.ppf((1 + confidence) / 2, len(d) - 1)) * error
+    half = t_quantile((1 + confidence) / 2, len(d) - 1) * error
     centre = float(d.mean())
-    return Interval(centre - half, centre + half), float(2 * stats.t.sf(abs(centre / error), len(d) - 1))
+    return Interval(centre - half, centre + half), 2 * t_above(abs(centre / error), len(d) - 1)
 
 
 def bootstrap(a: Floats, b: Floats, confidence: float, random: np.random.Generator) -> Interval:
@@ -215,7 +222,7 @@ def runs_needed(effect: float, sd: tuple[float, float], alpha: float, *, paired:
         return power(effect, sd, (runs, runs), alpha, paired=paired) >= POWER
 
     # Begin where the normal distribution would have it.
-    reach = float(stats.norm.isf(alpha / 2) + stats.norm.ppf(POWER)) / abs(effect)
+    reach = (normal_quantile(POWER) - normal_quantile(alpha / 2)) / abs(effect)
     about = reach**2 * (sd[0] ** 2 if paired else sd[0] ** 2 + sd[1] ** 2)
     if about > MAX_RUNS:
         return None
@@ -253,7 +260,7 @@ def equivalence(a: Floats, b: Floats, share: float, *, paired: bool) -> float:
         else:
             error, freedom = _welch_error(factor * a, b)
             centre = float(sign * (b.mean() - factor * a.mean()))
-        ps.append(float(stats.t.sf(centre / error, freedom)))
+        ps.append(t_above(centre / error, freedom))
     return max(ps)
 
 
@@ -290,7 +297,7 @@ def within_runs(a: Floats, b: Floats, confidence: float) -> Interval:
     if sum(parts) == 0:
         raise ValueError("values that do not vary have no interval")
     below = sum(part**2 / max(1.0, size - 1) for part, size in zip(parts, sizes, strict=True))
-    half = float(stats.t.ppf((1 + confidence) / 2, sum(parts) ** 2 / below)) * math.sqrt(sum(parts))
+    half = t_quantile((1 + confidence) / 2, sum(parts) ** 2 / below) * math.sqrt(sum(parts))
     centre = float(b.mean() - a.mean())
     return Interval(centre - half, centre + half)
 
@@ -442,16 +449,16 @@ def _noncentral_power(distance: float, freedom: float, alpha: float) -> float:
 
     That holds for any distance and freedom; scipy's nct loses all digits far out.
     """
-    critical = float(stats.t.isf(alpha / 2, freedom))
+    critical = -t_quantile(alpha / 2, freedom)
     scale = critical * _estimates(freedom)
-    return float(np.mean(stats.norm.cdf(distance - scale) + stats.norm.cdf(-distance - scale)))
+    return float(np.mean(normal_below(distance - scale) + normal_below(-distance - scale)))
 
 
 @lru_cache(maxsize=1024)
 def _estimates(freedom: float) -> Floats:
     """Equally likely values of the estimated over the true standard deviation."""
     shares = (np.arange(500) + 0.5) / 500
-    return np.asarray(np.sqrt(stats.chi2.ppf(shares, freedom) / freedom), dtype=np.float64)
+    return np.sqrt(chi_square_quantiles(shares, freedom) / freedom)
 
 
 FEW = 300
@@ -482,12 +489,31 @@ def _simulated_power(distance: float, runs: tuple[int, int], level: float, paire
         values = random.normal(size=(_SIMULATED, n + m))
         values[:, n:] += distance * math.sqrt(1 / n + 1 / m)
         values -= values.mean(axis=1, keepdims=True)
-        subsets = _subsets(n + m, n)
-        found = _statistic(values, subsets)
+        found = _squared_t(values, n)
         # The first of all subsets are the first n.
         seen = found[:, 0]
     ps = (found >= seen[:, None] * (1 - 1e-9)).mean(axis=1)
     return float((ps <= level * (1 + 1e-9)).mean())
+
+
+def _squared_t(values: Floats, n: int) -> Floats:
+    """t squared of Welch for each row of `values` and each choice of n of them.
+
+    By sums of squares, which `_statistic` must not use: values drawn from a normal distribution lie neither
+    close together nor far from 0, and there are half a million of these t.
+    """
+    m = values.shape[1] - n
+    subsets = _subsets(n + m, n)
+    chosen = np.zeros((n + m, len(subsets)))
+    np.put_along_axis(chosen, subsets.T, 1.0, axis=0)
+    between = (values @ chosen) ** 2
+    squares = values**2
+    of_a, of_b = 1 / (n * (n - 1)), 1 / (m * (m - 1))
+    within = squares.sum(axis=1, keepdims=True) * of_b - (of_a / n + of_b / m) * between
+    if n != m:
+        within += (of_a - of_b) * (squares @ chosen)
+    # The mean of b is -1 / m of the sum of a, as all together are 0.
+    return np.asarray((1 / n + 1 / m) ** 2 * between / np.maximum(within, 1e-12), dtype=np.float64)
 
 
 def _autocorrelation(series: Floats) -> Floats | None:

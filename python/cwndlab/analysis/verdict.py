@@ -36,6 +36,36 @@ def sentence(found: Comparison) -> str:
     return f"{_subject(found, sides)}: {_verdict(found)}."
 
 
+def brief(found: Comparison, key: str = "") -> str:
+    """The verdict in one short sentence, for a reader who has not met the words of statistics.
+
+    `key` names what the sides are values of, where that is not clear from them.
+    """
+    one, other = (f"{key} {side.label}".strip() for side in (found.b, found.a))
+    what = columns.describe(found.metric).words
+    combinations = found.contrast.combinations
+    over = f", averaged over {combinations} combinations of the rest" if combinations else ""
+    way = "higher" if found.difference > 0 else "lower"
+    size = _size(abs(found.difference), found)
+    seen = f"{what} was {size} {way} with {one} than with {other}{over}"
+    if found.difference == 0:
+        seen = f"{what} was the same with {one} and {other}{over}"
+    runs = f"{min(len(found.a.values), len(found.b.values))} runs each"
+    if found.kind is Kind.IDENTICAL:
+        everywhere = f" in all {combinations} combinations" if combinations else ""
+        return f"{one} and {other} gave the same in every metric{everywhere}."
+    if found.equivalent:
+        margin = f"{100 * (found.margin or 0):g} %"
+        return f"{what} with {one} and with {other} differs by less than {margin}{over}."
+    ends = {
+        Kind.DIFFERENCE: f" ({100 * found.confidence:g} % sure).",
+        Kind.DETERMINISTIC: "; these runs do not vary by chance.",
+        Kind.SINGLE: ", in one run each: more runs would tell whether that is chance.",
+        Kind.TOO_SMALL: f", but {runs} are too few to rule out chance.",
+    }
+    return seen + ends.get(found.kind, f"; with {runs} that may be chance.")
+
+
 def block(found: Comparison) -> str:
     """The verdict, and below it every metric it rests on."""
     rows = [("runs", _runs(found))]
@@ -66,7 +96,8 @@ def block(found: Comparison) -> str:
         rows.append(("equivalence", f"p = {found.equivalent_p:.2g} (two one-sided tests)"))
     if found.within is not None and found.effective is not None:
         worth = " and ".join(f"{size:.0f}" for size in found.effective)
-        rows.append(("within", f"{_span(found.within, found)}   these two runs only; samples worth {worth}"))
+        only = f"within these two runs only; their samples count as {worth} independent ones"
+        rows.append(("within", f"{_span(found.within, found)}   {only}"))
     width = max(len(name) for name, _ in rows)
     return "\n".join([sentence(found), *(f"  {name:<{width}}  {value}".rstrip() for name, value in rows)])
 
@@ -190,7 +221,7 @@ def _verdict(found: Comparison) -> str:
         case Kind.IDENTICAL:
             return f"identical: the runs of {found.a.label} and {found.b.label} are the same in every metric"
         case Kind.DETERMINISTIC:
-            return f"deterministic: exact for this path, not a sample: {_how(found)}; no interval"
+            return f"exact, as runs of this path do not vary by chance: {_how(found)}"
         case Kind.SINGLE:
             return _single(found, sure)
         case Kind.TOO_SMALL:
@@ -205,7 +236,7 @@ def _tested(found: Comparison, sure: str) -> str:
     if found.kind is Kind.DIFFERENCE:
         interval = "" if found.interval is None else f" ({_between(found.interval, found)})"
         edge = (
-            "; at the edge of what can be told, as the interval includes no difference"
+            "; only just, as the interval includes 0"
             if found.interval is not None and found.interval.low <= 0 <= found.interval.high
             else ""
         )
@@ -219,12 +250,12 @@ def _tested(found: Comparison, sure: str) -> str:
 
 
 def _single(found: Comparison, sure: str) -> str:
-    said = f"one run a side proves nothing of the next: in these two, {_how(found)}"
+    said = f"in one run of each, {_how(found)}"
     if found.within is None:
-        return f"{said}, and how much of that is chance cannot be told"
+        return f"{said}; one run cannot tell how much of that is chance, repeats can"
     return (
-        f"{said} ({_between(found.within, found)} by the samples within them, {sure}), "
-        "but how much runs differ is not known"
+        f"{said} ({_between(found.within, found)} judging by the samples within each run, {sure}); "
+        "how much runs differ from each other is not known, repeats would tell"
     )
 
 
@@ -234,11 +265,14 @@ def _too_small(found: Comparison, sure: str) -> str:
     among = f" and {found.family} comparisons" if found.family > 1 else ""
     runs = "runs" if found.design is Design.EXACT else "runs a side"
     welch = (
-        "" if found.welch_p is None else f"; Welch's test, for normal values, gives p = {found.welch_p:.2g}"
+        ""
+        if found.welch_p is None
+        else f"; Welch's test, if values are normal, gives p = {found.welch_p:.2g}"
     )
+    least = f"p cannot be below {found.test.smallest:.2g}{_times(found)}"
     return (
-        f"too few runs: with {_number_of(found)}{among} no difference, however large, could reach {sure} "
-        f"(the smallest p is {found.test.smallest:.2g}{_times(found)}); {found.reach} {runs} could{welch}"
+        f"too few runs: with {_number_of(found)}{among} not even the largest difference could be {sure} sure "
+        f"({least}); {found.reach} {runs} could tell{welch}"
     )
 
 
@@ -252,7 +286,8 @@ def _seen(found: Comparison) -> str:
     said = ""
     if found.test is not None and found.test.p <= 1 - found.confidence:
         said = (
-            f"; the {seen} seen would pass alone (p = {found.test.p:.2g}), but not as one of {found.family}"
+            f"; the {seen} measured would be proven if it were the only comparison (p = {found.test.p:.2g}), "
+            f"but not as one of {found.family}"
         )
     elif found.interval is not None and not found.interval.low <= 0 <= found.interval.high:
         said = (
@@ -262,12 +297,12 @@ def _seen(found: Comparison) -> str:
         return said
     runs = _runs_of(found)
     number = f"about {found.needed}" if found.needed <= 1000 else "more than 1000"
-    return f"{said}; one of {seen}, as seen, would need {number} {runs}"
+    return f"{said}; the {seen} measured here would need {number} {runs}"
 
 
 def _equivalent(found: Comparison, sure: str) -> str:
     # Beside differences in points, a share has to say of what.
-    of = "" if _relative(found) else f" of {found.a.label}'s mean"
+    of = "" if is_relative(found) else f" of {found.a.label}'s mean"
     margin = f"{100 * (found.margin or 0):g} %{of}"
     if found.equivalent:
         return f"; differs by less than {margin}, {sure} sure"
@@ -322,11 +357,11 @@ def _needed(found: Comparison) -> str:
     runs = _runs_of(found)
     least = f"; at least {found.reach} {runs} to show any" if found.kind is Kind.TOO_SMALL else ""
     if found.needed is None:
-        return f"more runs than make sense for a difference as seen{least}"
+        return f"more runs than make sense for a difference as measured{least}"
     sizes = len(found.a.values), len(found.b.values)
     have = max(sizes) if found.design is Design.EXACT else min(sizes)
     more = f", {found.needed - have} more" if found.needed > have else ""
-    return f"{found.needed} {runs}{more}, to show a difference as seen{least}"
+    return f"{found.needed} {runs}{more}, to show a difference as large as measured{least}"
 
 
 def _runs_of(found: Comparison) -> str:
@@ -355,7 +390,7 @@ def _tally(group: Sequence[Comparison]) -> str:
     for kind, words in (
         (Kind.NONE, "no difference proven"),
         (Kind.TOO_SMALL, "too few runs to tell"),
-        (Kind.SINGLE, "nothing proven by one run a side"),
+        (Kind.SINGLE, "one run each, so chance cannot be ruled out,"),
     ):
         of_kind = [each for each in group if each.kind is kind]
         if of_kind:
@@ -414,7 +449,7 @@ def _unit(found: Comparison) -> str:
     return f" {unit}" if unit else ""
 
 
-def _relative(found: Comparison) -> bool:
+def is_relative(found: Comparison) -> bool:
     """Whether differences are said in per cent of a's mean; else in the unit of the metric.
 
     All differences of a comparison are said alike: metrics in per cent in points, as a per cent of per cents
@@ -440,7 +475,9 @@ def _signed(difference: float, found: Comparison) -> str:
         return _told(difference, found, _plus)
     in_units = f"{_plus(difference * _scale(found).factor)}{_unit(found)}"
     share = f"{_plus(percent)} %"
-    return f"{share} ({in_units})" if _relative(found) else f"{in_units} ({share} of {found.a.label}'s mean)"
+    return (
+        f"{share} ({in_units})" if is_relative(found) else f"{in_units} ({share} of {found.a.label}'s mean)"
+    )
 
 
 def _span(interval: Interval, found: Comparison) -> str:
@@ -453,12 +490,12 @@ def _between(interval: Interval, found: Comparison) -> str:
 
 
 def _told(difference: float, found: Comparison, written: Callable[[float], str]) -> str:
-    """A difference, written, with what `_relative` says it is in."""
-    return f"{written(_in_told(difference, found))}{' %' if _relative(found) else _unit(found)}"
+    """A difference, written, with what `is_relative` says it is in."""
+    return f"{written(_in_told(difference, found))}{' %' if is_relative(found) else _unit(found)}"
 
 
 def _in_told(difference: float, found: Comparison) -> float:
-    percent = _percent_of(found, difference) if _relative(found) else None
+    percent = _percent_of(found, difference) if is_relative(found) else None
     return difference * _scale(found).factor if percent is None else percent
 
 

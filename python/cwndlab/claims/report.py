@@ -51,7 +51,8 @@ def markdown(judgements: Sequence[Judgement]) -> str:
         "[claims.yaml](../python/cwndlab/claims/claims.yaml). *Written* says whether it was committed before",
         "its suite's first run; *after* also where only some of its rows had run, and *its cells after*",
         "where metric and tolerance are older than that run, but the cells were pointed elsewhere since.",
-        "What each suite models, and why a metric differs, is on the suite's page in [suites/](suites).",
+        "What each suite models, and why a metric differs, is on the suite's page in"
+        " [suites/](suites/README.md).",
         "Stacks named as **inferred** are models that no recording of the real system stands behind.",
         "",
         f"{count(judgements)}.",

@@ -10,9 +10,19 @@ if TYPE_CHECKING:
     pass
 
 
-def schema() -> None:
+def schema(
+    header: Annotated[
+        bool, typer.Option("--cc-header", help="Print cwndlab_cc.h instead, for libraries that --cc names.")
+    ] = False,
+) -> None:
     """Print the experiment file's JSON Schema, for editors."""
     import json
+
+    if header:
+        from cwndlab.foreign import building
+
+        print((building.HERE / "plain" / "cwndlab_cc.h").read_text(encoding="utf-8"), end="")
+        return
 
     from cwndlab.testbeds.schema import for_editors
 

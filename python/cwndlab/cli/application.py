@@ -14,8 +14,26 @@ from typing import Any, NoReturn
 
 import typer
 
-from cwndlab.cli import about, check, compare, convert, lab, loadlatency, plot, run, show, trace
-from cwndlab.cli.output import complain
+from cwndlab.cli import (
+    ab,
+    about,
+    advise,
+    bundle,
+    check,
+    compare,
+    convert,
+    guide,
+    lab,
+    live,
+    loadlatency,
+    plot,
+    review,
+    run,
+    show,
+    trace,
+    watch,
+)
+from cwndlab.cli.output import complain, tell
 from cwndlab.errors import CwndlabError, StoppedError
 
 
@@ -43,9 +61,14 @@ app = typer.Typer(
 )
 
 app.callback(invoke_without_command=True)(run.start)
+app.command()(guide.demo)
+app.command("help")(guide.help_)
 app.command()(run.init)
 app.command()(run.run)
+app.command()(watch.watch)
 app.command()(run.merge)
+app.command()(ab.ab)
+app.command()(advise.advise)
 app.command()(check.fidelity)
 app.command()(check.claims)
 app.command()(check.validate)
@@ -54,12 +77,18 @@ app.command()(show.suites)
 app.command()(show.show)
 app.command()(plot.plot)
 app.command()(plot.report)
+app.command()(live.live)
 app.command(cls=compare.ManyFiles)(compare.compare)
+app.command()(review.review)
 app.command("import")(convert.import_)
 app.command()(convert.export)
 app.command()(trace.trace)
+app.command()(bundle.bundle)
+app.command()(bundle.reproduce)
+app.command()(guide.cite)
 app.command()(about.schema)
 app.command()(about.doctor)
+app.command()(guide.completion)
 app.add_typer(loadlatency.loadlatency)
 app.add_typer(lab.lab)
 
@@ -67,6 +96,10 @@ app.add_typer(lab.lab)
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command of `sys.argv` or `arguments` and exit: 0 done, 1 failed, 2 bad input, 130 stopped."""
     _open_streams()
+    if COMPLETING in os.environ:
+        from typer import completion
+
+        getattr(completion, "completion_init")()  # noqa: B009 - public, and not in typer's __all__
     for name in ENDING:
         if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(getattr(signal, name), _as_interrupt)
@@ -85,10 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _told(error: BaseException) -> int:
-    """Say in one line what ended a command, and return its exit code."""
+    """Say what ended a command, an error a line, and return its exit code."""
     match error:
         case CwndlabError():
-            complain(str(error))
+            tell(error)
             return error.exit_code
         case typer.TyperException():
             complain(f"{error.format_message().rstrip('.')}{_see(error)}")
@@ -112,6 +145,9 @@ def _told(error: BaseException) -> int:
 
 ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that end a command as Ctrl-C does: another program asks for it, or the terminal is gone."""
+
+COMPLETING = "_CWNDLAB_COMPLETE"
+"""With this in the environment a shell asks what may follow what was typed (`cwndlab completion`)."""
 
 TRACEBACK = "CWNDLAB_TRACEBACK"
 """With this in the environment, an error that nobody thought of prints where it was."""

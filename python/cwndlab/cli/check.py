@@ -10,8 +10,8 @@ from cwndlab.text import printable
 
 if TYPE_CHECKING:
     pass
-from cwndlab.cli.options import NoProgress, Overrides, Resume
-from cwndlab.cli.output import failures, progress, say
+from cwndlab.cli.options import Junit, NoProgress, Overrides, Resume, parse_pairs, parse_share
+from cwndlab.cli.output import failures, judge_outcomes, progress, say
 
 
 def fidelity(
@@ -128,36 +128,53 @@ def validate(
         Path | None,
         typer.Option(metavar="FILE", help="Also put the table into this document, such as docs/fidelity.md."),
     ] = None,
+    within: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--within",
+            metavar="METRIC=SHARE",
+            help="How far the model may be from the kernel, such as goodput_mbps=3%; may be given again.",
+        ),
+    ] = None,
+    junit: Junit = None,
     resume: Resume = False,
     quiet: NoProgress = False,
 ) -> None:
     """Compare the model with this machine's kernel.
 
-    Runs an experiment on both, and prints their metrics side by side. Differences are shown, not judged: the
-    exit code is 0 if every run completed.
+    Runs an experiment on both, and prints their metrics side by side. The exit code is 0 only if every run
+    completed, all is as --within says, and both are as the file expects.
     """
     from cwndlab import validation
     from cwndlab.parts.executors import processors
-    from cwndlab.validation import report
+    from cwndlab.validation import judging, report
+
+    pairs = parse_pairs(within, "--within").items()
+    allowed = {name: parse_share(f"--within {name}", shares[-1], least=0) for name, shares in pairs}
+    judging.check(allowed)
 
     with progress(quiet) as observer:
         directory, model, kernel = validation.run(
             experiment, overrides or (), out, jobs=processors(), resume=resume, observer=observer
         )
     rows = validation.compare(model, kernel)
-    report.write(directory, rows, model, kernel)
+    report.write(directory, rows, model, kernel, allowed)
     if document is not None:
         report.write_section(document, report.markdown(rows, kernel))
-    print(report.text(rows), end="")
+    print(report.text(rows, allowed), end="")
     if not quiet:
         say(f"results: {directory}")
         say(f"report:  {directory / 'validate.html'}")
-    failures(model)
-    failures(kernel)
+    found = [
+        *judging.judged(rows, allowed),
+        *judging.expected(model, validation.MODEL),
+        *judging.expected(kernel, validation.KERNEL),
+    ]
+    judge_outcomes([model, kernel], found, junit, directory, quiet=quiet)
 
 
 def script(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="packetdrill scripts.")],
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="packetdrill scripts.")] = None,
     *,
     stack: Annotated[
         str, typer.Option(metavar="NAME", help="A modelled stack, or `live`: this host's kernel (as root).")
@@ -172,17 +189,39 @@ def script(
             min=0, metavar="N", help="How far off its time an event may be, in place of the script's."
         ),
     ] = None,
+    suite: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Run every script below DIR, and print a table instead."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="With --suite: a line of JSON for each script."),
+    ] = None,
 ) -> None:
     """Run packetdrill scripts against a stack.
 
     Silent where all is as the scripts say; the exit code is 1 if a script failed, 2 if one cannot be read.
+    Of a suite, scripts that need what is missing are left out and counted, and those that fail are no error.
     """
-    from cwndlab import scripts
+    from cwndlab.scripts import collection, single
 
-    symbols = scripts.symbols(define or ())
+    choices = single.Choices(single.symbols(define or ()), tolerance_usecs)
+    if suite is None:
+        if not files:
+            raise InputError("name scripts to run, or a directory of them with --suite")
+        if out is not None:
+            raise InputError("--out goes with --suite")
+    else:
+        if files:
+            raise InputError(f"found {files[0]} besides --suite; it runs every script below its directory")
+        results = collection.run_all(suite, stack, choices)
+        if out is not None:
+            collection.write(out, results)
+        print(collection.table(results), end="")
+        return
     worst = 0
     for file in files:
-        outcome = scripts.run(file, stack, symbols, tolerance_usecs)
+        outcome = single.run(file, stack, choices)
         for line in outcome.output:
             print(printable(line))
         if outcome.message is not None:

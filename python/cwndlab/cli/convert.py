@@ -57,7 +57,7 @@ def import_(
 ) -> None:
     """Turn other tools' files into results.
 
-    A TEACUP configuration becomes an experiment file.
+    A TEACUP configuration becomes an experiment file, and a lab file of its machines.
     """
     from cwndlab.formats import importing
     from cwndlab.formats.capture import Options
@@ -68,6 +68,9 @@ def import_(
             print("\n".join(converted.test_ids if test_ids else importing.findings(converted, json=json)))
             command = f"cwndlab run {shlex.quote(str(written))}"
             say(f"{len(converted.test_ids)} runs: {written}; run them with: {command}")
+            if converted.lab is not None:
+                machines = importing.lab_of(written)
+                say(f"its machines: {machines}; look at its commands, and put the router's interfaces in")
         return
     skipped: list[str] = []
     results = importing.results(paths, Options(window, step, count, same_clock), out, skipped)

@@ -7,14 +7,47 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cwndlab import testbeds
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    pass
+    from cwndlab.interface import ResultSet
 
 LATEST = Path("results/latest")
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of results.")]
+
+Directories = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="DIR[=LABEL]...", help="Directory of results; of several, side by side."),
+]
+
+
+def opened(texts: list[str] | None, labels: list[str] | None = None) -> "ResultSet":
+    """The results of a directory, or of several under their labels."""
+    from cwndlab import interface
+    from cwndlab.results.together import labels_of
+
+    named = [_labelled(text) for text in texts or [str(LATEST)]]
+    if len(named) == 1:
+        return interface.ResultSet(named[0][0])
+    if labels and len(labels) != len(named):
+        raise InputError(f"--label: {len(labels)} labels for {len(named)} results")
+    short = labels or labels_of([path for path, _ in named])
+    words = [label or own for (_, label), own in zip(named, short, strict=True)]
+    if len(set(words)) < len(words):
+        raise InputError(f"labels: {', '.join(words)}: give each results a label of its own")
+    pairs = zip(words, (interface.ResultSet(path) for path, _ in named), strict=True)
+    return interface.together(dict(pairs))
+
+
+def _labelled(text: str) -> tuple[Path, str]:
+    """A directory and its label, which may be missing."""
+    if Path(text).exists() or "=" not in text:
+        return Path(text), ""
+    path, _, label = text.rpartition("=")
+    return Path(path), label
+
 
 Overrides = Annotated[
     list[str] | None,
@@ -26,20 +59,70 @@ Lab = Annotated[
     typer.Option("--lab", metavar="FILE", help="Lab file: which machines hosts are (implies --testbed ssh)."),
 ]
 
+
+def _suites(incomplete: str) -> list[str]:
+    """What a shell may complete a suite's name to; nothing of an empty word, which may become a file."""
+    from cwndlab import suites
+
+    return [suite.name for suite in suites.suites() if incomplete and suite.name.startswith(incomplete)]
+
+
+def _testbeds(incomplete: str) -> list[str]:
+    """What a shell may complete a testbed's name to."""
+    return [name for name in testbeds.NAMES if name.startswith(incomplete)]
+
+
+Experiment = Annotated[
+    str,
+    typer.Argument(metavar="FILE|SUITE", help="Experiment file or built-in suite.", autocompletion=_suites),
+]
+
+Testbed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(testbeds.NAMES),
+        help=f"What carries the packets [{testbeds.MODEL}].",
+        autocompletion=_testbeds,
+    ),
+]
+
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "-j", "--jobs", metavar="N", help="Worker processes [one per processor; on live hosts one]."
+    ),
+]
+
+Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
+
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cc",
+        metavar="NAME=FILE[,FILE][,include=DIR][,abi=ABI]",
+        help="Compile a kernel's congestion control and run it under that name; may be given again.",
+    ),
+]
+
 Resume = Annotated[bool, typer.Option("--resume", help="Complete results that are there.")]
+
+Junit = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write what the file expects, and whether it is so, as JUnit XML."),
+]
 
 NoProgress = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")]
 
 
-def parse_pairs(texts: list[str] | None) -> dict[str, list[str]]:
+def parse_pairs(texts: list[str] | None, option: str = "--where") -> dict[str, list[str]]:
     """`KEY=VALUE` options by key; a key given again allows several values."""
     pairs: dict[str, list[str]] = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not (key and equals):
-            raise InputError(f"--where: found {text!r}; expected KEY=VALUE")
+            raise InputError(f"{option}: found {text!r}; expected KEY=VALUE")
         pairs.setdefault(key, []).append(value)
     return pairs
 

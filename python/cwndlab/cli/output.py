@@ -2,14 +2,16 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cwndlab.errors import CwndlabError
+from cwndlab.errors import CwndlabError, ExperimentError
 from cwndlab.text import printable
 
 if TYPE_CHECKING:
+    from cwndlab.results.expectations import Outcome
     from cwndlab.results.resultset import ResultSet
 
 REPORT_ROWS = 4 << 20
@@ -48,10 +50,20 @@ def write_report(results: "ResultSet", wanted: bool | None) -> str | None:
     most = max((table.rows for record in results.records() for table in record.tables.values()), default=0)
     if wanted is None and most > REPORT_ROWS:
         command = f"cwndlab report {shlex.quote(str(results.path))}"
-        return f"not written, as a run has {most} rows; {command} does it all the same"
+        return f"not written, as a run has {most} rows; {command} writes it anyway"
     from cwndlab.plots.report import write
 
     return str(write(results, results.path / "report.html"))
+
+
+def open_page(page: str | Path) -> None:
+    """Open a page in the reader's browser, or say that there is none."""
+    import os
+    import webbrowser
+
+    there = sys.platform == "darwin" or {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+    if not there or not webbrowser.open(Path(page).resolve().as_uri()):
+        say(f"no browser was found here; open {page} in one yourself")
 
 
 MAX_REMARKS = 5
@@ -81,13 +93,50 @@ def failures(results: "ResultSet") -> None:
         )
 
 
+def judge(results: "ResultSet", junit: Path | None, *, quiet: bool) -> None:
+    """Say which runs failed, and whether the others are as their experiment expects; raise if not.
+
+    `junit` is the file that has it, too.
+    """
+    from cwndlab.results import expectations
+
+    judge_outcomes([results], expectations.outcomes(results), junit, results.path, quiet=quiet)
+
+
+def judge_outcomes(
+    sides: "Sequence[ResultSet]",
+    found: "Sequence[Outcome]",
+    junit: Path | None,
+    place: Path,
+    *,
+    quiet: bool,
+) -> None:
+    """The same of what came of expectations of some results, which are in `place`."""
+    from cwndlab.results import expectations
+    from cwndlab.results import junit as form
+
+    if junit is not None:
+        form.write(sides, found, junit)
+    for results in sides:
+        failures(results)
+    if found and not quiet:
+        say(expectations.text(found))
+    failed = sum(not outcome.holds for outcome in found)
+    if failed:
+        raise CwndlabError(f"{failed} of {len(found)} expectations do not hold; {place} holds the runs")
+
+
 @contextmanager
-def progress(quiet: bool) -> Iterator[Any]:
-    """Show how far a sweep is, unless nobody wants to see it."""
+def progress(quiet: bool, *, json: bool = False) -> Iterator[Any]:
+    """Show how far a sweep is, to people or to programs, unless nobody wants to see it."""
     if quiet:
         yield None
         return
-    from cwndlab.progress import ProgressDisplay
+    from cwndlab.progress import ProgressDisplay, ProgressLines
+
+    if json:
+        yield ProgressLines()
+        return
 
     with ProgressDisplay() as display:
         yield display
@@ -106,6 +155,14 @@ def say(text: str) -> None:
     """Print a line to stderr."""
     with suppress(OSError):  # whoever closed stderr wants to hear nothing
         print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
+
+
+def tell(error: CwndlabError) -> None:
+    """Print an error to stderr, in one line; of a file every one, each with its place below it."""
+    for each in error.all if isinstance(error, ExperimentError) else (error,):
+        complain(str(each))
+        for line in each.excerpt() if isinstance(each, ExperimentError) else ():
+            say(line)
 
 
 def complain(text: str) -> None:

@@ -9,8 +9,15 @@ from cwndlab.errors import InputError
 from cwndlab.plots import KINDS
 
 if TYPE_CHECKING:
-    pass
-from cwndlab.cli.options import LATEST, Directory, own_command, parse_optional_share, parse_pairs, parse_span
+    from cwndlab.interface import ResultSet
+from cwndlab.cli.options import (
+    Directories,
+    opened,
+    own_command,
+    parse_optional_share,
+    parse_pairs,
+    parse_span,
+)
 
 _Kind = Annotated[
     str, typer.Option(metavar="KIND", help="; ".join(f"{name}: {about}" for name, about in KINDS.items()))
@@ -18,7 +25,7 @@ _Kind = Annotated[
 _Out = Annotated[
     Path | None, typer.Option("-o", "--out", metavar="FILE", help=".png, .svg or .pdf [DIR/KIND.png].")
 ]
-_Published = Annotated[
+_Numbers = Annotated[
     list[str] | None,
     typer.Option(
         "--figure",
@@ -56,26 +63,47 @@ _Overlap = Annotated[
 _Hop = Annotated[str | None, typer.Option(metavar="NAME", help="The hop whose queue is shown.")]
 _Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="TEXT", help="A legend name, in the order drawn; may be given again."),
+    typer.Option("--label", metavar="TEXT", help="A name for each of several results; of one, of each line."),
 ]
 _Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the plot.")]
 _Xlim = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the x axis.")]
 _Ylim = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the y axis.")]
 _Log = Annotated[str | None, typer.Option(metavar="x|y|xy", help="Logarithmic axes.")]
 _Zero = Annotated[str | None, typer.Option(metavar="run|flow", help="Where time 0 is.")]
-_Panels = Annotated[str | None, typer.Option(metavar="run|flow", help="One panel for each.")]
 _Points = Annotated[bool, typer.Option(help="Show single values in box plots.")]
 _Confidence = Annotated[str | None, typer.Option(metavar="SHARE", help="Of the intervals of bars [95%].")]
-_Size = Annotated[str | None, typer.Option(metavar="paper|slide", help="What the plot is for.")]
+_Facet = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY",
+        help="A panel for each value; again: rows and columns. Also flow, run, none [by itself].",
+    ),
+]
+_Rows = Annotated[int | None, typer.Option(metavar="N", help="Rows of panels.")]
+_Cols = Annotated[int | None, typer.Option(metavar="N", help="Columns of panels.")]
+_Size = Annotated[
+    str | None,
+    typer.Option(
+        metavar="paper|slide|1col|2col|WxHmm", help="What it is for, or millimetres: 88x60mm, 88mm."
+    ),
+]
+_Style = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="matplotlib's settings (matplotlibrc, .mplstyle), before ours."),
+]
+_Font = Annotated[str | None, typer.Option(metavar="NAME", help="Family of type.")]
+_FontSize = Annotated[float | None, typer.Option(metavar="POINTS", help="Size of type.")]
+_Xlabel = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the x axis.")]
+_Ylabel = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the y axis.")]
 _Footnote = Annotated[bool, typer.Option("--footnote", help="Print the command below the plot.")]
 
 
 def plot(
-    directory: Directory = LATEST,
+    directories: Directories = None,
     *,
     kind: _Kind = "cwnd",
     out: _Out = None,
-    published: _Published = None,
+    published: _Numbers = None,
     runs: _Runs = None,
     flows: _Flows = None,
     where: _Where = None,
@@ -92,17 +120,23 @@ def plot(
     ylim: _Ylim = None,
     log: _Log = None,
     zero: _Zero = None,
-    panels: _Panels = None,
+    facet: _Facet = None,
+    rows: _Rows = None,
+    cols: _Cols = None,
     points: _Points = True,
     confidence: _Confidence = None,
     size: _Size = None,
+    style: _Style = None,
+    font: _Font = None,
+    font_size: _FontSize = None,
+    xlabel: _Xlabel = None,
+    ylabel: _Ylabel = None,
     footnote: _Footnote = False,
 ) -> None:
-    """Draw a plot of results."""
-    from cwndlab import interface
-
-    results = interface.ResultSet(directory)
-    target = out if out is not None else directory / f"{kind}.png"
+    """Draw a plot of results, and write its data beside it (FILE.data.csv)."""
+    results = opened(directories, labels)
+    several = len(directories or ()) > 1
+    target = out if out is not None else (Path() if several else results.path) / f"{kind}.png"
     chosen = {
         "runs": runs,
         "flows": flows,
@@ -114,15 +148,22 @@ def plot(
         "average": average,
         "overlap": parse_optional_share("--overlap", overlap, least=0),
         "hop": hop,
-        "labels": labels,
+        "labels": None if several else labels,
         "title": title,
         "xlim": parse_span("--xlim", xlim),
         "ylim": parse_span("--ylim", ylim),
         "log": log,
         "zero": zero,
-        "panels": panels,
+        "facet": facet,
+        "rows": rows,
+        "cols": cols,
         "confidence": parse_optional_share("--confidence", confidence),
         "size": size,
+        "style": style,
+        "font": font,
+        "font_size": font_size,
+        "xlabel": xlabel,
+        "ylabel": ylabel,
         "footnote": footnote,
     }
     # An option that was not given stays with the plot's own default; a 0 was given.
@@ -133,24 +174,33 @@ def plot(
         results.plot(kind, target, command=own_command(), points=points, **options)
         print(target)
         return
+    _published(results, published, out or results.path / "figures", options)
+
+
+def _published(results: "ResultSet", numbers: list[str], out: Path, options: dict[str, Any]) -> None:
+    """Draw figures of the suite's publication, and print their files."""
     if options.keys() - {"size", "footnote"}:
         raise InputError(
             "--figure: the publication says what is shown; only --size and --footnote go with it"
         )
-    from cwndlab.plots import published as plots
+    from cwndlab.plots import published
 
-    for file in plots.draw(results, published, out or directory / "figures", options, own_command()):
+    for file in published.draw(results, numbers, out, options, own_command()):
         print(file)
 
 
 def report(
-    directory: Directory = LATEST,
+    directories: Directories = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file [DIR/report.html].")
     ] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option("--label", metavar="TEXT", help="A name for each of several results.")
+    ] = None,
 ) -> None:
     """Write the report of results, one HTML file."""
-    from cwndlab import interface
     from cwndlab.plots.report import write
 
-    print(write(interface.ResultSet(directory), out if out is not None else directory / "report.html"))
+    results = opened(directories, labels)
+    place = Path() if len(directories or ()) > 1 else results.path
+    print(write(results, out if out is not None else place / "report.html"))

@@ -1,17 +1,27 @@
 """`cwndlab init` and `cwndlab run`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cwndlab import testbeds
-from cwndlab.cli.options import Json, Lab, Overrides, Resume
-from cwndlab.cli.output import failures, print_summary, progress, remarks, say, write_report
+from cwndlab.cli.options import Experiment, Jobs, Junit, Lab, Modules, Open, Overrides, Resume, Testbed
+from cwndlab.cli.output import (
+    judge,
+    open_page,
+    print_summary,
+    progress,
+    remarks,
+    say,
+    write_report,
+)
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    from cwndlab.interface import Experiment
+    from cwndlab.interface import Experiment as Loaded
+    from cwndlab.parts.executor import Observer
     from cwndlab.results.resultset import ResultSet
 
 
@@ -21,9 +31,9 @@ def start(
 ) -> None:
     """Say which version this is, or how to use it, where no command is given."""
     if version:
-        from importlib.metadata import version as version_of
+        from cwndlab import code
 
-        print(f"cwndlab {version_of('cwndlab')}")
+        print(f"cwndlab {code.release()}")
     elif context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -47,26 +57,19 @@ def init(
 
 
 def run(
-    experiment: Annotated[
-        str, typer.Argument(metavar="FILE|SUITE", help="Experiment file or built-in suite.")
-    ],
+    experiment: Experiment,
     *,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
     ] = None,
-    testbed: Annotated[
-        str | None,
-        typer.Option(metavar="|".join(testbeds.NAMES), help=f"What carries the packets [{testbeds.MODEL}]."),
-    ] = None,
+    testbed: Testbed = None,
     lab: Lab = None,
     overrides: Overrides = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "-j", "--jobs", metavar="N", help="Worker processes [one per processor; on live hosts one]."
-        ),
-    ] = None,
+    jobs: Jobs = None,
     resume: Resume = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the results in DIR, once the new ones stand.")
+    ] = False,
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Carry out one of N shares only; see cwndlab merge.")
     ] = None,
@@ -78,54 +81,93 @@ def run(
     report: Annotated[
         bool | None, typer.Option(help="Write DIR/report.html [unless it takes much memory].")
     ] = None,
+    show: Open = False,
+    junit: Junit = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
-    json: Json = False,
-    cc: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cc",
-            metavar="NAME=FILE[,FILE][,include=DIR][,abi=ABI]",
-            help="Compile a kernel's congestion control and run it under that name; may be given again.",
-        ),
-    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines: the progress to stderr, the results to stdout.")
+    ] = False,
+    cc: Modules = None,
     cc_private: Annotated[
         bool, typer.Option("--cc-private", help="Keep the text of --cc out of the results.")
     ] = False,
 ) -> None:
     """Run an experiment and print its summary.
 
-    The exit code is 0 only if every run completed.
+    The exit code is 0 only if every run completed, and everything is as the file expects.
     """
-    from cwndlab import interface, runner
-    from cwndlab.parts.executors import processors
+    from cwndlab import interface
     from cwndlab.parts.sharding import Shard
 
     share = None if shard is None else Shard.parse(shard)
-    testbed = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
-    bed = testbeds.find(testbed, lab)
-    bed.ready()
-    loaded = interface.load(experiment, overrides or (), testbed, lab, cc=cc or (), cc_private=cc_private)
-    workers = jobs if jobs is not None else 1 if bed.live else processors()
+    if force and (out is None or resume or share is not None):
+        raise InputError("--force goes with -o DIR, and not with --resume or --shard")
+    if show and report is False:
+        raise InputError("--open needs the report, which --no-report leaves out")
+    where = place(testbed, lab)
+    loaded = interface.load(
+        experiment, overrides or (), where.testbed, lab, cc=cc or (), cc_private=cc_private
+    )
     if dry_run:
-        _print_plan(loaded, testbed, lab, workers, quiet=quiet, json=json)
+        _print_plan(loaded, where, jobs, quiet=quiet, json=json)
         return
-    with progress(quiet) as observer:
-        results = runner.run(
-            loaded,
-            testbed=testbed,
-            lab=lab,
-            out=out,
-            jobs=workers,
-            resume=resume,
-            shard=share,
-            cluster=cluster,
-            observer=observer,
-        )
+    ways: dict[str, Any] = {"resume": resume, "shard": share, "cluster": cluster}
+    with progress(quiet, json=json) as observer:
+        results = carry_out(loaded, where, out, jobs, observer, force=force, **ways)
     # A share of a sweep is not reported on unless asked for.
-    _conclude(results, False if share is not None and report is None else report, quiet=quiet, json=json)
+    wanted = True if show else bool(report) if share is not None else report
+    conclude(results, wanted, junit, quiet=quiet, json=json, show=show)
 
 
-def _conclude(results: "ResultSet", report: bool | None, *, quiet: bool, json: bool) -> None:
+@dataclass(frozen=True)
+class Where:
+    """What carries the packets, and by default how many workers."""
+
+    testbed: str
+    lab: Path | None
+    workers: int
+    live: bool
+
+
+def place(testbed: str | None, lab: Path | None) -> Where:
+    """The testbed that is asked for, which must be ready."""
+    from cwndlab.parts.executors import processors
+
+    name = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
+    bed = testbeds.find(name, lab)
+    bed.ready()
+    return Where(name, lab, 1 if bed.live else processors(), bed.live)
+
+
+def carry_out(
+    loaded: "Loaded",
+    where: Where,
+    out: Path | None,
+    jobs: int | None,
+    observer: "Observer | None",
+    *,
+    force: bool = False,
+    **ways: Any,
+) -> "ResultSet":
+    """Carry an experiment out; `force` replaces the results in `out`, `ways` are those of `runner.run`."""
+    from cwndlab import runner
+
+    workers = where.workers if jobs is None else jobs
+    ways |= {"testbed": where.testbed, "lab": where.lab, "jobs": workers, "observer": observer}
+    if force and out is not None:
+        return runner.replace(loaded, out, **ways)
+    return runner.run(loaded, out=out, **ways)
+
+
+def conclude(
+    results: "ResultSet",
+    report: bool | None,
+    junit: Path | None,
+    *,
+    quiet: bool,
+    json: bool = False,
+    show: bool = False,
+) -> None:
     """Print what came of the runs, and where it is."""
     if not quiet:
         print_summary(results, json=json)
@@ -135,22 +177,23 @@ def _conclude(results: "ResultSet", report: bool | None, *, quiet: bool, json: b
         say(f"results: {results.path}")
         if page is not None:
             say(f"report:  {page}")
-    failures(results)
+    if show and page is not None:
+        open_page(page)
+    judge(results, junit, quiet=quiet)
 
 
-def _print_plan(
-    loaded: "Experiment", testbed: str, lab: Path | None, workers: int, *, quiet: bool, json: bool
-) -> None:
+def _print_plan(loaded: "Loaded", where: Where, jobs: int | None, *, quiet: bool, json: bool) -> None:
     from cwndlab import estimate, runner
     from cwndlab.parts import order
     from cwndlab.testbeds import labs
 
-    pause = order.pause_ns(loaded.spec) if testbeds.find(testbed, lab).live else None
-    with progress(quiet) as observer:
-        plan = runner.check(loaded, testbed, observer, lab)
+    pause = order.pause_ns(loaded.spec) if where.live else None
+    with progress(quiet, json=json) as observer:
+        plan = runner.check(loaded, where.testbed, observer, where.lab)
+    workers = where.workers if jobs is None else jobs
     print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
-    if lab is not None and not json:
-        print("\n".join(labs.commands(lab)))
+    if where.lab is not None and not json:
+        print("\n".join(labs.commands(where.lab, where.testbed)))
 
 
 def merge(
@@ -158,11 +201,12 @@ def merge(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-DATE].")
     ] = None,
+    junit: Junit = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Put the shards of a sweep together, and print its summary.
 
-    The exit code is 0 only if every run completed.
+    The exit code is 0 only if every run completed, and everything is as the experiment expects.
     """
     from cwndlab.results import merging
 
@@ -170,4 +214,4 @@ def merge(
     if not quiet:
         print_summary(results)
         say(f"results: {results.path}")
-    failures(results)
+    judge(results, junit, quiet=quiet)

@@ -25,6 +25,7 @@ def suites() -> None:
 
 def show(
     directory: Directory = LATEST,
+    *,
     every: Annotated[bool, typer.Option("--all", help="Show every row, however many.")] = False,
     columns: Annotated[
         str | None,
@@ -33,12 +34,23 @@ def show(
     verify: Annotated[
         bool, typer.Option("--verify", help="First check every recorded row by its hash.")
     ] = False,
+    hashes: Annotated[
+        bool,
+        typer.Option(
+            "--hashes", help="Print, instead, what the rows of each run hash to, all tables together."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print the summary of results again."""
-    from cwndlab import interface
+    from cwndlab import interface, tables
 
     results = interface.ResultSet(directory)
     if verify:
         results.verify()
+    if hashes:
+        for record in results.records():
+            rows = {name: table.sha256 for name, table in record.tables.items()}
+            print(f"{record.run_id}-{record.scenario_hash[:8]}", tables.result_hash(rows))
+        return
     print_summary(results, every=every, columns=columns, json=json)

@@ -22,6 +22,8 @@ class Catalogue(TypedDict):
     """Kinds of loss."""
     apps: list[Kind]
     """Applications."""
+    cc_params: list[Kind]
+    """Congestion controls of which an experiment may change constants."""
     load_scenarios: list[list[int]]
     """Uploads and downloads of each scenario of the loadlatency tool."""
 
@@ -108,11 +110,25 @@ class Sysctl(TypedDict):
     """What it does and its unit, in a few words."""
 
 
-Unit: TypeAlias = Literal["packets", "bytes", "ns", "bps", "ppb", "nano", "milli", "count", "bool", "choice"]
+Unit: TypeAlias = Literal[
+    "packets",
+    "bytes",
+    "ns",
+    "bps",
+    "ppb",
+    "nano",
+    "milli",
+    "count",
+    "bool",
+    "choice",
+    "bytes-drawn",
+    "ns-drawn",
+]
 """What the number of a parameter counts, and how an experiment file writes it. `packets`: packets: `90p`.
 `bytes`: bytes: `125KB`. `ns`: nanoseconds: `40ms`. `bps`: bits per second: `10mbit`. `ppb`: parts per
 billion: `1%`. `nano`: billionths: `0.16`. `milli`: thousandths: `1.5`. `count`: a number of something.
-`bool`: 0 or 1: `true`. `choice`: a place in `choices`, from 0.
+`bool`: 0 or 1: `true`. `choice`: a place in `choices`, from 0. `bytes-drawn`: bytes that are drawn:
+`exp(200B)`. `ns-drawn`: nanoseconds that are drawn: `exp(20ms)`.
 """
 Carried: TypeAlias = Literal["engine", "live", "nobody"]
 """Who carries a parameter out. `engine`: the engine; it is in a Scenario. `live`: live testbeds; to a

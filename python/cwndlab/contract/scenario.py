@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+from cwndlab.contract.app import App
 from cwndlab.contract.queue import Queue
 
 
@@ -63,166 +64,36 @@ class Flow(_FlowFrom):
     """Sender's SO_SNDBUF; null: autotuning."""
     rcvbuf: int | None
     """Receiver's SO_RCVBUF; null: autotuning."""
+    cc_params: NotRequired[CcParams | None]
+    """Constants of it that the experiment changes; absent: none."""
 
 
-class AppBulk(TypedDict):
-    """Writes as fast as the socket takes it."""
+class CcParamsCubic(TypedDict):
+    """CUBIC, of FreeBSD and of Linux."""
 
-    kind: Literal["bulk"]
-    bytes: int | None
-    """Bytes to send, after which it closes; null: no limit."""
-    write_bytes: int
-    """Size of one write."""
-
-
-class AppFixed(TypedDict):
-    """One transfer of a fixed size, whose completion time counts."""
-
-    kind: Literal["fixed"]
-    size_bytes: int
-    """Bytes of the transfer."""
-    write_bytes: int
-    """Size of one write."""
+    kind: Literal["cubic"]
+    beta: int | None
+    """What a loss leaves of the window; K, fast convergence and the Reno-friendly window follow it."""
+    c: int | None
+    """C, which scales the cubic, in packets/s^3."""
+    fast_convergence: bool | None
+    """Whether W_max shrinks after a loss below the last one."""
 
 
-class AppRateLimited(TypedDict):
-    """Writes blocks at a steady rate, the first at once, and catches up when it was blocked."""
+class CcParamsNewreno(TypedDict):
+    """NewReno of FreeBSD."""
 
-    kind: Literal["rate-limited"]
-    rate_bps: int
-    """Rate of the application."""
-    write_bytes: int
-    """Size of one write."""
+    kind: Literal["newreno"]
+    beta: int | None
+    """What a loss leaves of the window, to a hundredth."""
 
 
-class AppOnOff(TypedDict):
-    """Sends for a while, rests for a while."""
+class CcParamsReno(TypedDict):
+    """Reno of Linux."""
 
-    kind: Literal["on-off"]
-    on_ns: int
-    """Length of sending."""
-    off_ns: int
-    """Length of resting."""
-    rate_bps: int | None
-    """Rate while on."""
-    write_bytes: int
-    """Size of one write."""
-    distribution: Distribution
-    """Distribution of both lengths."""
-
-
-class AppRequestResponse(TypedDict):
-    """The receiver asks, waits for the answer, thinks."""
-
-    kind: Literal["request-response"]
-    requests: int | None
-    """Number of requests."""
-    request_bytes: int
-    """Size of a request."""
-    response_bytes: int
-    """Size of a response."""
-    think_ns: int
-    """Time between a response and the next request."""
-
-
-class AppIncast(TypedDict):
-    """The receiver asks all senders of the flow at once, and waits for all; they are as many as the copies
-    of their host.
-    """
-
-    kind: Literal["incast"]
-    group: str
-    """Flows of one group are asked together."""
-    size_bytes: int
-    """Bytes from each sender in a round."""
-    request_bytes: int
-    """Size of a request."""
-    rounds: int | None
-    """Number of rounds."""
-    think_ns: int
-    """Time between rounds."""
-
-
-class AppUdpCbr(TypedDict):
-    """Datagrams at a constant rate."""
-
-    kind: Literal["udp-cbr"]
-    rate_bps: int
-    """Rate of the payload."""
-    payload_bytes: int
-    """Payload of a datagram."""
-    ecn: EcnField
-    """What its IP header says of ECN."""
-
-
-class AppVoip(TypedDict):
-    """Datagrams as of a voice call (G.711)."""
-
-    kind: Literal["voip"]
-    frame_ns: int
-    """Time between datagrams."""
-    payload_bytes: int
-    """Payload of a datagram."""
-    ecn: EcnField
-    """What its IP header says of ECN."""
-
-
-class AppPing(TypedDict):
-    """A probe that the receiver sends back."""
-
-    kind: Literal["ping"]
-    interval_ns: int
-    """Time between probes."""
-    payload_bytes: int
-    """Payload of a probe."""
-
-
-class AppVideo(TypedDict):
-    """A player, the receiver, fetches chunks until its buffer is full, then one whenever there is room."""
-
-    kind: Literal["video"]
-    rate_bps: int
-    """Rate of the video."""
-    chunk_ns: int
-    """Play time of a chunk."""
-    buffer_ns: int
-    """Play time held at most."""
-    request_bytes: int
-    """Size of the request for a chunk."""
-
-
-class AppBackground(TypedDict):
-    """Cross traffic: Poisson arrivals of transfers, each with a connection of its own, of
-    Pareto-distributed sizes.
-    """
-
-    kind: Literal["background"]
-    load_bps: int
-    """Mean rate of all transfers together."""
-    size_bytes: int
-    """Mean size of a transfer."""
-    shape_milli: int
-    """Shape of the distribution of sizes."""
-    connections: int
-    """Transfers at a time at most; one that finds so many waits for its turn."""
-
-
-class AppLoadlatency(TypedDict):
-    """A scenario of the loadlatency tool: uploads and downloads at once, and a pinger beside them."""
-
-    kind: Literal["loadlatency"]
-    group: str
-    """The flow of the experiment it belongs to, which is the name of its pinger."""
-    part: LoadPart
-    """What it does there."""
-    scenario: int
-    """Which of the tool's scenarios, counted from 1."""
-    write_bytes: int
-    """Size of one write of a flow of data."""
-    ping_bytes: int
-    """Payload of a ping, and of its answer."""
-    interval_ns: int
-    """From one ping to the next at least; one at a time."""
+    kind: Literal["reno"]
+    beta: int | None
+    """What a loss leaves of the window."""
 
 
 class Host(TypedDict):
@@ -613,28 +484,5 @@ Ecn: TypeAlias = Literal["off", "accept", "on"]
 """ECN of a host (RFC 3168). `off`: neither asked for nor accepted. `accept`: accepted when the peer asks
 (the default of most systems). `on`: asked for on outgoing connections, and accepted.
 """
-LoadPart: TypeAlias = Literal["pinger", "upload", "download"]
-"""A connection's part in a scenario of the loadlatency tool. `pinger`: short requests with NODELAY, which
-its sender asks and times. `upload`: data from the client. `download`: data to the client.
-"""
-EcnField: TypeAlias = Literal["off", "ect0", "ect1"]
-"""The ECN field of a datagram as it is sent; nobody reacts to its marks. `off`: not ECN-capable. `ect0`:
-ECT(0), classic ECN (RFC 3168). `ect1`: ECT(1), L4S (RFC 9331).
-"""
-Distribution: TypeAlias = Literal["fixed", "exponential"]
-"""Distribution of lengths of time. `fixed`: always the same. `exponential`: exponential."""
-App: TypeAlias = (
-    AppBulk
-    | AppFixed
-    | AppRateLimited
-    | AppOnOff
-    | AppRequestResponse
-    | AppIncast
-    | AppUdpCbr
-    | AppVoip
-    | AppPing
-    | AppVideo
-    | AppBackground
-    | AppLoadlatency
-)
-"""What a flow's application does."""
+CcParams: TypeAlias = CcParamsCubic | CcParamsNewreno | CcParamsReno
+"""What an experiment changes of a built-in congestion control."""

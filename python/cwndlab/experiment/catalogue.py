@@ -14,7 +14,7 @@ from cwndlab.contract import catalogue as contract
 PARTS = ("min", "default", "max")
 """Parts of a sysctl of three values, in the order of its text."""
 
-DATAGRAMS = frozenset({"udp-cbr", "voip", "ping"})
+DATAGRAMS = frozenset({"udp-cbr", "udp-vbr", "voip", "ping"})
 """Apps without a connection: their flows have no congestion control, and share nothing by it."""
 
 
@@ -134,6 +134,8 @@ class Catalogue:
     queues: Mapping[str, Kind]
     losses: tuple[str, ...]
     apps: Mapping[str, Kind]
+    cc_params: Mapping[str, Kind]
+    """Congestion controls of which an experiment may change constants."""
     load_scenarios: tuple[tuple[int, int], ...]
     """Uploads and downloads of each scenario of the loadlatency tool, in its order, which counts from 1."""
 
@@ -163,6 +165,7 @@ def parse(text: str) -> Catalogue:
         queues={entry["kind"]: _kind(entry) for entry in data["queues"]},
         losses=tuple(data["losses"]),
         apps={entry["kind"]: _kind(entry) for entry in data["apps"]},
+        cc_params={entry["kind"]: _kind(entry) for entry in data["cc_params"]},
         load_scenarios=tuple((uploads, downloads) for uploads, downloads in data["load_scenarios"]),
     )
 

@@ -33,6 +33,7 @@ class Experiment:
     support: Support
     notes: tuple[str, ...] = ()
     """What the overrides changed besides what they say."""
+    overrides: tuple[str, ...] = ()
 
     def as_yaml(self) -> str:
         """Return the experiment as a file that plans the same runs, defaults and overrides written out."""
@@ -42,28 +43,33 @@ class Experiment:
         return yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
 
 
-def read(
-    path_or_text: Path | str, overrides: Sequence[str], schema: type[Spec], support: Support
-) -> Experiment:
-    """Return the experiment of a file, of the suite of that name, or of a text of several lines.
+def text_of(path_or_text: Path | str) -> tuple[str, str]:
+    """Return the name and the text of a file, of the suite of that name, or of a text of several lines.
 
     A word that is no file and has neither a directory nor a suffix is taken for a suite's name.
+    """
+    if isinstance(path_or_text, str) and "\n" in path_or_text:
+        return "<text>", path_or_text
+    path = _file(path_or_text)
+    return str(path), yaml_nodes.read_file(path)
+
+
+def read(
+    tree: Mapping, source: str, overrides: Sequence[str], schema: type[Spec], support: Support
+) -> Experiment:
+    """Return the experiment of a tree, which is changed, and of the text that it was parsed from.
+
     ``overrides`` are ``KEY=VALUE`` with the dotted keys of a sweep, applied in order before anything is
     checked; overriding a key that an axis sweeps cuts the axis to that value, and a shorter ``duration``
     the flows that the file lets stop later, which is noted. ``schema`` is with the testbeds' sections.
     Raises `ExperimentError` for everything that the schema says is wrong without the sweep; names are not
     looked at.
     """
-    if isinstance(path_or_text, str) and "\n" in path_or_text:
-        file, source = "<text>", path_or_text
-    else:
-        path = _file(path_or_text)
-        file, source = str(path), yaml_nodes.read_file(path)
-    tree = yaml_nodes.parse(source, file)
     axes, notes = sweep.cut_stops(tree, sweep.override(tree, sweep.read_axes(tree), overrides))
     base = next(sweep.cells(tree, ()))
     spec = locate.check_partly(schema, base.tree) or locate.check(schema, next(sweep.cells(tree, axes)).tree)
-    return Experiment(spec.experiment, file, source, tree, axes, spec, support, notes)
+    file = tree.place.file
+    return Experiment(spec.experiment, file, source, tree, axes, spec, support, notes, tuple(overrides))
 
 
 def _file(name: Path | str) -> Path:

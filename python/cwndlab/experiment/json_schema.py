@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from cwndlab.experiment.catalogue import Catalogue, catalogue
+from cwndlab.experiment.locate import SWEPT
 from cwndlab.experiment.schema import Section, Spec
 from cwndlab.experiment.schema.parameters import Kinded
 from cwndlab.experiment.support import Support
-from cwndlab.experiment.sweep import SWEPT
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The dialect of JSON Schema that is written."""
@@ -26,7 +26,12 @@ def json_schema(schema: type[Spec], testbeds: Iterable[Support]) -> Schema:
     """Return the JSON Schema of experiment files, with what testbeds do not support."""
     known = catalogue()
     document = schema.model_json_schema(by_alias=True)
-    sections = {section.__name__: section for section in _sections(Section)}
+    # Lab files have sections of their own, one of them also called Host.
+    sections = {
+        section.__name__: section
+        for section in _sections(Section)
+        if not section.__module__.endswith(".lab_file")
+    }
     definitions: Schema = document.pop("$defs")
     definitions["Spec"] = document
     for name, definition in definitions.items():

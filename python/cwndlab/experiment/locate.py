@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+from collections import abc
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from cwndlab.errors import ExperimentError, nearest, one_of, shown
-from cwndlab.experiment.units import BadValue
-from cwndlab.experiment.yaml_nodes import Mapping, Node, Place, Scalar, Sequence, describe, plain
+from cwndlab.errors import ExperimentError, Place, nearest, one_of, shown, together
+from cwndlab.experiment.units import BadValue, NotSingle
+from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar, Sequence, describe, plain
 
 Path = tuple[str | int, ...]
 """Keys and list positions (from 0) that lead to a node."""
+
+SWEPT = ("hosts", "network", "flows", "duration", "start_jitter", "measure", "record")
+"""Top-level keys of an experiment that may differ between cells."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Misplaced(Exception):  # noqa: N818 - carries a BadValue to where places are known
-    """A bad value and the path of the node it stands at."""
+    """A bad value and the path of the node it stands at; ``others`` were found as well."""
 
-    def __init__(self, path: Path, bad: BadValue) -> None:  # noqa: D107 - described by the class
+    def __init__(  # noqa: D107 - described by the class
+        self, path: Path, bad: BadValue, others: abc.Sequence[Misplaced] = ()
+    ) -> None:
         super().__init__(path, bad)
         self.path = path
         self.bad = bad
+        self.others = tuple(others)
 
 
 def check(model: type[Model], tree: Mapping) -> Model:
-    """Return the model of the tree; raises `ExperimentError` for the first fault in the order of lines."""
+    """Return the model of the tree; raises `ExperimentError` for all faults in the order of lines."""
     try:
         return model.model_validate(plain(tree))
     except ValidationError as error:
-        raise _first(tree, error.errors(include_url=False)) from None
+        raise _together(tree, error.errors(include_url=False)) from None
 
 
 def check_at(model: type[Model], tree: Mapping, path: Path) -> Model:
-    """Return the model of the node at a path; raises `ExperimentError` for its first fault."""
+    """Return the model of the node at a path; raises `ExperimentError` for its faults."""
     node = node_at(tree, path)
     try:
         return model.model_validate(None if node is None else plain(node))
@@ -43,7 +50,7 @@ def check_at(model: type[Model], tree: Mapping, path: Path) -> Model:
         faults = error.errors(include_url=False)
         for details in faults:
             details["loc"] = (*path, *details["loc"])
-        raise _first(tree, faults) from None
+        raise _together(tree, faults) from None
 
 
 def check_partly(model: type[Model], tree: Mapping) -> Model | None:
@@ -57,7 +64,7 @@ def check_partly(model: type[Model], tree: Mapping) -> Model | None:
         faults = error.errors(include_url=False)
         others = [details for details in faults if details["type"] not in _MISSING]
         if others:
-            raise _first(tree, others) from None
+            raise _together(tree, others) from None
         return None
 
 
@@ -65,10 +72,9 @@ def fault(tree: Mapping, path: Path, bad: BadValue) -> ExperimentError:
     """Return the error for a bad value at a path: the node's place, or that of the nearest one above it."""
     if bad.key is not None:
         path = (*path, bad.key)
-    place = place_of(tree, path)
+    place = place_of(tree, path, of_key=bad.of_key)
     return ExperimentError(
-        place.file,
-        place.line,
+        place,
         dotted(tree, path),
         bad.found,
         bad.expected,
@@ -77,8 +83,8 @@ def fault(tree: Mapping, path: Path, bad: BadValue) -> ExperimentError:
     )
 
 
-def place_of(tree: Mapping, path: Path) -> Place:
-    """Return where the node at the path stands; where there is none, the nearest one above it."""
+def place_of(tree: Mapping, path: Path, *, of_key: bool = False) -> Place:
+    """Return where the node at the path stands, or its key; where there is none, the nearest one above it."""
     node: Node = tree
     place = tree.place
     for step in path:
@@ -90,7 +96,7 @@ def place_of(tree: Mapping, path: Path) -> Place:
             place = node.place
         else:
             return place
-    return place if isinstance(node, Mapping) or not isinstance(node, Scalar) else node.place
+    return node.place if isinstance(node, Scalar) and not of_key else place
 
 
 def node_at(tree: Mapping, path: Path) -> Node | None:
@@ -126,19 +132,27 @@ def _clean(key: str) -> str:
     return key if key.isprintable() and len(key) <= 80 and " " not in key else shown(key)
 
 
+def placed(tree: Mapping, misplaced: Misplaced) -> ExperimentError:
+    """Return the error of a bad value, which knows those of the others that were found."""
+    return together(fault(tree, each.path, each.bad) for each in (misplaced, *misplaced.others))
+
+
 _MISSING = frozenset({"missing", "union_tag_not_found"})
 """Faults that a value brought by a sweep can mend."""
 
 
-def _first(tree: Mapping, faults: list[ErrorDetails]) -> ExperimentError:
-    """Return the error of the fault that comes first in the file."""
-    return min((_fault(tree, details) for details in faults), key=lambda error: error.line or 0)
+def _together(tree: Mapping, faults: list[ErrorDetails]) -> ExperimentError:
+    """Return the error of the fault that comes first in the file, which knows the others."""
+    return together(_fault(tree, details) for details in faults)
 
 
 def _fault(tree: Mapping, details: ErrorDetails) -> ExperimentError:
     path = _node_path(tree, details["loc"])
     context = details.get("ctx", {})
     bad = context.get("error")
+    may_vary = "experiment" in tree.items and path[:1] and path[0] in SWEPT
+    if isinstance(bad, NotSingle) and may_vary and isinstance(node_at(tree, path), Sequence):
+        bad.hint = "to vary it, put it under `sweep:`"
     if isinstance(bad, BadValue):
         return fault(tree, path, bad)
     return fault(tree, path, _translated(details, node_at(tree, path)))

@@ -7,14 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cwndlab.errors import ExperimentError, nearest, one_of, shown
+from cwndlab.errors import ExperimentError, Place, nearest, one_of, shown
 from cwndlab.experiment import locate, schema, units, yaml_nodes
-from cwndlab.experiment.locate import Path
+from cwndlab.experiment.locate import SWEPT, Path
 from cwndlab.experiment.units import BadValue
-from cwndlab.experiment.yaml_nodes import Mapping, Node, Place, Scalar
-
-SWEPT = ("hosts", "network", "flows", "duration", "start_jitter", "measure", "record")
-"""Top-level keys that may differ between cells."""
+from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
 
 _OPTION = "--set "
 """What the place of a key that an option sets begins with."""
@@ -78,7 +75,7 @@ def override(tree: Mapping, axes: tuple[Axis, ...], options: Sequence[str]) -> t
         key, equals, text = option.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise ExperimentError(place.file, None, "", shown(option), "KEY=VALUE such as duration=10s")
+            raise ExperimentError(place, "", shown(option), "KEY=VALUE such as duration=10s")
         if key == "sweep" or key.startswith("sweep."):
             raise _at(place, key, BadValue(shown(key), "another key: a sweep is changed in its file"))
         node = yaml_nodes.parse_value(text, place.file, numbered=False)
@@ -291,6 +288,4 @@ def _unknown(
 
 
 def _at(place: Place, key: str, bad: BadValue) -> ExperimentError:
-    return ExperimentError(
-        place.file, place.line, key, bad.found, bad.expected, hint=bad.hint, problem=bad.problem
-    )
+    return ExperimentError(place, key, bad.found, bad.expected, hint=bad.hint, problem=bad.problem)

@@ -4,7 +4,7 @@ TEMPLATE = """\
 # An experiment for cwndlab: run it with `cwndlab run FILE`.
 #
 # Quantities carry their unit: 10mbit, 1gbit; 40ms, 90s; 90p (packets), 2bdp; 125KB, 10MB (decimal),
-# 64KiB (binary); 1%. What is left out has a default; docs/experiment-file.md lists every key.
+# 64KiB (binary); 1%. What is left out has a default; `cwndlab help experiment-file` lists every key.
 # `cwndlab schema` prints a JSON Schema with which an editor completes and checks this file.
 
 experiment: newreno-versus-cubic      # names the results: letters, digits, - and _

@@ -43,7 +43,7 @@ class BadValue(ValueError):  # noqa: N818 - a value, not an error condition of t
     """A value that is refused: what was found, what is expected, and a hint.
 
     ``key`` names a key inside the value where the fault lies, None for the value itself; ``problem``
-    replaces "found …; expected …".
+    replaces "found …; expected …"; ``of_key`` says that the key is wrong, whatever its value.
     """
 
     def __init__(  # noqa: D107 - described by the class
@@ -54,13 +54,19 @@ class BadValue(ValueError):  # noqa: N818 - a value, not an error condition of t
         *,
         key: str | None = None,
         problem: str | None = None,
+        of_key: bool = False,
     ) -> None:
+        self.of_key = of_key
         self.found = found
         self.expected = expected
         self.hint = hint
         self.key = key
         self.problem = problem
         super().__init__(problem or f"found {found}; expected {expected}")
+
+
+class NotSingle(BadValue):
+    """A list or a mapping where one value belongs; a list may have been meant as values to vary."""
 
 
 @dataclass(frozen=True, slots=True)

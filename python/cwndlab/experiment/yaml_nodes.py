@@ -7,13 +7,14 @@ and not by Python's stack.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
-from cwndlab.errors import ExperimentError, shown
+from cwndlab.errors import ExperimentError, Place, shown
 
 MAX_BYTES = 1 << 20
 """Largest file that is read, in bytes: some hundred times the largest experiment."""
@@ -21,14 +22,6 @@ MAX_DEPTH = 24
 """Deepest nesting; the schema needs eleven."""
 MAX_NODES = 200_000
 """Most scalars, lists and mappings in one file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value came from: a file and its line (from 1), or a command-line option without a line."""
-
-    file: str
-    line: int | None
 
 
 @dataclass(slots=True)
@@ -73,28 +66,27 @@ def read_file(path: Path) -> str:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ExperimentError(file, None, "", problem=f"cannot be read: {error.strerror}") from error
+        raise ExperimentError(Place(file), "", problem=f"cannot be read: {error.strerror}") from error
     if len(raw) > MAX_BYTES:
-        raise ExperimentError(file, None, "", "more than 1 MiB", "an experiment file of at most 1 MiB")
+        raise ExperimentError(Place(file), "", "more than 1 MiB", "an experiment file of at most 1 MiB")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ExperimentError(
-            file, line, "", f"the byte 0x{raw[error.start]:02x}", "text in UTF-8"
-        ) from error
+        found = f"the byte 0x{raw[error.start]:02x}"
+        raise ExperimentError(Place(file, line), "", found, "text in UTF-8") from error
 
 
 def parse(text: str, file: str) -> Mapping:
     """Return the tree of an experiment file's text; ``file`` is its name in messages."""
     if len(text.encode(errors="replace")) > MAX_BYTES:
-        raise ExperimentError(file, None, "", "more than 1 MiB", "an experiment file of at most 1 MiB")
+        raise ExperimentError(Place(file), "", "more than 1 MiB", "an experiment file of at most 1 MiB")
     node = parse_value(text, file)
     if isinstance(node, Mapping):
         return node
     if node is None or (isinstance(node, Scalar) and node.plain and not node.text):
-        raise ExperimentError(file, None, "", "an empty file", "an experiment: a mapping of keys to values")
-    raise ExperimentError(file, node.place.line, "", describe(node), "a mapping of keys to values")
+        raise ExperimentError(Place(file), "", "an empty file", "an experiment: a mapping of keys to values")
+    raise ExperimentError(node.place, "", describe(node), "a mapping of keys to values")
 
 
 def parse_value(text: str, file: str, *, numbered: bool = True) -> Node | None:
@@ -102,17 +94,32 @@ def parse_value(text: str, file: str, *, numbered: bool = True) -> Node | None:
 
     With ``numbered`` false places carry no line: the value of a command-line option.
     """
+    lines = _BREAKS.split(text) if numbered else []
     try:
-        return _Builder(file, numbered).build(yaml.parse(text, Loader=yaml.SafeLoader))
+        return _Builder(file, lines).build(yaml.parse(text, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark and numbered else None
         problem = f"not valid YAML: {error.problem or error.context}"
-        raise ExperimentError(file, line, "", problem=problem) from error
+        raise ExperimentError(_place(file, lines, mark), "", problem=problem) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if numbered else None
         found = f"the character U+{int(error.character):04X}"
-        raise ExperimentError(file, line, "", found, "printable text") from error
+        raise ExperimentError(Place(file, line), "", found, "printable text") from error
+
+
+_Mark = yaml.Mark | yaml._yaml.Mark
+_BREAKS = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""What ends a line of YAML 1.1."""
+
+
+def _place(file: str, lines: list[str], mark: _Mark | None, end: _Mark | None = None) -> Place:
+    """Return the place of a mark, and how far what begins there goes on its line; without a line if none has
+    numbers."""
+    if mark is None or not lines:
+        return Place(file)
+    text = lines[mark.line] if mark.line < len(lines) else ""
+    stop = mark.column + 1 if end is None else end.column if end.line == mark.line else len(text)
+    return Place(file, mark.line + 1, mark.column, stop - mark.column, text)
 
 
 def plain(node: Node) -> PlainData:
@@ -143,9 +150,9 @@ def describe(node: Node) -> str:
 class _Builder:
     """Builds the tree from parser events with its own stack."""
 
-    def __init__(self, file: str, numbered: bool) -> None:
+    def __init__(self, file: str, lines: list[str]) -> None:
         self.file = file
-        self.numbered = numbered
+        self.lines = lines
         self.nodes = 0
         self.root: Node | None = None
         self.open: list[Sequence | Mapping] = []
@@ -221,12 +228,12 @@ class _Builder:
         self.keys[-1] = None
 
     def place(self, event: yaml.Event) -> Place:
-        mark = event.start_mark
-        return Place(self.file, mark.line + 1 if mark and self.numbered else None)
+        end = event.end_mark if isinstance(event, yaml.ScalarEvent) else None
+        return _place(self.file, self.lines, event.start_mark, end)
 
     def refuse(self, event: yaml.Event, found: str, expected: str) -> ExperimentError:
         key = ".".join(name for name in [*self.names, self.name()] if name)
-        return ExperimentError(self.file, self.place(event).line, key, found, expected)
+        return ExperimentError(self.place(event), key, found, expected)
 
     def name(self) -> str:
         """Return the name, in the innermost open list or mapping, of what comes next."""

@@ -208,7 +208,7 @@ def _stack_row(folder: Path, row: Mapping[str, str]) -> Iterator[Recording]:
         kind = "gigabit"
     elif run.outage_s or run.burst:
         kind = "rest"
-    elif cc == "cdg":
+    elif cc in ("cdg", "hd", "chd"):
         kind = "cdg"
     elif run.loss or run.ecn:
         kind = "noise"

@@ -13,7 +13,7 @@ TITLES: dict[Kind, str] = {
     "module": "Congestion-control modules, event by event",
     "bulk": "One flow over a drop-tail queue",
     "noise": "Random loss and ECN",
-    "cdg": "CDG",
+    "cdg": "CDG, HD and CHD, which draw",
     "share": "The first of two flows",
     "rest": "An outage, and bursts with rests between them",
     "gigabit": "1 Gbit/s, 41 ms",

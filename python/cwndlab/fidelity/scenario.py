@@ -4,8 +4,9 @@ import functools
 import json
 
 from cwndlab import _native
+from cwndlab.contract.app import App
 from cwndlab.contract.catalogue import Catalogue, Stack
-from cwndlab.contract.scenario import App, Change, Flow, Host, Link, Sampling, Scenario
+from cwndlab.contract.scenario import Change, Flow, Host, Link, Sampling, Scenario
 from cwndlab.fidelity.recordings import Run
 
 REVERSE_PACKETS = 1000

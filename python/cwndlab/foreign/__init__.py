@@ -1,4 +1,4 @@
-"""Congestion controls from outside: kernel modules in C, compiled here and handed to the engine.
+"""Congestion controls from outside: kernel modules in C, classes of Python, shared libraries.
 
 They are named on the command line or by the API, never in an experiment file: a file executes nothing.
 """
@@ -23,7 +23,7 @@ class Module:
     """Whose hooks it has: `linux`."""
     abi: str
     """The interface it was compiled against, such as `linux-6.12`."""
-    library: Path
+    file: Path
     knobs: tuple[Sysctl, ...]
     sources: Mapping[str, str]
     """Text of each file given, by its name; empty where it is to be kept private."""
@@ -31,6 +31,13 @@ class Module:
     flags: str
     sha256: str
     """Of the sources, the headers, the compiler and its flags."""
+    kind: str = "kernel"
+    """What it is: a `kernel`'s module, a `library`, or a class of `python`."""
+    source: str = ""
+    """Of a class of Python: the text of its file."""
+    class_name: str = ""
+    request: str = ""
+    """What `--cc` said, with paths of this machine; no result has it."""
 
     @property
     def version(self) -> str:
@@ -45,7 +52,10 @@ def as_json(modules: Sequence[Module]) -> str:
             {
                 "name": module.name,
                 "family": module.family,
-                "library": str(module.library),
+                "file": str(module.file),
+                "kind": module.kind,
+                "source": module.source,
+                "class": module.class_name,
                 "knobs": [
                     {"name": knob.name, "default": knob.default, "min": knob.min, "max": knob.max}
                     for knob in module.knobs

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,15 @@ from cwndlab.errors import InputError, one_of
 from cwndlab.experiment.catalogue import Sysctl
 from cwndlab.foreign import Module
 
-ABIS = {"linux-6.8": "60800", "linux-6.12": "61200", "linux-6.18": "61800"}
+ABIS = {
+    "linux-6.8": "-DCWNDLAB_LINUX=60800",
+    "linux-6.12": "-DCWNDLAB_LINUX=61200",
+    "linux-6.18": "-DCWNDLAB_LINUX=61800",
+    "freebsd-11": "-DCWNDLAB_FREEBSD=1100122",
+    "freebsd-13": "-DCWNDLAB_FREEBSD=1300139",
+    "freebsd-14": "-DCWNDLAB_FREEBSD=1400097",
+    "freebsd-15": "-DCWNDLAB_FREEBSD=1500000",
+}
 """The interfaces there are headers for, with the macro that says which."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
@@ -31,11 +39,14 @@ HERE = Path(__file__).parent / "c"
 FLAGS = (
     *("-shared", "-fPIC", "-O2", "-g", "-std=gnu11", "-fvisibility=hidden"),
     # As kernels are compiled.
-    *("-fno-strict-aliasing", "-fwrapv", "-fno-delete-null-pointer-checks", "-funsigned-char"),
+    *("-fno-strict-aliasing", "-fwrapv", "-fno-delete-null-pointer-checks"),
     *("-w", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"),
     *("-Werror=int-conversion", "-Wl,-z,now", "-Wl,-z,defs"),
 )
 """What the compiler is told besides files and folders."""
+
+FAMILY_FLAGS = {"linux": ("-funsigned-char",), "freebsd": ("-D_KERNEL", "-DKLD_MODULE")}
+"""And for the kernels of one family."""
 
 DESCRIBE = "import sys; from cwndlab import _native; print(_native.describe_module(sys.argv[1]))"
 """Loads a module in a process of its own, and says what it found."""
@@ -82,19 +93,9 @@ class Request:
         return Request(name, tuple(files), tuple(folders), abi)
 
 
-def build_all(texts: Sequence[str], *, private: bool = False) -> tuple[Module, ...]:
-    """Compile what each `--cc` names; raises InputError."""
-    modules = tuple(build(Request.of(text), private=private) for text in texts)
-    names = [module.name for module in modules]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"--cc {name}: the name is there twice")
-    return modules
-
-
 def build(request: Request, *, private: bool = False) -> Module:
     """Compile a module, or find it compiled; raises InputError, one line, where that fails."""
-    compiler = _compiler(request.name)
+    compiler = compiler_of(request.name)
     if request.abi is not None:
         return _finished(request, request.abi, _compile(request, request.abi, compiler), compiler, private)
     compiled: dict[str, Path] = {}
@@ -113,16 +114,26 @@ def build(request: Request, *, private: bool = False) -> Module:
     return _finished(request, abi, library, compiler, private)
 
 
-def _compiler(name: str) -> str:
+def compiler_of(name: str) -> str:
+    """The C compiler of this machine; raises InputError where there is none."""
     found = shutil.which(os.environ.get("CC", "cc"))
     if found is None:
         raise InputError(f"--cc {name}: no C compiler: there is no cc (on Debian: apt install gcc)")
     return found
 
 
-def _compiler_version(compiler: str) -> str:
+def compiler_version(compiler: str) -> str:
+    """What a compiler says that it is."""
     told = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
     return told.stdout.splitlines()[0] if told.stdout else compiler
+
+
+def _flags(abi: str) -> tuple[str, ...]:
+    return (*FLAGS, *FAMILY_FLAGS[_family(abi)], ABIS[abi])
+
+
+def _family(abi: str) -> str:
+    return abi.partition("-")[0]
 
 
 def _inputs(request: Request) -> Iterator[Path]:
@@ -137,7 +148,7 @@ def _inputs(request: Request) -> Iterator[Path]:
 
 def _digest(request: Request, abi: str, compiler: str) -> str:
     digest = hashlib.sha256()
-    for part in (abi, _compiler_version(compiler), *FLAGS):
+    for part in (compiler_version(compiler), *_flags(abi)):
         digest.update(part.encode() + b"\0")
     for path in _inputs(request):
         data = path.read_bytes()
@@ -145,24 +156,25 @@ def _digest(request: Request, abi: str, compiler: str) -> str:
     return digest.hexdigest()
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """Where compiled files are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "cwndlab" / "cc"
 
 
 def _compile(request: Request, abi: str, compiler: str) -> Path:
     """The compiled file, made unless it is there."""
-    place = _cache() / f"{_digest(request, abi, compiler)}.so"
+    place = cache() / f"{_digest(request, abi, compiler)}.so"
     if place.exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    family = abi.partition("-")[0]
-    folders = [HERE, HERE / family / "include", *request.folders]
-    own = [HERE / family / "runtime.c", HERE / "cwndlab" / "runtime.c"]
+    family = HERE / _family(abi)
+    own = sorted([*family.glob("*.c"), *(HERE / "cwndlab").glob("*.c")])
     with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
         library = Path(scratch) / "module.so"
+        folders = [HERE, family / "include", *request.folders, *_as_in_kernel(request, Path(scratch))]
         command = [
-            *(compiler, *FLAGS, f"-DCWNDLAB_LINUX={ABIS[abi]}"),
+            *(compiler, *_flags(abi)),
             *(f"-I{folder}" for folder in folders),
             *(str(file) for file in (*request.files, *own)),
             *("-lpthread", "-o", str(library)),
@@ -174,6 +186,16 @@ def _compile(request: Request, abi: str, compiler: str) -> Path:
             raise InputError(f"--cc {request.name}: for {abi}: {_reason(done.stderr, abi)}")
         library.replace(place)
     return place
+
+
+def _as_in_kernel(request: Request, scratch: Path) -> Iterator[Path]:
+    """Folders in which FreeBSD's modules find headers of their own, as `netinet/cc/cc_new.h`."""
+    given = (*request.folders, *(file.parent for file in request.files))
+    for number, folder in enumerate(dict.fromkeys(given)):
+        place = scratch / str(number)
+        (place / "netinet").mkdir(parents=True)
+        (place / "netinet" / "cc").symlink_to(folder.resolve())
+        yield place
 
 
 def _reason(errors: str, abi: str) -> str:
@@ -190,10 +212,11 @@ def _reason(errors: str, abi: str) -> str:
 
 
 def _finished(request: Request, abi: str, library: Path, compiler: str, private: bool) -> Module:
-    described = _describe(request.name, library)
-    stem = request.files[0].stem
+    described = describe(request.name, library)
+    # Linux's parameters have names within their module, FreeBSD's sysctls have whole ones.
+    prefix = f"module.{request.files[0].stem}." if described["family"] == "linux" else ""
     knobs = tuple(
-        Sysctl(f"module.{stem}.{knob['name']}", knob["default"], knob["min"], knob["max"], "of the module")
+        Sysctl(prefix + knob["name"], knob["default"], knob["min"], knob["max"], "of the module")
         for knob in described["knobs"]
     )
     sources = {} if private else {file.name: file.read_text(encoding="utf-8") for file in request.files}
@@ -201,16 +224,16 @@ def _finished(request: Request, abi: str, library: Path, compiler: str, private:
         name=request.name,
         family=described["family"],
         abi=abi,
-        library=library,
+        file=library,
         knobs=knobs,
         sources=sources,
-        compiler=_compiler_version(compiler),
-        flags=" ".join(FLAGS),
+        compiler=compiler_version(compiler),
+        flags=" ".join(_flags(abi)),
         sha256=library.stem,
     )
 
 
-def _describe(name: str, library: Path) -> dict[str, Any]:
+def describe(name: str, library: Path) -> dict[str, Any]:
     """Family and knobs, from a process that may crash."""
     try:
         told = subprocess.run(

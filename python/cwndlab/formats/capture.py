@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cwndlab import _native
+from cwndlab import _native, logged
 from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.formats import base, capture_files, packets, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.series import Column, Flow
+from cwndlab.logged import Column, Flow
 
 NAME = "pcap or pcapng"
 
@@ -102,7 +102,7 @@ class _Stream:
 
     @property
     def name(self) -> str:
-        return series.name_of(*self.ends)
+        return logged.name_of(*self.ends)
 
     @property
     def header_bytes(self) -> float:
@@ -171,8 +171,8 @@ def read_all(paths: Sequence[Path], options: Options, skipped: list[str] | None 
                 raise InputError(f"{opened.path}: no TCP data in this capture")
             skipped.append(f"{opened.path}: no TCP data in this capture")
             continue
-        if len(found) > series.MAX_FLOWS:
-            raise InputError(f"{opened.path}: more than {series.MAX_FLOWS} connections with data")
+        if len(found) > logged.MAX_FLOWS:
+            raise InputError(f"{opened.path}: more than {logged.MAX_FLOWS} connections with data")
         streams.append(found)
     return [_recording([streams[place] for place in group], options) for group in _together(streams)]
 
@@ -307,7 +307,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
             order
         ],
         # Without an acknowledgement nothing is known, not even that it was nothing.
-        "delivered_bytes": series.bounded(delivered) if len(acked_ns) else np.full(len(times), np.nan),
+        "delivered_bytes": logged.bounded(delivered) if len(acked_ns) else np.full(len(times), np.nan),
         "arrived_bytes": np.cumsum(passed),
         "retransmits": retransmits.astype(np.float64),
     }
@@ -462,7 +462,7 @@ def _table(name: str, rows: _Rows, zero: int) -> pa.Table:
             parts.append(value if isinstance(value, np.ndarray) else np.full(len(t_ns), value, dtype=object))
         whole = np.concatenate(parts)[order]
         if column == "seq":
-            whole = series.bounded(whole.astype(np.float64))
+            whole = logged.bounded(whole.astype(np.float64))
         columns[column] = whole.tolist() if whole.dtype == object else whole
     return base.rows(name, **columns)
 

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.series import Column, Flow
+from cwndlab.logged import Column, Flow
 from cwndlab.results.resultset import ResultSet
 
 NAME = "Flent"
@@ -167,7 +168,7 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
             delivered = np.cumsum(np.nan_to_num(rates * 1e6 / 8 * steps, posinf=0, neginf=0))
         if not np.isfinite(rates).any():
             delivered = np.full(len(x), np.nan)
-        columns: dict[str, Any] = {"delivered_bytes": series.bounded(delivered)}
+        columns: dict[str, Any] = {"delivered_bytes": logged.bounded(delivered)}
         points = content.get("raw_values", {}).get(name, [])
         columns |= _beside(results, name, len(x)) | _sampled(points, x)
         whole = rates[np.isfinite(rates)]
@@ -191,7 +192,7 @@ def _beside(results: Mapping[str, Any], flow: str, length: int) -> dict[str, Col
         known = np.array([np.nan if value is None else float(value) for value in values])
         if len(known) != length:
             raise ValueError(f"{flow[:40]}::{key} has another length than x_values")
-        found[column] = series.bounded(known * scale)
+        found[column] = logged.bounded(known * scale)
     return found
 
 
@@ -208,7 +209,7 @@ def _sampled(points: list[Mapping[str, Any]], x: Column) -> dict[str, Column]:
             t_s, values = np.array(known).T
             places = np.searchsorted(t_s, x, side="right") - 1
             held = np.where(places >= 0, values[np.maximum(places, 0)] * scale, np.nan)
-            found[column] = series.bounded(held)
+            found[column] = logged.bounded(held)
     return found
 
 

@@ -61,23 +61,34 @@ def results(
     return directory.write(read(paths, options, skipped), directory.name_of(paths), out)
 
 
+def lab_of(experiment: Path) -> Path:
+    """Where the lab file of an experiment file goes that was made of a configuration."""
+    return experiment.with_name(f"{experiment.stem}-lab.yaml")
+
+
 def configuration(
     path: Path, out: Path | None, *, stack: str | None = None, prefix: str | None = None
 ) -> tuple[Path, Converted]:
-    """Write the experiment file of a TEACUP configuration to `out`, or to NAME.yaml in the current directory.
+    """Write the experiment file of a TEACUP configuration to `out`, or to NAME.yaml in the current directory,
+    and its lab file beside it (`lab_of`), where it says what machines there are.
 
     Nothing is written unless the whole configuration was read. Raises InputError for what is refused, and
     when the file exists.
     """
     converted = teacup_config.convert(path, stack, prefix)
     target = out if out is not None else Path(f"{converted.name}.yaml")
-    try:
-        with target.open("x", encoding="utf-8") as file:
-            file.write(converted.experiment)
-    except FileExistsError:
-        raise InputError(f"{target}: is there already; give another name with -o") from None
-    except OSError as error:
-        raise InputError(f"{target}: {error.strerror or error}") from None
+    files = {target: converted.experiment}
+    if converted.lab is not None:
+        files[lab_of(target)] = converted.lab
+    for file in files:
+        if file.exists():
+            raise InputError(f"{file}: is there already; give another name with -o")
+    for file, text in files.items():
+        try:
+            with file.open("x", encoding="utf-8") as made:
+                made.write(text)
+        except OSError as error:
+            raise InputError(f"{file}: {error.strerror or error}") from None
     return target, converted
 
 

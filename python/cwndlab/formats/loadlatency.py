@@ -17,7 +17,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.directory import Run
-from cwndlab.formats.series import Column
+from cwndlab.logged import Column
 from cwndlab.results import summary
 
 NAME = "loadlatency"

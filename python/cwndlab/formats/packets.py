@@ -1,4 +1,4 @@
-"""What a run's packets say of its flows: which data were sent again, and which SACK blocks came back.
+"""What a run's packets say of its flows: data sent again, duplicate ACKs, SACK blocks.
 
 An imported capture has it in its events. A run that recorded captures of its own has it in those: flow n
 sends from port 10000 + n on every testbed, and the times count from the start of the run.
@@ -21,8 +21,9 @@ from cwndlab.errors import InputError
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario.queries import CLIENT_PORT
 
-KINDS = ("retransmission", "sack", "duplicate-sack")
-"""Kinds of events that packets tell; `seq` and `value` are the first byte and the number of bytes."""
+KINDS = ("retransmission", "duplicate-ack", "sack", "duplicate-sack")
+"""Kinds of events that packets tell; `seq` and `value` are the first byte and the number of bytes; of a
+duplicate ACK `seq` is what it acknowledges."""
 
 _SCHEMA = {"t_s": pl.Float64, "flow": pl.String, "kind": pl.String, "seq": pl.Float64, "value": pl.Float64}
 
@@ -75,7 +76,7 @@ def _of_captures(captures: Sequence[Path], scenario: Scenario) -> Iterator[pl.Da
         for point in leaving[:1]:
             yield from _resent(opened[point], flow["name"], CLIENT_PORT + number)
         for point in [*coming, *opened]:
-            told = list(_sacks(opened[point], flow["name"], CLIENT_PORT + number))
+            told = list(_acknowledged(opened[point], flow["name"], CLIENT_PORT + number))
             if told:
                 yield from told
                 break
@@ -98,8 +99,13 @@ def _resent(capture: _native.Capture, flow: str, port: int) -> Iterator[pl.DataF
         yield _frame(flow, "retransmission", t_ns, seq, count)
 
 
-def _sacks(capture: _native.Capture, flow: str, port: int) -> Iterator[pl.DataFrame]:
+def _acknowledged(capture: _native.Capture, flow: str, port: int) -> Iterator[pl.DataFrame]:
     for connection, backward in _streams(capture, port):
+        acks = pa.record_batch(capture.acks(connection, backward))
+        again = acks.column("duplicate").to_numpy() > 0
+        if again.any():
+            t_ns, seq = (acks.column(name).to_numpy().astype(np.float64)[again] for name in ("t_ns", "acked"))
+            yield _frame(flow, "duplicate-ack", t_ns, seq, np.full(len(t_ns), np.nan))
         blocks = pa.record_batch(capture.sacks(connection, backward))
         if blocks.num_rows:
             times = blocks.column("t_ns").to_numpy().astype(np.float64)
@@ -109,4 +115,4 @@ def _sacks(capture: _native.Capture, flow: str, port: int) -> Iterator[pl.DataFr
 
 def _frame(flow: str, kind: str, t_ns: Any, seq: Any, count: Any) -> pl.DataFrame:
     columns = {"t_s": t_ns / 1e9, "flow": flow, "kind": kind, "seq": seq, "value": count}
-    return pl.DataFrame(columns, schema=_SCHEMA)
+    return pl.DataFrame(columns, schema=_SCHEMA).with_columns(pl.col("value").fill_nan(None))

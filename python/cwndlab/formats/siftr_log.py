@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from cwndlab.formats.series import INFINITE_BYTES
+from cwndlab.logged import INFINITE_BYTES
 from cwndlab.results.resultset import ResultSet
 
 MILLENNIUM = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cwndlab import ss_output
+from cwndlab import logged, ss_output
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.series import Flow
+from cwndlab.logged import Flow
 
 NAME = "ss -tin"
 
@@ -48,16 +48,16 @@ def read(path: Path) -> list[Recording]:
     flows: dict[str, _Samples] = {}
     stamped = False
     count = 0
-    for time_ns, ends, details in ss_output.samples(text, series.LATEST_NS):
+    for time_ns, ends, details in ss_output.samples(text, logged.LATEST_NS):
         values = ss_output.values(details)
         if "cwnd" not in values or "mss" not in values:
             continue
         count += 1
         if count > MAX_SAMPLES:
             raise InputError(f"{path}: more than {MAX_SAMPLES} samples")
-        samples = flows.setdefault(series.name_of(*ends), _Samples())
-        if len(flows) > series.MAX_FLOWS:
-            raise InputError(f"{path}: more than {series.MAX_FLOWS} connections")
+        samples = flows.setdefault(logged.name_of(*ends), _Samples())
+        if len(flows) > logged.MAX_FLOWS:
+            raise InputError(f"{path}: more than {logged.MAX_FLOWS} connections")
         stamped |= time_ns is not None
         samples.times.append(time_ns if time_ns is not None else (len(samples.times)) * 10**9)
         _add(samples, values)
@@ -90,10 +90,10 @@ def _add(samples: _Samples, values: dict[str, float]) -> None:
 
 def _flow(name: str, samples: _Samples) -> Flow:
     columns: dict[str, Any] = {
-        column: series.bounded(np.array(values, dtype=np.float64))
+        column: logged.bounded(np.array(values, dtype=np.float64))
         for column, values in samples.columns.items()
     }
-    columns["state"] = series.states(columns["cwnd_bytes"], columns["ssthresh_bytes"])
+    columns["state"] = logged.states(columns["cwnd_bytes"], columns["ssthresh_bytes"])
     last, found = samples.last, dict[str, float]()
     if segments := last.get("data_segs_out"):
         found["retransmit_rate"] = last.get("retrans/", 0) / segments

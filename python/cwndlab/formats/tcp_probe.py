@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.series import Column, Flow
+from cwndlab.logged import Column, Flow
 
 NAME = "tcp_probe"
 
@@ -65,12 +66,12 @@ def read(path: Path) -> list[Recording]:
     frame = frame.filter(whole)
 
     def flow(name: str, rows: pl.DataFrame) -> Flow:
-        cwnd = series.numbers(rows["cwnd"], MSS)
-        threshold = series.numbers(rows["ssthresh"])
+        cwnd = logged.numbers(rows["cwnd"], MSS)
+        threshold = logged.numbers(rows["ssthresh"])
         ssthresh = np.where(threshold < INFINITE_SEGMENTS, threshold * MSS, np.nan)
         una, nxt = _sequence(rows["una"]), _sequence(rows["nxt"])
         flight = (nxt - una) % 2.0**32
-        srtt = series.numbers(rows["srtt"], 1e3)
+        srtt = logged.numbers(rows["srtt"], 1e3)
         if not traced and np.nanmax(srtt, initial=0) <= MAX_TICKS * 1e3:
             srtt = np.full(len(srtt), np.nan)
         columns = {
@@ -78,15 +79,15 @@ def read(path: Path) -> list[Recording]:
             "ssthresh_bytes": ssthresh,
             "srtt_ns": np.where(srtt > 0, srtt, np.nan),
             "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
-            "delivered_bytes": series.unwrapped(una),
-            "state": series.states(cwnd, ssthresh),
+            "delivered_bytes": logged.unwrapped(una),
+            "state": logged.states(cwnd, ssthresh),
         }
-        return Flow(name, series.nanoseconds(rows["time"]), columns)
+        return Flow(name, logged.nanoseconds(rows["time"]), columns)
 
     for end in ("src", "dst"):
         frame = frame.with_columns(frame[end].str.strip_chars("[]"))
     try:
-        flows = series.by_flow(frame, ("src", "src_port", "dst", "dst_port"), flow)
+        flows = logged.by_flow(frame, ("src", "src_port", "dst", "dst_port"), flow)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     warnings = [f"windows are counted in segments of {MSS} bytes, which is assumed"]

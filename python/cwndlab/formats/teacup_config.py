@@ -23,7 +23,7 @@ import yaml
 
 from cwndlab.errors import CwndlabError, InputError
 from cwndlab.experiment import units
-from cwndlab.formats import teacup_source
+from cwndlab.formats import teacup_lab, teacup_source
 from cwndlab.formats.teacup_hosts import Hosts
 from cwndlab.formats.teacup_reader import ACCESS_RATE, KINDS, Finding, safe
 from cwndlab.formats.teacup_router import Router
@@ -47,6 +47,8 @@ class Converted:
     test_ids: list[str]
     """Of every run, in TEACUP's order."""
     findings: list[Finding]
+    lab: str | None
+    """Its machines as a lab file's text; None where the configuration does not say their addresses."""
 
 
 def convert(path: Path, stack: str | None = None, prefix: str | None = None) -> Converted:
@@ -95,7 +97,8 @@ class _Converter(Traffic, Hosts, Router):
             *(f"#   {line}" for line in as_text_list(findings)),
         ]
         safe = "\n".join(map(printable, header))
-        return Converted(f"{safe}\n\n{text}", name, ids, findings)
+        lab = teacup_lab.of(self.source, name, _hosts_of(leaves[0]))
+        return Converted(f"{safe}\n\n{text}", name, ids, findings, lab)
 
     def _prefix(self) -> str:
         if self.prefix is not None:
@@ -297,6 +300,11 @@ class _Converter(Traffic, Hosts, Router):
             for command in wanted if isinstance(wanted, list | tuple) else [wanted]:
                 at = command.place(0) if isinstance(command, Text) else place
                 self._say("dropped", at, f"a command on host {as_text(host)}: {as_text(command)}")
+
+
+def _hosts_of(leaves: Leaves) -> list[str]:
+    """The hosts that an experiment has."""
+    return [host for side in ("left", "right") for host in leaves[f"network.dumbbell.{side}"]]
 
 
 class _Plain(yaml.SafeDumper):

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.series import Flow
+from cwndlab.logged import Flow
 
 NAME = "ttprobe"
 
@@ -83,7 +84,7 @@ def recognises(head: bytes) -> bool:
     if len(head) < RECORD.itemsize:
         return False
     first = np.frombuffer(head, RECORD, 1)[0]
-    plausible = 10**8 < int(first["sec"]) < series.LATEST_NS // 10**9 and int(first["usec"]) < 10**6
+    plausible = 10**8 < int(first["sec"]) < logged.LATEST_NS // 10**9 and int(first["usec"]) < 10**6
     return plausible and int(first["direction"]) in b"io" and int(first["family"]) in (2, 10)
 
 
@@ -102,26 +103,26 @@ def read(path: Path) -> list[Recording]:
 
 
 def _text(text: str) -> tuple[list[Flow], int]:
-    frame, other = series.fields(text, (len(TEXT),))
+    frame, other = logged.fields(text, (len(TEXT),))
     frame = frame.rename({f"c{place}": name for place, name in enumerate(TEXT)})
     good = frame["direction"].is_in(["i", "o"]) & (frame["state"] != str(SYN_SENT))
-    frame = frame.filter(good & pl.Series(series.nanoseconds(frame["time"]) >= 0))
+    frame = frame.filter(good & pl.Series(logged.nanoseconds(frame["time"]) >= 0))
 
     def flow(name: str, rows: pl.DataFrame) -> Flow:
         made = _flow(
-            name, series.nanoseconds(rows["time"]),
-            *(series.numbers(rows[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
+            name, logged.nanoseconds(rows["time"]),
+            *(logged.numbers(rows[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
         )  # fmt: skip
-        made.more = {column: series.numbers(rows[column]) for column in MORE}
+        made.more = {column: logged.numbers(rows[column]) for column in MORE}
         return made
 
-    return series.by_flow(frame, ("src", "sport", "dst", "dport"), flow), other
+    return logged.by_flow(frame, ("src", "sport", "dst", "dport"), flow), other
 
 
 def _binary(data: bytes) -> list[Flow]:
     records = np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
     good = (records["state"] != SYN_SENT) & np.isin(records["family"], (2, 10)) & (records["usec"] < 10**6)
-    records = records[good & (records["sec"] < series.LATEST_NS // 10**9)]
+    records = records[good & (records["sec"] < logged.LATEST_NS // 10**9)]
     ends = np.concatenate(
         [records["src"], records["dst"], records[["sport"]]["sport"][:, None].view("u1").reshape(-1, 2),
          records[["dport"]]["dport"][:, None].view("u1").reshape(-1, 2), records["family"][:, None]],
@@ -131,13 +132,13 @@ def _binary(data: bytes) -> list[Flow]:
     for start in (0, 16):
         ends[records["family"] == 2, start + 4 : start + 16] = 0
     _, first, codes = np.unique(ends, axis=0, return_index=True, return_inverse=True)
-    if len(first) > series.MAX_FLOWS:
-        raise ValueError(f"more than {series.MAX_FLOWS} connections")
+    if len(first) > logged.MAX_FLOWS:
+        raise ValueError(f"more than {logged.MAX_FLOWS} connections")
     flows = []
     for number in np.argsort(first):
         rows = records[codes.ravel() == number]
         one = rows[0]
-        name = series.name_of(
+        name = logged.name_of(
             _address(one["src"], int(one["family"])), int(one["sport"]),
             _address(one["dst"], int(one["family"])), int(one["dport"]),
         )  # fmt: skip
@@ -150,13 +151,13 @@ def _binary(data: bytes) -> list[Flow]:
     return flows
 
 
-def _address(octets: series.Column, family: int) -> str:
+def _address(octets: logged.Column, family: int) -> str:
     raw = bytes(octets)
     return str(ipaddress.IPv4Address(raw[:4]) if family == 2 else ipaddress.IPv6Address(raw))
 
 
 def _flow(
-    name: str, t_ns: series.Column, cwnd: series.Column, srtt_us: series.Column, *sent: series.Column
+    name: str, t_ns: logged.Column, cwnd: logged.Column, srtt_us: logged.Column, *sent: logged.Column
 ) -> Flow:
     """`sent` is SND.UNA and SND.NXT."""
     una, nxt = sent
@@ -165,10 +166,10 @@ def _flow(
         name,
         t_ns,
         {
-            "cwnd_bytes": series.bounded(cwnd),
+            "cwnd_bytes": logged.bounded(cwnd),
             "srtt_ns": np.where(srtt_us > 0, srtt_us * 1e3, np.nan),
             # A flight of half the sequence space is a number that went back.
             "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
-            "delivered_bytes": series.unwrapped(una),
+            "delivered_bytes": logged.unwrapped(una),
         },
     )

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.series import Column, Flow
+from cwndlab.logged import Column, Flow
 from cwndlab.text import printable
 
 NAME = "Web10G or EStats"
@@ -95,9 +96,9 @@ def read(path: Path) -> list[Recording]:
         raise InputError(
             f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more"
         )
-    frame, other = series.fields(text, (len(words),))
+    frame, other = logged.fields(text, (len(words),))
     frame = frame.filter(
-        pl.Series(series.nanoseconds(frame["c0"]) >= 0), frame["c3"].str.contains(r"^\d{1,5}$")
+        pl.Series(logged.nanoseconds(frame["c0"]) >= 0), frame["c3"].str.contains(r"^\d{1,5}$")
     )
 
     def flow(name: str, rows: pl.DataFrame) -> Flow:
@@ -105,9 +106,9 @@ def read(path: Path) -> list[Recording]:
             place = places.get(wanted)
             if place is None or place >= len(words):
                 return np.full(rows.height, np.nan)
-            return series.numbers(rows[f"c{place}"], scale)
+            return logged.numbers(rows[f"c{place}"], scale)
 
-        cwnd, ssthresh = column("curcwnd"), series.finite_window(column("curssthresh"))
+        cwnd, ssthresh = column("curcwnd"), logged.finite_window(column("curssthresh"))
         srtt, rtt = column("smoothedrtt", 1e6), column("samplertt", 1e6)
         acked = column("hcthruoctetsacked")
         acked = acked if np.isfinite(acked).any() else column("thruoctetsacked")
@@ -120,18 +121,18 @@ def read(path: Path) -> list[Recording]:
             "inflight_bytes": column("pipesize"),
             "delivered_bytes": acked,
             "retransmits": column("segsretrans"),
-            "state": series.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
+            "state": logged.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
         }
         limits = {limit: _last(column(f"sndlimtime{limit}")) for limit in ("rwin", "cwnd", "snd")}
         found = _metrics(limits, _last(column("timeouts")), _last(column("fastretran")))
         segments, again = _last(column("datasegsout")), _last(column("segsretrans"))
         if segments and again is not None:
             found["retransmit_rate"] = again / segments
-        rest = {word: series.numbers(rows[f"c{place}"]) for word, place in more.items()}
-        return Flow(name, series.nanoseconds(rows["c0"]), columns, found, rest)
+        rest = {word: logged.numbers(rows[f"c{place}"]) for word, place in more.items()}
+        return Flow(name, logged.nanoseconds(rows["c0"]), columns, found, rest)
 
     try:
-        flows = series.by_flow(frame, ("c2", "c3", "c4", "c5"), flow)
+        flows = logged.by_flow(frame, ("c2", "c3", "c4", "c5"), flow)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     warnings = [f"{other} lines are no records"] if other else []

@@ -22,6 +22,25 @@ class Observer(Protocol):
     def advance(self, runs: int, work: int) -> None:
         """So many more runs and so much more work are done."""
 
+    def waiting(self, what: str) -> None:
+        """A run waits for that, such as a host; empty: for nothing any more."""
+
+
+class Nobody:
+    """An observer that looks away."""
+
+    def planning(self, planned: int, runs: int) -> None:
+        """Nothing to do."""
+
+    def start(self, runs: int, work: int) -> None:
+        """Nothing to do."""
+
+    def advance(self, runs: int, work: int) -> None:
+        """Nothing to do."""
+
+    def waiting(self, what: str) -> None:
+        """Nothing to do."""
+
 
 @dataclass
 class Arrivals:

@@ -373,10 +373,11 @@ def discard(directory: Path) -> None:
 def check_ours(directory: Path) -> None:
     """Refuse a directory that is to be removed if it is a symlink, or holds anything that no part has."""
     if directory.is_symlink() or not directory.is_dir():
-        raise InputError(f"{directory}: is no directory of its own; take it away")
+        raise InputError(f"{directory}: is a symlink or a file where a directory belongs; move it elsewhere")
     for entry in directory.iterdir():
         if not _MADE.fullmatch(entry.name) or entry.is_symlink() or not entry.is_file():
-            raise InputError(f"{entry}: is not of cwndlab, so its directory is not removed; take it away")
+            problem = "was not written by cwndlab, so its directory is not removed"
+            raise InputError(f"{entry}: {problem}; move it elsewhere")
 
 
 _MADE = re.compile(

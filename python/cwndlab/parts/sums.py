@@ -44,7 +44,7 @@ class Sums:
     def load(self, name: str) -> bytes:
         """The bytes of a file; raises InputError unless they are those that were written."""
         data = _bytes(self.directory / name)
-        self._compare(name, hashlib.sha256(data).hexdigest())
+        self._compare(name, sha256(data))
         return data
 
     def check(self, name: str) -> None:
@@ -70,6 +70,11 @@ def digest(file: Path) -> str:
         raise damaged(file, error.strerror or str(error)) from None
 
 
+def sha256(data: bytes) -> str:
+    """The SHA-256 of bytes in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def seal(directory: Path, names: Iterable[str]) -> None:
     """Write the SHA256SUMS of files that are there."""
     files.replace(directory / FILE, _text({name: [digest(directory / name)] for name in names}))
@@ -81,7 +86,7 @@ def replace(directory: Path, contents: Mapping[str, bytes]) -> None:
     Both the old and the new digest of a file are listed while it is replaced.
     """
     before = _read(directory) if (directory / FILE).exists() else {}
-    new = {name: [hashlib.sha256(data).hexdigest()] for name, data in contents.items()}
+    new = {name: [sha256(data)] for name, data in contents.items()}
     both = {name: [*before.get(name, []), *new.get(name, [])] for name in {**before, **new}}
     files.replace(directory / FILE, _text(both))
     for name, data in contents.items():

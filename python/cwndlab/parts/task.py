@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from cwndlab import testbeds
+from cwndlab import code, testbeds
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import CwndlabError
 from cwndlab.foreign import Module
@@ -115,6 +115,8 @@ class PartControl:
     """Told of runs finished and of work done since the last call."""
     work: Callable[[Scenario], tuple[int, int]]
     """`Site.work`."""
+    waiting: Callable[[str], None] = lambda what: None
+    """Told what a run waits for."""
     deaths: Mapping[int, str] = field(default_factory=dict)
     """Runs that a worker died of, and how: they are not tried again."""
     _told: int = 0
@@ -124,7 +126,9 @@ class PartControl:
         before, during = self.work(planned.scenario)
         duration = max(planned.scenario["duration_ns"], 1)
         return Control(
-            self.cancelled, lambda now_ns: self._tell(0, before + during * min(now_ns, duration) // duration)
+            self.cancelled,
+            lambda now_ns: self._tell(0, before + during * min(now_ns, duration) // duration),
+            self.waiting,
         )
 
     def finished(self, planned: PlannedRun) -> None:
@@ -184,7 +188,9 @@ def one_line(error: Exception) -> str:
 @functools.cache
 def _machine() -> dict[str, str]:
     host = platform.uname()
+    commit = code.commit()
     return {
+        **({"cwndlab commit": commit} if commit else {}),
         "host": host.node,
         "system": f"{host.system} {host.release}",
         "architecture": host.machine,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cwndlab.errors import unknown
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+    from cwndlab.plots.paint import Plot
     from cwndlab.results.resultset import ResultSet
 
 KINDS: Mapping[str, str] = {
@@ -25,7 +24,12 @@ KINDS: Mapping[str, str] = {
     "box": "distribution of a column for each value of a key",
     "cdf": "cumulative distribution of a column",
     "bar": "mean of a column for each value of a key, with its interval",
+    "difference": "before and after: paired differences with their intervals",
     "heat": "mean of a column over two keys",
+    "density": "where the samples of two columns of a series lie",
+    "losses": "packets of each flow dropped, or sent again, or duplicate ACKs, so far",
+    "bursts": "rounds of an incast apart, and how each flow's answer arrives",
+    "slowdown": "time of transfers and responses over what an idle path needs, by their size",
     "delay": "throughput against delay, with ellipses",
     "sequence": "sequence numbers over time: sent, delivered, retransmitted, lost",
     "sojourn": "time in the queue over time",
@@ -34,11 +38,13 @@ KINDS: Mapping[str, str] = {
 """Every kind and what it shows. The kind `x` is drawn by `cwndlab.plots.x.draw`."""
 
 
-def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options: Any) -> Figure:
+def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options: Any) -> Plot:
     """Return the plot of `kind` over `results`, and write it to `out` if given (`.png`, `.svg` or `.pdf`).
 
-    `options` are the fields of `cwndlab.plots.selection.Options`, such as `runs`, `flows`, `window=(start_s,
-    stop_s)`, `value`, `by`, `average`, `overlap`, `labels`, `log`, `zero`, `panels`, `size`, `command`.
+    It is a figure of matplotlib, which a notebook shows; its `data` are what is drawn, which a file has
+    beside it: `cwnd.data.csv` beside `cwnd.png`. `options` are the fields of
+    `cwndlab.plots.selection.Options`, such as `runs`, `flows`, `window=(start_s, stop_s)`, `value`, `by`,
+    `average`, `overlap`, `labels`, `log`, `zero`, `facet`, `size`, `command`.
 
     Raises InputError, one line with the nearest names, for a kind, option, column, run, flow, hop or key that
     does not exist, and where there is nothing to draw.
@@ -55,7 +61,7 @@ def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options
     chosen = selection.Options(**options)
     draw = importlib.import_module(f"cwndlab.plots.{kind}").draw
     with paint.style(chosen):
-        figure: Figure = draw(selection.bind(results, chosen))
+        figure: Plot = draw(selection.bind(results, chosen))
         if out is not None:
             paint.save(figure, Path(out), chosen)
     return figure

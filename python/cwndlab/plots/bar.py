@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
-from cwndlab.plots import grouped, paint
+from cwndlab.plots import colours, grouped, paint
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: mean of `value` (`goodput_mbps`) over the keys of `by`, the last as colours.
 
     The bracket is Student's t interval of the mean at `confidence`, over runs; a group that does not vary, or
@@ -27,22 +27,31 @@ def draw(selection: Selection) -> Figure:
     if selection.locate(column)[0] is not None:
         raise InputError(f"value: {column} is a series; bars need a column of the summary, one value per run")
     keys = selection.apart(selection.group_keys(most=4), column)
-    found = grouped.groups(selection, column, keys)
-    layout = grouped.layout(found)
-    figure, (axis,) = paint.canvas(options)
+    panels, keys = grouped.panels(selection, column, keys)
+    layout = grouped.layout(selection, grouped.together(panels), keys)
+    figure, axes = paint.canvas(options, len(panels))
     bracket: dict[str, Any] = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
-    for group in found:
-        x, width, place = layout.slot(group)
-        mean, half = mean_interval(group.values, options.confidence)
-        axis.bar(x, mean, width, edgecolor="white", **paint.fill(place))
-        if not np.isnan(half):
-            axis.errorbar(x, mean, yerr=half, color="#202020", **bracket)
+    width = figure.get_figwidth() / paint.grid(options, len(panels))[1]
+    for axis, panel in zip(axes, panels, strict=True):
+        for group in panel.groups:
+            x, wide, place = layout.slot(group)
+            mean, half = mean_interval(group.values, options.confidence)
+            axis.bar(x, mean, wide, edgecolor="white", **colours.fill(place))
+            if not np.isnan(half):
+                axis.errorbar(x, mean, yerr=half, color="#202020", **bracket)
+        grouped.label_axis(axis, layout, keys, width)
+        paint.heading(axis, panel.heading, options, len(panels))
     shown = columns.describe(column)
-    axis.set_ylabel(shown.label)
-    grouped.label_axis(axis, layout, keys)
-    handles = [Patch(**paint.fill(place)) for place in range(len(layout.series))]
+    paint.outer(options, axes, x=grouped.in_words(keys[:-1] or keys), y=shown.label)
+    figure.data = grouped.table(
+        panels,
+        keys,
+        mean=lambda group: mean_interval(group.values, options.confidence)[0],
+        half_interval=lambda group: mean_interval(group.values, options.confidence)[1],
+    )
+    handles = [Patch(**colours.fill(layout.colours[name])) for name in layout.series]
     paint.legend(figure, handles, grouped.series_names(layout, options.labels), options)
     over = f" over {grouped.in_words(keys)}" if keys else ""
     note = f"mean and {100 * options.confidence:g} % interval over runs"
-    paint.finish(figure, [axis], options, f"{shown.words}{over}", note)
+    paint.finish(figure, axes, options, f"{shown.words}{over}", note)
     return figure

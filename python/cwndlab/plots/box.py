@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from cwndlab.analysis.numeric import Floats, box
-from cwndlab.plots import grouped, paint
+from cwndlab.plots import colours, grouped, paint
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
@@ -19,7 +20,7 @@ MAX_POINTS = 300
 """So many values of a group are drawn as points; of more, only those beyond the whiskers are."""
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: `value` (default `goodput_mbps`) over the keys of `by`, the last as colours.
 
     Boxes are quartiles with the median, whiskers as in `numeric.box`, a diamond is the mean, dots are the
@@ -28,23 +29,35 @@ def draw(selection: Selection) -> Figure:
     options = selection.options
     column = options.value or "goodput_mbps"
     keys = selection.apart(selection.group_keys(most=4), column)
-    found = grouped.groups(selection, column, keys)
-    layout = grouped.layout(found)
-    figure, (axis,) = paint.canvas(options)
-    for group in found:
-        x, width, place = layout.slot(group)
-        _box(axis, group.values, x, width, paint.fill(place), dots=options.points)
+    panels, keys = grouped.panels(selection, column, keys)
+    layout = grouped.layout(selection, grouped.together(panels), keys)
+    figure, axes = paint.canvas(options, len(panels))
+    width = figure.get_figwidth() / paint.grid(options, len(panels))[1]
+    for axis, panel in zip(axes, panels, strict=True):
+        for group in panel.groups:
+            x, wide, place = layout.slot(group)
+            _box(axis, group.values, x, wide, colours.fill(place), dots=options.points)
+        grouped.label_axis(axis, layout, keys, width)
+        paint.heading(axis, panel.heading, options, len(panels))
     shown = columns.describe(column.rpartition(".")[2])
-    axis.set_ylabel(shown.label)
-    grouped.label_axis(axis, layout, keys)
-    handles = [Patch(alpha=0.45, **paint.fill(place)) for place in range(len(layout.series))]
+    paint.outer(options, axes, x=grouped.in_words(keys[:-1] or keys), y=shown.label)
+    figure.data = grouped.table(panels, keys, **{name: partial(_statistic, name) for name in _STATISTICS})
+    handles = [Patch(alpha=0.45, **colours.fill(layout.colours[name])) for name in layout.series]
     mean = Line2D(
         [], [], linestyle="", marker="D", markersize=4 * paint.scale(), color="white", markeredgecolor="black"
     )
     paint.legend(figure, [*handles, mean], [*grouped.series_names(layout, options.labels), "mean"], options)
     over = f" over {grouped.in_words(keys)}" if keys else ""
-    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(selection, column))
+    paint.finish(figure, axes, options, f"{shown.words}{over}", grouped.counted(selection, column))
     return figure
+
+
+_STATISTICS = ("mean", "low", "q1", "median", "q3", "high")
+
+
+def _statistic(name: str, group: grouped.Group) -> float:
+    statistics = box(group.values)
+    return float("nan") if statistics is None else float(getattr(statistics, name))
 
 
 def _box(axis: Axes, values: Floats, x: float, width: float, fill: dict[str, Any], *, dots: bool) -> None:

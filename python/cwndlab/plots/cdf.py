@@ -2,36 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
-from matplotlib.figure import Figure
+import polars as pl
+from matplotlib.lines import Line2D
 
 from cwndlab.analysis.numeric import distribution
-from cwndlab.plots import grouped, paint
+from cwndlab.plots import colours, facets, grouped, paint
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: share of `value` (default `tcp.rtt_ms`) at or below x, a line per value of `by`."""
     options = selection.options
     column = options.value or "tcp.rtt_ms"
     keys = selection.apart(selection.group_keys(most=3), column)
-    found = grouped.groups(selection, column, keys)
-    names = (
-        grouped.checked(options.labels, len(found)) if options.labels else [group.label for group in found]
-    )
-    figure, (axis,) = paint.canvas(options)
-    handles = []
-    for place, group in enumerate(found):
-        values, share = distribution(group.values)
-        # The function is 0 left of the lowest value and jumps there.
-        x, y = np.concatenate((values[:1], values)), np.concatenate(([0.0], share))
-        handles += axis.plot(x, y, drawstyle="steps-post", **paint.pen(place))
+    if not options.facet and len(keys) > 1 and _lines(selection, keys) > facets.MAX_LINES:
+        selection = replace(selection, options=replace(options, facet=keys[:1]))
+    panels, keys = grouped.panels(selection, column, keys)
+    found = grouped.together(panels)
+    labels = options.labels
+    names = grouped.checked(labels, len(found)) if labels else [group.label for group in found]
+    values = list(dict.fromkeys(group.names[-1] for group in found if keys))
+    pens = grouped.apart(found, keys, grouped.hues(selection, keys, values))
+    pen_of = {group.names: place for group, place in zip(found, pens, strict=True)}
+    figure, axes = paint.canvas(options, len(panels))
+    rows = []
+    for axis, panel in zip(axes, panels, strict=True):
+        for group in panel.groups:
+            sizes, share = distribution(group.values)
+            # The function is 0 left of the lowest value and jumps there.
+            x, y = np.concatenate((sizes[:1], sizes)), np.concatenate(([0.0], share))
+            axis.plot(x, y, drawstyle="steps-post", **colours.pen(pen_of[group.names]))
+            told = dict(zip(keys, group.names, strict=True))
+            told |= {"panel": panel.heading} if panel.heading else {}
+            rows.append(
+                pl.DataFrame({**{key: [text] * len(x) for key, text in told.items()}, column: x, "share": y})
+            )
+        axis.set_ylim(0, 1.01)
+        paint.heading(axis, panel.heading, options, len(panels))
+    figure.data = pl.concat(rows)
     shown = columns.describe(column.rpartition(".")[2])
-    axis.set_xlabel(shown.label)
-    axis.set_ylabel("share of values at or below")
-    axis.set_ylim(0, 1.01)
+    paint.outer(options, axes, x=shown.label, y="share of values at or below")
+    handles = [Line2D([], [], **colours.pen(place)) for place in pens]
     paint.legend(figure, handles, names if keys else [""], options)
     over = f" by {grouped.in_words(keys)}" if keys else ""
-    paint.finish(figure, [axis], options, f"{shown.words}{over}", grouped.counted(selection, column))
+    paint.finish(figure, axes, options, f"{shown.words}{over}", grouped.counted(selection, column))
     return figure
+
+
+def _lines(selection: Selection, keys: Sequence[str]) -> int:
+    """Return the lines of one panel for all."""
+    return selection.rows.select(*keys).n_unique()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from cwndlab.plots import timelines
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.results.columns import describe
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: each flow's cwnd, and its ssthresh thin and dotted (none while infinite), in kB."""
     cwnd = describe("cwnd_bytes")
     lines = [

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 
-from cwndlab.analysis.numeric import ellipse
+from cwndlab.analysis.numeric import Floats, ellipse
 from cwndlab.errors import InputError
-from cwndlab.plots import grouped, paint
+from cwndlab.plots import colours, grouped, paint
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection, floats
 from cwndlab.results import columns
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: `value` (`goodput_mbps`) upwards, `against` (`rtt_mean_ms`) growing leftwards.
 
     Up and right is better, as in Winstein, Sivaraman and Balakrishnan (NSDI 2013, figure 7). The ellipse is
@@ -29,35 +33,55 @@ def draw(selection: Selection) -> Figure:
         if selection.locate(name)[0] is not None:
             raise InputError(f"value: {name} is a series; this kind needs columns of the summary")
     keys = selection.apart(selection.group_keys(most=3, default=3), up)
-    found = [group for group in grouped.groups(selection, up, keys) if group.rows[left].count()]
+    panels, keys = grouped.panels(selection, up, keys)
+    panels = [
+        replace(panel, groups=[group for group in panel.groups if group.rows[left].count()])
+        for panel in panels
+    ]
+    found = grouped.together(panels)
     if not found:
         raise InputError(f"{left}: no value was recorded for these runs and flows")
-    names = (
-        grouped.checked(options.labels, len(found)) if options.labels else [group.label for group in found]
-    )
-    figure, (axis,) = paint.canvas(options)
-    handles = []
-    style: dict[str, Any] = {"markersize": 4 * paint.scale(), "alpha": 0.8}
-    for place, group in enumerate(found):
-        y = floats(group.rows[up]) * columns.describe(up).factor
-        x = floats(group.rows[left]) * columns.describe(left).factor
-        colour = paint.PALETTE[place % len(paint.PALETTE)]
-        marker = paint.MARKERS[place % len(paint.MARKERS)]
-        handles += axis.plot(x, y, linestyle="", marker=marker, color=colour, **style)
-        found_ellipse = ellipse(x, y)
-        if found_ellipse is not None:
-            *centre, width, height, angle = found_ellipse
+    labels = options.labels
+    names = grouped.checked(labels, len(found)) if labels else [group.label for group in found]
+    values = list(dict.fromkeys(group.names[-1] for group in found if keys))
+    pens = grouped.apart(found, keys, grouped.hues(selection, keys, values))
+    place_of = {group.names: place for group, place in zip(found, pens, strict=True)}
+    figure, axes = paint.canvas(options, len(panels))
+    rows: list[pl.DataFrame] = []
+    for axis, panel in zip(axes, panels, strict=True):
+        for group in panel.groups:
+            x = floats(group.rows[left]) * columns.describe(left).factor
+            y = floats(group.rows[up]) * columns.describe(up).factor
             # More areas than colours would be one grey one.
-            inside = to_rgba(colour, 0.2 if len(found) <= len(paint.PALETTE) else 0.0)
-            area = {"facecolor": inside, "edgecolor": to_rgba(colour, 0.5)}
-            axis.add_patch(Ellipse((centre[0], centre[1]), width, height, angle=angle, **area))
-            size = 9 * paint.scale()
-            axis.plot(np.nanmean(x), np.nanmean(y), marker="+", markersize=size, color=colour, zorder=4)
-    axis.set_xlabel(f"{columns.describe(left).label}   (less is right)")
-    axis.set_ylabel(columns.describe(up).label)
+            _group(axis, x, y, place_of[group.names], shaded=len(found) <= len(colours.PALETTE))
+            told = dict(zip(keys, group.names, strict=True)) | {"panel": panel.heading}
+            frame = {key: [text] * len(x) for key, text in told.items()}
+            rows.append(pl.DataFrame({"run": group.rows["run_id"], **frame, left: x, up: y}))
+        paint.heading(axis, panel.heading, options, len(panels))
+    figure.data = pl.concat(rows)
+    paint.outer(
+        options, axes, x=f"{columns.describe(left).label}   (less is right)", y=columns.describe(up).label
+    )
+    handles = [Line2D([], [], linestyle="", **colours.marker(place)) for place in pens]
     paint.legend(figure, handles, names if keys else [""], options)
     title = f"{columns.describe(up).words} against {columns.describe(left).words}"
-    paint.finish(figure, [axis], options, title, "ellipse: one standard deviation")
+    paint.finish(figure, axes, options, title, "ellipse: one standard deviation")
     if options.xlim is None:
-        axis.invert_xaxis()
+        axes[0].invert_xaxis()
     return figure
+
+
+def _group(axis: Axes, x: Floats, y: Floats, place: int, *, shaded: bool) -> None:
+    """Draw the points of a group, their mean and their ellipse."""
+    style: dict[str, Any] = {"markersize": 4 * paint.scale(), "alpha": 0.8}
+    pen = colours.marker(place)
+    axis.plot(x, y, linestyle="", **pen, **style)
+    found = ellipse(x, y)
+    if found is None:
+        return
+    *centre, width, height, angle = found
+    inside = to_rgba(pen["color"], 0.2 if shaded else 0.0)
+    area = {"facecolor": inside, "edgecolor": to_rgba(pen["color"], 0.5)}
+    axis.add_patch(Ellipse((centre[0], centre[1]), width, height, angle=angle, **area))
+    size = 9 * paint.scale()
+    axis.plot(np.nanmean(x), np.nanmean(y), marker="+", markersize=size, color=pen["color"], zorder=4)

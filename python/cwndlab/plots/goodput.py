@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.plots.throughput import draw_rate
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot in Mbit/s; see `throughput.draw_rate`."""
     return draw_rate(selection, "goodput")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import matplotlib as mpl
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
 from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError
+from cwndlab.plots import colours, facets
 from cwndlab.plots.selection import Selection
 from cwndlab.results import columns, inferred
 from cwndlab.results.texttable import short_names
@@ -43,7 +45,29 @@ def groups(selection: Selection, column: str, keys: Sequence[str]) -> list[Group
             found.append(Group(texts, values, rows))
     if not found:
         raise InputError(f"{column}: no value was recorded for these runs and flows")
-    return sorted(found, key=lambda group: [columns.natural_key(name) for name in group.names])
+    ranks = [
+        {name: place for place, name in enumerate(columns.ordered(group.names[number] for group in found))}
+        for number in range(len(keys))
+    ]
+    return sorted(
+        found, key=lambda group: [rank[name] for rank, name in zip(ranks, group.names, strict=True)]
+    )
+
+
+def hues(selection: Selection, keys: Sequence[str], values: Sequence[str]) -> dict[str, int]:
+    """Return the number of the pen of each value of the last key, the same in every plot of these results."""
+    if not keys:
+        return dict.fromkeys(values, 0)
+    every = colours.places(keys[-1], facets.order_of(selection, keys[-1], []))
+    named = {"–" if value is None else inferred.marked(value): place for value, place in every.items()}
+    return {value: named[value] for value in values}
+
+
+def apart(found: Sequence[Group], keys: Sequence[str], hue: Mapping[str, int]) -> list[int]:
+    """Return the number of the pen of each group that is a line: by its last key's value, if that tells."""
+    if len(keys) == 1:
+        return [hue[group.names[-1]] for group in found]
+    return list(range(len(found)))
 
 
 @dataclass(frozen=True)
@@ -57,36 +81,95 @@ class Layout:
     """Values of the keys along the axis, a line for each."""
     series: list[str]
     """Values of the last key; empty where there is one only."""
+    colours: Mapping[str, int]
+    """The number of the colour of each value of the last key, or of the only one if it has colours."""
 
     def slot(self, group: Group) -> tuple[float, float, int]:
         """Return (position on the axis, width, number of the colour) of a group."""
         count = max(1, len(self.series))
         width = 0.7 / count
-        colour = self.series.index(group.names[-1]) if self.series else 0
+        beside = self.series.index(group.names[-1]) if self.series else 0
         centre = self.places.index(_place(group))
-        return centre + (colour - (count - 1) / 2) * width, 0.84 * width, colour
+        colour = self.colours.get(group.names[-1], 0) if group.names else 0
+        return centre + (beside - (count - 1) / 2) * width, 0.84 * width, colour
 
 
-def layout(found: Sequence[Group]) -> Layout:
+def layout(selection: Selection, found: Sequence[Group], keys: Sequence[str]) -> Layout:
     """Return the layout of groups of any number of keys."""
     places = dict.fromkeys(_place(group) for group in found)
-    series = columns.ordered(group.names[-1] for group in found if len(group.names) > 1)
-    return Layout(list(places), [str(name) for name in series])
+    series = [str(name) for name in columns.ordered(group.names[-1] for group in found if len(keys) > 1)]
+    # Of a single key, along the axis, only stacks and congestion controls have colours.
+    meant = keys and keys[-1].rpartition(".")[2] in facets.MEANINGS
+    values = series or (list(dict.fromkeys(group.names[-1] for group in found)) if meant else [])
+    return Layout(list(places), series, hues(selection, keys, values))
+
+
+def panels(selection: Selection, column: str, keys: Sequence[str]) -> tuple[list[Panel], list[str]]:
+    """Return the panels of `facet` with their groups, and the keys left to group by."""
+    parts, over = facets.split(selection)
+    left = [key for key in keys if key not in over]
+    return [Panel(heading, groups(own, column, left)) for heading, own in parts], left
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel of groups."""
+
+    heading: str
+    groups: list[Group]
+
+
+def together(found: Sequence[Panel]) -> list[Group]:
+    """Return the groups of all panels, one of each name, in order: they have a common axis and colours."""
+    of_name = {group.names: group for panel in found for group in panel.groups}
+    if not of_name:
+        return []
+    ranks = [
+        {name: place for place, name in enumerate(columns.ordered(names[number] for names in of_name))}
+        for number in range(len(next(iter(of_name))))
+    ]
+    return [
+        of_name[names]
+        for names in sorted(of_name, key=lambda names: [r[n] for r, n in zip(ranks, names, strict=True)])
+    ]
+
+
+def table(found: Sequence[Panel], keys: Sequence[str], **drawn: Callable[[Group], float]) -> pl.DataFrame:
+    """Return a row for each group of each panel, with what is drawn of it."""
+    rows = []
+    for panel in found:
+        for group in panel.groups:
+            told: dict[str, object] = {"panel": panel.heading} if panel.heading else {}
+            told |= dict(zip(keys, group.names, strict=True))
+            rows.append(
+                told | {"n": len(group.values)} | {name: value(group) for name, value in drawn.items()}
+            )
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _place(group: Group) -> str:
     return "\n".join(group.names[:-1] or group.names) or "all runs"
 
 
-def label_axis(axis: Axes, layout: Layout, keys: Sequence[str]) -> None:
-    """Write the values of the keys along the axis below it, slanted if they would run into each other."""
+def label_axis(axis: Axes, layout: Layout, keys: Sequence[str], width: float) -> None:
+    """Write the values of the keys along the axis below it, slanted if they would run into each other.
+
+    `width` is that of the panel in inches.
+    """
     axis.set_xticks(range(len(layout.places)), layout.places)
     longest = max(len(line) for place in layout.places for line in place.splitlines() or [""])
-    if longest * len(layout.places) > 90:
-        axis.tick_params(axis="x", labelrotation=35)
+    # A character is about 0.6 em wide.
+    em = float(mpl.rcParams["font.size"]) / 72
+    if longest * len(layout.places) * 0.6 * em > 0.75 * width:
+        flat = [place.replace("\n", ", ") for place in layout.places]
+        upright = len(layout.places) * 2 * em > width
+        axis.set_xticks(
+            range(len(flat)), flat, rotation=90 if upright else 35, ha="center" if upright else "right"
+        )
+        for label in axis.get_xticklabels():
+            label.set_rotation_mode("default" if upright else "anchor")
     axis.grid(visible=False, axis="x")
     axis.set_xlim(-0.6, len(layout.places) - 0.4)
-    axis.set_xlabel(in_words(keys[:-1] or keys))
 
 
 def series_names(layout: Layout, labels: Sequence[str] | None) -> list[str]:

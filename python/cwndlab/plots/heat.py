@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import matplotlib as mpl
 import numpy as np
+import polars as pl
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from cwndlab.errors import InputError
-from cwndlab.plots import grouped, paint
+from cwndlab.plots import facets, grouped, paint
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: mean of `value` (default `goodput_mbps`), first key of `by` across, second upwards.
 
     Where a field would hold flows of different applications, those of the first are shown. Fields without a
     value are hatched. `log="y"` makes the colour scale logarithmic. Raises InputError unless
     there are two keys.
     """
+    facets.refuse(selection, "heat")
     options = selection.options
     column = options.value or "goodput_mbps"
     keys = selection.group_keys(most=2, default=2)
     if len(keys) < 2:
         raise InputError("by: a heat map needs two keys; the runs shown differ in fewer")
     app = ""
-    if selection.apart(keys, column) != keys:
+    if selection.apart(keys, column, ["app"]) != keys:
         selection, app = selection.of_one_app(column)
     found = grouped.groups(selection, column, keys)
     across = [str(name) for name in columns.ordered(group.names[0] for group in found)]
@@ -43,19 +47,28 @@ def draw(selection: Selection) -> Figure:
     axis.set_facecolor("white")
     axis.patch.set_hatch("////")
     axis.patch.set_edgecolor("#b0b0b0")
-    norm = (LogNorm if options.log else Normalize)(float(np.nanmin(mean)), float(np.nanmax(mean)))
+    low, high = told_apart(float(np.nanmin(mean)), float(np.nanmax(mean)))
+    norm = (LogNorm if options.log else Normalize)(low, high)
     image = axis.imshow(mean, origin="lower", aspect="auto", cmap="cividis", norm=norm)
-    size = min(1.0, 14 / max(len(across), len(upwards)))
+    points = fitting(figure, len(across), len(upwards))
     for row, column_number in np.argwhere(~np.isnan(mean)):
         value = mean[row, column_number]
         ink = "black" if norm(value) > 0.55 else "white"
-        points = size * float(figure.get_figwidth()) * (1.25 if options.size == "paper" else 1.15)
         axis.text(column_number, row, written(value), ha="center", va="center", color=ink, fontsize=points)
-    axis.set_xticks(range(len(across)), across)
+    longest = max(map(len, across)) * len(across) > 60
+    axis.set_xticks(
+        range(len(across)), across, rotation=35 if longest else 0, ha="right" if longest else "center"
+    )
     axis.set_yticks(range(len(upwards)), upwards)
     across_words, upwards_words = grouped.words(keys)
     axis.set_xlabel(across_words)
     axis.set_ylabel(upwards_words)
+    figure.data = pl.DataFrame(
+        [
+            {**dict(zip(keys, group.names, strict=True)), "n": len(group.values), column: group.values.mean()}
+            for group in found
+        ]
+    )
     bar = figure.colorbar(image, ax=axis, label=shown.label, shrink=0.9)
     if options.log:
         bar.ax.yaxis.set_major_formatter(paint.plain_numbers())
@@ -65,6 +78,26 @@ def draw(selection: Selection) -> Figure:
     note = f"mean, {grouped.counted(selection, column)}"
     paint.title(figure, [axis], options, title, f"app {app}; {note}" if app else note)
     return figure
+
+
+LEAST_SPAN = 0.1
+"""Share of the largest value that the colours span at least."""
+
+
+def told_apart(low: float, high: float) -> tuple[float, float]:
+    """Return the range of the colours: that of values which hardly differ is wider, so they look alike."""
+    lack = LEAST_SPAN * max(abs(low), abs(high)) - (high - low)
+    if lack <= 0:
+        return low, high
+    # Not beyond zero, which a quantity without negative values does not reach.
+    below = min(lack / 2, low) if low >= 0 else lack / 2
+    return low - below, high + lack - below
+
+
+def fitting(figure: Figure, across: int, upwards: int) -> float:
+    """Return the size of type with which four digits fit into a field."""
+    width, height = 0.68 * figure.get_figwidth() / across, 0.7 * figure.get_figheight() / upwards
+    return float(min(mpl.rcParams["font.size"], 72 * width / 3.2, 72 * height / 1.5))
 
 
 def written(value: float) -> str:

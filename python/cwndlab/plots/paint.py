@@ -1,14 +1,17 @@
-"""How every plot looks and is saved: type, colours, dashes, legend, limits, and files with equal bytes."""
+"""How every plot looks and is saved: type, grid of panels, legend, limits, and files with equal bytes."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import polars as pl
+from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -20,35 +23,47 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from cwndlab import files
 from cwndlab.errors import InputError, unknown
+from cwndlab.plots import sizes
 from cwndlab.plots.selection import Options
-
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Colours that people with colour-vision deficiency can tell apart (Okabe and Ito 2008, without the yellow,
-which white paper swallows)."""
-
-DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.3)), (0, (6, 2, 1, 2)))
-"""Dash patterns. After every colour was used solid, all come again with the next: 28 distinct lines."""
-
-HATCHES = ("", "////", "....", "xxxx")
-
-MARKERS = "osD^vPX*<>hp"
+from cwndlab.results.texttable import without_middle
 
 FORMATS = (".png", ".svg", ".pdf")
 
-_SIZES = {
-    # width and height of one panel in inches, point size of type, line width in points, dots per inch of PNG
-    "paper": (6.5, 3.4, 9.0, 1.0, 200),
-    "slide": (12.8, 7.2, 18.0, 2.0, 100),
-}
-_MAX_HEIGHT = {"paper": 9.0, "slide": 7.2}
+_NOT_LOOKS = ("backend", "backend_fallback", "interactive", "toolbar", "figure.max_open_warning")
+"""Settings of matplotlib that are of the session, not of a plot."""
+
+
+class Plot(Figure):
+    """A matplotlib figure that knows what it shows, and is shown by notebooks."""
+
+    data: pl.DataFrame
+    """What is drawn, a row per point, bar or field."""
+
+    def __init__(self, options: Options, width: float, height: float) -> None:
+        """Begin an empty figure."""
+        super().__init__(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(self)
+        self.options = options
+        self.data = pl.DataFrame()
+
+    def savefig(self, *args: Any, **options: Any) -> None:
+        """Save as matplotlib does, in the look in which it was drawn."""
+        with style(self.options):
+            super().savefig(*args, **options)
+
+    def _repr_png_(self) -> bytes:
+        """The picture for a notebook."""
+        image = io.BytesIO()
+        self.savefig(image, format="png", dpi=sizes.parse(self.options.size).dpi * 0.6)
+        return image.getvalue()
 
 
 @contextmanager
 def style(options: Options) -> Iterator[None]:
-    """Apply the look of all plots inside the block, whatever the user's own matplotlib settings are."""
-    _, _, points, line, _ = _SIZES[options.size]
-    settings = {
-        **mpl.rcParamsDefault,
+    """Apply our look inside the block, below what the user set in matplotlib and in a file of settings."""
+    size = sizes.parse(options.size)
+    points = options.font_size or size.points
+    ours: dict[Any, Any] = {
         "font.family": "DejaVu Sans",
         "font.size": points,
         "axes.titlesize": points * 1.1,
@@ -62,7 +77,7 @@ def style(options: Options) -> Iterator[None]:
         "grid.color": "#d9d9d9",
         "grid.linewidth": 0.6,
         "axes.edgecolor": "#404040",
-        "lines.linewidth": line,
+        "lines.linewidth": size.line,
         "lines.solid_joinstyle": "miter",
         "legend.frameon": False,
         "legend.fontsize": points * 0.92,
@@ -70,6 +85,7 @@ def style(options: Options) -> Iterator[None]:
         "figure.facecolor": "white",
         "savefig.facecolor": "white",
         "pdf.fonttype": 42,
+        "ps.fonttype": 42,
         "svg.hashsalt": "cwndlab",
         "svg.fonttype": "path",
         "path.simplify": False,
@@ -77,37 +93,102 @@ def style(options: Options) -> Iterator[None]:
         # Dollar signs in names from experiment files are text, not formulas.
         "text.parse_math": False,
     }
-    with mpl.rc_context(settings):
+    with mpl.rc_context({**mpl.rcParamsDefault, **ours, **_users(), **_of_file(options)}):
         yield
+
+
+def _users() -> dict[Any, Any]:
+    """The settings that the user made, in a matplotlibrc or a program."""
+    return {
+        name: value
+        for name, value in mpl.rcParams.items()
+        if name not in _NOT_LOOKS and value != mpl.rcParamsDefault[name]
+    }
+
+
+def _of_file(options: Options) -> dict[Any, Any]:
+    """The settings of `--style` and `--font`."""
+    found: dict[Any, Any] = {}
+    if options.style is not None:
+        path = Path(options.style)
+        try:
+            found = dict(mpl.rc_params_from_file(path, fail_on_error=True, use_default_template=False))
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+        except (ValueError, KeyError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: is no file of matplotlib's settings: {error}") from None
+    if options.font is not None:
+        known = sorted({font.name for font in font_manager.fontManager.ttflist})
+        if options.font not in known:
+            raise unknown("font", options.font, known)
+        found["font.family"] = [options.font]
+    return {name: value for name, value in found.items() if name not in _NOT_LOOKS}
+
+
+def type_size() -> float:
+    """Return the size of type in points, inside `style`."""
+    return float(mpl.rcParams["font.size"])
 
 
 def scale() -> float:
     """Return how much larger marks are than on paper, inside `style`: as lines are."""
-    return float(mpl.rcParams["lines.linewidth"]) / _SIZES["paper"][3]
+    return float(mpl.rcParams["lines.linewidth"]) / sizes.SIZES["paper"].line
 
 
-def canvas(options: Options, panels: int = 1, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
-    """Return a plot of `panels` stacked panels; `shared` gives them one x axis."""
-    width, height, *_ = _SIZES[options.size]
-    if panels > 1:
-        height = min(_MAX_HEIGHT[options.size], max(height, 0.4 * height + 0.55 * height * panels))
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(panels, 1, sharex=shared, squeeze=False)
-    return figure, [axes[row][0] for row in range(panels)]
+def canvas(options: Options, panels: int = 1, *, shared: bool | str = True) -> tuple[Plot, list[Axes]]:
+    """Return a plot of `panels` panels in a grid with common axes; `shared="x"` leaves each its y axis."""
+    size = sizes.parse(options.size)
+    rows, cols = grid(options, panels)
+    height = size.height
+    if rows > 1 or cols > 1:
+        narrow = 0.75 if cols > 1 else 1.0
+        height = min(size.highest, max(height, (0.4 + 0.55 * rows * narrow) * size.height))
+    figure = Plot(options, size.width, height)
+    lattice = figure.subplots(rows, cols, sharex=True, sharey=shared is True, squeeze=False)
+    axes = [lattice[place // cols][place % cols] for place in range(panels)]
+    for place in range(panels, rows * cols):
+        lattice[place // cols][place % cols].remove()
+    for place, axis in enumerate(axes):
+        if place + cols >= panels:
+            axis.tick_params(labelbottom=True)
+    return figure, axes
 
 
-def pen(place: int) -> dict[str, Any]:
-    """Return colour and dash of the line number `place` (see `DASHES`)."""
-    return {"color": PALETTE[place % len(PALETTE)], "linestyle": DASHES[place // len(PALETTE) % len(DASHES)]}
+def grid(options: Options, panels: int) -> tuple[int, int]:
+    """Return rows and columns of so many panels."""
+    if options.cols is not None:
+        cols = min(options.cols, panels)
+    elif options.rows is not None:
+        cols = -(-panels // options.rows)
+    else:
+        wide = not sizes.parse(options.size).grows
+        cols = 1 if panels <= (1 if wide else 3) else 2 if panels <= (4 if wide else 8) else 3
+        if panels == 3 and wide:
+            cols = 3
+    rows = -(-panels // cols)
+    if options.rows is not None and options.cols is not None:
+        if rows > options.rows:
+            raise InputError(f"rows: {options.rows} by {options.cols} panels are too few for {panels}")
+        rows = options.rows
+    return rows, cols
 
 
-def fill(place: int) -> dict[str, Any]:
-    """Return colour and hatching of the area number `place`: colours first, then all again hatched."""
-    return {
-        "facecolor": PALETTE[place % len(PALETTE)],
-        "hatch": HATCHES[place // len(PALETTE) % len(HATCHES)],
-    }
+def heading(axis: Axes, text: str, options: Options, panels: int) -> None:
+    """Write the heading of a panel of so many, without its middle where it is too narrow for all of it."""
+    width = 0.8 * sizes.parse(options.size).width / grid(options, panels)[1]
+    # A character of bold type is about 0.65 em wide.
+    most = max(8, int(width * 72 / (0.65 * float(mpl.rcParams["font.size"]))))
+    axis.set_title(without_middle(text, most), loc="left", fontsize="medium")
+
+
+def outer(options: Options, axes: Sequence[Axes], *, x: str, y: str) -> None:
+    """Name the axes at the left and at the bottom of the grid."""
+    _, cols = grid(options, len(axes))
+    for place, axis in enumerate(axes):
+        if place + cols >= len(axes):
+            axis.set_xlabel(x)
+        if place % cols == 0:
+            axis.set_ylabel(y)
 
 
 def finish(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, note: str = "") -> None:
@@ -123,6 +204,9 @@ def finish(figure: Figure, axes: Sequence[Axes], options: Options, heading: str,
             axis.set_xlim(*options.xlim)
         if options.ylim is not None:
             axis.set_ylim(*options.ylim)
+        for text, named in ((options.xlabel, axis.xaxis), (options.ylabel, axis.yaxis)):
+            if text is not None and named.get_label_text():
+                named.set_label_text(text)
     figure.align_ylabels(axes)
     title(figure, axes, options, heading, note)
 
@@ -134,16 +218,19 @@ def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, 
         heading = options.title
     if heading:
         figure.suptitle(heading, wrap=True)
-    if note:
+    # An em is about 1.8 characters wide.
+    short = len(note) < 1.8 * 72 * figure.get_figwidth() / float(mpl.rcParams["font.size"])
+    if note and short and len(axes) == 1:
         axes[0].set_title(note, loc="right", fontsize="small", fontweight="normal", color="#595959")
+        note = ""
     below: list[Artist] = list(figure.legends)
     command = options.command if options.footnote else None
-    for text, family in ((options.caveat, None), (command, "DejaVu Sans Mono")):
+    for text, family in ((note, None), (options.caveat, None), (command, "DejaVu Sans Mono")):
         if text:
             words = figure.text(0.5, 0.0, text, ha="center", va="bottom", wrap=True)
             words.set(fontsize="x-small", color="#595959", family=family)
             below.append(words)
-    _reserve(figure, below, grow=options.size == "paper")
+    _reserve(figure, below, grow=sizes.parse(options.size).grows)
 
 
 def _reserve(figure: Figure, below: Sequence[Artist], *, grow: bool) -> None:
@@ -178,7 +265,7 @@ def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str], opti
     """
     if not handles or (len(handles) == 1 and not names[0]):
         return
-    width, _, points, _, _ = _SIZES[options.size]
+    width, points = figure.get_figwidth(), float(mpl.rcParams["font.size"])
     size = points * (0.8 if len(handles) > 12 else 0.92)
     # An em is about 1.6 characters wide in this face; the handle and its gaps take 5 em.
     widest = max(len(name) for name in names) / 1.6 + 5.0
@@ -189,13 +276,87 @@ def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str], opti
     figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=count, fontsize=size)
 
 
+@dataclass(frozen=True)
+class End:
+    """A line's name, its pen, and the height at which it ends."""
+
+    name: str
+    pen: Mapping[str, Any]
+    y: float
+
+
+MAX_DIRECT = 8
+"""So many lines have their names beside their ends."""
+
+
+def labelled(axis: Axes, ends: Sequence[End], options: Options) -> bool:
+    """Write the names of lines beside their ends, apart from each other; False where that has no room."""
+    points = float(mpl.rcParams["font.size"]) * 0.92
+    size = sizes.parse(options.size)
+    widest = max(len(end.name) for end in ends) * points * 0.55 / 72
+    if len(ends) > MAX_DIRECT or widest > 0.3 * size.width:
+        return False
+    if options.ylim is not None:
+        axis.set_ylim(*options.ylim)
+    if "y" in options.log:
+        axis.set_yscale("log")
+    to_share = axis.transData + axis.transAxes.inverted()
+    # What a name takes of the height of a panel, of which titles and labels leave about 0.78.
+    step = min(1.25 * points / 72 / (0.78 * size.height), 1 / max(1, len(ends) - 1))
+    natural = [
+        min(max(float(to_share.transform((0, end.y))[1]), 0.0), 1.0) if end.y > 0 else 0.0 for end in ends
+    ]
+    for end, at, place in zip(ends, natural, _spread(natural, step), strict=True):
+        axis.annotate(
+            end.name,
+            xy=(1.0, at),
+            xytext=(1.05, place),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=points,
+            color=end.pen["color"],
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "linewidth": mpl.rcParams["lines.linewidth"],
+                "color": end.pen["color"],
+                "linestyle": end.pen["linestyle"],
+            },
+        )
+    return True
+
+
+def _spread(natural: Sequence[float], step: float) -> list[float]:
+    """Return heights in the same order, none nearer than `step` to the next, and none far from its own."""
+    order = sorted(range(len(natural)), key=lambda place: (natural[place], -place))
+    heights = [natural[place] for place in order]
+    for _ in range(200):
+        moved = False
+        for below in range(len(heights) - 1):
+            lack = step - (heights[below + 1] - heights[below])
+            if lack > 1e-6:
+                heights[below] -= lack / 2
+                heights[below + 1] += lack / 2
+                moved = True
+        if not moved:
+            break
+    shift = max(0.0, -heights[0]) - max(0.0, heights[-1] - 1.0)
+    found = [0.0] * len(natural)
+    for place, height in zip(order, heights, strict=True):
+        found[place] = height + shift
+    return found
+
+
 def plain_numbers() -> FuncFormatter:
     """Return labels of a logarithmic scale as plain numbers: powers of ten need formulas (see `style`)."""
     return FuncFormatter(lambda value, _: f"{value:g}")
 
 
-def save(figure: Figure, out: Path, options: Options) -> None:
-    """Write the plot as PNG, SVG or PDF, by the file's ending; equal plots give equal bytes.
+def save(figure: Plot, out: Path, options: Options) -> None:
+    """Write the plot as PNG, SVG or PDF, by the file's ending, and its data as CSV; equal plots, equal bytes.
 
     The command that makes the plot again goes into the file's metadata (PNG and PDF: Description and
     Subject; SVG: Dublin Core description). Raises InputError for any other ending or a path that cannot be
@@ -210,10 +371,12 @@ def save(figure: Figure, out: Path, options: Options) -> None:
         ".svg": {"Date": None, "Creator": "cwndlab", "Description": command},
         ".pdf": {"CreationDate": None, "Creator": "cwndlab", "Producer": "cwndlab", "Subject": command},
     }
-    resolution = _SIZES[options.size][4]
+    resolution = sizes.parse(options.size).dpi
     image = io.BytesIO()
     figure.savefig(image, format=ending[1:], dpi=resolution, metadata=metadata[ending])
     try:
         files.save(out, image.getvalue())
+        # Not `.csv` alone, which may be the name of other data.
+        files.save(out.with_suffix(".data.csv"), figure.data.write_csv().encode())
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from None

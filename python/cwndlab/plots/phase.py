@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.figure import Figure
+import polars as pl
 
 from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError
-from cwndlab.plots import paint
+from cwndlab.plots import facets, paint
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Run, Selection, floats
 from cwndlab.results import columns
 
@@ -15,7 +16,7 @@ MAX_POINTS = 20_000
 """Points of a trajectory; a longer one is drawn through every k-th."""
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot of one run.
 
     With two flows: cwnd of the second against that of the first, with the line of equal shares (Chiu and Jain
@@ -23,6 +24,7 @@ def draw(selection: Selection) -> Figure:
     queue, and not the window, limits the rate. Colour is time. Raises InputError for several runs or more
     than two flows.
     """
+    facets.refuse(selection, "phase")
     runs, note = selection.runs()
     if len(runs) != 1:
         raise InputError(f"runs: a phase plot shows one run, not {len(runs)}; name it")
@@ -49,6 +51,8 @@ def draw(selection: Selection) -> Figure:
         axis.set_xlabel(columns.describe("rtt_ms").label)
         axis.set_ylabel(cwnd.label)
         title = "cwnd against RTT"
+    names = (axis.get_xlabel(), axis.get_ylabel())
+    figure.data = pl.DataFrame({"time [s]": t_s, names[0]: x, names[1]: y})
     step = -(-len(t_s) // MAX_POINTS)
     axis.plot(x, y, color="#b0b0b0", linewidth=0.5, zorder=1.5)
     points = axis.scatter(x[::step], y[::step], c=t_s[::step], s=4, cmap="cividis", zorder=2, rasterized=True)

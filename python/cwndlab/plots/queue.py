@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from cwndlab.errors import unknown
 from cwndlab.plots import timelines
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Run, Selection, floats
 from cwndlab.results.columns import describe
 
 VALUES = ("backlog_packets", "backlog_bytes", "drops", "ce_marks")
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: `value` is `backlog_packets` (default), `backlog_bytes`, `drops` or `ce_marks`."""
     column = selection.options.value or "backlog_packets"
     if column not in VALUES:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from cwndlab.errors import unknown
 from cwndlab.plots import timelines
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.results.columns import describe
 
 VALUES = ("rtt_ms", "srtt_ms")
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot, in ms: `value` is `rtt_ms` (newest sample, the default) or `srtt_ms` (smoothed).
 
     Or `samples.KIND`, such as `samples.spp-rtt`, for what the samples of a run hold of that kind.

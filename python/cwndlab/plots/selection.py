@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,19 +12,24 @@ import polars as pl
 from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError, unknown
 from cwndlab.experiment.catalogue import DATAGRAMS
+from cwndlab.plots import sizes
 from cwndlab.results import columns, inferred
 from cwndlab.results.keys import WORDS, distinguishing, filtered, whole_key
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 from cwndlab.results.texttable import short_names
 
-MAX_RUNS = 12
-"""So many runs a plot of time series shows unless runs are named; it says so when there are more."""
+MAX_CELLS = 24
+"""So many combinations a plot of time series shows unless runs are named; it says so when there are more."""
 
-SIZES = ("paper", "slide")
+MAX_RUNS = 36
+"""So many runs it reads: of many combinations fewer repeats each, at least one."""
+
 LOGS = ("", "x", "y", "xy")
 ZEROS = ("run", "flow")
 PANELS = ("run", "flow")
+UNLIKE = ("app", "stack", "cc")
+"""What makes flows of one run unlike each other."""
 
 Span = tuple[float | None, float | None]
 """A range of an axis in the units shown; None leaves that end to the data."""
@@ -65,13 +71,29 @@ class Options:
     zero: str = "run"
     """Where time 0 is: the start of the `run`, or of each `flow` (its first sample), to overlay runs."""
     panels: str | None = None
-    """One panel per `run` or per `flow` instead of one for all."""
+    """One panel per `run` or per `flow`: `facet` by those."""
+    facet: Sequence[str] = ()
+    """Keys whose values get a panel each, at most two: the first downwards, the second across. Also `flow`,
+    `run`, and `none` for one panel whatever varies."""
+    rows: int | None = None
+    """Rows of panels."""
+    cols: int | None = None
+    """Columns of panels."""
     points: bool = True
     """Whether box plots show each value."""
     confidence: float = 0.95
     """Of the intervals in bar plots."""
     size: str = "paper"
-    """`paper` (a text column's width, small type) or `slide` (16:9, large type)."""
+    """`paper` (a page's width, small type), `slide` (16:9, large type), `1col` or `2col` of a journal, or
+    millimetres: `88mm`, `88x60mm`."""
+    style: str | Path | None = None
+    """A file of matplotlib's settings (matplotlibrc, .mplstyle), which come before ours."""
+    font: str | None = None
+    """The family of type."""
+    font_size: float | None = None
+    """Its size in points."""
+    xlabel: str | None = None
+    ylabel: str | None = None
     command: str | None = None
     """The command that makes this plot again; written into the file's metadata."""
     footnote: bool = False
@@ -82,14 +104,21 @@ class Options:
     def __post_init__(self) -> None:
         """Refuse what no result could satisfy."""
         for name, value, allowed in (
-            ("size", self.size, SIZES),
             ("log", self.log, LOGS),
             ("zero", self.zero, ZEROS),
         ):
             if value not in allowed:
                 raise unknown(name, value, [choice for choice in allowed if choice])
+        sizes.parse(self.size)
         if self.panels is not None and self.panels not in PANELS:
             raise unknown("panels", self.panels, PANELS)
+        if len(self.facet) > 2:
+            raise InputError(f"facet: panels lie over two keys at most, not {len(self.facet)}")
+        for name, count in (("rows", self.rows), ("cols", self.cols)):
+            if count is not None and not 1 <= count <= 40:
+                raise InputError(f"{name}: found {count}; expected 1 to 40")
+        if self.font_size is not None and not 2 <= self.font_size <= 100:
+            raise InputError(f"font size: found {self.font_size:g}; expected 2 to 100 points")
         if not 0 < self.average < float("inf"):
             raise InputError(f"average: {self.average:g} s is no length of a window; it must be above 0")
         if not 0 <= self.overlap < 1:
@@ -132,26 +161,42 @@ class Selection:
     def runs(self) -> tuple[list[Run], str]:
         """Return the runs for a plot of time series, and a note: what they share, if some are left out."""
         rows = self.rows
+        note = ""
         if self.options.runs is None:
             rows = rows.filter(pl.col("status").is_in(CARRIED_OUT))
             if not rows.height:
                 raise InputError("there is nothing to draw: no run is complete")
-        found = rows["run_id"].unique(maintain_order=True).to_list()
-        if self.options.runs is not None or len(found) <= MAX_RUNS:
-            shown, note = found, ""
-        else:
-            shown, note = found[:MAX_RUNS], f"first {MAX_RUNS} of {len(found)} runs"
-        rows = rows.filter(pl.col("run_id").is_in(shown))
+            rows, note = self._readable(rows)
+        shown = rows["run_id"].unique(maintain_order=True).to_list()
         labels = run_labels(rows, self.keys)
-        note = "; ".join(part for part in (note, self._common(rows, shown)) if part)
+        note = "; ".join(text for text in (note, self._common(rows, shown)) if text)
         flows = {run: rows.filter(pl.col("run_id") == run)["flow"].to_list() for run in shown}
         return [Run(run, labels[run], tuple(flows[run])) for run in shown], note
+
+    def _readable(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+        """Return the rows of as many combinations and repeats as a plot can show, and what is left out."""
+        keys = [key for key in self.keys if key not in ("repeat", "flow", "stack", "app", "cc")]
+        runs = rows.unique("run_id", keep="first", maintain_order=True)
+        cells = runs.select(keys).unique(maintain_order=True)
+        said = []
+        if cells.height > MAX_CELLS:
+            said.append(f"first {MAX_CELLS} of {cells.height} combinations")
+            runs = runs.join(cells.head(MAX_CELLS), on=keys, nulls_equal=True, maintain_order="left")
+        repeats = runs["repeat"].unique(maintain_order=True).to_list()
+        most = max(1, MAX_RUNS // max(1, min(cells.height, MAX_CELLS)))
+        if runs.height > MAX_RUNS and len(repeats) > most:
+            said.append(f"first {most} of {len(repeats)} repeats")
+            runs = runs.filter(pl.col("repeat").is_in(repeats[:most]))
+        if runs.height > MAX_RUNS:
+            said.append(f"first {MAX_RUNS} of {runs.height} runs")
+            runs = runs.head(MAX_RUNS)
+        return rows.filter(pl.col("run_id").is_in(runs["run_id"].to_list())), ", ".join(said)
 
     def _common(self, rows: pl.DataFrame, shown: Sequence[object]) -> str:
         """Return what the runs shown have in common that other runs of the results do not."""
         telling = distinguishing(self.results.summary, [key for key in self.keys if key != "flow"])
         short = short_names(telling)
-        common = ", ".join(_part(short[key], rows[key][0]) for key in telling if rows[key].n_unique() == 1)
+        common = ", ".join(part(short[key], rows[key][0]) for key in telling if rows[key].n_unique() == 1)
         return f"run {shown[0]}: {common}" if len(shown) == 1 and common else common
 
     def series(self, run: Run, flow: str | None, table: str, *names: str) -> pl.DataFrame:
@@ -183,15 +228,21 @@ class Selection:
             :default
         ]
 
-    def apart(self, keys: Sequence[str], column: str) -> list[str]:
-        """Return the keys, and `app` behind them where a group would else hold flows of different
-        applications, which nobody asked for unless by naming the flows."""
+    def apart(self, keys: Sequence[str], column: str, by: Sequence[str] = UNLIKE) -> list[str]:
+        """Return the keys, and behind them what flows of one run differ by (`by`) where a group would else
+        hold unlike ones, which nobody asked for unless by naming the flows."""
         table = self.locate(column)[0]
-        if self.options.flows is not None or table == "queue" or "app" not in self.rows.columns:
+        if self.options.flows is not None or table == "queue":
             return list(keys)
-        rows = self._having(column)
-        alone = rows.select(*keys).n_unique() if keys else 1
-        return list(keys) if rows.select(*keys, "app").n_unique() <= alone else [*keys, "app"]
+        rows, found = self._having(column), list(keys)
+        for name in by:
+            if name in found or name not in rows.columns:
+                continue
+            unlike = rows.group_by("run_id").agg(pl.col(name).n_unique())[name].max() or 0
+            alone = rows.select(*found).n_unique() if found else 1
+            if int(str(unlike)) > 1 and rows.select(*found, name).n_unique() > alone:
+                found.append(name)
+        return found
 
     def of_one_app(self, column: str) -> tuple[Selection, str]:
         """Return the selection for flows of the first application that has the column, and its name."""
@@ -319,12 +370,17 @@ def run_labels(rows: pl.DataFrame, keys: Sequence[str]) -> dict[object, str]:
     telling = distinguishing(firsts, [key for key in keys if key != "flow"])
     short = short_names(telling)
     return {
-        row["run_id"]: ", ".join(_part(short[key], row[key]) for key in telling)
+        row["run_id"]: ", ".join(part(short[key], row[key]) for key in telling)
         for row in firsts.iter_rows(named=True)
     }
 
 
-def _part(name: str, value: object) -> str:
+def part(name: str, value: object) -> str:
+    """Return what a legend says of a key's value: of a congestion control and a stack the value alone."""
+    if value is None:
+        return f"no {name}"
+    if name == "results":
+        return str(value)
     return inferred.marked(value) if name.rpartition(".")[2] in ("cc", "stack") else f"{name} {value}"
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cwndlab.analysis.numeric import Floats, envelope
 from cwndlab.errors import InputError
 from cwndlab.formats import packets
-from cwndlab.plots import paint
+from cwndlab.plots import facets, paint
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Run, Selection, floats
 from cwndlab.plots.timelines import COLUMNS, time_label
 
@@ -39,7 +40,7 @@ ROWS = 1200
 """Places that bars are rounded to where they are many: more than a panel is pixels high."""
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot, a panel for each flow of each run: payload bytes since the stream began, in MB.
 
     The lower edge of the band is what the receiver has in all (SACKed data included), the upper edge
@@ -49,15 +50,18 @@ def draw(selection: Selection) -> Figure:
     the counter of retransmitted packets rose. Drops, marks, timeouts and recovery are the run's events, a
     drop at the sequence number that was lost. Raises InputError for more than six panels.
     """
+    facets.refuse(selection, "sequence")
     runs, note = selection.runs()
     panels = [(run, flow) for run in runs for flow in run.flows]
     if len(panels) > 6:
         raise InputError(f"runs: a sequence plot shows up to 6 flows, not {len(panels)}; name runs or flows")
-    figure, axes = paint.canvas(selection.options, len(panels))
+    figure, axes = paint.canvas(replace(selection.options, cols=1, rows=None), len(panels), shared="x")
     told = {run.run_id: selection.cut(packets.marks(selection.results, run.run_id)) for run in runs}
     seen: dict[str, Artist] = {}
     for axis, (run, flow) in zip(axes, panels, strict=True):
-        seen |= _panel(axis, selection, run, flow, told[run.run_id].filter(pl.col("flow") == flow))
+        drawn, rows = _panel(axis, selection, run, flow, told[run.run_id].filter(pl.col("flow") == flow))
+        seen |= drawn
+        figure.data = pl.concat([figure.data, rows], how="diagonal")
         axis.set_ylabel("sequence [MB]")
         if len(panels) > 1:
             axis.set_title(", ".join(part for part in (run.label, flow) if part), loc="left")
@@ -67,7 +71,10 @@ def draw(selection: Selection) -> Figure:
     return figure
 
 
-def _panel(axis: Axes, selection: Selection, run: Run, flow: str, told: pl.DataFrame) -> dict[str, Artist]:
+def _panel(
+    axis: Axes, selection: Selection, run: Run, flow: str, told: pl.DataFrame
+) -> tuple[dict[str, Artist], pl.DataFrame]:
+    """Draw a flow of a run; return what is drawn, by its name in the legend, and the rows of it."""
     frame = selection.series(run, flow, "tcp", "delivered_bytes", "inflight_bytes", "retransmits")
     if not frame.height:
         raise InputError(f"sequence: nothing was recorded of flow {flow} in this time")
@@ -95,7 +102,9 @@ def _panel(axis: Axes, selection: Selection, run: Run, flow: str, told: pl.DataF
         at, y = t_s[again], acked[again]
     if len(at):
         drawn[name] = axis.plot(at, y, "|", markersize=7 * paint.scale(), color=colour, zorder=3)[0]
-    return drawn | _events(axis, selection.series(run, flow, "events"), first_s, t_s, acked)
+    drawn |= _events(axis, selection.series(run, flow, "events"), first_s, t_s, acked)
+    rows = {"time [s]": t_s[keep], "sent [MB]": sent[keep], "delivered [MB]": acked[keep]}
+    return drawn, pl.DataFrame({"run": [str(run.run_id)] * len(keep), "flow": [flow] * len(keep), **rows})
 
 
 def _bars(axis: Axes, rows: pl.DataFrame, first_s: float, colour: str, name: str) -> dict[str, Artist]:

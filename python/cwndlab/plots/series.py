@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from cwndlab.errors import InputError
 from cwndlab.plots import timelines
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.queue import hops_of
 from cwndlab.plots.selection import Selection, floats
 from cwndlab.results.columns import describe
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot: `value` is a column of a series (`tcp.inflight_bytes` is the default).
 
     A column of `tcp` or `tcp_info` gives a line per flow, one of `queue` a line per hop, `samples.KIND` the

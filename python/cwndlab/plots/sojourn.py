@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError
 from cwndlab.plots import timelines
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.queue import hops_of
 from cwndlab.plots.selection import Selection, floats
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot in ms: the bytes that wait over the link's rate at that time, exact for a FIFO queue.
 
     The packet in service is not counted. The rate is that of the run's Scenario with its schedule, or that of

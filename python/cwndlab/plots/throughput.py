@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from cwndlab.analysis.numeric import windowed_rate
 from cwndlab.errors import InputError
 from cwndlab.plots import timelines
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection, floats, held
 from cwndlab.results.columns import RATES
 
 
-def draw(selection: Selection) -> Figure:
+def draw(selection: Selection) -> Plot:
     """Return the plot of arrivals in Mbit/s; see `draw_rate`."""
     return draw_rate(selection, "throughput")
 
 
-def draw_rate(selection: Selection, rate: str) -> Figure:
+def draw_rate(selection: Selection, rate: str) -> Plot:
     """Return the plot of a rate in Mbit/s: each window of `average` seconds is a point at its centre.
 
     Windows lie in the time window, or from 0 to the run's last sample (the latest of all its flows, so that a

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import polars as pl
 import pyarrow as pa
 
 from cwndlab import tables
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _NAMES = ("run_id", "t_ns", "local_port", "remote_port")
 """Whole numbers of the tables that name a row, and measure nothing."""
@@ -79,6 +82,7 @@ _WORDS = {
     "round_p95_ms": Column("round of an incast, 95th percentile", "ms"),
     "one_way_p50_ms": Column("one-way delay, median", "ms"),
     "one_way_p95_ms": Column("one-way delay, 95th percentile", "ms"),
+    "mos": Column("mean opinion score", ""),
     "stalled_s": Column("time stalled", "s"),
     "load_scenario": Column("loadlatency scenario", ""),
     "upload_kib_s": Column("upload capacity", "KiB/s"),
@@ -177,11 +181,26 @@ def natural_key(value: object) -> tuple[tuple[int, float, str], ...]:
 
 
 _PREFIX = {
-    "us": 1e-6, "ms": 1e-3, "min": 60.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "KB": 1e3, "MB": 1e6, "GB":
-    1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0,
+    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "min": 60.0, "h": 3600.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9,
+    "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0,
 }  # fmt: skip
 
 
+def _dimension(unit: str) -> str:
+    """What a unit is of: times compare with times, and not with bytes."""
+    if unit in ("ns", "us", "ms", "s", "min", "h"):
+        return "time"
+    return next((ending for ending in ("bit", "B") if unit.endswith(ending)), unit)
+
+
 def ordered(values: Iterable[object]) -> list[object]:
-    """Return the distinct values in the order a reader expects (see `natural_key`)."""
-    return sorted(dict.fromkeys(values), key=natural_key)
+    """Return the distinct values in the order a reader expects: quantities by size, words as they came.
+
+    Words stand behind them, and quantities that do not compare (64KB beside 1bdp) are words: they keep the
+    order of the experiment file, which a summary has.
+    """
+    distinct = list(dict.fromkeys(values))
+    keys = {value: natural_key(value)[0] for value in distinct}
+    if len({_dimension(unit) for kind, _, unit in keys.values() if not kind and unit}) > 1:
+        return distinct
+    return sorted(distinct, key=lambda value: keys[value][:2])

@@ -3,13 +3,16 @@
 import fcntl
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, shown
 from cwndlab.files import naming
+from cwndlab.parts.sums import Sums
+from cwndlab.results import catalogue
 
 LOCK = ".lock"
 """An empty file that the writer of a results directory holds locked."""
@@ -27,7 +30,7 @@ def choose(experiment: str, out: Path | None, resume: bool | None = None, share:
         out = Path("results") / f"{name}-{share}"
     try:
         if out is None:
-            return _newest(Path("results"), name) if resume else _dated(Path("results"), name)
+            return _newest(Path("results"), name) if resume else dated(Path("results"), name)
         out.mkdir(parents=True, exist_ok=True)
         if not resume and is_begun(out):
             resuming = "" if resume is None else ", or --resume to complete these results"
@@ -52,7 +55,8 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
-def _dated(base: Path, name: str) -> Path:
+def dated(base: Path, name: str, *, latest: bool = True) -> Path:
+    """A new directory `base/NAME-DATE`, to which `base/latest` points if that is asked for."""
     stamp = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
     for again in ["", *(f".{count}" for count in range(1, 1000))]:
         directory = base / f"{name}-{stamp}{again}"
@@ -60,7 +64,8 @@ def _dated(base: Path, name: str) -> Path:
             directory.mkdir(parents=True)
         except FileExistsError:
             continue
-        _link(base / "latest", directory.name)
+        if latest:
+            _link(base / "latest", directory.name)
         return directory
     raise InputError(f"{base}: a thousand results of {name} in one second")
 
@@ -81,6 +86,48 @@ def _newest(base: Path, name: str) -> Path:
     if not found:
         raise InputError(f"{base}: no results of {name} to resume; give their directory with -o")
     return max(found)
+
+
+@contextmanager
+def replacing(directory: Path) -> Iterator[Path]:
+    """A new directory whose content takes the place of results when the block ends well; else it is removed.
+
+    The results that are there stay until then, and nobody else writes into them meanwhile. Raises InputError
+    for what is no directory of results, and for one with files in it that cwndlab did not write.
+    """
+    _check_results(directory)
+    aside, old = (directory.with_name(f".{directory.name}.{word}.{os.getpid()}") for word in ("new", "old"))
+    with naming(directory), locked(directory):
+        aside.mkdir()
+        try:
+            yield aside
+            # Between the two nothing has the name; whenever the machine stops, both are whole.
+            directory.rename(old)
+            try:
+                aside.rename(directory)
+            except OSError:
+                old.rename(directory)
+                raise
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+    shutil.rmtree(old)
+
+
+_OURS = re.compile(r"runs|modules|figures|report\.html|.*\.(png|svg|pdf|data\.csv)")
+"""What commands put beside the files that SHA256SUMS lists."""
+
+
+def _check_results(directory: Path) -> None:
+    if directory.is_symlink():
+        raise InputError(f"{directory}: is a symlink; --force needs the directory itself")
+    if not (directory / catalogue.FILE).is_file():
+        raise InputError(f"{directory}: no directory of results, which alone --force replaces")
+    listed = Sums(directory).names
+    for path in sorted(directory.iterdir()):
+        if not (path.name in listed or _BEFORE.fullmatch(path.name) or _OURS.fullmatch(path.name)):
+            problem = f"holds {shown(path.name)}, which cwndlab did not write"
+            raise InputError(f"{directory}: {problem}; move it away, or give another directory")
 
 
 @contextmanager

@@ -1,15 +1,18 @@
 """The summary as a table for a terminal: as many columns as fit, swept keys first, repeats averaged."""
 
 import json
-from collections.abc import Sequence
+import statistics
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cwndlab.errors import InputError, nearest, shown
 from cwndlab.results import inferred, texttable
-from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY
+from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY, summary_columns
 from cwndlab.results.resultset import ResultSet
 
 MAX_ROWS = 40
@@ -59,6 +62,7 @@ _METRICS: dict[str, _Head] = {
     "one_way_p95_ms": _Head("one-way p95", "ms"),
     "completion_p50_ms": _Head("transfer p50", "ms"),
     "completion_p95_ms": _Head("transfer p95", "ms"),
+    "mos": _Head("MOS"),
     "stalled_s": _Head("stalled", "s"),
     "convergence_s": _Head("converged", "s"),
     "time_to_90_s": _Head("filled", "s"),
@@ -75,6 +79,9 @@ _METRICS: dict[str, _Head] = {
 }
 """Metrics in the order in which they are given room, with what stands above them."""
 
+_CALL = ("goodput_mbps", "mos", "one_way_p95_ms", "drop_rate")
+"""What gets room before all others where there is a call."""
+
 
 def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, columns: Sequence[str] = ()) -> str:
     """The summary as lines of text.
@@ -87,29 +94,32 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     InputError.
     """
     if columns:
-        _check(columns, results.summary.columns)
-        rows, once, labels, metrics = results.summary, list[str](), list(columns), list[str]()
+        rows = _Rows.of(_checked(results, columns), [*columns, "app"])
+        once, labels, metrics = list[str](), list(columns), list[str]()
     else:
         rows = _cells(results, every=every)
         once, labels = _labels(results, rows)
         # What is zero everywhere gets room last.
-        known = [name for name in _METRICS if rows[name].count()]
-        metrics = sorted(known, key=lambda name: not (rows[name] != 0).any())
+        known = [name for name in _METRICS if any(value is not None for value in rows[name])]
+        first = _CALL if "mos" in known else ()
+        metrics = [*first, *sorted(known, key=lambda name: not any(rows[name]))]
+        metrics = list(dict.fromkeys(name for name in metrics if name in known))
     cut = not every and rows.height > MAX_ROWS
-    alike = rows.partition_by("app", maintain_order=True) if cut else []
+    alike = rows.by_app() if cut else []
     heads = texttable.short_names([name for name in labels if name not in _METRICS])
     grid = []
     for place, name in enumerate(labels):
         ends = _ends_of_rows(alike, named="app" not in labels[1:]) if place == 0 else _ends(name, alike)
         head = _METRICS.get(name) or _Head(heads[name])
-        grid.append(_column(_marked(rows[name]), head, ends, numbers=place > 0))
+        numbers = place > 0 and name in rows.numeric
+        grid.append(_column(_marked(name, rows[name]), head, ends, numbers=numbers))
     for name in metrics:
         column = _column(rows[name], _METRICS[name], _ends(name, alike))
         if len(texttable.GAP.join([*(other[0] for other in grid), column[0]])) <= width:
             grid.append(column)
     lines = [", ".join(once)] if once else []
     lines += texttable.lines(grid)
-    if any(f"{name}{inferred.STAR}" in line for line in lines for name in inferred.of_rows(rows)):
+    if any(f"{name}{inferred.STAR}" in line for line in lines for name in rows.inferred()):
         lines.append(inferred.FOOTNOTE)
     if cut:
         more = rows.height - MAX_ROWS
@@ -122,40 +132,100 @@ def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:
 
     Of `columns`, too, each line says first which row it is: run, repeat, flow and the swept keys.
     """
-    _check(columns, results.summary.columns)
     wanted = list(dict.fromkeys(["run_id", "repeat", "flow", *results.keys, *columns]))
-    rows = results.summary.select(wanted if columns else pl.all()).iter_rows(named=True)
-    return "".join(json.dumps(row) + "\n" for row in rows)
+    rows = _checked(results, columns)
+    batches = rows.select(wanted if columns else rows.column_names).to_batches()
+    return "".join(json.dumps(row) + "\n" for batch in batches for row in batch.to_pylist())
 
 
-def _cells(results: ResultSet, *, every: bool) -> pl.DataFrame:
+@dataclass(frozen=True)
+class _Rows:
+    """Columns of rows, by name: lists, as a table for a terminal needs no library of data frames."""
+
+    columns: Mapping[str, list[Any]]
+    numeric: Collection[str]
+    """The columns that hold numbers."""
+
+    @staticmethod
+    def of(table: pa.Table, names: Sequence[str]) -> "_Rows":
+        """Columns of a table of Arrow."""
+        columns = {name: table[name].to_pylist() for name in names}
+        words = (pa.types.is_string, pa.types.is_large_string)
+        return _Rows(columns, {name for name in names if not any(is_(table[name].type) for is_ in words)})
+
+    def __getitem__(self, name: str) -> list[Any]:
+        return self.columns[name]
+
+    @property
+    def height(self) -> int:
+        """How many rows there are."""
+        return len(self.columns["app"])
+
+    def by_app(self) -> "list[_Rows]":
+        """The rows of each application."""
+        places: dict[Any, list[int]] = {}
+        for place, app in enumerate(self["app"]):
+            places.setdefault(app, []).append(place)
+        return [
+            _Rows({name: [values[row] for row in own] for name, values in self.columns.items()}, self.numeric)
+            for own in places.values()
+        ]
+
+    def inferred(self) -> list[str]:
+        """The stacks named in them whose models are inferred."""
+        keys = filter(inferred.is_stack_key, self.columns)
+        return inferred.among(value for key in keys for value in self[key])
+
+
+def _cells(results: ResultSet, *, every: bool) -> _Rows:
     """A row per cell and flow, the metrics averaged over the repeats that are there."""
-    index = pl.col("run_id").str.split("-").list.first().alias("run")
-    there = pl.col("status") != MISSING
-    part = pl.col("smoothness_hz").is_not_null() & pl.col("load_scenario").is_null()
-    return (
-        results.summary.filter(pl.lit(every) | ~part)
-        .with_columns(index)
-        .group_by([*results.keys, "flow", "app", "stack", "cc"], maintain_order=True)
-        .agg(
-            pl.col("run").first(),
-            (there & (pl.col("status") != FAILED)).sum().alias("n"),
-            pl.len().alias("repeats"),
-            pl.col("status").unique(maintain_order=True).str.join("/"),
-            pl.col(*_METRICS).mean(),
-        )
+    table = results.arrow
+    if not every:
+        table = table.filter(pc.field("smoothness_hz").is_null() | pc.field("load_scenario").is_valid())
+    names = list(dict.fromkeys([*results.keys, "flow", "app", "stack", "cc"]))
+    places: dict[tuple[Any, ...], int] = {}
+    cells = zip(*(table[name].to_pylist() for name in names), strict=True)
+    place = np.array([places.setdefault(cell, len(places)) for cell in cells], dtype=np.int64)
+    _, first, repeats = np.unique(place, return_index=True, return_counts=True)
+    columns: dict[str, list[Any]] = dict(
+        zip(names, map(list, zip(*places, strict=True)) if places else [[] for _ in names], strict=True)
     )
+    runs = table["run_id"].to_pylist()
+    columns["run"] = [runs[row].partition("-")[0] for row in first]
+    columns["repeats"] = repeats.tolist()
+    said: list[dict[str, int]] = [{} for _ in places]
+    for cell, status in zip(place, table["status"].to_pylist(), strict=True):
+        said[cell][status] = said[cell].get(status, 0) + 1
+    columns["status"] = ["/".join(each) for each in said]
+    columns["n"] = [sum(each.values()) - each.get(MISSING, 0) - each.get(FAILED, 0) for each in said]
+    for name in _METRICS:
+        columns[name] = _means(table[name], place, len(places))
+    return _Rows(columns, {*_METRICS, "n"})
 
 
-def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str]]:
+def _means(
+    values: "pa.ChunkedArray[Any]", place: "np.ndarray[Any, np.dtype[np.int64]]", cells: int
+) -> list[Any]:
+    """The mean of a metric in each cell, None where no run has it."""
+    numbers = np.asarray(values.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    there = ~np.isnan(numbers)  # no metric is NaN but one that is missing
+    counts = np.bincount(place[there], minlength=cells)
+    sums = np.bincount(place[there], numbers[there], minlength=cells)
+    return [
+        total / count if count else None for total, count in zip(sums.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def _labels(results: ResultSet, rows: _Rows) -> tuple[list[str], list[str]]:
     """What is to be said once above the rows, and the columns that name a row."""
-    once, labels = [], ["run"] if rows["repeats"].max() == 1 else []
+    several = max(rows["repeats"], default=0) != 1
+    once, labels = [], list[str]() if several else ["run"]
     keys = _telling(results.keys, rows)
     labels += keys
     before = list(keys)
     for name in ("flow", "app", "stack", "cc"):
         swept = any(key.endswith(f".{name}") for key in keys)
-        if rows[name].n_unique() == 1:
+        if len(set(rows[name])) == 1:
             known = name in ("stack", "cc") and rows[name][0] is not None
             once += [f"{name} {inferred.marked(rows[name][0], inferred.STAR)}"] if known else []
         elif not swept or name in _telling([*before, name], rows):
@@ -163,24 +233,25 @@ def _labels(results: ResultSet, rows: pl.DataFrame) -> tuple[list[str], list[str
         before.append(name)
     if len(keys) < len(results.keys):
         more = len(results.keys) - len(keys)
-        once.append(f"{more} more swept key{' varies' if more == 1 else 's vary'} along with those shown")
-    if rows["repeats"].max() != 1:
+        which = "1 swept key whose value follows" if more == 1 else f"{more} swept keys whose values follow"
+        once.append(f"not shown: {which} from those shown")
+    if several:
         labels.append("n")
-    if results.summary["status"].n_unique() > 1 or not results.complete:
+    if len(results.arrow["status"].unique()) > 1 or not results.complete:
         labels.append("status")
     return once, labels
 
 
-def _telling(names: Sequence[str], rows: pl.DataFrame) -> list[str]:
-    return texttable.telling(names, rows.select(names).to_dicts())
+def _telling(names: Sequence[str], rows: _Rows) -> list[str]:
+    cells = zip(*(rows[name] for name in names), strict=True)
+    return texttable.telling(names, [dict(zip(names, cell, strict=True)) for cell in cells])
 
 
-def _column(values: pl.Series, head: _Head, ends: Sequence[Any], *, numbers: bool = True) -> list[str]:
+def _column(values: list[Any], head: _Head, ends: Sequence[Any], *, numbers: bool = True) -> list[str]:
     """The cells of a column, all as wide: two lines of head, the rows and, where these are cut, the ends.
 
-    A column of numbers is shown as text unless `numbers`."""
-    numbers = numbers and values.dtype.is_numeric()
-    cells = [*(values.head(MAX_ROWS) if ends else values), *ends]
+    They are shown as text unless `numbers`."""
+    cells = [*(values[:MAX_ROWS] if ends else values), *ends]
     if numbers:
         texts = _numbers(values, head.factor, cells)
     else:
@@ -188,41 +259,38 @@ def _column(values: pl.Series, head: _Head, ends: Sequence[Any], *, numbers: boo
     return texttable.aligned([head.name, head.unit, *texts], right=numbers)
 
 
-def _ends_of_rows(alike: Sequence[pl.DataFrame], *, named: bool) -> list[str]:
+def _ends_of_rows(alike: Sequence[_Rows], *, named: bool) -> list[str]:
     """What stands before the statistics below a table that is cut, three for each application's rows."""
     several = named and len(alike) > 1
     return [f"{rows['app'][0]}: {what}" if several else what for rows in alike for what in _SPREAD]
 
 
-def _ends(name: str, alike: Sequence[pl.DataFrame]) -> list[Any]:
+def _ends(name: str, alike: Sequence[_Rows]) -> list[Any]:
     """The statistics of a column below a table that is cut."""
     if name == "app":
         return [rows["app"][0] for rows in alike for _ in _SPREAD]
-    return [end for rows in alike for end in _spread(rows[name])]
+    return [end for rows in alike for end in _spread(rows[name], numbers=name in rows.numeric)]
 
 
-def _marked(values: pl.Series) -> pl.Series:
+def _marked(name: str, values: list[Any]) -> list[Any]:
     """A column with a star behind each stack whose model is inferred."""
-    if not inferred.is_stack_key(values.name):
+    if not inferred.is_stack_key(name):
         return values
-    marked = [None if value is None else inferred.marked(value, inferred.STAR) for value in values]
-    return pl.Series(values.name, marked, dtype=pl.String)
+    return [None if value is None else inferred.marked(value, inferred.STAR) for value in values]
 
 
 _SPREAD = ("min", "median", "max")
 
 
-def _spread(values: pl.Series) -> list[float | None]:
+def _spread(values: list[Any], *, numbers: bool) -> list[float | None]:
     """Smallest, median and largest value; three times None of what are no numbers."""
-    if not values.dtype.is_numeric():
-        return [None] * len(_SPREAD)
-    found = (values.min(), values.median(), values.max())
-    return [float(value) if isinstance(value, int | float) else None for value in found]
+    known = [float(value) for value in values if value is not None] if numbers else []
+    return [min(known), statistics.median(known), max(known)] if known else [None] * len(_SPREAD)
 
 
-def _numbers(values: pl.Series, factor: float, chosen: Sequence[float | None]) -> list[str]:
+def _numbers(values: list[Any], factor: float, chosen: Sequence[float | None]) -> list[str]:
     """The chosen numbers with the decimals that suit all `values`: none where all are whole."""
-    scaled = [abs(value * factor) for value in values.drop_nulls() if value]
+    scaled = [abs(value * factor) for value in values if value]
     whole = all(value == round(value) for value in scaled)
     # Four digits of the largest and three of the smallest, within reason.
     decimals = 0 if whole else min(3, max(4 - _digits(max(scaled)), 3 - _digits(min(scaled)), 0))
@@ -234,8 +302,11 @@ def _digits(value: float) -> int:
     return len(str(int(value))) if value >= 1 else 0
 
 
-def _check(columns: Sequence[str], known: Sequence[str]) -> None:
+def _checked(results: ResultSet, columns: Sequence[str]) -> pa.Table:
+    """The rows of the summary; raises InputError for a column that it does not have."""
+    rows = results.arrow.select(summary_columns(results.arrow.column_names))
     for name in columns:
-        if name not in known:
-            near = nearest(name, known) or f"there is {', '.join(known)}"
+        if name not in rows.column_names:
+            near = nearest(name, rows.column_names) or f"there is {', '.join(rows.column_names)}"
             raise InputError(f"column: {shown(name)} does not exist; {near}")
+    return rows

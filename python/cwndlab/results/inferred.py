@@ -1,10 +1,14 @@
 """Says which stacks' models are inferred, for whatever shows results: no recording stands behind them."""
 
-from collections.abc import Iterable
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cwndlab.experiment.catalogue import catalogue
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MARK = " (inferred)"
 """Behind the name of such a stack, where there is room for it."""
@@ -35,12 +39,18 @@ def is_stack_key(key: str) -> bool:
 def of_rows(rows: pl.DataFrame) -> list[str]:
     """Return the stacks in rows of a summary whose models are inferred, of either end, each once."""
     keys = [key for key in rows.columns if is_stack_key(key)]
-    found = (value for key in keys for value in rows[key].unique(maintain_order=True))
-    return [name for name in dict.fromkeys(found) if is_inferred(name)]
+    return among(value for key in keys for value in rows[key].unique(maintain_order=True))
+
+
+def among(values: Iterable[object]) -> list[str]:
+    """Return the stacks among values whose models are inferred, each once."""
+    return [str(name) for name in dict.fromkeys(values) if is_inferred(name)]
 
 
 def with_marks(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows of a summary with the mark behind the name of each such stack."""
+    import polars as pl
+
     names = of_rows(rows)
     keys = [key for key in rows.columns if is_stack_key(key)]
     return rows.with_columns(pl.col(keys).replace({name: marked(name) for name in names})) if names else rows

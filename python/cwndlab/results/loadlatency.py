@@ -62,6 +62,11 @@ class Series:
             raise InputError(f"flow {self.flow}: {error}; the results are damaged") from None
 
 
+def is_scenario(key: str) -> bool:
+    """Whether a swept key says which scenario a flow carries out: different loads, not values to compare."""
+    return _SCENARIO.fullmatch(key) is not None
+
+
 def series(results: ResultSet) -> list[Series]:
     """All series of an experiment, in the order of its plan; none where nothing is loadlatency.
 
@@ -69,10 +74,10 @@ def series(results: ResultSet) -> list[Series]:
     together are made of them, as of the scenarios of one session of the tool.
     """
     found: dict[tuple[str, ...], Series] = {}
-    if not results.summary["load_scenario"].count():
+    if results.arrow["load_scenario"].null_count == results.arrow.num_rows:
         return []
     records = {record.run_id: record for record in results.records()}
-    kept = [key for key in results.keys if not _SCENARIO.fullmatch(key)]
+    kept = [key for key in results.keys if not is_scenario(key)]
     for run in results.runs.iter_rows(named=True):
         record = records.get(run["run_index"])
         if record is None:

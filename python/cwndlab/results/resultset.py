@@ -1,12 +1,13 @@
 """ResultSet: what a results directory holds, as data frames. Nothing else reads parts."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +17,9 @@ from cwndlab.parts.store import RunRecord, StoredPart
 from cwndlab.parts.sums import Sums, damaged
 from cwndlab.results import catalogue
 from cwndlab.results.catalogue import FAILED, MISSING, Header
+
+if TYPE_CHECKING:
+    import polars as pl  # takes long to import, and a run that prints its table needs none of it
 
 _OWN = ("experiment.yaml", catalogue.SUMMARY, "loadlatency.txt", "loadlatency.json")
 """Files that SHA256SUMS lists beside the catalogue, where they are."""
@@ -48,6 +52,11 @@ class ResultSet:
         return self._header.keys
 
     @cached_property
+    def arrow(self) -> pa.Table:
+        """The summary as a table of Arrow, with what the plan knows of each run behind it."""
+        return self._with_newer()
+
+    @cached_property
     def summary(self) -> pl.DataFrame:
         """A row per flow of each planned run, with the columns of summary.csv; a missing metric is null.
 
@@ -65,7 +74,7 @@ class ResultSet:
     @property
     def complete(self) -> bool:
         """Whether every planned run was carried out and did not fail."""
-        return not self.summary["status"].is_in([MISSING, FAILED]).any()
+        return not {MISSING, FAILED} & set(self.arrow["status"].unique().to_pylist())
 
     @property
     def experiment(self) -> str:
@@ -93,11 +102,11 @@ class ResultSet:
             raise unknown("table", table, tables.SCHEMAS)
         index = self._index(run_id)
         if flow is not None:
-            flows = self._frame.filter(pl.col("run_index") == index)["flow"].to_list()
+            flows = self.arrow.filter(pc.field("run_index") == index)["flow"].to_pylist()
             if flow not in flows:
                 raise unknown("flow", flow, flows)
         frame = _polars(_floats(self._rows(index, table)))
-        return frame if flow is None or "flow" not in frame.columns else frame.filter(pl.col("flow") == flow)
+        return frame if flow is None or "flow" not in frame.columns else frame.filter(frame["flow"] == flow)
 
     def rows(self, run_id: object, table: str = "tcp") -> pa.Table:
         """One table of one run as it is stored, integers in ns and bytes; raises InputError as `series`."""
@@ -114,7 +123,7 @@ class ResultSet:
 
     def records(self) -> Iterator[RunRecord]:
         """The records of all runs that are there, in the order of the plan."""
-        for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
+        for part in self._parts_there():
             yield from self._part(part).records
 
     def captures(self, run_id: object) -> list[Path]:
@@ -130,16 +139,20 @@ class ResultSet:
         there = [name for name in _OWN if (self.path / name).exists()]
         for name in dict.fromkeys([*own.names, *there]):
             own.check(name)
-        for part in self.runs.filter(pl.col("status") != MISSING)["part"].unique(maintain_order=True):
+        for part in self._parts_there():
             StoredPart(self._place(part)).verify()  # of which nothing is held
 
     def __repr__(self) -> str:
         """The directory and how much is in it."""
         return f"ResultSet({str(self.path)!r}, {self.runs.height} runs of {self._header.experiment})"
 
+    def _parts_there(self) -> Iterable[str]:
+        """The parts with runs that were carried out, in the order of the plan."""
+        return dict.fromkeys(run.part for run in self._planned.values() if run.status != MISSING)
+
     @cached_property
     def _frame(self) -> pl.DataFrame:
-        return _polars(self._with_newer())
+        return _polars(self.arrow)
 
     def _with_newer(self) -> pa.Table:
         """The catalogue with what was finished since it was written: the sweep goes on, or was killed."""
@@ -162,7 +175,7 @@ class ResultSet:
         text = str(run_id)
         found = self._indices.get(text)
         if found is None:
-            raise unknown("run", text, self.runs["run_id"].to_list())
+            raise unknown("run", text, [run.run_id for run in self._planned.values()])
         return found
 
     @cached_property
@@ -172,9 +185,12 @@ class ResultSet:
         return names | {str(index): index for index in self._planned}
 
     @cached_property
-    def _planned(self) -> "dict[int, _Planned]":
-        columns = ("run_index", "run_id", "status", "part", "scenario_hash")
-        return {index: _Planned(*row) for index, *row in self.runs.select(columns).iter_rows()}
+    def _planned(self) -> dict[int, _Planned]:
+        names = ("run_index", "run_id", "status", "part", "scenario_hash")
+        planned: dict[int, _Planned] = {}
+        for index, *row in zip(*(self.arrow[name].to_pylist() for name in names), strict=True):
+            planned.setdefault(index, _Planned(*row))  # a run has a row for each flow
+        return planned
 
     def _part_of(self, index: int) -> str:
         return self._planned[index].part
@@ -216,6 +232,8 @@ class _Planned:
 
 
 def _polars(table: pa.Table) -> pl.DataFrame:
+    import polars as pl
+
     frame = pl.from_arrow(table)
     if not isinstance(frame, pl.DataFrame):
         raise TypeError("a table of Arrow makes a frame")

@@ -10,7 +10,7 @@ from typing import Any
 from cwndlab.contract.queue import Queue
 from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.contract.summary import FlowSummary, Summary
-from cwndlab.results import dynamics
+from cwndlab.results import call, dynamics
 from cwndlab.scenario.queries import app_of, is_datagrams
 
 Metric = int | float | str | None
@@ -56,6 +56,7 @@ METRICS: tuple[str, ...] = (
     "round_p95_ms",
     "one_way_p50_ms",
     "one_way_p95_ms",
+    "mos",
     "stalled_s",
     "load_scenario",
     "upload_kib_s",
@@ -113,8 +114,9 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Me
     mean time between entries of loss recovery, the period of the congestion-avoidance sawtooth; it needs two
     entries. `completion_s` is from opening to the last byte read; `completion_*_ms`, `response_*_ms`,
     `round_*_ms` and `one_way_*_ms` are percentiles of what the application saw (each transfer of background
-    traffic completes), `stalled_s` is how long a player had nothing to show. Of datagrams, `drop_rate` is the
-    loss. `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `power` is
+    traffic completes), `mos` is the opinion score of a call (`results.call`), `stalled_s` is how long a
+    player had nothing to show. Of datagrams, `drop_rate` is the loss.
+    `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `power` is
     Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979). `slow_start_exit_s` is from the
     flow's start to the first end of slow start, wherever the window lies. `jain` is Jain's index over the
     goodputs of the run's flows of the same application (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
@@ -178,7 +180,7 @@ def capacity_bits(scenario: Scenario, link: Link) -> float | None:
     for change in [*changes, None]:
         until = min(max(change["at_ns"], start), end) if change else end
         if until > since:
-            possible = _bits_between(_least_rate(rate, shaper, queue), shaper, since, until)
+            possible = _bits_between(least_rate(rate, shaper, queue), shaper, since, until)
             if possible is None:
                 return None
             bits += 0 if down else possible
@@ -191,7 +193,8 @@ def capacity_bits(scenario: Scenario, link: Link) -> float | None:
     return bits
 
 
-def _least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
+def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
+    """The least of a link's own rate, that of its token bucket or policer, and CAKE's bandwidth."""
     # RED's bandwidth is no rate that it keeps to.
     shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
     limits = (rate, shaper.get("rate_bps"), shaped)
@@ -250,6 +253,9 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
     for kind in ("completion", "response", "round", "one_way"):
         for share in ("p50", "p95"):
             floats[f"{kind}_{share}_ms"] = _ratio(by_name.get(kind, {}).get(f"{share}_ns"), 1e6)
+    if "frame_ns" in app_of(flow):  # of a call
+        late = by_name.get("one_way", {}).get("p95_ns")
+        floats["mos"] = call.of_flow(app_of(flow)["frame_ns"], late, floats["drop_rate"])
     load: Mapping[str, Any] = counted.get("load") or {}
     if "figures" in load:
         floats |= of_load(load["figures"])
@@ -341,7 +347,7 @@ def narrowest(scenario: Scenario, flow: str) -> tuple[str, float] | None:
     None where no link on its way is a bottleneck with a rate.
     """
     ends = next(each for each in scenario["flows"] if each["name"] == flow)
-    links = [link for link in _route(scenario, ends["from"], ends["to"]) if link["bottleneck"]]
+    links = [link for link in route(scenario, ends["from"], ends["to"]) if link["bottleneck"]]
     known = [
         (bits, str(link["name"])) for link in links if (bits := capacity_bits(scenario, link)) is not None
     ]
@@ -356,7 +362,7 @@ def _utilisation(scenario: Scenario, flow: Flow, wire_bytes: int | None) -> floa
     return None if found is None or wire_bytes is None else wire_bytes * 8 / found[1]
 
 
-def _route(scenario: Scenario, source: str, target: str) -> list[Link]:
+def route(scenario: Scenario, source: str, target: str) -> list[Link]:
     """The links from host to host: fewest hops, ties by the order of links, as the engine routes."""
     ways: dict[str, list[Link]] = {source: []}
     frontier = [source]

@@ -37,13 +37,13 @@ def shortened(texts: Sequence[str]) -> list[str]:
     """The texts, long ones without their middle; as much of it stays as tells them apart."""
     longest = max(map(len, texts), default=0)
     for width in range(WIDEST, longest + 1):
-        cut = {text: _without_middle(text, width) for text in texts}
+        cut = {text: without_middle(text, width) for text in texts}
         if len(set(cut.values())) == len(cut):
             return [cut[text] for text in texts]
     return list(texts)
 
 
-def _without_middle(text: str, width: int) -> str:
+def without_middle(text: str, width: int) -> str:
     """At most `width` characters of a text, from both of its ends."""
     if len(text) <= width:
         return text

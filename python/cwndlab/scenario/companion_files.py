@@ -1,4 +1,4 @@
-"""Files that stand beside an experiment: mahimahi traces and netem's tables of delays."""
+"""Files that stand beside an experiment: mahimahi traces, netem's tables of delays, and datagrams."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ TRACE_BYTES = 1504
 TRACE_OVERHEAD = 4
 """Bytes that mahimahi counts beside an IP packet: those that a TUN device puts before it (linux/if_tun.h,
 struct tun_pi), so that an opportunity carries one packet of 1500 bytes."""
+DATAGRAMS_HEAD = "interval_ms,bytes"
+MAX_DATAGRAMS = 1_000_000
+"""Datagrams of a file at most, as the engine takes them."""
 MAX_DEVIATIONS = 16384
 """Entries of a table of delays at most (iproute2 tc/q_netem.c, MAX_DIST)."""
 
@@ -44,7 +47,36 @@ def deviations(experiment: str, name: str) -> list[int]:
     return entries
 
 
+def datagrams(experiment: str, name: str) -> list[tuple[int, int]]:
+    """Return the datagrams of a CSV file: ns to the next one, and bytes of payload.
+
+    Its first line is ``interval_ms,bytes``; every other holds a time in ms and a whole number. Raises
+    `BadValue`.
+    """
+    head, *lines = _text(experiment, name).splitlines() or [""]
+    if head.strip() != DATAGRAMS_HEAD:
+        raise BadValue(f"{shown(head[:40])} as the first line of {name}", DATAGRAMS_HEAD)
+    rows = []
+    for line in filter(str.strip, lines):
+        match = re.fullmatch(r"([0-9]{1,7})(?:\.([0-9]{1,6}))? *, *([0-9]{1,5})", line.strip())
+        if match is None:
+            raise BadValue(f"{shown(line[:40])} in {name}", "a time in ms and bytes, such as 40.5,120")
+        rows.append((int(match[1]) * 10**6 + int((match[2] or "").ljust(6, "0")), int(match[3])))
+    if not 1 <= len(rows) <= MAX_DATAGRAMS or not any(interval for interval, _ in rows):
+        raise BadValue(f"{len(rows)} datagrams in {name}", f"1 to {MAX_DATAGRAMS}, not all at once")
+    return rows
+
+
 def _integers(experiment: str, name: str) -> list[int]:
+    words = [word for line in _text(experiment, name).splitlines() for word in line.partition("#")[0].split()]
+    for word in words:
+        if not re.fullmatch("-?[0-9]{1,12}", word):
+            raise BadValue(f"{shown(word[:40])} in {name}", "whole numbers")
+    return [int(word) for word in words]
+
+
+def _text(experiment: str, name: str) -> str:
+    """Return the text of a file beside the experiment."""
     if not NAME.fullmatch(name):
         raise BadValue(shown(name), "the name of a file beside the experiment")
     path = Path(experiment).parent / name
@@ -55,12 +87,7 @@ def _integers(experiment: str, name: str) -> list[int]:
             data = stream.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise BadValue(f"{name} of {path.stat().st_size} bytes", f"at most {MAX_BYTES}")
-        text = data.decode("ascii")
+        return data.decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a text file"
         raise BadValue(f"{name}: {reason}", "a text file beside the experiment") from None
-    words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
-    for word in words:
-        if not re.fullmatch("-?[0-9]{1,12}", word):
-            raise BadValue(f"{shown(word[:40])} in {name}", "whole numbers")
-    return [int(word) for word in words]

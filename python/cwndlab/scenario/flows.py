@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import cast
 
 from cwndlab.contract import scenario as contract
+from cwndlab.contract.app import App
 from cwndlab.errors import nearest, one_of, shown
-from cwndlab.experiment import units
+from cwndlab.experiment import draws, units
 from cwndlab.experiment.catalogue import DATAGRAMS, Stack
+from cwndlab.experiment.draws import Drawn
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.schema import Flow, Host
 from cwndlab.experiment.units import BadValue
-from cwndlab.scenario import rates, topology
+from cwndlab.scenario import companion_files, rates, topology
 from cwndlab.scenario.resolver import HEADERS, PlannedFlow, Resolver
 from cwndlab.scenario.topology import Topology, Wire, origin
 
@@ -187,7 +189,7 @@ class Flows(Resolver):
             cc = self.cc(sender.cc, stack, ("hosts", origin(flow.from_, self.spec.hosts), "cc"))
         else:
             cc = self.default_cc(flow, stack)
-        return {
+        resolved: contract.Flow = {
             "name": flow.name,
             "from": flow.from_,
             "to": flow.to,
@@ -198,11 +200,31 @@ class Flows(Resolver):
             "sndbuf": sndbuf,
             "rcvbuf": rcvbuf,
         }
+        constants = self.constants(flow, cc, stack)
+        if constants is not None:
+            resolved["cc_params"] = constants
+        return resolved
 
-    def app(self, flow: PlannedFlow) -> contract.App:
+    def constants(self, flow: PlannedFlow, cc: str, stack: Stack) -> contract.CcParams | None:
+        """Return the constants of its congestion control that a flow changes, or else its host.
+
+        Those of a host are for the host's own congestion control, not for one that the flow names.
+        """
+        host = origin(flow.from_, self.spec.hosts)
+        if flow.model.cc_params is not None:
+            return self.cc_params(flow.model.cc_params, cc, stack, (*flow.path, "cc_params"))
+        own = self.spec.hosts[host].cc_params
+        if own is None or flow.model.cc or flow.model.app.kind in DATAGRAMS:
+            return None
+        return self.cc_params(own, cc, stack, ("hosts", host, "cc_params"))
+
+    def app(self, flow: PlannedFlow) -> App:
         """Return the application of a flow, with all its parameters."""
         app = flow.model.app
         resolved = self.parameters(app, self.catalogue.apps[app.kind], (*flow.path, "app"))
+        for key, value in resolved.items():
+            if isinstance(value, Drawn):
+                resolved[key] = self.drawn(key, value, (*flow.path, "app", key))
         if app.kind == "bulk":
             resolved["bytes"] = flow.model.bytes
         if flow.load is not None:
@@ -212,7 +234,14 @@ class Flows(Resolver):
         if app.kind in {"rate-limited", "on-off"} and app.given("rate") is not None:
             default = resolved["write_bytes"]
             resolved["write_bytes"] = rates.write_bytes(app, app.given("rate"), default, flow.path)
-        return cast(contract.App, resolved)  # its keys are those of the catalogue
+        return cast(App, resolved)  # its keys are those of the catalogue
+
+    def drawn(self, key: str, drawn: Drawn, path: Path) -> dict[str, object]:
+        """Return a distribution as the Scenario has it, of a file what it holds."""
+        if drawn.scenario["kind"] != draws.FILE:
+            return drawn.scenario
+        rows = self.companion(companion_files.datagrams, drawn.scenario["name"], path)
+        return {"kind": "list", "values": [row[0 if key == "interval" else 1] for row in rows]}
 
     def default_cc(self, flow: PlannedFlow, stack: Stack) -> str:
         """Return the congestion control of a flow for which neither it nor its host names one."""

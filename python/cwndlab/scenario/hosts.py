@@ -47,11 +47,25 @@ ACK_EVERY_WAIT = 1_000_000
 class Hosts(Resolver):
     """Resolves hosts."""
 
+    def check_hosts(self) -> None:
+        """Check every host; raises `Misplaced` with what is wrong with any of them."""
+        found = []
+        for name, host in self.spec.hosts.items():
+            try:
+                self.check_host(name, host)
+            except Misplaced as misplaced:
+                found.append(misplaced)
+        if found:
+            raise Misplaced(found[0].path, found[0].bad, found[1:])
+
     def check_host(self, name: str, host: Host) -> None:
         """Check the names in a host against its stack."""
         stack = self.stack(name)
         if host.cc is not None:
             self.cc(host.cc, stack, ("hosts", name, "cc"))
+        if host.cc_params is not None:
+            cc = self.cc(host.cc or stack.default_cc, stack, ("hosts", name, "cc"))
+            self.cc_params(host.cc_params, cc, stack, ("hosts", name, "cc_params"))
         own = AGGREGATION.get(stack.family)
         for key in ("gro", "lro"):
             if getattr(host.nic, key) and key != own:
@@ -87,7 +101,8 @@ class Hosts(Resolver):
         """Return what to say of a sysctl that a stack does not have."""
         near = nearest_names(name, stack.settable(), 3)
         hint = f"near it: {', '.join(near)}" if near else "`cwndlab schema` lists them"
-        return BadValue(f"the unknown sysctl {shown(name)}", f"a sysctl that {stack.name} models", hint)
+        expected = f"a sysctl that {stack.name} models"
+        return BadValue(f"the unknown sysctl {shown(name)}", expected, hint, of_key=True)
 
     def raised(self, flows: Sequence[PlannedFlow]) -> dict[str, dict[str, int]]:
         """Return by host the maxima of socket buffers, raised so that what is asked for fits."""

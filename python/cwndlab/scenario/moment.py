@@ -10,7 +10,7 @@ from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.schema import Host, Link, Nic
 from cwndlab.experiment.units import BadValue
-from cwndlab.scenario import companion_files
+from cwndlab.scenario import companion_files, topology
 from cwndlab.scenario.resolver import PlannedFlow
 
 ETHERNET_HEADER = 14
@@ -31,10 +31,12 @@ class Moment:
     links: dict[str, Link]
 
     def base_rtt_ns(self, flow: PlannedFlow) -> int:
-        """Sum of the delays there and back: of links, and of what stands at both hosts' egress."""
+        """The base RTT of a flow now."""
         egresses = (self.hosts[end].egress for end in (flow.from_, flow.to))
-        links = (self.links[wire.name] for wire in (*flow.forward, *flow.back))
-        return sum((egress.delay or 0) for egress in egresses if egress) + sum(link.delay for link in links)
+        return topology.base_rtt_ns(
+            (self.links[wire.name].delay for wire in (*flow.forward, *flow.back)),
+            (egress.delay if egress else None for egress in egresses),
+        )
 
     def empty_rtt_ns(self, flow: PlannedFlow) -> int:
         """Base RTT and the transmission of a full-size packet there and an acknowledgement back."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from cwndlab.contract.scenario import Scenario
-from cwndlab.errors import ExperimentError
+from cwndlab.errors import ExperimentError, Place
 from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.experiment import Experiment
@@ -29,7 +29,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
     count = repeat * prod(len(axis.rows) for axis in part.axes)
     if count > MAX_RUNS:
-        raise ExperimentError(experiment.file, None, "sweep", f"{count} runs", f"at most {MAX_RUNS}")
+        raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
     for cell in part.cells():
         resolved = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, experiment.support)

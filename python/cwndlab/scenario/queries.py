@@ -5,6 +5,7 @@ from typing import Any
 
 from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.experiment.catalogue import DATAGRAMS
+from cwndlab.scenario import topology
 from cwndlab.scenario.topology import Routes
 
 CLIENT_PORT = 10_000
@@ -29,10 +30,9 @@ def of_engine(scenario: Scenario) -> dict[str, Any]:
 
 
 def base_rtt_ns(scenario: Scenario, one: str, other: str) -> int:
-    """The sum of delays between two hosts, there and back: of links, and of what stands at their egress."""
+    """The base RTT between two hosts."""
     ways = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
     delays: dict[str, int] = {link["name"]: link["delay_ns"] for link in scenario["links"]}
     taken = (delays[name] for way in (ways.way(one, other), ways.way(other, one)) for name in way or ())
     egresses = (host["egress"] for host in scenario["hosts"] if host["name"] in (one, other))
-    added: int = sum(egress["delay_ns"] for egress in egresses if egress is not None)
-    return sum(taken) + added
+    return topology.base_rtt_ns(taken, (egress["delay_ns"] if egress else None for egress in egresses))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from cwndlab.contract.scenario import Measure, Record, Sampling, Scenario
-from cwndlab.errors import ExperimentError, nearest, one_of, shown
+from cwndlab.errors import nearest, one_of, shown, together
 from cwndlab.experiment import locate, units
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.locate import Misplaced, Path
@@ -46,15 +46,11 @@ def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -
         for path in support.refused(spec)
     ]
     if refused:
-        raise min(refused, key=lambda error: error.line or 0)
+        raise together(refused)
     try:
         return _Resolver(spec, tree.place.file, catalogue, support).resolve()
     except Misplaced as misplaced:
-        raise _place(tree, misplaced) from None
-
-
-def _place(tree: Mapping, misplaced: Misplaced) -> ExperimentError:
-    return locate.fault(tree, misplaced.path, misplaced.bad)
+        raise locate.placed(tree, misplaced) from None
 
 
 class _Resolver(Hosts, Links, Flows):
@@ -62,8 +58,7 @@ class _Resolver(Hosts, Links, Flows):
 
     def resolve(self) -> Resolved:
         spec = self.spec
-        for name, host in spec.hosts.items():
-            self.check_host(name, host)
+        self.check_hosts()
         everyone = topology.all_copies(spec.hosts)
         net = topology.expand(spec.network, spec.hosts)
         self.check_switches(net)

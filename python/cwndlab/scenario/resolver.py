@@ -19,6 +19,7 @@ from cwndlab.experiment.schema import (
     Match,
     Spec,
 )
+from cwndlab.experiment.schema.cc_params import Constants
 from cwndlab.experiment.schema.parameters import Kinded
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
@@ -77,6 +78,23 @@ class Resolver:
                 hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
             raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
         return own
+
+    def cc_params(self, section: Constants, cc: str, stack: Stack, path: Path) -> contract.CcParams:
+        """Return the constants of a congestion control as the Scenario has them; refuse one without them."""
+        if self.support.live is not None:
+            problem = f"not supported by testbed {self.support.testbed}: real kernels have them as constants"
+            raise Misplaced(path, BadValue(problem=problem))
+        kind = self.catalogue.cc_params.get(cc)
+        if kind is None or stack.family not in {"freebsd", "linux"}:
+            known = one_of(name for name in self.catalogue.cc_params if name in stack.cc)
+            problem = f"{cc} on {stack.name} has no constants that an experiment changes; {known} has"
+            raise Misplaced(path, BadValue(problem=problem))
+        names = [param.name for param in kind.params]
+        for key, _ in section.written():
+            if key not in names:
+                raise Misplaced((*path, key), BadValue(f"the constant {key} of {cc}", one_of(names)))
+        values = {param.field: param.resolved(getattr(section, param.name)) for param in kind.params}
+        return cast(contract.CcParams, {"kind": cc, **values})  # its keys are those of the catalogue
 
     def buffers(self, flow: PlannedFlow) -> tuple[int | None, int | None]:
         """Return SO_SNDBUF of a flow's sender and SO_RCVBUF of its receiver, None for autotuning."""

@@ -20,6 +20,13 @@ _Layers = tuple[tuple[Path, Link], ...]
 """Sections that settings of a link come from, with their places, the most specific first."""
 
 
+def base_rtt_ns(links: Iterable[int], egresses: Iterable[int | None]) -> int:
+    """Return the base RTT in ns: the delays of all links there and back, and of what stands at the egress of
+    both hosts, None where nothing does.
+    """
+    return sum(links) + sum(delay or 0 for delay in egresses)
+
+
 @dataclass(frozen=True, slots=True)
 class Wire:
     """One direction of a cable before its numbers are resolved.

@@ -48,7 +48,7 @@ def find(name: str, lab: Path | None = None, modules: "Sequence[Module]" = ()) -
     if name == KERNEL:
         from cwndlab.testbeds.netns.testbed import Netns
 
-        return Netns()
+        return Netns(lab)
     if name == DISTANT:
         from cwndlab.testbeds.ssh.testbed import Ssh
 

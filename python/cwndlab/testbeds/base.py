@@ -88,6 +88,8 @@ class Control:
     """Asked every few tens of milliseconds; True: stop and raise CancelledError."""
     progress: Callable[[int], None]
     """Told how much of the run is done, in ns of the run's own time, as often as it likes."""
+    waiting: Callable[[str], None] = lambda what: None
+    """Told what is waited for that takes long, such as a host; an empty text: nothing any more."""
 
 
 @dataclass(frozen=True)

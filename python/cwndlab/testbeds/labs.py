@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from cwndlab.testbeds import DISTANT
+from cwndlab.testbeds.live import user_programs
 
 
 @dataclass(frozen=True)
@@ -25,16 +28,58 @@ def template() -> str:
     return TEMPLATE
 
 
-def commands(lab: Path) -> list[str]:
+def commands(lab: Path, testbed: str = DISTANT) -> list[str]:
     """What a lab file has run on its machines, and which links they make, a line each."""
+    if testbed != DISTANT:
+        from cwndlab.testbeds.netns import lab_file as here
+
+        return list(here.commands(lab))
     from cwndlab.testbeds.ssh import lab_file
 
     found = []
-    for name, machine in lab_file.read(lab).machines.items():
+    read = lab_file.read(lab)
+    for name, machine in read.machines.items():
         found += [f"{name} makes link {link} at {interface}" for link, interface in machine.links.items()]
-        for when in ("setup", "before_run", "after_run", "teardown"):
-            found += [f"{name} {when}: {command}" for command in getattr(machine, when)]
+        found += user_programs.lines(name, machine)
+    found += user_programs.described(read.programs, read.loggers)
+    for build, own in read.builds.items():
+        found += [f"build {build} has {host} at {machine.ssh}" for host, machine in own.hosts.items()]
+        for name, words in own.switch.items():
+            found += [f"build {build} switches {name}: {command}" for command in words]
     return found
+
+
+def of_build(lab: Path, build: str) -> Path:
+    """What stands for the lab of a file with one of its builds; raises InputError where there is none."""
+    from cwndlab.testbeds.ssh import lab_file
+
+    named = lab.with_name(f"{lab.name}@{build}")
+    lab_file.read(named)
+    return named
+
+
+def switch(lab: Path, told: Callable[[str], None]) -> None:
+    """Switch the machines of `FILE@BUILD` to that build; `told` what is waited for.
+
+    Raises CwndlabError, one line, where a machine is in use or a command fails.
+    """
+    from cwndlab.testbeds.ssh import builds
+
+    builds.switch(lab, told)
+
+
+def has_switch(lab: Path) -> bool:
+    """Whether a build has commands that switch to it."""
+    from cwndlab.testbeds.ssh import builds
+
+    return bool(builds.commands(lab))
+
+
+def leave(lab: Path) -> None:
+    """Close the connections to the machines of a lab file; they are asked anew when they are needed."""
+    from cwndlab.testbeds.ssh import site
+
+    site.leave(lab)
 
 
 def examine(lab: Path) -> Iterator[Finding]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from cwndlab import foreign
 from cwndlab.errors import InputError, nearest, one_of, shown
-from cwndlab.experiment import experiment
+from cwndlab.experiment import experiment, yaml_nodes
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.support import Support
+from cwndlab.experiment.yaml_nodes import Mapping
 from cwndlab.foreign import Module
 from cwndlab.scenario import planning
 from cwndlab.testbeds import MODEL
@@ -28,7 +29,13 @@ def load(
     Raises `ExperimentError` for everything that is wrong without the sweep, InputError for a testbed that
     does not exist.
     """
-    loaded = experiment.read(path_or_text, overrides, Spec, support(testbed, lab, modules))
+    file, source = experiment.text_of(path_or_text)
+    return read(yaml_nodes.parse(source, file), source, overrides, support(testbed, lab, modules))
+
+
+def read(tree: Mapping, source: str, overrides: Sequence[str], known: Support) -> Experiment:
+    """The experiment of a tree, which is changed, and of its text; raises as `load` does."""
+    loaded = experiment.read(tree, source, overrides, Spec, known)
     planning.check(loaded)
     return loaded
 

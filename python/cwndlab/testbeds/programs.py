@@ -27,6 +27,6 @@ def need(name: str, purpose: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
     if found is None:
         raise ValueError(
-            f"{name} is not installed, which {purpose} needs (Debian: apt install {PACKAGES[name]})"
+            f"{name} is not installed, which {purpose} needs (Debian: apt install {PACKAGES.get(name, name)})"
         )
     return found

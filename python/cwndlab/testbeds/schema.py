@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 from cwndlab.experiment import json_schema, schema
 from cwndlab.experiment.schema import Section
 from cwndlab.experiment.support import Support
-from cwndlab.testbeds import DISTANT
+from cwndlab.testbeds import DISTANT, KERNEL
 from cwndlab.testbeds.netns.section import SECTION, KernelSubset, NetnsKeys
 from cwndlab.testbeds.netns.support import SUPPORT as NETNS
+from cwndlab.testbeds.netns.support import support as netns
 from cwndlab.testbeds.sim.support import SUPPORT as SIM
 from cwndlab.testbeds.ssh.support import support as ssh
 
@@ -21,6 +22,8 @@ SUPPORTS: Mapping[str, Support] = {support.testbed: support for support in (SIM,
 
 def of_lab(testbed: str, lab: Path | None) -> Support:
     """What a testbed carries out on the machines of a lab file."""
+    if testbed == KERNEL:
+        return netns(lab)
     return ssh(lab) if testbed == DISTANT else SUPPORTS[testbed]
 
 

@@ -13,8 +13,8 @@ from typing import cast
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
+from cwndlab.analysis.distributions import t_quantile
 from cwndlab.contract.summary import FlowSummary, Summary
 from cwndlab.parts.store import RunRecord
 from cwndlab.results.resultset import ResultSet
@@ -212,6 +212,6 @@ def _interval(ours: list[float], theirs: list[float]) -> tuple[float, float] | N
     freedom = sum(errors) ** 2 / sum(
         error**2 / (len(side) - 1) for error, side in zip(errors, (ours, theirs), strict=True)
     )
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(sum(errors))
+    half = t_quantile((1 + CONFIDENCE) / 2, freedom) * math.sqrt(sum(errors))
     difference = statistics.fmean(ours) - statistics.fmean(theirs)
     return difference - half, difference + half

@@ -5,8 +5,9 @@ import base64
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,12 +15,13 @@ from matplotlib.figure import Figure as Canvas
 
 from cwndlab import files
 from cwndlab.errors import InputError
-from cwndlab.plots import paint
+from cwndlab.plots import colours, paint
 from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.selection import Options
 from cwndlab.results import texttable
 from cwndlab.results.resultset import ResultSet
 from cwndlab.validation.compare import ALL, METRICS, WANTED, Metric, Row, median_errors
+from cwndlab.validation.judging import within
 
 BEGIN, END = "<!-- validate: begin -->", "<!-- validate: end -->"
 """Marks around our section of docs/fidelity.md."""
@@ -31,14 +33,21 @@ PANELS = 36
 """Cells drawn at most."""
 
 
-def text(rows: Sequence[Row]) -> str:
+OUTSIDE = " !"
+"""Stands behind a difference that is larger than it may be."""
+
+Allowed = Mapping[str, float]
+"""How far apart metrics may be, as a share of the kernel's; a metric that is not there may be anything."""
+
+
+def text(rows: Sequence[Row], allowed: Allowed = MappingProxyType({})) -> str:
     """The comparison for a terminal: few flows with every metric, many with how far apart they are; medians
     below."""
-    told = _in_full(rows) if len(rows) <= IN_FULL else _errors(rows)
+    told = _in_full(rows, allowed) if len(rows) <= IN_FULL else _errors(rows, allowed)
     return "\n".join([*told, "", *verdicts(rows)]) + "\n"
 
 
-def _in_full(rows: Sequence[Row]) -> Iterator[str]:
+def _in_full(rows: Sequence[Row], allowed: Allowed) -> Iterator[str]:
     """A block for each flow: a line per metric."""
     for row in rows:
         yield ", ".join([*(f"{key} {value}" for key, value in row.cell.items()), row.flow, row.cc])
@@ -51,14 +60,14 @@ def _in_full(rows: Sequence[Row]) -> Iterator[str]:
             ["", *(METRICS[one.name] for one in metrics)],
             ["model", *(_number(one.model) for one in metrics)],
             ["kernel", *(_number(one.kernel) for one in metrics)],
-            ["apart", *(_share(one.error) for one in metrics)],
+            ["apart", *(_marked(one, allowed) for one in metrics)],
             ["95 % of the difference" if any(spans) else "", *spans],
         ]
         aligned = [texttable.aligned(column, right=place > 0) for place, column in enumerate(columns)]
         yield from (f"  {line}" for line in texttable.lines(aligned))
 
 
-def _errors(rows: Sequence[Row]) -> Iterator[str]:
+def _errors(rows: Sequence[Row], allowed: Allowed) -> Iterator[str]:
     """A line for each flow: how far the model is from the kernel in each metric."""
     keys = texttable.telling(list(rows[0].cell), [row.cell for row in rows])
     short = texttable.short_names(keys)
@@ -66,7 +75,7 @@ def _errors(rows: Sequence[Row]) -> Iterator[str]:
     columns += [["flow", *(row.flow for row in rows)]]
     aligned = [texttable.aligned(column, right=False) for column in columns]
     for name, title in METRICS.items():
-        cells = [title.partition(",")[0], *(_share(row.metrics[name].error) for row in rows)]
+        cells = [title.partition(",")[0], *(_marked(row.metrics[name], allowed) for row in rows)]
         aligned.append(texttable.aligned(cells, right=True))
     yield from texttable.lines(aligned)
 
@@ -82,15 +91,21 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
         lines.append(line)
     doubtful = sum(row.doubtful for row in rows if row.flow != ALL)
     if doubtful:
-        lines.append(f"{doubtful} flows ran over a path that fell behind its schedule (unreliable)")
+        lines.append(f"{doubtful} flows ran over an emulated path that fell behind its schedule (unreliable)")
     return lines
 
 
-def write(directory: Path, rows: Sequence[Row], model: ResultSet, kernel: ResultSet) -> None:
+def write(
+    directory: Path,
+    rows: Sequence[Row],
+    model: ResultSet,
+    kernel: ResultSet,
+    allowed: Allowed = MappingProxyType({}),
+) -> None:
     """Write validate.csv, overlay.png and validate.html into the directory of a validation."""
     files.replace(directory / "validate.csv", csv_text(rows).encode())
     overlay(model, kernel, directory / "overlay.png")
-    written = html(rows, kernel, directory / "overlay.png")
+    written = html(rows, kernel, directory / "overlay.png", allowed)
     files.replace(directory / "validate.html", written.encode())
 
 
@@ -124,7 +139,7 @@ def overlay(model: ResultSet, kernel: ResultSet, out: Path) -> None:
             for number, flow in enumerate(kernel.record(run).scenario["flows"]):
                 for results, name, dash in ((kernel, "kernel", "-"), (model, "model", (0, (4, 2)))):
                     series = results.series(run, flow=flow["name"])
-                    colour = paint.PALETTE[number % len(paint.PALETTE)]
+                    colour = colours.PALETTE[number % len(colours.PALETTE)]
                     label = f"{flow['name']}, {name}" if place == 0 else None
                     axis.plot(
                         series["t_s"],
@@ -147,10 +162,12 @@ def overlay(model: ResultSet, kernel: ResultSet, out: Path) -> None:
         files.replace(out, image.getvalue())
 
 
-def html(rows: Sequence[Row], kernel: ResultSet, picture: Path) -> str:
+def html(rows: Sequence[Row], kernel: ResultSet, picture: Path, allowed: Allowed) -> str:
     """A page of its own: what was found, the table, the overlay, and what the kernel's runs warned of."""
-    cells = [[*_labels(row), *(_cell(row.metrics[name]) for name in METRICS)] for row in rows]
+    cells = [[*_labels(row), *(_cell(row.metrics[name], allowed) for name in METRICS)] for row in rows]
     caption = "Model / kernel (difference); in brackets the interval over repeats."
+    if allowed:
+        caption += f" Behind a difference that is larger than it may be stands{OUTSIDE}"
     warnings = [[str(record.run_id), line] for record in kernel.records() for line in record.warnings]
     return page(
         "validation.html",
@@ -220,12 +237,19 @@ def _labels(row: Row) -> list[str]:
     return [*row.cell.values(), row.flow, row.cc]
 
 
-def _cell(metric: Metric) -> str:
+def _marked(metric: Metric, allowed: Allowed) -> str:
+    """How far apart the sides are, marked where that is more than it may be."""
+    share = allowed.get(metric.name)
+    outside = share is not None and metric.error is not None and not within(metric, share)
+    return _share(metric.error) + OUTSIDE * outside
+
+
+def _cell(metric: Metric, allowed: Allowed = MappingProxyType({})) -> str:
     if metric.model is None and metric.kernel is None:
         return ""
     cell = f"{_number(metric.model)} / {_number(metric.kernel)}"
     if _share(metric.error):
-        cell += f" ({_share(metric.error)})"
+        cell += f" ({_marked(metric, allowed)})"
     if metric.interval is not None:
         cell += f" [{_number(metric.interval[0])}, {_number(metric.interval[1])}]"
     return cell

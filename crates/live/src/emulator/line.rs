@@ -3,7 +3,8 @@
 use std::collections::{HashSet, VecDeque};
 
 use contract::histogram::Histogram;
-use contract::record::{EVENT_DROP, EVENT_MARK, EventRow, QueueRow};
+use contract::kinds::{EVENT_DROP, EVENT_MARK};
+use contract::tables::{EventRow, QueueRow};
 use path::{DropReason, Nanos, Output};
 
 use super::flows::Flows;
@@ -197,7 +198,6 @@ impl Records {
         }
         self.events.push(EventRow {
             t,
-            rank: hop,
             flow: frame.flow.map(u32::from),
             hop: Some(hop),
             kind,

@@ -274,7 +274,8 @@ impl Output {
                     self.socket.as_raw_fd(),
                     self.messages[sent..].as_mut_ptr(),
                     (self.filled - sent) as libc::c_uint,
-                    libc::MSG_DONTWAIT,
+                    // Signed in glibc, unsigned in musl.
+                    libc::MSG_DONTWAIT as _,
                 )
             };
             match result {

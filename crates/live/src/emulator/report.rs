@@ -78,7 +78,8 @@ pub(super) fn finish(
         let records = worker.common.records;
         tallies.iter_mut().zip(&records.tallies).for_each(|(sum, tally)| sum.merge(tally));
         queue.extend(records.queue.into_rows());
-        records.events.into_rows().for_each(|row| recorder.event(row));
+        // All are of hops.
+        records.events.into_rows().for_each(|row| recorder.event(row.hop.unwrap_or(0), row));
     }
     queue.sort_by_key(|row| (row.t, row.hop));
     queue.iter().for_each(|row| recorder.queue(row));

@@ -16,14 +16,14 @@ use live::emulator::Emulator;
 use serde_json::{Value, json};
 
 /// Address of the host `a`; `b` is next.
-pub const A: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
+pub(crate) const A: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 /// Address of the host `b`.
-pub const B: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
+pub(crate) const B: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 /// Names of everything begin so, followed by the process's number.
 const PREFIX: &str = "cwndlabtest";
 
 /// Whether these tests can run: as root, with `ip`. They must where `CWNDLAB_REQUIRE_LIVE` or `CI` says so.
-pub fn possible() -> bool {
+pub(crate) fn possible() -> bool {
     // SAFETY: plain call.
     let root = unsafe { libc::geteuid() } == 0;
     let ip = Command::new("ip").arg("-V").output().is_ok_and(|output| output.status.success());
@@ -35,7 +35,7 @@ pub fn possible() -> bool {
 }
 
 /// One test at a time: they share two processors.
-pub fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -46,13 +46,13 @@ fn ip(words: &str) {
 }
 
 /// `a` and `b` with one interface each, whose other ends `a0` and `b0` are in the namespace between.
-pub struct Net {
+pub(crate) struct Net {
     name: String,
 }
 
 impl Net {
     /// Makes it, and removes what killed tests have left.
-    pub fn new() -> Net {
+    pub(crate) fn new() -> Net {
         sweep();
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -81,24 +81,24 @@ impl Net {
     }
 
     /// The namespace of a host, or of the emulator (`e`).
-    pub fn place(&self, place: &str) -> String {
+    pub(crate) fn place(&self, place: &str) -> String {
         format!("{}-{place}", self.name)
     }
 
     /// Removes an interface, and its other end with it.
-    pub fn remove(&self, place: &str, interface: &str) {
+    pub(crate) fn remove(&self, place: &str, interface: &str) {
         ip(&format!("-n {} link del {interface}", self.place(place)));
     }
 
     /// Switches the offloads of all interfaces.
-    pub fn offloads(&self, on: bool) {
+    pub(crate) fn offloads(&self, on: bool) {
         for (place, interface) in [("a", "eth0"), ("b", "eth0"), ("e", "a0"), ("e", "b0")] {
             live::offload::set(Some(&self.place(place)), interface, on, on).expect("offloads");
         }
     }
 
     /// Does something in a thread of its own inside a namespace.
-    pub fn inside<R: Send>(&self, place: &str, work: impl FnOnce() -> R + Send) -> R {
+    pub(crate) fn inside<R: Send>(&self, place: &str, work: impl FnOnce() -> R + Send) -> R {
         let file = fs::File::open(format!("/run/netns/{}", self.place(place))).expect("the namespace");
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -111,7 +111,7 @@ impl Net {
     }
 
     /// A socket of `a` that sends to the one of `b`, and that one.
-    pub fn datagrams(&self) -> (UdpSocket, UdpSocket) {
+    pub(crate) fn datagrams(&self) -> (UdpSocket, UdpSocket) {
         let open = |place: &str, address: Ipv4Addr| {
             self.inside(place, || UdpSocket::bind(SocketAddrV4::new(address, 5201)).expect("a socket"))
         };
@@ -139,7 +139,11 @@ impl Net {
     }
 
     /// The configuration of an emulator between them.
-    pub fn config(&self, change: impl FnOnce(&mut Value), configure: impl FnOnce(&mut Value)) -> String {
+    pub(crate) fn config(
+        &self,
+        change: impl FnOnce(&mut Value),
+        configure: impl FnOnce(&mut Value),
+    ) -> String {
         let mut scenario = scenario();
         change(&mut scenario);
         let mut config = json!({
@@ -157,12 +161,12 @@ impl Net {
     }
 
     /// An emulator between them, started. `change` makes its Scenario of one without any limits.
-    pub fn emulator(&self, change: impl FnOnce(&mut Value)) -> Emulator {
+    pub(crate) fn emulator(&self, change: impl FnOnce(&mut Value)) -> Emulator {
         self.emulator_with(change, |_| ())
     }
 
     /// The same; `configure` changes the rest.
-    pub fn emulator_with(
+    pub(crate) fn emulator_with(
         &self,
         change: impl FnOnce(&mut Value),
         configure: impl FnOnce(&mut Value),
@@ -203,7 +207,7 @@ fn sweep() {
 }
 
 /// CLOCK_MONOTONIC, nanoseconds.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
@@ -219,7 +223,7 @@ fn nanoseconds(time: libc::timespec) -> u64 {
 }
 
 /// By how much [`Received::at`] may be too late, ns, and never too early.
-pub const CLOCKS: u64 = 5_000;
+pub(crate) const CLOCKS: u64 = 5_000;
 
 /// A time of the kernel's stamps (CLOCK_REALTIME) as one of [`now`].
 fn monotonic(stamp: u64) -> u64 {
@@ -263,7 +267,7 @@ fn scenario() -> Value {
 }
 
 /// Sends so many datagrams, each with its number and the time in front, with a pause between.
-pub fn send(socket: &UdpSocket, numbers: std::ops::Range<u64>, bytes: usize, pause: Duration) {
+pub(crate) fn send(socket: &UdpSocket, numbers: std::ops::Range<u64>, bytes: usize, pause: Duration) {
     let mut payload = vec![7; bytes];
     for number in numbers {
         payload[..8].copy_from_slice(&number.to_ne_bytes());
@@ -277,7 +281,7 @@ pub fn send(socket: &UdpSocket, numbers: std::ops::Range<u64>, bytes: usize, pau
 
 /// A datagram that came in.
 #[derive(Clone, Copy, Debug)]
-pub struct Received {
+pub(crate) struct Received {
     /// Its number.
     pub number: u64,
     /// When it was sent.
@@ -289,7 +293,7 @@ pub struct Received {
 }
 
 /// Reads datagrams until none comes for a while.
-pub fn receive(socket: &UdpSocket) -> Vec<Received> {
+pub(crate) fn receive(socket: &UdpSocket) -> Vec<Received> {
     let mut all = Vec::new();
     while let Some(received) = receive_one(socket) {
         all.push(received);

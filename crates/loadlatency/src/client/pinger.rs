@@ -17,7 +17,7 @@ const EVERY_NS: u64 = 20_000_000;
 
 /// Why there is no server any more.
 #[derive(Debug, Error)]
-pub enum Lost {
+pub(super) enum Lost {
     #[error("the connection to the server was lost: {}", in_words(.0))]
     Connection(#[from] io::Error),
     #[error("the server sent what is no reply")]
@@ -33,10 +33,10 @@ pub enum Lost {
 }
 
 /// A report: the server's time, and its flows.
-pub type Report = (u64, Vec<FlowReport>);
+pub(super) type Report = (u64, Vec<FlowReport>);
 
 /// The client's end of the pinger's connection. Times are absolute until `take` and `peek` make them relative.
-pub struct Pinger {
+pub(super) struct Pinger {
     link: Link,
     idle_timeout_ns: u64,
     number: u32,
@@ -54,7 +54,7 @@ pub struct Pinger {
 
 impl Pinger {
     /// Over a connection whose greetings are exchanged.
-    pub fn new(link: Link, idle_timeout_s: u64) -> Pinger {
+    pub(super) fn new(link: Link, idle_timeout_s: u64) -> Pinger {
         Pinger {
             link,
             idle_timeout_ns: idle_timeout_s * 1_000_000_000,
@@ -70,7 +70,7 @@ impl Pinger {
     }
 
     /// Pings, if it is time to and `pinging`, and takes what comes within `wait`; a report is handed out.
-    pub fn turn(&mut self, wait: Duration, pinging: bool) -> Result<Option<Report>, Lost> {
+    pub(super) fn turn(&mut self, wait: Duration, pinging: bool) -> Result<Option<Report>, Lost> {
         let now = sys::now_ns();
         let mut wait = wait.min(Duration::from_millis(100));
         if pinging && self.under_way.is_none() {
@@ -123,12 +123,12 @@ impl Pinger {
     }
 
     /// Asks for a report, which a `turn` will hand out.
-    pub fn ask_report(&mut self) -> Result<(), Lost> {
+    pub(super) fn ask_report(&mut self) -> Result<(), Lost> {
         self.ask(Request::Report)
     }
 
     /// Asks for a report and waits for it; one that was still under way comes with it.
-    pub fn report(&mut self, patience_ns: u64) -> Result<Vec<Report>, Lost> {
+    pub(super) fn report(&mut self, patience_ns: u64) -> Result<Vec<Report>, Lost> {
         self.ask(Request::Report)?;
         let deadline = sys::now_ns() + patience_ns;
         let mut reports = Vec::new();
@@ -142,7 +142,7 @@ impl Pinger {
 
     /// Has all flows ended and waits until they are; a ping that is under way is answered before that, and so is a report,
     /// which is handed out.
-    pub fn stop(&mut self, patience_ns: u64) -> Result<Vec<Report>, Lost> {
+    pub(super) fn stop(&mut self, patience_ns: u64) -> Result<Vec<Report>, Lost> {
         self.stopped = false;
         self.ask(Request::Stop)?;
         let deadline = sys::now_ns() + patience_ns;
@@ -156,7 +156,7 @@ impl Pinger {
 
     /// Tells the server that the run is over, and waits until it closes the connection, which it does when it would serve the next
     /// client; but no longer than `TIMEOUT`.
-    pub fn bye(&mut self) {
+    pub(super) fn bye(&mut self) {
         let deadline = sys::now_ns() + TIMEOUT.as_nanos() as u64;
         if self.link.send(&Request::Bye.to_bytes()).is_ok() {
             while sys::now_ns() < deadline && self.link.next(Duration::from_millis(100)).is_ok() {}
@@ -165,7 +165,7 @@ impl Pinger {
 
     /// At least so many pings of the idle link, and until it is idle: the last three took no longer than twice `min_rtt_ns`
     /// and 10 ms, or `most_ns` have passed. The last of them, times counted from the first.
-    pub fn idle(
+    pub(super) fn idle(
         &mut self,
         count: usize,
         most_ns: u64,
@@ -190,7 +190,7 @@ impl Pinger {
     }
 
     /// Removes the pings so far.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.pings.clear();
     }
 
@@ -202,12 +202,12 @@ impl Pinger {
     }
 
     /// What `take` would give now.
-    pub fn peek(&self, go: u64) -> Vec<Ping> {
+    pub(super) fn peek(&self, go: u64) -> Vec<Ping> {
         self.since(go, sys::now_ns())
     }
 
     /// Takes the pings since `go`.
-    pub fn take(&mut self, go: u64, now: u64) -> Vec<Ping> {
+    pub(super) fn take(&mut self, go: u64, now: u64) -> Vec<Ping> {
         let pings = self.since(go, now);
         self.pings.clear();
         pings

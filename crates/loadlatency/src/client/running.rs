@@ -32,7 +32,7 @@ const MAX_BINS: usize = (MAX_FLOW_NS / BIN_NS) as usize;
 
 /// A flow to be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(super) struct Plan {
     name: String,
     direction: Direction,
     dscp: u8,
@@ -42,7 +42,7 @@ pub struct Plan {
 
 impl Plan {
     /// The flow `number` of a direction, from 1.
-    pub fn new(direction: Direction, number: u32, dscp: u8, after_ns: u64) -> Plan {
+    pub(super) fn new(direction: Direction, number: u32, dscp: u8, after_ns: u64) -> Plan {
         let word = match direction {
             Direction::Up => "up",
             Direction::Down => "down",
@@ -52,7 +52,7 @@ impl Plan {
 }
 
 /// The flows of a scenario.
-pub struct Running {
+pub(super) struct Running {
     members: Vec<Member>,
     start: Arc<StartSignal>,
     connects: Arc<Connects>,
@@ -89,7 +89,7 @@ struct Told {
 
 impl Running {
     /// Begins to connect the flows; `idle` are pings from which the offset of the clocks is told.
-    pub fn open(server: &Server, plans: &[Plan], next: &mut u32, idle: &[Ping]) -> Running {
+    pub(super) fn open(server: &Server, plans: &[Plan], next: &mut u32, idle: &[Ping]) -> Running {
         let start = Arc::new(StartSignal::default());
         let members = plans.iter().map(|plan| {
             *next += 1;
@@ -108,17 +108,17 @@ impl Running {
     }
 
     /// Whether every flow is connected or has ended.
-    pub fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         self.members.iter().all(|m| m.shared.connected.load(Ordering::Acquire) || m.has_ended())
     }
 
     /// Whether no flow is left.
-    pub fn have_all_ended(&self) -> bool {
+    pub(super) fn have_all_ended(&self) -> bool {
         self.members.iter().all(Member::has_ended)
     }
 
     /// Lets the flows begin, and says when that was.
-    pub fn go(&self) -> u64 {
+    pub(super) fn go(&self) -> u64 {
         let now = sys::now_ns();
         *locked(&self.start.go) = Some(now);
         self.start.opened.notify_all();
@@ -126,7 +126,7 @@ impl Running {
     }
 
     /// Takes a report of the server.
-    pub fn take(&mut self, (at_ns, flows): Report) {
+    pub(super) fn take(&mut self, (at_ns, flows): Report) {
         for mut report in flows {
             if !self.members.iter().any(|m| m.id == report.id) {
                 continue;
@@ -143,12 +143,12 @@ impl Running {
     }
 
     /// Stops counting at this end; the connections go on.
-    pub fn close(&self, now: u64) {
+    pub(super) fn close(&self, now: u64) {
         self.members.iter().for_each(|m| m.shared.flow.close(now));
     }
 
     /// Flows that ended because the server was lost at `now` are not counted as killed.
-    pub fn clear_killed_by_loss(&mut self, now: u64) {
+    pub(super) fn clear_killed_by_loss(&mut self, now: u64) {
         for member in &self.members {
             let mut tally = member.shared.flow.tally();
             if tally.end_ns + SAME_LOSS_NS >= now {
@@ -164,14 +164,14 @@ impl Running {
     }
 
     /// Tells the flows' threads to end.
-    pub fn end(&self) {
+    pub(super) fn end(&self) {
         self.connects.over.store(true, Ordering::Relaxed);
         self.members.iter().for_each(|m| m.shared.flow.end());
         self.start.opened.notify_all();
     }
 
     /// The scenario as it would be if it ended now.
-    pub fn so_far(&self, go: u64, pings: Vec<Ping>) -> Scenario {
+    pub(super) fn so_far(&self, go: u64, pings: Vec<Ping>) -> Scenario {
         let now = sys::now_ns();
         Scenario {
             flows: self.flows(),
@@ -183,7 +183,7 @@ impl Running {
     }
 
     /// The scenario, which ended at `stopped`.
-    pub fn finish(
+    pub(super) fn finish(
         mut self,
         number: u32,
         go: u64,

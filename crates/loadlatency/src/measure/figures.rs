@@ -262,7 +262,7 @@ fn bloat(increase_ms: f64) -> Bufferbloat {
 }
 
 /// The distribution of round trips; None of none.
-pub fn round_trips<'a>(pings: impl IntoIterator<Item = &'a Ping>) -> Option<Latency> {
+pub(super) fn round_trips<'a>(pings: impl IntoIterator<Item = &'a Ping>) -> Option<Latency> {
     latency(pings.into_iter().map(|p| signed(p.rtt_ns)))
 }
 

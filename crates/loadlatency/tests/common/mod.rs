@@ -10,7 +10,7 @@ use std::time::Duration;
 use loadlatency::{client, server};
 
 /// It ends with the test.
-pub struct TestServer {
+pub(crate) struct TestServer {
     /// Its port.
     pub port: u16,
     /// What it says.
@@ -21,7 +21,7 @@ pub struct TestServer {
 
 impl TestServer {
     /// On `ip`, with other options as given.
-    pub fn start(ip: &str, options: server::Options) -> TestServer {
+    pub(crate) fn start(ip: &str, options: server::Options) -> TestServer {
         let cancel = Arc::new(AtomicBool::new(false));
         let (lines, said) = mpsc::channel();
         let options =
@@ -40,7 +40,7 @@ impl TestServer {
     }
 
     /// Options of a client for it.
-    pub fn client(&self, host: &str, scenarios: &[u32], duration_s: f64) -> client::Options {
+    pub(crate) fn client(&self, host: &str, scenarios: &[u32], duration_s: f64) -> client::Options {
         client::Options {
             host: host.to_owned(),
             port: self.port,

@@ -64,7 +64,7 @@ impl Packet for Pkt {
 
 /// Everything a link reported, each kind in the order of the reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Log {
+pub(crate) struct Log {
     pub forwarded: Vec<(u64, Pkt)>,
     pub dropped: Vec<(u64, u32, DropReason)>,
     pub marked: Vec<(u64, u32)>,
@@ -91,17 +91,17 @@ impl Output<Pkt> for Log {
 
 /// What enters a link, and when its counters are read: both in order of time.
 #[derive(Clone, Debug)]
-pub struct Feed {
+pub(crate) struct Feed {
     pub arrivals: Vec<(u64, Pkt)>,
     pub questions: Vec<u64>,
 }
 
-pub fn link(config: &LinkConfig, mode: Mode) -> Link<Pkt> {
+pub(crate) fn link(config: &LinkConfig, mode: Mode) -> Link<Pkt> {
     Link::new(config, &|purpose| stream(7, 0, purpose, "link"), mode)
 }
 
 /// Runs a stepped link event by event, and drains it.
-pub fn run_stepped(config: &LinkConfig, feed: &Feed) -> Log {
+pub(crate) fn run_stepped(config: &LinkConfig, feed: &Feed) -> Log {
     let mut link = link(config, Mode::Stepped);
     let mut log = Log::default();
     let mut arrivals = feed.arrivals.iter().peekable();
@@ -122,7 +122,7 @@ pub fn run_stepped(config: &LinkConfig, feed: &Feed) -> Log {
 }
 
 /// Runs a fused link that is `ahead` nanoseconds further than whoever asks for its counters.
-pub fn run_fused(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) -> Log {
+pub(crate) fn run_fused(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) -> Log {
     let mut link = link(config, Mode::Fused);
     let mut log = Log::default();
     let mut arrivals = feed.arrivals.iter().peekable();
@@ -146,7 +146,7 @@ pub fn run_fused(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) ->
 }
 
 /// Runs an early link whose arrivals are `ahead` nanoseconds further than its events and whoever asks for its counters.
-pub fn run_early(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) -> Log {
+pub(crate) fn run_early(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) -> Log {
     let mut link = link(config, Mode::Early);
     let mut log = Log::default();
     let mut arrivals = feed.arrivals.iter().peekable();
@@ -168,7 +168,7 @@ pub fn run_early(config: &LinkConfig, feed: &Feed, ahead: u64, promise: bool) ->
 }
 
 /// Runs a fused link whose packets stay where they are, asked at no time or after everything; None if it cannot.
-pub fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Option<Log> {
+pub(crate) fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Option<Log> {
     let mut link = link(config, Mode::Fused);
     if !link.is_plain() {
         return None;
@@ -196,7 +196,7 @@ fn catch_up(link: &mut Link<Pkt>, until: u64, log: &mut Log) {
 
 /// Something wrong with a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bug {
+pub(crate) enum Bug {
     None,
     /// One packet vanishes.
     Swallow,
@@ -231,7 +231,7 @@ const SEEKING: u32 = 2_000;
 const CASES: u32 = 500;
 
 /// Checks a property of random cases, and that it does not hold with any of the bugs that it should catch.
-pub fn check<S: Strategy>(
+pub(crate) fn check<S: Strategy>(
     name: &str,
     cases: impl Fn() -> S,
     property: impl Fn(&S::Value, Bug) -> Result<(), String>,
@@ -241,7 +241,7 @@ pub fn check<S: Strategy>(
 }
 
 /// [`check`] with so many cases.
-pub fn check_some<S: Strategy>(
+pub(crate) fn check_some<S: Strategy>(
     name: &str,
     number: u32,
     cases: impl Fn() -> S,
@@ -271,7 +271,7 @@ pub fn check_some<S: Strategy>(
 }
 
 /// Compares element by element, and says where the first difference is.
-pub fn equal<T: PartialEq + Debug>(what: &str, a: &[T], b: &[T]) -> Result<(), String> {
+pub(crate) fn equal<T: PartialEq + Debug>(what: &str, a: &[T], b: &[T]) -> Result<(), String> {
     match a.iter().zip(b).find(|(a, b)| a != b) {
         Some((a, b)) => Err(format!("{what}: {a:?} and {b:?}")),
         None if a.len() != b.len() => Err(format!("{what}: {} and {}", a.len(), b.len())),

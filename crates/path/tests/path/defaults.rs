@@ -4,7 +4,7 @@ use path::{Kind, QueueConfig};
 
 /// Linux's defaults; of RED, what `tc` derives from a limit of 400 KB; of the rest, what Linux derives from a link with
 /// packets of 1500 bytes.
-pub fn queue(kind: &Kind) -> QueueConfig {
+pub(crate) fn queue(kind: &Kind) -> QueueConfig {
     let json = kind.values(|param| {
         let derived = match (kind.kind, param.field) {
             ("bfifo", "limit_bytes") => 1_514_000,

@@ -88,6 +88,9 @@ pub enum EvalError {
     /// A text compared with a number.
     #[error("a text and a number cannot be ordered")]
     Order,
+    /// A text that is formatted with something else than its `%` ask for.
+    #[error("a format and its values do not fit")]
+    Format,
     /// `abs` of none or several.
     #[error("abs takes one number")]
     Abs,

@@ -8,6 +8,15 @@ use super::{CodeError, Node, Statement};
 /// How deep expressions may nest.
 const MAX_DEPTH: u32 = 64;
 
+/// Assignments that compute with the old value.
+const AUGMENTED: &[(&str, Binary)] = &[
+    ("+=", Binary::Add),
+    ("-=", Binary::Subtract),
+    ("*=", Binary::Multiply),
+    ("//=", Binary::FloorDivide),
+    ("/=", Binary::Divide),
+];
+
 pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
@@ -73,6 +82,14 @@ impl Parser {
         {
             self.at += 2;
             return Ok(Statement::Assign(name, self.or()?));
+        }
+        if let (Some(Token::Name(name)), Some(Token::Sign(sign))) =
+            (self.tokens.get(self.at).cloned(), self.tokens.get(self.at + 1))
+            && let Some(&(_, op)) = AUGMENTED.iter().find(|(known, _)| known == sign)
+        {
+            self.at += 2;
+            let own = Box::new(Node::Name(name.clone()));
+            return Ok(Statement::Assign(name, Node::Binary(op, own, Box::new(self.or()?))));
         }
         Err(CodeError::NoStatement(self.shown()))
     }
@@ -204,8 +221,16 @@ impl Parser {
             }),
             Token::Sign("(") => {
                 let node = self.or()?;
+                if !self.sees(",") {
+                    self.need(")")?;
+                    return Ok(node);
+                }
+                let mut members = vec![node];
+                while self.take(",") && !self.sees(")") {
+                    members.push(self.or()?);
+                }
                 self.need(")")?;
-                Ok(node)
+                Ok(Node::Tuple(members))
             }
             Token::Sign(sign) => Err(no_value(sign.escape_debug().to_string())),
         }

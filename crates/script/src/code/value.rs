@@ -52,6 +52,7 @@ pub(super) enum Value {
     Float(f64),
     Bool(bool),
     Text(String),
+    Tuple(Vec<Value>),
 }
 
 impl Value {
@@ -61,11 +62,12 @@ impl Value {
             Value::Float(value) => *value != 0.0,
             Value::Bool(value) => *value,
             Value::Text(text) => !text.is_empty(),
+            Value::Tuple(members) => !members.is_empty(),
         }
     }
 
     /// As an integer, if it is one (Python's truth values are).
-    fn int(&self) -> Option<i128> {
+    pub(super) fn int(&self) -> Option<i128> {
         match self {
             Value::Int(value) => Some(*value),
             Value::Bool(value) => Some(i128::from(*value)),
@@ -73,10 +75,11 @@ impl Value {
         }
     }
 
-    fn number(&self) -> Result<f64, EvalError> {
+    pub(super) fn number(&self) -> Result<f64, EvalError> {
         match self {
             Value::Float(value) => Ok(*value),
             Value::Text(text) => Err(EvalError::NoNumber(text.clone())),
+            Value::Tuple(_) => Err(EvalError::NoNumber(self.to_string())),
             other => Ok(other.int().unwrap_or(0) as f64),
         }
     }
@@ -90,6 +93,17 @@ impl fmt::Display for Value {
             Value::Bool(true) => f.write_str("True"),
             Value::Bool(false) => f.write_str("False"),
             Value::Text(text) => f.write_str(text),
+            Value::Tuple(members) => {
+                f.write_str("(")?;
+                for (index, member) in members.iter().enumerate() {
+                    f.write_str(if index > 0 { ", " } else { "" })?;
+                    match member {
+                        Value::Text(text) => write!(f, "'{text}'")?,
+                        other => write!(f, "{other}")?,
+                    }
+                }
+                f.write_str(if members.len() == 1 { ",)" } else { ")" })
+            }
         }
     }
 }
@@ -156,9 +170,9 @@ fn integers(op: Binary, x: i128, y: i128) -> Result<Value, EvalError> {
 pub(super) fn compare(op: Comparison, a: &Value, b: &Value) -> Result<bool, EvalError> {
     let order = match (a, b) {
         (Value::Text(x), Value::Text(y)) => Some(x.cmp(y)),
-        (Value::Text(_), _) | (_, Value::Text(_)) => match op {
-            Comparison::Equal => return Ok(false),
-            Comparison::NotEqual => return Ok(true),
+        (Value::Text(_) | Value::Tuple(_), _) | (_, Value::Text(_) | Value::Tuple(_)) => match op {
+            Comparison::Equal => return Ok(a == b),
+            Comparison::NotEqual => return Ok(a != b),
             _ => return Err(EvalError::Order),
         },
         _ => match (a.int(), b.int()) {

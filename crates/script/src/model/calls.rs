@@ -3,7 +3,7 @@
 use tcp::{Endpoint, Nanos, State};
 use wire::codec::Ends;
 
-use super::{Connection, HEADERS, Kind, Model, Settings, Socket, Waiting};
+use super::{Connection, HEADERS, Kind, Model, Settings, Socket, Times, Waiting};
 use crate::errno::Errno;
 use crate::packet::{LOCAL, PORT, REMOTE};
 use crate::script::{Call, O_NONBLOCK, O_RDWR, OptionValue, POLL_BITS, PollFd, SocketOption};
@@ -25,7 +25,9 @@ impl Model {
             }))),
             Call::Accept { fd, nonblocking } => return self.accept(fd, nonblocking).map(Returned::from),
             Call::Connect(fd) => return self.connect(fd, first).map(Returned::from),
-            Call::Read { fd, len, dont_wait } => return self.read(fd, len, dont_wait).map(Returned::from),
+            Call::Read { fd, len, dont_wait, peek } => {
+                return self.read(fd, len, dont_wait, peek).map(Returned::from);
+            }
             Call::Write { fd, len, dont_wait, more: false } => {
                 return self.write(fd, len, dont_wait, &mut waiting.written).map(Returned::from);
             }
@@ -144,6 +146,8 @@ impl Model {
             passive: false,
             read_shut: false,
             told: false,
+            dropped: false,
+            times: Times::default(),
         });
         let index = self.connections.len() - 1;
         if let Ok(socket) = self.socket(fd) {
@@ -153,13 +157,14 @@ impl Model {
         nonblocking.then_some(Err(Errno::EINPROGRESS))
     }
 
-    fn read(&mut self, fd: i32, len: u64, dont_wait: bool) -> Option<Result<i64, Errno>> {
+    fn read(&mut self, fd: i32, len: u64, dont_wait: bool, peek: bool) -> Option<Result<i64, Errno>> {
         let now = self.now;
         let (connection, blocks) = match self.connection(fd) {
             Ok(found) => found,
             Err(errno) => return Some(Err(errno)),
         };
-        let read = connection.endpoint.read(now, len);
+        let endpoint = &mut connection.endpoint;
+        let read = if peek { endpoint.readable().min(len) } else { endpoint.read(now, len) };
         if read > 0 || len == 0 {
             return Some(Ok(read as i64));
         }
@@ -321,6 +326,8 @@ impl Model {
             (SocketOption::ReusePort, OptionValue::Number(on)) => settings.reuse[1] = on != 0,
             // Keep-alive is not modelled: it can only be off.
             (SocketOption::KeepAlive, OptionValue::Number(0)) => {}
+            // No router is modelled that would ask for smaller packets, or look at the type of service.
+            (SocketOption::MtuDiscovery | SocketOption::TypeOfService, OptionValue::Number(_)) => {}
             _ => return Err(Errno::EINVAL),
         }
         if let Kind::Connected(index) = socket.kind {
@@ -361,6 +368,17 @@ impl Model {
             SocketOption::MaxSegment => match socket.kind {
                 Kind::Connected(index) => i64::from(self.connections[index].endpoint.payload()),
                 _ => i64::from(settings.mss.unwrap_or(mss)),
+            },
+            SocketOption::ReceiveBuffer => match socket.kind {
+                Kind::Connected(index) => self.connections[index].endpoint.receive_buffer() as i64,
+                _ => self.profile.buffers(&settings.socket).1.0 as i64,
+            },
+            SocketOption::SendBuffer => match socket.kind {
+                Kind::Connected(index) => {
+                    let now = self.now;
+                    self.connections[index].endpoint.info(now).send_buffer as i64
+                }
+                _ => self.profile.buffers(&settings.socket).0.0 as i64,
             },
             SocketOption::Error => match socket.kind {
                 Kind::Connected(index) => {

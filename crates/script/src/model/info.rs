@@ -12,6 +12,7 @@ pub(super) fn tcp_info(
     linux: bool,
     (timestamps, sack): (bool, bool),
 ) -> Vec<(&'static str, i64)> {
+    let times = connection.times;
     let info = connection.endpoint.info(now);
     let sender = info.sender;
     let mss = u64::from(info.snd_mss.max(1));
@@ -39,7 +40,7 @@ pub(super) fn tcp_info(
     let infinite =
         if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;
-    vec![
+    let mut fields = vec![
         ("tcpi_state", state),
         ("tcpi_ca_state", ca_state),
         ("tcpi_options", options),
@@ -55,5 +56,21 @@ pub(super) fn tcp_info(
         ("tcpi_data_segs_out", info.data_segments_out as i64),
         ("tcpi_snd_wnd", info.snd_wnd as i64),
         ("tcpi_total_rto", sender.timeouts as i64),
-    ]
+        ("tcpi_advmss", i64::from(info.announced_mss)),
+        ("tcpi_busy_time", micros(Some(times.busy_at(now)))),
+        ("tcpi_last_data_recv", ((now - times.data_received) / 1_000_000) as i64),
+        ("tcpi_rwnd_limited", micros(Some(info.limited.rwnd))),
+        ("tcpi_sndbuf_limited", micros(Some(info.limited.sndbuf))),
+    ];
+    if let Some(segments) = info.segments {
+        fields.extend([
+            ("tcpi_sacked", i64::from(segments.sacked)),
+            ("tcpi_lost", i64::from(segments.lost)),
+            ("tcpi_retrans", i64::from(segments.retransmitted)),
+            ("tcpi_delivered", segments.delivered as i64),
+            ("tcpi_reordering", i64::from(segments.reordering)),
+            ("tcpi_backoff", i64::from(segments.backoff)),
+        ]);
+    }
+    fields
 }

@@ -2,6 +2,7 @@
 
 use super::cursor::{int, word_length};
 use super::{Parsed, Parser, Problem};
+use crate::errno::Errno;
 use crate::script::{O_NONBLOCK, O_RDWR};
 
 /// How deep lists and structures may nest.
@@ -148,7 +149,11 @@ fn constant(word: &str) -> Option<i64> {
     match word {
         "O_RDWR" => Some(O_RDWR),
         "O_NONBLOCK" => Some(O_NONBLOCK),
-        _ => int(word),
+        // linux/in.h, the values of IP_MTU_DISCOVER.
+        "IP_PMTUDISC_DONT" => Some(0),
+        "IP_PMTUDISC_WANT" => Some(1),
+        "IP_PMTUDISC_DO" => Some(2),
+        _ => Errno::named(word).map(|errno| i64::from(errno.0)).or_else(|| int(word)),
     }
 }
 

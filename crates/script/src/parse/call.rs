@@ -8,6 +8,29 @@ use super::{Parsed, Parser, Problem};
 use crate::errno::Errno;
 use crate::script::{Call, CallEvent, OptionValue, POLL_BITS, PollFd, SOCKET_OPTIONS, SocketOption};
 
+/// Calls that the language has.
+pub(crate) const CALLS: &[&str] = &[
+    "socket",
+    "bind",
+    "listen",
+    "accept",
+    "accept4",
+    "connect",
+    "fcntl",
+    "read",
+    "recv",
+    "recvfrom",
+    "write",
+    "send",
+    "sendto",
+    "shutdown",
+    "close",
+    "setsockopt",
+    "getsockopt",
+    "ioctl",
+    "poll",
+];
+
 /// Bytes that one call may read or write: a live system takes memory for them.
 const MAX_CALL_BYTES: i64 = 1 << 30;
 
@@ -121,7 +144,8 @@ impl Arguments<'_> {
             "recv" => 4,
             _ => 6,
         })?;
-        Ok(Call::Read { fd: self.fd()?, len: self.len()?, dont_wait: self.flags()?.dont_wait })
+        let MessageFlags { dont_wait, peek, .. } = self.flags()?;
+        Ok(Call::Read { fd: self.fd()?, len: self.len()?, dont_wait, peek })
     }
 
     fn write(self) -> Parsed<Call> {
@@ -130,7 +154,7 @@ impl Arguments<'_> {
             "send" => 4,
             _ => 6,
         })?;
-        let MessageFlags { dont_wait, more } = self.flags()?;
+        let MessageFlags { dont_wait, more, .. } = self.flags()?;
         Ok(Call::Write { fd: self.fd()?, len: self.len()?, dont_wait, more })
     }
 
@@ -220,6 +244,7 @@ impl Arguments<'_> {
             match word.as_str() {
                 "MSG_DONTWAIT" => found.dont_wait = true,
                 "MSG_MORE" => found.more = true,
+                "MSG_PEEK" => found.peek = true,
                 "MSG_NOSIGNAL" | "0" => {}
                 _ => return Err(Problem::NotSupported(format!("{}: {word}", self.name))),
             }
@@ -232,11 +257,13 @@ impl Arguments<'_> {
 struct MessageFlags {
     dont_wait: bool,
     more: bool,
+    peek: bool,
 }
 
 fn socket_option(call: &str, level: &Argument, option: &Argument) -> Parsed<SocketOption> {
     let level = match words_of(level).concat().as_str() {
         "IPPROTO_TCP" => "SOL_TCP".to_string(),
+        "IPPROTO_IP" => "SOL_IP".to_string(),
         level => level.to_string(),
     };
     let name = words_of(option).concat();

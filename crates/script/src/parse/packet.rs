@@ -21,8 +21,17 @@ impl Parser<'_> {
         }
         let flags = self.flags()?;
         self.space()?;
-        let (seq, len) = self.sequence()?;
-        let mut packet = Packet { ecn, flags, seq, len, ack: 0, window: None, options: Some(Vec::new()) };
+        let any_seq = !inbound && self.rest().starts_with("...(");
+        let (seq, len) = if any_seq {
+            self.at += 4;
+            let len = self.number("TCP payload size", 65_535)? as u32;
+            self.need(')')?;
+            (0, len)
+        } else {
+            self.sequence()?
+        };
+        let mut packet =
+            Packet { ecn, flags, seq, any_seq, len, ack: 0, window: None, options: Some(Vec::new()) };
         self.space()?;
         if self.take_word("ack") {
             packet.ack = self.number("TCP ack sequence number", u64::from(u32::MAX))? as u32;

@@ -2,7 +2,8 @@
 
 use apps::Figure;
 use contract::ids::{ConnectionId, FlowId};
-use contract::record::{EVENT_APP, EventRow, SampleRow, sample};
+use contract::kinds::{EVENT_APP, sample};
+use contract::tables::{EventRow, SampleRow};
 use path::Nanos;
 use tcp::endpoint::State;
 
@@ -149,15 +150,15 @@ impl Simulation {
 
     /// The application of a flow has finished something that took so long: a transfer or a request.
     fn report_milestone(&mut self, flow: FlowId, took: Nanos) {
-        self.recording.recorder.event(EventRow {
+        let row = EventRow {
             t: self.now,
-            rank: self.rank(flow),
             flow: Some(self.named(flow).0),
             hop: None,
             kind: EVENT_APP,
             seq: Some(self.read_by(flow)),
             value: Some(took as i64),
-        });
+        };
+        self.recording.recorder.event(self.rank(flow), row);
     }
 
     fn report_figure(&mut self, flow: FlowId, figure: Figure, inside: bool) {

@@ -125,7 +125,7 @@ impl Simulation {
         let host = self.flows[flow.index()].from;
         let spec = &self.scenario.flows[flow.index()];
         let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
-        let cc = spec.cc.clone();
+        let cc = super::setup::registered(spec);
         let connection = flow.opening();
         let endpoint = self.with_config(host, connection, socket, Some(&cc), |profile, config, now| {
             Endpoint::connect(profile, config, now)

@@ -1,9 +1,10 @@
 //! Flows of datagrams, and their echoes.
 
-use apps::HEADERS;
+use apps::{HEADERS, Sent};
 use contract::ids::FlowId;
-use contract::record::{SampleRow, sample};
-use contract::scenario::{App, EcnField};
+use contract::kinds::sample;
+use contract::scenario::EcnField;
+use contract::tables::SampleRow;
 use wire::Segment;
 
 use super::Simulation;
@@ -13,18 +14,14 @@ use crate::packet::Packet;
 
 impl Simulation {
     pub(super) fn send_datagram(&mut self, flow: FlowId) {
-        let ecn = match self.scenario.flows[flow.index()].app {
-            App::UdpCbr { ecn, .. } | App::Voip { ecn, .. } => match ecn {
-                EcnField::Off => wire::Ecn::NotEct,
-                EcnField::Ect0 => wire::Ecn::Ect0,
-                EcnField::Ect1 => wire::Ecn::Ect1,
-            },
-            _ => wire::Ecn::NotEct,
-        };
         let run = &mut self.flows[flow.index()];
         let FlowApp::Datagrams(source) = &mut run.app else { return };
-        let (number, next) = source.send(self.now);
-        let payload = source.payload();
+        let Sent { number, payload, next } = source.send(self.now);
+        let ecn = match source.ecn() {
+            EcnField::Off => wire::Ecn::NotEct,
+            EcnField::Ect0 => wire::Ecn::Ect0,
+            EcnField::Ect1 => wire::Ecn::Ect1,
+        };
         run.datagrams_sent += 1;
         let packet = Packet {
             segment: Segment { offset: number, len: payload, frames: 1, ecn, ..Segment::default() },

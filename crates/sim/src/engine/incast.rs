@@ -1,7 +1,8 @@
 //! Rounds of an incast: a client asks all servers of a group at once.
 
 use contract::ids::FlowId;
-use contract::record::{SampleRow, sample};
+use contract::kinds::sample;
+use contract::tables::SampleRow;
 use tcp::endpoint::State;
 
 use super::Simulation;

@@ -171,6 +171,16 @@ impl Simulation {
         self.recording.recorder.take()
     }
 
+    /// Record batches of every row up to the present time since the last call, however few. Between two steps only.
+    pub fn take_recorded(&mut self) -> Vec<(&'static str, Batch)> {
+        if !self.finished {
+            self.catch_up_links();
+            self.recording.recorder.settle(self.now);
+            self.recording.recorder.cut();
+        }
+        self.take()
+    }
+
     /// Capture bytes finished since the last call: (capture point, bytes to append to its file).
     pub fn captures(&mut self) -> Vec<(String, Vec<u8>)> {
         self.recording.captures.take()

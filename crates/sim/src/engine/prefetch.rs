@@ -21,7 +21,7 @@ const PREFETCH_NEAR: usize = 3;
 const PREFETCH_LAST: usize = 1;
 
 /// Remembers what was asked for.
-pub struct Prefetcher {
+pub(super) struct Prefetcher {
     active: bool,
     /// For each link: a bit for each of the last arrivals, the last one's lowest. It is set if the connection of the
     /// packet that was looked at then was prefetched: it was another than that of the packet before.
@@ -30,13 +30,13 @@ pub struct Prefetcher {
 
 impl Prefetcher {
     /// Of a run with so many links and flows.
-    pub fn new(links: usize, flows: usize) -> Prefetcher {
+    pub(super) fn new(links: usize, flows: usize) -> Prefetcher {
         Prefetcher { active: flows >= PREFETCH_MIN_CONNECTIONS, asked: vec![0; links] }
     }
 
     /// A packet arrives over `link`: asks for what those behind it need.
     #[inline(always)]
-    pub fn on_arrival(
+    pub(super) fn on_arrival(
         &mut self,
         network: &mut Network,
         connections: &[Option<Endpoint>],

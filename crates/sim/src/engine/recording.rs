@@ -1,8 +1,10 @@
 //! What a run leaves behind: samples of connections and queues, and what is counted in the measurement window.
 
 use contract::ids::{FlowId, LinkId};
-use contract::record::{QueueRow, Recorder, SampleRow, TcpRow, sample};
+use contract::kinds::sample;
+use contract::record::Recorder;
 use contract::scenario::Sampling;
+use contract::tables::{QueueRow, SampleRow, TcpRow};
 use path::Counters;
 use tcp::Endpoint;
 use tcp::endpoint::State;
@@ -13,7 +15,7 @@ use crate::event_queue::{NEVER, Source};
 use crate::flow::{FlowApp, Snapshot};
 
 /// What is recorded, and how far that is.
-pub struct Recording {
+pub(super) struct Recording {
     pub recorder: Recorder,
     pub captures: Captures,
     /// The links whose queues and counters are recorded.
@@ -28,7 +30,7 @@ pub struct Recording {
 
 /// Where the measurement window stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
+pub(super) enum Window {
     Before,
     Inside,
     After,
@@ -37,7 +39,7 @@ pub enum Window {
 impl Recording {
     /// Whether the measurement window is open: whether metrics count.
     #[inline(always)]
-    pub fn is_measuring(&self) -> bool {
+    pub(super) fn is_measuring(&self) -> bool {
         self.window == Window::Inside
     }
 }
@@ -65,13 +67,13 @@ impl Simulation {
             rtt: run.rtt,
             inflight: info.sender.inflight,
             delivered,
-            arrived: run.wire,
+            arrived: Some(run.wire),
             retransmits: info.retransmits,
             pacing_bps: info.sender.pacing_bps,
-            rto: info.sender.rto,
-            send_window: info.snd_wnd,
+            rto: Some(info.sender.rto),
+            send_window: Some(info.snd_wnd),
             receive_window: receiver.map(Endpoint::receive_window),
-            send_buffer: info.send_buffer,
+            send_buffer: Some(info.send_buffer),
             receive_buffer: receiver.map(Endpoint::receive_buffer),
             phase: info.sender.phase,
         });

@@ -1,8 +1,9 @@
 //! Reports of what happened to packets, queues and endpoints: counted, recorded, and told to the stacks concerned.
 
 use contract::ids::{ConnectionId, FlowId, LinkId};
-use contract::record::{EVENT_DROP, EVENT_MARK, EventRow, QueueRow, event_of};
+use contract::kinds::{EVENT_DROP, EVENT_MARK, event_of};
 use contract::scenario::{PLACES, WhenFull};
+use contract::tables::{EventRow, QueueRow};
 use path::DropReason;
 use tcp::event::EventKind;
 
@@ -45,15 +46,15 @@ impl Simulation {
                     _ => {}
                 }
             }
-            self.recording.recorder.event(EventRow {
+            let row = EventRow {
                 t: self.now,
-                rank,
                 flow: Some(named.0),
                 hop: None,
                 kind: event_of(event.kind),
                 seq: Some(event.seq),
                 value: Some(event.value),
-            });
+            };
+            self.recording.recorder.event(rank, row);
         }
     }
 
@@ -116,15 +117,15 @@ impl Simulation {
                 Fate::Dropped(_) => tally.drops += 1,
             }
         }
-        self.recording.recorder.event(EventRow {
+        let row = EventRow {
             t: report.at,
-            rank: report.hop,
             flow: Some(self.named(flow).0),
             hop: Some(report.hop),
             kind: if report.fate == Fate::Marked { EVENT_MARK } else { EVENT_DROP },
             seq: (report.payload > 0).then_some(report.offset),
             value: Some(i64::from(report.payload)),
-        });
+        };
+        self.recording.recorder.event(report.hop, row);
     }
 
     /// The packet in `arrived` was damaged on the way.

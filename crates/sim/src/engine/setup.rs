@@ -7,7 +7,7 @@ use contract::record::Recorder;
 use contract::scenario::{self, Ecn, Sampling, Scenario};
 use path::Xoshiro256PlusPlus;
 use tcp::cc::foreign::{self, Foreign, Trouble};
-use tcp::stack::{EcnMode, Family, Profile};
+use tcp::stack::{EcnMode, Family, Profile, ProfileError};
 use tcp::{HostClock, Nanos};
 use wire::Segment;
 
@@ -50,6 +50,7 @@ impl Simulation {
         let scenario = contract::parse(scenario)?;
         let mut profiles = check::check(&scenario, modules)?;
         let trouble = Trouble::default();
+        vary(&scenario, &mut profiles)?;
         load(&scenario, modules, &mut profiles, &trouble)?;
         Simulation::set_up(scenario, run_id, false, profiles, trouble)
     }
@@ -60,7 +61,8 @@ impl Simulation {
     /// # Errors
     /// What in the scenario the engine refuses.
     pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, Error> {
-        let profiles = check::check(&scenario, &[])?;
+        let mut profiles = check::check(&scenario, &[])?;
+        vary(&scenario, &mut profiles)?;
         Simulation::set_up(scenario, run_id, force_stepped, profiles, Trouble::default())
     }
 
@@ -155,7 +157,7 @@ impl Simulation {
 }
 
 /// The next number of a random stream.
-pub fn draw(random: &mut Xoshiro256PlusPlus) -> u64 {
+pub(super) fn draw(random: &mut Xoshiro256PlusPlus) -> u64 {
     rand_core::RngCore::next_u64(random)
 }
 
@@ -209,6 +211,28 @@ fn load(
         }
     }
     Ok(())
+}
+
+/// Gives every host the built-in congestion controls of which flows change constants.
+fn vary(scenario: &Scenario, profiles: &mut [Box<dyn Profile>]) -> Result<(), Error> {
+    for (host, profile) in scenario.hosts.iter().zip(profiles) {
+        let family = profile.spec().family.as_str();
+        for flow in &scenario.flows {
+            let name = registered(flow);
+            if let Some(module) = flow.cc_params.as_ref().and_then(|params| params.module(&flow.cc, family))
+                && !profile.congestion_controls().contains(&name.as_str())
+            {
+                let wrong = |why: ProfileError| Error::Host { host: host.name.clone(), why: why.into() };
+                profile.register(&name, &module).map_err(wrong)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The name that a flow's congestion control is registered by: one that says the constants, where it changes any.
+pub(super) fn registered(flow: &scenario::Flow) -> String {
+    flow.cc_params.as_ref().map_or_else(|| flow.cc.clone(), |params| format!("{params:?}"))
 }
 
 /// Local time of a host when the run begins: up for 100 s to 1100 s, at a random point of a tick.

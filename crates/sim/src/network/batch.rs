@@ -14,7 +14,7 @@ const MAX_BATCH: usize = 64;
 const MIN_SLACK_TO_WAIT: Nanos = 1_000_000;
 
 /// Packets that wait to enter batched links.
-pub struct Batches {
+pub(super) struct Batches {
     /// For each link, in order of time.
     waiting: Vec<Vec<(Nanos, PacketRef)>>,
     /// The batched links, and how late each may start a transmission.
@@ -27,7 +27,7 @@ pub struct Batches {
 
 impl Batches {
     /// None yet, for these links.
-    pub fn new(meta: &[LinkMeta]) -> Batches {
+    pub(super) fn new(meta: &[LinkMeta]) -> Batches {
         let slack = |(link, meta): (LinkId, &LinkMeta)| match meta.mode {
             LinkMode::Batched { start_slack } => Some((link, start_slack)),
             _ => None,
@@ -84,7 +84,7 @@ impl Network {
     }
 
     /// Batched links take in the packets that wait for them and start every transmission that is due at or before `now`.
-    pub fn catch_up(&mut self, now: Nanos, events: &mut EventQueue) {
+    pub(crate) fn catch_up(&mut self, now: Nanos, events: &mut EventQueue) {
         self.batches.catching_up = true;
         for index in 0..self.batches.links.len() {
             let (link, start_slack) = self.batches.links[index];

@@ -9,19 +9,19 @@ use crate::packet::Packet;
 ///
 /// A packet that has only crossed plain links (fused, without impairments) was never in the pool: it lies here whole. All
 /// others lie in the pool. Every packet of a link is of one of the two kinds, as all of them come the same way.
-pub struct Delivery {
+pub(crate) struct Delivery {
     whole: Line<Packet>,
     pooled: Line<PacketRef>,
 }
 
 impl Delivery {
-    pub fn new() -> Delivery {
+    pub(crate) fn new() -> Delivery {
         Delivery { whole: Line::new(), pooled: Line::new() }
     }
 
     /// The packet that arrives next, with what has happened to it on the way.
     #[inline(always)]
-    pub fn front<'a>(&'a self, pool: &'a mut PacketPool) -> Option<&'a Packet> {
+    pub(crate) fn front<'a>(&'a self, pool: &'a mut PacketPool) -> Option<&'a Packet> {
         match self.whole.front() {
             Some((_, packet)) => Some(packet),
             None => Some(pool.unpack(&self.pooled.front()?.1)),
@@ -30,7 +30,7 @@ impl Delivery {
 
     /// Drops the packet that arrives next. Returns when the one behind it arrives.
     #[inline(always)]
-    pub fn pop_front(&mut self, pool: &mut PacketPool) -> Option<Nanos> {
+    pub(crate) fn pop_front(&mut self, pool: &mut PacketPool) -> Option<Nanos> {
         if !self.whole.is_empty() {
             self.whole.pop_front();
             return self.whole.next();
@@ -44,14 +44,14 @@ impl Delivery {
 
     /// The packet that arrives next over a link whose packets lie here whole, and when.
     #[inline(always)]
-    pub fn front_whole(&self) -> Option<(Nanos, &Packet)> {
+    pub(crate) fn front_whole(&self) -> Option<(Nanos, &Packet)> {
         self.whole.front().map(|(at, packet)| (*at, packet))
     }
 
     /// Takes out the packet that arrives next over a link whose packets are in the pool, and when it does. It stays in the
     /// pool.
     #[inline(always)]
-    pub fn take_pooled(&mut self) -> Option<(Nanos, PacketRef)> {
+    pub(crate) fn take_pooled(&mut self) -> Option<(Nanos, PacketRef)> {
         let front = *self.pooled.front()?;
         self.pooled.pop_front();
         Some(front)
@@ -59,19 +59,19 @@ impl Delivery {
 
     /// When the next packet of the pool arrives.
     #[inline(always)]
-    pub fn next_pooled(&self) -> Option<Nanos> {
+    pub(crate) fn next_pooled(&self) -> Option<Nanos> {
         self.pooled.next()
     }
 
     /// Where the next whole packet is to be written, with its time of arrival; see [`Delivery::push_draft`].
     #[inline(always)]
-    pub fn draft(&mut self) -> &mut (Nanos, Packet) {
+    pub(crate) fn draft(&mut self) -> &mut (Nanos, Packet) {
         self.whole.draft()
     }
 
     /// What was written into [`Delivery::draft`] arrives after all others. True if it is the only one.
     #[inline(always)]
-    pub fn push_draft(&mut self) -> bool {
+    pub(crate) fn push_draft(&mut self) -> bool {
         let first = self.whole.is_empty();
         self.whole.push_draft();
         first
@@ -79,7 +79,7 @@ impl Delivery {
 
     /// A whole packet that arrives after all others. True if it is the only one.
     #[inline(always)]
-    pub fn push_whole(&mut self, at: Nanos, packet: Packet) -> bool {
+    pub(crate) fn push_whole(&mut self, at: Nanos, packet: Packet) -> bool {
         *self.whole.draft() = (at, packet);
         self.push_draft()
     }
@@ -87,7 +87,7 @@ impl Delivery {
     /// A packet of the pool that has waited `waited` in the last queues. `reorders`: it may arrive before others. True if
     /// it arrives before all others.
     #[inline(always)]
-    pub fn push_pooled(
+    pub(crate) fn push_pooled(
         &mut self,
         at: Nanos,
         mut reference: PacketRef,
@@ -110,13 +110,13 @@ impl Delivery {
 
     /// The whole packet `behind` the next, and when it arrives.
     #[inline(always)]
-    pub fn whole_behind(&self, behind: usize) -> Option<&(Nanos, Packet)> {
+    pub(crate) fn whole_behind(&self, behind: usize) -> Option<&(Nanos, Packet)> {
         self.whole.behind(behind)
     }
 
     /// The packet of the pool `behind` the next, and when it arrives.
     #[inline(always)]
-    pub fn pooled_behind(&self, behind: usize) -> Option<&(Nanos, PacketRef)> {
+    pub(crate) fn pooled_behind(&self, behind: usize) -> Option<&(Nanos, PacketRef)> {
         self.pooled.behind(behind)
     }
 }

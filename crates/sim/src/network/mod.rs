@@ -21,16 +21,16 @@ use crate::packet::Packet;
 use crate::topology::{End, Topology};
 use batch::Batches;
 use delivery::Delivery;
-pub use mode::LinkMode;
+pub(crate) use mode::LinkMode;
 use mode::ModeCriteria;
 use output::{Emitted, LinkOutput};
-pub use output::{Fate, PacketReport, Reports};
+pub(crate) use output::{Fate, PacketReport, Reports};
 use pool::{PacketPool, PacketRef};
 use route::Routes;
 use switches::{Hop, PauseFrame, PauseFrames, PortId, SwitchRun, switches};
 
 /// Links, and what is on them.
-pub struct Network {
+pub(crate) struct Network {
     /// Which links lead where.
     pub topology: Topology,
     links: Vec<Link<PacketRef>>,
@@ -55,7 +55,7 @@ pub struct Network {
 }
 
 /// What is known of a link besides its state.
-pub struct LinkMeta {
+pub(crate) struct LinkMeta {
     /// Where it ends.
     end: End,
     mode: LinkMode,
@@ -76,7 +76,7 @@ impl Network {
     /// Sets up the links of a scenario. Of hosts that are `tracked`, what leaves the interface is kept in a ring; links
     /// that are `captured` report the packets that enter them; `force_stepped` makes every hop wait for events, for
     /// comparison.
-    pub fn new(
+    pub(crate) fn new(
         scenario: &Scenario,
         topology: Topology,
         tracked: &[bool],
@@ -139,7 +139,7 @@ impl Network {
     }
 
     /// The links whose service is an event, and those at whose far end an arrival is one.
-    pub fn sources(&self) -> (Vec<bool>, Vec<bool>) {
+    pub(crate) fn sources(&self) -> (Vec<bool>, Vec<bool>) {
         let services = self.meta.iter().map(|meta| meta.mode.has_service_events()).collect();
         let arrivals = (0..self.links.len() as u32).map(|link| self.has_arrivals(LinkId(link))).collect();
         (services, arrivals)
@@ -157,7 +157,7 @@ impl Network {
     /// For each link: whether packets may arrive over it before what happens at other hosts meanwhile. They may where
     /// packets are all that others can do to the host at its end; then the sides of connections (opening, accepting) that
     /// are there.
-    pub fn run_ahead(&self, scenario: &Scenario) -> Vec<Option<[bool; 2]>> {
+    pub(crate) fn run_ahead(&self, scenario: &Scenario) -> Vec<Option<[bool; 2]>> {
         let mut ahead = vec![None; self.links.len()];
         let (services, arrivals) = self.sources();
         let at_host = |link: usize| matches!(self.meta[link].end, End::Host(_));
@@ -184,12 +184,12 @@ impl Network {
     }
 
     /// The service of a link is due: it starts a transmission.
-    pub fn serve(&mut self, link: LinkId, now: Nanos, events: &mut EventQueue) {
+    pub(crate) fn serve(&mut self, link: LinkId, now: Nanos, events: &mut EventQueue) {
         self.with_hop(link, |hop, output| hop.on_event(now, output), events);
     }
 
     /// Pause frames take effect.
-    pub fn pause(&mut self, now: Nanos, events: &mut EventQueue) {
+    pub(crate) fn pause(&mut self, now: Nanos, events: &mut EventQueue) {
         while let Some(PauseFrame { link, pause, .. }) = self.pauses.take(now) {
             self.with_hop(link, |hop, output| hop.pause(now, pause, output), events);
         }
@@ -197,7 +197,7 @@ impl Network {
     }
 
     /// State of a link as of `t`.
-    pub fn counters(&mut self, link: LinkId, t: Nanos) -> path::Counters {
+    pub(crate) fn counters(&mut self, link: LinkId, t: Nanos) -> path::Counters {
         match self.meta[link.index()].port {
             None => self.links[link.index()].counters(t),
             Some(PortId { switch, port }) => self.switches[switch].switch.counters(port, t),
@@ -205,12 +205,12 @@ impl Network {
     }
 
     /// Promises not to ask for [`Network::counters`] of a link before `at`.
-    pub fn next_query(&mut self, link: LinkId, at: Nanos) {
+    pub(crate) fn next_query(&mut self, link: LinkId, at: Nanos) {
         self.links[link.index()].next_query(at);
     }
 
     /// Changes a link.
-    pub fn change(
+    pub(crate) fn change(
         &mut self,
         link: LinkId,
         now: Nanos,
@@ -284,7 +284,7 @@ impl Network {
     /// The packet that arrives at the far end of `link`, if that is a host, and the ring of the host's interface if it has
     /// one.
     #[inline(always)]
-    pub fn front_at_host(&mut self, link: LinkId) -> Option<(&Packet, Option<&mut TransmitRing>)> {
+    pub(crate) fn front_at_host(&mut self, link: LinkId) -> Option<(&Packet, Option<&mut TransmitRing>)> {
         let End::Host(host) = self.meta[link.index()].end else { return None };
         let packet = self.deliveries[link.index()].front(&mut self.pool)?;
         Some((packet, self.rings[host.index()].as_mut()))
@@ -292,14 +292,14 @@ impl Network {
 
     /// The packet of [`Network::front_at_host`] has been taken in.
     #[inline(always)]
-    pub fn drop_front(&mut self, link: LinkId, events: &mut EventQueue) {
+    pub(crate) fn drop_front(&mut self, link: LinkId, events: &mut EventQueue) {
         let next = self.deliveries[link.index()].pop_front(&mut self.pool);
         events.set_arrival(link, next.unwrap_or(NEVER));
     }
 
     /// The packets under way to the far end of `link`, and the pool that some of them lie in; to prefetch what they need.
     #[inline(always)]
-    pub fn under_way(&mut self, link: LinkId) -> (&Delivery, &mut PacketPool) {
+    pub(crate) fn under_way(&mut self, link: LinkId) -> (&Delivery, &mut PacketPool) {
         (&self.deliveries[link.index()], &mut self.pool)
     }
 }

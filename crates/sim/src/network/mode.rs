@@ -6,7 +6,7 @@ use super::pool::PacketRef;
 
 /// How a link is carried out. All modes give the same results; the first need fewer events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkMode {
+pub(crate) enum LinkMode {
     /// No events: when a packet enters, it is known at once when it reaches the far end.
     Fused,
     /// Transmissions have to be started, but nobody can tell if one is started up to `start_slack` late: no packet reaches
@@ -22,7 +22,7 @@ pub enum LinkMode {
 }
 
 /// What the mode of a link depends on.
-pub struct ModeCriteria<'a> {
+pub(crate) struct ModeCriteria<'a> {
     /// What the link is.
     pub config: &'a LinkConfig,
     /// Every hop is to wait for events, for comparison.
@@ -43,7 +43,7 @@ pub struct ModeCriteria<'a> {
 
 impl LinkMode {
     /// The mode of a link that needs the fewest events, and why it can have no better one.
-    pub fn choose(link: &ModeCriteria<'_>) -> LinkMode {
+    pub(crate) fn choose(link: &ModeCriteria<'_>) -> LinkMode {
         // What looks at the link or changes it at a time of its own must find it as it is then: captures, rows at every
         // change of the queue, the schedule, pause frames, the other ports of a switch. And packets of several links
         // come in order of time only one event after the other.
@@ -71,17 +71,17 @@ impl LinkMode {
     }
 
     /// Whether packets may enter ahead of the clock.
-    pub fn takes_early(self) -> bool {
+    pub(crate) fn takes_early(self) -> bool {
         self != LinkMode::Stepped
     }
 
     /// Whether the start of a transmission is an event of the link's own.
-    pub fn has_service_events(self) -> bool {
+    pub(crate) fn has_service_events(self) -> bool {
         matches!(self, LinkMode::Early | LinkMode::Stepped)
     }
 
     /// Which of the ways of [`path::Link`] this is.
-    pub fn of_link(self) -> path::Mode {
+    pub(crate) fn of_link(self) -> path::Mode {
         match self {
             LinkMode::Fused => path::Mode::Fused,
             LinkMode::Batched { .. } | LinkMode::Early => path::Mode::Early,

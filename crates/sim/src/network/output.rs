@@ -9,7 +9,7 @@ use crate::packet::Packet;
 
 /// What has happened to a packet on a hop.
 #[derive(Clone, Copy, Debug)]
-pub struct PacketReport {
+pub(crate) struct PacketReport {
     /// When.
     pub at: Nanos,
     /// Number of the hop in `events`: a link, or a place in a host behind all links.
@@ -26,7 +26,7 @@ pub struct PacketReport {
 
 /// What a report says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It was dropped.
     Dropped(DropReason),
     /// It was marked CE and went on.
@@ -35,7 +35,7 @@ pub enum Fate {
 
 impl PacketReport {
     /// The report of what happened to `packet`.
-    pub fn new(at: Nanos, hop: u32, packet: &Packet, fate: Fate) -> PacketReport {
+    pub(crate) fn new(at: Nanos, hop: u32, packet: &Packet, fate: Fate) -> PacketReport {
         let Packet { connection, ref segment, .. } = *packet;
         PacketReport { at, hop, connection, offset: segment.offset, payload: segment.len, fate }
     }
@@ -43,7 +43,7 @@ impl PacketReport {
 
 /// What happened in the network since the engine last asked. Almost always empty.
 #[derive(Default)]
-pub struct Reports {
+pub(crate) struct Reports {
     /// Drops and marks.
     pub packets: Vec<PacketReport>,
     /// Changes of queues, of links that were asked to report them.
@@ -54,7 +54,7 @@ pub struct Reports {
 
 /// The queue of a link has changed.
 #[derive(Clone, Copy, Debug)]
-pub struct QueueChange {
+pub(crate) struct QueueChange {
     /// When.
     pub at: Nanos,
     /// Which link.
@@ -67,7 +67,7 @@ pub struct QueueChange {
 
 /// A packet that a link has put out.
 #[derive(Clone, Copy)]
-pub struct Emitted {
+pub(super) struct Emitted {
     /// When it reaches the far end.
     pub at: Nanos,
     /// In the queue. Added to the packet later: reading the whole back right after writing this part of it would stall
@@ -78,7 +78,7 @@ pub struct Emitted {
 }
 
 /// Where a link puts its packets out.
-pub struct LinkOutput<'a> {
+pub(super) struct LinkOutput<'a> {
     pub link: LinkId,
     pub pool: &'a mut PacketPool,
     pub emitted: &'a mut Vec<Emitted>,

@@ -9,7 +9,7 @@ use crate::packet::{Ends, Packet, packet_fields};
 /// A packet in the pool, and what a link wants to know of it. A queue moves its packets often, so this is small: the
 /// packet itself stays in the pool.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PacketRef {
+pub(crate) struct PacketRef {
     /// Time spent waiting in queues.
     queue_delay: Nanos,
     /// Its slot in the pool.
@@ -31,19 +31,19 @@ const CORRUPT: u32 = 4;
 impl PacketRef {
     /// The packet has waited in one more queue.
     #[inline]
-    pub fn add_queue_delay(&mut self, waited: Nanos) {
+    pub(crate) fn add_queue_delay(&mut self, waited: Nanos) {
         self.queue_delay += waited;
     }
 
     /// See [`Packet::connection`].
     #[inline]
-    pub fn connection(&self) -> ConnectionId {
+    pub(crate) fn connection(&self) -> ConnectionId {
         self.connection
     }
 
     /// See [`Packet::dst`].
     #[inline]
-    pub fn destination(&self) -> HostId {
+    pub(crate) fn destination(&self) -> HostId {
         self.dst
     }
 }
@@ -52,7 +52,7 @@ impl PacketRef {
 ///
 /// Slots are given out in turn, so that packets that come together lie together: memory is read and written in order.
 #[derive(Default)]
-pub struct PacketPool {
+pub(crate) struct PacketPool {
     slots: Vec<Slot>,
     taken: Vec<bool>,
     count: usize,
@@ -71,7 +71,7 @@ const MAX_FULL: (usize, usize) = (7, 8);
 impl PacketPool {
     /// Where the next packet is to be written. It is in the pool once [`PacketPool::put_draft`] has been called.
     #[inline(always)]
-    pub fn draft(&mut self) -> &mut Packet {
+    pub(crate) fn draft(&mut self) -> &mut Packet {
         if self.taken.get(self.cursor) != Some(&false) {
             self.find_free();
         }
@@ -80,12 +80,12 @@ impl PacketPool {
 
     /// The slot of a packet soon to be written, to be prefetched.
     #[inline]
-    pub fn upcoming_draft(&self) -> Option<&Packet> {
+    pub(crate) fn upcoming_draft(&self) -> Option<&Packet> {
         self.slots.get(self.cursor + 2).map(|slot| &slot.0)
     }
 
     /// Takes in a packet that enters a link.
-    pub fn put(&mut self, packet: &Packet) -> PacketRef {
+    pub(crate) fn put(&mut self, packet: &Packet) -> PacketRef {
         *self.draft() = *packet;
         let Packet { queue_delay, bytes, connection, src, dst, .. } = *packet;
         PacketRef {
@@ -102,7 +102,7 @@ impl PacketPool {
 
     /// Takes in the packet whose segment was written into [`PacketPool::draft`]; see [`Ends::fill`].
     #[inline(always)]
-    pub fn put_draft(&mut self, now: Nanos, ends: &Ends, bytes: u32, queue_delay: Nanos) -> PacketRef {
+    pub(crate) fn put_draft(&mut self, now: Nanos, ends: &Ends, bytes: u32, queue_delay: Nanos) -> PacketRef {
         let packet = self.draft();
         ends.fill(now, packet, bytes, queue_delay);
         let (payload, marks) = (packet.segment.len, packet.segment.ecn as u32);
@@ -142,13 +142,13 @@ impl PacketPool {
     }
 
     /// The packet as it entered its first link.
-    pub fn get(&self, reference: &PacketRef) -> &Packet {
+    pub(crate) fn get(&self, reference: &PacketRef) -> &Packet {
         &self.slots[reference.slot as usize].0
     }
 
     /// The packet with what has happened to it since.
     #[inline]
-    pub fn unpack(&mut self, reference: &PacketRef) -> &Packet {
+    pub(crate) fn unpack(&mut self, reference: &PacketRef) -> &Packet {
         let packet = &mut self.slots[reference.slot as usize].0;
         packet.corrupt = reference.marks & CORRUPT != 0;
         packet.queue_delay = reference.queue_delay;
@@ -159,14 +159,14 @@ impl PacketPool {
     }
 
     /// Takes in a copy of a packet.
-    pub fn duplicate(&mut self, reference: &PacketRef) -> PacketRef {
+    pub(crate) fn duplicate(&mut self, reference: &PacketRef) -> PacketRef {
         let packet = *self.get(reference);
         PacketRef { slot: self.put(&packet).slot, ..*reference }
     }
 
     /// The packet is not needed any more.
     #[inline]
-    pub fn free(&mut self, reference: &PacketRef) {
+    pub(crate) fn free(&mut self, reference: &PacketRef) {
         self.taken[reference.slot as usize] = false;
         self.count -= 1;
     }

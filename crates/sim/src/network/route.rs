@@ -8,7 +8,7 @@ use crate::topology::Topology;
 
 /// How the way from one host to another begins.
 #[derive(Clone, Default)]
-pub struct FirstHops {
+pub(super) struct FirstHops {
     /// The plain links up to the first other one.
     pub plain: Box<[LinkId]>,
     /// What comes behind them.
@@ -17,7 +17,7 @@ pub struct FirstHops {
 
 /// What comes behind the plain links at the beginning of a way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AfterPlain {
+pub(super) enum AfterPlain {
     /// The packet travels to the far end of this link, the last of them: a host, or a link that packets do not enter ahead of
     /// the clock.
     Deliver(LinkId),
@@ -29,7 +29,7 @@ pub enum AfterPlain {
 }
 
 /// The first hops between any two hosts that flows connect.
-pub struct Routes {
+pub(super) struct Routes {
     /// `source * hosts + sink`.
     pairs: Vec<FirstHops>,
     hosts: usize,
@@ -37,7 +37,7 @@ pub struct Routes {
 
 impl Routes {
     /// Of the flows of a scenario, in both directions.
-    pub fn new(scenario: &Scenario, topology: &Topology, links: &[LinkMeta]) -> Routes {
+    pub(super) fn new(scenario: &Scenario, topology: &Topology, links: &[LinkMeta]) -> Routes {
         let hosts = scenario.hosts.len();
         let mut pairs = vec![FirstHops::default(); hosts * hosts];
         for flow in &scenario.flows {
@@ -52,7 +52,7 @@ impl Routes {
 
     /// From one host to another.
     #[inline(always)]
-    pub fn between(&self, source: HostId, sink: HostId) -> &FirstHops {
+    pub(super) fn between(&self, source: HostId, sink: HostId) -> &FirstHops {
         &self.pairs[source.index() * self.hosts + sink.index()]
     }
 }

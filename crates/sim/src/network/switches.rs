@@ -11,13 +11,13 @@ use super::pool::PacketRef;
 
 /// Which switch a link is a port of, and which port.
 #[derive(Clone, Copy, Debug)]
-pub struct PortId {
+pub(super) struct PortId {
     pub switch: usize,
     pub port: usize,
 }
 
 /// A switch, and what is connected to it.
-pub struct SwitchRun {
+pub(super) struct SwitchRun {
     pub switch: Switch<PacketRef>,
     /// Its ports, as links.
     pub ports: Vec<LinkId>,
@@ -27,11 +27,11 @@ pub struct SwitchRun {
 
 /// Pause frames on their way, in order of time.
 #[derive(Default)]
-pub struct PauseFrames(VecDeque<PauseFrame>);
+pub(super) struct PauseFrames(VecDeque<PauseFrame>);
 
 /// A request to stop sending, or to go on.
 #[derive(Clone, Copy)]
-pub struct PauseFrame {
+pub(super) struct PauseFrame {
     /// When it takes effect.
     pub at: Nanos,
     /// On which link.
@@ -42,32 +42,32 @@ pub struct PauseFrame {
 
 impl PauseFrames {
     /// A frame behind those of the same time.
-    pub fn send(&mut self, frame: PauseFrame) {
+    pub(super) fn send(&mut self, frame: PauseFrame) {
         let place = self.0.partition_point(|other| other.at <= frame.at);
         self.0.insert(place, frame);
     }
 
     /// When the next one takes effect.
-    pub fn next(&self) -> Option<Nanos> {
+    pub(super) fn next(&self) -> Option<Nanos> {
         self.0.front().map(|frame| frame.at)
     }
 
     /// The next one that takes effect at or before `now`.
-    pub fn take(&mut self, now: Nanos) -> Option<PauseFrame> {
+    pub(super) fn take(&mut self, now: Nanos) -> Option<PauseFrame> {
         let due = self.next().is_some_and(|at| at <= now);
         if due { self.0.pop_front() } else { None }
     }
 }
 
 /// A link of its own, or a port of a switch.
-pub enum Hop<'a> {
+pub(super) enum Hop<'a> {
     Link(&'a mut Link<PacketRef>),
     Port(&'a mut Switch<PacketRef>, usize),
 }
 
 impl Hop<'_> {
     #[inline]
-    pub fn arrive(&mut self, at: Nanos, packet: PacketRef, output: &mut LinkOutput<'_>) {
+    pub(super) fn arrive(&mut self, at: Nanos, packet: PacketRef, output: &mut LinkOutput<'_>) {
         match self {
             Hop::Link(link) => link.arrive(at, packet, output),
             Hop::Port(switch, port) => switch.arrive(*port, at, packet, output),
@@ -75,7 +75,7 @@ impl Hop<'_> {
     }
 
     #[inline]
-    pub fn on_event(&mut self, now: Nanos, output: &mut LinkOutput<'_>) {
+    pub(super) fn on_event(&mut self, now: Nanos, output: &mut LinkOutput<'_>) {
         match self {
             Hop::Link(link) => link.on_event(now, output),
             Hop::Port(switch, port) => {
@@ -85,7 +85,7 @@ impl Hop<'_> {
         }
     }
 
-    pub fn pause(&mut self, now: Nanos, paused: bool, output: &mut LinkOutput<'_>) {
+    pub(super) fn pause(&mut self, now: Nanos, paused: bool, output: &mut LinkOutput<'_>) {
         match self {
             Hop::Link(link) => link.pause(now, paused, output),
             Hop::Port(switch, port) => switch.pause(*port, now, paused, output),
@@ -94,7 +94,7 @@ impl Hop<'_> {
 }
 
 /// The switches of a scenario, and for each link the port it is.
-pub fn switches(scenario: &Scenario, per_change: bool) -> (Vec<SwitchRun>, Vec<Option<PortId>>) {
+pub(super) fn switches(scenario: &Scenario, per_change: bool) -> (Vec<SwitchRun>, Vec<Option<PortId>>) {
     let mut runs = Vec::new();
     let mut port_of = vec![None; scenario.links.len()];
     for node in &scenario.nodes {

@@ -19,7 +19,7 @@ impl Network {
     /// Where the next segment that goes to `ends` is to be written: where it will lie on its way, as copying what was just
     /// written would stall the processor.
     #[inline(always)]
-    pub fn draft(&mut self, ends: &Ends) -> &mut Segment {
+    pub(crate) fn draft(&mut self, ends: &Ends) -> &mut Segment {
         match self.routes.between(ends.src, ends.dst).after_plain {
             AfterPlain::Deliver(link) => &mut self.deliveries[link.index()].draft().1.segment,
             AfterPlain::Enter(_) => &mut self.pool.draft().segment,
@@ -29,7 +29,7 @@ impl Network {
 
     /// A host hands the segment in [`Network::draft`] to its interface, which makes an IP packet of `bytes` with `payload`.
     #[inline(always)]
-    pub fn send_draft(
+    pub(crate) fn send_draft(
         &mut self,
         now: Nanos,
         ends: &Ends,
@@ -77,7 +77,7 @@ impl Network {
     }
 
     /// A host's interface takes a packet that was made earlier.
-    pub fn send(&mut self, now: Nanos, packet: Packet, events: &mut EventQueue) {
+    pub(crate) fn send(&mut self, now: Nanos, packet: Packet, events: &mut EventQueue) {
         let link = self.topology.first_link(packet.src, packet.dst);
         self.enter(link, now, packet, events);
     }
@@ -107,7 +107,7 @@ impl Network {
 impl Network {
     /// Writes the packet that arrives at the far end of `link` into `packet`; false if it went on to another link.
     #[inline]
-    pub fn arrive(&mut self, link: LinkId, packet: &mut Packet, events: &mut EventQueue) -> bool {
+    pub(crate) fn arrive(&mut self, link: LinkId, packet: &mut Packet, events: &mut EventQueue) -> bool {
         if let Some((front, _)) = self.front_at_host(link) {
             *packet = *front;
             self.drop_front(link, events);

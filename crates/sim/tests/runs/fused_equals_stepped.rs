@@ -20,7 +20,7 @@ static LOSSES: LazyLock<Vec<String>> = LazyLock::new(losses);
 
 /// What a random scenario is made of.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     stacks: Vec<usize>,
     chain: bool,
     rates_mbps: [u64; 2],
@@ -48,7 +48,7 @@ pub struct Shape {
 }
 
 /// Random scenarios.
-pub fn shapes() -> impl Strategy<Value = Shape> {
+pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
     let small = prop_oneof![Just(0u32), Just(0), 1u32..30_000_000];
     (
         prop::collection::vec(0..STACKS.len(), 1..6),
@@ -177,7 +177,7 @@ fn beside(s: &mut Scenario, kind: &str, cc_back: &str) {
 
 /// Senders a0, a1 … left of r1 and one receiver each right of the last router; in a chain, odd receivers hang on the
 /// middle one.
-pub fn scenario(shape: &Shape) -> Scenario {
+pub(crate) fn scenario(shape: &Shape) -> Scenario {
     let mut s = run(2);
     s.seed = shape.seed;
     if shape.jitter {

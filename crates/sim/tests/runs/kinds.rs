@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::support::{MS, random_loss};
 use contract::scenario::App;
 use path::{LossConfig, Param, QueueConfig, Unit};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 static CATALOGUE: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(&sim::catalogue()).expect("the catalogue is JSON"));
@@ -20,7 +20,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 }
 
 /// Each stack with each of its congestion controls.
-pub fn stacks() -> Vec<(String, String)> {
+pub(crate) fn stacks() -> Vec<(String, String)> {
     let with_each = |stack: &Value| {
         list(stack, "cc").iter().map(|cc| (word(&stack["name"]), word(cc))).collect::<Vec<_>>()
     };
@@ -28,17 +28,17 @@ pub fn stacks() -> Vec<(String, String)> {
 }
 
 /// The kinds that the catalogue has of `what`: `queues` or `apps`.
-pub fn kinds(what: &str) -> Vec<String> {
+pub(crate) fn kinds(what: &str) -> Vec<String> {
     list(&CATALOGUE, what).iter().map(|entry| word(&entry["kind"])).collect()
 }
 
 /// The kinds of loss.
-pub fn losses() -> Vec<String> {
+pub(crate) fn losses() -> Vec<String> {
     list(&CATALOGUE, "losses").iter().map(word).collect()
 }
 
 /// A discipline with times so short that it acts within seconds; what is not said here is the catalogue's default.
-pub fn queue(kind: &str, limit_packets: u32, rate_bps: u64) -> QueueConfig {
+pub(crate) fn queue(kind: &str, limit_packets: u32, rate_bps: u64) -> QueueConfig {
     let known = path::catalogue().into_iter().find(|known| known.kind == kind).expect("it is there");
     let even = limit_packets.is_multiple_of(2);
     let json = known.values(|param| {
@@ -67,7 +67,7 @@ pub fn queue(kind: &str, limit_packets: u32, rate_bps: u64) -> QueueConfig {
 }
 
 /// [`queue`], and the same with each of its switches turned and each of its choices taken, by name.
-pub fn queue_variants(kind: &str, limit_packets: u32, rate_bps: u64) -> Vec<(String, QueueConfig)> {
+pub(crate) fn queue_variants(kind: &str, limit_packets: u32, rate_bps: u64) -> Vec<(String, QueueConfig)> {
     let plain = queue(kind, limit_packets, rate_bps);
     let json = serde_json::to_value(&plain).expect("a discipline is JSON");
     let entry = list(&CATALOGUE, "queues").iter().find(|entry| entry["kind"] == kind).expect("it is there");
@@ -94,7 +94,7 @@ pub fn queue_variants(kind: &str, limit_packets: u32, rate_bps: u64) -> Vec<(Str
 }
 
 /// A loss of about one packet in a hundred.
-pub fn loss(kind: &str) -> Option<LossConfig> {
+pub(crate) fn loss(kind: &str) -> Option<LossConfig> {
     match kind {
         "random" => random_loss(10_000_000),
         "nth" => Some(LossConfig::Nth { every: 100, packet: 40, min_payload: 1, dport: None, sport: None }),
@@ -112,7 +112,7 @@ pub fn loss(kind: &str) -> Option<LossConfig> {
 /// An application as the flows it is made of: a name, whether its data go the other way, what it does. All but the bulk
 /// transfer are flows of a few megabits a second. What is not said here is the catalogue's default, and of what has none something
 /// that suits such a flow.
-pub fn app(kind: &str) -> Vec<(&'static str, bool, App)> {
+pub(crate) fn app(kind: &str) -> Vec<(&'static str, bool, App)> {
     let known = App::KINDS.iter().find(|known| known.kind == kind).expect("it is there");
     let suits = |param: &Param| {
         let value: u64 = match param.unit {
@@ -135,6 +135,8 @@ pub fn app(kind: &str) -> Vec<(&'static str, bool, App)> {
             ("request-response", "think_ns") => (10 * MS).into(),
             ("incast", "think_ns") => (5 * MS).into(),
             ("udp-cbr", "payload_bytes") => 1000.into(),
+            ("udp-vbr", "size") => json!({"kind": "extreme", "mode": 300, "scale": 90}),
+            ("udp-vbr", "interval") => json!({"kind": "lognormal", "mean": MS, "deviation": MS / 2}),
             ("voip", "ecn") => "ect0".into(),
             ("ping", "interval_ns") => (7 * MS).into(),
             ("video", "rate_bps") => 2_000_000.into(),

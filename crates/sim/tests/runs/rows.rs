@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 const MBPS: u64 = 1_000_000;
 
 /// Every golden scenario by name: those with a story, then one for each thing that the catalogue names.
-pub fn rows() -> Vec<(String, Scenario)> {
+pub(crate) fn rows() -> Vec<(String, Scenario)> {
     let mut all: Vec<_> = stories().into_iter().map(|(name, scenario)| (name.to_owned(), scenario)).collect();
     all.extend(stacks().iter().map(|(stack, cc)| (format!("stack:{stack}:{cc}"), two_way(stack, cc))));
     let mut each: Vec<String> = stacks().into_iter().map(|(stack, _)| stack).collect();
@@ -377,7 +377,7 @@ fn hosts() -> Vec<(&'static str, Scenario)> {
 }
 
 /// What can happen to a link in the middle of a run.
-pub fn changes() -> Vec<(&'static str, Change)> {
+pub(crate) fn changes() -> Vec<(&'static str, Change)> {
     let none = Change {
         at_ns: SECOND,
         link: "r1-r2".into(),
@@ -416,7 +416,7 @@ fn scheduled(change: Change) -> Scenario {
 }
 
 /// What golden.txt says of a run, a line each for the tables, the captures and the summary: name, what, rows or bytes, hash.
-pub fn lines(name: &str, scenario: &Scenario) -> String {
+pub(crate) fn lines(name: &str, scenario: &Scenario) -> String {
     let outcome = carry_out(scenario, false);
     let mut lines = String::new();
     let mut line = |what: &str, size: usize, hash: String| {
@@ -438,7 +438,7 @@ pub fn lines(name: &str, scenario: &Scenario) -> String {
 }
 
 /// SHA-256 over the columns in order: names, values, which are null. Independent of where batches were cut.
-pub fn hash(batches: &[Batch]) -> String {
+pub(crate) fn hash(batches: &[Batch]) -> String {
     let mut sha = Sha256::new();
     let columns = batches.first().map_or(0, |batch| batch.columns.len());
     for index in 0..columns {

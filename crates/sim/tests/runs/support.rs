@@ -9,11 +9,11 @@ use contract::table::{Batch, ColumnData};
 use path::{LossConfig, PfifoConfig, QueueConfig};
 use sim::Simulation;
 
-pub const MS: u64 = 1_000_000;
-pub const SECOND: u64 = 1_000_000_000;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// An empty run of so many seconds, recorded every 10 ms.
-pub fn run(seconds: u64) -> Scenario {
+pub(crate) fn run(seconds: u64) -> Scenario {
     Scenario {
         version: VERSION,
         experiment: "test".into(),
@@ -35,7 +35,7 @@ pub fn run(seconds: u64) -> Scenario {
     }
 }
 
-pub fn host(name: &str, stack: &str) -> Host {
+pub(crate) fn host(name: &str, stack: &str) -> Host {
     Host {
         name: name.into(),
         stack: stack.into(),
@@ -59,7 +59,7 @@ pub fn host(name: &str, stack: &str) -> Host {
     }
 }
 
-pub fn link(
+pub(crate) fn link(
     name: &str,
     from: &str,
     to: &str,
@@ -86,7 +86,7 @@ pub fn link(
     }
 }
 
-pub fn bulk(name: &str, from: &str, to: &str, cc: &str) -> Flow {
+pub(crate) fn bulk(name: &str, from: &str, to: &str, cc: &str) -> Flow {
     Flow {
         name: name.into(),
         from: from.into(),
@@ -95,13 +95,14 @@ pub fn bulk(name: &str, from: &str, to: &str, cc: &str) -> Flow {
         start_ns: 0,
         stop_ns: None,
         cc: cc.into(),
+        cc_params: None,
         sndbuf: Some(4 << 20),
         rcvbuf: Some(4 << 20),
     }
 }
 
 /// A bottleneck between two routers, in both directions.
-pub fn bottleneck(
+pub(crate) fn bottleneck(
     scenario: &mut Scenario,
     left: &str,
     right: &str,
@@ -118,7 +119,7 @@ pub fn bottleneck(
 }
 
 /// A host and its cable to a router.
-pub fn attach(scenario: &mut Scenario, host: Host, router: &str, rate_bps: u64) {
+pub(crate) fn attach(scenario: &mut Scenario, host: Host, router: &str, rate_bps: u64) {
     let name = host.name.clone();
     scenario.links.push(link(&format!("{name}-{router}"), &name, router, Some(rate_bps), 0, 1000));
     scenario.links.push(link(&format!("{router}-{name}"), router, &name, Some(rate_bps), 0, 1000));
@@ -126,7 +127,14 @@ pub fn attach(scenario: &mut Scenario, host: Host, router: &str, rate_bps: u64) 
 }
 
 /// One sender, one receiver, one bottleneck; access at 10 Gbps.
-pub fn dumbbell(stack: &str, cc: &str, rate_bps: u64, rtt_ns: u64, limit: u32, seconds: u64) -> Scenario {
+pub(crate) fn dumbbell(
+    stack: &str,
+    cc: &str,
+    rate_bps: u64,
+    rtt_ns: u64,
+    limit: u32,
+    seconds: u64,
+) -> Scenario {
     let mut s = run(seconds);
     s.nodes = vec![Node { name: "r1".into(), switch: None }, Node { name: "r2".into(), switch: None }];
     attach(&mut s, host("a", stack), "r1", 10_000_000_000);
@@ -137,18 +145,18 @@ pub fn dumbbell(stack: &str, cc: &str, rate_bps: u64, rtt_ns: u64, limit: u32, s
 }
 
 /// The link called `name`.
-pub fn link_mut<'a>(scenario: &'a mut Scenario, name: &str) -> &'a mut Link {
+pub(crate) fn link_mut<'a>(scenario: &'a mut Scenario, name: &str) -> &'a mut Link {
     scenario.links.iter_mut().find(|l| l.name == name).expect("a link of this name")
 }
 
 /// Independent loss of data packets.
-pub fn random_loss(probability_ppb: u32) -> Option<LossConfig> {
+pub(crate) fn random_loss(probability_ppb: u32) -> Option<LossConfig> {
     Some(LossConfig::Random { probability_ppb })
 }
 
 /// Everything a run leaves behind.
 #[derive(Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub tables: BTreeMap<&'static str, Vec<Batch>>,
     pub captures: BTreeMap<String, Vec<u8>>,
     pub summary: serde_json::Value,
@@ -156,7 +164,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Takes what the run has finished.
-    pub fn add(&mut self, run: &mut Simulation) {
+    pub(crate) fn add(&mut self, run: &mut Simulation) {
         for (table, batch) in run.take() {
             self.tables.entry(table).or_default().push(batch);
         }
@@ -166,19 +174,19 @@ impl Outcome {
     }
 
     /// The summary but for the number of events, which depends on how hops are carried out.
-    pub fn figures(&self) -> serde_json::Value {
+    pub(crate) fn figures(&self) -> serde_json::Value {
         let mut summary = self.summary.clone();
         summary["events"] = 0.into();
         summary
     }
 }
 
-pub fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
+pub(crate) fn carry_out(scenario: &Scenario, force_stepped: bool) -> Outcome {
     finish(Simulation::from_scenario(scenario.clone(), 7, force_stepped).expect("the engine takes it"))
 }
 
 /// Carries a run out to its end.
-pub fn finish(mut run: Simulation) -> Outcome {
+pub(crate) fn finish(mut run: Simulation) -> Outcome {
     let mut outcome = Outcome::default();
     let mut over = false;
     while !over {
@@ -190,7 +198,7 @@ pub fn finish(mut run: Simulation) -> Outcome {
 }
 
 /// Where two runs of a scenario differ, if they do. How many events the engine needed does not matter.
-pub fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
+pub(crate) fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
     for table in ["tcp", "queue", "events", "samples"] {
         if one.tables.get(table) != other.tables.get(table) {
             return Some(format!("table {table}"));
@@ -206,7 +214,7 @@ pub fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
 }
 
 /// The values of an integer column over all batches; nulls as None.
-pub fn column(batches: &[Batch], name: &str) -> Vec<Option<i64>> {
+pub(crate) fn column(batches: &[Batch], name: &str) -> Vec<Option<i64>> {
     let mut all = Vec::new();
     for batch in batches {
         let column = batch.columns.iter().find(|c| c.name == name).expect("a column of this name");

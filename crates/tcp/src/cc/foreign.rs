@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use thiserror::Error;
+
 use super::Module;
 use crate::clock::Nanos;
 
@@ -19,8 +21,54 @@ pub trait Foreign: Send + Sync {
     /// A copy for one host: as compiled, its knobs set, its initialisation called.
     ///
     /// # Errors
-    /// One line.
-    fn load(&self, host: &Host<'_>) -> Result<Module, String>;
+    /// It cannot be loaded, or its initialisation fails.
+    fn load(&self, host: &Host<'_>) -> Result<Module, Failure>;
+}
+
+/// How a congestion control from outside failed: one line, the rest of a sentence that begins with its name or its hook's.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// Its file cannot be read or loaded.
+    #[error("{file}: {why}")]
+    File {
+        /// Which.
+        file: String,
+        /// What the system says.
+        why: String,
+    },
+    /// It is for a family that runs nothing from outside.
+    #[error("no controller from outside runs on {0}")]
+    Family(String),
+    /// It used more processor time than it has.
+    #[error("used more than 0.2 s of processor time")]
+    TooLong,
+    /// Its hook returned an error.
+    #[error("refused")]
+    Refused,
+    /// It complained, in these words.
+    #[error("stopped: {0}")]
+    Stopped(String),
+    /// The processor stopped it: the signal's name.
+    #[error("crashed ({0})")]
+    Crashed(String),
+    /// It raised an exception, in these words.
+    #[error("{0}")]
+    Raised(String),
+    /// It failed at this.
+    #[error("{what}: {why}")]
+    At {
+        /// A hook, or a setting.
+        what: String,
+        /// How.
+        why: Box<Failure>,
+    },
+}
+
+impl Failure {
+    /// That it failed at `what`.
+    pub fn at(self, what: impl Into<String>) -> Failure {
+        Failure::At { what: what.into(), why: Box::new(self) }
+    }
 }
 
 /// A variable of a module that can be set.

@@ -1,5 +1,6 @@
 //! Congestion controls, by the family whose hooks and units they use.
 
+pub mod experiment;
 pub mod foreign;
 pub mod freebsd;
 pub mod linux;
@@ -8,7 +9,7 @@ pub mod windows;
 
 use std::sync::Arc;
 
-pub use registry::{Lifecycle, Registry};
+pub use registry::{Lifecycle, Registry, RegistryError};
 
 /// A module of some family.
 #[derive(Clone)]

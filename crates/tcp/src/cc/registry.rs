@@ -2,18 +2,38 @@
 
 use std::sync::Arc;
 
+use thiserror::Error;
+
+use super::foreign::Failure;
+
 /// What a registry holds: a module of one family.
 pub trait Lifecycle {
     /// The module has been registered. One that refuses is not.
     ///
     /// # Errors
-    /// Why it refuses, one line.
-    fn mod_init(&self) -> Result<(), String> {
+    /// Why it refuses.
+    fn mod_init(&self) -> Result<(), Failure> {
         Ok(())
     }
 
     /// The host is gone, and with it the module.
     fn mod_destroy(&self) {}
+}
+
+/// Why a module is not registered.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RegistryError {
+    /// Its name is taken.
+    #[error("congestion control {0} is there already")]
+    Taken(String),
+    /// It refuses.
+    #[error("congestion control {name}: mod_init: {why}")]
+    Refused {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: Failure,
+    },
 }
 
 /// The modules of one host. Clones share them.
@@ -48,12 +68,12 @@ impl<M: Lifecycle + ?Sized> Registry<M> {
     /// Adds a module under a name of its own.
     ///
     /// # Errors
-    /// One line: the name is taken, or the module refuses.
-    pub fn register(&mut self, name: &str, module: Arc<M>) -> Result<(), String> {
+    /// The name is taken, or the module refuses.
+    pub fn register(&mut self, name: &str, module: Arc<M>) -> Result<(), RegistryError> {
         if self.get(name).is_some() {
-            return Err(format!("congestion control {name} is there already"));
+            return Err(RegistryError::Taken(name.to_owned()));
         }
-        module.mod_init().map_err(|why| format!("congestion control {name}: mod_init: {why}"))?;
+        module.mod_init().map_err(|why| RegistryError::Refused { name: name.to_owned(), why })?;
         self.modules.push((name.to_owned(), Arc::new(Registered(module))));
         Ok(())
     }

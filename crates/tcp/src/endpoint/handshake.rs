@@ -13,6 +13,9 @@ use crate::stack::{EcnMode, StackSpec};
 /// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
 const MIN_MSS: u16 = 48;
 
+/// So many SYNs offer all options where later ones do not.
+const SYNS_WITH_OPTIONS: usize = 3;
+
 /// What is being done to open the connection.
 #[derive(Debug)]
 pub(super) struct Handshake {
@@ -26,6 +29,8 @@ pub(super) struct Handshake {
     /// The peer's SYN offered window scaling.
     pub(super) peer_scales: bool,
     pub(super) syn_window: u16,
+    /// We were asked: a SYN came first.
+    pub(super) passive: bool,
     /// See [`Endpoint::limit_tso`].
     pub(super) tso_limit: u32,
     pub(super) timeouts: Vec<Nanos>,
@@ -55,6 +60,7 @@ impl Handshake {
             scales: spec.window_scaling,
             peer_scales: false,
             syn_window,
+            passive: false,
             tso_limit: u32::MAX,
             timeouts,
             syn_retry_ticks: spec.syn_retry_ticks,
@@ -78,6 +84,9 @@ impl Endpoint {
         h.deadline = deadline;
         h.sent += 1;
         let passive = self.state == State::SynReceived;
+        if self.rules.rexmit_drop_options && !passive && h.sent > SYNS_WITH_OPTIONS {
+            (h.timestamps, h.sack, h.scales) = (false, false, false);
+        }
         let mut segment = Segment {
             seq: seq::wire(self.snd.iss),
             window: h.syn_window,
@@ -106,7 +115,7 @@ impl Endpoint {
             if self.snd.ecn {
                 segment.flags |= Flags::ECE;
             }
-        } else if h.ecn == EcnMode::On && h.sent == 1 {
+        } else if h.ecn == EcnMode::On && h.sent <= 1 + usize::from(self.rules.ecn_syn_retries) {
             segment.flags |= Flags::ECE | Flags::CWR;
         }
         self.snd.nxt = self.snd.iss + 1;
@@ -138,6 +147,13 @@ impl Endpoint {
         if !acceptable {
             // Simultaneous open: answer the SYN with a SYN-ACK.
             self.handshake.syn_due = true;
+            self.receiver.on_syn(&mut self.rcv);
+            let asks = segment.flags.has(Flags::ECE) && segment.flags.has(Flags::CWR);
+            self.snd.ecn = asks && self.handshake.ecn != EcnMode::Off;
+            if segment.len > 0 && self.rules.syn_data_waits {
+                let first = self.rcv.nxt;
+                self.rcv.out_of_order.insert(first, first + u64::from(segment.len), |_, _| {});
+            }
             self.enter_state(State::SynReceived, now);
             return;
         }
@@ -151,7 +167,7 @@ impl Endpoint {
         self.snd.una = self.snd.iss + 1;
         self.establish(now);
         self.rcv.ack_now = true;
-        self.take_payload(now, segment, self.rcv.nxt);
+        self.take_payload(now, segment, self.rcv.irs);
     }
 
     pub(super) fn take_syn(&mut self, now: Nanos, syn: &Segment) {
@@ -205,6 +221,9 @@ impl Endpoint {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.sender.on_established(&mut self.snd, rtt, resent, &mut cx);
         self.receiver.on_established(&mut self.rcv, &mut cx);
+        if self.rcv.out_of_order.first().is_some_and(|(start, _)| start == self.rcv.nxt) {
+            self.advance(self.rcv.nxt);
+        }
         self.limits.switch_to(now, Limit::App);
     }
 

@@ -134,7 +134,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn acceptable(&self, first: u64, len: u32) -> bool {
         let nxt = self.rcv.nxt;
-        let window = self.rcv.offered();
+        let window = self.accepted_window();
         let last = first + u64::from(len);
         if len == 0 {
             // One below is a probe or a keep-alive, which wants an answer.
@@ -152,6 +152,7 @@ impl Endpoint {
         }
         // Data outside the window is nobody's answer to an ACK.
         self.rcv.ack_now |= segment.seq_len() > 0 || self.may_send_challenge_ack(now);
+        self.challenges = segment.flags.has(Flags::SYN);
         if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
             self.handshake.syn_due = true;
             self.rcv.ack_now = false;
@@ -173,20 +174,65 @@ impl Endpoint {
     /// A reset counts only at exactly RCV.NXT; otherwise, and for any SYN, the peer is challenged (RFC 5961).
     fn on_reset_or_syn(&mut self, now: Nanos, segment: &Segment, first: u64) {
         let exact = first == self.rcv.nxt || mutant!(AnyResetCounts);
+        let behind = first >= self.rcv.nxt + self.accepted_window();
+        if self.rules.resets_lie_in_window && segment.flags.has(Flags::RST) && behind && !exact {
+            return;
+        }
         if mutant!(ResetIgnored) {
             return;
         }
-        if segment.flags.has(Flags::RST) && exact {
-            if matches!(self.state, State::Closing | State::LastAck | State::TimeWait) {
+        if segment.flags.has(Flags::RST) && (exact || self.rules.insecure_rst) {
+            let told = self.rules.reset_of_closing_is_told;
+            if self.state == State::TimeWait || matches!(self.state, State::Closing | State::LastAck) && !told
+            {
                 // Both have closed: nobody is left to be told (RFC 9293 section 3.10.7.4, second).
                 self.time_wait_until = None;
                 self.enter_state(State::Closed, now);
                 return;
             }
             self.fail(now, Failure::Reset);
+        } else if !segment.flags.has(Flags::RST) && self.rules.insecure_syn {
+            self.reset = Some((seq::wire(self.snd.max), Some(seq::wire(self.rcv.nxt))));
+            self.fail(now, Failure::Reset);
         } else {
-            self.rcv.ack_now |= self.may_send_challenge_ack(now);
+            self.challenges = self.may_send_challenge_ack(now);
+            self.rcv.ack_now |= self.challenges;
         }
+    }
+
+    /// Where segments are accepted. A connection that a listener is opening has no buffer yet, only what it offered.
+    #[inline]
+    pub(super) fn accepted_window(&self) -> u64 {
+        if self.state == State::SynReceived && self.handshake.passive {
+            self.rcv.offered()
+        } else {
+            self.receiver.accepted(&self.rcv)
+        }
+    }
+
+    /// TIME-WAIT as FreeBSD has it (tcp_twcheck). See [`Endpoint::gives_way_to`] for SYNs that open a new connection.
+    pub(super) fn on_segment_in_time_wait(&mut self, now: Nanos, segment: &Segment) {
+        if segment.flags.has(Flags::RST) || !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        let first = seq::extend(self.rcv.nxt, segment.seq);
+        let end = first + u64::from(segment.seq_len());
+        if segment.flags.has(Flags::FIN) && end == self.rcv.nxt {
+            self.time_wait_until = Some(self.timer_expiry(now, self.time_wait));
+        }
+        let same = first == self.rcv.nxt && seq::extend(self.snd.una, segment.ack) == self.snd.max;
+        self.rcv.ack_now |= segment.flags.0 & !Flags::PSH.0 != Flags::ACK.0 || segment.len > 0 || !same;
+        if mutant!(TimeWaitSilent) {
+            self.rcv.ack_now = false;
+        }
+    }
+
+    /// Whether a SYN may take the place of this connection, which only waits for old segments to die out.
+    #[must_use]
+    pub fn gives_way_to(&self, segment: &Segment) -> bool {
+        let opens = segment.flags.0 & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0;
+        let waits = self.state == State::TimeWait && self.rules.time_wait_checks;
+        opens && waits && seq::extend(self.rcv.nxt, segment.seq) > self.rcv.nxt
     }
 
     /// Whether a challenge ACK may leave. Some systems limit how often (RFC 5961 section 7).
@@ -256,29 +302,24 @@ impl Endpoint {
             return;
         }
         let previous_nxt = self.rcv.nxt;
-        let right_edge = self.rcv.advertised.max(previous_nxt);
+        let right_edge = previous_nxt + self.accepted_window();
         let start = first.max(previous_nxt);
         let end = last.min(right_edge).max(start);
         let mut in_order = false;
         let mut filled_hole = false;
         let duplicate = segment.len > 0 && (start >= end);
-        if duplicate {
-            if self.receiver.sends_dsack() && self.rcv.sack && last <= previous_nxt {
-                self.rcv.dsack = Some((first, last));
-            }
-        } else if start < end {
+        if self.receiver.sends_dsack() && self.rcv.sack {
+            self.rcv.dsack = self.first_duplicate(first, last).or(self.rcv.dsack);
+        }
+        if start < end {
             if start == previous_nxt {
                 in_order = true;
                 filled_hole = !self.rcv.out_of_order.is_empty();
                 self.advance(end);
             } else if self.receiver.accepts_out_of_order(&self.rcv, start, (end - start) as u32) {
                 let added = self.rcv.out_of_order.insert(start, end, |_, _| {});
-                if added > 0 {
-                    self.rcv.out_of_order_segments += 1;
-                    self.rcv.note_recent(start);
-                } else if self.receiver.sends_dsack() && self.rcv.sack {
-                    self.rcv.dsack = Some((first, last));
-                }
+                self.rcv.out_of_order_segments += u32::from(added > 0);
+                self.rcv.note_recent(start);
             }
         }
         if segment.flags.has(Flags::FIN) && last <= right_edge {
@@ -314,9 +355,22 @@ impl Endpoint {
         }
     }
 
+    /// The first run of bytes of a segment that had come before: what a D-SACK reports (RFC 2883 sections 4.1 to 4.3).
+    fn first_duplicate(&self, first: u64, last: u64) -> Option<(u64, u64)> {
+        let nxt = self.rcv.nxt;
+        if first >= last || mutant!(NoDsack) {
+            None
+        } else if first < nxt {
+            Some((first, last.min(nxt)))
+        } else {
+            let overlap = self.rcv.out_of_order.iter().find(|&(from, to)| to > first && from < last);
+            overlap.map(|(from, to)| (from.max(first), to.min(last)))
+        }
+    }
+
     /// In-order data up to `end` has arrived: moves RCV.NXT over it and over what waited behind it.
     #[inline]
-    fn advance(&mut self, end: u64) {
+    pub(super) fn advance(&mut self, end: u64) {
         let mut nxt = end;
         // What arrived may reach over several ranges that waited.
         while let Some((start, reach)) = self.rcv.out_of_order.first()

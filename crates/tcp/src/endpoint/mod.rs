@@ -26,8 +26,8 @@ use crate::context::Context;
 use crate::event::Events;
 use crate::mutants::mutant;
 use crate::receiver::{ReceiveState, Receiver};
-use crate::sender::{Limit, Metrics, SendGrant, SendState, Sender};
-use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec};
+use crate::sender::{Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
+use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec, StateRules};
 
 /// The largest payload of an IPv4 packet without options.
 const MAX_PAYLOAD: u32 = 65_535 - IP_HEADER - TCP_HEADER;
@@ -101,6 +101,10 @@ pub struct TcpInfo {
     pub state: State,
     /// The sender's figures.
     pub sender: Metrics,
+    /// What has become of segments, for systems that tell it.
+    pub segments: Option<SegmentCounts>,
+    /// The MSS we announced.
+    pub announced_mss: u32,
     /// Payload of a full segment, bytes.
     pub snd_mss: u32,
     /// Peer's window, bytes.
@@ -176,6 +180,9 @@ pub struct Endpoint {
     /// When something invalid was last answered.
     last_challenge: Option<Nanos>,
     unread_resets: bool,
+    rules: StateRules,
+    /// The next ACK is a challenge, which stands for itself (RFC 5961).
+    challenges: bool,
     /// The application has closed, and reads no more.
     closed_by_app: bool,
     /// See [`crate::stack::StackSpec::timer_wheel`].
@@ -206,6 +213,7 @@ impl Endpoint {
     pub(crate) fn accept(profile: &dyn Profile, config: &Config<'_>, now: Nanos, syn: &Segment) -> Endpoint {
         let mut endpoint = Endpoint::new(profile, config, profile.spec().synack_timeouts.clone());
         endpoint.handshake.syn_due = true;
+        endpoint.handshake.passive = true;
         endpoint.take_syn(now, syn);
         // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
         (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.rcv);
@@ -270,6 +278,8 @@ impl Endpoint {
             invalid_ratelimit: spec.invalid_ratelimit,
             last_challenge: None,
             unread_resets: spec.unread_resets,
+            rules: spec.rules,
+            challenges: false,
             closed_by_app: false,
             timer_wheel: spec.timer_wheel,
             time_wait: spec.time_wait,
@@ -294,8 +304,11 @@ impl Endpoint {
             return;
         }
         match self.state {
+            _ if self.rules.drop_synfin && segment.flags.has(Flags::SYN) && segment.flags.has(Flags::FIN) => {
+            }
             State::Closed => self.answer_with_reset(segment),
             State::SynSent => self.on_segment_in_syn_sent(now, segment),
+            State::TimeWait if self.rules.time_wait_checks => self.on_segment_in_time_wait(now, segment),
             _ => self.on_segment_synchronised(now, segment),
         }
     }
@@ -438,6 +451,8 @@ impl Endpoint {
         TcpInfo {
             state: self.state,
             sender: self.sender.metrics(&self.snd),
+            segments: self.sender.segment_counts(),
+            announced_mss: u32::from(self.handshake.mss),
             snd_mss: self.snd.payload,
             snd_wnd: self.snd.wnd,
             send_buffer: self.sender.send_buffer(&self.snd),

@@ -3,7 +3,7 @@
 use wire::segment::MAX_WINDOW;
 use wire::{Ecn, Flags, Options, Segment, seq};
 
-use super::Endpoint;
+use super::{Endpoint, Failure, State};
 use crate::clock::{HostClock, Nanos};
 use crate::context::Context;
 use crate::mutants::mutant;
@@ -33,6 +33,9 @@ impl Endpoint {
     pub(super) fn poll_outside_established(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if let Some((seq, ack)) = self.reset.take() {
             *segment = reset::reset(seq, ack);
+            if self.failure == Some(Failure::Aborted) && ack.is_some() {
+                self.put_timestamps_on_reset(now, segment);
+            }
             return true;
         }
         if self.handshake.syn_due {
@@ -40,6 +43,15 @@ impl Endpoint {
             return true;
         }
         self.carries_data() && self.poll_data(now, segment) || self.poll_ack(now, segment)
+    }
+
+    /// Only on a reset of the application's, where the system does so.
+    fn put_timestamps_on_reset(&self, now: Nanos, segment: &mut Segment) {
+        if self.snd.timestamps && self.rules.resets_carry_timestamps {
+            segment.options = Options::TIMESTAMPS;
+            segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
+            segment.tsecr = self.rcv.ts_recent;
+        }
     }
 
     #[inline(always)]
@@ -108,6 +120,12 @@ impl Endpoint {
         segment.seq = seq::wire(self.snd.max);
         segment.offset = 0;
         segment.len = 0;
+        let closing = matches!(self.state, State::FinWait1 | State::Closing | State::LastAck);
+        if closing && self.rules.acks_repeat_fin && !self.challenges && self.snd.max > self.snd.end {
+            segment.seq = seq::wire(self.snd.end);
+            segment.flags |= Flags::FIN;
+        }
+        self.challenges = false;
         if self.rcv.sack && (!self.rcv.out_of_order.is_empty() || self.rcv.dsack.is_some()) {
             let room = if self.rcv.timestamps { 3 } else { 4 };
             self.rcv.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));

@@ -83,7 +83,6 @@ impl Endpoint {
 
     /// Sets the send buffer of an open connection, bytes as [`crate::stack::Profile::buffers`] has them, and ends its autotuning.
     pub fn set_send_buffer(&mut self, bytes: u64) {
-        self.snd.sndbuf = bytes;
-        self.snd.sndbuf_auto = false;
+        self.sender.set_send_buffer(&mut self.snd, bytes);
     }
 }

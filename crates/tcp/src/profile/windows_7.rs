@@ -5,7 +5,7 @@ use crate::receiver::Receiver;
 use crate::receiver::windows::{Tuning as ReceiverTuning, WindowsReceiver};
 use crate::sender::Sender;
 use crate::sender::windows::{Tuning as SenderTuning, WindowsSender};
-use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, Sysctl};
+use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, StateRules, Sysctl};
 
 /// Send buffer where the application sets none: Windows follows the connection's ideal backlog; a megabyte covers it.
 const SEND_BUFFER: u64 = 1 << 20;
@@ -68,13 +68,13 @@ const SETTINGS: [Sysctl; 9] = [
 ];
 
 /// Windows 7.
-pub struct Windows {
+pub(super) struct Windows {
     spec: StackSpec,
     values: [i64; SETTINGS.len()],
 }
 
 /// The profile `windows-7`.
-pub fn profile() -> Windows {
+pub(super) fn profile() -> Windows {
     // Three transmissions; the attempt has failed after 21 s.
     let handshake = vec![3 * SECOND, 6 * SECOND, 12 * SECOND];
     Windows {
@@ -96,6 +96,7 @@ pub fn profile() -> Windows {
             invalid_ratelimit: 0,
             syn_retry_ticks: None,
             unread_resets: true,
+            rules: StateRules::default(),
             time_wait: TIME_WAIT,
         },
         values: SETTINGS.each_ref().map(|setting| setting.default),

@@ -117,6 +117,15 @@ impl FreeBsdReceiver {
         }
     }
 
+    /// The peer's MSS is known: the buffer holds whole segments (tcp_mss).
+    fn round_buffer(&mut self, rcv: &mut ReceiveState) {
+        let options = rcv.timestamps && !self.tuning.maxseg_without_options;
+        let options = if options { u64::from(TIMESTAMPS_BYTES) } else { 0 };
+        self.maxseg = u64::from(rcv.payload) + options;
+        let unit = if self.tuning.rounds_to_mss_with_options { self.maxseg } else { u64::from(rcv.payload) };
+        rcv.rcvbuf = rcv.rcvbuf.next_multiple_of(unit);
+    }
+
     /// Space the window field can offer now.
     #[inline]
     fn space(&self, rcv: &ReceiveState) -> u64 {
@@ -217,12 +226,17 @@ impl Receiver for FreeBsdReceiver {
         (rcv.rcvbuf.min(MAX_WINDOW) as u16, scale)
     }
 
+    fn on_syn(&mut self, rcv: &mut ReceiveState) {
+        self.round_buffer(rcv);
+    }
+
+    /// The socket's whole space, also what the window field could not say.
+    fn accepted(&self, rcv: &ReceiveState) -> u64 {
+        rcv.free().max(rcv.offered())
+    }
+
     fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>) {
-        let options = rcv.timestamps && !self.tuning.maxseg_without_options;
-        let options = if options { u64::from(TIMESTAMPS_BYTES) } else { 0 };
-        self.maxseg = u64::from(rcv.payload) + options;
-        let unit = if self.tuning.rounds_to_mss_with_options { self.maxseg } else { u64::from(rcv.payload) };
-        rcv.rcvbuf = rcv.rcvbuf.next_multiple_of(unit);
+        self.round_buffer(rcv);
         if rcv.timestamps && rcv.tsecr != 0 {
             self.srtt_ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(rcv.tsecr) + 1;
         }
@@ -232,7 +246,7 @@ impl Receiver for FreeBsdReceiver {
 
     fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
         self.peer_closed |= arrival.fin;
-        if arrival.fin || !arrival.in_order || arrival.filled_hole {
+        if arrival.fin || !arrival.in_order || arrival.filled_hole || rcv.dsack.is_some() {
             rcv.ack_now = true;
             return;
         }

@@ -116,8 +116,8 @@ impl ReceiveState {
         let mut given = [(0u64, 0u64); wire::SackBlocks::MAX];
         let mut count = 0;
         if let Some((left, right)) = self.dsack {
+            // The block it lies in follows, even if it is the same (RFC 2883 section 4).
             block(left, right);
-            given[0] = (left, right);
             count = 1;
         }
         let newest = usize::from(self.withheld.is_some());
@@ -201,6 +201,14 @@ pub struct Arrival {
 pub trait Receiver: Send {
     /// The window field and scale for our SYN or SYN-ACK, from the buffer and the sysctls.
     fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8);
+
+    /// Both sides have sent a SYN at once, and the peer's has come: the connection is not open yet.
+    fn on_syn(&mut self, _rcv: &mut ReceiveState) {}
+
+    /// The window in which segments are accepted, bytes from `rcv.nxt`: what was offered, or more.
+    fn accepted(&self, rcv: &ReceiveState) -> u64 {
+        rcv.offered()
+    }
 
     /// The handshake is over; `rcv.payload`, `rcv.wscale`, `rcv.sack`, `rcv.timestamps` are final.
     fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>);

@@ -234,12 +234,40 @@ pub struct Metrics {
     pub recoveries: u64,
 }
 
+/// Segments by what has become of them, as Linux's tcp_info counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentCounts {
+    /// SACKed (without SACK: duplicate ACKs).
+    pub sacked: u32,
+    /// Deemed lost.
+    pub lost: u32,
+    /// Sent again and not acknowledged.
+    pub retransmitted: u32,
+    /// Delivered so far.
+    pub delivered: u64,
+    /// The reordering that is reckoned with.
+    pub reordering: u32,
+    /// Doublings of the timeout.
+    pub backoff: u32,
+}
+
 /// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
 pub trait Sender: Send {
     /// Memory outside the sender's own that the next acknowledgement reads, such as the entries of the oldest packets in
     /// flight. The simulator prefetches it; only the sender knows where it is.
     fn prefetch_targets(&self) -> [Option<&dyn Any>; 3] {
         [None; 3]
+    }
+
+    /// What has become of segments, for systems that tell it.
+    fn segment_counts(&self) -> Option<SegmentCounts> {
+        None
+    }
+
+    /// The application sets the send buffer of an open connection, bytes as the system counts them.
+    fn set_send_buffer(&mut self, snd: &mut SendState, bytes: u64) {
+        snd.sndbuf = bytes;
+        snd.sndbuf_auto = false;
     }
 
     /// The handshake is over. `rtt` is the time between our SYN (or SYN-ACK) and its acknowledgement if it was sent

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use flate2::read::GzDecoder;
 
 /// A file among the repository's recordings.
-pub fn path(path: &str) -> PathBuf {
+pub(crate) fn path(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../groundtruth")).join(path)
 }
 
@@ -15,7 +15,7 @@ pub fn path(path: &str) -> PathBuf {
 ///
 /// # Panics
 /// If it cannot be read.
-pub fn read_gz(path: &str) -> String {
+pub(crate) fn read_gz(path: &str) -> String {
     let path = self::path(path);
     let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut text = String::new();

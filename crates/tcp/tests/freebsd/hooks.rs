@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::hosts;
 use crate::lab::{self, Loss, Setup};
+use tcp::cc::foreign::Failure;
 use tcp::cc::freebsd::{AckKind, CcVar, CdgTuning, CongestionControl, CubicEra, Module, Signal, built_in};
 use tcp::cc::{self, Lifecycle};
 use tcp::profile;
@@ -66,7 +67,7 @@ impl CongestionControl for Recorder {
 struct Recorders(Log);
 
 impl Lifecycle for Recorders {
-    fn mod_init(&self) -> Result<(), String> {
+    fn mod_init(&self) -> Result<(), Failure> {
         self.0.lock().expect("one thread").push("mod_init".into());
         Ok(())
     }

@@ -8,18 +8,18 @@ use tcp::sender::freebsd::FreeBsdSender;
 use tcp::stack::{Profile, SocketOptions, StackSpec, Sysctl};
 
 /// Local time of the sender's clock when its SYN leaves: the end of a tick, ns.
-pub const PHASE: u64 = 999_900;
+pub(crate) const PHASE: u64 = 999_900;
 
 /// The receiver's clock ticks this much later, ns.
-pub const LAG: u64 = 370_000;
+pub(crate) const LAG: u64 = 370_000;
 
 /// The congestion control that a recording calls `cc`.
-pub fn module(cc: &str) -> &str {
+pub(crate) fn module(cc: &str) -> &str {
     if cc == "cubic15" { "cubic" } else { cc }
 }
 
 /// A host: `f11`, `f11iw3` or `f13`; `cubic15` is main's CUBIC in the 13.0 stack.
-pub fn named(stack: &str, cc: &str, pipe: bool) -> Host {
+pub(crate) fn named(stack: &str, cc: &str, pipe: bool) -> Host {
     let name = match stack {
         "f13rack" => "freebsd-13/rack",
         _ if stack.starts_with("f13") => "freebsd-13",
@@ -41,10 +41,10 @@ pub fn named(stack: &str, cc: &str, pipe: bool) -> Host {
 }
 
 /// Makes a congestion control for a release.
-pub type Module = Box<dyn Fn(&FreeBsd) -> Box<dyn CongestionControl> + Send + Sync>;
+pub(crate) type Module = Box<dyn Fn(&FreeBsd) -> Box<dyn CongestionControl> + Send + Sync>;
 
 /// A release, perhaps with another congestion control than its own.
-pub struct Host {
+pub(crate) struct Host {
     /// The release.
     pub release: FreeBsd,
     /// None: the one that is asked for by name.

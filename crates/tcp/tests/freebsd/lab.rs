@@ -16,7 +16,7 @@ const GAP: Nanos = 50_000;
 
 /// Loss besides the queue's.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Loss {
+pub(crate) enum Loss {
     /// None.
     Never,
     /// The first of every n data packets, at the receiver's input.
@@ -28,7 +28,7 @@ pub enum Loss {
 }
 
 /// The path and the hosts' settings.
-pub struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     /// The sender's stack.
     pub sender: &'a dyn Profile,
     /// The receiver's stack.
@@ -65,7 +65,7 @@ pub struct Setup<'a> {
 
 /// What the sender was doing when something of it changed.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// Since ESTABLISHED.
     pub t: Nanos,
     /// The sender's figures.
@@ -74,7 +74,7 @@ pub struct Moment {
 
 /// What happened in a run.
 #[derive(Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The sender after every change of cwnd, ssthresh or phase.
     pub moments: Vec<Moment>,
     /// When bottleneck packets were dropped, and their stream offsets.
@@ -132,7 +132,7 @@ struct Lab<'a> {
 }
 
 /// Runs one bulk flow.
-pub fn run(setup: &Setup<'_>) -> Outcome {
+pub(crate) fn run(setup: &Setup<'_>) -> Outcome {
     let clock = HostClock::new(setup.sender.spec().hz, setup.phase, 0);
     let config = config(setup, clock, 1000);
     let a = Endpoint::connect(setup.sender, &config, 0);

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 /// One recording's parameters and figures by the names of the table's columns; what follows the last named column is
 /// `extra`.
-pub struct Row(HashMap<String, String>);
+pub(crate) struct Row(HashMap<String, String>);
 
 impl Row {
     /// A column as text; empty where the table has nothing.
-    pub fn text(&self, key: &str) -> &str {
+    pub(crate) fn text(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
     }
 
@@ -16,19 +16,19 @@ impl Row {
     ///
     /// # Panics
     /// If it is no number.
-    pub fn number(&self, key: &str) -> f64 {
+    pub(crate) fn number(&self, key: &str) -> f64 {
         let text = self.text(key);
         if text.is_empty() { 0.0 } else { text.parse().unwrap_or_else(|_| panic!("{key}: {text}")) }
     }
 }
 
 /// All recordings of whole stacks.
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     read("freebsd/stack/summary.csv")
 }
 
 /// The recordings on a LAN with regular loss.
-pub fn lan() -> Vec<Row> {
+pub(crate) fn lan() -> Vec<Row> {
     read("freebsd/lan-nth-drop.csv")
 }
 

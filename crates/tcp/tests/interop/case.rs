@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::driver::{Case, DELAYS, Path, Side};
 
 /// Any two stacks over any path.
-pub fn any_case() -> impl Strategy<Value = Case> {
+pub(crate) fn any_case() -> impl Strategy<Value = Case> {
     (any_side(), any_side(), any_path()).prop_map(|(a, b, path)| Case { a, b, path })
 }
 

@@ -41,7 +41,7 @@ const SPIN: u32 = 100_000;
 
 /// What one side is and does.
 #[derive(Clone, Copy, Debug)]
-pub struct Side {
+pub(crate) struct Side {
     /// Index into [`tcp::profile::all`].
     pub stack: usize,
     /// Index into the stack's congestion controls, modulo their number.
@@ -68,7 +68,7 @@ pub struct Side {
 
 /// What the path does.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub(crate) struct Path {
     /// One way.
     pub delay: Nanos,
     /// Up to this is added to the delay of some packets, which are then overtaken.
@@ -91,7 +91,7 @@ pub struct Path {
 
 /// A connection and its path.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// The side that opens.
     pub a: Side,
     /// The side that listens.
@@ -102,7 +102,7 @@ pub struct Case {
 
 /// What a case had in it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Retransmission timeouts.
     pub rtos: u64,
     /// Tail loss probes.
@@ -206,7 +206,7 @@ struct World<'a> {
 ///
 /// # Errors
 /// What went wrong, in words.
-pub fn run(case: &Case) -> Result<Seen, String> {
+pub(crate) fn run(case: &Case) -> Result<Seen, String> {
     let stacks = tcp::profile::all();
     let profile = |side: &Side| stacks[side.stack % stacks.len()].as_ref();
     let profiles = [profile(&case.a), profile(&case.b)];
@@ -630,4 +630,4 @@ impl World<'_> {
 }
 
 /// Delays that a path is made of.
-pub const DELAYS: [Nanos; 5] = [10_000, MS / 2, 5 * MS, 40 * MS, 150 * MS];
+pub(crate) const DELAYS: [Nanos; 5] = [10_000, MS / 2, 5 * MS, 40 * MS, 150 * MS];

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::path::{Path, Run, SECOND, run};
+use tcp::cc::foreign::Failure;
 use tcp::cc::linux::{
     AckEvent, AckSample, CaState, CongestionControl, Core, CwndEvent, Module, RateSample, built_in,
 };
@@ -85,7 +86,7 @@ impl CongestionControl for Recorder {
 struct Recorders(Log, bool);
 
 impl Lifecycle for Recorders {
-    fn mod_init(&self) -> Result<(), String> {
+    fn mod_init(&self) -> Result<(), Failure> {
         self.0.lock().expect("one thread").push("register".into());
         Ok(())
     }

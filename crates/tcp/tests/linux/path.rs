@@ -9,10 +9,10 @@ use tcp::{Endpoint, HostClock, Listener, Nanos, SynOutcome};
 use wire::{Ecn, Segment};
 
 /// One second.
-pub const SECOND: Nanos = 1_000_000_000;
+pub(crate) const SECOND: Nanos = 1_000_000_000;
 
 /// The path and what the hosts do.
-pub struct Path<'a> {
+pub(crate) struct Path<'a> {
     /// The sender's stack.
     pub sender: &'a dyn Profile,
     /// The receiver's stack.
@@ -45,7 +45,7 @@ pub struct Path<'a> {
 
 impl<'a> Path<'a> {
     /// A path that loses nothing.
-    pub fn new(profile: &'a dyn Profile) -> Path<'a> {
+    pub(crate) fn new(profile: &'a dyn Profile) -> Path<'a> {
         Path {
             sender: profile,
             receiver: profile,
@@ -67,7 +67,7 @@ impl<'a> Path<'a> {
 
 /// The sender after an input that changed something of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// Since the first SYN.
     pub t: Nanos,
     /// Packets.
@@ -82,7 +82,7 @@ pub struct Moment {
 
 /// What happened.
 #[derive(Default)]
-pub struct Run {
+pub(crate) struct Run {
     /// The sender's changes.
     pub moments: Vec<Moment>,
     /// The sender's reports: when, what, sequence number, value.
@@ -124,7 +124,7 @@ struct Lab<'a> {
 }
 
 /// Runs one flow.
-pub fn run(path: &Path<'_>) -> Run {
+pub(crate) fn run(path: &Path<'_>) -> Run {
     let a = Endpoint::connect(path.sender, &config(path, path.sender, 5 * SECOND, 1000), 0);
     let mut lab = Lab {
         path,
@@ -305,7 +305,7 @@ impl Lab<'_> {
 }
 
 /// Over a 40 ms path with a drop-tail queue, one bulk flow for so many seconds.
-pub fn bulk(stack: &str, cc: &str, mbps: u64, queue: usize, seconds: u64) -> Run {
+pub(crate) fn bulk(stack: &str, cc: &str, mbps: u64, queue: usize, seconds: u64) -> Run {
     let profile = tcp::profile::find(stack).expect("a stack");
     run(&Path {
         cc,
@@ -317,7 +317,7 @@ pub fn bulk(stack: &str, cc: &str, mbps: u64, queue: usize, seconds: u64) -> Run
 }
 
 /// When cwnd begins to fall by more than 15 %: a reduction. `windows` is (seconds, cwnd).
-pub fn cuts(windows: &[(f64, u32)]) -> Vec<f64> {
+pub(crate) fn cuts(windows: &[(f64, u32)]) -> Vec<f64> {
     let mut cuts = Vec::new();
     let (mut top, mut falling) = ((0.0, 0u32), false);
     for &(t, cwnd) in windows {
@@ -336,7 +336,7 @@ pub fn cuts(windows: &[(f64, u32)]) -> Vec<f64> {
 }
 
 /// Mean time between reductions later than `from`, over whole pairs, since CUBIC's epochs alternate.
-pub fn mean_period(cuts: &[f64], from: f64) -> f64 {
+pub(crate) fn mean_period(cuts: &[f64], from: f64) -> f64 {
     let late: Vec<f64> = cuts.iter().copied().filter(|&t| t > from).collect();
     let intervals = (late.len() - 1) / 2 * 2;
     (late[intervals] - late[0]) / intervals as f64

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, model_validator
 from cwndlab.errors import shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.schema.cc_params import CcParams
 from cwndlab.experiment.schema.leaves import (
     MAX_COUNT,
     Buffer,
@@ -49,6 +50,7 @@ class Flow(Section):
     stop: Time | None = about("when it stops sending; default the end of the run")
     bytes: SomeBytes | None = about("payload bytes after which it stops")
     cc: Word | None = about("congestion control of the sender; default the host's")
+    cc_params: CcParams | None = about("constants of that congestion control; default the host's")
     sndbuf: Buffer | None = about("SO_SNDBUF of the sender; default the host's")
     rcvbuf: Buffer | None = about("SO_RCVBUF of the receiver; default the host's")
     count: Annotated[int, *integer(1, MAX_COUNT)] = about("flows of this kind, named NAME.1, NAME.2, …", 1)

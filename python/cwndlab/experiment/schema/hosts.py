@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from cwndlab.experiment.schema.cc_params import CcParams
 from cwndlab.experiment.schema.impairments import Jitter, Loss, Match
 from cwndlab.experiment.schema.leaves import (
     MAX_COUNT,
-    Address,
     Buffer,
     Flag,
     Interval,
-    Name,
     PacketCount,
     Rate,
     Share,
@@ -117,21 +116,13 @@ class Ingress(Section):
     after_gro: IngressStage | None = about("behind receive aggregation, as a rule in the INPUT chain")
 
 
-class Ssh(Section):
-    """How to reach a live host; keys and their passwords are the SSH client's own business."""
-
-    section: ClassVar[str] = "ssh"
-    host: Address = required("name or address of the management interface")
-    user: Name | None = about("user name")
-    port: Annotated[int, *integer(1, 65535)] = about("port", 22)
-
-
 class Host(Section):
     """An end host."""
 
     section: ClassVar[str] = "host"
     stack: Word = required("operating system: freebsd-9.2, linux-6.8, freebsd-15-current/rack, or just linux")
     cc: Word | None = about("congestion control as the system names it; default the system's")
+    cc_params: CcParams | None = about("constants of that congestion control, where it is built in")
     sndbuf: Buffer = about("SO_SNDBUF of its sockets; auto is autotuning within the sysctls", "auto")
     rcvbuf: Buffer = about("SO_RCVBUF of its sockets; auto is autotuning within the sysctls", "auto")
     mss: Annotated[int, *byte_count(88, 65495)] | None = about("MSS announced; default MTU - 40")
@@ -143,6 +134,4 @@ class Host(Section):
     ack_every: AckEvery | None = about("a receiver that aggregates this much")
     egress: Egress | None = about("impairment as tc netem does it at this host's egress")
     ingress: Ingress | None = about("impairment at this host's ingress")
-    address: Address | None = about("address on the test network (live hosts)")
-    ssh: Ssh | None = about("how to reach it (live hosts)")
     count: Annotated[int, *integer(1, MAX_COUNT)] = about("copies of this host, named NAME.1, NAME.2, …", 1)

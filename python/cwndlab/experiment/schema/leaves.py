@@ -11,7 +11,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
-from cwndlab.experiment.units import BadValue, Limit
+from cwndlab.experiment.units import BadValue, Limit, NotSingle
 
 MAX_COUNT = 10_000
 """Most copies of one host or flow."""
@@ -24,7 +24,7 @@ def leaf(parse: Callable[[str], Any], write: Callable[[Any], Any], schema: dict[
 
     def validate(value: object) -> Any:
         if not isinstance(value, str):
-            raise BadValue(shape(value), f"a single value: {schema['description']}")
+            raise NotSingle(shape(value), f"a single value: {schema['description']}")
         return parse(value)
 
     return PlainValidator(validate), PlainSerializer(write), WithJsonSchema(schema)
@@ -142,12 +142,6 @@ def free_text(text: str) -> str:
     return text
 
 
-def _address(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,254}", text, re.ASCII):
-        raise BadValue(shown(text) if text else "nothing", "a host name or an IP address")
-    return text
-
-
 def _sysctl_value(text: str) -> str:
     if not re.fullmatch(r"-?[0-9]{1,19}(\s+-?[0-9]{1,19}){0,2}|true|false|on|off", text, re.ASCII):
         raise BadValue(
@@ -198,9 +192,6 @@ Endpoint = Annotated[
 ]
 Text = Annotated[str, *leaf(free_text, str, {"type": "string", "description": "free text"})]
 Word = Annotated[str, *leaf(free_text, str, {"type": "string", "description": "a name the engine knows"})]
-Address = Annotated[
-    str, *leaf(_address, str, {"type": "string", "description": "a host name or an IP address"})
-]
 SysctlValue = Annotated[
     str,
     *leaf(_sysctl_value, str, {"type": ["integer", "boolean", "string"], "description": "a sysctl's value"}),

@@ -10,8 +10,9 @@ from pydantic import Field, GetCoreSchemaHandler, create_model
 from pydantic_core import CoreSchema
 
 from cwndlab.errors import shown
-from cwndlab.experiment import units
+from cwndlab.experiment import draws, units
 from cwndlab.experiment.catalogue import Kind, Param
+from cwndlab.experiment.draws import Drawn
 from cwndlab.experiment.schema.leaves import (
     Flag,
     QueueLimit,
@@ -102,6 +103,17 @@ def models(base: type[_Base], kinds: Iterable[Kind]) -> dict[str, type[_Base]]:
     return made
 
 
+def union(base: type[Section], kinds: Iterable[Kind]) -> type[Section]:
+    """Return a section with the parameters of all kinds, where something else says which kind it is."""
+    fields: dict[str, Any] = {}
+    for kind in kinds:
+        for param in kind.params:
+            fields.setdefault(param.name, _field(param))
+    return create_model(
+        base.__name__, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **fields
+    )
+
+
 class OneOfKinds:
     """Annotates a base class: a value is one of its kinds, which its key ``kind`` names."""
 
@@ -167,8 +179,17 @@ def _leaf(param: Param) -> Any:
         "count": lambda: Annotated[int, *integer(param.min, param.max)],
         "nano": lambda: Annotated[Fraction, *_number(param)],
         "milli": lambda: Annotated[Fraction, *_number(param)],
+        "bytes-drawn": lambda: Annotated[Drawn, *_drawn("bytes", "200B")],
+        "ns-drawn": lambda: Annotated[Drawn, *_drawn("ns", "20ms")],
     }
     return made[param.unit]()
+
+
+def _drawn(unit: str, example: str) -> Any:
+    """A distribution of quantities."""
+    of = QUANTITIES[unit]
+    schema = {"type": "string", "description": draws.expected(example)}
+    return leaf(lambda text: draws.parse(text, of.parse, example), lambda drawn: drawn.text, schema)
 
 
 def _quantity(param: Param) -> Any:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment.schema.leaves import shape
-from cwndlab.experiment.units import BadValue
+from cwndlab.experiment.units import BadValue, NotSingle
 
 
 class Section(BaseModel):
@@ -20,20 +28,20 @@ class Section(BaseModel):
     )
     section: ClassVar[str] = ""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, value: Any) -> Any:
+    def _known_keys(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(value, dict):
             raise BadValue(shape(value), f"a mapping with {one_of(cls.known_keys())}")
-        for key in value:
-            if key not in cls.known_keys():
-                raise BadValue(
-                    f"the unknown key {shown(key)}",
-                    one_of(cls.known_keys()),
-                    nearest(key, cls.known_keys()),
-                    key=key,
-                )
-        return value
+        known = {key: node for key, node in value.items() if key in cls.known_keys()}
+        if len(known) == len(value):
+            return handler(value)
+        faults = [_unknown(key, cls.known_keys()) for key in value if key not in known]
+        try:
+            handler(known)
+        except ValidationError as error:
+            faults += [cast(InitErrorDetails, fault) for fault in error.errors(include_url=False)]
+        raise ValidationError.from_exception_data(cls.__name__, faults)
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
@@ -46,6 +54,13 @@ class Section(BaseModel):
         return [
             (key, getattr(self, name)) for name, key in _keys_by_name(type(self)).items() if name in there
         ]
+
+
+def _unknown(key: str, known: tuple[str, ...]) -> InitErrorDetails:
+    """The fault of a key that no section like this has."""
+    found, hint = f"the unknown key {shown(key)}", nearest(key, known)
+    bad = BadValue(found, one_of(known), hint, key=key, of_key=True)
+    return InitErrorDetails(type="value_error", loc=(), input=key, ctx={"error": bad})
 
 
 @functools.cache
@@ -80,5 +95,5 @@ def kind_alone(value: Any) -> Any:
     if isinstance(value, str) and value:
         return {"kind": value}
     if not isinstance(value, dict):
-        raise BadValue(shape(value), "a kind, or a mapping with a kind")
+        raise NotSingle(shape(value), "a kind, or a mapping with a kind")
     return value

@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, model_validator
 
-from cwndlab.experiment import units
+from cwndlab.experiment import condition, units
+from cwndlab.experiment.condition import Condition
 from cwndlab.experiment.schema.flows import Flow
 from cwndlab.experiment.schema.hosts import Host
 from cwndlab.experiment.schema.leaves import (
@@ -76,6 +77,16 @@ Logger = Annotated[
 ]
 
 
+Expected = Annotated[
+    Condition,
+    *leaf(
+        condition.parse,
+        condition.write,
+        {"type": "string", "description": condition.FORM},
+    ),
+]
+
+
 class Spec(Section):
     """An experiment file without its sweep."""
 
@@ -97,6 +108,7 @@ class Spec(Section):
     record: Record = about("what is recorded", Record())
     loggers: list[Logger] | None = about("what runs beside the traffic on live testbeds")
     pause: Time | None = about("time between runs on live testbeds")
+    expect: dict[str, Expected] = about("what metrics have to be: pass or fail in each cell", {})
     order: Annotated[str, *word("randomised", "listed")] | None = about("order of runs on live testbeds")
 
     @classmethod

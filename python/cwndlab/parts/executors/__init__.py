@@ -18,8 +18,6 @@ def choose(arrivals: Arrivals, parts: int, jobs: int, cluster: str | None) -> Ex
     if cluster is not None:
         if arrivals.site.sequence is not None:
             raise InputError(f"--cluster: testbed {arrivals.site.testbed} runs on this machine only")
-        if arrivals.site.modules:
-            raise InputError("--cluster: congestion controls from outside run on this machine only")
         return _cluster(cluster, arrivals)
     places = min(jobs, parts)
     outside = places > 0 and arrivals.site.modules

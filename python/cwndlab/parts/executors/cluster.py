@@ -1,5 +1,6 @@
 """The executor of a Dask cluster: tasks go to its workers, and the bytes of finished parts come back."""
 
+import functools
 import logging
 import queue
 import tempfile
@@ -13,11 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future, KilledWorker, get_worker
+from distributed import Client, Future, KilledWorker, Worker, get_worker
 
 from cwndlab import code, testbeds
+from cwndlab import worker as permission
 from cwndlab.errors import CwndlabError, InputError
+from cwndlab.foreign import Module, parcels
+from cwndlab.foreign.parcels import Parcel
 from cwndlab.parts.executor import Arrivals
+from cwndlab.parts.executors import apart
 from cwndlab.parts.task import PartControl, Site, Task, carry_out_part, one_line
 
 FAILURES = 3
@@ -50,6 +55,8 @@ class Cluster:
             raise InputError(f"--cluster: {address} is neither an address such as tcp://HOST:8786 nor a file")
         self._address = address
         self._arrivals = arrivals
+        self._parcels = parcels.pack(arrivals.site.modules)
+        self._site = replace(arrivals.site, modules=())  # a worker has its own
         try:
             self._client = Client(**where, name="cwndlab", timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -92,7 +99,10 @@ class Cluster:
 
     def _check_workers(self) -> None:
         site = self._arrivals.site
-        for worker, found in self._client.run(versions, site.testbed, on_error="return").items():
+        told = self._client.run(versions, site.testbed, self._parcels, on_error="return")
+        for worker, found in told.items():
+            if isinstance(found, InputError):
+                raise InputError(f"--cluster: the worker {worker}: {found}")
             if isinstance(found, BaseException):
                 raise InputError(f"--cluster: the worker {worker} cannot run cwndlab ({found})")
             _compare(site, found, worker)
@@ -108,7 +118,9 @@ class Cluster:
 
     def _send(self, sent: "_Sent") -> None:
         key = f"cwndlab-{uuid.uuid4().hex}"
-        sent.future = self._client.submit(carry_out_task, sent.task, self._arrivals.site, key=key, pure=False)
+        sent.future = self._client.submit(
+            carry_out_task, sent.task, self._site, self._parcels, key=key, pure=False
+        )
         self._sent[key] = sent
         sent.future.add_done_callback(self._over.put)
 
@@ -147,24 +159,46 @@ class _Sent:
     failures: int = 0
 
 
-def versions(testbed: str) -> dict[str, str]:
-    """What a worker would carry runs out with."""
-    return {"cwndlab": code.version(), **testbeds.find(testbed).versions()}
+def versions(testbed: str, sent: tuple[Parcel, ...], dask_worker: Worker) -> dict[str, str]:
+    """What a worker would carry runs out with; raises InputError where it may not or cannot.
+
+    Dask knows the last parameter by its name.
+    """
+    modules = _modules(sent, dask_worker)
+    return {"cwndlab": code.version(), **testbeds.find(testbed, None, modules).versions()}
 
 
-def carry_out_task(task: Task, site: Site) -> dict[str, dict[str, bytes]]:
+def carry_out_task(task: Task, site: Site, sent: tuple[Parcel, ...]) -> dict[str, dict[str, bytes]]:
     """What a worker does: carries a task out in a directory of its own, and returns its parts' files."""
     worker = get_worker()
-    _compare(site, versions(site.testbed), worker.address)
-    bed = site.find()
-    control = PartControl(_dropped(), lambda runs, work: None, site.work)
+    _compare(site, versions(site.testbed, sent, worker), worker.address)
     with tempfile.TemporaryDirectory(prefix="cwndlab-", dir=worker.local_directory) as own:
-        for part in task.parts:
-            carry_out_part(part, bed, replace(site, runs=Path(own)), control)
+        here = replace(site, runs=Path(own), modules=_modules(sent, worker))
+        if here.modules:
+            apart.carry_out(task.parts, here, _dropped())
+        else:
+            control = PartControl(_dropped(), lambda runs, work: None, site.work)
+            for part in task.parts:
+                carry_out_part(part, here.find(), here, control)
         return {
             part.name: {file.name: file.read_bytes() for file in sorted((Path(own) / part.name).iterdir())}
             for part in task.parts
         }
+
+
+def _modules(sent: tuple[Parcel, ...], worker: Worker) -> tuple[Module, ...]:
+    """The congestion controls from outside that came along, if this worker may run any."""
+    if not sent:
+        return ()
+    permission.check(worker)
+    return _made(sent)
+
+
+@functools.cache
+def _made(sent: tuple[Parcel, ...]) -> tuple[Module, ...]:
+    # What was made is kept elsewhere, under its hash; a class of Python has its text.
+    with tempfile.TemporaryDirectory(prefix="cwndlab-cc-") as folder:
+        return parcels.open_in(sent, Path(folder))
 
 
 def _dropped() -> Callable[[], bool]:

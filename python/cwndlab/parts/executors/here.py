@@ -25,7 +25,9 @@ class Here:
         """Carry out what was handed in."""
         site = self._arrivals.site
         bed = site.find()
-        control = PartControl(lambda: False, self._arrivals.advance, site.work)
+        control = PartControl(
+            lambda: False, self._arrivals.advance, site.work, self._arrivals.observer.waiting
+        )
         parts = [part for task in self._waiting for part in task.parts]
         try:
             for place, part in enumerate(parts):

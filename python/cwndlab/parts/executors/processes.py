@@ -11,8 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
+from cwndlab import _native
 from cwndlab.parts import store
 from cwndlab.parts.executor import Arrivals
 from cwndlab.parts.signals import STOPPING, uninterrupted
@@ -68,6 +70,7 @@ class Processes:
                 for worker in self._working:
                     worker.process.kill()
                     worker.process.join()
+                    _witness(self._arrivals.site, worker.process.pid).unlink(missing_ok=True)
                     worker.pipe.close()
                 self._working.clear()
 
@@ -126,19 +129,22 @@ class Processes:
         cause, site = _cause(worker.process), self._arrivals.site
         names = [part.name for part in worker.task.parts]
         left = worker.task.parts[names.index(worker.part) :]
-        if not site.modules or worker.runs >= len(left[0].runs) or self._arrivals.troubles:
+        at = left[0].runs[worker.runs].index if worker.runs < len(left[0].runs) else None
+        if not site.modules or at is None or at in self._deaths or self._arrivals.troubles:
             self._ended(worker, f"the worker of part {worker.part} died ({cause})")
             return
+        hook = _native.watched_module(_witness(site, worker.process.pid))
         self._ended(worker, None)
         shutil.rmtree(store.unfinished(site.runs, worker.part, worker.process.pid or 0), ignore_errors=True)
-        outside = ", ".join(module.name for module in site.modules)
-        death = f"the worker died ({cause}) with congestion controls from outside: {outside}"
-        self._deaths[left[0].runs[worker.runs].index] = death
+        outside = ", ".join(dict.fromkeys(module.name for module in site.modules))
+        death = f"the worker died ({cause}) {hook or f'with congestion controls from outside: {outside}'}"
+        self._deaths[at] = death
         self._waiting.appendleft(Task(left))
 
     def _ended(self, worker: "_Worker", trouble: str | None) -> None:
         self._working.remove(worker)
         worker.process.join()
+        _witness(self._arrivals.site, worker.process.pid).unlink(missing_ok=True)
         worker.pipe.close()
         if trouble:
             self._arrivals.lost(trouble)
@@ -164,6 +170,11 @@ class _Worker:
     """Done of it."""
 
 
+def _witness(site: Site, pid: int | None) -> Path:
+    """Where a worker says which hook of a congestion control from outside runs."""
+    return site.runs / f".hook-{pid}"
+
+
 def _cause(process: BaseProcess) -> str:
     process.join(timeout=5)
     code = process.exitcode or 0
@@ -179,6 +190,8 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
     threading.Thread(target=_die_with_parent, daemon=True).start()
     bed = site.find()
+    if site.modules:
+        _native.watch_modules(_witness(site, os.getpid()))
     part: Part | None = None
 
     def advance(runs: int, work: int) -> None:
@@ -190,7 +203,7 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
             for part in task.parts:
                 pipe.send(("begin", part.name))
                 # Nothing comes over the pipe before the task is done, unless it is to be dropped.
-                carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work, deaths))
+                carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work, deaths=deaths))
             pipe.send(("done",))
     except CancelledError:
         pipe.send(("cancelled",))

@@ -16,6 +16,11 @@ from cwndlab.results.keys import distinguishing
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 from cwndlab.results.texttable import short_names
+from cwndlab.results.together import Together
+from cwndlab.web import link, serve
+
+MAX_LIVE = 50
+"""Of so many runs the report says where they are in the live lab, for which each has to be planned again."""
 
 MAX_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
@@ -41,8 +46,21 @@ class Facts:
 
     @property
     def directory(self) -> str:
-        """The results' directory as a shell word."""
-        return shlex.quote(str(self.results.path))
+        """The results' directories as words for a shell."""
+        words = self.results.arguments if isinstance(self.results, Together) else [str(self.results.path)]
+        return " ".join(map(shlex.quote, words))
+
+    @cached_property
+    def live(self) -> dict[str, str]:
+        """Where in the live lab the runs are that it can show."""
+        packed = {str(run_id).partition("-")[0]: str(run_id) for run_id in self.packed_runs[:MAX_LIVE]}
+        chosen = [record for record in self.records if str(record.run_id) in packed]
+        found = {packed[str(record.run_id)]: link.of_scenario(record.scenario) for record in chosen}
+        return {
+            run_id: f"http://127.0.0.1:{serve.PORT}/#{address}"
+            for run_id, address in found.items()
+            if address
+        }
 
     @cached_property
     def duration_s(self) -> float:

@@ -39,11 +39,12 @@ class Table:
 
 
 def page(template: str, **values: object) -> str:
-    """Return a page that loads nothing: its policy allows `report.css`, and `report.js` where it has that."""
-    style, script = (
+    """Return a page that loads nothing: its policy allows its style, and the scripts where it has them."""
+    style, tables, plots = (
         Markup(resources(__package__).joinpath(name).read_text(encoding="utf-8"))
-        for name in ("report.css", "report.js")
+        for name in ("report.css", "tables.js", "report.js")
     )
+    script = tables + plots
     return _environment().get_template(template).render(style=style, script=script, **values)
 
 

@@ -1,4 +1,4 @@
-// The report's script: sorts and filters tables, draws the linked plots over time and the box plots.
+// The report's plots: the linked ones over time, and the box plots.
 "use strict";
 
 (() => {
@@ -7,60 +7,8 @@
   const DASHES = [[], [7, 3], [2, 2.5], [8, 3, 2, 3]];
   const SVG = "http://www.w3.org/2000/svg";
 
-  sortableTables();
   if (document.getElementById("add-run")) viewer();
   if (document.getElementById("boxes")) boxPlots();
-
-  // ---- tables
-
-  function sortableTables() {
-    for (const table of document.querySelectorAll("table.sortable")) {
-      table.querySelectorAll("thead th").forEach((head, place) => {
-        head.querySelector("button").addEventListener("click", () => sort(table, head, place));
-      });
-      if (table.classList.contains("filterable")) addFilter(table);
-    }
-  }
-
-  function sort(table, head, place) {
-    const descending = head.getAttribute("aria-sort") === "ascending";
-    for (const other of table.querySelectorAll("thead th")) other.removeAttribute("aria-sort");
-    head.setAttribute("aria-sort", descending ? "descending" : "ascending");
-    const body = table.tBodies[0];
-    const keyed = Array.from(body.rows, (row) => {
-      const cell = row.cells[place];
-      const number = cell.dataset.v === undefined ? NaN : Number(cell.dataset.v);
-      return { row, number, text: cell.textContent };
-    });
-    const sign = descending ? -1 : 1;
-    // What has no value stays at the end, whichever way the rest is sorted.
-    const empty = (key) => Number.isNaN(key.number) && key.text === "";
-    keyed.sort((a, b) => {
-      if (empty(a) !== empty(b)) return empty(a) ? 1 : -1;
-      if (!Number.isNaN(a.number) && !Number.isNaN(b.number)) return sign * (a.number - b.number);
-      return sign * a.text.localeCompare(b.text, undefined, { numeric: true });
-    });
-    body.append(...keyed.map((key) => key.row));
-  }
-
-  function addFilter(table) {
-    const input = document.createElement("input");
-    input.type = "search";
-    input.placeholder = "words that rows must contain";
-    const label = document.createElement("label");
-    label.append("Filter ", input);
-    const holder = document.createElement("p");
-    holder.className = "filter controls";
-    holder.append(label);
-    table.closest(".scroll").before(holder);
-    input.addEventListener("input", () => {
-      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      for (const row of table.tBodies[0].rows) {
-        const text = Array.from(row.cells, (cell) => cell.textContent).join(" ").toLowerCase();
-        row.hidden = !words.every((word) => text.includes(word));
-      }
-    });
-  }
 
   // ---- plots over time
 
@@ -68,7 +16,7 @@
     const runs = new Map(data.runs.map((run) => [run.id, run]));
     const decoded = new Map();
     const shown = [];
-    const view = { from: 0, to: 1, all: [0, 1], cursor: null };
+    const view = { from: 0, to: 1, all: [0, 1], cursor: null, pointed: null };
     const panels = Array.from(document.querySelectorAll("figure[data-kind]"), panel);
     const legend = document.getElementById("legend");
     const adder = document.getElementById("add-run");
@@ -176,7 +124,11 @@
       for (const pen of pens) {
         const item = document.createElement("li");
         item.append(swatch(pen.place), text(pen, pens));
-        if (pens.find((other) => other.id === pen.id) === pen && ready.length > 1) {
+        item.addEventListener("pointerenter", () => point(pen.place));
+        item.addEventListener("pointerleave", () => point(null));
+        const first = pens.find((other) => other.id === pen.id) === pen;
+        if (first && runs.get(pen.id).live) item.append(liveLink(pen.id));
+        if (first && ready.length > 1) {
           const button = document.createElement("button");
           button.type = "button";
           button.textContent = "×";
@@ -186,6 +138,23 @@
         }
         legend.append(item);
       }
+    }
+
+    // The line of a pen stands out from the others.
+    function point(place) {
+      view.pointed = place;
+      panels.forEach((each) => each.draw());
+    }
+
+    function liveLink(id) {
+      const link = document.createElement("a");
+      link.className = "live";
+      link.href = runs.get(id).live;
+      link.target = "_blank";
+      link.rel = "noopener noreferrer";
+      link.textContent = "live";
+      link.setAttribute("aria-label", `Open run ${number(id)} in the live lab`);
+      return link;
     }
 
     function text(pen, pens) {
@@ -261,6 +230,8 @@
       };
       base.addEventListener("pointerleave", leave);
       base.addEventListener("pointercancel", leave);
+      figure.querySelector("button.csv").addEventListener("click", () => save(`${self.kind}.csv`, new Blob([csv()], { type: "text/csv" })));
+      figure.querySelector("button.png").addEventListener("click", () => base.toBlob((blob) => save(`${self.kind}.png`, blob)));
       base.addEventListener("dblclick", () => span(...view.all));
       base.addEventListener("keydown", (event) => {
         const keys = {
@@ -327,7 +298,8 @@
         context.lineJoin = "round";
         for (const line of self.lines) {
           context.strokeStyle = colour(`--c${line.pen % COLOURS}`);
-          context.lineWidth = line.companion ? 1.1 : 1.6;
+          context.globalAlpha = view.pointed === null || view.pointed === line.pen ? 1 : 0.15;
+          context.lineWidth = (line.companion ? 1.1 : 1.6) * (view.pointed === line.pen ? 1.6 : 1);
           context.setLineDash(line.companion ? [1.5, 3] : DASHES[Math.floor(line.pen / COLOURS) % DASHES.length]);
           trace(context, line, x, y);
         }
@@ -390,13 +362,25 @@
           const at = before(line.t, view.cursor);
           if (line.companion || at < 0 || Number.isNaN(line.y[at])) continue;
           const several = self.lines.some((other) => other.run === line.run && other.name !== line.name);
-          values.push(`${label(line.y[at])} (${number(line.run)}${several ? ` ${line.name}` : ""})`);
+          values.push(`${runs.get(line.run).label || `run ${number(line.run)}`}${several ? ` ${line.name}` : ""} ${label(line.y[at])}`);
           context.fillStyle = style.getPropertyValue(`--c${line.pen % COLOURS}`).trim();
           context.beginPath();
           context.arc(x(view.cursor), frame.top + frame.height - (line.y[at] / frame.high) * frame.height, 3.5, 0, 7);
           context.fill();
         }
         if (values.length) readout.textContent = `at ${view.cursor.toPrecision(5)} s: ${values.slice(0, 8).join(", ")}${values.length > 8 ? " …" : ""}`;
+      }
+
+      // What is shown, a row for each sample.
+      function csv() {
+        const quote = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+        const rows = [`run,label,line,time [s],${quote(unit)}`];
+        for (const line of self.lines) {
+          const head = [number(line.run), runs.get(line.run).label, `${line.name}${line.companion ? " (dotted)" : ""}`].map(quote).join(",");
+          const [from, to] = visible(line);
+          for (let i = from; i < to; i++) if (!Number.isNaN(line.y[i])) rows.push(`${head},${line.t[i]},${line.y[i]}`);
+        }
+        return `${rows.join("\n")}\n`;
       }
 
       function command() {
@@ -423,6 +407,14 @@
     tables.forEach((table, i) => {
       table.style.zoom = Math.min(1, (turn ? turned : upright) / widths[i]);
     });
+  }
+
+  function save(name, blob) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
   }
 
   function prepare(canvas) {

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from cwndlab import files
 from cwndlab.analysis import contrasts, verdict
-from cwndlab.analysis.comparison import Comparison, Options
+from cwndlab.analysis.comparison import Comparison, Kind, Options
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
 from cwndlab.plots.report import published
@@ -29,16 +29,20 @@ from cwndlab.plots.report.facts import (
     varying_metrics,
     with_interval,
 )
+from cwndlab.plots.report.headline import headline, totals
 from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.report.setup import provenance, testbed
 from cwndlab.plots.report.viewer import box_keys, data, series, viewer
 from cwndlab.plots.selection import floats, run_labels
-from cwndlab.results import columns, inferred, loadlatency
+from cwndlab.results import columns, expectations, inferred, loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
 MAX_SENTENCES = 6
 """Comparisons by a key that get a sentence each; more get a count, and a table."""
+
+MAX_UNPROVEN = 2
+"""Comparisons that prove nothing which get a sentence each; more get a count, and a table."""
 
 FEW_FLOWS = 16
 """Flows that get a sentence each about what limited them; more are counted."""
@@ -65,21 +69,24 @@ def write(results: ResultSet, path: str | Path) -> Path:
 def render(results: ResultSet) -> str:
     """Return the report as HTML."""
     facts = Facts(results)
+    shown, runs = series(facts)
+    judged, classic = _verdicts(facts), loadlatency.classic(results)
     sections = [
         ("results", "Results", _results(facts)),
-        ("loadlatency", "Scenarios of loadlatency", loadlatency.classic(results)),
-        ("verdicts", "Is there a difference?", _verdicts(facts)),
+        ("expectations", "Is it as expected?", expectations.text(expectations.outcomes(results))),
+        ("loadlatency", "Scenarios of loadlatency", _load(facts, classic)),
+        ("verdicts", "Is there a difference?", judged),
         ("published", "Beside the published metrics", _published(facts)),
-        ("time", "Over time", viewer(facts)),
+        ("time", "Over time", viewer(facts, runs)),
         ("by-parameter", "By parameter", box_keys(facts)),
         ("testbed", "Testbed", testbed(facts)),
         ("provenance", "Provenance", provenance(facts)),
     ]
-    shown, runs = series(facts)
     return page(
         "report.html",
         title=results.header.experiment,
         question=_question(results),
+        **headline(facts, judged, classic),
         **_glance(facts),
         sections=[section for section in sections if section[2]],
         series=shown,
@@ -90,7 +97,7 @@ def render(results: ResultSet) -> str:
 def _question(results: ResultSet) -> str:
     """The experiment's description."""
     try:
-        experiment = yaml.safe_load(results.experiment)
+        experiment = next(yaml.safe_load_all(results.experiment), None)
     except yaml.YAMLError:
         return ""
     return str(experiment.get("description") or "") if isinstance(experiment, dict) else ""
@@ -120,17 +127,58 @@ def _glance(facts: Facts) -> dict[str, object]:
 
 def _results(facts: Facts) -> dict[str, object]:
     repeated = facts.complete.height and facts.summary["repeat"].n_unique() > 1
-    measured = varying_metrics(facts.summary)
     return {
         "cells": _cells(facts) if repeated else None,
         "runs": _runs(facts),
-        "unmeasured": [
-            capital(columns.describe(name).words)
-            for name in columns.numeric_columns(facts.summary)
-            if name not in measured
-        ],
+        "totals": _totals(facts),
         **_limits(facts),
     }
+
+
+def _totals(facts: Facts) -> Table | None:
+    """What the flows of each run carried together."""
+    rows = totals(facts)
+    if not rows:
+        return None
+    heads = ["run", *(facts.short.get(key, key) for key in facts.telling), "repeat", "flows"]
+    heads += ["goodput together [Mbit/s]", "utilisation of the bottleneck [%]"]
+    heads += ["Jain's fairness index"] * (len(rows[0]) > len(heads))
+    return Table(heads, rows[:MAX_ROWS], f"{len(rows)} runs.", sortable=True, row_heads=1)
+
+
+_LOAD = (
+    "load_scenario",
+    "upload_kib_s",
+    "download_kib_s",
+    "goodput_mbps",
+    "rtt_p50_ms",
+    "rtt_p95_ms",
+    "one_way_p50_ms",
+    "one_way_p95_ms",
+    "responsiveness_hz",
+    "smoothness_hz",
+    "rpm",
+)
+"""What a scenario of loadlatency measures."""
+
+
+def _load(facts: Facts, classic: str) -> dict[str, object]:
+    """The metrics of each scenario of loadlatency, and the tool's own lines."""
+    if not classic:
+        return {}
+    names = [name for name in _LOAD if name in facts.complete.columns and facts.complete[name].count()]
+    rows: list[list[object]] = []
+    for row in facts.complete.filter(pl.col("load_scenario").is_not_null()).iter_rows(named=True):
+        cells: list[object] = [key_cell(row[key]) for key in facts.telling]
+        for name in names:
+            value = row[name]
+            factor = columns.describe(name).factor
+            cells.append(("", math.nan) if value is None else (rounded(value * factor), value * factor))
+        rows.append(cells)
+    heads = [facts.short.get(key, key) for key in facts.telling]
+    heads += [columns.describe(name).label for name in names]
+    scenarios = Table(heads, rows, f"{len(rows)} scenarios.", sortable=True, row_heads=1) if rows else None
+    return {"scenarios": scenarios, "lines": classic}
 
 
 _LIMITS = {
@@ -191,7 +239,10 @@ def _cells(facts: Facts) -> Table:
 
 
 def _runs(facts: Facts) -> Table:
-    names = varying_metrics(facts.summary)
+    measured = varying_metrics(facts.summary)
+    # A metric that is the same in every row is said once, above the table.
+    same = [name for name in measured if facts.summary.height > 1 and _same(facts.summary[name])]
+    names = [name for name in measured if name not in same]
     constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
     words = [name for name in ("repeat", "stack", "cc") if name not in constant]
     words += ["app"] if facts.summary["app"].n_unique() > 1 else []
@@ -216,10 +267,13 @@ def _runs(facts: Facts) -> Table:
     sentences = [f"{facts.summary.height} rows; press a run's number to show it over time."]
     if facts.summary.height > MAX_ROWS:
         sentences[0] = f"The first {MAX_ROWS} of {facts.summary.height} rows; all are in summary.csv."
-    if constant:
-        sentences.append(
-            "In all rows: " + ", ".join(f"{name} {facts.summary[name][0]}" for name in constant) + "."
-        )
+    said = [f"{name} {facts.summary[name][0]}" for name in constant]
+    for name in same:
+        shown_as = columns.describe(name)
+        amount = rounded(facts.summary[name].drop_nulls()[0] * shown_as.factor)
+        said.append(f"{shown_as.words} {amount} {shown_as.unit}".rstrip())
+    if said:
+        sentences.append(f"The same in all rows: {', '.join(said)}.")
     return Table(
         [*shown, "status"],
         rows,
@@ -229,6 +283,11 @@ def _runs(facts: Facts) -> Table:
         titles=[*heads, *names, ""],
         filterable=len(rows) > 12,
     )
+
+
+def _same(values: pl.Series) -> bool:
+    """Whether every row has the same value."""
+    return not values.null_count() and values.n_unique() == 1
 
 
 def _run_cell(run_id: str, *, pick: bool) -> object:
@@ -247,23 +306,31 @@ _PICK = Markup(
 def _verdicts(facts: Facts) -> list[dict[str, object]]:
     """What each swept key changes, with how sure that is.
 
-    Nothing of a run of the tool loadlatency, whose scenarios are different loads on one path.
+    Nothing of the scenarios of loadlatency, which are different loads on one path.
     """
     if facts.results.header.testbed == loadlatency.TOOL:
         return []
     parts: list[dict[str, object]] = []
     for key in facts.telling:
+        if loadlatency.is_scenario(key):
+            continue
         try:
             found = contrasts.by_key(facts.results, key, options=Options(within=False))
         except InputError:
             # Nothing is left to compare by this key: the runs of all its values but one failed.
             continue
-        said = [verdict.sentence(each) for each in found.overall]
-        few = len(found.each) <= MAX_SENTENCES
-        said += [verdict.sentence(each) for each in found.each] if few else verdict.tally(found.each)
+        proven = [each for each in found.each if each.kind not in _OPEN]
+        unproven = [each for each in found.each if each.kind in _OPEN]
+        # Many that prove nothing are told together.
+        few = len(proven) <= MAX_SENTENCES and len(unproven) <= MAX_UNPROVEN
+        told = found.each if few else proven if len(proven) <= MAX_SENTENCES else []
+        said = [verdict.sentence(each) for each in (*found.overall, *told)]
+        said += [] if few else verdict.tally(unproven if told else found.each)
+        shortest = _side_name(facts.short.get(key, key))
         parts.append(
             {
                 "name": facts.short.get(key, key),
+                "brief": verdict.brief(next(iter([*found.overall, *found.each])), shortest),
                 "said": [capital(text) for text in said],
                 "notes": capital("; ".join(found.notes)) + "." if found.notes else "",
                 "each": None if few else _verdict_table(found.each),
@@ -271,6 +338,15 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
             }
         )
     return parts
+
+
+_OPEN = (Kind.NONE, Kind.TOO_SMALL, Kind.SINGLE)
+"""Verdicts that prove nothing."""
+
+
+def _side_name(short: str) -> str:
+    """The name of a key before its value; congestion controls, stacks and labels of results stand alone."""
+    return "" if short.rpartition(".")[2] in ("cc", "stack", "results") else short
 
 
 def _verdict_table(found: Sequence[Comparison]) -> Table:

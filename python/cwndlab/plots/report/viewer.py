@@ -24,12 +24,14 @@ PANELS = (
 """Plots of the viewer: kind, heading, unit, what to know."""
 
 
-def viewer(facts: Facts) -> dict[str, object]:
-    """What the page says of the interactive plots; nothing where there are no series."""
-    if not facts.packed_runs:
+def viewer(facts: Facts, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """What the page says of the interactive plots of what the packed runs have; nothing if they have none."""
+    kinds = {line["panel"] for run in runs for line in _lines(run)}
+    if not kinds:
         return {}
     windows = f"; windows of {facts.window_s:g} s"
     panels = [(*panel[:3], f"{panel[3]}{windows if panel[0] in columns.RATES else ''}") for panel in PANELS]
+    panels = [panel for panel in panels if panel[0] in kinds]
     left_out = []
     if len(facts.packed_runs) < len(facts.shown_runs):
         left_out.append(
@@ -37,7 +39,12 @@ def viewer(facts: Facts) -> dict[str, object]:
         )
     if len(facts.flows) > pack.MAX_FLOWS:
         left_out.append(f"Of each run the first {pack.MAX_FLOWS} flows are drawn.")
-    return {"panels": panels, "left_out": " ".join(left_out)}
+    return {"panels": panels, "left_out": " ".join(left_out), "live": bool(facts.live)}
+
+
+def _lines(run: Mapping[str, object]) -> list[dict[str, object]]:
+    lines = run["lines"]
+    return lines if isinstance(lines, list) else []
 
 
 def box_keys(facts: Facts) -> list[str]:
@@ -82,7 +89,10 @@ def series(facts: Facts) -> tuple[list[tuple[str, str]], list[dict[str, object]]
         flows = rows.filter(pl.col("run_id") == run_id)["flow"].to_list()[: pack.MAX_FLOWS]
         packed = pack.pack(pack.lines_of(facts.results, run_id, flows, facts.window_s), facts.columns)
         texts.append((str(run_id), packed.text))
-        runs.append({"id": str(run_id), "label": labels[run_id] or f"run {run_id}", "lines": packed.lines})
+        label = labels[run_id] or f"run {run_id}"
+        runs.append(
+            {"id": str(run_id), "label": label, "lines": packed.lines, "live": facts.live.get(str(run_id))}
+        )
     return texts, runs
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cwndlab.contract.scenario import Scenario
 from cwndlab.scenario.queries import CLIENT_PORT
+from cwndlab.testbeds.live import user_programs
 
 SERVER_PORT = 5201
 """Port of the first flow that a host accepts; the next ones follow (iperf3's own default)."""
@@ -21,7 +23,8 @@ class Ends:
     """Address of `from`."""
     target: str
     """Address of `to`."""
-    source_port: int
+    source_port: int | None
+    """None: whichever the program chooses that carries the flow out."""
     target_port: int
 
 
@@ -38,6 +41,7 @@ def sockets(scenario: Scenario, hosts: Mapping[str, str]) -> dict[str, Ends]:
     """The two sockets of each flow, by its name."""
     accepted: dict[str, int] = {}
     servers: dict[str, int] = {}
+    told: Mapping[str, Any] = dict[str, Any](scenario).get("live", {}).get("flows", {})
     flows = {}
     for number, flow in enumerate(scenario["flows"]):
         from_, to, name = flow["from"], flow["to"], flow["name"]
@@ -48,6 +52,8 @@ def sockets(scenario: Scenario, hosts: Mapping[str, str]) -> dict[str, Ends]:
         else:
             port = accepted[to] = accepted.get(to, SERVER_PORT - 1) + 1
             servers[name] = port
-        ports = (port, client) if app.get("part") == "download" else (client, port)
-        flows[name] = Ends(name, from_, to, hosts[from_], hosts[to], *ports)
+        source, target = (port, client) if app.get("part") == "download" else (client, port)
+        program = told.get(name, {}).get("program")
+        bound = program is None or user_programs.binds_source(program["client"])
+        flows[name] = Ends(name, from_, to, hosts[from_], hosts[to], source if bound else None, target)
     return flows

@@ -4,19 +4,19 @@ import json
 import os
 import selectors
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from cwndlab.testbeds.live import user_programs
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Lab, Process
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
 
 PROGRAM = "cwndlab.testbeds.live.traffic.agent"
-"""The module that is the agent; its argument tells it from others in a list of processes."""
+"""The module that is the agent on this machine; its argument tells it from others in a list of processes."""
 
 ANSWER_S = 20.0
 """Seconds that an agent has to answer, beyond what its order takes."""
@@ -50,13 +50,15 @@ def tasks(
             "stop_ns": stop,
             "source": sockets.source,
             "target": sockets.target,
-            "source_port": sockets.source_port,
+            "source_port": sockets.source_port or 0,
             "target_port": sockets.target_port,
             "seed": scenario["seed"],
             "repeat": scenario["repeat"],
         }
         given.append(told)
-        if tool in tools.PROGRAMS:
+        if "program" in own:
+            told["tool"] = user_programs.orders(own["program"], told, tools.lead_ns(tool, rtt))
+        elif tool in tools.PROGRAMS:
             told["tool"] = tools.orders(tool, told, own["report_ns"], rtt)
         elif tool == tools.LOAD_TOOL and flow["app"].get("part") == "pinger":
             told["load"] = load.orders(scenario, flow, sockets, starts, rtt)
@@ -66,8 +68,14 @@ def tasks(
 class Agents:
     """One agent for each host; used as a context, which ends them all."""
 
-    def __init__(self, lab: Lab, limit_s: float, cancelled: Callable[[], None]) -> None:
-        """Start an agent at each host, for so long at most.
+    def __init__(
+        self,
+        lab: Lab,
+        limit_s: float,
+        cancelled: Callable[[], None],
+        program: Callable[[str], Sequence[str]],
+    ) -> None:
+        """Start an agent at each host, for so long at most; `program` are the words that are its command.
 
         `cancelled` is called while answers are awaited, and raises where the run is to be given up.
         """
@@ -76,7 +84,7 @@ class Agents:
         self._held: dict[str, bytes] = {}
         try:
             for host in lab.hosts:
-                command = [sys.executable, "-m", PROGRAM, "--limit", str(limit_s), f"{lab.name}-{host}"]
+                command = [*program(host), "--limit", str(limit_s), f"{lab.name}-{host}"]
                 self._processes[host] = lab.start(host, command, limit_s)
                 self._held[host] = b""
         except BaseException:

@@ -65,6 +65,8 @@ def _write_path(writer: RunWriter, run_id: int, observed: Observed) -> None:
     merged = pa.concat_tables([_plain(pa.Table.from_batches([batch])) for batch in events])
     for batch in merged.sort_by([("t_ns", "ascending")]).combine_chunks().to_batches():
         writer.rows("events", batch)
+    for name, data in observed.carried.attachments.items():
+        writer.attach(name, data)
     for point, file in observed.carried.captures.items():
         with file.open("rb") as pcap:
             while data := pcap.read(1 << 20):

@@ -100,6 +100,10 @@ class Lab(Protocol):
         It is killed when this process ends, and after `limit_s` at the latest.
         """
 
+    def log(self, host: str, argv: Sequence[str], limit_s: float) -> Callable[[], bytes]:
+        """Start a program at a host that writes down what happens; what is returned ends it, and returns what
+        it printed."""
+
     def put(self, host: str, name: str, data: bytes) -> None:
         """Give a host a file of this run."""
 
@@ -185,11 +189,15 @@ class Sampler(Protocol):
         """End it: rows of the senders, and of the receivers."""
 
 
-class HostSystem(Protocol):
-    """What differs by the system of hosts, written once for all labs."""
+class HostSettings(Protocol):
+    """What differs by the system of hosts, written once for all labs: how they are set."""
 
     def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
         """A host's sysctls as text, in the order they are set, its congestion control among them."""
+
+    def load(self, reach: Reach, host: Host, flows: Iterable[Flow]) -> None:
+        """Load what the host's settings and flows need and the kernel does not load by itself; raises
+        OSError."""
 
     def configure(self, reach: Reach, sysctls: Mapping[str, str]) -> None:
         """Set sysctls of a host, in order; raises ValueError, one line, where one is refused."""
@@ -200,15 +208,6 @@ class HostSystem(Protocol):
     def set_rules(self, reach: Reach, host: Host, addresses: Addresses) -> None:
         """Put the rules of a host's `ingress` into place; raises OSError."""
 
-    def sampler(
-        self,
-        run_id: int,
-        scenario: Scenario,
-        ends: Mapping[str, Ends],
-        hosts: Mapping[str, Reach],
-    ) -> Sampler:
-        """A sampler of all connections between hosts of this system."""
-
     def settings(self, reach: Reach) -> dict[str, Any]:
         """What a host is set to: `sysctls` by name, and `interfaces`."""
 
@@ -217,3 +216,16 @@ class HostSystem(Protocol):
 
     def is_setting(self, reach: Reach, sysctl: str) -> bool:
         """Whether anybody can set a sysctl; others are counters."""
+
+
+class HostSystem(HostSettings, Protocol):
+    """The hosts of a run."""
+
+    def sampler(
+        self,
+        run_id: int,
+        scenario: Scenario,
+        ends: Mapping[str, Ends],
+        hosts: Mapping[str, Reach],
+    ) -> Sampler:
+        """A sampler of all connections between hosts of this system."""

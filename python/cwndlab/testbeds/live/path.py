@@ -24,6 +24,8 @@ class PathReport:
     health: dict[str, Any] = field(default_factory=dict)
     captures: dict[str, Path] = field(default_factory=dict)
     """pcap files by capture point."""
+    attachments: dict[str, bytes] = field(default_factory=dict)
+    """Files to keep beside the run's tables, by name."""
 
     @property
     def unreliable(self) -> str | None:

@@ -5,6 +5,7 @@ import json
 from cwndlab import _native
 from cwndlab.contract.scenario import Flow
 from cwndlab.testbeds import programs
+from cwndlab.testbeds.live import user_programs
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
 
@@ -19,12 +20,34 @@ def check_record(scenario: LiveScenario) -> None:
 
 def check_flows(scenario: LiveScenario) -> None:
     """Raises ValueError, with one line, for a flow that the tool that is to carry it out cannot."""
+    for name, log in scenario["live"].get("programs", {}).items():
+        programs.need(log["command"][0], f"logger {name}")
     for flow in scenario["flows"]:
-        tool = scenario["live"]["flows"][flow["name"]]["tool"]
-        if tool == tools.LOAD_TOOL:
-            _load(scenario, flow)
-        else:
-            _flow(flow, tool)
+        own = scenario["live"]["flows"][flow["name"]]
+        tool = own["tool"]
+        if "program" in own:
+            reason = user_programs.refusal(own["program"], flow, scenario["flows"])
+            if reason is not None:
+                raise ValueError(f"flow {flow['name']}: {reason}")
+            for words in own["program"].values():
+                programs.need(words[0], f"flow {flow['name']}")
+        if tool in tools.PROGRAMS:
+            programs.need(tools.PROGRAMS[tool], f"flow {flow['name']}")
+            reason = tools.refusal(tool, flow)
+            if reason is not None:
+                raise ValueError(f"flow {flow['name']}: {reason}")
+        check_own(scenario, flow)
+
+
+def check_own(scenario: LiveScenario, flow: Flow) -> None:
+    """Raises ValueError, with one line, for a flow that our agent cannot carry out."""
+    if scenario["live"]["flows"][flow["name"]]["tool"] == tools.LOAD_TOOL:
+        _load(scenario, flow)
+        return
+    try:
+        _native.check_live_app(json.dumps(flow["app"]))
+    except ValueError as error:
+        raise ValueError(f"flow {flow['name']}: {error}") from None
 
 
 def _load(scenario: LiveScenario, flow: Flow) -> None:
@@ -33,16 +56,3 @@ def _load(scenario: LiveScenario, flow: Flow) -> None:
     reason = load.refusal(flow["app"], flow["sndbuf"], flow["rcvbuf"], stop - begins)
     if reason is not None:
         raise ValueError(f"flow {flow['name']}: {reason}")
-
-
-def _flow(flow: Flow, tool: str) -> None:
-    name, app = flow["name"], flow["app"]
-    if tool != "own":
-        programs.need(tools.PROGRAMS[tool], f"flow {name}")
-        reason = tools.refusal(tool, flow)
-        if reason is not None:
-            raise ValueError(f"flow {name}: {reason}")
-    try:
-        _native.check_live_app(json.dumps(app))
-    except ValueError as error:
-        raise ValueError(f"flow {name}: {error}") from None

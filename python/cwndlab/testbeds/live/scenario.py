@@ -12,6 +12,15 @@ class Tool(TypedDict):
     """`own`, or a common tool."""
     report_ns: int
     """From one report of the tool to the next."""
+    program: NotRequired[dict[str, list[str]]]
+    """Of one that the lab file names: the words of `server` and `client`."""
+
+
+class Log(TypedDict):
+    """A logger of the lab file."""
+
+    hosts: list[str]
+    command: list[str]
 
 
 class Live(TypedDict):
@@ -19,6 +28,8 @@ class Live(TypedDict):
 
     loggers: list[str]
     """What writes down what happens."""
+    programs: NotRequired[dict[str, Log]]
+    """Loggers of the lab file by name."""
     flows: dict[str, Tool]
     """By name."""
     emulator: NotRequired[str]

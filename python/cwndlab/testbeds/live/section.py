@@ -1,6 +1,7 @@
 """What the Scenario of a live testbed says besides the engine's: loggers, and what carries each flow out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from cwndlab.contract.scenario import Flow
 from cwndlab.errors import shown
@@ -10,20 +11,39 @@ from cwndlab.experiment.support import LiveFlow
 from cwndlab.experiment.units import BadValue
 from cwndlab.testbeds.live.scenario import Live, Tool
 from cwndlab.testbeds.live.traffic import tools
+from cwndlab.testbeds.live.user_programs import TOOL, Logger, Program
 
 LOGGERS = ("tcp_info", "queue", "pcap", "iperf3", "ping")
 """What may run beside the traffic and write down what happens, in the words of the experiment file."""
 
 
-def live(spec: Spec, flows: Sequence[LiveFlow], testbed: str) -> Live:
+def live(
+    spec: Spec,
+    flows: Sequence[LiveFlow],
+    testbed: str,
+    programs: Mapping[str, Program] = MappingProxyType({}),
+    loggers: Mapping[str, Logger] = MappingProxyType({}),
+) -> Live:
     """What only live hosts are told, by key of the Scenario's `live`; the engine never sees it.
 
-    Raises `Misplaced` for a logger that `testbed` does not have.
+    `programs` carry flows of these names out, `loggers` write down what happens: a lab file has them. Raises
+    `Misplaced` for a logger that `testbed` does not have.
     """
-    return {
+    told: Live = {
         "loggers": _loggers(spec, testbed),
         "flows": {str(flow["name"]): _tool(app, flow) for app, flow in flows},
     }
+    for name, program in programs.items():
+        if name in told["flows"]:
+            words = {"server": program.server, "client": program.client}
+            told["flows"][name].update({"tool": TOOL, "program": words})
+    if loggers:
+        hosts = [str(name) for name in spec.hosts]
+        told["programs"] = {
+            name: {"hosts": logger.hosts if logger.hosts is not None else hosts, "command": logger.command}
+            for name, logger in loggers.items()
+        }
+    return told
 
 
 def _loggers(spec: Spec, testbed: str) -> list[str]:

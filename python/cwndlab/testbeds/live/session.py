@@ -3,7 +3,7 @@
 import errno
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -61,6 +61,7 @@ def set_up(scenario: LiveScenario, lab: Lab, system: HostSystem) -> None:
     lab.make()
     hosts = lab.hosts
     for host in scenario["hosts"]:
+        system.load(hosts[host["name"]], host, scenario["flows"])
         system.configure(hosts[host["name"]], system.sysctls(host, scenario["flows"]))
     lab.connect()
     for host in scenario["hosts"]:
@@ -96,23 +97,36 @@ class _Run:
         snapshot = self._snapshot()
         idle = self._ping(started)
         started.ask(self._orders())
+        logs = self._start_logs(limit_s)
         sampler.start()
         zero = self._begin(started, path, sampler)
         self._wait(zero)
         rows = sampler.stop()
         answers = started.ask({host: {"do": "end"} for host in hosts}, takes_s=self._patience_s())
+        logged = {name: end() for name, end in logs.items()}
         settled = time.monotonic() + SETTLE_S
         changed = snapshot.changes()
         time.sleep(max(0.0, settled - time.monotonic()))
         stopping.pop_all()
         observed, rows = self._observed(zero, rows, answers, path.stop())
         collect.write(writer, self._run_id, observed, rows, answers)
+        for name, text in logged.items():
+            writer.attach(f"{name}.txt", text)
         writer.attach(FILE, snapshot.document(changed))
         return Outcome(
             summary=summary.summary(observed),
             facts={**self._facts(observed, idle), "machine": snapshot.facts},
             warnings=self._warnings(observed, sampler, idle, changed),
         )
+
+    def _start_logs(self, limit_s: float) -> dict[str, Callable[[], bytes]]:
+        """Start the lab file's loggers; returns what ends each."""
+        return {
+            f"{name}-{host}": self._lab.log(host, log["command"], limit_s)
+            for name, log in self._scenario["live"].get("programs", {}).items()
+            for host in log["hosts"]
+            if host in self._lab.hosts
+        }
 
     def _snapshot(self) -> Snapshot:
         """What everything is set to; a schedule changes the queue disciplines of a path of the kernel's."""

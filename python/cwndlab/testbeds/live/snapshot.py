@@ -8,13 +8,13 @@ from typing import Any
 
 from cwndlab.testbeds.live import host_state
 from cwndlab.testbeds.live.host_state import Change
-from cwndlab.testbeds.live.lab import HostSystem, Reach
+from cwndlab.testbeds.live.lab import HostSettings, Reach
 
 FILE = "hosts.json.gz"
 """What is kept of a run: the settings before it, and what changed; some 8 KB."""
 ALONE = "machine"
 """The name of a machine that is around all hosts."""
-FACTS = ("uname", "cpu", "clock", "modules")
+FACTS = ("uname", "kernel", "cpu", "clock", "modules")
 """What of a machine is worth keeping with the run's facts."""
 
 
@@ -23,7 +23,7 @@ class Snapshot:
 
     def __init__(
         self,
-        system: HostSystem,
+        system: HostSettings,
         places: Mapping[str, Reach],
         machines: Mapping[str, Reach],
         *,

@@ -183,7 +183,7 @@ class _Flow:
             "unacknowledged_bytes": self._unacknowledged(),
             "wire_bytes": known.get("wire_bytes", self._wire_bytes()),
             "segments_sent": self._own.get("sent_in_window") if own else self._segments(),
-            "retransmits": 0 if own else self._grown(sender, "retransmits"),
+            "retransmits": 0 if own else self._retransmits(),
             "drops": self._missing() if self._counts_own_drops() else known.get("drops"),
             "ce_marks": known.get("ce_marks"),
             "rtos": 0 if own else len(rtos),
@@ -412,11 +412,20 @@ class _Flow:
         if self._part == "pinger":
             return None
         sizes = _values(self._sent, "mss_bytes")
+        if _unknown(self._sent, "sent_bytes"):
+            told = self._own.get("sent_bytes_in_window")
+            return None if told is None or not sizes else -(-told // max(sizes)) + self._retransmits()
         return -(-self._grown(self._sent, "sent_bytes") // max(sizes)) if sizes else 0
+
+    def _retransmits(self) -> int:
+        """Segments sent again, as the system counts them, or the tool: 0 where neither does."""
+        if _unknown(self._sent, "retransmits"):
+            return int(self._own.get("retransmits_in_window") or 0)
+        return self._grown(self._sent, "retransmits")
 
     def _wire_bytes(self) -> int | None:
         """What delivered segments occupied at the bottleneck, for a path that does not know flows."""
-        if self._is_stream or not self._sent.height:
+        if self._is_stream or not self._sent.height or _unknown(self._sent, "delivered_bytes"):
             return None
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
         return payload + -(-payload // max(sizes)) * headers(self._observed.scenario)
@@ -439,7 +448,7 @@ class _Flow:
 
     def _unacknowledged(self) -> int | None:
         """What the sending sockets held at the window's end: unacknowledged or not yet sent (tcp_info(7))."""
-        if self._is_stream or not self._sent.height:
+        if self._is_stream or not self._sent.height or _unknown(self._sent, "sent_bytes"):
             return None
         counters = ("sent_bytes", "notsent_bytes", "retransmitted_bytes", "delivered_bytes")
         sent, unsent, again, acked = (self._total(self._sent, name, self._to) for name in counters)
@@ -474,6 +483,11 @@ def _of(rows: pl.DataFrame, flow: str) -> pl.DataFrame:
 
 def _values(rows: pl.DataFrame, column: str) -> list[int]:
     return rows[column].drop_nulls().to_list() if rows.height else []
+
+
+def _unknown(rows: pl.DataFrame, counter: str) -> bool:
+    """Whether there are rows, and none knows a counter."""
+    return bool(rows.height) and rows[counter].null_count() == rows.height
 
 
 def _rounded_mean(values: list[int]) -> int | None:

@@ -1,18 +1,22 @@
 """Namespaces of this machine as a lab: one for each host and router, a veth pair for each cable."""
 
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from threading import Timer
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
-from cwndlab.testbeds.live.agents import Agents
+from cwndlab.testbeds.live.agents import PROGRAM, Agents
 from cwndlab.testbeds.live.lab import Process
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.path import PathBackend
 from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.user_programs import LOG_END_S
 from cwndlab.testbeds.netns import network, reaper
 from cwndlab.testbeds.netns.emulator import Emulator
+from cwndlab.testbeds.netns.hooks import Hooks
 from cwndlab.testbeds.netns.kernel_path import KernelPath
 from cwndlab.testbeds.netns.layout import lay_out
 from cwndlab.testbeds.netns.namespaces import NAMESPACES, PREFIX, Owner
@@ -28,8 +32,9 @@ EMULATOR = "(emulator)"
 class NetnsLab:
     """The namespaces of a run."""
 
-    def __init__(self, run_id: int, scenario: LiveScenario) -> None:
-        """Nothing is made yet."""
+    def __init__(self, run_id: int, scenario: LiveScenario, hooks: Hooks | None = None) -> None:
+        """Nothing is made yet; `hooks` are the commands of a lab file."""
+        self._hooks, self._logs, self._connected = hooks, 0, False
         self._run_id, self._scenario = run_id, scenario
         self._own_emulator = scenario["live"]["emulator"] == "own"
         self._owner: Owner | None = None
@@ -65,6 +70,9 @@ class NetnsLab:
     def connect(self) -> None:
         """Lay the cables."""
         network.connect(self._network, self._layout, self._scenario)
+        if self._hooks is not None:
+            self._hooks.before_run(self._spaces())
+        self._connected = True
 
     def interfaces(self, host: str) -> list[str]:
         """A host's ends of cables."""
@@ -94,20 +102,39 @@ class NetnsLab:
 
     def traffic(self, limit_s: float, look: Callable[[], None]) -> Agents:
         """An agent in each host's namespace."""
-        return Agents(self, limit_s, look)
+        return Agents(self, limit_s, look, lambda host: [sys.executable, "-m", PROGRAM])
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program in a host's namespace; the kernel kills it when the thread that starts it ends."""
+        return self._popen(host, argv, limit_s, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _popen(self, host: str, argv: Sequence[str], limit_s: float, **pipes: Any) -> subprocess.Popen[bytes]:
         place = NAMESPACES / self.places[host].namespace
         enter = ["nsenter", f"--net={place}", "setpriv", "--pdeathsig", "KILL"]
-        process = subprocess.Popen(
-            [*enter, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+        process = subprocess.Popen([*enter, *argv], start_new_session=True, **pipes)
         limit = Timer(limit_s, process.kill)
         limit.daemon = True
         limit.start()
         self._limits.append(limit)
         return process
+
+    def log(self, host: str, argv: Sequence[str], limit_s: float) -> Callable[[], bytes]:
+        """Start a program of the lab file in a host's namespace."""
+        self._logs += 1
+        file = self._held.directory / f"log{self._logs}"
+        with file.open("wb") as out:
+            process = self._popen(host, argv, limit_s, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+
+        def end() -> bytes:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(LOG_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            return file.read_bytes()
+
+        return end
 
     def put(self, host: str, name: str, data: bytes) -> None:
         """Put a file into the run's directory, where a host has one of its own."""
@@ -127,6 +154,17 @@ class NetnsLab:
         """Remove the namespaces with everything inside, while the reaper still watches."""
         for limit in self._limits:
             limit.cancel()
+        try:
+            if self._hooks is not None and self._connected:
+                self._hooks.after_run(self._spaces())
+        finally:
+            self._remove()
+
+    def _spaces(self) -> dict[str, str]:
+        """The namespaces of hosts."""
+        return {host: str(NAMESPACES / place.namespace) for host, place in self.hosts.items()}
+
+    def _remove(self) -> None:
         if self._owner is not None:
             self._owner.close()
         if self._watcher is not None:

@@ -1,6 +1,9 @@
 """What testbed netns carries out of an experiment file."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from cwndlab.experiment.catalogue import Catalogue
@@ -8,7 +11,7 @@ from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import LiveFlow, Support
 from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
 from cwndlab.testbeds.live import section
-from cwndlab.testbeds.netns import kernel_subset
+from cwndlab.testbeds.netns import kernel_subset, lab_file
 from cwndlab.testbeds.netns.section import SECTION, NetnsKeys
 
 
@@ -18,9 +21,11 @@ def _catalogue() -> Catalogue:
     return machine.known()
 
 
-def _live(spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
+def _live(lab: Path | None, spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
     assert isinstance(spec, NetnsKeys)  # as the schema says
-    return {"emulator": spec.emulator or "own", **section.live(spec, flows, SECTION)}
+    own = None if lab is None else lab_file.read(lab)
+    programs, loggers = ({}, {}) if own is None else (own.programs, own.loggers)
+    return {"emulator": spec.emulator or "own", **section.live(spec, flows, SECTION, programs, loggers)}
 
 
 SUPPORT = Support(
@@ -34,8 +39,13 @@ SUPPORT = Support(
     },
     only_off={"nic": keys("lro")},
     catalogue=_catalogue,
-    live=_live,
+    live=partial(_live, None),
     subset=kernel_subset.take,
 )
 """Stacks, congestion controls and sysctls are those of this host's kernel; queue disciplines, losses and apps
 those of the engine."""
+
+
+def support(lab: Path | None) -> Support:
+    """The same with what a lab file says."""
+    return SUPPORT if lab is None else replace(SUPPORT, live=partial(_live, lab))

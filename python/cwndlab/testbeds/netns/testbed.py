@@ -1,18 +1,22 @@
 """Testbed netns: this host's own TCP, between network namespaces."""
 
+import functools
 import os
 import platform
+from pathlib import Path
 from typing import cast
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import InputError
+from cwndlab.experiment.support import Support
 from cwndlab.testbeds.base import Control, Outcome, RunWriter
 from cwndlab.testbeds.live import session
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.netns import machine, namespaces, preflight
+from cwndlab.testbeds.netns.hooks import Hooks
 from cwndlab.testbeds.netns.lab import NetnsLab
-from cwndlab.testbeds.netns.support import SUPPORT
+from cwndlab.testbeds.netns.support import support
 
 
 class Netns:
@@ -20,7 +24,15 @@ class Netns:
 
     name = "netns"
     live = True
-    support = SUPPORT
+
+    def __init__(self, lab: Path | None = None) -> None:
+        """The namespaces of this machine; a lab file has commands, programs and loggers."""
+        self._lab = lab
+
+    @property
+    def support(self) -> Support:
+        """What of an experiment file is carried out."""
+        return support(self._lab)
 
     def ready(self) -> None:
         """Raises InputError where namespaces cannot be made."""
@@ -51,5 +63,11 @@ class Netns:
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run in real time."""
         live = cast(LiveScenario, scenario)
-        lab = NetnsLab(run_id, live)
+        lab = NetnsLab(run_id, live, None if self._lab is None else _hooks(self._lab.resolve()))
         return session.carry_out(run_id, live, lab, machine.system(), writer=writer, control=control)
+
+
+@functools.cache
+def _hooks(lab: Path) -> Hooks:
+    """The commands of a lab file, the first run of this process being before all others."""
+    return Hooks(lab)

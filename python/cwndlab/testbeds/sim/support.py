@@ -9,7 +9,9 @@ SUPPORT = Support(
     "sim",
     {
         "experiment": EXPERIMENT.union(NetnsKeys.known_keys()),
-        "host": keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"),
+        "host": keys(
+            "stack cc cc_params sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"
+        ),
         **PATH,
     },
     only_off={},

@@ -60,6 +60,16 @@ class Done:
         return " ".join((self.err or self.out).split())[:500] or f"exit status {self.status}"
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """What a command left whose output is bytes."""
+
+    status: int
+    data: bytes
+    said: str
+    """What it said of its failure."""
+
+
 class Connection:
     """A connection to one machine of a lab."""
 
@@ -109,6 +119,10 @@ class Connection:
         """The same of a command that reads bytes, by a channel of its own."""
         return self._await(self._send(argv, data), limit_s, f"{Path(argv[0]).name}")
 
+    def fetch(self, argv: Sequence[str], limit_s: float) -> Fetched:
+        """The bytes that a command prints, by a channel of its own."""
+        return self._await(self._fetch(argv), limit_s, f"{Path(argv[0]).name}")
+
     def begin(self, argv: Sequence[str]) -> Pipe:
         """Begin a command whose input stays open."""
         made = self._await(self._begin(argv), COMMAND_S, f"{Path(argv[0]).name}")
@@ -143,6 +157,7 @@ class Connection:
             options["client_keys"] = [str(Path(machine.key).expanduser())]
         if machine.jump is not None:
             self._jump = await asyncssh.connect(**_where(machine.jump), **options)
+        self._shell = None  # that of a connection that was lost
         self._open = await asyncssh.connect(**_where(machine.ssh), tunnel=self._jump or (), **options)
 
     async def _run(self, argv: Sequence[str], text: str) -> Done:
@@ -155,12 +170,13 @@ class Connection:
             out = await shell.stdout.readuntil(f"\n{mark} ".encode())
             status = await shell.stdout.readline()
             err = await shell.stdout.readuntil(f"{mark}\n".encode())
-        except asyncio.IncompleteReadError:
-            raise LostError(f"{self.name}: the connection is lost") from None
-        except BaseException:
+        except BaseException as error:
             self._shell = None  # what it still prints is of no use to anybody
             shell.close()
-            raise
+            if not isinstance(error, asyncio.IncompleteReadError):
+                raise
+            why = "printed more than a kept shell may" if self.is_open else "the connection is lost"
+            raise LostError(f"{self.name}: {why}") from None
         return Done(int(status), _text(out)[: -len(mark) - 2], _text(err)[: -len(mark) - 1])
 
     async def _kept_shell(self) -> asyncssh.SSHClientProcess[bytes]:
@@ -170,9 +186,17 @@ class Connection:
         return self._shell
 
     async def _send(self, argv: Sequence[str], data: bytes) -> Done:
-        done = await self._stands().run(self._command(argv), input=data, encoding=None)
+        # Of no bytes, asyncssh would leave the input open.
+        given: dict[str, Any] = {"input": data} if data else {"stdin": asyncssh.DEVNULL}
+        done = await self._stands().run(self._command(argv), encoding=None, **given)
         status = done.exit_status if done.exit_status is not None else -1
         return Done(status, _text(done.stdout), _text(done.stderr))
+
+    async def _fetch(self, argv: Sequence[str]) -> Fetched:
+        done = await self._stands().run(self._command(argv), encoding=None)
+        data, err = done.stdout or b"", _line(_text(done.stderr))
+        assert isinstance(data, bytes)  # no encoding was asked for
+        return Fetched(done.exit_status if done.exit_status is not None else -1, data, err)
 
     async def _begin(self, argv: Sequence[str]) -> asyncssh.SSHClientProcess[bytes]:
         return await self._stands().create_process(self._command(argv), encoding=None)

@@ -16,9 +16,12 @@ from cwndlab.testbeds.ssh.traffic import PING
 Found = tuple[str, str, bool | None, str]
 """Machine, what was looked at, whether it is good, and a detail."""
 
-NEEDED = ("timeout", "awk", "tee", "ping", "iperf3", "ss", "tc", "ethtool")
+NEEDED = {
+    "Linux": ("timeout", "awk", "tee", "ping", "iperf3", "ss", "tc", "ethtool"),
+    "FreeBSD": ("timeout", "awk", "tee", "ping", "iperf3", "sysctl", "kldload", "ifconfig", "netstat"),
+}
 """Programs that runs need."""
-HELPFUL = ("iperf", "tcpdump", "nft")
+HELPFUL = {"Linux": ("iperf", "tcpdump", "nft"), "FreeBSD": ("iperf", "tcpdump", "ipfw", "ntpq", "sockstat")}
 """Programs that some runs need."""
 FREE_KB = 200_000
 """Free space that long runs with captures want."""
@@ -38,7 +41,7 @@ say() { printf '%s\t%s\n' "$1" "$2"; }
 say system "$(uname -srm)"
 say user "$(id -u)"
 say disk "$(df -Pk "${base%/*}" | awk 'NR == 2 { print $4 }')"
-say nanoseconds "$(date +%N)"
+clock=$(mktemp); say now "$(now)"; rm -f "$clock"
 if [ -f "$dir/holder" ]; then say holder "$(cat "$dir/holder")"; fi
 shift
 for tool; do
@@ -49,7 +52,8 @@ for tool; do
         ping) version=$("$at" -V 2>&1 | head -n 1) ;;
         *) version=$("$at" --version 2>&1 | head -n 1) ;;
     esac
-    say "tool $tool" "${at:+$at ($version)}"
+    case $version in *option* | *usage*) version= ;; esac
+    say "tool $tool" "${at:+$at${version:+ ($version)}}"
 done
 """
 )
@@ -75,38 +79,48 @@ def of(lab: Path) -> Iterator[Found]:
 def _machine(machine: Machine) -> Iterator[Found]:
     name = machine.name
     yield name, "ssh", True, machine.described.ssh
-    told = machine.shell(LOOK, scripts.BASE, *NEEDED, *HELPFUL)
+    family = machine.run(["uname", "-s"]).strip()
+    needed, helpful = NEEDED.get(family, ()), HELPFUL.get(family, ())
+    told = machine.shell(LOOK, scripts.BASE, *needed, *helpful)
     facts = dict(line.split("\t", 1) for line in told.splitlines() if "\t" in line)
     yield name, "system", None, facts["system"]
     root = facts["user"] == "0"
     yield name, "rights", root, "root" if root else "not root: become: sudo or doas gives the rights"
     free = int(facts["disk"] or 0)
     yield name, "free disk", free > FREE_KB, f"{free / 1e6:.1f} GB for {scripts.BASE}"
-    for tool in (*NEEDED, *HELPFUL):
+    for tool in (*needed, *helpful):
         found = facts.get(f"tool {tool}", "")
-        good = bool(found) or (None if tool in HELPFUL else False)
+        good = bool(found) or (None if tool in helpful else False)
         yield name, tool, good, found or "not there"
     if "holder" in facts:
         yield name, "in use", False, facts["holder"]
-    if facts["nanoseconds"].isdigit():
+    if re.fullmatch(r"[0-9]{19}", facts["now"]):
         clock = machine.clock()
         yield name, "clock", True, f"known to {clock.error_ns / 1e6:.3f} ms by the kept connection"
     else:
-        yield name, "clock", False, "date +%N says nothing: programs start to the second only"
+        yield name, "clock", False, f"its clock says {facts['now']!r}, no time in nanoseconds"
 
 
 def _system(there: Site, machine: Machine) -> Iterator[Found]:
-    name, reach = machine.name, there.reaches[machine.name]
+    name = machine.name
     try:
-        kernel = there.kernel(machine)
+        own = there.look(machine)
     except (ValueError, OSError) as error:
         yield name, "system", False, str(error)
         return
-    yield name, "congestion control", True, ", ".join(kernel.congestion_controls)
-    shown = reach.interfaces()
+    yield name, "congestion control", True, ", ".join(own.kernel.congestion_controls)
+    agent = there.agent(name)
+    looks = "ss" if own.asks_sockets else own.siftr or "nothing (no module siftr)"
+    yield name, "our agent", None, str(agent) if agent else f"not there: iperf3 and {looks} serve instead"
+    if len(own.kernel.stacks) > 1:
+        yield name, "stack", None, ", ".join(own.kernel.stacks)
+    shown = own.reach.interfaces()
     wanted = list(machine.described.links.values())
     if name in there.file.hosts:
-        wanted.append(there.file.hosts[name].interface)
+        try:
+            wanted.append(machine.interface())
+        except OSError as error:
+            yield name, "interface", False, str(error)
     for interface in wanted:
         if interface in shown:
             mtu, on = shown[interface]["mtu"], shown[interface]["offloads"] or []
@@ -122,6 +136,10 @@ def _network(there: Site, reached: list[str]) -> Iterator[Found]:
     for name, host in hosts.items():
         others = {other: each.address for other, each in hosts.items() if other != name}
         machine = there.machines[name]
+        try:
+            interface = machine.interface()
+        except OSError:
+            continue  # which was said
         if machine.connection.remote_address == host.address:
             yield name, "control", False, "its ssh address is that of the test network"
         for other, address in others.items():
@@ -132,8 +150,8 @@ def _network(there: Site, reached: list[str]) -> Iterator[Found]:
                 yield name, f"to {other}", False, str(error)
                 continue
             trips = [float(found) for found in re.findall(r"time[=<]([0-9.]+) ms", pings)]
-            over = host.interface in route
+            over = interface in route
             words = " ".join(route.split())
-            way = f"over {host.interface}" if over else f"not over {host.interface}: {words}"
+            way = f"over {interface}" if over else f"not over {interface}: {words}"
             detail = f"{min(trips):.3f} ms, {way}" if trips else f"no answer, {way}"
             yield name, f"to {other}", bool(trips) and over, detail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,13 +10,16 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.live import addresses
 from cwndlab.testbeds.live.addresses import Addresses, Ends
-from cwndlab.testbeds.live.lab import Process
-from cwndlab.testbeds.live.linux.by_shell import ByShell
+from cwndlab.testbeds.live.lab import Process, Reach, Sampler
 from cwndlab.testbeds.live.path import PathBackend
 from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.user_programs import LOG_END_S
+from cwndlab.testbeds.ssh import agents, preflight
+from cwndlab.testbeds.ssh.agents import AgentSampler, AgentTraffic
 from cwndlab.testbeds.ssh.machine import Clock, Machine
-from cwndlab.testbeds.ssh.path import MadeLinks
-from cwndlab.testbeds.ssh.sampler import BUSY, SsSampler
+from cwndlab.testbeds.ssh.path import MadeLink, MadeLinks
+from cwndlab.testbeds.ssh.sampler import BUSY, Samplers, SsSampler
+from cwndlab.testbeds.ssh.siftr import SiftrSampler
 from cwndlab.testbeds.ssh.site import Site
 from cwndlab.testbeds.ssh.systems import Systems
 from cwndlab.testbeds.ssh.traffic import ToolTraffic
@@ -24,8 +28,6 @@ LEAD_NS, LEAD_PER_FLOW_NS = 1_000_000_000, 50_000_000
 """Time to tell all machines when the run begins: they start programs by their own clocks."""
 SET_UP_S = 120.0
 """Seconds besides the run's own, after which whatever was started is ended."""
-RTT_SHARE, RTT_SLACK_NS = 0.2, 2_000_000
-"""How far the idle round trip may be from what the experiment says before that is a warning."""
 
 
 class SshLab:
@@ -37,29 +39,34 @@ class SshLab:
         hosts = [host["name"] for host in scenario["hosts"]]
         links = {link["name"] for link in scenario["links"]}
         self._hosts = {host: site.machines[host] for host in hosts}
-        self._made: dict[str, tuple[Machine, str]] = {
-            link: (site.machines[machine], interface)
-            for machine, described in site.file.machines.items()
-            for link, interface in described.links.items()
+        driven = site.driven()
+        self._driven = {host: driven[host] for host in hosts}
+        self._made: dict[str, MadeLink] = {
+            link: MadeLink(site.machines[name], driven[name].reach, driven[name].links, interface, number)
+            for name, described in site.file.machines.items()
+            for number, (link, interface) in enumerate(described.links.items(), 1)
             if link in links
         }
         self._machines = {
             **self._hosts,
-            **{machine.name: machine for machine, _ in self._made.values()},
+            **{made.machine.name: made.machine for made in self._made.values()},
             **{router: site.machines[router] for router in site.file.routers},
         }
         self._taken: list[Machine] = []
         self._clocks: dict[str, Clock] = {}
         self._later: dict[str, Clock] = {}
-        self._sampler: SsSampler | None = None
+        self._sampler: Samplers | None = None
+        self._agents: AgentTraffic | None = None
+        self._made_by: dict[str, str] = {}
+        self._path: MadeLinks | None = None
         self._limit_s = scenario["duration_ns"] / 1e9 + SET_UP_S
         own = {host: site.file.hosts[host].address for host in hosts}
         self.addresses = Addresses(own, addresses.sockets(scenario, own))
-        self.places: Mapping[str, ByShell] = {name: site.reaches[name] for name in self._machines}
+        self.places: Mapping[str, Reach] = {name: driven[name].reach for name in self._machines}
         self.machines = self.places
 
     @property
-    def hosts(self) -> Mapping[str, ByShell]:
+    def hosts(self) -> Mapping[str, Reach]:
         """The hosts' machines."""
         return {host: self.places[host] for host in self._hosts}
 
@@ -69,10 +76,20 @@ class SshLab:
         return LEAD_NS + LEAD_PER_FLOW_NS * len(self._scenario["flows"])
 
     def lock(self) -> None:
-        """Take all machines; where one is in use, those that were taken are given back by `close`."""
-        for machine in self._machines.values():
+        """Take all machines that this process does not have yet."""
+
+        def take(machine: Machine) -> None:
             machine.take(self.name)
             self._taken.append(machine)
+
+        try:
+            self._site.each(self._machines, take)
+        except BaseException:
+            # Whoever has the others needs these as well.
+            for machine in self._taken:
+                machine.release()
+            self._taken.clear()
+            raise
         self._site.beat()
 
     def make(self) -> None:
@@ -87,7 +104,7 @@ class SshLab:
 
     def interfaces(self, host: str) -> list[str]:
         """A host's interface of the test network."""
-        return [self._site.file.hosts[host].interface]
+        return [self._hosts[host].interface()]
 
     def facts(self) -> dict[str, Any]:
         """The lab, its path, and the clocks of its machines."""
@@ -96,7 +113,8 @@ class SshLab:
         return {
             "lab": self._site.file.lab,
             "real_path": self._site.file.path,
-            "links_made_by": {link: machine.name for link, (machine, _) in self._made.items()},
+            "agents": self._made_by,
+            "links_made_by": {link: made.machine.name for link, made in self._made.items()},
             "clock_error_ns": {name: clock.error_ns for name, clock in self._clocks.items()},
             "clock_drift_ns": drift,
             "busiest_processor": dict(self._sampler.busiest) if self._sampler else {},
@@ -104,7 +122,16 @@ class SshLab:
 
     def path(self, scenario: Scenario) -> PathBackend:
         """The real path, with the links that machines make."""
-        return MadeLinks(self._run_id, scenario, self._made, self._clocks, self._limit_s)
+        made = MadeLinks(
+            self._run_id,
+            scenario,
+            hosts=self._hosts,
+            made=self._made,
+            clocks=self._clocks,
+            limit_s=self._limit_s,
+        )
+        self._path = made
+        return made
 
     def watch(self) -> None:
         """Raises RuntimeError where a connection is lost."""
@@ -114,37 +141,74 @@ class SshLab:
 
     def warnings(self, idle: Mapping[str, Sequence[int]]) -> list[str]:
         """Hosts that had too much to do, a path that is another than described, clocks that were set."""
-        return [*self._of_load(), *self._of_path(idle), *self._of_clocks(), *self._of_control()]
+        captures = self._path.warnings if self._path else []
+        return [*captures, *self._of_load(), *self._of_path(idle), *self._of_clocks(), *self._of_control()]
 
-    def traffic(self, limit_s: float, look: Callable[[], None]) -> ToolTraffic:
-        """The common tools, at hosts on which nothing of ours is."""
+    def traffic(self, limit_s: float, look: Callable[[], None]) -> ToolTraffic | AgentTraffic:
+        """Our agents where every host can have one, and the common tools otherwise."""
 
         def watched() -> None:
             look()
             self.watch()
 
-        return ToolTraffic(self._hosts, min(limit_s, self._limit_s), watched)
+        limit_s = min(limit_s, self._limit_s)
+        if not self._site.have_agents(self._hosts):
+            counted = {host for host, own in self._driven.items() if not own.asks_sockets}
+            return ToolTraffic(self._hosts, limit_s, watched, counted)
+        self._made_by = self._site.each(self._hosts, self._copy_agent)
+        self._agents = AgentTraffic(self, limit_s, watched, self._hosts)
+        return self._agents
+
+    def _copy_agent(self, machine: Machine) -> str:
+        """Put our agent there; returns the hash of its program."""
+        program = self._site.agent(machine.name)
+        assert program is not None  # `have_agents` has said so
+        data = program.read_bytes()
+        machine.put(agents.PROGRAM, data)
+        machine.run(["chmod", "700", machine.path(agents.PROGRAM)])
+        return hashlib.sha256(data).hexdigest()
 
     def sampler(self, systems: Systems) -> None:
         """Have the systems make this lab's sampler."""
 
-        def make(run_id: int, scenario: Scenario, ends: Mapping[str, Ends]) -> SsSampler:
-            sampler = SsSampler(
-                run_id,
-                scenario,
-                ends,
-                machines=self._hosts,
-                clocks=self._clocks,
-                limit_s=self._limit_s,
-            )
-            self._sampler = sampler
-            return sampler
+        def make(run_id: int, scenario: Scenario, ends: Mapping[str, Ends]) -> Samplers:
+            asked = {name: self._hosts[name] for name, own in self._driven.items() if own.asks_sockets}
+            logged = {name: self._hosts[name] for name in self._hosts if name not in asked}
+            each: list[Sampler] = []
+            if self._agents is not None:
+                each.append(AgentSampler(run_id, scenario, ends, machines=asked, traffic=self._agents))
+            elif asked:
+                limit_s = self._limit_s
+                each.append(
+                    SsSampler(run_id, scenario, ends, machines=asked, clocks=self._clocks, limit_s=limit_s)
+                )
+            if logged:
+                own = {name: self._driven[name] for name in logged}
+                each.append(
+                    SiftrSampler(run_id, scenario, ends, machines=logged, driven=own, clocks=self._clocks)
+                )
+            loops = {name: own.busy for name, own in self._driven.items()}
+            self._sampler = Samplers(each, self._hosts, loops, self._limit_s)
+            return self._sampler
 
         systems.make_sampler = make
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program at a host, whose input and output cross the connection."""
         return self._hosts[host].converse(argv, min(limit_s, self._limit_s))
+
+    def log(self, host: str, argv: Sequence[str], limit_s: float) -> Callable[[], bytes]:
+        """Start a program of the lab file at a host; what is returned ends it, and says what it printed."""
+        machine = self._hosts[host]
+        job = machine.start(argv, min(limit_s, self._limit_s))
+
+        def end() -> bytes:
+            machine.signal([job], "INT")
+            if not machine.wait([job], LOG_END_S):
+                machine.signal([job], "KILL")
+            return machine.get(f"{job}.out") or machine.get(f"{job}.err")
+
+        return end
 
     def put(self, host: str, name: str, data: bytes) -> None:
         """Put a file into the run's directory at a host."""
@@ -161,13 +225,12 @@ class SshLab:
         return self._clocks[host].offset_ns
 
     def close(self) -> None:
-        """Carry out the lab file's commands after a run, take everything back, and free the machines."""
-        troubles = []
-        for machine in self._taken:
-            if machine.connection.is_open:
-                troubles += _after(machine)
-            troubles += machine.release()
+        """Carry out the lab file's commands after a run, and take everything back; the site has the machines
+        until it is closed, so that nobody comes between two runs."""
+        names = [machine.name for machine in self._taken]
         self._taken.clear()
+        found = self._site.each(names, _give_back)
+        troubles = [trouble for own in found.values() for trouble in own]
         if troubles:
             raise RuntimeError("; ".join(troubles))
 
@@ -186,7 +249,7 @@ class SshLab:
         for pair, trips in idle.items():
             from_, _, to = pair.partition(">")
             told = base_rtt_ns(self._scenario, from_, to)
-            if trips and abs(min(trips) - told) > max(RTT_SLACK_NS, RTT_SHARE * told):
+            if trips and preflight.differs(min(trips), told):
                 found = f"{min(trips) / 1e6:.3f} ms, and the experiment says {told / 1e6:.3f} ms"
                 yield f"idle ping {pair}: {found}"
 
@@ -204,11 +267,12 @@ class SshLab:
                 yield f"{machine.name}: it is controlled over the test network, which carries more for it"
 
 
-def _after(machine: Machine) -> list[str]:
+def _give_back(machine: Machine) -> list[str]:
+    """Take back what a run changed, after the lab file's commands; returns what went wrong."""
     troubles = []
-    for command in machine.described.after_run:
+    for command in machine.described.after_run if machine.connection.is_open else ():
         try:
             machine.shell(f"{command}\n")
         except (OSError, RuntimeError) as error:
             troubles.append(f"after_run: {error}")
-    return troubles
+    return [*troubles, *machine.restore()]

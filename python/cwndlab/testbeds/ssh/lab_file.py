@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from cwndlab.errors import shown
+from cwndlab.errors import InputError, one_of, shown
 from cwndlab.experiment import locate, yaml_nodes
 from cwndlab.experiment.schema.leaves import Name, Word, leaf, word
 from cwndlab.experiment.schema.section import Section, about, required
 from cwndlab.experiment.units import BadValue
+from cwndlab.testbeds.live.user_programs import Around, Command, Logger, Program
 
 PORT = 22
 """Of sshd, unless the file says another."""
@@ -44,12 +45,6 @@ def _interface(text: str) -> str:
     return text
 
 
-def _line(text: str) -> str:
-    if not text.strip() or "\n" in text or "\0" in text:
-        raise BadValue(shown(text) if text else "nothing", "a command in one line, as a shell reads it")
-    return text
-
-
 def _text(text: str) -> str:
     if not text.strip():
         raise BadValue("nothing", "some words")
@@ -63,11 +58,10 @@ def _string(parse: Any, what: str) -> Any:
 Target = Annotated[str, *_string(_target, "USER@ADDRESS:PORT, as ssh takes it")]
 Address = Annotated[str, *_string(_address, "an IPv4 address")]
 Interface = Annotated[str, *_string(_interface, "the name of an interface")]
-Command = Annotated[str, *_string(_line, "a command in one line, as a shell reads it")]
 Text = Annotated[str, *_string(_text, "some words")]
 
 
-class Machine(Section):
+class Machine(Around):
     """A machine: the way in, what is run there around runs, and which links it carries."""
 
     section = "machine"
@@ -79,10 +73,6 @@ class Machine(Section):
         "links of the experiment that it makes, each with the interface by which packets leave",
         {},
     )
-    setup: list[Command] = about("commands before the first run", [])
-    teardown: list[Command] = about("commands after the last run", [])
-    before_run: list[Command] = about("commands before each run", [])
-    after_run: list[Command] = about("commands after each run", [])
 
 
 class Host(Machine):
@@ -90,7 +80,15 @@ class Host(Machine):
 
     section = "host"
     address: Address = required("its address on the test network")
-    interface: Interface = required("its interface on the test network")
+    interface: Interface | None = about("its interface on the test network [the one that has the address]")
+
+
+class Build(Section):
+    """One of the builds that are compared on a lab: machines of its own, or commands that switch to it."""
+
+    section = "build"
+    hosts: dict[Name, Host] = about("hosts that are other machines with this build, each whole", {})
+    switch: dict[Name, list[Command]] = about("commands by machine that switch to this build", {})
 
 
 class LabFile(Section):
@@ -99,9 +97,16 @@ class LabFile(Section):
     section = "lab"
     lab: Name = required("the lab's name")
     known_hosts: Text | None = about("file of the host keys that are known [~/.ssh/known_hosts]")
+    agent: dict[Word, Text] | None = about(
+        "files of our agent by system and processor, such as linux-x86_64 [those that make agent made]"
+    )
     path: Text = required("what the path between the hosts really is, kept with the results")
     hosts: dict[Name, Host] = required("the machines of the experiment's hosts, by their names there")
     routers: dict[Name, Machine] = about("the machines in between, whose settings are kept as well", {})
+
+    programs: dict[Name, Program] = about("what carries flows out instead of iperf3, by their names", {})
+    loggers: dict[Name, Logger] = about("programs that write down what happens, by name", {})
+    builds: dict[Name, Build] = about("what `cwndlab ab` compares, by name", {})
 
     @property
     def machines(self) -> dict[str, Machine]:
@@ -110,9 +115,37 @@ class LabFile(Section):
 
 
 def read(path: Path) -> LabFile:
-    """The lab of a file; raises `ExperimentError`, one line with file, line and key."""
-    tree = yaml_nodes.parse(yaml_nodes.read_file(path), str(path))
+    """The lab of `FILE`, or of `FILE@BUILD` as it is with that build; raises `ExperimentError`, one line with
+    file, line and key, and InputError for a build that is not there."""
+    file, build = of_build(path)
+    tree = yaml_nodes.parse(yaml_nodes.read_file(file), str(file))
     lab = locate.check(LabFile, tree)
+    _check_machines(lab, tree)
+    for name, own in lab.builds.items():
+        for kind, known in (("hosts", lab.hosts), ("switch", lab.machines)):
+            for machine in getattr(own, kind):
+                if machine not in known:
+                    bad = BadValue(shown(machine), one_of(known))
+                    raise locate.fault(tree, ("builds", name, kind, machine), bad)
+        _check_machines(lab.model_copy(update={"hosts": {**lab.hosts, **own.hosts}}), tree)
+    if build is None:
+        return lab
+    if build not in lab.builds:
+        raise InputError(f"{file}: there is no build {shown(build)}; {_builds(lab)}")
+    return lab.model_copy(update={"hosts": {**lab.hosts, **lab.builds[build].hosts}})
+
+
+def of_build(path: Path) -> tuple[Path, str | None]:
+    """The file, and the build that is named behind it."""
+    name, sign, build = path.name.rpartition("@")
+    return (path.with_name(name), build) if sign and name and not path.exists() else (path, None)
+
+
+def _builds(lab: LabFile) -> str:
+    return f"builds has {', '.join(lab.builds)}" if lab.builds else "it has no builds"
+
+
+def _check_machines(lab: LabFile, tree: yaml_nodes.Mapping) -> None:
     carried: dict[str, str] = {}
     for kind in ("hosts", "routers"):
         for name, machine in getattr(lab, kind).items():
@@ -125,7 +158,6 @@ def read(path: Path) -> LabFile:
                 carried[link] = name
     if not lab.hosts:
         raise locate.fault(tree, ("hosts",), BadValue("nothing", "at least one host"))
-    return lab
 
 
 def parts(target: str) -> tuple[str | None, str, int]:
@@ -165,4 +197,11 @@ routers:
     links:
       bottleneck: eth2          # packets towards b leave here
       bottleneck.reverse: eth1  # packets towards a
+
+# What `cwndlab ab --base before --new after` compares: other machines, or commands that switch one.
+# builds:
+#   before: {switch: {a: [grub-reboot before, reboot]}}   # `reboot` is waited for
+#   after: {switch: {a: [grub-reboot after, reboot]}}
+# or
+#   after: {hosts: {a: {ssh: root@192.0.2.14, address: 10.0.1.2, interface: eth1}}}
 """

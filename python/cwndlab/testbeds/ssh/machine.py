@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import secrets
 import shlex
 import socket
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from getpass import getuser
 
 from cwndlab.errors import CwndlabError
+from cwndlab.testbeds.live.by_shell import NOW
 from cwndlab.testbeds.ssh import lab_file, scripts
 from cwndlab.testbeds.ssh.connection import COMMAND_S, Connection, Conversation, Done, LostError, Pipe
 
@@ -22,7 +26,38 @@ HELD = 7
 ASKS = 8
 """Times that a machine is asked for its clock; the quickest answer counts."""
 
-CLOCK = "while read -r _; do date +%s%N; done"
+CLOCK = (
+    NOW
+    + """
+clock=; trap 'rm -f "$clock"' EXIT
+while read -r _; do now; done
+"""
+)
+"""Prints the time whenever it is asked."""
+
+ADDRESSES = r"""
+PATH=$PATH:/usr/sbin:/sbin
+ip -o -4 address show 2>/dev/null || ifconfig -a | awk '
+    /^[^ \t]/ { name = $1; sub(/:.*/, "", name) }
+    $1 == "inet" { print "0: " name "    inet " $2 "/" }'
+"""
+"""Prints the addresses of interfaces, by `ip` or in its form."""
+PUT = 'umask 077; cat > "$1"'
+
+GET_S = 600.0
+"""Seconds that a file may take."""
+
+BOOT = (
+    "cat /proc/sys/kernel/random/boot_id 2>/dev/null"
+    " || sysctl -n kern.boot_id 2>/dev/null || sysctl -n kern.boottime\n"
+)
+"""Prints what is another after a restart."""
+RESTART = "( trap '' HUP; sleep 1; exec sh -c \"$1\" ) </dev/null >/dev/null 2>&1 &\n"
+"""Restart the machine, a second after the connection has had its answer; argument: the command."""
+BOOT_S = 900.0
+"""Seconds that a machine has to come back."""
+RETRY_S = 2.0
+"""Seconds between two looks at whether it has."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +78,48 @@ class Machine:
         self.name, self.described = name, described
         self.connection = Connection(name, described, known_hosts)
         self._guard: Pipe | None = None
+        self._interface: str | None = None
         self._jobs = 0
 
+    def interface(self) -> str:
+        """A host's interface on the test network; raises OSError where none has its address."""
+        described = self.described
+        assert isinstance(described, lab_file.Host)  # asked of hosts alone
+        if described.interface is not None:
+            return described.interface
+        if self._interface is None:
+            at = re.escape(described.address)
+            found = re.search(rf"^\d+: ([^\s@]+)\S*\s+inet {at}/", self.shell(ADDRESSES), re.MULTILINE)
+            if found is None:
+                raise OSError(f"{self.name}: no interface has the address {described.address}")
+            self._interface = found[1]
+        return self._interface
+
     def take(self, experiment: str) -> None:
-        """Have the machine to ourselves; what a crash left is taken back first.
+        """Have the machine to ourselves, if we do not yet; what a crash left is taken back first.
 
         Raises CwndlabError, one line, where somebody else has it, LostError where it cannot be reached.
         """
+        held = self._guard is not None and self.connection.is_open
+        if held and self._script(scripts.AGAIN, TOKEN, _holder(experiment)).status == 0:
+            return
+        self._guard = None
         self.connection.open()
         done = self._script(scripts.TAKE, TOKEN, _holder(experiment), str(scripts.SILENT_S))
         if done.status == HELD:
             raise CwndlabError(f"{self.name}: in use by {done.said}")
         if done.status:
             raise LostError(f"{self.name}: {done.said}")
-        self.put("guard.sh", scripts.GUARD.encode())
+        kept = {"guard": scripts.GUARD, "change": scripts.CHANGE, "converse": scripts.CONVERSE}
+        for name, script in kept.items():
+            self.run(["sh", "-c", PUT, "sh", self.path(f"{name}.sh")], script)
         self._guard = self.connection.begin(["sh", f"{scripts.BASE}/run/guard.sh", scripts.BASE])
         if self._guard.line(COMMAND_S) != "ready":
             raise LostError(f"{self.name}: the guard of the run does not start")
 
     def free(self) -> None:
-        """Raises CwndlabError where somebody has the machine."""
-        holder = self._script(scripts.HOLDER, str(scripts.SILENT_S)).out.strip()
+        """Raises CwndlabError where somebody else has the machine."""
+        holder = self._script(scripts.HOLDER, str(scripts.SILENT_S), TOKEN).out.strip()
         if holder:
             raise CwndlabError(f"{self.name}: in use by {holder}")
 
@@ -71,6 +127,12 @@ class Machine:
         """Say that we are there."""
         if self._guard is not None and self.connection.is_open:
             self._guard.write(b"beat\n")
+
+    def restore(self) -> list[str]:
+        """Take back what was changed, and keep the machine; returns what could not be."""
+        if self._guard is None or not self.connection.is_open:
+            return []  # the guard there takes it back, or the next contact
+        return [f"{self.name}: {line}" for line in self._script(scripts.RESTORE, TOKEN).out.splitlines()]
 
     def release(self) -> list[str]:
         """Take back what was changed, and let others have the machine; returns what could not be."""
@@ -91,6 +153,21 @@ class Machine:
             raise CwndlabError(f"{self.name}: in use by {done.said}")
         return f"{self.name}: {done.out.strip()}" if done.out.strip() else None
 
+    def restart(self, command: str, limit_s: float = BOOT_S) -> None:
+        """Restart the machine by a command, and wait until it is back; raises LostError where it is not."""
+        before = self.shell(BOOT)
+        self.shell(RESTART, command)
+        deadline = time.monotonic() + limit_s
+        while True:
+            self.connection.close()
+            time.sleep(RETRY_S)
+            with suppress(LostError, OSError):
+                self.connection.open()
+                if self.shell(BOOT) != before:
+                    return
+            if time.monotonic() > deadline:
+                raise LostError(f"{self.name}: has not restarted within {limit_s:g} s of `{command}`")
+
     def run(self, argv: Sequence[str], text: str = "", limit_s: float = COMMAND_S) -> str:
         """What a command prints; raises OSError with what it said where it fails."""
         done = self.connection.run(argv, text, limit_s)
@@ -105,9 +182,7 @@ class Machine:
     def change(self, argv: Sequence[str], text: str, undo: Sequence[str]) -> str:
         """Run a command that changes something, with what takes it back in the journal; raises as `run`."""
         # The script is a file, as standard input is the command's.
-        self.put("change.sh", scripts.CHANGE.encode())
-        there = f"{scripts.BASE}/run/change.sh"
-        return self.run(["sh", there, scripts.BASE, shlex.join(undo), *argv], text)
+        return self.run(["sh", self.path("change.sh"), scripts.BASE, shlex.join(undo), *argv], text)
 
     def write(self, path: str, text: str) -> None:
         """Write a file of settings; raises OSError with the system's reason."""
@@ -117,13 +192,19 @@ class Machine:
 
     def put(self, name: str, data: bytes) -> None:
         """Put a file into the run's directory."""
-        done = self.connection.send(["sh", "-c", 'umask 077; cat > "$1"', "sh", self.path(name)], data)
+        done = self.connection.send(["sh", "-c", PUT, "sh", self.path(name)], data)
         if done.status:
             raise OSError(f"{self.name}: {name}: {done.said}")
 
     def get(self, name: str) -> bytes:
-        """A file of the run's directory, as it was when its checksum was taken; raises OSError."""
-        return self.run(["cat", self.path(name)], limit_s=600.0).encode()
+        """A file of the run's directory, as it is now; raises OSError, also where it came damaged."""
+        done = self.connection.fetch(["sh", "-c", scripts.GET, "sh", self.path(name)], GET_S)
+        if done.status:
+            raise OSError(f"{self.name}: {name}: {done.said}")
+        checksum, _, data = done.data.partition(b"\n")
+        if hashlib.sha256(data).hexdigest() != checksum.decode(errors="replace"):
+            raise OSError(f"{self.name}: {name}: was damaged on its way (SHA-256)")
+        return data
 
     def path(self, name: str) -> str:
         """Where a file of the run is on the machine."""
@@ -141,7 +222,9 @@ class Machine:
 
     def converse(self, argv: Sequence[str], limit_s: float) -> Conversation:
         """Start a program whose input and output are pipes here."""
-        return self.connection.converse(["timeout", "-k", "2", f"{limit_s:.0f}", *argv])
+        self._jobs += 1
+        words = [scripts.BASE, f"job{self._jobs}", f"{limit_s:.0f}", *argv]
+        return self.connection.converse(["sh", self.path("converse.sh"), *words])
 
     def signal(self, jobs: Iterable[str], signal: str) -> None:
         """Send programs a signal, as far as they are there."""
@@ -170,7 +253,7 @@ class Machine:
             told = pipe.line(COMMAND_S)
             back = time.monotonic_ns()
             if not told.isdigit():
-                raise OSError(f"{self.name}: date +%s%N says {told!r}, no time in nanoseconds")
+                raise OSError(f"{self.name}: its clock says {told!r}, no time in nanoseconds")
             found = Clock(int(told) - (sent + back) // 2, (back - sent) // 2)
             best = found if best is None or found.error_ns < best.error_ns else best
         pipe.close()

@@ -1,27 +1,36 @@
-"""What carries packets between the machines: the real path, with the links that machines make by tc."""
+"""What carries packets between the machines: the real path, with the links that machines make of it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from cwndlab.contract.scenario import Link, Scenario
 from cwndlab.contract.summary import LinkSummary
 from cwndlab.tables import SCHEMAS
-from cwndlab.testbeds.live.linux import tc
+from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.links import LinkMaker
 from cwndlab.testbeds.live.path import PathReport
+from cwndlab.testbeds.ssh.beside import COUNTERS, Captures, Counters
 from cwndlab.testbeds.ssh.machine import Clock, Machine
 
 INTERVAL_S = 0.05
 """Between two looks at a queue."""
 
-LOOP = (
-    'PATH=$PATH:/usr/sbin:/sbin; while :; do date +%s%N; tc -s -j qdisc show dev "$1"; echo; sleep "$2"; done'
-)
-"""Print the time and an interface's queue disciplines again and again."""
+
+@dataclass(frozen=True)
+class MadeLink:
+    """A link that a machine makes."""
+
+    machine: Machine
+    reach: Reach
+    maker: LinkMaker
+    interface: str
+    """By which its packets leave."""
+    number: int
+    """Which of the machine's links it is, from 1."""
 
 
 class MadeLinks:
@@ -31,11 +40,18 @@ class MadeLinks:
         self,
         run_id: int,
         scenario: Scenario,
-        made: Mapping[str, tuple[Machine, str]],
+        *,
+        hosts: Mapping[str, Machine],
+        made: Mapping[str, MadeLink],
         clocks: Mapping[str, Clock],
         limit_s: float,
     ) -> None:
-        """Nothing is in place; `made` are machine and interface by link, `clocks` are known when it stops."""
+        """Nothing is in place; `made` are by link, `clocks` are known when it stops."""
+        self._captures = Captures(
+            scenario, hosts, {name: (each.machine, each.interface) for name, each in made.items()}, limit_s
+        )
+        self._counters = Counters(hosts)
+        self._hosts = hosts
         self._run_id, self._made, self._clocks, self._limit_s = run_id, made, clocks, limit_s
         self._links: dict[str, Link] = {link["name"]: link for link in scenario["links"]}
         self._jobs: dict[str, str] = {}
@@ -43,66 +59,76 @@ class MadeLinks:
 
     def start(self) -> None:
         """Put the queue disciplines in place, and look at them from then on."""
-        for name, (machine, interface) in self._made.items():
-            undo = tc.remove(interface)
-            for command in tc.commands(self._links[name], interface):
-                machine.change(command, "", undo)
-                undo = ["true"]  # all of them go with the first
-            words = ["sh", "-c", LOOP, "sh", interface, str(INTERVAL_S)]
-            self._jobs[name] = machine.start(words, self._limit_s)
+        for name, made in self._made.items():
+            link = self._links[name]
+            made.maker.make(made.reach, link, made.interface, made.number)
+            words = made.maker.watch(link, made.interface, made.number, INTERVAL_S)
+            self._jobs[name] = made.machine.start(words, self._limit_s)
+        self._captures.start()
+        self._counters.start()
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins: what was counted before is not of it."""
         self._zero = zero_ns
 
     def stop(self) -> PathReport:
-        """Take the counters; the queue disciplines go with the run."""
+        """Take the counters and captures; the queue disciplines go with the run."""
+        if not all(machine.connection.is_open for machine in self._hosts.values()):
+            return PathReport([], [])  # the run has failed, and what is left goes with it
+        files, counters = self._captures.stop(), self._counters.stop()
         links: list[LinkSummary] = []
         rows: list[tuple[int, str, int, int, int]] = []
         for name, job in self._jobs.items():
-            machine, _ = self._made[name]
+            machine = self._made[name].machine
             machine.signal([job], "TERM")
             if self._zero is None or machine.name not in self._clocks:
                 continue
             zero = self._zero + self._clocks[machine.name].offset_ns
-            looks = _looks(machine.said(job))
+            looks = self._made[name].maker.looks(machine.said(job))
             if not looks:
-                raise RuntimeError(f"{machine.name}: tc shows nothing of link {name}")
+                raise RuntimeError(f"{machine.name}: shows no counters of link {name}")
             first = next((leaf for at, leaf in reversed(looks) if at < zero), looks[0][1])
             last = looks[-1][1]
             links.append(
                 {
                     "link": name,
-                    "packets": last["packets"] - first["packets"],
-                    "bytes": last["bytes"] - first["bytes"],
-                    "drops": last["drops"] - first["drops"],
+                    "packets": last.packets - first.packets,
+                    "bytes": last.bytes - first.bytes,
+                    "drops": last.drops - first.drops,
                     "ce_marks": None,
                     "busy_ns": None,
                 }
             )
             if self._links[name]["observe"]:
                 rows += [
-                    (at - zero, name, leaf["backlog"], leaf["qlen"], max(0, leaf["drops"] - first["drops"]))
+                    (
+                        at - zero,
+                        name,
+                        leaf.backlog_bytes,
+                        leaf.backlog_packets,
+                        max(0, leaf.drops - first.drops),
+                    )
                     for at, leaf in looks
                     if at >= zero
                 ]
         self._jobs.clear()
-        return PathReport([("queue", _queue_rows(self._run_id, sorted(rows)))] if rows else [], links)
+        return PathReport(
+            [("queue", _queue_rows(self._run_id, sorted(rows)))] if rows else [],
+            links,
+            health={"zero_by_clock_ns": self._zeros()},
+            captures=files,
+            attachments={COUNTERS: counters},
+        )
 
+    @property
+    def warnings(self) -> list[str]:
+        """What captures did not see, after the end."""
+        return self._captures.warnings
 
-def _looks(text: str) -> list[tuple[int, dict[str, Any]]]:
-    """Time of the machine's clock and the counters of the link's queue, at each look."""
-    found = []
-    for part in text.split("\n\n"):
-        stamp, _, shown = part.strip().partition("\n")
-        try:
-            disciplines = json.loads(shown)
-        except ValueError:
-            continue  # the one that was being printed when it ended
-        leaf = next((each for each in disciplines if each.get("handle") == "2:"), None)
-        if leaf is not None and stamp.isdigit():
-            found.append((int(stamp), leaf))
-    return found
+    def _zeros(self) -> dict[str, int]:
+        """t = 0 by each machine's clock, by which its captures are, ns since 1970."""
+        zero = self._zero
+        return {} if zero is None else {name: zero + clock.offset_ns for name, clock in self._clocks.items()}
 
 
 def _queue_rows(run_id: int, rows: list[tuple[int, str, int, int, int]]) -> pa.RecordBatch:

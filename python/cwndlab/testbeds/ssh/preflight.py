@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
-from cwndlab.contract.scenario import Host, Link
-from cwndlab.testbeds.live import preflight
-from cwndlab.testbeds.live.linux import rules, tc
+from cwndlab.contract.scenario import Flow, Host, Link, Scenario
+from cwndlab.scenario.queries import base_rtt_ns
+from cwndlab.testbeds.live import preflight, user_programs
+from cwndlab.testbeds.live.linux import rules
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import tools
+from cwndlab.testbeds.ssh import beside
 from cwndlab.testbeds.ssh.site import Site
+
+RTT_SHARE, RTT_SLACK_NS = 0.2, 2_000_000
+"""How far the idle round trip may be from what the experiment says."""
 
 
 def check(scenario: LiveScenario, site: Site) -> None:
@@ -24,8 +30,6 @@ def _troubles(scenario: LiveScenario, site: Site) -> Iterator[str]:
         preflight.check_record(scenario)
     except ValueError as error:
         yield str(error)
-    if scenario["record"]["pcap"]:
-        yield "record.pcap: testbed ssh takes no captures yet"
     if scenario["schedule"]:
         yield "schedule: testbed ssh changes no link while a run goes on"
     missing = [host["name"] for host in scenario["hosts"] if host["name"] not in site.file.hosts]
@@ -36,14 +40,65 @@ def _troubles(scenario: LiveScenario, site: Site) -> Iterator[str]:
         if host["name"] not in missing:
             yield from _host(scenario, host, site)
     yield from _links(scenario, site)
+    yield from _captures(scenario, site)
+    for name, log in scenario["live"].get("programs", {}).items():
+        for place in log["hosts"]:
+            if place in site.file.hosts:
+                yield from _program(site, place, log["command"][0], f"logger {name}")
+    if not missing:
+        yield from round_trips(scenario, site)
+
+
+def _captures(scenario: LiveScenario, site: Site) -> Iterator[str]:
+    made = {link: name for name, machine in site.file.machines.items() for link in machine.links}
+    for point in beside.points(scenario):
+        if point in site.file.hosts or point in made:
+            yield from _program(site, made.get(point, point), "tcpdump", f"record.pcap at {point}")
+        else:
+            yield f"record.pcap: {point} is no host, and no link that a machine makes"
+
+
+def round_trips(scenario: LiveScenario, site: Site) -> Iterator[str]:
+    """Where the path is another than the experiment says, a line each, apart from what machines make."""
+    made = {link for machine in site.file.machines.values() for link in machine.links}
+    links: list[Link] = [
+        {**link, "delay_ns": 0} if link["name"] in made else link for link in scenario["links"]
+    ]
+    real = cast(Scenario, {**scenario, "links": links})
+    for from_, to in dict.fromkeys((flow["from"], flow["to"]) for flow in scenario["flows"]):
+        told, found = base_rtt_ns(real, from_, to), site.round_trip_ns(from_, to)
+        if found is None:
+            yield f"{from_}: {to} does not answer a ping of {site.file.hosts[to].address}"
+        elif differs(found, told):
+            without = ", apart from links that machines make" if made else ""
+            yield (
+                f"{from_} to {to}: the round trip is {found / 1e6:.3f} ms, and the experiment says"
+                f" {told / 1e6:.3f} ms{without}"
+            )
+
+
+def differs(found_ns: int, told_ns: int) -> bool:
+    """Whether an idle round trip is another than described."""
+    return abs(found_ns - told_ns) > max(RTT_SLACK_NS, RTT_SHARE * told_ns)
 
 
 def _flows(scenario: LiveScenario, site: Site) -> Iterator[str]:
+    hosts = [host["name"] for host in scenario["hosts"] if host["name"] in site.file.hosts]
+    without = [host for host in hosts if site.agent(host) is None]
     for flow in scenario["flows"]:
-        tool = scenario["live"]["flows"][flow["name"]]["tool"]
-        name = flow["name"]
+        own, name = scenario["live"]["flows"][flow["name"]], flow["name"]
+        tool = own["tool"]
+        if "program" in own:
+            yield from _program_of_lab(scenario, flow, own["program"], site)
+            continue
         if tool not in tools.PROGRAMS:
-            yield f"flow {name}: app {flow['app']['kind']} by {tool} needs a program of ours at the hosts"
+            if without:
+                yield f"flow {name}: app {flow['app']['kind']} by {tool} needs {_agent(without)}"
+                continue
+            try:
+                preflight.check_own(scenario, flow)
+            except ValueError as error:
+                yield str(error)
             continue
         reason = tools.refusal(tool, flow)
         if reason is not None:
@@ -53,29 +108,56 @@ def _flows(scenario: LiveScenario, site: Site) -> Iterator[str]:
                 yield from _program(site, end, tools.PROGRAMS[tool], f"flow {name}")
 
 
+def _program_of_lab(
+    scenario: LiveScenario, flow: Flow, program: Mapping[str, Sequence[str]], site: Site
+) -> Iterator[str]:
+    reason = user_programs.refusal(program, flow, scenario["flows"])
+    if reason is not None:
+        yield f"flow {flow['name']}: {reason}"
+    for end, words in ((flow["from"], program["client"]), (flow["to"], program["server"])):
+        if end in site.file.hosts and words:
+            yield from _program(site, end, words[0], f"flow {flow['name']}")
+
+
+def _agent(machines: list[str]) -> str:
+    return (
+        f"our agent, which is not there for {' and '.join(machines)} (make agent, or agent: in the lab file)"
+    )
+
+
 def _host(scenario: LiveScenario, host: Host, site: Site) -> Iterator[str]:
     name = host["name"]
-    own = site.kernels()[name]
-    if host["stack"] != own.stack:
+    driven = site.driven()[name]
+    own = driven.kernel
+    if host["stack"] not in own.stacks:
         yield f"host {name}: runs {own.stack}, not {host['stack']}; write stack: {own.stack}"
-    needed = ["timeout", "ss", "awk", "tee", "ethtool"]
+    asks = driven.asks_sockets and not site.agent(name)
+    needed = [*driven.programs, *(["ss"] if asks else [])]
+    if not driven.asks_sockets and driven.siftr is None:
+        yield f"host {name}: has no module siftr, by which connections are looked at"
     for program in [*needed, *(["ping"] if "ping" in scenario["live"]["loggers"] else [])]:
         yield from _program(site, name, program, "every run")
     for flow in scenario["flows"]:
         if flow["from"] == name and flow["cc"] and flow["cc"] not in own.congestion_controls:
             yield f"host {name}: has no congestion control {flow['cc']}; {', '.join(own.congestion_controls)}"
     wanted = site.systems().sysctls(host, scenario["flows"])
-    yield from (f"host {name}: has no sysctl {key}" for key in wanted if key not in own.sysctls)
+    yield from (f"host {name}: has no sysctl {key}" for key in wanted if not own.has(key))
     ingress = host["ingress"]
     if ingress["before_gro"] is not None:
         yield f"host {name}: ingress.before_gro is not made by machines; after_gro is"
-    if ingress["after_gro"] is not None:
+    if ingress["after_gro"] is not None and not driven.asks_sockets:
+        yield f"host {name}: ingress is made by Linux hosts alone"
+    elif ingress["after_gro"] is not None:
         yield from _program(site, name, "nft", "ingress.after_gro")
         loss = ingress["after_gro"]["loss"]
         if loss is not None and loss["kind"] == "gilbert":
             yield f"host {name}: {rules.GILBERT}"
-    shown = site.reaches[name].interfaces()
-    interface = site.file.hosts[name].interface
+    shown = driven.reach.interfaces()
+    try:
+        interface = site.machines[name].interface()
+    except OSError as error:
+        yield str(error)
+        return
     if interface not in shown:
         yield f"host {name}: has no interface {interface}; {', '.join(shown)}"
 
@@ -87,18 +169,17 @@ def _links(scenario: LiveScenario, site: Site) -> Iterator[str]:
             if name not in links:
                 yield f"{site.path}: {machine} makes link {name}, which is none of {', '.join(links)}"
                 continue
+            driven = site.driven()[machine]
             try:
-                tc.commands(links[name], interface)
+                driven.links.check(links[name])
             except ValueError as error:
                 yield str(error)
-            yield from _program(site, machine, "tc", f"link {name}")
-            shown = site.reaches[machine].interfaces()
+            yield from _program(site, machine, driven.link_program, f"link {name}")
+            shown = driven.reach.interfaces()
             if interface not in shown:
                 yield f"{machine}: has no interface {interface}; {', '.join(shown)}"
-            elif any(
-                each["parent"] == "root" and each["handle"] != "0:" for each in shown[interface]["qdiscs"]
-            ):
-                yield f"{machine}: {interface} has queue disciplines already, and is to make link {name}"
+            elif (reason := driven.links.refusal(driven.reach, interface)) is not None:
+                yield f"{machine}: {reason}, and is to make link {name}"
 
 
 def _program(site: Site, machine: str, name: str, purpose: str) -> Iterator[str]:

@@ -9,6 +9,8 @@ Everything of a run is below `BASE/run`, which only one run can make at a time:
 Scripts are read from standard input (`sh -s`), so that the user's own shell sees plain words only.
 """
 
+from cwndlab.testbeds.live.by_shell import NOW
+
 BASE = "/var/tmp/cwndlab"
 """Outlives a restart of the machine, as what is set at boot may be read from what was changed."""
 
@@ -17,7 +19,9 @@ SILENT_S = 30
 BEAT_S = 5.0
 """Seconds between two beats."""
 
-COMMON = r"""
+COMMON = (
+    NOW
+    + r"""
 LC_ALL=C; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin; export LC_ALL PATH
 base=$1; dir=$base/run
 # When a process started: its id alone may be another's by now.
@@ -57,6 +61,7 @@ forget() {
     rm -rf "$base/old.$$"
 }
 """
+)
 """First argument: the directory of everything."""
 
 TAKE = (
@@ -108,14 +113,36 @@ forget
 )
 """Take everything back and let others have the machine; argument: directory, token. Prints troubles."""
 
+AGAIN = (
+    COMMON
+    + r"""
+[ "$(cat "$dir/token" 2>/dev/null)" = "$2" ] && alive "$dir/guard" || exit 1
+printf '%s\n' "$3" > "$dir/holder"
+"""
+)
+"""Whether we still have the machine, now for something else; arguments: directory, token, holder."""
+
+RESTORE = (
+    COMMON
+    + r"""
+[ "$(cat "$dir/token" 2>/dev/null)" = "$2" ] || exit 0
+restore "$dir"
+: > "$dir/journal"
+for file in "$dir"/* "$dir"/jobs/*; do
+    case ${file##*/} in token | holder | beat | guard | journal | jobs | *.sh) ;; *) rm -f "$file" ;; esac
+done
+"""
+)
+"""Take everything back, and keep the machine; arguments: directory, token. Prints troubles."""
+
 HOLDER = (
     COMMON
     + r"""
-[ -d "$dir" ] && [ "$(age)" -lt "$2" ] && cat "$dir/holder"
+[ -d "$dir" ] && [ "$(cat "$dir/token" 2>/dev/null)" != "$3" ] && [ "$(age)" -lt "$2" ] && cat "$dir/holder"
 exit 0
 """
 )
-"""Who has the machine; arguments: directory, seconds of silence."""
+"""Which other has the machine; arguments: directory, seconds of silence, our token."""
 
 CLEAN = (
     COMMON
@@ -159,7 +186,8 @@ cd "$dir" || exit 9
 (
     exec </dev/null >"$name.out" 2>"$name.err"
     if [ "$at" != 0 ]; then
-        sleep "$(awk -v at="$at" -v now="$(date +%s.%N)" 'BEGIN { d = at - now; print (d > 0 ? d : 0) }')"
+        clock=$name.clock
+        sleep "$(awk -v at="$at" -v now="$(now)" 'BEGIN { d = at - now / 1e9; print (d > 0 ? d : 0) }')"
     fi
     exec timeout -s INT -k 2 "$limit" "$@"
 ) &
@@ -167,6 +195,26 @@ printf '%s %s\n' $! "$(born $!)" > "jobs/$name"
 """
 )
 """Start a program; arguments: directory, name, seconds it may take, when (s since 1970, or 0), words."""
+
+CONVERSE = (
+    COMMON
+    + r"""
+name=$2; limit=$3; shift 3
+printf '%s %s\n' $$ "$(born $$)" > "$dir/jobs/$name"
+exec timeout -k 2 "$limit" "$@"
+"""
+)
+"""Run a program with our input and output; arguments: directory, name, seconds it may take, words."""
+
+GET = r"""
+cp "$1" "$1.sent" || exit 1
+PATH=$PATH:/sbin:/usr/local/bin
+sum() { sha256sum 2>/dev/null < "$1" || sha256 -q 2>/dev/null < "$1" || openssl dgst -r -sha256 < "$1"; }
+sum "$1.sent" | cut -c 1-64
+cat "$1.sent"
+rm -f "$1.sent"
+"""
+"""Print a file's SHA-256 and the file; argument: its path. A program may be writing it."""
 
 SIGNAL = (
     COMMON

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from cwndlab.errors import CwndlabError, InputError
-from cwndlab.testbeds.live.linux import kernel as linux
-from cwndlab.testbeds.live.linux.by_shell import ByShell
-from cwndlab.testbeds.live.linux.kernel import Kernel
-from cwndlab.testbeds.live.linux.system import Linux
-from cwndlab.testbeds.ssh import lab_file, scripts
+from cwndlab.testbeds.ssh import agents, lab_file, scripts, traffic
 from cwndlab.testbeds.ssh.connection import LostError
+from cwndlab.testbeds.ssh.driven import Driven, driven
 from cwndlab.testbeds.ssh.lab_file import LabFile
 from cwndlab.testbeds.ssh.machine import Machine
 from cwndlab.testbeds.ssh.systems import Systems
 
 _T = TypeVar("_T")
+
+LATE_S = 1.0
+"""Seconds after which it is said which machine is waited for."""
+PINGS, PING_S = 10, 0.02
+"""Echoes before the first run, and the time between two."""
 
 
 class Site:
@@ -35,10 +36,13 @@ class Site:
         self.file: LabFile = lab_file.read(path)
         described = self.file.machines
         self.machines = {name: Machine(name, each, self.file.known_hosts) for name, each in described.items()}
-        self.reaches = {name: ByShell(machine) for name, machine in self.machines.items()}
-        self._kernels: dict[str, Kernel] | None = None
+        self._driven: dict[str, Driven] = {}
         self._set_up: list[str] = []
         self._programs: dict[tuple[str, str], str] = {}
+        self._agents: dict[str, Path | None] = {}
+        self.told: Callable[[str], None] = lambda machines: None
+        """Is told which machines are waited for."""
+        self._trips: dict[tuple[str, str], int | None] = {}
         self._beating: threading.Thread | None = None
         self._over = threading.Event()
 
@@ -53,6 +57,7 @@ class Site:
         found: dict[str, _T] = {}
         with ThreadPoolExecutor(max(1, len(wanted))) as pool:
             asked = {name: pool.submit(work, self.machines[name]) for name in wanted}
+            self._tell(asked)
         for name, answer in asked.items():
             error = answer.exception()
             if error is None:
@@ -65,22 +70,59 @@ class Site:
             raise InputError("; ".join(troubles))
         return found
 
-    def kernels(self) -> dict[str, Kernel]:
-        """The kernel of each machine; raises InputError."""
-        if self._kernels is None:
+    def _tell(self, asked: Mapping[str, Future[_T]]) -> None:
+        """Say which machines are waited for, as long as that takes."""
+        said = False
+        while late := [name for name, answer in asked.items() if not answer.done()]:
+            wait([asked[name] for name in late], LATE_S)
+            if left := [name for name in late if not asked[name].done()]:
+                said = True
+                self.told(" and ".join(left))
+        if said:
+            self.told("")
+
+    def driven(self) -> dict[str, Driven]:
+        """What each machine runs; raises InputError."""
+        if len(self._driven) < len(self.machines):
             self.connect()
-            self._kernels = self.each(self.machines, self.kernel)
-        return self._kernels
+            self.each(self.machines, self.look)
+        return {name: self._driven[name] for name in self.machines}
 
     def systems(self) -> Systems:
         """What the machines run."""
-        return Systems({name: Linux(own) for name, own in self.kernels().items()}, self.reaches)
+        return Systems({name: (own.system, own.reach) for name, own in self.driven().items()})
+
+    def look(self, machine: Machine) -> Driven:
+        """What a machine runs, asked for once; raises ValueError for a system that is not driven."""
+        if machine.name not in self._driven:
+            self._driven[machine.name] = driven(machine.name, machine)
+        return self._driven[machine.name]
 
     def program(self, machine: str, name: str, purpose: str) -> str:
         """Where a program is at a machine; raises ValueError, one line, where it is not there."""
         if (machine, name) not in self._programs:
-            self._programs[machine, name] = self.reaches[machine].program(name, purpose)
+            self._programs[machine, name] = self._driven[machine].reach.program(name, purpose)
         return self._programs[machine, name]
+
+    def agent(self, machine: str) -> Path | None:
+        """Our agent's program for a machine; None where there is none."""
+        if machine not in self._agents:
+            system, processor = self.machines[machine].run(["uname", "-sm"]).split()
+            self._agents[machine] = agents.program(f"{system.lower()}-{processor}", self.file.agent)
+        return self._agents[machine]
+
+    def round_trip_ns(self, from_: str, to: str) -> int | None:
+        """The quickest echo between two hosts, asked for once; None where there is no answer."""
+        if (from_, to) not in self._trips:
+            self._trips[from_, to] = min(
+                traffic.ping(self.machines[from_], [self.file.hosts[to].address], PINGS, PING_S)[0],
+                default=None,
+            )
+        return self._trips[from_, to]
+
+    def have_agents(self, machines: Iterable[str]) -> bool:
+        """Whether there is a program of our agent for all of these."""
+        return all(self.agent(machine) is not None for machine in machines)
 
     def beat(self) -> None:
         """Say to all machines that we are there, from now on and for as long as this process lives."""
@@ -96,36 +138,40 @@ class Site:
                 machine.shell(f"{command}\n")
 
     def close(self) -> None:
-        """Carry out the commands after the last run, and close all connections."""
+        """Carry out the commands after the last run, give the machines back, and close all connections."""
         self._over.set()
         for machine in self.machines.values():
+            with suppress(OSError, LostError):
+                machine.release()
             if machine.name in self._set_up and machine.connection.is_open:
                 with suppress(OSError, LostError):
                     for command in machine.described.teardown:
                         machine.shell(f"{command}\n")
             machine.connection.close()
+        self._set_up.clear()
 
     def _beat(self) -> None:
         while not self._over.wait(scripts.BEAT_S):
             for machine in self.machines.values():
                 machine.beat()
 
-    def kernel(self, machine: Machine) -> Kernel:
-        """The kernel of a machine; raises ValueError for a system that is not driven."""
-        reach = self.reaches[machine.name]
-        system = reach.uname().split()[0]
-        if system != "Linux":
-            raise ValueError(f"{machine.name}: runs {system}; testbed ssh drives Linux yet")
-        return linux.read(reach, load=False)
+
+_known: dict[tuple[Path, int], Site] = {}
+"""By file and process."""
 
 
 def of(path: Path) -> Site:
     """The site of a lab file, the same for as long as this process lives; raises ExperimentError."""
-    return _of(path.resolve(), os.getpid(), path)
+    key = path.resolve(), os.getpid()
+    if key not in _known:
+        _known[key] = site = Site(path)
+        atexit.register(site.close)
+    return _known[key]
 
 
-@functools.cache
-def _of(resolved: Path, process: int, path: Path) -> Site:
-    site = Site(path)
-    atexit.register(site.close)
-    return site
+def leave(path: Path) -> None:
+    """Close the site of a lab file; whoever asks again gets a new one, which asks its machines anew."""
+    site = _known.pop((path.resolve(), os.getpid()), None)
+    if site is not None:
+        site.close()
+        atexit.unregister(site.close)

@@ -11,6 +11,7 @@ from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import LiveFlow, Support
 from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
 from cwndlab.testbeds.live import section
+from cwndlab.testbeds.ssh import lab_file
 
 NAME = "ssh"
 """The word for `--testbed`."""
@@ -25,12 +26,12 @@ def support(lab: Path | None) -> Support:
         {
             "experiment": EXPERIMENT.union(["loggers"]),
             "host": keys("stack cc sndbuf rcvbuf ecn sysctl nic ingress"),
-            "nic": keys("tso gro"),
+            "nic": keys("tso gro lro"),
             **PATH,
         },
-        only_off={"nic": keys("lro")},
+        only_off={},
         catalogue=partial(_catalogue, lab),
-        live=_live,
+        live=partial(_live, lab),
     )
 
 
@@ -39,8 +40,10 @@ def _catalogue(lab: Path | None) -> Catalogue:
         raise InputError(NO_LAB)
     from cwndlab.testbeds.ssh import site, stacks  # asks the machines
 
-    return stacks.known(site.of(lab).kernels())
+    return stacks.known(own.catalogue for own in site.of(lab).driven().values())
 
 
-def _live(spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
-    return {"emulator": "machines", **section.live(spec, flows, NAME)}
+def _live(lab: Path | None, spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
+    own = None if lab is None else lab_file.read(lab)
+    programs, loggers = ({}, {}) if own is None else (own.programs, own.loggers)
+    return {"emulator": "machines", **section.live(spec, flows, NAME, programs, loggers)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host, Scenario
 from cwndlab.testbeds.live.addresses import Addresses, Ends
-from cwndlab.testbeds.live.lab import HostSystem, Reach, Sampler
+from cwndlab.testbeds.live.lab import HostSettings, Reach, Sampler
 
 MakeSampler = Callable[[int, Scenario, Mapping[str, Ends]], Sampler]
 
@@ -15,16 +15,20 @@ MakeSampler = Callable[[int, Scenario, Mapping[str, Ends]], Sampler]
 class Systems:
     """The system of each machine."""
 
-    def __init__(self, of_host: Mapping[str, HostSystem], reaches: Mapping[str, Reach]) -> None:
+    def __init__(self, machines: Mapping[str, tuple[HostSettings, Reach]]) -> None:
         """Systems and ways in, by machine."""
-        self._of_host = dict(of_host)
-        self._of_reach = {id(reaches[name]): system for name, system in of_host.items()}
+        self._of_host = {name: system for name, (system, _) in machines.items()}
+        self._of_reach = {id(reach): system for system, reach in machines.values()}
         self.make_sampler: MakeSampler | None = None
         """Makes the sampler of a run."""
 
     def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
         """A host's sysctls as text."""
         return self._of_host[host["name"]].sysctls(host, flows)
+
+    def load(self, reach: Reach, host: Host, flows: Iterable[Flow]) -> None:
+        """Load what a host needs."""
+        self._of(reach).load(reach, host, flows)
 
     def configure(self, reach: Reach, sysctls: Mapping[str, str]) -> None:
         """Set sysctls of a host."""
@@ -57,5 +61,5 @@ class Systems:
         """Whether anybody can set a sysctl."""
         return self._of(reach).is_setting(reach, sysctl)
 
-    def _of(self, reach: Reach) -> HostSystem:
+    def _of(self, reach: Reach) -> HostSettings:
         return self._of_reach[id(reach)]

@@ -49,7 +49,7 @@ class Ssh:
 
     def versions(self) -> dict[str, str]:
         """The kernels, and the engine that draws the times of flows."""
-        kernels = {f"kernel of {name}": own.release for name, own in self._site.kernels().items()}
+        kernels = {f"kernel of {name}": own.kernel.release for name, own in self._site.driven().items()}
         return {"engine": _native.version(), **kernels}
 
     def preflight(self, scenario: Scenario) -> None:
@@ -59,6 +59,7 @@ class Ssh:
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run in real time."""
         live = cast(LiveScenario, scenario)
+        self._site.told = control.waiting
         lab = SshLab(run_id, live, f"run {run_id}", self._site)
         systems = self._site.systems()
         lab.sampler(systems)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from cwndlab.testbeds.ssh import tool_reports
 from cwndlab.testbeds.ssh.machine import Machine
 
 LISTEN_S = 10
@@ -21,7 +22,7 @@ PATH=$PATH:/usr/sbin:/sbin
 left=$1; shift
 while [ "$left" -gt 0 ]; do
     missing=
-    there=$(ss -ltunH 2>/dev/null || netstat -an 2>/dev/null)
+    there=$(ss -ltunH 2>/dev/null || sockstat -46l 2>/dev/null || netstat -an 2>/dev/null)
     for port; do
         printf '%s\n' "$there" | grep -qE "[.:]$port[[:space:]]" || missing=$port
     done
@@ -45,13 +46,32 @@ exit 0
 """Round trips; arguments: count, seconds between two, addresses."""
 
 
+def ping(machine: Machine, to: Sequence[str], count: int, interval_s: float) -> list[list[int]]:
+    """Round trips from a machine to each of some addresses, ns."""
+    told = re.split(r"^= .*$", machine.shell(PING, str(count), f"{interval_s:g}", *to), flags=re.MULTILINE)[
+        1:
+    ]
+    return [
+        [round(float(found) * 1e6) for found in re.findall(r"time[=<]([0-9.]+) ms", text)] for text in told
+    ]
+
+
 class ToolTraffic:
     """The tools of all flows, by jobs on the machines."""
 
-    def __init__(self, hosts: Mapping[str, Machine], limit_s: float, look: Callable[[], None]) -> None:
-        """Nothing is started yet; nothing will run longer than the limit."""
+    def __init__(
+        self,
+        hosts: Mapping[str, Machine],
+        limit_s: float,
+        look: Callable[[], None],
+        counted: Collection[str] = (),
+    ) -> None:
+        """Nothing is started yet; nothing will run longer than the limit. At the hosts `counted` only the
+        tool knows how much a flow carried."""
         self._limit_s, self._look = limit_s, look
-        self._hosts = {name: _Host(machine, limit_s) for name, machine in hosts.items()}
+        self._hosts = {
+            name: _Host(machine, limit_s, counted=name in counted) for name, machine in hosts.items()
+        }
         self._pool = ThreadPoolExecutor(max(1, len(hosts)))
 
     def __enter__(self) -> Self:
@@ -89,14 +109,16 @@ class ToolTraffic:
 class _Host:
     """The ends of flows at one host."""
 
-    def __init__(self, machine: Machine, limit_s: float) -> None:
-        self._machine, self._limit_s = machine, limit_s
+    def __init__(self, machine: Machine, limit_s: float, *, counted: bool) -> None:
+        self._machine, self._limit_s, self._counted = machine, limit_s, counted
+        self._measure, self._end_ns = (0, 0), 0
         self._clients: list[Mapping[str, Any]] = []
         self._jobs: list[tuple[str, Mapping[str, Any], str]] = []
 
     def prepare(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Start the servers, and wait until they listen."""
         self._clients = list(order["sends"])
+        self._measure, self._end_ns = (order["measure"][0], order["measure"][1]), order["duration_ns"]
         for task in order["receives"]:
             job = self._machine.start(task["tool"]["server"], self._limit_s)
             self._jobs.append((job, task, "to"))
@@ -119,12 +141,8 @@ class _Host:
 
     def ping(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Round trips to other hosts, ns."""
-        words = [str(order["count"]), f"{order['interval_ns'] / 1e9:g}", *order["to"]]
-        trips: dict[str, list[int]] = {to: [] for to in order["to"]}
-        for part in self._machine.shell(PING, *words).split("= ")[1:]:
-            to, _, text = part.partition("\n")
-            trips[to] = [round(float(found) * 1e6) for found in re.findall(r"time[=<]([0-9.]+) ms", text)]
-        return {"ping": trips}
+        found = ping(self._machine, order["to"], order["count"], order["interval_ns"] / 1e9)
+        return {"ping": dict(zip(order["to"], found, strict=True))}
 
     def stop(self, role: str) -> dict[str, Any]:
         """Interrupt the tools of one end of flows, and wait for their reports."""
@@ -138,11 +156,14 @@ class _Host:
     def end(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Stop everything, and say what the tools reported."""
         self.stop("to")
-        reports = []
+        reports, flows = [], []
         for job, task, role in self._jobs:
             text = self._machine.said(job).strip() or self._machine.complained(job).strip()
             reports.append({"flow": task["flow"], "role": role, "tool": task["tool"]["name"], "text": text})
-        return {"flows": [], "reports": [report for report in reports if report["text"]]}
+            if self._counted:
+                found = tool_reports.of_iperf3(text, task, role, self._measure, self._end_ns)
+                flows += [found] if found is not None else []
+        return {"flows": flows, "reports": [report for report in reports if report["text"]]}
 
 
 def _carry_out(host: _Host, order: Mapping[str, Any]) -> dict[str, Any]:

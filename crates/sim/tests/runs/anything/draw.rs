@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use contract::scenario::{
-    App, Capture, Change, Coalesce, Distribution, Ecn, EcnField, Egress, Flow, Host, Ingress, IngressStage,
-    Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall, VERSION,
-    WhenFull,
+    App, Capture, Change, Coalesce, Distribution, Draws, Ecn, EcnField, Egress, Flow, Host, Ingress,
+    IngressStage, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall,
+    VERSION, WhenFull,
 };
 use path::{
     BfifoConfig, CakeConfig, CodelConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig,
@@ -24,7 +24,7 @@ const SIZE: u64 = 1 << 50;
 const PPB: u32 = 1_000_000_000;
 
 /// The scenario of a seed.
-pub fn scenario(seed: u64) -> Scenario {
+pub(super) fn scenario(seed: u64) -> Scenario {
     Draw(Xoshiro256PlusPlus::seed_from_u64(seed)).scenario()
 }
 
@@ -448,6 +448,7 @@ impl Draw {
             start_ns,
             stop_ns: self.maybe(4, |draw| draw.range(start_ns + 1, TIME.max(start_ns + 1))),
             cc: self.of(algorithms).into(),
+            cc_params: None,
             sndbuf: self.maybe(2, Draw::size),
             rcvbuf: self.maybe(2, Draw::size),
         }
@@ -506,7 +507,28 @@ impl Draw {
                 ping_bytes: self.size(),
                 interval_ns: self.positive_time(),
             },
+            12 => App::UdpVbr {
+                size: self.draws(),
+                interval: self.draws(),
+                least_bytes: self.small(1, 100),
+                payload_bytes: self.small(100, 65_507),
+                ecn,
+            },
             _ => App::Bulk { bytes: self.maybe(2, Draw::size), write_bytes },
+        }
+    }
+
+    fn draws(&mut self) -> Draws {
+        let (some, other) = (self.positive_time(), self.positive_time());
+        match self.below(8) {
+            0 => Draws::Constant { value: some },
+            1 => Draws::Uniform { low: some.min(other), high: some.max(other) },
+            2 => Draws::Exponential { mean: some },
+            3 => Draws::Normal { mean: some, deviation: other },
+            4 => Draws::Lognormal { mean: some, deviation: some },
+            5 => Draws::Pareto { mean: some, shape_milli: self.small(1001, u32::MAX) },
+            6 => Draws::Extreme { mode: some, scale: other },
+            _ => Draws::List { values: vec![some, other] },
         }
     }
 

@@ -206,20 +206,6 @@ impl Cdg {
         ccv.enter_recovery();
     }
 
-    /// An ECN echo where the module calls NewReno with its own state: NewReno reads its two percentages from where
-    /// the trend of the maximum lies. They are usually 0, which leaves two segments.
-    fn misread_ecn(&self, ccv: &mut CcVar) {
-        if ccv.cong_recovery {
-            return;
-        }
-        let percent = if ccv.tuning.abe { (self.max_trend >> 32) as u32 } else { self.max_trend as u32 };
-        let segments = (ccv.cwnd * u64::from(percent) / (100 * ccv.mss)).max(2);
-        // The product is kept in 32 bits.
-        ccv.ssthresh = u64::from((segments * ccv.mss) as u32);
-        ccv.cwnd = ccv.ssthresh;
-        ccv.cong_recovery = true;
-    }
-
     /// Slow start adds a segment per ACK, avoidance one per RTT (or more with `alpha_inc`).
     fn grow(&mut self, ccv: &mut CcVar, new_round: bool) {
         let (mut increment, mut shadow_increment) = (0, 0);
@@ -278,8 +264,11 @@ impl CongestionControl for Cdg {
     fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
         match signal {
             Signal::DuplicateAcks => self.loss_signal(ccv),
-            Signal::Ecn if ccv.tuning.cdg_passes_own_state_to_newreno => self.misread_ecn(ccv),
-            other => newreno::cong_signal(ccv, other),
+            other => {
+                // What its state begins with is the trend of the maximum, usually 0.
+                let trend = self.max_trend as u64;
+                newreno::cong_signal_of_another(ccv, other, [trend & u64::from(u32::MAX), trend >> 32]);
+            }
         }
     }
 

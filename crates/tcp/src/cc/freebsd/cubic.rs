@@ -19,19 +19,9 @@ pub enum CubicEra {
 }
 
 impl CubicEra {
-    /// Multiplicative decrease in 1/256.
-    fn beta(self) -> u64 {
-        if self == CubicEra::Draft02 { 204 } else { 179 }
-    }
-
-    /// The beta that [`math::k`] takes: its complement is 51/256 in the oldest era.
-    fn beta_of_k(self) -> u64 {
-        if self == CubicEra::Draft02 { 205 } else { 179 }
-    }
-
-    /// Fast convergence in 1/256: (1 + beta) / 2 (RFC 9438 section 4.7).
-    fn fast_convergence(self) -> u64 {
-        if self == CubicEra::Draft02 { 230 } else { 217 }
+    /// The constants of its curve.
+    pub fn curve(self) -> math::Curve {
+        if self == CubicEra::Draft02 { math::Curve::DRAFT_02 } else { math::Curve::RFC }
     }
 
     fn micros(self) -> bool {
@@ -46,6 +36,7 @@ const RTT_SAMPLES: u32 = 8;
 #[derive(Clone, Debug)]
 pub struct Cubic {
     era: CubicEra,
+    curve: math::Curve,
     /// W_max in bytes.
     wmax: u64,
     /// W_max before the last congestion.
@@ -100,8 +91,14 @@ struct Undo {
 impl Cubic {
     /// CUBIC before the connection is established.
     pub fn new(era: CubicEra) -> Cubic {
+        Cubic::with(era, era.curve())
+    }
+
+    /// The same on another curve.
+    pub fn with(era: CubicEra, curve: math::Curve) -> Cubic {
         Cubic {
             era,
+            curve,
             wmax: 0,
             previous_wmax: 0,
             k: 0,
@@ -134,7 +131,7 @@ impl Cubic {
     }
 
     fn k_from_wmax(&mut self, ccv: &CcVar) {
-        self.k = math::k(self.wmax / ccv.maxseg, self.era.beta_of_k());
+        self.k = math::k(self.wmax / ccv.maxseg, &self.curve);
     }
 
     /// Keeps the smallest smoothed RTT and the sum for the epoch's mean.
@@ -179,9 +176,16 @@ impl Cubic {
             return;
         }
         let since = ccv.ticks - self.epoch;
-        let friendly = math::friendly_9(since as u32, self.mean_rtt as u32, self.wmax, ccv.maxseg as u32);
-        let next =
-            math::window_9((since + self.mean_rtt) as i64, self.wmax, ccv.maxseg, self.k, i64::from(ccv.hz));
+        let friendly =
+            math::friendly_9(since as u32, self.mean_rtt as u32, self.wmax, ccv.maxseg as u32, &self.curve);
+        let next = math::window_9(
+            (since + self.mean_rtt) as i64,
+            self.wmax,
+            ccv.maxseg,
+            self.k,
+            i64::from(ccv.hz),
+            &self.curve,
+        );
         ccv.abc_sent_a_window = false;
         // A negative window compares as a huge one, as unsigned.
         let next = next as u64;
@@ -236,8 +240,8 @@ impl Cubic {
     #[inline(never)]
     fn window_rfc8312(&self, place: &Place, per_second: i64) -> u64 {
         let &Place { since, mean_rtt, wmax, k, maxseg } = place;
-        let next = math::window_13((since + mean_rtt) as i64, wmax, maxseg, k, per_second);
-        let friendly = math::friendly_13(since, mean_rtt, wmax, maxseg);
+        let next = math::window_13((since + mean_rtt) as i64, wmax, maxseg, k, per_second, &self.curve);
+        let friendly = math::friendly_13(since, mean_rtt, wmax, maxseg, &self.curve);
         friendly.max(next).min(i32::MAX as u64)
     }
 
@@ -245,7 +249,7 @@ impl Cubic {
     fn avoid_reno(&mut self, ccv: &mut CcVar) {
         self.begin_epoch(ccv);
         let since = (self.now(ccv) - self.epoch + self.mean_rtt) as i64;
-        let cubic = math::window_13(since, self.wmax, ccv.maxseg, self.k, 1_000_000);
+        let cubic = math::window_13(since, self.wmax, ccv.maxseg, self.k, 1_000_000, &self.curve);
         let reno = ccv.cwnd + newreno::avoidance_increment(ccv);
         self.friendly = cubic < reno;
         ccv.cwnd = ccv.cwnd.max(if self.friendly { reno } else { cubic.min(i32::MAX as u64) });
@@ -261,14 +265,14 @@ impl Cubic {
             self.epoch_pending = false;
             self.epoch = ccv.micros;
             self.cwnd_epoch = ccv.cwnd;
-            self.k = math::k_of_epoch(self.wmax / ccv.maxseg, ccv.cwnd / ccv.maxseg);
+            self.k = math::k_of_epoch(self.wmax / ccv.maxseg, ccv.cwnd / ccv.maxseg, &self.curve);
             if std::mem::take(&mut self.timed_out) {
                 self.wmax = ccv.cwnd;
                 self.k = 0;
             }
         }
         let since = (ccv.micros - self.epoch + self.mean_rtt) as i64;
-        let cubic = math::window_13(since, self.wmax, ccv.maxseg, self.k, 1_000_000);
+        let cubic = math::window_13(since, self.wmax, ccv.maxseg, self.k, 1_000_000, &self.curve);
         let reno = ccv.cwnd + newreno::avoidance_increment(ccv);
         self.friendly = cubic < reno;
         if self.friendly {
@@ -284,7 +288,7 @@ impl Cubic {
         ccv.ssthresh = if self.congestions == 0 {
             ccv.cwnd / 2
         } else {
-            ccv.cwnd.wrapping_mul(self.era.beta()) >> math::SHIFT
+            ccv.cwnd.wrapping_mul(self.curve.beta) >> math::SHIFT
         };
         self.congestions += 1;
         self.previous_wmax = self.wmax;
@@ -295,11 +299,11 @@ impl Cubic {
     fn reduce_rfc8312(&mut self, ccv: &mut CcVar) {
         let mut window = ccv.cwnd;
         if window < self.wmax {
-            window = (window * self.era.fast_convergence()) >> math::SHIFT;
+            window = (window * self.curve.fast_convergence) >> math::SHIFT;
         }
         self.previous_wmax = self.wmax;
         self.wmax = window;
-        let kept = (window * self.era.beta()) >> math::SHIFT;
+        let kept = (window * self.curve.beta) >> math::SHIFT;
         let ssthresh = if self.congestions == 0 {
             self.wmax = kept;
             window >> 1
@@ -319,14 +323,14 @@ impl Cubic {
     fn reduce_rfc9438(&mut self, ccv: &mut CcVar) {
         self.previous_wmax = self.wmax;
         self.wmax = if ccv.cwnd < self.wmax {
-            (ccv.cwnd * self.era.fast_convergence()) >> math::SHIFT
+            (ccv.cwnd * self.curve.fast_convergence) >> math::SHIFT
         } else {
             ccv.cwnd
         };
         let ssthresh = if self.friendly {
             newreno::reduced(ccv, ccv.tuning.newreno_beta)
         } else {
-            (ccv.cwnd * self.era.beta()) >> math::SHIFT
+            (ccv.cwnd * self.curve.beta) >> math::SHIFT
         };
         ccv.ssthresh = ssthresh.max(2 * ccv.loss_unit());
         self.congestions += 1;
@@ -364,7 +368,7 @@ impl Cubic {
         self.previous_wmax = self.wmax;
         let window = if self.era.micros() { ccv.snd_wnd.min(ccv.pipe) } else { ccv.cwnd };
         if self.era == CubicEra::Rfc8312 || ccv.rxtshift == 1 {
-            ccv.ssthresh = (window * self.era.beta()) >> math::SHIFT;
+            ccv.ssthresh = (window * self.curve.beta) >> math::SHIFT;
             if self.era == CubicEra::Rfc9438 {
                 ccv.ssthresh -= ccv.ssthresh % ccv.mss;
             }
@@ -452,12 +456,12 @@ impl CongestionControl for Cubic {
         let draft = self.era == CubicEra::Draft02;
         if draft && self.wmax < self.previous_wmax {
             // A negative window wraps here too.
-            self.wmax = self.wmax.wrapping_mul(self.era.fast_convergence()) >> math::SHIFT;
+            self.wmax = self.wmax.wrapping_mul(self.curve.fast_convergence) >> math::SHIFT;
         }
         if ccv.fast_recovery {
             ccv.cwnd = newreno::conservative_exit(ccv).unwrap_or_else(|| match self.era {
-                CubicEra::Draft02 => (self.wmax.wrapping_mul(self.era.beta()) >> math::SHIFT).max(1),
-                _ => ((self.wmax * self.era.beta()) >> math::SHIFT).max(2 * ccv.loss_unit()),
+                CubicEra::Draft02 => (self.wmax.wrapping_mul(self.curve.beta) >> math::SHIFT).max(1),
+                _ => ((self.wmax * self.curve.beta) >> math::SHIFT).max(2 * ccv.loss_unit()),
             });
         }
         self.mean_of_epoch();
@@ -471,7 +475,7 @@ impl CongestionControl for Cubic {
         if self.era != CubicEra::Draft02 {
             self.wmax = self.wmax.max(ccv.cwnd);
             if self.era == CubicEra::Rfc9438 {
-                self.k = math::k_of_epoch(self.wmax / ccv.maxseg, self.cwnd_epoch / ccv.maxseg);
+                self.k = math::k_of_epoch(self.wmax / ccv.maxseg, self.cwnd_epoch / ccv.maxseg, &self.curve);
             } else {
                 self.k_from_wmax(ccv);
             }

@@ -1,15 +1,23 @@
 //! FreeBSD's congestion controls behind FreeBSD's hooks (cc(9), mod_cc(9)): all windows in bytes.
 
 mod cdg;
+mod chd;
 mod cubic;
 pub mod cubic_math;
+mod hd;
+mod htcp;
 mod hystart;
 mod newreno;
+mod vegas;
 
 pub use cdg::{Cdg, CdgTuning};
+pub use chd::{Chd, ChdTuning};
 pub use cubic::{Cubic, CubicEra};
+pub use hd::{BackoffTuning, Hd};
+pub use htcp::{Htcp, HtcpTuning};
 pub use hystart::{HyStart, HyStartTuning};
 pub use newreno::NewReno;
+pub use vegas::{Vegas, VegasTuning};
 
 use std::sync::Arc;
 
@@ -43,8 +51,8 @@ pub struct CcTuning {
     pub module_handles_rto: bool,
     /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
     pub rto_from_pipe: bool,
-    /// On an ECN echo CDG calls NewReno with its own state, of which NewReno takes a part for its betas (13).
-    pub cdg_passes_own_state_to_newreno: bool,
+    /// Modules that call NewReno pass their own state, of which it takes a part for its percentages (12 to 14).
+    pub state_of_others_is_read: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
     pub newreno_beta: u64,
     /// Reduction on an ECN echo with ABE, in percent (net.inet.tcp.cc.newreno.beta_ecn; RFC 8511).
@@ -55,6 +63,14 @@ pub struct CcTuning {
     pub abe_loss_reduces: bool,
     /// HyStart++, where the stack allows it (15's RACK).
     pub hystart: HyStartTuning,
+    /// H-TCP's.
+    pub htcp: HtcpTuning,
+    /// Vegas'.
+    pub vegas: VegasTuning,
+    /// HD's.
+    pub hd: BackoffTuning,
+    /// CHD's.
+    pub chd: ChdTuning,
 }
 
 #[cfg(test)]
@@ -70,7 +86,7 @@ impl CcTuning {
         loss_counts_payload: true,
         module_handles_rto: true,
         rto_from_pipe: true,
-        cdg_passes_own_state_to_newreno: false,
+        state_of_others_is_read: false,
         newreno_beta: 50,
         newreno_beta_ecn: 80,
         abe: false,
@@ -85,6 +101,10 @@ impl CcTuning {
             growth_divisor: 4,
             rounds: 5,
         },
+        htcp: HtcpTuning { adaptive_backoff: false, rtt_scaling: false },
+        vegas: VegasTuning::DEFAULT,
+        hd: BackoffTuning::HD,
+        chd: ChdTuning::DEFAULT,
     };
 }
 
@@ -113,6 +133,21 @@ impl InitialWindow {
             InitialWindow::Flight(n) => n * mss,
         }
     }
+}
+
+/// RTTs of single packets so far, and what one measurement round has shown (h_ertt(4)): in ticks, 0 before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketDelays {
+    /// Smallest RTT of the connection.
+    pub min_rtt: u32,
+    /// Largest.
+    pub max_rtt: u32,
+    /// RTT of the packet that the last round was measured with.
+    pub marked_rtt: u32,
+    /// Bytes sent during it.
+    pub marked_bytes: u64,
+    /// The window when it ended.
+    pub marked_cwnd: u64,
 }
 
 /// What an algorithm sees of a connection and what it sets (FreeBSD's `struct cc_var` and the parts of the control
@@ -181,6 +216,10 @@ pub struct CcVar {
     pub delay_rtt: u32,
     /// This ACK ends a measurement round (one per RTT).
     pub new_measurement: bool,
+    /// What else is measured for delay-based algorithms.
+    pub delays: PacketDelays,
+    /// ECN was agreed.
+    pub ecn: bool,
     /// Knobs.
     pub tuning: CcTuning,
 }
@@ -220,6 +259,8 @@ impl CcVar {
             hz: 1000,
             delay_rtt: 0,
             new_measurement: false,
+            delays: PacketDelays::default(),
+            ecn: false,
             tuning,
         }
     }
@@ -391,6 +432,10 @@ pub fn built_in(names: &[&str]) -> Registry {
             "newreno" => |_, _, _| Box::new(NewReno::default()),
             "cubic" => |era, _, _| Box::new(Cubic::new(era)),
             "cdg" => |_, cdg, random| Box::new(Cdg::new(*cdg, random)),
+            "htcp" => |_, _, _| Box::new(Htcp::default()),
+            "vegas" => |_, _, _| Box::new(Vegas::default()),
+            "hd" => |_, _, random| Box::new(Hd::new(random)),
+            "chd" => |_, _, random| Box::new(Chd::new(random)),
             _ => panic!("FreeBSD has no congestion control {name}"),
         };
         registry.register(name, Arc::new(BuiltIn(make))).expect("a name of its own");

@@ -7,9 +7,24 @@ use crate::mutants::mutant;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewReno {
     hystart: HyStart,
+    /// What a loss leaves of the window, in percent; None: what the host's sysctl says.
+    beta: Option<u64>,
+}
+
+impl NewReno {
+    /// NewReno with a beta of its own, in percent.
+    pub fn with(beta: Option<u64>) -> NewReno {
+        NewReno { beta, ..NewReno::default() }
+    }
 }
 
 impl CongestionControl for NewReno {
+    fn cb_init(&mut self, ccv: &mut CcVar) {
+        if let Some(beta) = self.beta {
+            ccv.tuning.newreno_beta = beta;
+        }
+    }
+
     fn ack_received(&mut self, ccv: &mut CcVar, kind: AckKind) {
         if kind != AckKind::New || ccv.in_recovery() || !ccv.cwnd_limited {
             return;
@@ -61,6 +76,13 @@ impl CongestionControl for NewReno {
     }
 }
 
+/// An ACK, as other modules pass it on.
+pub(super) fn on_ack(ccv: &mut CcVar, kind: AckKind) {
+    if kind == AckKind::New && !ccv.in_recovery() && ccv.cwnd_limited {
+        grow(ccv);
+    }
+}
+
 /// Slow start or congestion avoidance for one ACK.
 #[inline]
 pub(super) fn grow(ccv: &mut CcVar) {
@@ -99,10 +121,27 @@ pub(super) fn avoidance_increment(ccv: &mut CcVar) -> u64 {
     }
 }
 
-/// The window reduced by `percent`, in whole segments, at least two.
+/// The window reduced by `percent`, in whole segments, at least two; in 32 bits.
 pub(super) fn reduced(ccv: &CcVar, percent: u64) -> u64 {
     let unit = ccv.loss_unit();
-    (ccv.cwnd * percent / (100 * unit)).max(2) * unit
+    let segments = ((ccv.cwnd * percent / (100 * unit)) as u32).max(2);
+    u64::from(segments.wrapping_mul(unit as u32))
+}
+
+/// A signal that another module passes on. 12 to 14 read NewReno's two percentages from the beginning of that module's own state,
+/// which is `own`; 15 knows one percentage for all, and halves on a timeout.
+pub(super) fn cong_signal_of_another(ccv: &mut CcVar, signal: Signal, own: [u64; 2]) {
+    let usual = ccv.tuning;
+    if usual.state_of_others_is_read {
+        [ccv.tuning.newreno_beta, ccv.tuning.newreno_beta_ecn] = own;
+    } else if usual.rto_from_pipe {
+        ccv.tuning.abe = false;
+        if signal == Signal::Timeout {
+            ccv.tuning.newreno_beta = 50;
+        }
+    }
+    cong_signal(ccv, signal);
+    ccv.tuning = usual;
 }
 
 pub(super) fn cong_signal(ccv: &mut CcVar, signal: Signal) {

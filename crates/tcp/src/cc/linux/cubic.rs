@@ -4,16 +4,8 @@ use super::{AckSample, CaState, CongestionControl, Core, CwndEvent};
 use crate::linux_config::{Config, Counting, Shared};
 use crate::mutants::mutant;
 
-/// Multiplicative decrease, beta_cubic = 0.7002, as a fraction of [`BETA_SCALE`].
-const BETA: u32 = 717;
-/// Denominator of [`BETA`].
+/// Denominator of [`Constants::beta`].
 const BETA_SCALE: u32 = 1024;
-/// C = 0.4004 packets/s^3 as `410 / 2^40` packets per (1/1024 s)^3: bic_scale 41 times 10.
-const CUBE_RTT_SCALE: u64 = 410;
-/// 2^(10 + 3 * 10) / 410: K = cbrt(packets * this), in 1/1024 s.
-const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
-/// Reno-friendly growth: one packet per `15 cwnd / 8` acknowledged; 8 (1 + beta) / (3 (1 - beta)) in integers.
-const FRIENDLY_SCALE: u32 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 /// HyStart acts from this window on, packets (hystart_low_window).
 const HYSTART_LOW_WINDOW: u32 = 16;
 /// RTT samples of a round before the delay test (HYSTART_MIN_SAMPLES).
@@ -27,11 +19,42 @@ const ACK_RATIO_SHIFT: u32 = 4;
 /// Largest such ratio: 32 packets per ACK.
 const ACK_RATIO_LIMIT: u32 = 32 << ACK_RATIO_SHIFT;
 
+/// What the kernel's module has as constants and parameters that nobody sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cc) struct Constants {
+    /// Multiplicative decrease, as a fraction of [`BETA_SCALE`].
+    pub beta: u32,
+    /// Reno-friendly growth: one packet per `this cwnd / 8` acknowledged; 8 (1 + beta) / (3 (1 - beta)) in integers.
+    pub friendly_scale: u32,
+    /// C as `this / 2^40` packets per (1/1024 s)^3: bic_scale times 10.
+    pub cube_rtt_scale: u64,
+    /// K = cbrt(packets * this), in 1/1024 s.
+    pub cube_factor: u64,
+    /// Whether a flow that lost below its last maximum makes room.
+    pub fast_convergence: bool,
+}
+
+impl Constants {
+    /// The kernel's: beta_cubic = 0.7002, C = 0.4004 packets/s^3.
+    pub(crate) const KERNEL: Constants = Constants::new(717, 410, true);
+
+    /// With a beta in 1/1024 and a C in 1/1024 packets/s^3.
+    pub(crate) const fn new(beta: u32, c: u64, fast_convergence: bool) -> Constants {
+        Constants {
+            beta,
+            friendly_scale: 8 * (BETA_SCALE + beta) / 3 / (BETA_SCALE - beta),
+            cube_rtt_scale: c,
+            cube_factor: (1 << 40) / c,
+            fast_convergence,
+        }
+    }
+}
+
 /// The `cubic` module.
 #[derive(Debug)]
 // Begins with a cache line: from the middle of one it would reach into one more.
 #[repr(align(64))]
-pub(super) struct Cubic {
+pub(in crate::cc) struct Cubic {
     config: Shared,
     /// Packets to acknowledge per increment.
     cnt: u32,
@@ -52,6 +75,7 @@ pub(super) struct Cubic {
     /// 3.9: packets per ACK, times 16.
     ratio16: u32,
     hystart: HyStart,
+    constants: Constants,
 }
 
 /// State of a HyStart round.
@@ -69,6 +93,10 @@ struct HyStart {
 
 impl Cubic {
     pub(super) fn new(config: &Shared) -> Cubic {
+        Cubic::with(config, Constants::KERNEL)
+    }
+
+    pub(in crate::cc) fn with(config: &Shared, constants: Constants) -> Cubic {
         Cubic {
             config: config.clone(),
             cnt: 0,
@@ -84,6 +112,7 @@ impl Cubic {
             loss_cwnd: 0,
             ratio16: 2 << ACK_RATIO_SHIFT,
             hystart: HyStart::default(),
+            constants,
         }
     }
 
@@ -95,7 +124,8 @@ impl Cubic {
     fn reset(&mut self) {
         let (loss_cwnd, hystart) = (self.loss_cwnd, std::mem::take(&mut self.hystart));
         let config = self.config.clone();
-        *self = Cubic { loss_cwnd: if self.counts_acks() { 0 } else { loss_cwnd }, ..Cubic::new(&config) };
+        let loss_cwnd = if self.counts_acks() { 0 } else { loss_cwnd };
+        *self = Cubic { loss_cwnd, ..Cubic::with(&config, self.constants) };
         self.hystart = HyStart { found: false, ..hystart };
     }
 
@@ -192,7 +222,7 @@ impl Cubic {
                     self.k = 0;
                     self.origin = cwnd;
                 } else {
-                    self.k = cubic_root(CUBE_FACTOR * u64::from(self.last_max_cwnd - cwnd));
+                    self.k = cubic_root(self.constants.cube_factor * u64::from(self.last_max_cwnd - cwnd));
                     self.origin = self.last_max_cwnd;
                 }
             }
@@ -204,7 +234,8 @@ impl Cubic {
             let t = ((now + min_rtt_jiffies - self.epoch_start) << 10) / hz;
             let k = if mutant!(CubicWithoutK) { 0 } else { u64::from(self.k) };
             let offset = t.abs_diff(k);
-            let delta = ((CUBE_RTT_SCALE * offset * offset * offset) >> 40) as u32;
+            let cubed = offset * offset * offset;
+            let delta = (cubed.saturating_mul(self.constants.cube_rtt_scale) >> 40) as u32;
             let target =
                 if t < k { self.origin.saturating_sub(delta) } else { self.origin.saturating_add(delta) };
             self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
@@ -213,7 +244,7 @@ impl Cubic {
                 self.cnt = 20;
             }
         }
-        let step = (cwnd * FRIENDLY_SCALE) >> 3;
+        let step = (cwnd * self.constants.friendly_scale) >> 3;
         while self.ack_cnt > step {
             self.ack_cnt -= step;
             self.tcp_cwnd += 1;
@@ -234,8 +265,9 @@ impl CongestionControl for Cubic {
 
     fn ssthresh(&mut self, core: &mut Core) -> u32 {
         self.epoch_start = 0;
-        self.last_max_cwnd = if core.cwnd < self.last_max_cwnd {
-            core.cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE)
+        let Constants { beta, fast_convergence, .. } = self.constants;
+        self.last_max_cwnd = if core.cwnd < self.last_max_cwnd && fast_convergence {
+            core.cwnd * (BETA_SCALE + beta) / (2 * BETA_SCALE)
         } else {
             core.cwnd
         };
@@ -243,7 +275,7 @@ impl CongestionControl for Cubic {
         if mutant!(CubicHalves) {
             return (core.cwnd / 2).max(2);
         }
-        (core.cwnd * BETA / BETA_SCALE).max(2)
+        (core.cwnd * beta / BETA_SCALE).max(2)
     }
 
     fn cong_avoid(&mut self, core: &mut Core, ack: u64, acked: u32) {
@@ -341,13 +373,13 @@ mod tests {
 
     #[test]
     fn constants_are_those_of_the_kernel() {
-        assert_eq!(FRIENDLY_SCALE, 15);
-        assert_eq!(CUBE_FACTOR, 2_681_735_677);
+        assert_eq!(Constants::KERNEL.friendly_scale, 15);
+        assert_eq!(Constants::KERNEL.cube_factor, 2_681_735_677);
     }
 
     #[test]
     fn cube_roots_are_exact() {
-        for a in (0..100_000u64).chain((1..3000).map(|packets| CUBE_FACTOR * packets)) {
+        for a in (0..100_000u64).chain((1..3000).map(|packets| Constants::KERNEL.cube_factor * packets)) {
             let root = u64::from(cubic_root(a));
             assert!(root.pow(3) <= a && (root + 1).pow(3) > a, "cbrt({a}) = {root}");
         }

@@ -5,8 +5,8 @@
 
 mod bbr;
 mod cdg;
-mod cubic;
-mod reno;
+pub(super) mod cubic;
+pub(super) mod reno;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -36,6 +36,18 @@ pub enum CaState {
     Recovery,
     /// After a retransmission timeout.
     Loss,
+}
+
+/// Why a reduction is under way when a module is asked for its threshold. The kernel does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// Loss, found by ACKs.
+    #[default]
+    Loss,
+    /// A retransmission timeout.
+    Timeout,
+    /// An ECN echo, or a full queue of the host's own.
+    Ecn,
 }
 
 /// Notices the core gives to a module (Linux's `enum tcp_ca_event`).
@@ -129,6 +141,8 @@ pub struct Core {
     pub prior_cwnd: u32,
     /// Congestion state.
     pub state: CaState,
+    /// Why ssthresh is asked for.
+    pub cause: Cause,
     /// Packets sent and not cumulatively acknowledged.
     pub packets_out: u32,
     /// Of them, SACKed.
@@ -204,6 +218,7 @@ impl Core {
             ssthresh: INFINITE_SSTHRESH,
             prior_cwnd: 0,
             state: CaState::Open,
+            cause: Cause::Loss,
             packets_out: 0,
             sacked_out: 0,
             lost_out: 0,

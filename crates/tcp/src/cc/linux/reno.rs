@@ -5,19 +5,25 @@ use crate::linux_config::{Counting, Shared};
 
 /// The `reno` module.
 #[derive(Debug)]
-pub(super) struct Reno {
+pub(in crate::cc) struct Reno {
     config: Shared,
+    /// What a loss leaves of the window, in thousandths.
+    beta: u64,
 }
 
 impl Reno {
     pub(super) fn new(config: &Shared) -> Reno {
-        Reno { config: config.clone() }
+        Reno::with(config, 500)
+    }
+
+    pub(in crate::cc) fn with(config: &Shared, beta: u64) -> Reno {
+        Reno { config: config.clone(), beta }
     }
 }
 
 impl CongestionControl for Reno {
     fn ssthresh(&mut self, core: &mut Core) -> u32 {
-        (core.cwnd >> 1).max(2)
+        ((u64::from(core.cwnd) * self.beta / 1000) as u32).max(2)
     }
 
     fn cong_avoid(&mut self, core: &mut Core, _ack: u64, acked: u32) {

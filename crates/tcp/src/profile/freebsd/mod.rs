@@ -21,7 +21,7 @@ use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 use crate::sender::rack::{RackSender, RackTuning};
 use crate::stack::{
-    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, Sysctl, not_of_this_family,
+    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl, not_of_this_family,
 };
 
 /// What distinguishes a release besides the values of its sysctls.
@@ -92,9 +92,9 @@ pub fn release(name: &str) -> Option<FreeBsd> {
 }
 
 /// Congestion controls where NewReno is the default.
-const NEWRENO_FIRST: &[&str] = &["newreno", "cubic", "cdg"];
+const NEWRENO_FIRST: &[&str] = &["newreno", "cubic", "cdg", "htcp", "vegas", "hd", "chd"];
 /// Congestion controls where CUBIC is the default (14 and later).
-const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg"];
+const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg", "htcp", "vegas", "hd", "chd"];
 
 /// SYN timeouts of 9.x to 11: 3 s, and what the backoff table makes of it; `slop` as measured on 11.
 fn old_syn_timeouts() -> Vec<Nanos> {
@@ -153,6 +153,7 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
         invalid_ratelimit: 0,
         syn_retry_ticks: None,
         unread_resets: false,
+        rules: StateRules::FREEBSD,
         time_wait: TIME_WAIT,
     }
 }
@@ -193,11 +194,12 @@ impl FreeBsd {
             loss_counts_payload: self.era.since_12,
             module_handles_rto: self.era.since_12,
             rto_from_pipe: self.era.since_15,
-            cdg_passes_own_state_to_newreno: self.era.since_12 && !self.era.since_15,
+            state_of_others_is_read: self.era.since_12 && !self.era.since_15,
             newreno_beta: v.newreno_beta as u64,
             newreno_beta_ecn: v.newreno_beta_ecn as u64,
             abe: v.abe != 0,
-            abe_loss_reduces: v.abe_frlossreduce != 0,
+            // 13 asks for it in a way that is never true.
+            abe_loss_reduces: v.abe_frlossreduce != 0 && (self.era.since_15 || !self.era.since_12),
             hystart: HyStartTuning {
                 allowed: v.hystart > 0,
                 shrinks: v.hystart > 1,
@@ -208,6 +210,10 @@ impl FreeBsd {
                 growth_divisor: v.hystart_css_growth_div as u64,
                 rounds: v.hystart_css_rounds as u32,
             },
+            htcp: v.htcp,
+            vegas: v.vegas,
+            hd: v.hd,
+            chd: v.chd,
         }
     }
 
@@ -339,7 +345,7 @@ impl Profile for FreeBsd {
     fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
         match module {
             Module::FreeBsd(module) => {
-                self.modules.register(name, module.clone()).map_err(ProfileError::Registry)
+                self.modules.register(name, module.clone()).map_err(ProfileError::from)
             }
             Module::Linux(_) => Err(not_of_this_family(name, &self.spec)),
         }

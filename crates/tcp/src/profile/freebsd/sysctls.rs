@@ -1,7 +1,7 @@
 //! FreeBSD's sysctls: their values, and the table of their names, bounds and meanings.
 
 use super::FreeBsd;
-use crate::cc::freebsd::CdgTuning;
+use crate::cc::freebsd::{BackoffTuning, CdgTuning, ChdTuning, HtcpTuning, VegasTuning};
 use crate::stack::EcnMode;
 
 /// Values of the sysctls; a release lacks some.
@@ -47,6 +47,10 @@ pub(super) struct Values {
     pub hystart_css_growth_div: i64,
     pub hystart_css_rounds: i64,
     pub cdg: CdgTuning,
+    pub htcp: HtcpTuning,
+    pub vegas: VegasTuning,
+    pub hd: BackoffTuning,
+    pub chd: ChdTuning,
 }
 
 impl Values {
@@ -92,6 +96,10 @@ impl Values {
             hystart_css_growth_div: 4,
             hystart_css_rounds: 5,
             cdg: CdgTuning::DEFAULT,
+            htcp: HtcpTuning { adaptive_backoff: false, rtt_scaling: false },
+            vegas: VegasTuning::DEFAULT,
+            hd: BackoffTuning::HD,
+            chd: ChdTuning::DEFAULT,
         }
     }
 }
@@ -120,16 +128,44 @@ macro_rules! value {
     };
 }
 
-/// A knob that is a field of [`CdgTuning`].
-macro_rules! cdg {
-    ($name:literal, $field:ident, $type:ty, $min:expr, $max:expr, $about:literal) => {
+/// A switch that is one of the rules of states.
+macro_rules! rule {
+    ($name:literal, $field:ident, $about:literal) => {
+        Knob {
+            name: $name,
+            min: 0,
+            max: 1,
+            about: $about,
+            get: |p| i64::from(p.spec.rules.$field),
+            set: |p, value| p.spec.rules.$field = value != 0,
+        }
+    };
+}
+
+/// A knob of one congestion control, by the path to its field.
+macro_rules! own {
+    ($name:literal, $($field:ident).+, $type:ty, $min:expr, $max:expr, $about:literal) => {
         Knob {
             name: $name,
             min: $min,
             max: $max,
             about: $about,
-            get: |p| p.values.cdg.$field as i64,
-            set: |p, value| p.values.cdg.$field = value as $type,
+            get: |p| p.values.$($field).+ as i64,
+            set: |p, value| p.values.$($field).+ = value as $type,
+        }
+    };
+}
+
+/// A switch of one congestion control.
+macro_rules! flag {
+    ($name:literal, $($field:ident).+, $about:literal) => {
+        Knob {
+            name: $name,
+            min: 0,
+            max: 1,
+            about: $about,
+            get: |p| i64::from(p.values.$($field).+),
+            set: |p, value| p.values.$($field).+ = value != 0,
         }
     };
 }
@@ -176,6 +212,22 @@ pub(super) const KNOBS: &[Knob] = &[
             };
         },
     },
+    rule!("net.inet.tcp.insecure_rst", insecure_rst, "any reset in the window counts"),
+    rule!("net.inet.tcp.insecure_syn", insecure_syn, "a SYN in the window resets the connection"),
+    rule!(
+        "net.inet.tcp.rexmit_drop_options",
+        rexmit_drop_options,
+        "the fourth SYN has no options but the MSS"
+    ),
+    Knob {
+        name: "net.inet.tcp.ecn.maxretries",
+        min: 0,
+        max: 100,
+        about: "SYNs sent again that still ask for ECN",
+        get: |p| i64::from(p.spec.rules.ecn_syn_retries),
+        set: |p, value| p.spec.rules.ecn_syn_retries = value as u8,
+    },
+    rule!("net.inet.tcp.drop_synfin", drop_synfin, "a SYN with FIN is dropped"),
     value!("net.inet.tcp.rfc3465", rfc3465, 0, 1, "appropriate byte counting"),
     value!("net.inet.tcp.abc_l_var", abc_l_var, 1, 1000, "segments an ACK may add in slow start"),
     value!(
@@ -215,7 +267,7 @@ pub(super) const KNOBS: &[Knob] = &[
     Knob {
         name: "kern.ipc.maxsockbuf",
         min: 65_536,
-        max: LARGEST_BUFFER,
+        max: u32::MAX as i64,
         about: "largest socket buffer, bytes; decides the window scale",
         get: |p| p.values.maxsockbuf,
         set: |p, value| {
@@ -312,48 +364,116 @@ pub(super) const KNOBS: &[Knob] = &[
         10_000,
         "rounds of conservative slow start"
     ),
-    cdg!(
+    own!(
         "net.inet.tcp.cc.cdg.alpha_inc",
-        alpha_inc,
+        cdg.alpha_inc,
         u32,
         0,
         1000,
         "RTTs between growths of the increment; 0: none"
     ),
-    cdg!("net.inet.tcp.cc.cdg.beta_delay", beta_delay, u64, 1, 100, "window kept on a delay signal, percent"),
-    cdg!("net.inet.tcp.cc.cdg.beta_loss", beta_loss, u64, 1, 100, "window kept on loss, percent"),
-    cdg!(
+    own!(
+        "net.inet.tcp.cc.cdg.beta_delay",
+        cdg.beta_delay,
+        u64,
+        1,
+        100,
+        "window kept on a delay signal, percent"
+    ),
+    own!("net.inet.tcp.cc.cdg.beta_loss", cdg.beta_loss, u64, 1, 100, "window kept on loss, percent"),
+    own!(
         "net.inet.tcp.cc.cdg.exp_backoff_scale",
-        exp_backoff_scale,
+        cdg.exp_backoff_scale,
         i64,
         1,
         1000,
         "scale of the backoff probability"
     ),
-    cdg!(
+    own!(
         "net.inet.tcp.cc.cdg.smoothing_factor",
-        smoothing_factor,
+        cdg.smoothing_factor,
         usize,
         0,
         1000,
         "RTTs gradients are averaged over"
     ),
-    cdg!(
+    own!(
         "net.inet.tcp.cc.cdg.loss_compete_consec_cong",
-        loss_compete_consec_cong,
+        cdg.loss_compete_consec_cong,
         u32,
         0,
         1000,
         "delay signals in a row that show a loss-based competitor"
     ),
-    cdg!(
+    own!(
         "net.inet.tcp.cc.cdg.loss_compete_hold_backoff",
-        loss_compete_hold_backoff,
+        cdg.loss_compete_hold_backoff,
         u32,
         0,
         1000,
         "delay signals then ignored"
     ),
+    flag!("net.inet.tcp.cc.htcp.adaptive_backoff", htcp.adaptive_backoff, "the decrease follows the RTTs"),
+    flag!("net.inet.tcp.cc.htcp.rtt_scaling", htcp.rtt_scaling, "the increase follows the RTT"),
+    own!(
+        "net.inet.tcp.cc.vegas.alpha",
+        vegas.alpha,
+        i64,
+        1,
+        1000,
+        "segments in the path below which it grows"
+    ),
+    own!(
+        "net.inet.tcp.cc.vegas.beta",
+        vegas.beta,
+        i64,
+        1,
+        1000,
+        "segments in the path above which it shrinks"
+    ),
+    own!(
+        "net.inet.tcp.cc.hd.queue_threshold",
+        hd.threshold,
+        u32,
+        1,
+        10_000,
+        "likeliest queueing delay, ticks"
+    ),
+    own!("net.inet.tcp.cc.hd.queue_min", hd.min, u32, 1, 10_000, "delay that is not reacted to, ticks"),
+    own!(
+        "net.inet.tcp.cc.hd.pmax",
+        hd.max_percent,
+        u32,
+        1,
+        100,
+        "largest probability of backing off, percent"
+    ),
+    own!(
+        "net.inet.tcp.cc.chd.queue_threshold",
+        chd.backoff.threshold,
+        u32,
+        1,
+        10_000,
+        "likeliest queueing delay, ticks"
+    ),
+    own!(
+        "net.inet.tcp.cc.chd.queue_min",
+        chd.backoff.min,
+        u32,
+        0,
+        10_000,
+        "delay that is not reacted to, ticks"
+    ),
+    own!(
+        "net.inet.tcp.cc.chd.pmax",
+        chd.backoff.max_percent,
+        u32,
+        1,
+        100,
+        "largest probability of backing off, percent"
+    ),
+    flag!("net.inet.tcp.cc.chd.loss_fair", chd.loss_fair, "competes with flows that only losses hold back"),
+    flag!("net.inet.tcp.cc.chd.use_max", chd.use_max, "a round's delay is its largest, not its last"),
 ];
 
 /// The sysctls every release has.
@@ -363,6 +483,11 @@ macro_rules! common_names {
             "net.inet.tcp.rfc1323",
             "net.inet.tcp.sack.enable",
             "net.inet.tcp.ecn.enable",
+            "net.inet.tcp.insecure_rst",
+            "net.inet.tcp.insecure_syn",
+            "net.inet.tcp.drop_synfin",
+            "net.inet.tcp.rexmit_drop_options",
+            "net.inet.tcp.ecn.maxretries",
             "net.inet.tcp.rfc3465",
             "net.inet.tcp.abc_l_var",
             "net.inet.tcp.rfc3390",
@@ -388,6 +513,18 @@ macro_rules! common_names {
             "net.inet.tcp.cc.cdg.smoothing_factor",
             "net.inet.tcp.cc.cdg.loss_compete_consec_cong",
             "net.inet.tcp.cc.cdg.loss_compete_hold_backoff",
+            "net.inet.tcp.cc.htcp.adaptive_backoff",
+            "net.inet.tcp.cc.htcp.rtt_scaling",
+            "net.inet.tcp.cc.vegas.alpha",
+            "net.inet.tcp.cc.vegas.beta",
+            "net.inet.tcp.cc.hd.queue_threshold",
+            "net.inet.tcp.cc.hd.queue_min",
+            "net.inet.tcp.cc.hd.pmax",
+            "net.inet.tcp.cc.chd.queue_threshold",
+            "net.inet.tcp.cc.chd.queue_min",
+            "net.inet.tcp.cc.chd.pmax",
+            "net.inet.tcp.cc.chd.loss_fair",
+            "net.inet.tcp.cc.chd.use_max",
             $($more),*
         ]
     };

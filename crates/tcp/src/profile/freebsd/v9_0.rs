@@ -6,7 +6,7 @@ use crate::cc::freebsd::built_in;
 
 pub(super) fn profile() -> FreeBsd {
     FreeBsd {
-        spec: super::spec("freebsd-9.0", false),
+        spec: v9_2::spec("freebsd-9.0"),
         era: Era { updates_need_a_quarter: false, ..v9_2::ERA },
         values: Values { initcwnd_segments: 0, ..Values::common() },
         names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.slowstart_flightsize"],

@@ -3,6 +3,7 @@
 use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
+use crate::stack::{StackSpec, StateRules};
 
 pub(super) const ERA: Era = Era {
     maxseg_without_options: true,
@@ -19,9 +20,17 @@ pub(super) const ERA: Era = Era {
     reassembly_limited: true,
 };
 
+/// net.inet.tcp.rexmit_drop_options is 1, as TEACUP's hosts list it.
+pub(super) fn spec(name: &'static str) -> StackSpec {
+    StackSpec {
+        rules: StateRules { rexmit_drop_options: true, ..StateRules::FREEBSD },
+        ..super::spec(name, false)
+    }
+}
+
 pub(super) fn profile() -> FreeBsd {
     FreeBsd {
-        spec: super::spec("freebsd-9.2", false),
+        spec: spec("freebsd-9.2"),
         era: ERA,
         values: Values { initcwnd_segments: 0, ..Values::common() },
         names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.experimental.initcwnd10"],

@@ -12,7 +12,7 @@ use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
 use crate::sender::linux::LinuxSender;
 use crate::stack::{
-    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, Sysctl, not_of_this_family,
+    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl, not_of_this_family,
 };
 
 /// How a sysctl of one system is read and written.
@@ -67,6 +67,7 @@ impl LinuxProfile {
                 invalid_ratelimit: 0,
                 syn_retry_ticks: None,
                 unread_resets: true,
+                rules: StateRules::LINUX,
                 time_wait: 60 * SECOND,
             },
             config: config.into(),
@@ -151,9 +152,7 @@ impl Profile for LinuxProfile {
 
     fn register(&mut self, name: &str, module: &Module) -> Result<(), ProfileError> {
         match module {
-            Module::Linux(module) => {
-                self.modules.register(name, module.clone()).map_err(ProfileError::Registry)
-            }
+            Module::Linux(module) => self.modules.register(name, module.clone()).map_err(ProfileError::from),
             Module::FreeBsd(_) => Err(not_of_this_family(name, &self.spec)),
         }
     }

@@ -30,6 +30,6 @@ static OWN: [Knob; 4] = [
 ];
 
 /// The profile `linux-3.9`.
-pub fn profile() -> LinuxProfile {
+pub(super) fn profile() -> LinuxProfile {
     LinuxProfile::new("linux-3.9", Config::linux_3_9(), &["cubic", "reno"], &OWN)
 }

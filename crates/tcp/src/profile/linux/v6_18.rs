@@ -23,7 +23,7 @@ static OWN: [Knob; 2] = [
 ];
 
 /// The profile `linux-6.18`.
-pub fn profile() -> LinuxProfile {
+pub(super) fn profile() -> LinuxProfile {
     let mut profile = v6_8::modern("linux-6.18", Config::linux_6_18(), v6_8::OWN);
     profile.knobs.extend(&OWN);
     profile

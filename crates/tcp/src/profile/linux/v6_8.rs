@@ -93,7 +93,7 @@ pub(super) static OWN: &[Knob] = &[
 const TIMEOUT_MIN: u64 = 2;
 
 /// The profile `linux-6.8`.
-pub fn profile() -> LinuxProfile {
+pub(super) fn profile() -> LinuxProfile {
     modern("linux-6.8", Config::linux_6_8(), OWN)
 }
 

@@ -325,12 +325,7 @@ impl FreeBsdSender {
             if let Some(end) = highest.or((advances && holes).then_some(ack.ack)) {
                 self.last_sack_ack = Some(end);
             }
-        } else if !(advances
-            && ack.payload == 0
-            && !self.ccv.in_recovery()
-            && snd.wnd == ack.previous_wnd
-            && snd.nxt == snd.max)
-        {
+        } else if !self.is_header_predicted(snd, ack) {
             self.last_sack_ack = None;
         }
         let Some(packets) = &mut self.packets else { return };
@@ -342,8 +337,16 @@ impl FreeBsdSender {
         let now = cx.clock.timestamp_ms(cx.now);
         let sacked = self.last_sack_ack.is_some();
         packets.on_ack(up_to, self.ccv.bytes_this_ack, sacked, ack.tsecr, now, self.ccv.maxseg);
-        self.ccv.delay_rtt = packets.rtt;
-        self.ccv.new_measurement |= std::mem::take(&mut packets.new_measurement);
+        packets.tell(&mut self.ccv);
+    }
+
+    /// A plain ACK in sequence, while nothing is missing: FreeBSD has a short way for it.
+    fn is_header_predicted(&self, snd: &SendState, ack: &Ack<'_>) -> bool {
+        ack.ack > snd.una
+            && ack.payload == 0
+            && !self.ccv.in_recovery()
+            && snd.wnd == ack.previous_wnd
+            && snd.nxt == snd.max
     }
 
     /// Takes an RTT sample from the timestamp echo, or from the timed segment.
@@ -482,6 +485,7 @@ impl Sender for FreeBsdSender {
             if syn_retransmitted { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
         self.refresh_cc_var(snd);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
+        self.ccv.ecn = snd.ecn;
         self.cc.conn_init(&mut self.ccv);
         self.output_due = true;
     }
@@ -515,6 +519,7 @@ impl Sender for FreeBsdSender {
         if self.packets.is_some() {
             self.sample_packet_rtts(snd, ack, has_sack, holes, cx);
         }
+        let predicted = !holes && !has_sack && self.is_header_predicted(snd, ack);
         if ack.ack <= snd.una {
             self.on_old_ack(snd, ack, has_sack, new_sack, cx);
             return;
@@ -535,7 +540,7 @@ impl Sender for FreeBsdSender {
             self.start_rexmt(cx.clock);
         }
         self.ack_received(AckKind::New);
-        self.finish_advance(snd, ack, cx);
+        self.finish_advance(snd, ack, predicted, cx);
         self.output_due = true;
     }
 

@@ -237,10 +237,17 @@ impl FreeBsdSender {
         self.prr = Prr::default();
     }
 
-    /// SND.UNA moves, and a recovery that is acknowledged to its end is over.
+    /// SND.UNA moves, and a recovery that is acknowledged to its end is over. On the short way of `predicted` ACKs nobody looks: a
+    /// reaction to delay that the congestion control begins there lasts until the next one.
     #[inline]
-    pub(super) fn finish_advance(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
-        let over = self.ccv.in_recovery() && ack.ack >= self.ccv.recover;
+    pub(super) fn finish_advance(
+        &mut self,
+        snd: &mut SendState,
+        ack: &Ack<'_>,
+        predicted: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let over = !predicted && self.ccv.in_recovery() && ack.ack >= self.ccv.recover;
         snd.una = ack.ack;
         snd.nxt = snd.nxt.max(snd.una);
         if over {

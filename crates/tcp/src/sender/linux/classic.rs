@@ -429,7 +429,7 @@ impl LinuxSender {
         if self.new_window_of_loss() {
             self.prior_ssthresh = self.core.current_ssthresh();
             self.core.prior_cwnd = self.core.cwnd;
-            self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+            self.core.ssthresh = self.ssthresh_of_timeout();
             self.cc.cwnd_event(&mut self.core, CwndEvent::Loss);
         }
         self.core.cwnd = 1;
@@ -482,7 +482,7 @@ impl LinuxSender {
             if running {
                 self.core.cwnd = 2;
             }
-            self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+            self.core.ssthresh = self.ssthresh_of_timeout();
             self.core.cwnd = cwnd;
             self.cc.cwnd_event(&mut self.core, CwndEvent::Frto);
         }

@@ -27,7 +27,7 @@ use self::rack::Rack;
 use self::rtt::Estimator;
 use self::scoreboard::{Id, Scoreboard};
 use self::timer::Timer;
-use super::{Ack, Metrics, Poll, SendState, Sender};
+use super::{Ack, Metrics, Poll, SegmentCounts, SendState, Sender};
 use crate::cc::Phase;
 use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH};
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
@@ -313,6 +313,28 @@ impl Sender for LinuxSender {
 
     fn gave_up(&self) -> bool {
         self.failed
+    }
+
+    fn segment_counts(&self) -> Option<SegmentCounts> {
+        let core = &self.core;
+        Some(SegmentCounts {
+            sacked: core.sacked_out,
+            lost: core.lost_out,
+            retransmitted: core.retrans_out,
+            delivered: core.delivered,
+            reordering: self.reordering,
+            backoff: self.backoff,
+        })
+    }
+
+    fn set_send_buffer(&mut self, snd: &mut SendState, bytes: u64) {
+        snd.sndbuf_auto = false;
+        // Before the connection is open the limit waits for the size of a segment.
+        if self.sndbuf_memory.is_some() {
+            self.set_sndbuf(bytes, snd);
+        } else {
+            snd.sndbuf = bytes;
+        }
     }
 
     fn metrics(&self, _s: &SendState) -> Metrics {

@@ -270,7 +270,7 @@ impl LinuxSender {
         {
             self.prior_ssthresh = self.core.current_ssthresh();
             self.core.prior_cwnd = self.core.cwnd;
-            self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+            self.core.ssthresh = self.ssthresh_of_timeout();
             self.cc.cwnd_event(&mut self.core, CwndEvent::Loss);
             self.init_undo();
         }

@@ -387,7 +387,8 @@ impl LinuxSender {
                 limit_while_deferring(snd)
             });
         }
-        if self.core.packets_out == 0 {
+        // While the window is closed nothing is looked at but whether it opens (tcp_ack_update_window).
+        if self.core.packets_out == 0 && snd.una + snd.wnd > snd.max {
             self.restart_after_idle();
         }
         let in_flight = self.core.in_flight();

@@ -3,7 +3,7 @@
 use super::LinuxSender;
 use super::ack::Progress;
 use super::scoreboard::{Packet, SACKED};
-use crate::cc::linux::{CaState, CwndEvent, INFINITE_SSTHRESH};
+use crate::cc::linux::{CaState, Cause, CwndEvent, INFINITE_SSTHRESH};
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
@@ -18,7 +18,16 @@ impl LinuxSender {
         self.prr_delivered = 0;
         self.prr_out = 0;
         self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+        self.core.cause = Cause::Loss;
         self.cwr_pending = true;
+    }
+
+    /// The threshold after a timeout.
+    pub(super) fn ssthresh_of_timeout(&mut self) -> u32 {
+        self.core.cause = Cause::Timeout;
+        let ssthresh = self.cc.ssthresh(&mut self.core);
+        self.core.cause = Cause::Loss;
+        ssthresh
     }
 
     /// Proportional rate reduction (RFC 6937): cwnd follows what is delivered. `fast` forces one transmission.
@@ -68,6 +77,7 @@ impl LinuxSender {
         self.prior_ssthresh = 0;
         if self.core.state < CaState::Cwr {
             self.undo_marker = None;
+            self.core.cause = Cause::Ecn;
             self.init_cwnd_reduction();
             self.set_state(CaState::Cwr);
             let value = i64::from(self.core.ssthresh) * i64::from(self.core.mss);

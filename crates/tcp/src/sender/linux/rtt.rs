@@ -3,7 +3,7 @@
 /// Smoothed RTT, its deviation and the timeout made of them. Counts in whatever unit it is fed: microseconds in
 /// modern kernels, jiffies in 3.9.
 #[derive(Clone, Debug)]
-pub struct Estimator {
+pub(crate) struct Estimator {
     /// Smallest deviation term, in the estimator's unit (200 ms).
     rto_min: u64,
     /// Eight times the smoothed RTT; 0 before the first sample.
@@ -19,13 +19,13 @@ pub struct Estimator {
 
 impl Estimator {
     /// An estimator without a sample.
-    pub fn new(rto_min: u64) -> Estimator {
+    pub(crate) fn new(rto_min: u64) -> Estimator {
         Estimator { rto_min, srtt8: 0, mdev4: 0, mdev_max: rto_min, rttvar: 0, mark: 0 }
     }
 
     /// Takes one sample. `una` and `nxt` tell windows of data apart.
     #[inline]
-    pub fn sample(&mut self, rtt: u64, una: u64, nxt: u64) {
+    pub(crate) fn sample(&mut self, rtt: u64, una: u64, nxt: u64) {
         if self.srtt8 == 0 {
             self.srtt8 = (rtt << 3).max(1);
             self.mdev4 = rtt << 1;
@@ -58,24 +58,24 @@ impl Estimator {
 
     /// Smoothed RTT; 0 before the first sample.
     #[inline]
-    pub fn srtt(&self) -> u64 {
+    pub(crate) fn srtt(&self) -> u64 {
         self.srtt8 >> 3
     }
 
     /// Eight times the smoothed RTT; 0 before the first sample.
     #[inline]
-    pub fn srtt8(&self) -> u64 {
+    pub(crate) fn srtt8(&self) -> u64 {
         self.srtt8
     }
 
     /// Mean deviation, as TCP_INFO's `rttvar` shows it.
-    pub fn deviation(&self) -> u64 {
+    pub(crate) fn deviation(&self) -> u64 {
         self.mdev4 >> 2
     }
 
     /// srtt + rttvar.
     #[inline]
-    pub fn timeout(&self) -> u64 {
+    pub(crate) fn timeout(&self) -> u64 {
         (self.srtt8 >> 3) + self.rttvar
     }
 }

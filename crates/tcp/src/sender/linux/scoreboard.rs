@@ -11,28 +11,28 @@ use crate::cc::linux::Core;
 use crate::clock::Nanos;
 
 /// SACKed by the peer.
-pub const SACKED: u8 = 1;
+pub(super) const SACKED: u8 = 1;
 /// Judged lost.
-pub const LOST: u8 = 2;
+pub(super) const LOST: u8 = 2;
 /// Retransmitted, and that retransmission is believed in flight.
-pub const RETRANS: u8 = 4;
+pub(super) const RETRANS: u8 = 4;
 /// Ever retransmitted.
-pub const EVER_RETRANS: u8 = 8;
+pub(super) const EVER_RETRANS: u8 = 8;
 /// In the list by time of transmission.
 const LISTED: u8 = 16;
 /// Ends with a FIN.
-pub const FIN: u8 = 32;
+pub(super) const FIN: u8 = 32;
 /// Its delivery has been accounted for in a rate sample.
-pub const RATED: u8 = 64;
+pub(super) const RATED: u8 = 64;
 
 /// A packet's name: its number in the order of first transmission.
-pub type Id = u64;
+pub(super) type Id = u64;
 /// No packet.
-pub const NONE: Id = Id::MAX;
+pub(super) const NONE: Id = Id::MAX;
 
 /// One packet sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Packet {
+pub(super) struct Packet {
     /// First sequence number.
     pub seq: u64,
     /// Local time of its last transmission, nanoseconds.
@@ -56,20 +56,20 @@ pub struct Packet {
 impl Packet {
     /// One past its last sequence number.
     #[inline]
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
 
     /// Whether any of `tags` is set.
     #[inline]
-    pub fn has(&self, tags: u8) -> bool {
+    pub(super) fn has(&self, tags: u8) -> bool {
         self.tags & tags != 0
     }
 }
 
 /// The packets outstanding.
 #[derive(Debug)]
-pub struct Scoreboard {
+pub(super) struct Scoreboard {
     ring: Vec<Packet>,
     head: Id,
     tail: Id,
@@ -85,7 +85,7 @@ pub struct Scoreboard {
 
 impl Scoreboard {
     /// An empty one; it takes no memory until the first packet.
-    pub fn new() -> Scoreboard {
+    pub(super) fn new() -> Scoreboard {
         Scoreboard {
             ring: Vec::new(),
             head: 0,
@@ -101,7 +101,7 @@ impl Scoreboard {
 
     /// How many packets were looked at so far.
     #[cfg(test)]
-    pub fn visits(&self) -> u64 {
+    pub(super) fn visits(&self) -> u64 {
         self.visited.get()
     }
 
@@ -115,57 +115,57 @@ impl Scoreboard {
 
     /// The packet named `id`, which must be outstanding.
     #[inline]
-    pub fn get(&self, id: Id) -> &Packet {
+    pub(super) fn get(&self, id: Id) -> &Packet {
         &self.ring[self.slot(id)]
     }
 
     /// The same, to change.
     #[inline]
-    pub fn get_mut(&mut self, id: Id) -> &mut Packet {
+    pub(super) fn get_mut(&mut self, id: Id) -> &mut Packet {
         let slot = self.slot(id);
         &mut self.ring[slot]
     }
 
     /// Name of the oldest packet; equals [`Scoreboard::tail`] when there is none.
     #[inline]
-    pub fn head(&self) -> Id {
+    pub(super) fn head(&self) -> Id {
         self.head
     }
 
     /// One past the name of the newest packet.
     #[inline]
-    pub fn tail(&self) -> Id {
+    pub(super) fn tail(&self) -> Id {
         self.tail
     }
 
     /// Whether nothing is outstanding.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
     /// The oldest packet.
     #[inline]
-    pub fn front(&self) -> Option<&Packet> {
+    pub(super) fn front(&self) -> Option<&Packet> {
         if self.is_empty() { None } else { Some(self.get(self.head)) }
     }
 
     /// The oldest packets, as many as an acknowledgement usually looks at; None where the ring ends among them.
     #[inline]
-    pub fn oldest(&self) -> Option<&[Packet; 3]> {
+    pub(super) fn oldest(&self) -> Option<&[Packet; 3]> {
         if self.is_empty() { None } else { self.ring[self.slot(self.head)..].first_chunk() }
     }
 
     /// Where the next packets go, as many as an acknowledgement usually lets leave; None where the ring ends among them.
     #[inline]
-    pub fn next_slots(&self) -> Option<&[Packet; 3]> {
+    pub(super) fn next_slots(&self) -> Option<&[Packet; 3]> {
         let mask = self.ring.len().checked_sub(1)?;
         self.ring[self.tail as usize & mask..].first_chunk()
     }
 
     /// Appends a packet just sent for the first time.
     #[inline]
-    pub fn push(&mut self, packet: Packet) -> Id {
+    pub(super) fn push(&mut self, packet: Packet) -> Id {
         if (self.tail - self.head) as usize == self.ring.len() {
             self.grow();
         }
@@ -178,7 +178,7 @@ impl Scoreboard {
 
     /// [`Scoreboard::push`] and [`Scoreboard::append_to_send_order`].
     #[inline(always)]
-    pub fn push_in_send_order(&mut self, packet: Packet) {
+    pub(super) fn push_in_send_order(&mut self, packet: Packet) {
         let last = self.last_sent;
         let tags = packet.tags | LISTED;
         let id = self.push(Packet { earlier: last, later: NONE, tags, ..packet });
@@ -203,13 +203,13 @@ impl Scoreboard {
 
     /// Forgets the oldest packet, which has been acknowledged.
     #[inline]
-    pub fn pop(&mut self) {
+    pub(super) fn pop(&mut self) {
         self.remove_from_send_order(self.head);
         self.head += 1;
     }
 
     /// The packet that holds `seq`, which must be outstanding.
-    pub fn find(&mut self, seq: u64) -> Id {
+    pub(super) fn find(&mut self, seq: u64) -> Id {
         let (mut low, mut high) = (self.head, self.tail);
         for id in self.hint..self.hint + 2 {
             if id >= low && id < high {
@@ -234,7 +234,7 @@ impl Scoreboard {
 
     /// Puts `id` last in the order of transmission.
     #[inline]
-    pub fn append_to_send_order(&mut self, id: Id) {
+    pub(super) fn append_to_send_order(&mut self, id: Id) {
         self.remove_from_send_order(id);
         let last = self.last_sent;
         let packet = self.get_mut(id);
@@ -251,7 +251,7 @@ impl Scoreboard {
 
     /// Takes `id` out of the order of transmission.
     #[inline]
-    pub fn remove_from_send_order(&mut self, id: Id) {
+    pub(super) fn remove_from_send_order(&mut self, id: Id) {
         let packet = self.get_mut(id);
         if !packet.has(LISTED) {
             return;
@@ -272,25 +272,25 @@ impl Scoreboard {
 
     /// First in the order of transmission, or [`NONE`].
     #[inline]
-    pub fn first_sent(&self) -> Id {
+    pub(super) fn first_sent(&self) -> Id {
         self.first_sent
     }
 
     /// Next in the order of transmission, or [`NONE`].
     #[inline]
-    pub fn sent_after(&self, id: Id) -> Id {
+    pub(super) fn sent_after(&self, id: Id) -> Id {
         self.get(id).later
     }
 
     /// Previous in the order of transmission, or [`NONE`].
     #[inline]
-    pub fn sent_before(&self, id: Id) -> Id {
+    pub(super) fn sent_before(&self, id: Id) -> Id {
         self.get(id).earlier
     }
 
     /// Tags `id` LOST: it waits to be sent again, unless a retransmission is in flight. If it was lost already, that
     /// retransmission is lost as well. A SACKed packet is not lost, whatever became of a tail loss probe that sent it again.
-    pub fn mark_lost(&mut self, core: &mut Core, id: Id) {
+    pub(super) fn mark_lost(&mut self, core: &mut Core, id: Id) {
         let packet = self.get_mut(id);
         if packet.has(SACKED) {
             return;
@@ -309,7 +309,7 @@ impl Scoreboard {
     }
 
     /// Tags `id` as not lost after all.
-    pub fn unmark_lost(&mut self, core: &mut Core, id: Id) {
+    pub(super) fn unmark_lost(&mut self, core: &mut Core, id: Id) {
         let packet = self.get_mut(id);
         if packet.has(LOST) {
             packet.tags &= !LOST;
@@ -318,7 +318,7 @@ impl Scoreboard {
     }
 
     /// Tags `id` SACKED. A lost packet is not lost any more, nor is its retransmission in flight.
-    pub fn mark_sacked(&mut self, core: &mut Core, id: Id) {
+    pub(super) fn mark_sacked(&mut self, core: &mut Core, id: Id) {
         let packet = self.get_mut(id);
         debug_assert!(!packet.has(SACKED));
         if packet.has(RETRANS) {
@@ -337,7 +337,7 @@ impl Scoreboard {
     }
 
     /// The lowest lost packet that has not been sent again, or [`NONE`].
-    pub fn next_lost(&mut self) -> Id {
+    pub(super) fn next_lost(&mut self) -> Id {
         while let Some(&Reverse(id)) = self.lost.peek() {
             if id >= self.head {
                 let packet = self.get(id);
@@ -351,7 +351,7 @@ impl Scoreboard {
     }
 
     /// Forgets which lost packets wait (their tags are about to be set anew).
-    pub fn clear_lost(&mut self) {
+    pub(super) fn clear_lost(&mut self) {
         self.lost.clear();
     }
 }

@@ -20,7 +20,7 @@ impl LinuxSender {
         self.set_sndbuf(memory, snd);
     }
 
-    fn set_sndbuf(&mut self, memory: u64, snd: &mut SendState) {
+    pub(super) fn set_sndbuf(&mut self, memory: u64, snd: &mut SendState) {
         self.sndbuf_memory = Some(memory);
         let mss = u64::from(self.core.mss);
         // 3.9 sends what it writes into large buffers in bursts as large; both cost next to nothing.

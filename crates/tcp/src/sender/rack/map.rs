@@ -75,12 +75,12 @@ pub(super) struct SendMap {
 }
 
 impl SendMap {
-    pub fn get(&self, index: usize) -> &Entry {
+    pub(super) fn get(&self, index: usize) -> &Entry {
         &self.entries[index]
     }
 
     /// A new transmission.
-    pub fn push(&mut self, start: u64, end: u64, at: u64, stamp: u32, flight: u32) {
+    pub(super) fn push(&mut self, start: u64, end: u64, at: u64, stamp: u32, flight: u32) {
         self.orders += 1;
         self.send_order.push_back((self.acked_entries + self.entries.len() as u64, self.orders));
         self.entries.push_back(Entry {
@@ -102,7 +102,7 @@ impl SendMap {
     }
 
     /// The host refused what was sent from `start` on: it never was.
-    pub fn remove_refused(&mut self, start: u64) {
+    pub(super) fn remove_refused(&mut self, start: u64) {
         while self.entries.back().is_some_and(|last| last.start >= start && last.count == 1) {
             self.entries.pop_back();
             self.send_order.pop_back();
@@ -110,7 +110,7 @@ impl SendMap {
     }
 
     /// An entry is sent again; returns it.
-    pub fn resend(&mut self, index: usize, at: u64, probe: bool) -> Entry {
+    pub(super) fn resend(&mut self, index: usize, at: u64, probe: bool) -> Entry {
         self.orders += 1;
         let passed = self.newest_sacked;
         let entry = &mut self.entries[index];
@@ -133,7 +133,7 @@ impl SendMap {
     }
 
     /// The transmission longest ago that is neither acknowledged nor SACKed.
-    pub fn oldest(&mut self) -> Option<usize> {
+    pub(super) fn oldest(&mut self) -> Option<usize> {
         while let Some(&(number, order)) = self.send_order.front() {
             if number >= self.acked_entries {
                 let index = (number - self.acked_entries) as usize;
@@ -148,7 +148,7 @@ impl SendMap {
     }
 
     /// A duplicate ACK counts against the oldest transmission; returns how many have.
-    pub fn count_duplicate_ack(&mut self) -> u8 {
+    pub(super) fn count_duplicate_ack(&mut self) -> u8 {
         let Some(index) = self.oldest() else { return 0 };
         let entry = &mut self.entries[index];
         entry.dupacks = entry.dupacks.saturating_add(1);
@@ -156,7 +156,7 @@ impl SendMap {
     }
 
     /// The last two transmissions that are neither acknowledged nor SACKed, the last first.
-    pub fn latest(&self) -> (Option<&Entry>, Option<&Entry>) {
+    pub(super) fn latest(&self) -> (Option<&Entry>, Option<&Entry>) {
         let mut found = self.send_order.iter().rev().filter_map(|&(number, order)| {
             let entry = &self.entries[number.checked_sub(self.acked_entries)? as usize];
             (entry.order == order && !entry.sacked).then_some(entry)
@@ -165,19 +165,19 @@ impl SendMap {
     }
 
     /// The highest in the stream that is not SACKed.
-    pub fn highest(&self) -> Option<usize> {
+    pub(super) fn highest(&self) -> Option<usize> {
         self.entries.iter().rposition(|entry| !entry.sacked)
     }
 
     /// Nothing can follow the last one now.
-    pub fn end_flight(&mut self) {
+    pub(super) fn end_flight(&mut self) {
         if let Some(last) = self.entries.back_mut() {
             last.last_of_flight = true;
         }
     }
 
     /// Takes an entry for lost.
-    pub fn mark_lost(&mut self, index: usize) {
+    pub(super) fn mark_lost(&mut self, index: usize) {
         let entry = &mut self.entries[index];
         if !std::mem::replace(&mut entry.lost, true) {
             self.lost += entry.end - entry.start;
@@ -185,7 +185,7 @@ impl SendMap {
     }
 
     /// After a timeout nothing is SACKed any more, and nothing has been passed (13).
-    pub fn forget_sacks(&mut self) {
+    pub(super) fn forget_sacks(&mut self) {
         self.sacked.clear();
         self.newest_sacked = 0;
         self.send_order.clear();
@@ -200,7 +200,7 @@ impl SendMap {
     }
 
     /// After a timeout all that is not SACKed is lost, and goes again in the order of the stream (15).
-    pub fn mark_all_lost(&mut self) {
+    pub(super) fn mark_all_lost(&mut self) {
         self.lost = 0;
         self.retransmitted = 0;
         self.send_order.clear();
@@ -218,7 +218,7 @@ impl SendMap {
     }
 
     /// Nothing is lost after all.
-    pub fn clear_lost(&mut self) {
+    pub(super) fn clear_lost(&mut self) {
         self.lost = 0;
         for entry in &mut self.entries {
             entry.lost = false;
@@ -226,7 +226,7 @@ impl SendMap {
     }
 
     /// Takes in SACK blocks.
-    pub fn take_sack(&mut self, blocks: &[(u64, u64)]) -> Delivered {
+    pub(super) fn take_sack(&mut self, blocks: &[(u64, u64)]) -> Delivered {
         let mut delivered = Delivered::default();
         let (entries, lost, passed) = (&mut self.entries, &mut self.lost, self.newest_sacked);
         let mut latest = passed;
@@ -253,7 +253,7 @@ impl SendMap {
     }
 
     /// Removes what `ack` covers.
-    pub fn take_ack(&mut self, ack: u64, una: u64) -> Delivered {
+    pub(super) fn take_ack(&mut self, ack: u64, una: u64) -> Delivered {
         let mut delivered =
             Delivered { bytes: ack - una - self.sacked.covered_within(una, ack), ..Delivered::default() };
         while let Some(entry) = self.entries.front_mut() {

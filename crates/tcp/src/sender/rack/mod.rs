@@ -281,6 +281,7 @@ impl Sender for RackSender {
             if syn_retransmitted { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
         self.cwnd_used = self.ccv.cwnd;
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
+        self.ccv.ecn = snd.ecn;
         self.cc.conn_init(&mut self.ccv);
     }
 
@@ -312,8 +313,7 @@ impl Sender for RackSender {
         if plain && let Some(packets) = &mut self.packets {
             let now = cx.clock.timestamp_ms(cx.now);
             packets.on_ack(ack.ack, self.ccv.bytes_this_ack, false, ack.tsecr, now, self.ccv.maxseg);
-            self.ccv.delay_rtt = packets.rtt;
-            self.ccv.new_measurement |= std::mem::take(&mut packets.new_measurement);
+            packets.tell(&mut self.ccv);
         }
         if delivered > 0 {
             self.timer = None;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file. */
-#define CWNDLAB_ABI 1
+#define CWNDLAB_ABI 2
 
 /* Where a host and its clock stand. */
 struct cwndlab_host {
@@ -13,7 +13,7 @@ struct cwndlab_host {
 	uint64_t ticks;		/* jiffies, ticks */
 	uint64_t random;	/* state of the stream that is drawn from */
 	uint32_t hz;		/* ticks a second */
-	uint32_t reserved;
+	uint32_t abe;		/* FreeBSD: net.inet.tcp.cc.abe is on */
 };
 
 /* Linux: the connection, in packets and microseconds; sequence numbers as on the wire. */

@@ -1,5 +1,6 @@
 /* What both families' runtimes share: guarded calls, memory, statics, knobs, randomness. */
 #define _GNU_SOURCE
+#undef _KERNEL
 #include <link.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from cwndlab.testbeds.live.linux.this_machine import SECRETS
+from cwndlab.testbeds.live.by_shell import WRITABLE, Shell, ShellReach, chrony
 from cwndlab.testbeds.programs import PACKAGES
 
-_WRITABLE = r"\( -perm -200 -o -perm -020 -o -perm -002 \)"
+BUSY_LOOP = 'while :; do grep "^cpu" /proc/stat >&2; sleep 1; done'
+"""Print the processors' times once a second."""
+
 _TSO = ("tso", "gso", "sg", "tx")
 _GRO = ("gro", "rx")
 _FEATURES = {
@@ -25,60 +26,22 @@ _FEATURES = {
 """ethtool(8)'s words for setting features, and for showing them."""
 
 
-class Shell(Protocol):
-    """Carries commands out on a machine."""
-
-    def run(self, argv: Sequence[str], text: str = "") -> str:
-        """What a command prints; raises OSError with what it said."""
-
-    def shell(self, script: str, *words: str) -> str:
-        """What a script prints; raises OSError."""
-
-    def change(self, argv: Sequence[str], text: str, undo: Sequence[str]) -> str:
-        """Run a command that changes something, having written down what takes it back; raises OSError."""
-
-    def write(self, path: str, text: str) -> None:
-        """Write a file of settings, having written down what was in it; raises OSError."""
-
-
-class ByShell:
+class ByShell(ShellReach):
     """A Linux machine behind a shell."""
-
-    namespace = ""
 
     def __init__(self, shell: Shell) -> None:
         """The machine of that shell."""
-        self._shell = shell
+        super().__init__(shell)
         self._writable: set[str] | None = None
-
-    def files(self, *patterns: str) -> dict[str, str]:
-        """The text of each readable file by path; what the shell's `grep` finds no line in is left out."""
-        secret = " ".join(f"! -name '*{end}'" for end in SECRETS)
-        look = f"-type f {secret} -exec grep -s '' /dev/null {{}} +"
-        script = "".join(
-            f"find {pattern} {look} 2>/dev/null\n"
-            if pattern.endswith("/")
-            else f"find -L {pattern} -prune {look} 2>/dev/null\n"
-            for pattern in patterns
-        )
-        found: dict[str, list[str]] = {}
-        for line in self._shell.shell(f"{script}exit 0\n").splitlines():
-            path, _, text = line.partition(":")
-            found.setdefault(path, []).append(text)
-        return {path: "\n".join([*lines, ""]) for path, lines in found.items()}
 
     def writable(self, path: str) -> bool:
         """Whether anybody may write a file; of sysctls, all are asked for once."""
         if path.startswith("/proc/sys/net/"):
             if self._writable is None:
-                script = f"find /proc/sys/net -type f {_WRITABLE} 2>/dev/null; exit 0"
+                script = f"find /proc/sys/net -type f {WRITABLE} 2>/dev/null; exit 0"
                 self._writable = set(self._shell.shell(script).splitlines())
             return path in self._writable
-        return bool(self._shell.shell(f'find "$1" -prune {_WRITABLE} 2>/dev/null; exit 0', path).strip())
-
-    def uname(self) -> str:
-        """What `uname -a` says."""
-        return self._shell.run(["uname", "-snrvm"]).strip()
+        return super().writable(path)
 
     def clock(self) -> dict[str, Any]:
         """What chrony or systemd says of the clock; empty where neither is there."""
@@ -86,15 +49,7 @@ class ByShell:
         told = self._shell.shell(script).strip()
         if "=" in told:
             return {"synchronised": told.endswith("=yes")}
-        words = told.split(",")  # chronyc(1): fields of `tracking` in its order, with -c
-        if len(words) < 14:
-            return {}
-        return {
-            "synchronised": words[13] != "Not synchronised",
-            "offset_ns": round(float(words[4]) * 1e9),
-            "frequency_ppm": float(words[7]),
-            "estimated_error_us": round(float(words[11]) * 1e6),
-        }
+        return chrony(told)
 
     def interfaces(self) -> dict[str, dict[str, Any]]:
         """The interfaces by name, as ip, tc and ethtool show them."""
@@ -117,24 +72,9 @@ class ByShell:
             }
         return found
 
-    def write(self, path: str, text: str) -> None:
-        """Write a file that is there."""
-        self._shell.write(path, text)
-
-    def program(self, name: str, purpose: str) -> str:
-        """Where a program is."""
-        script = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; command -v "$1" || true'
-        found = self._shell.shell(script, name).strip()
-        if not found:
-            package = PACKAGES.get(name, name)
-            raise ValueError(
-                f"{name} is not installed, which {purpose} needs (Debian: apt install {package})"
-            )
-        return found
-
-    def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
-        """What a command prints."""
-        return self._shell.change(command, text, undo) if undo else self._shell.run(command, text)
+    def package(self, name: str) -> str:
+        """What installs a program."""
+        return f"Debian: apt install {PACKAGES.get(name, name)}"
 
     def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:
         """Switch offloads with ethtool, those that are otherwise and can be switched."""

@@ -11,6 +11,7 @@ from cwndlab.experiment.catalogue import PARTS, Catalogue, Machine, Stack, Sysct
 from cwndlab.testbeds.live.lab import Reach
 
 SYSCTLS = "/proc/sys/"
+FAMILY = "linux"
 
 CHOSEN = "net.ipv4.tcp_congestion_control"
 AVAILABLE = "net.ipv4.tcp_available_congestion_control"
@@ -37,7 +38,16 @@ class Kernel:
     @property
     def stack(self) -> str:
         """The name of its stack, such as `linux-6.18`."""
-        return "linux-" + ".".join(self.release.split(".")[:2])
+        return f"{FAMILY}-" + ".".join(self.release.split(".")[:2])
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """Every name that an experiment file may have for it."""
+        return (self.stack, FAMILY)
+
+    def has(self, sysctl: str) -> bool:
+        """Whether it has a sysctl."""
+        return sysctl in self.sysctls
 
 
 def read(reach: Reach, *, load: bool = True) -> Kernel:

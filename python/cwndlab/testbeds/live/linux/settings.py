@@ -9,7 +9,11 @@ from typing import Any
 
 from cwndlab.testbeds.live.lab import Reach
 
+CPU_INFO = "/proc/cpuinfo"
 CPUS = "/sys/devices/system/cpu"
+ONLINE = f"{CPUS}/online"
+GOVERNORS, FREQUENCIES = f"{CPUS}/cpu*/cpufreq/scaling_governor", f"{CPUS}/cpu*/cpufreq/scaling_cur_freq"
+PARAMETERS = "/sys/module/tcp_*/parameters/*"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
@@ -25,11 +29,13 @@ def machine(reach: Reach, namespaced: Mapping[str, str]) -> dict[str, Any]:
     `modules` the parameters of TCP's modules; `cpu`, `clock` and `uname` are what they say.
     """
     shared = _sysctls(reach, "/proc/sys/net/*/*")
-    parameters = reach.files("/sys/module/tcp_*/parameters/*")
+    # Asked at once, as each question is a conversation with a machine that is far away.
+    files = reach.files(CPU_INFO, ONLINE, GOVERNORS, FREQUENCIES, CLOCK_SOURCE, PARAMETERS)
+    parameters = {path: text for path, text in files.items() if path.startswith("/sys/module/")}
     return {
         "uname": reach.uname(),
-        "cpu": _cpu(reach),
-        "clock": {**reach.clock(), "source": _read(reach, CLOCK_SOURCE)},
+        "cpu": _cpu(files),
+        "clock": {**reach.clock(), "source": files.get(CLOCK_SOURCE, "").strip()},
         "modules": {
             ".".join(path.split("/")[-3::2]): text.strip() for path, text in sorted(parameters.items())
         },
@@ -49,20 +55,14 @@ def _sysctls(reach: Reach, pattern: str) -> dict[str, str]:
     }
 
 
-def _cpu(reach: Reach) -> dict[str, Any]:
-    described = dict(re.findall(r"^([^\t:]+)\t*: (.*)$", _read(reach, "/proc/cpuinfo"), re.MULTILINE))
-    governors = sorted(
-        {text.strip() for text in reach.files(f"{CPUS}/cpu*/cpufreq/scaling_governor").values()}
-    )
-    khz = [int(text) for text in reach.files(f"{CPUS}/cpu*/cpufreq/scaling_cur_freq").values()]
+def _cpu(files: Mapping[str, str]) -> dict[str, Any]:
+    described = dict(re.findall(r"^([^\t:]+)\t*: (.*)$", files.get(CPU_INFO, "").strip(), re.MULTILINE))
+    governors = sorted({text.strip() for path, text in files.items() if path.endswith("/scaling_governor")})
+    khz = [int(text) for path, text in files.items() if path.endswith("/scaling_cur_freq")]
     mhz = max(khz) / 1000 if khz else float(described.get("cpu MHz", 0)) or None
     return {
         "model": described.get("model name") or described.get("Processor") or described.get("CPU part"),
-        "online": _read(reach, f"{CPUS}/online"),
+        "online": files.get(ONLINE, "").strip(),
         "governor": ", ".join(governors) or None,
         "frequency_mhz": mhz,
     }
-
-
-def _read(reach: Reach, path: str) -> str:
-    return reach.files(path).get(path, "").strip()

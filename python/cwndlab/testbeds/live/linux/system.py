@@ -61,6 +61,9 @@ class Linux:
         common = used.pop() if len(used) == 1 else PLAIN_CC
         return common if common in self._kernel.allowed_congestion_controls else PLAIN_CC
 
+    def load(self, reach: Reach, host: Host, flows: Iterable[Flow]) -> None:
+        """Nothing: the kernel loads a congestion control when it is chosen."""
+
     def configure(self, reach: Reach, sysctls: Mapping[str, str]) -> None:
         """Set sysctls of a host, in order; raises ValueError, one line, where one is refused."""
         for name, value in sysctls.items():

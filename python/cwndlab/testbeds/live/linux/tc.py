@@ -6,10 +6,13 @@ netem's above it, so that they come before the queue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Link
+from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.links import Look
 
 NETEM_LIMIT = 1_000_000
 """Packets that netem holds at most, far more than are on their way: its own default of 1000 drops packets of
@@ -18,6 +21,54 @@ UNLIMITED_BPS = 1_000_000_000_000
 """Rate of a class whose link has none."""
 
 _PACKETS = "limit_packets"
+
+
+LOOP = (
+    'PATH=$PATH:/usr/sbin:/sbin; while :; do date +%s%N; tc -s -j qdisc show dev "$1"; echo; sleep "$2"; done'
+)
+"""Print the time and an interface's queue disciplines again and again."""
+
+
+def check(link: Link) -> None:
+    """Raises ValueError, one line, for what tc cannot make."""
+    commands(link, "")
+
+
+def refusal(reach: Reach, interface: str) -> str | None:
+    """Why a machine may make no link at an interface: disciplines of its own would be lost."""
+    shown = reach.interfaces().get(interface, {"qdiscs": ()})["qdiscs"]
+    if any(each["parent"] == "root" and each["handle"] != "0:" for each in shown):
+        return f"{interface} has queue disciplines already"
+    return None
+
+
+def make(reach: Reach, link: Link, interface: str, number: int) -> None:
+    """Make a link; raises OSError with what tc said."""
+    undo = remove(interface)
+    for command in commands(link, interface):
+        reach.run(command, undo=undo)
+        undo = ["true"]  # all of them go with the first
+
+
+def watch(link: Link, interface: str, number: int, interval_s: float) -> list[str]:
+    """The words of a command that prints a link's counters again and again."""
+    return ["sh", "-c", LOOP, "sh", interface, str(interval_s)]
+
+
+def looks(text: str) -> list[tuple[int, Look]]:
+    """Time of the machine's clock and the counters of the link's queue, at each look."""
+    found = []
+    for part in text.split("\n\n"):
+        stamp, _, shown = part.strip().partition("\n")
+        try:
+            disciplines = json.loads(shown)
+        except ValueError:
+            continue  # the one that was being printed when it ended
+        leaf = next((each for each in disciplines if each.get("handle") == "2:"), None)
+        if leaf is not None and stamp.isdigit():
+            counted = (leaf[name] for name in ("packets", "bytes", "drops", "backlog", "qlen"))
+            found.append((int(stamp), Look(*counted)))
+    return found
 
 
 def commands(link: Link, interface: str) -> list[list[str]]:
@@ -41,18 +92,9 @@ def remove(interface: str) -> list[str]:
 
 def netem(link: Link) -> list[str]:
     """The parameters of the netem that a link needs, empty if it needs none."""
-    loss, jitter = link["loss"], link["jitter"]
     if link["shaper"] is not None:
         raise ValueError(f"link {link['name']}: tc makes no shaper beside the link's rate here; leave it out")
-    if jitter is not None:
-        raise ValueError(f"link {link['name']}: jitter is not made with tc; leave it out")
-    words = []
-    if link["delay_ns"]:
-        words += ["delay", f"{link['delay_ns'] / 1000:g}us"]
-    if loss is not None:
-        if loss["kind"] != "random":
-            raise ValueError(f"link {link['name']}: netem has loss of kind random here, not {loss['kind']}")
-        words += ["loss", "random", _percent(loss["probability_ppb"])]
+    words = [*_delay(link), *_loss(link)]
     if link["duplicate_ppb"]:
         words += ["duplicate", _percent(link["duplicate_ppb"])]
     if link["corrupt_ppb"]:
@@ -60,36 +102,113 @@ def netem(link: Link) -> list[str]:
     return ["limit", str(NETEM_LIMIT), *words] if words else []
 
 
+def _delay(link: Link) -> list[str]:
+    """Delay and jitter; netem lets packets with jitter overtake each other."""
+    delay, jitter = f"{link['delay_ns'] / 1000:g}us", link["jitter"]
+    if jitter is None:
+        return ["delay", delay] if link["delay_ns"] else []
+    if jitter["kind"] == "table" or not jitter["reorder"]:
+        problem = "a table of its own" if jitter["kind"] == "table" else "jitter that keeps the order"
+        raise ValueError(f"link {link['name']}: netem has no {problem} here")
+    return ["delay", delay, f"{jitter['sd_ns'] / 1000:g}us", "distribution", jitter["kind"]]
+
+
+def _loss(link: Link) -> list[str]:
+    """Random loss, and bursts by a chain of two states (tc-netem(8), `gemodel p r 1-h 1-k`)."""
+    loss = link["loss"]
+    if loss is None:
+        return []
+    if loss["kind"] == "random":
+        return ["loss", "random", _percent(loss["probability_ppb"])]
+    if loss["kind"] == "gilbert":
+        chain = (loss["p_ppb"], loss["r_ppb"], loss["loss_bad_ppb"], loss["loss_good_ppb"])
+        return ["loss", "gemodel", *map(_percent, chain)]
+    problem = f"netem has loss of kind random or gilbert here, not {loss['kind']}"
+    raise ValueError(f"link {link['name']}: {problem}; ingress.after_gro of a host has nth")
+
+
 def queue(told: Mapping[str, Any]) -> list[str]:
     """A queue discipline with its parameters, as tc-NAME(8) has them; raises ValueError for others."""
     kind = told["kind"]
+    if kind in OWN:
+        return OWN[kind](told)
     match kind:
         case "pfifo":
             return [kind, "limit", str(told[_PACKETS])]
         case "bfifo":
             return [kind, "limit", str(told["limit_bytes"])]
         case "codel":
-            return [kind, "limit", str(told[_PACKETS]), *_times(told, "target", "interval"), *_ecn(told)]
-        case "fq_codel":
-            sizes = ["limit", str(told[_PACKETS]), "flows", str(told["flows"])]
-            memory = ["memory_limit", str(told["memory_limit_bytes"]), "drop_batch", str(told["drop_batch"])]
-            quantum = ["quantum", str(told["quantum_bytes"])]
-            return [kind, *sizes, *quantum, *memory, *_times(told, "target", "interval"), *_ecn(told)]
-        case "pie":
-            gains = ["alpha", str(told["alpha"]), "beta", str(told["beta"])]
-            times = _times(told, "target", "tupdate")
-            flags = [*_ecn(told)[:1], _flag(told, "bytemode"), _flag(told, "dq_rate_estimator")]
-            return [kind, "limit", str(told[_PACKETS]), *times, *gains, *flags]
-        case "red":
-            sizes = [
-                word
-                for name in ("limit", "min", "max", "avpkt")
-                for word in (name, str(told[f"{name}_bytes"]))
-            ]
-            more = ["burst", str(told["burst_packets"]), "bandwidth", f"{told['bandwidth_bps']}bit"]
-            flags = [name for name in ("ecn", "harddrop", "nodrop", "adaptive") if told[name]]
-            return [kind, *sizes, *more, "probability", f"{told['probability_ppb'] / 1e9:g}", *flags]
-    raise ValueError(f"queue {kind} is not made with tc here; pfifo, bfifo, codel, fq_codel, pie and red are")
+            return [kind, *_limit(told), *_times(told, "target", "interval"), *_ecn(told)]
+    raise ValueError(f"queue {kind} is not made with tc here; pfifo, bfifo, codel, {', '.join(OWN)} are")
+
+
+def _fq_codel(told: Mapping[str, Any]) -> list[str]:
+    words = ["fq_codel", *_limit(told), *_sizes(told), "drop_batch", str(told["drop_batch"])]
+    return [*words, *_times(told, "target", "interval"), *_ecn(told)]
+
+
+def _pie(told: Mapping[str, Any]) -> list[str]:
+    return ["pie", *_limit(told), *_of_pie(told)]
+
+
+def _fq_pie(told: Mapping[str, Any]) -> list[str]:
+    return ["fq_pie", *_limit(told), *_sizes(told), "ecn_prob", str(told["ecn_prob"]), *_of_pie(told)]
+
+
+def _red(told: Mapping[str, Any]) -> list[str]:
+    sizes = [word for name in ("limit", "min", "max", "avpkt") for word in (name, str(told[f"{name}_bytes"]))]
+    more = ["burst", str(told["burst_packets"]), "bandwidth", f"{told['bandwidth_bps']}bit"]
+    flags = [name for name in ("ecn", "harddrop", "nodrop", "adaptive") if told[name]]
+    return ["red", *sizes, *more, "probability", f"{told['probability_ppb'] / 1e9:g}", *flags]
+
+
+def _cake(told: Mapping[str, Any]) -> list[str]:
+    rate = told["bandwidth_bps"]
+    shaper = ["unlimited"] if rate is None else ["bandwidth", f"{rate}bit"]
+    return ["cake", *shaper, *_times(told, "rtt"), told["flow_mode"], "memlimit", str(told["memlimit_bytes"])]
+
+
+def _dualpi2(told: Mapping[str, Any]) -> list[str]:
+    gains = ["alpha", f"{told['alpha_ppb'] / 1e9:g}", "beta", f"{told['beta_ppb'] / 1e9:g}"]
+    coupled = ["coupling_factor", str(told["coupling_factor"]), *_times(told, "step_thresh")]
+    overload = "drop_on_overload" if told["drop_on_overload"] else "overflow"
+    protected = ["classic_protection", f"{told['classic_protection']}%"]
+    return [
+        "dualpi2",
+        *_limit(told),
+        *_times(told, "target", "tupdate"),
+        *gains,
+        *coupled,
+        overload,
+        *protected,
+    ]
+
+
+OWN: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "fq_codel": _fq_codel,
+    "pie": _pie,
+    "fq_pie": _fq_pie,
+    "red": _red,
+    "cake": _cake,
+    "dualpi2": _dualpi2,
+}
+"""Disciplines of many parameters, each with its words."""
+
+
+def _limit(told: Mapping[str, Any]) -> list[str]:
+    return ["limit", str(told[_PACKETS])]
+
+
+def _sizes(told: Mapping[str, Any]) -> list[str]:
+    """Flows, quantum and memory of a fair discipline."""
+    names = {"flows": "flows", "quantum": "quantum_bytes", "memory_limit": "memory_limit_bytes"}
+    return [word for name, key in names.items() for word in (name, str(told[key]))]
+
+
+def _of_pie(told: Mapping[str, Any]) -> list[str]:
+    gains = ["alpha", str(told["alpha"]), "beta", str(told["beta"])]
+    flags = [*_ecn(told)[:1], _flag(told, "bytemode"), _flag(told, "dq_rate_estimator")]
+    return [*_times(told, "target", "tupdate"), *gains, *flags]
 
 
 def _class(action: str, rate_bps: int | None, mtu: int, interface: str) -> list[str]:

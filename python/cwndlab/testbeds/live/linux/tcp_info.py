@@ -26,20 +26,15 @@ class TcpInfoSampler:
         namespaces: Mapping[str, str],
     ) -> None:
         """Prepare; nothing runs yet."""
-        recorded = scenario["record"]["tcp"]
-        interval = recorded["interval_ns"] if recorded["kind"] == "interval" else DEFAULT_NS
         flows = [flow for flow in scenario["flows"] if not is_datagrams(flow)]
+
+        def found(flow: Flow, role: str) -> dict[str, Any]:
+            host = flow["from"] if role == "from" else flow["to"]
+            return socket(flow, ends[flow["name"]], namespaces[host], role)
+
         self._samplers = [
             _native.TcpSampler(
-                json.dumps(
-                    {
-                        "run_id": run_id,
-                        "interval_ns": interval,
-                        "flows": [flow["name"] for flow in flows],
-                        "sockets": [_socket(flow, ends[flow["name"]], namespaces, role) for flow in flows],
-                        "recoveries": role == "from",
-                    }
-                )
+                json.dumps(config(run_id, scenario, [found(flow, role) for flow in flows], role))
             )
             for role in ("from", "to")
         ]
@@ -67,13 +62,26 @@ class TcpInfoSampler:
         return tables[0], tables[1]
 
 
-def _socket(flow: Flow, ends: Ends, namespaces: Mapping[str, str], role: str) -> dict[str, Any]:
+def config(run_id: int, scenario: Scenario, sockets: list[dict[str, Any]], role: str) -> dict[str, Any]:
+    """What a sampler is told (crates/live/src/sampler); `role` is `from` or `to`."""
+    recorded = scenario["record"]["tcp"]
+    return {
+        "run_id": run_id,
+        "interval_ns": recorded["interval_ns"] if recorded["kind"] == "interval" else DEFAULT_NS,
+        "flows": [flow["name"] for flow in scenario["flows"] if not is_datagrams(flow)],
+        "sockets": sockets,
+        "recoveries": role == "from",
+    }
+
+
+def socket(flow: Flow, ends: Ends, namespace: str | None, role: str) -> dict[str, Any]:
+    """The sockets of one end of a flow, in a namespace or in the sampler's own."""
     many = flow["app"]["kind"] == "background"
     source, target = None if many else ends.source_port, ends.target_port
     at_sender = role == "from"
     return {
         "flow": ends.flow,
-        "netns": namespaces[ends.from_ if at_sender else ends.to],
+        "netns": namespace,
         "local_port": source if at_sender else target,
         "remote_port": target if at_sender else source,
     }

@@ -16,6 +16,7 @@ from typing import Any
 
 from cwndlab import _native
 from cwndlab.testbeds import programs
+from cwndlab.testbeds.live.by_shell import SECRETS
 
 _SIOCETHTOOL, _SIOCGIFMTU, _SIOCGIFTXQLEN = 0x8946, 0x8921, 0x8942
 """linux/sockios.h."""
@@ -29,11 +30,6 @@ _UNSYNCHRONISED, _NANOSECONDS = 0x40, 0x2000
 """STA_UNSYNC and STA_NANO of adjtimex(2)."""
 _COUNTERS = ("direct_pkts",)
 """What queue disciplines count among their options."""
-
-SECRETS = ("_key", "_secret", "_password")
-"""Ends of the names of sysctls that hold secrets: of TCP Fast Open, of IPv6's stable addresses, of the hash
-that spreads packets over queues (net.ipv4.tcp_fastopen_key, net.ipv6.conf.NAME.stable_secret,
-net.core.netdev_rss_key)."""
 
 
 class ThisMachine:

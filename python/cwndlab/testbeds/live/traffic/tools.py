@@ -10,7 +10,7 @@ LOAD_TOOL = "loadlatency"
 PROGRAMS = {"iperf3": "iperf3", "iperf2": "iperf"}
 """The program of each tool that is not part of this project."""
 
-SUFFIX = {"iperf3": "json", "iperf2": "txt"}
+SUFFIX = {"iperf3": "json", "iperf2": "txt", "command": "txt"}
 """What kind of file their reports are."""
 
 IPERF3_WRITE = 1 << 20

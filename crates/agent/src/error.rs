@@ -1,0 +1,95 @@
+//! What can keep the agent from an order.
+
+use std::io;
+
+use contract::AppError;
+use loadlatency::OptionError;
+use loadlatency::sys::in_words;
+use thiserror::Error;
+
+/// Why live hosts cannot carry out an application.
+#[derive(Debug, Error)]
+pub enum AppRefusal {
+    /// Nobody can.
+    #[error(transparent)]
+    App(#[from] AppError),
+    /// Its messages have no room for what they say.
+    #[error("{bytes} bytes have no room for what a message says; at least {least}")]
+    Short {
+        /// Bytes of a message.
+        bytes: u64,
+        /// What it takes to say it.
+        least: u64,
+    },
+}
+
+/// Why an order, or an end of a flow, was not carried out: one line.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    /// No live host can carry this application out.
+    #[error(transparent)]
+    App(#[from] AppRefusal),
+    /// The loadlatency tool does not take its options.
+    #[error(transparent)]
+    Options(#[from] OptionError),
+    /// What only the loadlatency tool carries out came without it.
+    #[error("the loadlatency tool carries this out")]
+    Load,
+    /// A program was to be started, and none is named.
+    #[error("a tool without a command")]
+    NoCommand,
+    /// A server ended before it listened; what it wrote.
+    #[error("{name} ended: {wrote}")]
+    Ended {
+        /// The program.
+        name: String,
+        /// The end of its output.
+        wrote: String,
+    },
+    /// A server does not listen in time.
+    #[error("{name} does not listen{}", .port.map_or_else(String::new, |port| format!(" on port {port}")))]
+    Silent {
+        /// The program.
+        name: String,
+        /// Where it should.
+        port: Option<u16>,
+    },
+    /// A sampler's settings cannot be.
+    #[error("sampler: {0}")]
+    Sampler(#[source] io::Error),
+    /// There is no such sampler.
+    #[error("no sampler is called {0}")]
+    NoSampler(String),
+    /// What was sampled is no JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The system refuses.
+    #[error("{}", in_words(.0))]
+    Io(#[from] io::Error),
+    /// This is what it happened to.
+    #[error("{what}: {why}")]
+    At {
+        /// A flow, a program, a file.
+        what: String,
+        /// What happened.
+        why: Box<Error>,
+    },
+    /// A mistake of ours.
+    #[error("the agent failed: see its standard error")]
+    Panicked,
+}
+
+impl Error {
+    /// That it happened to `what`.
+    pub(crate) fn at(self, what: impl Into<String>) -> Error {
+        Error::At { what: what.into(), why: Box::new(self) }
+    }
+}
+
+/// What the agent's parts return.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// Says what an error of the system happened to.
+pub(crate) fn at<T>(what: &str, result: io::Result<T>) -> Result<T> {
+    result.map_err(|error| Error::from(error).at(what))
+}

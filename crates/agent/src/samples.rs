@@ -1,0 +1,115 @@
+//! TCP_INFO of this host's sockets, where the system tells of others' (Linux), and the file that its rows are put into.
+//!
+//! The file holds batches one behind the other. A batch is a line of JSON, `{"table": NAME, "rows": N, "columns": [...]}`
+//! with `{"name", "kind": "u32" | "u64" | "i64" | "dict", "nulls": BOOL}` for each column, of a dictionary also `values`;
+//! behind it the columns' values (little-endian; of a dictionary 32-bit indices), each followed by its bitmap of valid
+//! entries where `nulls` says so.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use contract::table::{Batch, Column, ColumnData};
+#[cfg(target_os = "linux")]
+use live::sampler::Sampler;
+use serde_json::{Value, json};
+
+use crate::error::{self, Error, Result};
+
+/// Samplers by name.
+#[derive(Default)]
+pub(crate) struct Samplers(BTreeMap<String, Sampler>);
+
+impl std::fmt::Debug for Samplers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Samplers {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// Its settings cannot be, or the system has nothing to sample.
+    pub(crate) fn start(&mut self, name: String, config: &Value) -> Result<()> {
+        let mut sampler =
+            Sampler::new(&config.to_string()).map_err(|why| Error::Sampler(io::Error::other(why)))?;
+        sampler.start().map_err(Error::Sampler)?;
+        self.0.insert(name, sampler);
+        Ok(())
+    }
+
+    /// The run begins when CLOCK_MONOTONIC says so.
+    ///
+    /// # Errors
+    /// One of them does not run.
+    pub(crate) fn mark_start(&mut self, zero_ns: u64) -> Result<()> {
+        self.0.values_mut().try_for_each(|sampler| sampler.mark_start(zero_ns)).map_err(Error::Sampler)
+    }
+
+    /// Ends one, and writes its rows into a file; returns what it says of itself.
+    ///
+    /// # Errors
+    /// There is none of this name, it failed, or the file cannot be written.
+    pub(crate) fn stop(&mut self, name: &str, file: &Path) -> Result<Value> {
+        let mut sampler = self.0.remove(name).ok_or_else(|| Error::NoSampler(name.to_owned()))?;
+        let (batches, report) = sampler.stop().map_err(Error::Sampler)?;
+        error::at(&file.display().to_string(), write(file, &batches))?;
+        Ok(serde_json::from_str(&report)?)
+    }
+}
+
+fn write(file: &Path, batches: &[(&'static str, Batch)]) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(file)?);
+    for (table, batch) in batches {
+        let columns: Vec<_> = batch.columns.iter().map(described).collect();
+        let head = json!({"table": table, "rows": batch.rows, "columns": columns});
+        writeln!(out, "{head}")?;
+        for column in &batch.columns {
+            match &column.data {
+                ColumnData::U32(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
+                ColumnData::U64(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
+                ColumnData::I64(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
+                ColumnData::Dict { indices, .. } => {
+                    indices.iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))
+                }
+            }?;
+            out.write_all(column.validity.as_deref().unwrap_or_default())?;
+        }
+    }
+    out.flush()
+}
+
+fn described(column: &Column) -> Value {
+    let (kind, values) = match &column.data {
+        ColumnData::U32(_) => ("u32", None),
+        ColumnData::U64(_) => ("u64", None),
+        ColumnData::I64(_) => ("i64", None),
+        ColumnData::Dict { values, .. } => ("dict", Some(values.as_ref())),
+    };
+    json!({"name": column.name, "kind": kind, "nulls": column.validity.is_some(), "values": values})
+}
+
+/// Other systems tell nothing of others' sockets.
+#[cfg(not(target_os = "linux"))]
+struct Sampler(std::convert::Infallible);
+
+#[cfg(not(target_os = "linux"))]
+impl Sampler {
+    fn new(_config: &str) -> io::Result<Sampler> {
+        Err(io::Error::other("sockets are sampled on Linux only"))
+    }
+
+    fn start(&mut self) -> io::Result<u64> {
+        match self.0 {}
+    }
+
+    fn mark_start(&mut self, _zero: u64) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    fn stop(&mut self) -> io::Result<(Vec<(&'static str, Batch)>, String)> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,74 @@
+//! The kinds of events and samples: of each its word and its number.
+
+use tcp::event::EventKind;
+
+/// The words of the `kind` column of `events`: what hops report, what endpoints do, what applications do.
+pub const EVENT_KINDS: [&str; 11] = [
+    "drop",
+    "mark",
+    EventKind::RecoveryIn.as_str(),
+    EventKind::RecoveryOut.as_str(),
+    EventKind::Rto.as_str(),
+    EventKind::Tlp.as_str(),
+    EventKind::Undo.as_str(),
+    EventKind::SlowStartExit.as_str(),
+    EventKind::Reduction.as_str(),
+    EventKind::State.as_str(),
+    "app",
+];
+/// A packet was dropped, as an index into [`EVENT_KINDS`].
+pub const EVENT_DROP: u32 = 0;
+/// A packet was marked, likewise.
+pub const EVENT_MARK: u32 = 1;
+/// The application has finished something, likewise.
+pub const EVENT_APP: u32 = EVENT_KINDS.len() as u32 - 1;
+
+/// What an endpoint reports, likewise: in the order in which the kinds are defined.
+pub const fn event_of(kind: EventKind) -> u32 {
+    EVENT_MARK + 1 + kind as u32
+}
+
+/// The words of the `kind` column of `samples`.
+pub const SAMPLE_KINDS: [&str; 8] =
+    ["goodput", "completion", "response", "round", "stall", "one-way-delay", "probe-rtt", "wire"];
+/// Kinds of samples, as indices into [`SAMPLE_KINDS`].
+pub mod sample {
+    /// Payload bytes read in the second before.
+    pub const GOODPUT: u32 = 0;
+    /// From opening to the last byte read.
+    pub const COMPLETION: u32 = 1;
+    /// From a request to the last byte of its response.
+    pub const RESPONSE: u32 = 2;
+    /// From the first request of a round to the last response.
+    pub const ROUND: u32 = 3;
+    /// How long a player had nothing to show.
+    pub const STALL: u32 = 4;
+    /// From sending a datagram to its arrival.
+    pub const ONE_WAY_DELAY: u32 = 5;
+    /// From sending a probe to the arrival of its echo.
+    pub const PROBE_RTT: u32 = 6;
+    /// Bytes of data packets that reached the receiving host in the second before, with the bottleneck's overhead.
+    pub const WIRE: u32 = 7;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_an_endpoint_has_its_word() {
+        let kinds = [
+            EventKind::RecoveryIn,
+            EventKind::RecoveryOut,
+            EventKind::Rto,
+            EventKind::Tlp,
+            EventKind::Undo,
+            EventKind::SlowStartExit,
+            EventKind::Reduction,
+            EventKind::State,
+        ];
+        for (at, kind) in (EVENT_MARK + 1..EVENT_APP).zip(kinds) {
+            assert_eq!((event_of(kind), EVENT_KINDS[at as usize]), (at, kind.as_str()));
+        }
+    }
+}

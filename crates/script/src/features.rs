@@ -1,0 +1,192 @@
+//! What a script needs that nothing here has: found by its words, so that a collection's scripts can be sorted before any runs.
+
+use std::collections::BTreeSet;
+
+use crate::parse::CALLS;
+use crate::script::SOCKET_OPTIONS;
+
+/// Something that scripts speak of and that is missing.
+struct Feature {
+    name: &'static str,
+    /// This host's kernel has it, and only the models do not.
+    kernel: bool,
+    /// Any of these words needs it.
+    words: &'static [&'static str],
+    /// Any of these phrases needs it; blanks count as one.
+    phrases: &'static [&'static str],
+}
+
+const fn nowhere(
+    name: &'static str,
+    words: &'static [&'static str],
+    phrases: &'static [&'static str],
+) -> Feature {
+    Feature { name, kernel: false, words, phrases }
+}
+
+const fn kernel_only(
+    name: &'static str,
+    words: &'static [&'static str],
+    phrases: &'static [&'static str],
+) -> Feature {
+    Feature { name, kernel: true, words, phrases }
+}
+
+const FEATURES: &[Feature] = &[
+    nowhere(
+        "IPv6",
+        &["ipv6", "IPPROTO_IPV6", "SOL_IPV6", "AF_INET6", "icmpv6", "v6pmtud_blackhole_mss", "v6mssdflt"],
+        &["ip -6 "],
+    ),
+    nowhere(
+        "TCP Fast Open",
+        &[
+            "FO",
+            "FOEXP",
+            "TCP_FASTOPEN",
+            "TCP_FASTOPEN_CONNECT",
+            "TCP_FASTOPEN_KEY",
+            "MSG_FASTOPEN",
+            "TCPI_OPT_SYN_DATA",
+            "tcp_fastopen",
+            "tcp_fastopen_key",
+        ],
+        &[],
+    ),
+    nowhere("MSG_EOR", &["MSG_EOR"], &[]),
+    nowhere("epoll", &["epoll_create", "epoll_ctl", "epoll_wait"], &[]),
+    nowhere("zero-copy", &["SO_ZEROCOPY", "MSG_ZEROCOPY", "TCP_ZEROCOPY_RECEIVE"], &[]),
+    nowhere("timestamping calls", &["SO_TIMESTAMPING", "SO_TIMESTAMP", "SCM_TIMESTAMPING"], &[]),
+    nowhere(
+        "UDP encapsulation",
+        &["udp", "udp_encapsulation", "TCP_REMOTE_UDP_ENCAPS_PORT", "udp_tunneling_port"],
+        &[],
+    ),
+    nowhere("MD5 signatures", &["md5", "TCP_MD5SIG", "tcp_md5_secret", "setkey"], &[]),
+    nowhere("ICMP", &["icmp"], &[]),
+    nowhere("messages with headers", &["sendmsg", "recvmsg", "readv", "writev"], &[]),
+    nowhere("splice and sendfile", &["splice", "sendfile"], &[" pipe("]),
+    nowhere("TCP_INQ", &["TCP_INQ", "TCP_CM_INQ"], &[]),
+    nowhere("urgent data", &["urg", "MSG_OOB", "SO_OOBINLINE"], &[]),
+    nowhere("accurate ECN", &["AccECN", "accecn", "tcp_ecn_option", "tcpi_accecn_opt_seen"], &[]),
+    nowhere("a queue at the interface", &[], &["tc qdisc"]),
+    nowhere("settings of the interface", &["ethtool"], &["ip route", "--mss"]),
+    nowhere("invalid pointers", &["EFAULT"], &[]),
+    nowhere("reading /proc", &[], &["/proc/net/"]),
+    nowhere("TTL and type of service in packets", &["IP_TTL", "ttl", "tos"], &[]),
+    nowhere("choosing a TCP stack by socket", &["TCP_FUNCTION_BLK"], &[]),
+    nowhere("TCP_NOOPT", &["TCP_NOOPT"], &[]),
+    kernel_only("MTU probing", &["tcp_mtu_probing", "pmtud_blackhole_detection", "tcpi_pmtu"], &[]),
+    kernel_only("MSG_MORE and TCP_CORK", &["MSG_MORE", "TCP_CORK"], &[]),
+    kernel_only("TCP_NOTSENT_LOWAT", &["TCP_NOTSENT_LOWAT", "tcp_notsent_lowat"], &[]),
+    kernel_only("TCP_USER_TIMEOUT", &["TCP_USER_TIMEOUT"], &[]),
+    kernel_only(
+        "keep-alive",
+        &["TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_KEEPINIT"],
+        &["SO_KEEPALIVE, [1]"],
+    ),
+];
+
+/// Names of what `text` needs and the system lacks; `kernel` says whether that is this host's kernel, else a model.
+/// Calls and socket options that the language here does not have are named as such.
+#[must_use]
+pub fn missing(text: &str, kernel: bool) -> Vec<String> {
+    let text = without_comments(text);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words: BTreeSet<&str> = text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut found: Vec<String> = FEATURES
+        .iter()
+        .filter(|feature| !(kernel && feature.kernel))
+        .filter(|feature| {
+            feature.words.iter().any(|word| words.contains(word))
+                || feature.phrases.iter().any(|phrase| flat.contains(phrase))
+        })
+        .map(|feature| feature.name.to_string())
+        .collect();
+    if found.is_empty() {
+        found.extend(unknown_calls(&text));
+    }
+    found
+}
+
+/// Calls and socket options of the events that the language here has no name for.
+fn unknown_calls(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        // `TIME call(arguments…`, `TIME...TIME call(arguments…`
+        let mut pieces = line.trim().splitn(2, char::is_whitespace);
+        let time = pieces.next().unwrap_or("");
+        let rest = pieces.next().unwrap_or("").trim();
+        let length = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        let timed = time.starts_with(|c: char| c == '+' || c == '.' || c.is_ascii_digit());
+        if !timed
+            || length == 0
+            || !rest.starts_with(|c: char| c.is_ascii_alphabetic())
+            || !rest[length..].starts_with('(')
+        {
+            continue;
+        }
+        let call = &rest[..length];
+        if !CALLS.contains(&call) {
+            found.insert(format!("the call {call}"));
+        } else if call.ends_with("etsockopt") {
+            let arguments: Vec<&str> = rest[length + 1..].split(',').map(str::trim).collect();
+            let name = arguments.get(2).copied().unwrap_or("");
+            if !SOCKET_OPTIONS.iter().any(|(_, known, _)| *known == name) {
+                found.insert(format!("the socket option {name}"));
+            }
+        }
+    }
+    found
+}
+
+/// The text with comments left out.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("/*") {
+        let line = rest[..at].rfind('\n').map_or(0, |start| start + 1);
+        if rest[line..at].contains("//") {
+            let end = rest[at..].find('\n').map_or(rest.len(), |end| at + end);
+            kept.push_str(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
+        kept.push_str(&rest[..at]);
+        rest = rest[at..].find("*/").map_or("", |end| &rest[at + end + 2..]);
+    }
+    kept.push_str(rest);
+    kept.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn features_are_found_by_their_words() {
+        let found = |text: &str| missing(text, false);
+        assert_eq!(found("0 < S 0:0(0) win 1 <FO 123,nop,nop>"), ["TCP Fast Open"]);
+        assert_eq!(found("--ip_version=ipv6\n+0 send(3, ..., 1, MSG_EOR) = 1"), ["IPv6", "MSG_EOR"]);
+        assert_eq!(found("`tc  qdisc\treplace dev tun0 root fq`"), ["a queue at the interface"]);
+        assert_eq!(found("// ipv6\n/* epoll_wait\n */ +0 close(3) = 0 // MSG_EOR"), [""; 0]);
+        assert_eq!(found("+0 setsockopt(3, SOL_SOCKET, SO_KEEPALIVE, [0], 4) = 0"), [""; 0]);
+    }
+
+    #[test]
+    fn a_kernel_has_what_models_lack() {
+        let text = "+0 setsockopt(4, SOL_TCP, TCP_CORK, [1], 4) = 0";
+        assert_eq!(missing(text, false), ["MSG_MORE and TCP_CORK"]);
+        assert_eq!(missing(text, true), [""; 0]);
+    }
+
+    #[test]
+    fn unknown_calls_and_options_are_named() {
+        assert_eq!(missing("+0 mmap(3) = 0", false), ["the call mmap"]);
+        let text = "+0...0.1 getsockopt(4, SOL_TCP, TCP_ULP, [1], [4]) = 0";
+        assert_eq!(missing(text, false), ["the socket option TCP_ULP"]);
+    }
+}

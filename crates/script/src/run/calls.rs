@@ -1,0 +1,150 @@
+//! Calls: made, awaited, and compared with what the script says.
+
+use tcp::Nanos;
+
+use super::{Blocked, Kind, Runner, Wrong, seconds};
+use crate::errno::Errno;
+use crate::script::{Call, CallEvent, OptionValue, POLL_BITS};
+use crate::system::{Output, Returned};
+
+impl<'a> Runner<'a> {
+    pub(super) fn call(
+        &mut self,
+        line: u32,
+        event: &'a CallEvent,
+        until: Option<Nanos>,
+    ) -> Result<(), Wrong> {
+        self.unblock()?;
+        let call = self.with_own_descriptors(&event.call);
+        match (self.system.call(&call, until.is_some()), until) {
+            (Some(returned), _) => self.check(event, returned),
+            (None, Some(until)) => {
+                self.blocked = Some(Blocked { line, event, until });
+                Ok(())
+            }
+            (None, None) => {
+                Err(call_error(event, "it blocks, and the script gives no time at which it returns"))
+            }
+        }
+    }
+
+    /// Waits for the call that blocks, if there is one.
+    pub(super) fn unblock(&mut self) -> Result<(), Wrong> {
+        let Some(Blocked { event, until, .. }) = self.blocked.take() else { return Ok(()) };
+        let tolerance = self.tolerance(until);
+        let deadline = until.saturating_add(tolerance);
+        match self.system.returned(deadline.max(self.system.now())) {
+            Some((at, returned)) => {
+                self.check(event, returned)?;
+                if at.saturating_add(tolerance) < until || at > deadline {
+                    let (expected, found) = (seconds(until), seconds(at));
+                    let timing = format!(
+                        "timing error: expected system call return at {expected} sec but happened at {found} sec; tolerance {} sec",
+                        seconds(tolerance)
+                    );
+                    return Err(call_error(event, &timing));
+                }
+                Ok(())
+            }
+            None => Err(call_error(
+                event,
+                &format!("timing error: it has not returned at {} sec", seconds(deadline)),
+            )),
+        }
+    }
+
+    /// The call with the system's numbers in place of the script's, which are labels: a script may call a socket 7.
+    fn with_own_descriptors(&self, call: &Call) -> Call {
+        let mut call = call.clone();
+        for fd in call.descriptors() {
+            *fd = self.descriptors.get(fd).copied().unwrap_or(*fd);
+        }
+        call
+    }
+
+    /// Compares what a call returned with what the script says, and learns which descriptor a label is for.
+    fn check(&mut self, event: &CallEvent, mut returned: Returned) -> Result<(), Wrong> {
+        if event.call.opens()
+            && let (Some(label), Ok(own)) = (event.result.filter(|&label| label >= 0), returned.result)
+        {
+            self.descriptors.insert(label as i32, own as i32);
+            returned.result = Ok(label);
+        }
+        if let (Call::Close(fd), Ok(_)) = (&event.call, returned.result) {
+            self.descriptors.remove(fd);
+        }
+        compare(event, &returned)
+    }
+}
+
+fn call_error(event: &CallEvent, what: &str) -> Wrong {
+    Wrong {
+        message: format!("runtime error in {} call: {what}", event.name),
+        packets: Vec::new(),
+        kind: Kind::Call,
+    }
+}
+
+/// Compares what a call returned with what the script says.
+fn compare(event: &CallEvent, returned: &Returned) -> Result<(), Wrong> {
+    let found = match returned.result {
+        Ok(value) => (value, None),
+        Err(errno) => (-1, Some(errno)),
+    };
+    let with_errno = |value: i64, errno: Option<Errno>| match errno {
+        Some(errno) => format!("{value} with errno {} ({})", errno.0, errno.text()),
+        None => value.to_string(),
+    };
+    if let Some(expected) = event.result
+        && (expected != found.0 || (event.errno.is_some() && event.errno != found.1))
+    {
+        let text = format!(
+            "Expected result {} but got {}",
+            with_errno(expected, event.errno),
+            with_errno(found.0, found.1)
+        );
+        return Err(call_error(event, &text));
+    }
+    match (&event.call, &returned.output) {
+        (Call::GetOption { value: Some(expected), .. }, Output::Value(found)) if expected != found => {
+            Err(call_error(
+                event,
+                &format!("Bad getsockopt value: expected: {} actual: {}", shown(expected), shown(found)),
+            ))
+        }
+        (Call::Queued { value: Some(expected), .. }, Output::Value(OptionValue::Number(found)))
+            if expected != found =>
+        {
+            Err(call_error(event, &format!("Expected value {expected} but got {found}")))
+        }
+        (Call::Poll { fds, .. }, Output::Events(events)) => {
+            for (entry, &found) in fds.iter().zip(events) {
+                if entry.revents != found {
+                    let text = format!(
+                        "Expected revents of {}: {} but got {}",
+                        entry.fd,
+                        bits(entry.revents),
+                        bits(found)
+                    );
+                    return Err(call_error(event, &text));
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn shown(value: &OptionValue) -> String {
+    match value {
+        OptionValue::Number(number) => number.to_string(),
+        OptionValue::Text(text) => format!("{text:?}"),
+        OptionValue::Linger(on, linger) => format!("{{onoff={}, linger={linger}}}", u8::from(*on)),
+    }
+}
+
+fn bits(events: i16) -> String {
+    let names: Vec<&str> =
+        POLL_BITS.iter().filter(|(_, bit)| events & bit != 0).map(|&(name, _)| name).collect();
+    if names.is_empty() { "0".into() } else { names.join("|") }
+}

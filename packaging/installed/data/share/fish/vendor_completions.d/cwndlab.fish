@@ -1,0 +1,1 @@
+complete --command cwndlab --no-files --arguments "(env _CWNDLAB_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) cwndlab)" --condition "env _CWNDLAB_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) cwndlab"

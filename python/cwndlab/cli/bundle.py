@@ -1,0 +1,65 @@
+"""`cwndlab bundle` and `cwndlab reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cwndlab.cli.output import progress, say
+from cwndlab.errors import CwndlabError, InputError
+
+
+def bundle(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories of results.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The archive to write.")] = Path(
+        "bundle.tar.gz"
+    ),
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="FILE", help="A file the experiment names; may be given again."),
+    ] = None,
+) -> None:
+    """Pack results with all it takes to run them again, as the artifact of a paper."""
+    from cwndlab.bundle import making
+
+    written = making.make(directories, out, beside or ())
+    say(f"{len(written)} files; another machine compares with: cwndlab reproduce {out.name}")
+    print(out)
+
+
+def reproduce(
+    archive: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What cwndlab bundle wrote.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where its files and our runs go [reproduced/NAME]."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
+    ] = None,
+    cc: Annotated[
+        list[str] | None,
+        typer.Option("--cc", metavar="NAME=FILE[,...]", help="Code that the runs need, as for cwndlab run."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Run a bundle's experiments again, and say whether the same came out.
+
+    Nothing in the bundle is executed. The exit code is 0 only if every run came out the same.
+    """
+    from cwndlab.bundle import opening, reproducing
+    from cwndlab.parts.executors import processors
+
+    place = out or Path("reproduced") / archive.name.partition(".")[0]
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(f"{place}: is there already; give another directory with -o")
+    (place / "bundle").mkdir(parents=True)
+    outcomes = []
+    for entry in opening.unpack(archive, place / "bundle"):
+        with progress(quiet) as observer:
+            outcome = reproducing.reproduce(
+                entry, place / "ours" / entry.name, jobs or processors(), cc or (), observer
+            )
+        print(outcome)
+        outcomes.append(outcome)
+    if not all(outcome.same for outcome in outcomes):
+        raise CwndlabError(f"{archive}: not reproduced; {place} has both sides")

@@ -1,0 +1,79 @@
+"""`cwndlab review`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cwndlab.cli.options import NoProgress, own_command
+from cwndlab.cli.output import progress, say
+from cwndlab.errors import CwndlabError, InputError
+
+
+def review(
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD", help="builtin:NAME, or what --cc NAME= takes: FILE[,include=DIR][,abi=ABI]."
+        ),
+    ],
+    new: Annotated[
+        str | None, typer.Argument(metavar="[NEW]", help="The same; left out with --patch.")
+    ] = None,
+    *,
+    patch: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Make NEW from OLD by this patch (diff -u).")
+    ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(metavar="SUITE|FILE", help="Run this experiment with either side [five paths]."),
+    ] = None,
+    stack: Annotated[
+        str | None, typer.Option(metavar="STACK", help="System that runs both [that of the files].")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs of each side and path [10].")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where page and results go [results/review-DATE]."),
+    ] = None,
+    text: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the text there instead of printing it.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
+    ] = None,
+    quiet: NoProgress = False,
+    private: Annotated[
+        bool, typer.Option("--cc-private", help="Keep the sources out of page and results.")
+    ] = False,
+) -> None:
+    """Say whether two congestion controls differ, where, and how sure that is.
+
+    Both run on the same paths: the one of FreeBSD's CUBIC patch test, a DSL line, a LAN with loss, a long fat
+    one, and in competition. DIR/review.html has everything; the same as text is printed. The exit code is 0
+    only if every run completed.
+    """
+    from cwndlab import files
+    from cwndlab import review as judge
+    from cwndlab.parts.executors import processors
+    from cwndlab.results import directories
+
+    both = judge.sides(old, new, stack=stack, patch=patch, private=private)
+    place = directories.dated(Path("results"), "review", latest=False) if out is None else out
+    if place.exists() and any(place.iterdir()):
+        raise InputError(f"{place}: is not empty; give another directory")
+    with progress(quiet) as observer:
+        found = judge.carry_out(
+            both, place, suite=suite, repeats=repeats, jobs=jobs or processors(), observer=observer
+        )
+    page = place / "review.html"
+    files.save(page, judge.html(found, own_command()).encode())
+    if text is None:
+        print(judge.text(found), end="")
+    else:
+        files.save(text, judge.text(found).encode())
+    say(f"review: {page}")
+    if found.failures:
+        raise CwndlabError(f"{len(found.failures)} of {found.runs} runs failed; {place} holds the others")

@@ -1,0 +1,73 @@
+"""The lab file of a TEACUP configuration: its machines, for testbed ssh."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from cwndlab.formats.teacup_reader import safe
+from cwndlab.formats.teacup_source import Source
+from cwndlab.formats.teacup_values import as_text
+from cwndlab.text import printable
+
+UNKNOWN = "unknown"
+"""Stands for the name of an interface of the router."""
+HEADER = """\
+# The machines of the TEACUP configuration {file}.
+# Put the router's interfaces in for {unknown}: the bottleneck leaves by the one towards the right hosts, its
+# reverse by the one towards the left ones.
+# Check it with: cwndlab lab check FILE
+"""
+
+
+def of(source: Source, name: str, hosts: Sequence[str]) -> str | None:
+    """The text of the lab file for the hosts of an experiment; None where one of them has no address."""
+    known = {safe(str(host)): str(host) for host in source.get("TPCONF_hosts", [])}
+    described = {host: _host(source, known.get(host, host)) for host in hosts}
+    if not all("address" in host for host in described.values()):
+        return None
+    tree: dict[str, Any] = {
+        "lab": name,
+        "path": f"the lab of TEACUP's {source.file.name}",
+        "hosts": described,
+    }
+    routers = [str(router) for router in source.get("TPCONF_router", [])]
+    if routers:
+        links = {"bottleneck": UNKNOWN, "bottleneck.reverse": UNKNOWN}
+        tree["routers"] = {safe(routers[0]): {**_way_in(source, routers[0]), "links": links}}
+    text = yaml.safe_dump(tree, sort_keys=False, width=120, allow_unicode=True)
+    return HEADER.format(file=printable(source.file.name), unknown=UNKNOWN) + text
+
+
+def _host(source: Source, host: str) -> dict[str, Any]:
+    internal = source.get("TPCONF_host_internal_ip", {})
+    found = internal.get(host, []) if isinstance(internal, dict) else []
+    addresses = [str(address) for address in (found if isinstance(found, list | tuple) else [found])]
+    described = _way_in(source, host)
+    if addresses and _is_ipv4(addresses[0]):
+        described |= {"address": addresses[0]}
+    commands = source.get("TPCONF_host_init_custom_cmds", {})
+    wanted = commands.get(host, []) if isinstance(commands, dict) else []
+    lines = [as_text(each) for each in (wanted if isinstance(wanted, list | tuple) else [wanted])]
+    # TEACUP puts the variables of a run into them, which a lab file does not know.
+    lines = [line for line in lines if line.strip() and "\n" not in line and "V_" not in line]
+    return described | ({"before_run": lines} if lines else {})
+
+
+def _way_in(source: Source, host: str) -> dict[str, Any]:
+    """How Fabric gets there, but for passwords, which stand in no file of ours."""
+    user = source.get("env.user")
+    key = source.get("env.key_filename")
+    found: dict[str, Any] = {"ssh": f"{as_text(user)}@{host}" if user else host}
+    return found | ({"key": as_text(key)} if key else {})
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True

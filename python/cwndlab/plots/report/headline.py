@@ -1,0 +1,252 @@
+"""The first screen of a report: the answer in a sentence, and the picture that shows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from markupsafe import Markup
+
+from cwndlab.analysis import contrasts
+from cwndlab.analysis.numeric import mean_interval
+from cwndlab.plots import colours
+from cwndlab.plots.report.facts import Facts, capital, rounded
+from cwndlab.plots.selection import floats, part
+from cwndlab.results import columns, together
+
+MAX_ROWS = 16
+"""Rows of the picture; of more the first."""
+
+MAX_ANSWERS = 3
+"""Sentences of the answer, one for each swept key."""
+
+_TOP, _BOTTOM = 8, 40
+_EM = 7.6
+"""Width of a character of the picture's type."""
+
+_LOAD = ("responsiveness_hz", "download_kib_s", "upload_kib_s", "smoothness_hz")
+"""Metrics of loadlatency, the one that the picture shows first."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Sizes of the picture: names stand beside their rows or, on a phone, above them."""
+
+    kind: str
+    width: int
+    row: int
+    right: int
+    """Room for the amounts."""
+    above: int = 0
+    """How far names stand above the lines."""
+
+
+_LAYOUTS = (_Layout("wide", 720, 26, 150), _Layout("narrow", 360, 42, 14, above=14))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A combination: its name, the mean of the metric with half of its interval, and its colour."""
+
+    label: str
+    mean: float
+    half: float
+    colour: int
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From where to where its line goes."""
+        half = 0.0 if math.isnan(self.half) else self.half
+        return self.mean - half, self.mean + half
+
+
+def headline(facts: Facts, verdicts: Sequence[Mapping[str, object]], classic: str) -> dict[str, object]:
+    """Return the answer and its picture, as the page takes them.
+
+    The answer is the first verdict on each swept key; of a report of loadlatency what its lines say of
+    bufferbloat; of anything else what was measured.
+    """
+    metric = _metric(facts)
+    answers = [line for line in classic.splitlines() if line.startswith(("bufferbloat", "responsiveness"))]
+    answers = answers or [_measured(facts, name) for name in _load(facts)]
+    answers = answers or [str(verdict["brief"]) for verdict in verdicts]
+    if not answers and metric is not None:
+        answers = [_measured(facts, metric)]
+    return {
+        "answers": [capital(text) for text in answers[:MAX_ANSWERS]],
+        "picture": "" if metric is None else _picture(facts, metric),
+        "pictured": "" if metric is None else _caption(facts, metric),
+    }
+
+
+def _metric(facts: Facts) -> str | None:
+    """Return the metric that the answer is about: the one that `compare` takes first, but of loadlatency."""
+    if load := _load(facts):
+        return load[0]
+    names = [name for name in contrasts.FIRST_CHOICE if name in facts.complete.columns]
+    return next((name for name in names if facts.complete[name].count()), None)
+
+
+def _load(facts: Facts) -> list[str]:
+    """Return the metrics of loadlatency that were measured."""
+    return [name for name in _LOAD if name in facts.complete.columns and facts.complete[name].count()]
+
+
+def _measured(facts: Facts, metric: str) -> str:
+    shown = columns.describe(metric)
+    values = floats(facts.complete[metric].drop_nulls()) * shown.factor
+    low, high = float(values.min()), float(values.max())
+    amount = rounded(low) if math.isclose(low, high, rel_tol=1e-3) else f"{rounded(low)} to {rounded(high)}"
+    return f"{shown.words}: {amount} {shown.unit}".rstrip() + "."
+
+
+def _caption(facts: Facts, metric: str) -> str:
+    repeated = facts.complete["repeat"].n_unique() > 1
+    mean = "mean over repeats with its 95 % interval" if repeated else "each run"
+    count = len(_groups(facts, metric))
+    left = f"; the first {MAX_ROWS} of {count} combinations" if count > MAX_ROWS else ""
+    return f"{capital(columns.describe(metric).label)}, {mean}{left}."
+
+
+def _groups(facts: Facts, metric: str) -> list[tuple[dict[str, object], pl.DataFrame]]:
+    """Return the rows of each combination and flow that have the metric."""
+    rows = facts.complete.filter(pl.col(metric).is_not_null())
+    keys = [*facts.telling, *(["flow"] if rows["flow"].n_unique() > 1 else [])]
+    if not keys:
+        return [({}, rows)]
+    parts = rows.group_by(keys, maintain_order=True)
+    found = [(dict(zip(keys, values, strict=True)), own) for values, own in parts]
+    if keys[0] == together.KEY:
+        # What is to be compared stands together: before and after of one combination, then of the next.
+        rest = [tuple(cell.values())[1:] for cell, _ in found]
+        found = [
+            found[place] for place in sorted(range(len(found)), key=lambda place: rest.index(rest[place]))
+        ]
+    return found
+
+
+def _rows(facts: Facts, metric: str) -> list[_Row]:
+    found = _groups(facts, metric)[:MAX_ROWS]
+    factor = columns.describe(metric).factor
+    meant = [key for key in facts.telling if key.rpartition(".")[2] in ("results", "cc", "stack")]
+    hue: dict[object, int] = {}
+    if meant:
+        values = columns.ordered(facts.summary[meant[0]].to_list())
+        hue = colours.places(meant[0], values)
+    rows = []
+    for cell, own in found:
+        mean, half = mean_interval(floats(own[metric]) * factor)
+        words = [
+            str(value) if key == "flow" else part(facts.short.get(key, key), value)
+            for key, value in cell.items()
+        ]
+        colour = hue.get(cell.get(meant[0]), 0) if meant else 0
+        rows.append(_Row(", ".join(words) or "all runs", mean, half, colour % len(colours.PALETTE)))
+    return rows
+
+
+def _picture(facts: Facts, metric: str) -> Markup:
+    """Draw a row for each combination: a dot at the mean, and a line for the interval."""
+    rows, label = _rows(facts, metric), columns.describe(metric).label
+    return Markup("").join(_drawn(rows, layout, metric, label) for layout in _LAYOUTS)
+
+
+def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, name: str) -> Markup:
+    left = 14.0 if of.above else min(300.0, _EM * max(len(row.label) for row in rows) + 12)
+    right = of.width - of.right
+    room = right - 90 if of.above else left - 12
+    top = max(row.span[1] for row in rows) or 1.0
+    lowest = min(row.span[0] for row in rows)
+    bottom = min(0.0, lowest) if lowest < 0.5 * top else lowest - 0.6 * (top - lowest or 0.1 * top)
+
+    def x(value: float) -> float:
+        return left + (right - left) * (value - bottom) / (top - bottom)
+
+    floor = _TOP + of.row * len(rows)
+    height = floor + _BOTTOM
+    parts = [f'<svg class="{of.kind}" viewBox="0 0 {of.width} {height}" role="img" aria-label="{{}}">']
+    for tick in _ticks(bottom, top):
+        parts.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{_TOP}" y2="{floor}"/>')
+        parts.append(
+            f'<text class="tick" x="{x(tick):.1f}" y="{floor + 17}" text-anchor="middle">{tick:g}</text>'
+        )
+    words: list[object] = [_told(rows, metric)]
+    for number, row in enumerate(rows):
+        middle = _TOP + of.row * (number + 0.5)
+        y, text = middle + 0.7 * of.above, middle + 4.5 - 0.6 * of.above
+        low, high = row.span
+        pen = f'class="pen{row.colour}"'
+        ends = (
+            f'x="{left:.1f}"' if of.above else f'x="{left - 10:.1f}" text-anchor="end"',
+            f'x="{right:.1f}" text-anchor="end"' if of.above else f'x="{right + 14}"',
+        )
+        parts.append(f'<line {pen} stroke-width="3" x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<circle {pen} cx="{x(row.mean):.1f}" cy="{y}" r="5"/>')
+        parts.append(f'<text class="axis-name" {ends[0]} y="{text}">{{}}</text>')
+        parts.append(f'<text class="tick" {ends[1]} y="{text}">{{}}</text>')
+        words += [_shortened(row.label, room), _amount(row)]
+    parts.append(
+        f'<text class="axis-name" x="{right:.1f}" y="{height - 6}" text-anchor="end">{{}}</text></svg>'
+    )
+    return Markup("".join(parts)).format(*words, name)
+
+
+def _shortened(label: str, room: float) -> str:
+    most = int(room / _EM)
+    return label if len(label) <= most else f"{label[: most - 1]}…"
+
+
+def _amount(row: _Row) -> str:
+    if math.isnan(row.half):
+        return rounded(row.mean)
+    decimals = max(0, 1 - math.floor(math.log10(row.half)))
+    return f"{row.mean:.{decimals}f} ± {row.half:.{decimals}f}"
+
+
+def _told(rows: Sequence[_Row], metric: str) -> str:
+    values = "; ".join(f"{row.label} {_amount(row)}" for row in rows)
+    return f"{columns.describe(metric).label}: {values}"
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round values of a range, about five."""
+    raw = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
+    return [
+        float(f"{step * place:.12g}") for place in range(math.ceil(low / step), math.floor(high / step) + 1)
+    ]
+
+
+def totals(facts: Facts) -> list[list[object]]:
+    """Return of each run of several flows its keys, the sums over its flows, and how fair it was
+    if that was found of any."""
+    rows = facts.complete
+    shares = {name for name in ("goodput_mbps", "utilisation") if name in rows.columns and rows[name].count()}
+    if len(facts.flows) < 2 or "goodput_mbps" not in shares:
+        return []
+    found: list[list[object]] = []
+    fairness = "jain" in rows.columns and rows["jain"].count() > 0
+    for of_run in rows.partition_by("run_id", maintain_order=True):
+        if of_run.height < 2:
+            continue
+        first = of_run.row(0, named=True)
+        goodput = floats(of_run["goodput_mbps"])
+        cells: list[object] = [str(first["run_id"]).partition("-")[0]]
+        cells += ["–" if first[key] is None else first[key] for key in [*facts.telling, "repeat"]]
+        cells += [of_run.height, _number(float(np.nansum(goodput)))]
+        used = float(np.nansum(floats(of_run["utilisation"]))) if "utilisation" in shares else math.nan
+        cells.append(_number(100 * used))
+        if fairness:
+            # Flows of unlike applications are not pooled, so a run may have several.
+            fair = of_run["jain"].drop_nulls().unique()
+            cells.append(_number(float(fair[0]) if len(fair) == 1 else math.nan))
+        found.append(cells)
+    return found
+
+
+def _number(value: float) -> tuple[str, float]:
+    return ("", math.nan) if math.isnan(value) else (rounded(value), value)

@@ -1,0 +1,1 @@
+"""packetdrill scripts against stacks, alone or a collection of them: what `cwndlab script` does."""

@@ -1,0 +1,1 @@
+"""Hosts and routers that run FreeBSD."""

@@ -1,0 +1,40 @@
+"""Links of an experiment that machines make, each system by its own means, and what these count."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from cwndlab.contract.scenario import Link
+from cwndlab.testbeds.live.lab import Reach
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was counted of a link by a time."""
+
+    packets: int
+    """That have left."""
+    bytes: int
+    drops: int
+    backlog_bytes: int
+    """Of packets that wait."""
+    backlog_packets: int
+
+
+class LinkMaker(Protocol):
+    """Makes links of an experiment on machines of one system."""
+
+    def check(self, link: Link) -> None:
+        """Raises ValueError, one line, for a link that it cannot make."""
+
+    def refusal(self, reach: Reach, interface: str) -> str | None:
+        """Why a machine may make no link at an interface, or None."""
+
+    def make(self, reach: Reach, link: Link, interface: str, number: int) -> None:
+        """Make a link, the machine's `number`-th from 1, of packets that leave by an interface; raises
+        OSError."""
+
+    def watch(self, link: Link, interface: str, number: int, interval_s: float) -> list[str]:
+        """The words of a command that prints the time and a link's counters again and again."""
+
+    def looks(self, text: str) -> list[tuple[int, Look]]:
+        """What it printed: times of the machine's clock, ns since 1970, and what was counted."""

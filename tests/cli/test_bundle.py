@@ -1,0 +1,168 @@
+"""`cwndlab bundle` and `reproduce`: the same bytes again, differences told, strangers' archives refused."""
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def bundle(cwndlab, small):
+    ran = cwndlab("bundle", small, "-o", "paper.tar.gz")
+    assert (ran.code, ran.out) == (0, "paper.tar.gz\n")
+    return cwndlab.directory / "paper.tar.gz"
+
+
+def repacked(bundle, change):
+    """The bundle with its files changed, and its sums made to fit."""
+    with tarfile.open(bundle) as archive:
+        files = {member.name.partition("/")[2]: archive.extractfile(member).read() for member in archive}
+    change(files)
+    files["SHA256SUMS"] = "".join(
+        f"{hashlib.sha256(data).hexdigest()}  {name}\n"
+        for name, data in files.items()
+        if name != "SHA256SUMS"
+    ).encode()
+    with tarfile.open(bundle, "w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(f"paper/{name}")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+
+
+def test_the_same_comes_out_byte_for_byte(cwndlab, bundle):
+    ran = cwndlab("reproduce", bundle, "-q")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("small: byte for byte the same: 10 runs, ")
+    again = cwndlab("reproduce", bundle, "-q")
+    assert (again.code, again.err) == (
+        2,
+        "error: reproduced/paper: is there already; give another directory with -o\n",
+    )
+
+
+def test_equal_results_make_equal_bundles(cwndlab, bundle, small):
+    (cwndlab.directory / "again").mkdir()
+    cwndlab("bundle", small, "-o", "again/paper.tar.gz")
+    assert (cwndlab.directory / "again" / "paper.tar.gz").read_bytes() == bundle.read_bytes()
+
+
+def test_its_script_does_the_same_without_the_command(cwndlab, bundle):
+    with tarfile.open(bundle) as archive:
+        archive.extractall(cwndlab.directory, filter="data")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["sh", "paper/reproduce.sh"],
+        cwd=cwndlab.directory,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.endswith("small: byte for byte the same\n")
+
+
+def test_a_run_that_comes_out_otherwise_is_named(cwndlab, bundle):
+    def slower(files):
+        text = files["experiments/small/experiment.yaml"].decode()
+        files["experiments/small/experiment.yaml"] = text.replace("10mbit", "9mbit").encode()
+
+    repacked(bundle, slower)
+    ran = cwndlab("reproduce", bundle, "-q")
+    assert ran.code == 1
+    assert ran.out.startswith("small: 10 of 10 runs differ, the first 0")
+    assert ran.err.endswith("not reproduced; reproduced/paper has both sides\n")
+
+
+def test_what_was_altered_is_refused(cwndlab, bundle):
+    def damage(files):
+        files["results/small/summary.csv"] += b"x"
+
+    repacked(bundle, damage)
+    ran = cwndlab("reproduce", bundle, "-q")
+    assert ran.code == 2
+    assert "summary.csv: is not as it was written" in ran.err
+    bundle.write_bytes(bundle.read_bytes()[:-3000])
+    ran = cwndlab("reproduce", bundle, "-q", "-o", "cut")
+    assert ran.code == 2
+    assert "is no whole .tar.gz" in ran.err
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"name": "../outside"},
+        {"name": "paper/../../outside"},
+        {"name": "/tmp/outside"},
+        {"name": "paper/.bashrc"},
+        {"name": "outside"},
+        {"name": "paper/a\nb"},
+        {"name": "paper/link", "type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
+        {"name": "paper/link", "type": tarfile.LNKTYPE, "linkname": "paper/README.txt"},
+        {"name": "paper/pipe", "type": tarfile.FIFOTYPE},
+        {"name": "paper/device", "type": tarfile.CHRTYPE},
+    ],
+)
+def test_no_archive_writes_elsewhere(cwndlab, member):
+    archive = cwndlab.directory / "evil.tar.gz"
+    with tarfile.open(archive, "w:gz") as made:
+        info = tarfile.TarInfo()
+        for key, value in member.items():
+            setattr(info, key, value)
+        made.addfile(info, io.BytesIO())
+    ran = cwndlab("reproduce", "evil.tar.gz", "-o", "in/here")
+    assert ran.code == 2
+    assert "is no plain file below one directory" in ran.err
+    assert {path.name for path in cwndlab.directory.iterdir()} == {"evil.tar.gz", "in"}
+    assert not any((cwndlab.directory / "in" / "here" / "bundle").iterdir())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"[]",
+        b'{"format": 1}',
+        b'{"format": 2}',
+        b'{"format": 1, "results": [{"name": "../x"}]}',
+        b"[" * 9999,
+    ],
+)
+def test_a_list_of_contents_that_says_nothing_is_refused(cwndlab, bundle, said):
+    repacked(bundle, lambda files: files.update({"bundle.json": said}))
+    ran = cwndlab("reproduce", bundle)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "bundle" in ran.err
+
+
+def test_code_of_a_bundle_is_not_executed(cwndlab, bundle):
+    repacked(bundle, lambda files: files.update({"results/small/modules/new/tcp_new.c": b"int x;"}))
+    ran = cwndlab("reproduce", bundle)
+    assert ran.code == 2
+    assert "was run with code of its author (new), which is not executed" in ran.err
+
+
+def test_a_file_the_experiment_names_goes_along(cwndlab):
+    trace = cwndlab.directory / "link.trace"
+    trace.write_text("1\n2\n4\n")
+    text = (
+        cwndlab.file("small.yaml")
+        .read_text()
+        .partition("sweep:")[0]
+        .replace("bottleneck: {rate: 10mbit, ", "bottleneck: {shaper: {kind: trace, file: link.trace}, ")
+    )
+    cwndlab.file("small.yaml", text)
+    assert cwndlab("run", "small.yaml", "-o", "out", "-q").code == 0
+    ran = cwndlab("bundle", "out")
+    assert ran.code == 2
+    assert "link.trace" in ran.err
+    assert cwndlab("bundle", "out", "--with", "link.trace").code == 0
+    assert cwndlab("reproduce", "bundle.tar.gz", "-q").out.startswith("small: byte for byte the same: 1 runs")

@@ -1,0 +1,117 @@
+"""What sizes and intervals of datagrams follow: distributions as text, and files beside the experiment."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cwndlab import interface
+from cwndlab.errors import InputError
+from cwndlab.experiment import draws, units
+from cwndlab.experiment.units import BadValue
+from experiments import dumbbell
+
+
+def experiment(app: str) -> str:
+    return dumbbell(
+        "datagrams",
+        duration="10s",
+        a="stack: linux-6.8",
+        bottleneck="rate: 100mbit, delay: 1ms, queue: {kind: pfifo, limit: 1000p}",
+        flow=f"name: f1, from: a, to: b, app: {{kind: udp-vbr, {app}}}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "scenario"),
+    [
+        ("20ms", {"kind": "constant", "value": 20_000_000}),
+        ("exp(20ms)", {"kind": "exponential", "mean": 20_000_000}),
+        ("uniform(1ms, 2ms)", {"kind": "uniform", "low": 1_000_000, "high": 2_000_000}),
+        ("normal(20ms 5ms)", {"kind": "normal", "mean": 20_000_000, "deviation": 5_000_000}),
+        ("lognormal(20ms 5ms)", {"kind": "lognormal", "mean": 20_000_000, "deviation": 5_000_000}),
+        ("pareto(20ms 1.5)", {"kind": "pareto", "mean": 20_000_000, "shape_milli": 1500}),
+        ("extreme(55ms 6ms)", {"kind": "extreme", "mode": 55_000_000, "scale": 6_000_000}),
+        ("file(game.csv)", {"kind": "file", "name": "game.csv"}),
+    ],
+)
+def test_distributions_as_text(text: str, scenario: dict[str, object]):
+    drawn = draws.parse(text, units.parse_time, "20ms")
+    assert drawn.scenario == scenario
+    assert draws.parse(drawn.text, units.parse_time, "20ms") == drawn
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("epx(20ms)", "epx(20ms)"),
+        ("exp(20ms 1ms)", "expected exp(mean)"),
+        ("pareto(20ms 1)", "a shape above 1"),
+        ("exp(20ms", "expected 20ms, exp(20ms), uniform"),
+        ("exp(20)", "without a unit"),
+        ("file()", "expected 20ms"),
+    ],
+)
+def test_what_is_no_distribution_is_refused(text: str, said: str):
+    with pytest.raises(BadValue) as refused:
+        draws.parse(text, units.parse_time, "20ms")
+    assert said in str(refused.value)
+
+
+def delays(results: interface.ResultSet) -> pl.DataFrame:
+    samples = results.series(results.summary["run_id"][0], table="samples")
+    return samples.filter(pl.col("kind").cast(pl.String) == "one-way-delay")
+
+
+@pytest.mark.slow
+def test_a_run_sends_what_the_distributions_say(tmp_path: Path):
+    text = experiment("size: uniform(100B 300B), interval: exp(2ms)")
+    results = interface.load(text).run(out=tmp_path / "results")
+    (row,) = results.summary.to_dicts()
+    # 500 a second of 200 bytes on average; a standard deviation of the count is 71 of 5000.
+    assert delays(results).height == pytest.approx(5000, abs=300)
+    assert row["goodput_mbps"] == pytest.approx(0.8, rel=0.08)
+    assert (row["app"], row["cc"], row["mos"]) == ("udp-vbr", None, None)
+
+
+def test_a_run_sends_what_a_file_says_over_and_over(tmp_path: Path):
+    (tmp_path / "steps.csv").write_text("interval_ms,bytes\n100,200\n0.5, 1000\n")
+    file = tmp_path / "x.yaml"
+    file.write_text(experiment("size: file(steps.csv), interval: file(steps.csv)"))
+    results = interface.load(file).run(out=tmp_path / "results")
+    found = delays(results)
+    assert found.height in (199, 200)
+    gaps = found["t_s"].diff().drop_nulls()
+    assert gaps.to_list()[:4] == pytest.approx([0.1, 0.0005, 0.1, 0.0005], abs=2e-4)
+    assert results.summary["goodput_mbps"][0] == pytest.approx(100 * 1200 * 8 / 10e6, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("ms,bytes\n1,2\n", "expected interval_ms,bytes"),
+        ("interval_ms,bytes\n", "found 0 datagrams in steps.csv"),
+        ("interval_ms,bytes\n1\n", "a time in ms and bytes"),
+        ("interval_ms,bytes\n0,100\n", "not all at once"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(tmp_path: Path, content: str, said: str):
+    (tmp_path / "steps.csv").write_text(content)
+    file = tmp_path / "x.yaml"
+    file.write_text(experiment("size: 100B, interval: file(steps.csv)"))
+    with pytest.raises(InputError, match=r"flows\.f1\.app\.interval: found") as refused:
+        interface.load(file).plan()
+    assert said in str(refused.value)
+
+
+def test_files_lie_beside_the_experiment(tmp_path: Path):
+    file = tmp_path / "x.yaml"
+    file.write_text(experiment("size: 100B, interval: file(../steps.csv)"))
+    with pytest.raises(InputError, match="the name of a file beside the experiment"):
+        interface.load(file).plan()
+
+
+@pytest.mark.parametrize("size", ["exp(0B)", "0B", "uniform(0B 0B)", "uniform(2B 1B)", "extreme(0B 0B)"])
+def test_numbers_that_draw_nothing_are_refused(size: str):
+    with pytest.raises(InputError, match=r"expected (a number above 0|the smaller one first)"):
+        interface.load(experiment(f"size: {size}, interval: 1ms"))

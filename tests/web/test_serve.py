@@ -1,0 +1,131 @@
+"""`cwndlab live`: what is served, to whom, and what is said where there is nothing to serve."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import built
+import pytest
+
+from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import CwndlabError, InputError
+from cwndlab.scenario import planning
+from cwndlab.testbeds import loading
+from cwndlab.web import link, serve, templates
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_files_have_their_types_and_the_policy_and_nothing_else_is_there() -> None:
+    built.need_page()
+    with serve.server(0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert server.server_address[0] == "127.0.0.1"
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        for path, kind in (
+            ("/", "text/html"),
+            ("/engine_bg.wasm", "application/wasm"),
+            ("/main.js?x", "text/javascript"),
+        ):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            assert (answer.status, len(answer.read()) > 1000) == (200, True)
+            assert str(answer.getheader("Content-Type")).startswith(kind)
+            assert str(answer.getheader("Content-Security-Policy")).startswith(
+                "default-src 'none'; script-src 'self'"
+            )
+        for path in ("/../serve.py", "/%2e%2e/serve.py", "//etc/passwd", "/page", "/nothing"):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (404, b"not here\n")
+        server.shutdown()
+
+
+def test_a_page_that_was_not_built_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "page").mkdir()
+    monkeypatch.setattr(serve, "resources", lambda package: tmp_path)
+    with pytest.raises(
+        CwndlabError, match=r"^the live lab was not built: engine.js is not there; .*`make web`$"
+    ):
+        serve.page_files()
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    built.need_page()
+    with serve.server(0) as server, pytest.raises(InputError, match=rf"--port {server.server_port}: "):
+        serve.server(server.server_port)
+
+
+@pytest.mark.slow
+def test_the_command_says_where_it_is_and_ends_with_ctrl_c() -> None:
+    built.need_page()
+    program = [sys.executable, "-m", "cwndlab", "live", "--no-open", "--port", "0", "http://x/#rate=1mbit"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        said = running.stdout.readline()
+        assert said.startswith("http://127.0.0.1:") and "/#rate=1mbit " in said
+        running.send_signal(signal.SIGINT)
+        assert running.wait(20) == 130
+
+
+def test_every_file_of_the_page_has_a_type() -> None:
+    names = {file.suffix for file in (ROOT / "python/cwndlab/web/page").iterdir()}
+    assert names <= set(serve.TYPES)
+
+
+def scenario(text: str) -> Scenario:
+    return planning.make(loading.load(text)).runs[0].scenario
+
+
+FILE = """\
+experiment: mine
+duration: 30s
+hosts:
+  a: {stack: freebsd-9.2, cc: newreno}
+  b: {stack: freebsd-9.2}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    access: {rate: 1gbit}
+    bottleneck: {rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 90p}}
+flows:
+  - {name: f1, from: a, to: b, app: bulk}
+measure: {from: 10s}
+"""
+
+
+def test_a_run_has_an_address_where_the_page_can_show_it() -> None:
+    assert link.of_scenario(scenario(FILE)) == (
+        "rate=10mbit&rtt=40ms&buffer=90p&queue=pfifo&duration=30s&measure=10s&start_jitter=41.28928ms&access=1gbit"
+        "&experiment=mine&f=freebsd-9.2,newreno,0s,0s,,f1,a,b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("app: bulk", "app: voip"),
+        ("app: bulk", "app: bulk, stop: 20s"),
+        ("delay: 20ms", "delay: 20ms, jitter: {sd: 1ms}"),
+        ("stack: freebsd-9.2, cc", "hz: 100, stack: freebsd-9.2, cc"),
+        ("measure: {from: 10s}", "record: {tcp: per-ack}"),
+        ("left: [a]", "access_of: {b: {delay: 1ms}}\n    left: [a]"),
+    ],
+)
+def test_a_run_that_the_page_cannot_show_has_none(old: str, new: str) -> None:
+    assert link.of_scenario(scenario(FILE.replace(old, new))) is None
+
+
+def test_a_repeat_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = planning.make(loading.load(FILE + "repeat: 2\n")).runs
+    monkeypatch.delattr(templates, "plan")
+    assert link.of_scenario(runs[1].scenario) is None
