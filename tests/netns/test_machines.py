@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from cwndlab.testbeds.live.links import Look
 from cwndlab.testbeds.live.linux import kernel, settings, tc
 from cwndlab.testbeds.live.linux.by_shell import ByShell
 from cwndlab.testbeds.live.linux.kernel import Kernel
-from cwndlab.testbeds.ssh import beside, driven, lab_file, preflight, sampler, scripts, stacks
+from cwndlab.testbeds.ssh import beside, driven, lab_file, preflight, sampler, scripts, stacks, traffic
 from cwndlab.testbeds.ssh.connection import COMMAND_S
 from experiments import dumbbell
 
@@ -535,3 +536,23 @@ def test_a_directory_that_is_a_link_is_not_believed(tmp_path: Path) -> None:
     assert script(base, scripts.TAKE, "ours", "me", "30").returncode == 8
     script(base, scripts.CLEAN, "0")
     assert not (tmp_path / "done").exists()
+
+
+def test_a_port_is_free_when_neither_a_socket_nor_time_wait_has_it() -> None:
+    def is_free(port: int) -> bool:
+        command = ["sh", "-s", "--", "100", f"127.0.0.1:{port}"]
+        done = subprocess.run(command, input=traffic.FREE, capture_output=True, text=True, check=False)
+        assert done.stdout == ("" if done.returncode == 0 else f"127.0.0.1:{port}\n"), done
+        return done.returncode == 0
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert not is_free(port)
+        client = socket.create_connection(("127.0.0.1", port))
+        own = client.getsockname()[1]
+        other, _ = server.accept()
+        client.close()
+        other.close()
+    assert is_free(port)
+    assert not is_free(own)  # it was closed first, and is in TIME-WAIT
+    assert is_free(own // 10)

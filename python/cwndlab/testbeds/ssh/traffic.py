@@ -10,10 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from cwndlab.testbeds.ssh import tool_reports
+from cwndlab.testbeds.ssh.connection import COMMAND_S
 from cwndlab.testbeds.ssh.machine import Machine
 
 LISTEN_S = 10
 """Seconds within which a tool's server has to listen."""
+FREE_S = 75
+"""Seconds within which a client's port has to be free. A client that was killed may leave its port in
+TIME-WAIT: 60 s on Linux, as on FreeBSD (net.inet.tcp.msl twice). iperf3 does not bind such a port."""
 END_S = 3.0
 """Seconds that a tool has to write its report when it is told to end."""
 
@@ -33,6 +37,30 @@ echo "$missing"
 exit 1
 """
 """Wait until somebody listens; arguments: milliseconds, ports. Prints one where nobody does."""
+
+FREE = r"""
+PATH=$PATH:/usr/sbin:/sbin
+left=$1; shift
+while :; do
+    taken=
+    there=$(ss -tanH 2>/dev/null || netstat -an -p tcp)
+    for socket; do
+        printf '%s\n' "$there" | awk -v address="${socket%:*}" -v port="${socket##*:}" '
+            { own = $4; gsub(/[][]/, "", own) }
+            own ~ "[.:]" port "$" {
+                at = substr(own, 1, length(own) - length(port) - 1)
+                if (at == address || at == "*" || at == "0.0.0.0" || at == "::") found = 1
+            }
+            END { exit !found }' && taken=$socket
+    done
+    [ -n "$taken" ] || exit 0
+    [ "$left" -gt 0 ] || break
+    sleep 0.25; left=$((left - 250))
+done
+echo "$taken"
+exit 1
+"""
+"""Wait until nobody has sockets; arguments: milliseconds, ADDRESS:PORT. Prints one that somebody has."""
 
 PING = r"""
 PATH=$PATH:/usr/sbin:/sbin
@@ -116,7 +144,7 @@ class _Host:
         self._jobs: list[tuple[str, Mapping[str, Any], str]] = []
 
     def prepare(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Start the servers, and wait until they listen."""
+        """Start the servers, and wait until they listen and the clients' ports are free."""
         self._clients = list(order["sends"])
         self._measure, self._end_ns = (order["measure"][0], order["measure"][1]), order["duration_ns"]
         for task in order["receives"]:
@@ -129,6 +157,12 @@ class _Host:
             except OSError as error:
                 said = " ".join(self._machine.complained(job) for job, _, _ in self._jobs)
                 raise OSError(f"{error} (nobody listens at that port) {said}".strip()) from None
+        own = [f"{task['source']}:{task['source_port']}" for task in self._clients if task["source_port"]]
+        if own:
+            try:
+                self._machine.shell(FREE, str(FREE_S * 1000), *own, limit_s=FREE_S + COMMAND_S)
+            except OSError as error:
+                raise OSError(f"{error} (something else there has that socket)") from None
         return {"ready": True}
 
     def start(self, order: Mapping[str, Any]) -> dict[str, Any]:
