@@ -45,7 +45,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.directory.mkdir(parents=True, exist_ok=True)
     file = capture(arguments.directory, arguments.megabytes * 10**6, arguments.snaplen)
-    build = ["cargo", "build", "--release", "--locked", "-p", "trace", "--example", "counters"]
+    build = ["cargo", "build", "--release", "--locked", "-p", "cwndlab-trace", "--example", "counters"]
     subprocess.run(build, check=True, cwd=ROOT)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     commands = {

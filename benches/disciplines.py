@@ -67,7 +67,7 @@ class Bench:
 
 def main() -> int:
     """Measure every discipline and print a Markdown table."""
-    build = ["cargo", "build", "--locked", "--quiet", "--release", "-p", "sim", "--example", "replay"]
+    build = ["cargo", "build", "--locked", "--quiet", "--release", "-p", "cwndlab-sim", "--example", "replay"]
     subprocess.run(build, cwd=ROOT, check=True)
     kinds = [queue["kind"] for queue in json.loads(_native.catalogue())["queues"]]
     scenarios = [next(s for s in SCENARIOS if s.file == file) for file in ("1g-41ms", "100-flows")]

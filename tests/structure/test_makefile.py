@@ -1,7 +1,9 @@
 """The Makefile knows how to make what its targets need."""
 
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,3 +19,19 @@ def test_nothing_that_a_target_needs_is_unknown(target: str) -> None:
         pytest.skip("no make on PATH")
     told = subprocess.run([make, "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
+
+
+def test_packages_that_cargo_is_asked_for_are_there() -> None:
+    manifests = (tomllib.loads(file.read_text()) for file in ROOT.glob("crates/**/Cargo.toml"))
+    packages = {manifest["package"]["name"] for manifest in manifests}
+    patterns = ("Makefile", "CONTRIBUTING.md", "benches/*.py", "docs/**/*.md", "packaging/*.sh")
+    files = [file for pattern in patterns for file in ROOT.glob(pattern)]
+    asked = {
+        (file.name, name)
+        for file in files
+        for line in file.read_text().splitlines()
+        if re.search(r"\bcargo\b", line)
+        for name in re.findall(r'-p"?,? "?([a-z][a-z0-9_-]*)', line)
+    }
+    assert len(asked) > 5
+    assert {(file, name) for file, name in asked if name not in packages} == set()
