@@ -48,6 +48,7 @@ maturin sdist --out dist
 [ $# -gt 0 ] || set -- x86_64-unknown-linux-gnu
 flags=$RUSTFLAGS
 for target; do
+    ! command -v rustup >/dev/null || rustup --quiet target add "$target"
     processor=${target%%-*}
     case $target in
         # A library that Python loads takes musl from the system it is on.
