@@ -35,8 +35,8 @@ setup: $(STAMPS)/native-release ## a virtual environment in .venv with cwndlab i
 	$(SAY) 'Ready. Try: $(BIN)/cwndlab --help'
 
 demo: setup ## build, then run the test of the CUBIC patch and a column of TEACUP: tables and reports in a minute on two cores once it is built
-	$(SAY) 'Running: cwndlab run cubic-patch (FreeBSD wiki, March 2025: five TCPs, six of the ten runs of 300 s at 1 Gbps and 41 ms)'
-	@$(BIN)/cwndlab run cubic-patch --set repeat=6
+	$(SAY) 'Running: cwndlab run cubic-patch (FreeBSD wiki, March 2025: five TCPs, four of the ten runs of 300 s at 1 Gbps and 41 ms)'
+	@$(BIN)/cwndlab run cubic-patch --set repeat=4
 	$(SAY) 'Running: a column of teacup-140502A (CAIA technical report 140502A: six TCPs at 10 Mbps, 20 ms, 90 packets)'
 	@$(BIN)/cwndlab run teacup-140502A --set network.dumbbell.bottleneck.rate=10mbit \
 		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
