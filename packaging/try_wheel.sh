@@ -11,20 +11,23 @@ export HOME="$work" PATH=/usr/bin:/bin
 "$python" -m venv lab
 lab/bin/pip install --quiet --disable-pip-version-check "$wheel"
 . lab/bin/activate
+# The beginning of what a command prints, which has to succeed: in a pipe nobody would notice if it does not.
+begins() { "$@" > said && head -n 3 said; }
 set -x
 cwndlab --version
-cwndlab demo --help | head -n 3
+begins cwndlab demo --help
 time cwndlab demo --no-open -o demo
 test -s demo/report.html
-cwndlab help start | head -n 3
-cwndlab help | wc -l
+begins cwndlab help start
+begins cwndlab help
 cwndlab init
-cwndlab run experiment.yaml --dry-run | tail -n 1
+begins cwndlab run experiment.yaml --dry-run
 cwndlab plot demo --kind cwnd --run 0 -o cwnd.svg
 cwndlab bundle demo -o paper.tar.gz
 cwndlab reproduce paper.tar.gz --quiet
-cwndlab completion bash | bash -n
-cwndlab cite | head -n 6
+begins cwndlab completion bash
+bash -n said
+begins cwndlab cite
 python -c 'from cwndlab.web import serve; print(len(serve.page_files()), "files of the live lab")'
 # With the wheel, where shells and man look for them.
 for file in man/man1/cwndlab.1 bash-completion/completions/cwndlab zsh/site-functions/_cwndlab fish/vendor_completions.d/cwndlab.fish; do
