@@ -23,6 +23,9 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// The initial window in packets, in every era modelled (RFC 6928).
 pub const INIT_CWND: u32 = 10;
 
+/// 3.9: so much of the window may be unused without growth ending, packets (tcp_max_tso_deferred_mss).
+const DEFERRED_PACKETS: u32 = 3;
+
 /// Linux's five congestion states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaState {
@@ -328,7 +331,7 @@ impl Core {
             && left * config.tso_win_divisor < self.cwnd
             && u64::from(left) * u64::from(self.mss) < config.gso_max_size
             && left < config.gso_max_segs)
-            || left <= config.reordering
+            || left <= DEFERRED_PACKETS
     }
 
     /// Grows the window by `acked` packets up to ssthresh; returns what is left for congestion avoidance.
@@ -387,10 +390,10 @@ impl Core {
     pub fn slow_start_acks(&mut self, max_ssthresh: u32) {
         let credit = if max_ssthresh > 0 && self.cwnd > max_ssthresh { max_ssthresh >> 1 } else { self.cwnd };
         self.cwnd_cnt += credit;
-        while self.cwnd_cnt >= self.cwnd {
-            self.cwnd_cnt -= self.cwnd;
-            self.cwnd += 1;
-        }
+        // By the window that the ACK found.
+        let window = self.cwnd;
+        self.cwnd += self.cwnd_cnt / window;
+        self.cwnd_cnt %= window;
     }
 
     /// Bytes per second that pacing would use: twice the window per round trip below half of ssthresh, 120 % above.
