@@ -96,6 +96,8 @@ pub struct AckSample {
     pub packets: u32,
     /// Round trip of the newest packet it delivered, microseconds; None when only retransmissions were delivered.
     pub rtt_us: Option<u32>,
+    /// The same in microseconds where `rtt_us` is in whole jiffies (3.9: TCP_CONG_RTT_STAMP).
+    pub stamped_rtt_us: Option<u32>,
     /// Bytes delivered since the newest of them was sent.
     pub in_flight: u32,
 }
@@ -182,7 +184,7 @@ pub struct Core {
     pub cwnd_limited: bool,
     /// Most packets out in the current window of data.
     pub max_packets_out: u32,
-    /// Packets in flight before the ACK under way (3.9's cwnd-limited test).
+    /// Packets in flight before the ACK under way (3.9's `in_flight`).
     pub prior_in_flight: u32,
     /// Local time, nanoseconds.
     pub now: Nanos,
