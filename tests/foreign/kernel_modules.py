@@ -18,6 +18,7 @@ TOGETHER = {"tcp_yeah": ("tcp_yeah", "tcp_vegas")}
 """Modules of several files."""
 
 MODELS = {
+    "linux-3.9": "linux-3.9",
     "linux-6.12": "linux-6.18",
     "freebsd-11": "freebsd-11",
     "freebsd-13": "freebsd-13",

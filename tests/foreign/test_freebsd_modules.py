@@ -87,6 +87,17 @@ def test_the_kernels_newreno_is_the_engines(tmp_path):
 
 
 @pytest.mark.slow
+def test_newreno_of_15_is_made_of_its_steps(tmp_path):
+    experiment = EXPERIMENT.replace("freebsd-13", "freebsd-15-current")
+    bottleneck = "network.dumbbell.bottleneck"
+    outage = f"{bottleneck}.schedule=[{{at: 2s, set: {{down: true}}}}, {{at: 2500ms, set: {{down: false}}}}]"
+    sets = [outage, f"{bottleneck}.loss={{random: 0.5%}}"]
+    foreign = run(tmp_path, own("cc_steps.c", "freebsd-15"), name="foreign", experiment=experiment, sets=sets)
+    built_in = api.load(experiment, [*sets, "hosts.a.cc=newreno"]).run(out=tmp_path / "built-in")
+    assert rows(foreign) == rows(built_in)
+
+
+@pytest.mark.slow
 def test_knobs_are_swept_and_jobs_change_no_byte(tmp_path):
     sweep = f"sweep: [{{hosts.a.sysctl.{EVERY}.beta: [30, 80]}}, {{{LIMIT}: [20p, 50p]}}]"
     one = run(tmp_path, own("cc_every.c"), sweep, name="one")
@@ -141,6 +152,7 @@ def test_a_failure_is_its_runs_alone(tmp_path):
         (own("cc_lacking.c"), "tcp_of_another_release: the headers for freebsd-13 do not have it"),
         (f"new={MODULES}/cc_every.c", "compiles for freebsd-11, freebsd-13, freebsd-14, freebsd-15"),
         (own("cc_fails.c", "freebsd-14"), "newreno_cc_algo"),
+        (own("cc_steps.c", "freebsd-14"), "ccsignal_t"),
         (f"cubic={MODULES}/cc_every.c,abi=freebsd-13", "has a congestion control of that name"),
         (own("tcp_every.c"), "fatal error: net/tcp.h: No such file or directory"),
     ],

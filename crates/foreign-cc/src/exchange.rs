@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Raised with every change of the header.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// Where a host and its clock stand.
 #[repr(C)]
@@ -66,6 +66,10 @@ pub struct Linux {
     pub is_app_limited: u32,
     pub is_retrans: u32,
     pub is_ack_delayed: u32,
+    pub stamped_rtt_us: i32,
+    pub gso: u32,
+    pub tso_win_divisor: u32,
+    pub max_ssthresh: u32,
     pub reserved: u32,
 }
 
@@ -107,6 +111,21 @@ impl LinuxHook {
             LinuxHook::GetInfo => "get_info",
         }
     }
+}
+
+/// Events that `cwnd_event` hears of, of all interfaces.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinuxEvent {
+    TxStart,
+    Restart,
+    CompleteCwr,
+    Loss,
+    EcnNoCe,
+    EcnIsCe,
+    Frto,
+    FastAck,
+    SlowAck,
 }
 
 /// The bit of a connection's hooks that says that it needs ECN.

@@ -11,7 +11,7 @@ use tcp::cc::foreign::{Host, Trouble};
 use tcp::cc::linux::{AckEvent, AckSample, CaState, CongestionControl, Core, CwndEvent, Module, RateSample};
 use tcp::linux_config::Shared;
 
-use crate::exchange::{self, LinuxHook as Hook, NEEDS_ECN};
+use crate::exchange::{self, LinuxEvent, LinuxHook as Hook, NEEDS_ECN};
 use crate::library::Library;
 
 /// No window is as large (TCP_INFINITE_SSTHRESH is the largest threshold).
@@ -191,22 +191,29 @@ impl Connection {
             gso_max_size: self.config.gso_max_size as u32,
             gso_max_segs: self.config.gso_max_segs,
             min_tso_segs: self.config.min_tso_segs,
+            prior_in_flight: core.prior_in_flight,
             rtt_us: -1,
+            stamped_rtt_us: -1,
+            gso: u32::from(core.gso),
+            tso_win_divisor: self.config.tso_win_divisor,
+            max_ssthresh: self.config.max_ssthresh,
             ..exchange::Linux::default()
         }
     }
 }
 
-/// The value of an event in `enum tcp_ca_event` as our header has it; None: modern kernels have none such.
-fn number(event: CwndEvent) -> Option<i64> {
+/// An event as the module's interface is told of it; what that has no event for calls no hook.
+fn number(event: CwndEvent) -> LinuxEvent {
     match event {
-        CwndEvent::TxStart => Some(0),
-        CwndEvent::Restart => Some(1),
-        CwndEvent::CompleteCwr => Some(2),
-        CwndEvent::Loss => Some(3),
-        CwndEvent::EcnNoCe => Some(4),
-        CwndEvent::EcnIsCe => Some(5),
-        CwndEvent::Frto | CwndEvent::FastAck | CwndEvent::SlowAck => None,
+        CwndEvent::TxStart => LinuxEvent::TxStart,
+        CwndEvent::Restart => LinuxEvent::Restart,
+        CwndEvent::CompleteCwr => LinuxEvent::CompleteCwr,
+        CwndEvent::Loss => LinuxEvent::Loss,
+        CwndEvent::EcnNoCe => LinuxEvent::EcnNoCe,
+        CwndEvent::EcnIsCe => LinuxEvent::EcnIsCe,
+        CwndEvent::Frto => LinuxEvent::Frto,
+        CwndEvent::FastAck => LinuxEvent::FastAck,
+        CwndEvent::SlowAck => LinuxEvent::SlowAck,
     }
 }
 
@@ -242,6 +249,7 @@ impl CongestionControl for Connection {
             seen.acked = sample.packets;
             seen.in_flight = sample.in_flight;
             seen.rtt_us = sample_rtt(sample.rtt_us);
+            seen.stamped_rtt_us = sample_rtt(sample.stamped_rtt_us);
         });
     }
 
@@ -250,9 +258,7 @@ impl CongestionControl for Connection {
     }
 
     fn cwnd_event(&mut self, core: &mut Core, event: CwndEvent) {
-        if let Some(number) = number(event) {
-            self.call(core, Hook::CwndEvent, [number, 0], |_| ());
-        }
+        self.call(core, Hook::CwndEvent, [number(event) as i64, 0], |_| ());
     }
 
     fn in_ack_event(&mut self, core: &mut Core, event: AckEvent) {

@@ -20,6 +20,7 @@ from cwndlab.experiment.catalogue import Sysctl
 from cwndlab.foreign import Module
 
 ABIS = {
+    "linux-3.9": "-DCWNDLAB_LINUX=30900",
     "linux-6.8": "-DCWNDLAB_LINUX=60800",
     "linux-6.12": "-DCWNDLAB_LINUX=61200",
     "linux-6.18": "-DCWNDLAB_LINUX=61800",
@@ -99,19 +100,25 @@ def build(request: Request, *, private: bool = False) -> Module:
     if request.abi is not None:
         return _finished(request, request.abi, _compile(request, request.abi, compiler), compiler, private)
     compiled: dict[str, Path] = {}
-    refusal: InputError | None = None
+    refusals: list[InputError] = []
     for abi in ABIS:
         try:
             compiled[abi] = _compile(request, abi, compiler)
         except InputError as error:
-            refusal = error
+            refusals.append(error)
     if len(compiled) > 1:
         which = "which differ in what hooks mean"
         raise InputError(f"--cc {request.name}: compiles for {', '.join(compiled)}, {which}; add ,abi=ABI")
-    if not compiled and refusal is not None:
-        raise refusal
+    if not compiled:
+        raise max(reversed(refusals), key=_progress)
     (abi, library), *_ = compiled.items()
     return _finished(request, abi, library, compiler, private)
+
+
+def _progress(refusal: InputError) -> int:
+    """How far the compiler came: another family's interface lacks a header near the beginning."""
+    found = re.search(r":(\d+):\d+: fatal error: .*: No such file", str(refusal))
+    return int(found[1]) if found else sys.maxsize
 
 
 def compiler_of(name: str) -> str:

@@ -14,7 +14,7 @@
 #include <netinet/cc/cc.h>
 #include <netinet/cc/cc_module.h>
 
-#if __FreeBSD_version >= 1400000
+#if __FreeBSD_version >= 1500000
 #define TP(ccv) ((ccv)->tp)
 #else
 #define TP(ccv) ((ccv)->ccvc.tcp)

@@ -240,7 +240,10 @@ mod tests {
     /// One round trip whose packets saw RTTs from `min` to `max`. True if it backed off.
     fn round(cdg: &mut Cdg, core: &mut Core, min: u32, max: u32) -> bool {
         for rtt_us in [min, max] {
-            cdg.pkts_acked(core, &AckSample { packets: 1, rtt_us: Some(rtt_us), in_flight: 0 });
+            cdg.pkts_acked(
+                core,
+                &AckSample { packets: 1, rtt_us: Some(rtt_us), stamped_rtt_us: None, in_flight: 0 },
+            );
         }
         core.una = core.nxt + 1;
         core.nxt = core.una + 1000;

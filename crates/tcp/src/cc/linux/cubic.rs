@@ -120,11 +120,10 @@ impl Cubic {
         self.config.counting == Counting::Acks
     }
 
-    /// As after a timeout: nothing is known any more.
+    /// As after a timeout: nothing is known any more but the window that it cut, for an undo.
     fn reset(&mut self) {
         let (loss_cwnd, hystart) = (self.loss_cwnd, std::mem::take(&mut self.hystart));
         let config = self.config.clone();
-        let loss_cwnd = if self.counts_acks() { 0 } else { loss_cwnd };
         *self = Cubic { loss_cwnd, ..Cubic::with(&config, self.constants) };
         self.hystart = HyStart { found: false, ..hystart };
     }
@@ -138,9 +137,9 @@ impl Cubic {
         self.hystart.samples = 0;
     }
 
-    /// Microseconds in modern kernels, milliseconds in 3.9.
+    /// Microseconds in modern kernels, milliseconds in 3.9, at any frequency of the clock.
     fn hystart_clock(&self, core: &Core) -> u64 {
-        if self.counts_acks() { core.jiffies * 1000 / u64::from(core.hz) } else { core.now_us() }
+        if self.counts_acks() { core.now_us() / 1000 } else { core.now_us() }
     }
 
     /// 3.9's tests (milliseconds; the round's minimum is frozen after eight samples).
@@ -229,7 +228,7 @@ impl Cubic {
             let min_rtt_jiffies = if modern {
                 (u64::from(self.delay_min) * hz).div_ceil(1_000_000)
             } else {
-                (u64::from(self.delay_min) * hz) / 1_000_000
+                (u64::from(self.delay_min / 1000) * hz).div_ceil(1000)
             };
             let t = ((now + min_rtt_jiffies - self.epoch_start) << 10) / hz;
             let k = if mutant!(CubicWithoutK) { 0 } else { u64::from(self.k) };
@@ -430,5 +429,29 @@ mod tests {
         core.cwnd = 990;
         cubic.ssthresh(&mut core);
         assert_eq!(cubic.last_max_cwnd, 841);
+    }
+
+    #[test]
+    fn a_timeout_of_3_9_can_be_undone() {
+        let mut cubic = Cubic::new(&Config::linux_3_9().into());
+        let mut core = avoiding(&mut cubic, 1000);
+        core.ssthresh = cubic.ssthresh(&mut core);
+        cubic.set_state(&mut core, CaState::Loss);
+        core.cwnd = 1;
+        assert_eq!(cubic.undo_cwnd(&mut core), 1000);
+    }
+
+    #[test]
+    fn hystart_of_3_9_counts_milliseconds_between_jiffies() {
+        let mut cubic = Cubic::new(&Config::linux_3_9().into());
+        let mut core = avoiding(&mut cubic, 20);
+        (core.hz, core.ssthresh) = (250, super::super::INFINITE_SSTHRESH);
+        cubic.hystart_reset(&core);
+        // A train of ACKs 2 ms apart that lasts longer than half a round trip, of which jiffies of 4 ms see gaps.
+        for ms in (2..=22).step_by(2) {
+            core.now_us = ms * 1000;
+            cubic.hystart_update_3_9(&mut core, 40_000);
+        }
+        assert_eq!(core.ssthresh, 20);
     }
 }

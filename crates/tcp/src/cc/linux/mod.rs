@@ -23,6 +23,9 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// The initial window in packets, in every era modelled (RFC 6928).
 pub const INIT_CWND: u32 = 10;
 
+/// 3.9: so much of the window may be unused without growth ending, packets (tcp_max_tso_deferred_mss).
+const DEFERRED_PACKETS: u32 = 3;
+
 /// Linux's five congestion states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaState {
@@ -93,6 +96,8 @@ pub struct AckSample {
     pub packets: u32,
     /// Round trip of the newest packet it delivered, microseconds; None when only retransmissions were delivered.
     pub rtt_us: Option<u32>,
+    /// The same in microseconds where `rtt_us` is in whole jiffies (3.9: TCP_CONG_RTT_STAMP).
+    pub stamped_rtt_us: Option<u32>,
     /// Bytes delivered since the newest of them was sent.
     pub in_flight: u32,
 }
@@ -179,7 +184,7 @@ pub struct Core {
     pub cwnd_limited: bool,
     /// Most packets out in the current window of data.
     pub max_packets_out: u32,
-    /// Packets in flight before the ACK under way (3.9's cwnd-limited test).
+    /// Packets in flight before the ACK under way (3.9's `in_flight`).
     pub prior_in_flight: u32,
     /// Local time, nanoseconds.
     pub now: Nanos,
@@ -328,7 +333,7 @@ impl Core {
             && left * config.tso_win_divisor < self.cwnd
             && u64::from(left) * u64::from(self.mss) < config.gso_max_size
             && left < config.gso_max_segs)
-            || left <= config.reordering
+            || left <= DEFERRED_PACKETS
     }
 
     /// Grows the window by `acked` packets up to ssthresh; returns what is left for congestion avoidance.
@@ -387,10 +392,10 @@ impl Core {
     pub fn slow_start_acks(&mut self, max_ssthresh: u32) {
         let credit = if max_ssthresh > 0 && self.cwnd > max_ssthresh { max_ssthresh >> 1 } else { self.cwnd };
         self.cwnd_cnt += credit;
-        while self.cwnd_cnt >= self.cwnd {
-            self.cwnd_cnt -= self.cwnd;
-            self.cwnd += 1;
-        }
+        // By the window that the ACK found.
+        let window = self.cwnd;
+        self.cwnd += self.cwnd_cnt / window;
+        self.cwnd_cnt %= window;
     }
 
     /// Bytes per second that pacing would use: twice the window per round trip below half of ssthresh, 120 % above.

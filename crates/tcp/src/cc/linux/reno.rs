@@ -99,6 +99,28 @@ mod tests {
     }
 
     #[test]
+    fn slow_start_of_3_9_counts_credit_by_the_window_that_an_ack_found() {
+        let mut reno = Reno::new(&Config::linux_3_9().into());
+        let mut core = core(10, 20);
+        core.cwnd_cnt = 25;
+        reno.cong_avoid(&mut core, 0, 2);
+        assert_eq!((core.cwnd, core.cwnd_cnt), (13, 5));
+    }
+
+    #[test]
+    fn growth_of_3_9_allows_three_packets_unused_whatever_the_reordering() {
+        let mut config = Config::linux_3_9();
+        config.reordering = 10;
+        let mut reno = Reno::new(&config.into());
+        for (unused, grown) in [(3, 11), (4, 10)] {
+            let mut core = core(10, 20);
+            core.prior_in_flight = 10 - unused;
+            reno.cong_avoid(&mut core, 0, 2);
+            assert_eq!(core.cwnd, grown, "{unused} unused");
+        }
+    }
+
+    #[test]
     fn a_window_not_in_use_does_not_grow() {
         let mut reno = Reno::new(&Config::linux_6_8().into());
         let mut core = core(20, 10);

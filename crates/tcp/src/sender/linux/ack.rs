@@ -53,6 +53,7 @@ pub(super) struct Progress {
 
 impl LinuxSender {
     pub(super) fn begin_ack(&mut self, snd: &SendState, ack: &Ack<'_>) -> Progress {
+        self.core.prior_in_flight = self.core.in_flight();
         Progress {
             prior_fack: self.fack_end(),
             prior_packets: self.core.packets_out,
@@ -76,7 +77,7 @@ impl LinuxSender {
             last_sacked_sent: 0,
             reordered: u64::MAX,
             tsecr: ack.tsecr,
-            rate: RateSample { prior_in_flight: self.core.in_flight(), ..RateSample::default() },
+            rate: RateSample { prior_in_flight: self.core.prior_in_flight, ..RateSample::default() },
             prior_delivered: self.core.delivered,
             prior_lost: self.core.lost,
         }
@@ -295,7 +296,12 @@ impl LinuxSender {
             let before = self.core.ssthresh;
             let delivered = self.core.delivered - p.rate.prior_delivered;
             let in_flight = (delivered as u32).wrapping_mul(self.core.mss);
-            let sample = AckSample { packets, rtt_us: newest_us, in_flight };
+            let stamped_rtt_us = if modern {
+                newest_us
+            } else {
+                usable.then(|| now_us.saturating_sub(p.last_acked_sent / 1000) as u32)
+            };
+            let sample = AckSample { packets, rtt_us: newest_us, stamped_rtt_us, in_flight };
             self.cc.pkts_acked(&mut self.core, &sample);
             if self.core.ssthresh != before {
                 let at = self.core.una.saturating_sub(self.output.first_seq);

@@ -43,7 +43,6 @@ impl State {
 impl LinuxSender {
     pub(super) fn on_ack_classic(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mut p = self.begin_ack(snd, ack);
-        self.core.prior_in_flight = self.core.in_flight();
         if ack.ack < snd.una {
             self.tag_sacks(ack, &mut p);
             if p.sacked {

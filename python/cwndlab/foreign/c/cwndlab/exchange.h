@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file. */
-#define CWNDLAB_ABI 2
+#define CWNDLAB_ABI 3
 
 /* Where a host and its clock stand. */
 struct cwndlab_host {
@@ -46,7 +46,16 @@ struct cwndlab_linux {
 	uint64_t prior_mstamp;
 	uint32_t prior_delivered, losses, acked_sacked, prior_in_flight;
 	uint32_t is_app_limited, is_retrans, is_ack_delayed;
+	int32_t stamped_rtt_us;		/* as rtt_us, in microseconds where that is in jiffies */
+	/* For 3.9's functions: segmentation offload is on; the host's net.ipv4.tcp_tso_win_divisor and tcp_max_ssthresh. */
+	uint32_t gso, tso_win_divisor, max_ssthresh;
 	uint32_t reserved;
+};
+
+/* Events that cwnd_event hears of, of all interfaces. */
+enum cwndlab_linux_event {
+	CWNDLAB_TX_START, CWNDLAB_RESTART, CWNDLAB_COMPLETE_CWR, CWNDLAB_LOSS, CWNDLAB_ECN_NO_CE, CWNDLAB_ECN_IS_CE,
+	CWNDLAB_FRTO, CWNDLAB_FAST_ACK, CWNDLAB_SLOW_ACK,
 };
 
 /* Hooks of struct tcp_congestion_ops. */

@@ -16,33 +16,54 @@
 #define UNIT(ccv) CCV(ccv, t_maxseg)
 #define MERGED(ccv) 1
 #endif
-#if CWNDLAB_FREEBSD >= 1400000
+#if CWNDLAB_FREEBSD >= 1500000
 #define TP(ccv) ((ccv)->tp)
 #else
 #define TP(ccv) ((ccv)->ccvc.tcp)
 #endif
 
+#if CWNDLAB_FREEBSD >= 1500000
+#define STEP(name) newreno_cc_cwnd_##name
+#define STEP_LINKAGE
+#else
+#define STEP(name) cwnd_##name
+#define STEP_LINKAGE static
+#endif
+
+static u_int grown(struct cc_var *ccv, u_int more)
+{
+	u_int window = CCV(ccv, snd_cwnd);
+
+	return more ? min(window + more, TCP_MAXWIN << CCV(ccv, snd_scale)) : window;
+}
+
+/* The window after an ACK, above the threshold and up to it. */
+STEP_LINKAGE u_int STEP(in_cong_avoid)(struct cc_var *ccv)
+{
+	u_int segment = CCV(ccv, t_maxseg);
+
+	if (!V_tcp_do_rfc3465)
+		return grown(ccv, max(segment * segment / CCV(ccv, snd_cwnd), 1));
+	if (!(ccv->flags & CCF_ABC_SENTAWND))
+		return CCV(ccv, snd_cwnd);
+	ccv->flags &= ~CCF_ABC_SENTAWND;
+	return grown(ccv, segment);
+}
+
+STEP_LINKAGE u_int STEP(in_slow_start)(struct cc_var *ccv)
+{
+	u_int segment = CCV(ccv, t_maxseg);
+	/* While data is sent again, one segment (RFC 3465 section 2.3). */
+	u_int limit = CCV(ccv, snd_nxt) == CCV(ccv, snd_max) ? MERGED(ccv) * V_tcp_abc_l_var : 1;
+
+	return grown(ccv, V_tcp_do_rfc3465 ? min(ccv->bytes_this_ack, limit * segment) : segment);
+}
+
 LINKAGE void NAMED(ack_received)(struct cc_var *ccv, cwndlab_ack_type type)
 {
-	u_int window = CCV(ccv, snd_cwnd), segment = CCV(ccv, t_maxseg), more = segment;
-
 	if (type != CC_ACK || IN_RECOVERY(CCV(ccv, t_flags)) || !(ccv->flags & CCF_CWND_LIMITED))
 		return;
-	if (window > CCV(ccv, snd_ssthresh)) {
-		if (!V_tcp_do_rfc3465)
-			more = max(segment * segment / window, 1);
-		else if (!(ccv->flags & CCF_ABC_SENTAWND))
-			more = 0;
-		else
-			ccv->flags &= ~CCF_ABC_SENTAWND;
-	} else if (V_tcp_do_rfc3465) {
-		/* While data is sent again, one segment (RFC 3465 section 2.3). */
-		u_int limit = CCV(ccv, snd_nxt) == CCV(ccv, snd_max) ? MERGED(ccv) * V_tcp_abc_l_var : 1;
-
-		more = min(ccv->bytes_this_ack, limit * segment);
-	}
-	if (more)
-		CCV(ccv, snd_cwnd) = min(window + more, TCP_MAXWIN << CCV(ccv, snd_scale));
+	CCV(ccv, snd_cwnd) = CCV(ccv, snd_cwnd) > CCV(ccv, snd_ssthresh) ? STEP(in_cong_avoid)(ccv) : STEP(in_slow_start)(ccv);
 }
 
 LINKAGE void NAMED(after_idle)(struct cc_var *ccv)
@@ -95,10 +116,22 @@ static void on_timeout(struct cc_var *ccv)
 }
 #endif
 
+/* So many per cent of the window, in whole segments. */
+static u_int share(struct cc_var *ccv, u_int percent, u_int unit)
+{
+	return max((uint64_t)CCV(ccv, snd_cwnd) * percent / (100 * unit), 2) * unit;
+}
+
+#if CWNDLAB_FREEBSD >= 1500000
+u_int newreno_cc_cwnd_on_multiplicative_decrease(struct cc_var *ccv, uint32_t unit)
+{
+	return share(ccv, V_newreno_beta, unit);
+}
+#endif
+
 LINKAGE void NAMED(cong_signal)(struct cc_var *ccv, cwndlab_signal_type type)
 {
-	u_int unit = UNIT(ccv);
-	u_int less = max((uint64_t)CCV(ccv, snd_cwnd) * PERCENT(ccv, type) / (100 * unit), 2) * unit;
+	u_int less = share(ccv, PERCENT(ccv, type), UNIT(ccv));
 
 	switch (type) {
 	case CC_NDUPACK:

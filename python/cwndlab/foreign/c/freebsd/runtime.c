@@ -359,6 +359,9 @@ static void fill(struct connection *connection, const struct cwndlab_freebsd *x)
 	tp->t_bytes_acked = x->bytes_acked;
 	tp->cwndlab_mss = x->mss;
 	tp->cwndlab_pipe = x->pipe;
+#if CWNDLAB_FREEBSD >= 1400000
+	tp->snd_fack = x->max - x->pipe;
+#endif
 	ccv->bytes_this_ack = x->bytes_this_ack;
 	ccv->curack = x->curack;
 #if CWNDLAB_FREEBSD >= 1200000
@@ -393,14 +396,17 @@ static int begin(struct connection *connection)
 {
 	struct cc_var *ccv = CCV_OF(connection);
 
-#if CWNDLAB_FREEBSD >= 1400000
+#if CWNDLAB_FREEBSD >= 1500000
 	ccv->tp = &connection->tp;
+#else
+	ccv->type = 6; /* TCP, among protocols */
+	ccv->ccvc.tcp = &connection->tp;
+#endif
+#if CWNDLAB_FREEBSD >= 1400000
 	ccv->labc = now->abc_l_var;
 	connection->tp.t_cc = registered;
 	return registered->cb_init ? registered->cb_init(ccv, NULL) : 0;
 #else
-	ccv->type = 6; /* TCP, among protocols */
-	ccv->ccvc.tcp = &connection->tp;
 	connection->tp.ccv = ccv;
 	connection->tp.osd = OSD_OF(connection);
 	connection->tp.cc_algo = registered;

@@ -392,7 +392,7 @@ struct cc_var {
 	int bytes_this_ack;
 	tcp_seq curack;
 	uint32_t flags;
-#if CWNDLAB_FREEBSD < 1400000
+#if CWNDLAB_FREEBSD < 1500000
 	int type;
 	union ccv_container {
 		struct tcpcb *tcp;
@@ -419,10 +419,12 @@ struct cc_var {
 #endif
 #if CWNDLAB_FREEBSD >= 1400000
 #define CCF_USE_LOCAL_ABC 0x0004
+#if CWNDLAB_FREEBSD < 1500000
 #define CCF_MAX_CWND 0x0040
 #define CCF_CHG_MAX_CWND 0x0080
 #define CCF_USR_IWND 0x0100
 #define CCF_USR_IWND_INIT_NSEG 0x0200
+#endif
 #define CCF_HYSTART_ALLOWED 0x0400
 #define CCF_HYSTART_CAN_SH_CWND 0x0800
 #define CCF_HYSTART_CONS_SSTH 0x1000
@@ -451,17 +453,23 @@ struct tcpcb {
 	struct cc_algo *t_cc;
 	struct cc_var t_ccv;
 	struct osd t_osd;
+	/* Such that snd_max - snd_fack + sack_bytes_rexmit is in flight. */
+	tcp_seq snd_fack;
+	struct { int sack_bytes_rexmit; } sackhint;
 #endif
 	/* What functions answer with. */
 	uint32_t cwndlab_mss, cwndlab_pipe;
 };
 
-#if CWNDLAB_FREEBSD < 1400000
+#if CWNDLAB_FREEBSD < 1500000
 #define CCV(ccv, what) (ccv)->ccvc.tcp->what
+#else
+#define CCV(ccv, what) (ccv)->tp->what
+#endif
+#if CWNDLAB_FREEBSD < 1400000
 #define CC_ALGO(tp) ((tp)->cc_algo)
 #define CC_DATA(tp) ((tp)->ccv->cc_data)
 #else
-#define CCV(ccv, what) (ccv)->tp->what
 #define CC_ALGO(tp) ((tp)->t_cc)
 #define CC_DATA(tp) ((tp)->t_ccv.cc_data)
 #endif
@@ -570,6 +578,11 @@ void newreno_cc_post_recovery(struct cc_var *ccv);
 void newreno_cc_after_idle(struct cc_var *ccv);
 void newreno_cc_cong_signal(struct cc_var *ccv, cwndlab_signal_type type);
 void newreno_cc_ack_received(struct cc_var *ccv, cwndlab_ack_type type);
+#if CWNDLAB_FREEBSD >= 1500000
+u_int newreno_cc_cwnd_on_multiplicative_decrease(struct cc_var *ccv, uint32_t unit);
+u_int newreno_cc_cwnd_in_cong_avoid(struct cc_var *ccv);
+u_int newreno_cc_cwnd_in_slow_start(struct cc_var *ccv);
+#endif
 
 extern uint32_t hystart_lowcwnd, hystart_minrtt_thresh, hystart_maxrtt_thresh, hystart_n_rttsamples;
 extern uint32_t hystart_css_growth_div, hystart_css_rounds, hystart_bblogs;

@@ -1,6 +1,7 @@
 /* What a congestion control written for Linux finds of the kernel: the documented part of its interface, in our words.
  *
  * CWNDLAB_LINUX is the version, 60800 for 6.8. Layout and order of fields are ours; a module is compiled against names.
+ * Here is what all releases have; the connection and its hooks are in the header of the release's own, included below.
  */
 #ifndef CWNDLAB_LINUX_H
 #define CWNDLAB_LINUX_H
@@ -60,8 +61,6 @@ typedef unsigned int gfp_t;
 #define fallthrough __attribute__((fallthrough))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define READ_ONCE(x) (x)
-#define WRITE_ONCE(x, value) ((x) = (value))
 #define cmpxchg(where, before, after) \
 	({ __typeof__(*(where)) _was = *(where); if (_was == (before)) *(where) = (after); _was; })
 #define BUILD_BUG_ON(x) _Static_assert(!(x), "BUILD_BUG_ON: " #x)
@@ -76,6 +75,7 @@ typedef unsigned int gfp_t;
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
 #define pr_debug(...) do { } while (0)
 #define pr_info(...) do { } while (0)
+#define pr_notice(...) do { } while (0)
 #define pr_warn(...) do { } while (0)
 #define pr_warn_once(...) do { } while (0)
 #define pr_err(...) do { } while (0)
@@ -127,10 +127,10 @@ u32 int_sqrt(unsigned long x);
 #define kmalloc_array(n, size, flags) cwndlab_alloc((size_t)(n) * (size))
 #define kfree(p) cwndlab_free((void *)(p))
 
-/* Time: the host's clock. */
-#define HZ ((int)cwndlab_host.hz)
+/* Time: the host's clock. `#if HZ < 1000` sees 0, so that a module takes the way that is right for any frequency. */
+extern int cwndlab_hz;
+#define HZ cwndlab_hz
 #define jiffies ((unsigned long)cwndlab_host.ticks)
-#define tcp_jiffies32 ((u32)cwndlab_host.ticks)
 #define NSEC_PER_USEC 1000L
 #define NSEC_PER_MSEC 1000000L
 #define NSEC_PER_SEC 1000000000L
@@ -138,30 +138,17 @@ u32 int_sqrt(unsigned long x);
 #define USEC_PER_SEC 1000000L
 #define MSEC_PER_SEC 1000L
 #define USEC_PER_JIFFY ((unsigned int)(USEC_PER_SEC / HZ))
-#define TCP_TS_HZ 1000
 #define time_after(a, b) ((long)((b) - (a)) < 0)
 #define time_before(a, b) time_after(b, a)
 #define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
 #define time_before_eq(a, b) time_after_eq(b, a)
-typedef s64 ktime_t;
-static inline ktime_t ktime_get(void) { return cwndlab_host.now_ns; }
-static inline u64 ktime_get_ns(void) { return cwndlab_host.now_ns; }
 static inline u64 local_clock(void) { return cwndlab_host.now_ns; }
-static inline u64 tcp_clock_ns(void) { return cwndlab_host.now_ns; }
-static inline u64 tcp_clock_us(void) { return cwndlab_host.now_ns / NSEC_PER_USEC; }
-static inline s64 ktime_to_ns(ktime_t t) { return t; }
-static inline s64 ktime_to_us(ktime_t t) { return t / NSEC_PER_USEC; }
-static inline s64 ktime_us_delta(ktime_t later, ktime_t earlier) { return ktime_to_us(later - earlier); }
 static inline unsigned long usecs_to_jiffies(unsigned int us) { return DIV_ROUND_UP((u64)us, USEC_PER_JIFFY); }
 static inline unsigned long msecs_to_jiffies(unsigned int ms) { return DIV_ROUND_UP((u64)ms * HZ, 1000u); }
 static inline unsigned int jiffies_to_usecs(unsigned long j) { return USEC_PER_JIFFY * j; }
 static inline unsigned int jiffies_to_msecs(unsigned long j) { return j * 1000 / HZ; }
 
 /* Randomness: the connection's stream. */
-static inline u32 get_random_u32(void) { return cwndlab_random() >> 32; }
-static inline u32 get_random_u32_below(u32 n) { return ((unsigned __int128)cwndlab_random() * n) >> 64; }
-static inline u32 prandom_u32_max(u32 n) { return get_random_u32_below(n); }
-static inline u32 prandom_u32(void) { return get_random_u32(); }
 void get_random_bytes(void *where, size_t size);
 
 /* Modules (linux/module.h, linux/moduleparam.h). */
@@ -205,23 +192,6 @@ int cwndlab_set_param(struct cwndlab_variable *variable, int64_t value);
 #define module_param_cb(knob, operations, place, mode) \
 	CWNDLAB_KNOB(knob, place, CWNDLAB_SORT(place), cwndlab_set_param, operations)
 
-/* BPF's names for a module's functions. */
-struct btf_id_set8 { u32 count; };
-struct btf_kfunc_id_set { struct module *owner; struct btf_id_set8 *set; };
-#define BPF_PROG_TYPE_STRUCT_OPS 0
-#define BPF_SOCK_OPS_BASE_RTT 0
-#define BTF_SET8_START(name) static struct btf_id_set8 name __attribute__((unused));
-#define BTF_SET8_END(name)
-#define BTF_KFUNCS_START(name) BTF_SET8_START(name)
-#define BTF_KFUNCS_END(name)
-#define BTF_ID_FLAGS(...)
-static inline int register_btf_kfunc_id_set(int type, const struct btf_kfunc_id_set *set)
-{
-	(void)type;
-	(void)set;
-	return 0;
-}
-
 /* Sockets. Memory of one is that of all: a tcp_sock begins with an inet_connection_sock, that with a sock. */
 struct net;
 struct sock {
@@ -231,11 +201,16 @@ struct sock {
 	u8 sk_pacing_shift;
 	u32 sk_gso_max_size;
 	u16 sk_gso_max_segs;
+	bool cwndlab_gso;
 };
 enum { TCP_ESTABLISHED = 1, TCP_CLOSE = 7, TCP_LISTEN = 10 };
 enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 
+#if CWNDLAB_LINUX < 40000
+#define ICSK_CA_PRIV_SIZE 64
+#else
 #define ICSK_CA_PRIV_SIZE 104
+#endif
 #define TCP_CA_NAME_MAX 16
 enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 #define TCPF_CA_Open (1 << TCP_CA_Open)
@@ -243,7 +218,6 @@ enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, T
 #define TCPF_CA_CWR (1 << TCP_CA_CWR)
 #define TCPF_CA_Recovery (1 << TCP_CA_Recovery)
 #define TCPF_CA_Loss (1 << TCP_CA_Loss)
-enum inet_csk_ack_state_t { ICSK_ACK_SCHED = 1, ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 
 struct inet_connection_sock {
 	struct sock sk;
@@ -259,126 +233,38 @@ struct tcp_options_received {
 	u16 saw_tstamp : 1, tstamp_ok : 1, sack_ok : 3;
 };
 
-struct tcp_sock {
-	struct inet_connection_sock inet_conn;
-	u32 snd_una, snd_nxt, rcv_nxt, write_seq, high_seq;
-	u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, prior_ssthresh;
-	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out, reordering;
-	bool is_cwnd_limited;
-	u32 mss_cache;
-	u32 srtt_us;		/* times 8 */
-	u64 tcp_mstamp, tcp_clock_cache, tcp_wstamp_ns;
-	u32 delivered, delivered_ce, lost, app_limited;
-	u64 delivered_mstamp, first_tx_mstamp;
-	u32 lsndtime;
-	u8 ecn_flags;
-	struct tcp_options_received rx_opt;
-	u32 cwndlab_min_rtt_us;
-	bool cwndlab_cwr;
-};
+#define tcp_sk(s) ((struct tcp_sock *)(s))
+#define inet_csk(s) ((struct inet_connection_sock *)(s))
+#define inet_csk_ca(s) ((void *)inet_csk(s)->icsk_ca_priv)
+#define sock_net(s) ((struct net *)0)
+#define TCP_INIT_CWND 10
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+#define MAX_TCP_HEADER 320
+#define TCP_CONG_NON_RESTRICTED 1
 #define TCP_ECN_OK 1
 #define TCP_ECN_QUEUE_CWR 2
 #define TCP_ECN_DEMAND_CWR 4
 #define TCP_ECN_SEEN 8
 
-#define tcp_sk(s) ((struct tcp_sock *)(s))
-#define inet_csk(s) ((struct inet_connection_sock *)(s))
-#define inet_csk_ca(s) ((void *)inet_csk(s)->icsk_ca_priv)
-#define sock_net(s) ((struct net *)0)
-#define INET_ECN_xmit(s) ((void)(s))
-#define INET_ECN_dontxmit(s) ((void)(s))
-#define NET_INC_STATS(net, item) ((void)(net))
-#define NET_ADD_STATS(net, item, n) ((void)(net))
-#define tcp_call_bpf(s, op, n, args) ((void)(s), -1)
-static inline void __tcp_send_ack(struct sock *sk, u32 rcv_nxt, u16 flags)
-{
-	(void)sk;
-	(void)rcv_nxt;
-	(void)flags;
-}
-
-/* Congestion control (include/net/tcp.h; Documentation/networking says what it is for). */
-#define TCP_INIT_CWND 10
-#define TCP_INFINITE_SSTHRESH 0x7fffffff
-#define MAX_TCP_HEADER 320
-#define GSO_LEGACY_MAX_SIZE 65536u
-#define TCP_CONG_NON_RESTRICTED 1
-#define TCP_CONG_NEEDS_ECN 2
-
-enum tcp_ca_event {
-	CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS, CA_EVENT_ECN_NO_CE,
-	CA_EVENT_ECN_IS_CE,
-};
-enum tcp_ca_ack_event_flags { CA_ACK_SLOWPATH = 1, CA_ACK_WIN_UPDATE = 2, CA_ACK_ECE = 4 };
-
-struct ack_sample {
-	u32 pkts_acked;
-	s32 rtt_us;
-	u32 in_flight;
-};
-struct rate_sample {
-	u64 prior_mstamp;
-	u32 prior_delivered, prior_delivered_ce;
-	s32 delivered, delivered_ce;
-	long interval_us;
-	u32 snd_interval_us, rcv_interval_us;
-	long rtt_us;
-	int losses;
-	u32 acked_sacked, prior_in_flight, last_end_seq;
-	bool is_app_limited, is_retrans, is_ack_delayed;
-};
-
 struct tcpvegas_info { u32 tcpv_enabled, tcpv_rttcnt, tcpv_rtt, tcpv_minrtt; };
-struct tcp_dctcp_info { u16 dctcp_enabled, dctcp_ce_state; u32 dctcp_alpha, dctcp_ab_ecn, dctcp_ab_tot; };
-struct tcp_bbr_info { u32 bbr_bw_lo, bbr_bw_hi, bbr_min_rtt, bbr_pacing_gain, bbr_cwnd_gain; };
-union tcp_cc_info {
-	struct tcpvegas_info vegas;
-	struct tcp_dctcp_info dctcp;
-	struct tcp_bbr_info bbr;
-};
-enum { INET_DIAG_VEGASINFO = 3, INET_DIAG_DCTCPINFO = 9, INET_DIAG_BBRINFO = 16 };
-
-struct tcp_congestion_ops {
-	u32 (*ssthresh)(struct sock *sk);
-	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
-	void (*set_state)(struct sock *sk, u8 new_state);
-	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
-	void (*in_ack_event)(struct sock *sk, u32 flags);
-	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
-	u32 (*min_tso_segs)(struct sock *sk);
-#if CWNDLAB_LINUX >= 61000
-	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
-#else
-	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
-#endif
-	u32 (*undo_cwnd)(struct sock *sk);
-	u32 (*sndbuf_expand)(struct sock *sk);
-	size_t (*get_info)(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
-	void (*init)(struct sock *sk);
-	void (*release)(struct sock *sk);
-	char name[TCP_CA_NAME_MAX];
-	struct module *owner;
-	u32 key, flags;
-};
-
-int tcp_register_congestion_control(struct tcp_congestion_ops *ops);
-void tcp_unregister_congestion_control(struct tcp_congestion_ops *ops);
-extern struct tcp_congestion_ops tcp_reno;
-u32 tcp_slow_start(struct tcp_sock *tp, u32 acked);
-void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked);
-u32 tcp_reno_ssthresh(struct sock *sk);
-u32 tcp_reno_undo_cwnd(struct sock *sk);
-void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked);
-u32 tcp_current_ssthresh(const struct sock *sk);
-void tcp_enter_cwr(struct sock *sk);
-bool tcp_is_cwnd_limited(const struct sock *sk);
+enum { INET_DIAG_VEGASINFO = 3 };
 
 static inline bool before(u32 a, u32 b) { return (s32)(a - b) < 0; }
 #define after(a, b) before(b, a)
 static inline bool between(u32 x, u32 low, u32 high) { return high - low >= x - low; }
-static inline u32 tcp_snd_cwnd(const struct tcp_sock *tp) { return tp->snd_cwnd; }
-static inline void tcp_snd_cwnd_set(struct tcp_sock *tp, u32 packets) { tp->snd_cwnd = packets; }
-static inline bool tcp_in_slow_start(const struct tcp_sock *tp) { return tp->snd_cwnd < tp->snd_ssthresh; }
+
+#if CWNDLAB_LINUX < 40000
+#include "cwndlab_linux_3_9.h"
+#else
+#include "cwndlab_linux_6.h"
+#endif
+
+/* What a module may ask and do in every release. */
+int tcp_register_congestion_control(struct tcp_congestion_ops *ops);
+void tcp_unregister_congestion_control(struct tcp_congestion_ops *ops);
+extern struct tcp_congestion_ops tcp_reno;
+u32 tcp_reno_ssthresh(struct sock *sk);
+u32 tcp_current_ssthresh(const struct sock *sk);
 static inline bool tcp_in_initial_slowstart(const struct tcp_sock *tp)
 {
 	return tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH;
@@ -392,30 +278,5 @@ static inline bool tcp_in_cwnd_reduction(const struct sock *sk)
 {
 	return inet_csk(sk)->icsk_ca_state == TCP_CA_CWR || inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery;
 }
-static inline u32 tcp_min_rtt(const struct tcp_sock *tp) { return tp->cwndlab_min_rtt_us; }
-static inline u32 tcp_stamp_us_delta(u64 later, u64 earlier) { return max_t(s64, later - earlier, 0); }
-static inline u32 tcp_time_stamp(const struct tcp_sock *tp) { return tp->tcp_mstamp / USEC_PER_MSEC; }
-static inline u32 tcp_time_stamp_ts(const struct tcp_sock *tp) { return tcp_time_stamp(tp); }
-
-/* Windowed minimum and maximum (linux/win_minmax.h). */
-struct minmax_sample { u32 t, v; };
-struct minmax { struct minmax_sample s[3]; };
-static inline u32 minmax_get(const struct minmax *m) { return m->s[0].v; }
-u32 minmax_reset(struct minmax *m, u32 t, u32 value);
-u32 minmax_running_max(struct minmax *m, u32 window, u32 t, u32 value);
-u32 minmax_running_min(struct minmax *m, u32 window, u32 t, u32 value);
-
-/* Protective load balancing: there is one path. */
-#define TCP_PLB_SCALE 8
-struct tcp_plb_state { u8 consec_cong_rounds; };
-static inline void tcp_plb_init(const struct sock *sk, struct tcp_plb_state *plb) { (void)sk; (void)plb; }
-static inline void tcp_plb_update_state(const struct sock *sk, struct tcp_plb_state *plb, int ratio)
-{
-	(void)sk;
-	(void)plb;
-	(void)ratio;
-}
-static inline void tcp_plb_check_rehash(struct sock *sk, struct tcp_plb_state *plb) { (void)sk; (void)plb; }
-static inline void tcp_plb_update_state_upon_rto(struct sock *sk, struct tcp_plb_state *plb) { (void)sk; (void)plb; }
 
 #endif
