@@ -32,10 +32,11 @@ const BYTES: u32 = 1000;
 /// Of every shaper, bits per second.
 const RATE: u64 = 100_000;
 const MS: u64 = 1_000_000;
-/// How late a datagram may be sent before the whole train is tried again: well below half the time of one.
-const PUNCTUAL: u64 = 20 * MS;
+/// How late a datagram may be sent before the whole train is tried again. The lateness of the burst that sets the pace, of a
+/// later burst, and of the kernel's own timer add up, and have to stay below half the time of a datagram.
+const PUNCTUAL: u64 = 10 * MS;
 /// A machine with other things to do may be late that often.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 10;
 /// No shaper lets a packet go earlier than its model, but for the ticks of 64 ns that `tc` counts in.
 const EARLY: u64 = MS;
 /// Half of the departures are at most so late: the kernel's timer and the reader of the device have to wake up.
