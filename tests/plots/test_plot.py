@@ -63,6 +63,14 @@ def test_every_kind_is_drawn_the_same_twice_and_carries_its_command(
     assert not re.search(rb"CreationDate|<dc:date>", first)
 
 
+def test_panels_stand_where_the_solver_of_their_layout_cannot_move_them(results: MemoryResults):
+    figure = plots.plot(results, "queue", runs=[3])
+    figure.draw_without_rendering()
+    places = [place for axes in figure.axes for place in axes.get_position().bounds]
+    assert len(places) >= 4
+    assert places == pytest.approx([round(place, 6) for place in places], abs=1e-12)
+
+
 @pytest.mark.parametrize("size", ["paper", "slide"])
 def test_sizes(results: MemoryResults, size: str):
     width, height = plots.plot(results, "cwnd", runs=[0], size=size).get_size_inches()

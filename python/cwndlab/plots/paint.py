@@ -33,6 +33,24 @@ _NOT_LOOKS = ("backend", "backend_fallback", "interactive", "toolbar", "figure.m
 """Settings of matplotlib that are of the session, not of a plot."""
 
 
+class Layout(ConstrainedLayoutEngine):
+    """Matplotlib's layout of panels, to a thousandth of a pixel.
+
+    The last digits that its solver finds depend on where things lie in memory; names of an SVG's parts are
+    made of them.
+    """
+
+    def execute(self, fig: Figure) -> Any:
+        """Lay out the panels, and round where they are."""
+        found = super().execute(fig)
+        for axes in fig.axes:
+            in_layout = axes.get_in_layout()
+            left, bottom, width, height = axes.get_position(original=True).bounds
+            axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
+            axes.set_in_layout(in_layout)
+        return found
+
+
 class Plot(Figure):
     """A matplotlib figure that knows what it shows, and is shown by notebooks."""
 
@@ -41,7 +59,7 @@ class Plot(Figure):
 
     def __init__(self, options: Options, width: float, height: float) -> None:
         """Begin an empty figure."""
-        super().__init__(figsize=(width, height), layout="constrained")
+        super().__init__(figsize=(width, height), layout=Layout())
         FigureCanvasAgg(self)
         self.options = options
         self.data = pl.DataFrame()
