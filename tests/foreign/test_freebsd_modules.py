@@ -97,6 +97,19 @@ def test_newreno_of_15_is_made_of_its_steps(tmp_path):
     assert rows(foreign) == rows(built_in)
 
 
+@pytest.mark.parametrize("stack", ["freebsd-15-current", "freebsd-15-current/rack"])
+@pytest.mark.slow
+def test_what_main_has_since_15(tmp_path, stack):
+    experiment = EXPERIMENT.replace("freebsd-13", stack)
+    lossy = run(tmp_path, own("cc_newer.c", "freebsd-15"), name="lossy", experiment=experiment)
+    assert lossy.complete
+    assert lossy.summary["goodput_mbps"][0] > 8
+    codel = ["network.dumbbell.bottleneck.queue={kind: codel, ecn: true}", "hosts.a.ecn=on", "hosts.b.ecn=on"]
+    marked = run(tmp_path, own("cc_newer.c", "freebsd-15"), name="marked", experiment=experiment, sets=codel)
+    assert marked.complete
+    assert marked.summary["goodput_mbps"][0] > 8
+
+
 @pytest.mark.slow
 def test_knobs_are_swept_and_jobs_change_no_byte(tmp_path):
     sweep = f"sweep: [{{hosts.a.sysctl.{EVERY}.beta: [30, 80]}}, {{{LIMIT}: [20p, 50p]}}]"

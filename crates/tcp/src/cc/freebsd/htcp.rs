@@ -36,7 +36,7 @@ pub struct Htcp {
     alpha: i64,
     /// Part of the window that a loss leaves, in 1/256.
     beta: i64,
-    /// Smallest and largest smoothed RTT as [`CcVar::srtt`] has it; 0 before the first.
+    /// Smallest and largest smoothed RTT as the release gives it; 0 before the first.
     min_rtt: i64,
     max_rtt: i64,
     /// Window before the last reduction.
@@ -51,9 +51,14 @@ impl Default for Htcp {
     }
 }
 
+/// The smoothed RTT as the release gives it.
+fn smoothed_rtt(ccv: &CcVar) -> i64 {
+    i64::from(if ccv.tuning.rtt_in_whole_ticks { ccv.srtt >> RTT_SHIFT } else { ccv.srtt })
+}
+
 impl Htcp {
     fn record_rtt(&mut self, ccv: &CcVar) {
-        let srtt = i64::from(ccv.srtt);
+        let srtt = smoothed_rtt(ccv);
         if ccv.rtt_updates < MIN_SAMPLES {
             return;
         }
@@ -89,7 +94,7 @@ impl Htcp {
         }
         if ccv.tuning.htcp.rtt_scaling {
             let reference = (REFERENCE_MS << RTT_SHIFT) * hz / 1000;
-            let ratio = ((i64::from(ccv.srtt) << SHIFT) / reference).clamp(MIN_RATIO, MAX_RATIO);
+            let ratio = ((smoothed_rtt(ccv) << SHIFT) / reference).clamp(MIN_RATIO, MAX_RATIO);
             self.alpha = ((ratio * self.alpha) >> SHIFT).max(1);
         }
     }
@@ -206,5 +211,19 @@ mod tests {
         htcp.max_rtt = 61;
         htcp.recompute_beta(&ccv);
         assert_eq!(htcp.beta, 204, "0.8 at most");
+    }
+
+    #[test]
+    fn scaling_by_the_rtt_is_at_its_floor_where_ticks_are_whole() {
+        let mut ccv = CcVar::new(CcTuning::FREEBSD_15);
+        ccv.tuning.htcp.rtt_scaling = true;
+        (ccv.ticks, ccv.srtt) = (11_000, 200 << RTT_SHIFT);
+        let mut htcp = Htcp::default();
+        for (whole_ticks, segments) in [(false, 252), (true, 12)] {
+            ccv.tuning.rtt_in_whole_ticks = whole_ticks;
+            htcp.recompute_alpha(&ccv);
+            // 126 segments: twice, or 26/256 of them.
+            assert_eq!(htcp.alpha, segments);
+        }
     }
 }

@@ -51,6 +51,8 @@ pub struct CcTuning {
     pub module_handles_rto: bool,
     /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
     pub rto_from_pipe: bool,
+    /// H-TCP takes the smoothed RTT in whole ticks, and scales as if it had [`RTT_SHIFT`] fractional bits still (14 and later).
+    pub rtt_in_whole_ticks: bool,
     /// Modules that call NewReno pass their own state, of which it takes a part for its percentages (12 to 14).
     pub state_of_others_is_read: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
@@ -86,6 +88,7 @@ impl CcTuning {
         loss_counts_payload: true,
         module_handles_rto: true,
         rto_from_pipe: true,
+        rtt_in_whole_ticks: true,
         state_of_others_is_read: false,
         newreno_beta: 50,
         newreno_beta_ecn: 80,
@@ -198,7 +201,7 @@ pub struct CcVar {
     pub max: u64,
     /// Recovery ends when this is acknowledged.
     pub recover: u64,
-    /// Bytes in flight as the release estimates them when it leaves recovery.
+    /// Bytes in flight as the release estimates them, on a loss, an ECN echo or a timeout and at the end of recovery.
     pub pipe: u64,
     /// Timeouts in a row.
     pub rxtshift: u32,

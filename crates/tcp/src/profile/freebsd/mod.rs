@@ -194,6 +194,7 @@ impl FreeBsd {
             loss_counts_payload: self.era.since_12,
             module_handles_rto: self.era.since_12,
             rto_from_pipe: self.era.since_15,
+            rtt_in_whole_ticks: self.era.since_15,
             state_of_others_is_read: self.era.since_12 && !self.era.since_15,
             newreno_beta: v.newreno_beta as u64,
             newreno_beta_ecn: v.newreno_beta_ecn as u64,

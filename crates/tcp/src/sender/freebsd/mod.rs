@@ -221,6 +221,7 @@ impl FreeBsdSender {
         self.ccv.cong_recovery = false;
         self.ccv.recover = snd.max + u64::from(self.tuning.ecn_recovery_by_prr);
         self.cwr = true;
+        self.ccv.pipe = self.pipe(snd);
         self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
         cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }

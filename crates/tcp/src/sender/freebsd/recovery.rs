@@ -50,6 +50,7 @@ impl FreeBsdSender {
             self.ccv.recover = snd.max;
             self.cwr |= snd.ecn;
         }
+        self.ccv.pipe = self.pipe(snd);
         self.cc.cong_signal(&mut self.ccv, Signal::DuplicateAcks);
     }
 

@@ -299,6 +299,7 @@ impl Sender for RackSender {
             self.ccv.cong_recovery = false;
             self.ccv.recover = snd.max + 1;
             self.cwr = true;
+            self.ccv.pipe = self.pipe(snd, snd.una);
             self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
             cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
         }

@@ -51,6 +51,7 @@ impl RackSender {
         }
         // The window stays as it was; only ssthresh is taken.
         let cwnd = self.ccv.cwnd;
+        self.ccv.pipe = self.pipe(snd, snd.una);
         self.cc.cong_signal(&mut self.ccv, Signal::DuplicateAcks);
         if !mutant!(RackReducesAtOnce) {
             self.ccv.cwnd = cwnd;

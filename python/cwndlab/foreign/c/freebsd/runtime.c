@@ -106,6 +106,15 @@ int tcp_compute_pipe(struct tcpcb *tp)
 	return tp->cwndlab_pipe;
 }
 
+#if CWNDLAB_FREEBSD >= 1400000
+uint32_t tcp_get_srtt(struct tcpcb *tp, int granularity)
+{
+	uint32_t srtt = tp->t_srtt;
+
+	return (granularity == TCP_TMR_GRANULARITY_USEC ? srtt * tick : srtt) >> TCP_RTT_SHIFT;
+}
+#endif
+
 /* RFC 3390, or RFC 6928 with the host's number of segments. */
 uint32_t tcp_compute_initwnd(uint32_t maxseg)
 {

@@ -361,6 +361,9 @@ void *khelp_get_osd(struct osd *osd, int32_t id);
 #define TF2_ECN_SND_CWR 0x00000040
 #define TF2_ECN_SND_ECE 0x00000080
 #endif
+#if CWNDLAB_FREEBSD >= 1400000
+#define TF2_ECN_USE_ECT1 0x00000800	/* of no effect here */
+#endif
 #define IN_FASTRECOVERY(flags) ((flags) & TF_FASTRECOVERY)
 #define ENTER_FASTRECOVERY(flags) ((flags) |= TF_FASTRECOVERY)
 #define EXIT_FASTRECOVERY(flags) ((flags) &= ~TF_FASTRECOVERY)
@@ -479,6 +482,10 @@ int tcp_compute_pipe(struct tcpcb *tp);
 uint32_t tcp_compute_initwnd(uint32_t maxseg);
 #if CWNDLAB_FREEBSD >= 1400000
 u_int tcp_fixed_maxseg(const struct tcpcb *tp);
+/* The smoothed round trip in whole microseconds or ticks, whichever way t_srtt has it. */
+#define TCP_TMR_GRANULARITY_TICKS 1
+#define TCP_TMR_GRANULARITY_USEC 2
+uint32_t tcp_get_srtt(struct tcpcb *tp, int granularity);
 #endif
 
 extern int cwndlab_do_rfc3465, cwndlab_do_rfc3390, cwndlab_do_rfc6675_pipe, cwndlab_abc_l_var;
@@ -518,6 +525,9 @@ typedef enum {
 	CC_RTO = 0x0200,
 	CC_RTO_ERR = 0x0400,
 	CC_NDUPACK = 0x0800,
+	CC_PRIVATE1 = 0x01000000,
+	CC_PRIVATE2 = 0x02000000,
+	CC_PRIVATE3 = 0x04000000,
 	CC_SIGPRIVMASK = (int)0xff000000,
 } ccsignal_t;
 typedef ccsignal_t cwndlab_ack_type;
