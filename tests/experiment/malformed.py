@@ -49,6 +49,7 @@ EDITS = [
     ("a fraction of a nanosecond", "delay: 20ms", "delay: 0.5ns"),
     ("a time with a rate's unit", "delay: 20ms", "delay: 20mbit"),
     ("a size in k", "sndbuf: 600KB", "sndbuf: 600k"),
+    ("a buffer that no socket has", "sndbuf: 600KB", "sndbuf: 2GiB"),
     ("a percentage above all", "delay: 20ms", "loss: {random: 101%}"),
     ("half a packet", "limit: 90p", "limit: 0.5p"),
     ("a whole number in words", "repeat: 5", "repeat: five"),

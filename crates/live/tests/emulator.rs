@@ -609,8 +609,12 @@ fn a_run_that_was_held_up_is_unreliable() {
         let net = Net::new();
         let emulator = net.emulator(|scenario| scenario["links"][0]["delay_ns"] = json!(20 * MILLISECOND));
         let (a, _b) = net.datagrams();
+        // Until told, so that there is traffic when the process is stopped, however busy the machine.
+        let told = thread::spawn(|| std::io::stdin().read_line(&mut String::new()));
         println!("\nready");
-        send(&a, 0..300, 100, PAUSE);
+        while !told.is_finished() {
+            send(&a, 0..10, 100, PAUSE);
+        }
         let (_, report) = stop(emulator);
         println!("\nreport {report}");
         return;
@@ -619,6 +623,7 @@ fn a_run_that_was_held_up_is_unreliable() {
     let mut victim = Command::new(env::current_exe().unwrap())
         .args(["--exact", "a_run_that_was_held_up_is_unreliable", "--nocapture"])
         .env(VICTIM, "1")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -631,6 +636,7 @@ fn a_run_that_was_held_up_is_unreliable() {
         assert_eq!(unsafe { libc::kill(process, signal) }, 0);
         thread::sleep(Duration::from_millis(100));
     }
+    drop(victim.stdin.take()); // its input is at its end
     let report = lines.find_map(|line| line.strip_prefix("report ").map(str::to_string)).expect("a report");
     assert!(victim.wait().unwrap().success());
     let report: Value = serde_json::from_str(&report).unwrap();

@@ -55,6 +55,13 @@ fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) ->
         return Err(FlowError::Stop);
     }
     contract::check_app(&flow.app)?;
+    for (key, bytes) in [("sndbuf", flow.sndbuf), ("rcvbuf", flow.rcvbuf)] {
+        if let Some(bytes) = bytes
+            && !(1..=i32::MAX as u64).contains(&bytes)
+        {
+            return Err(FlowError::Buffer { key, bytes });
+        }
+    }
     let Some(host) = scenario.hosts.iter().find(|h| h.name == flow.from) else {
         return Err(FlowError::NoHost(flow.from.clone()));
     };

@@ -79,6 +79,14 @@ pub enum FlowError {
     /// Its application.
     #[error(transparent)]
     App(#[from] AppError),
+    /// A socket's buffer that setsockopt(2), which takes an `int`, cannot be told.
+    #[error("{key} must be from 1 to 2147483647 bytes, as setsockopt takes an int; found {bytes}")]
+    Buffer {
+        /// `sndbuf` or `rcvbuf`.
+        key: &'static str,
+        /// Its size.
+        bytes: u64,
+    },
     /// There is no such host.
     #[error("no host is called {0}")]
     NoHost(String),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sim::Simulation;
 
-/// Scenarios tried, unless `CWNDLAB_ANYTHING` says from which seed and how many: `1000:200000`.
+/// Scenarios tried, unless `CWNDLAB_ANYTHING` says from which seed and how many: `1000:200000`. A single one is printed.
 const SEEDS: (u64, u64) = (0, 400);
 /// Events of each: enough for handshakes, losses, timeouts and schedules. Every run ends.
 const EVENTS: u64 = 20_000;
@@ -47,6 +47,9 @@ fn no_scenario_makes_the_engine_panic() {
         (first.parse().expect("a number"), count.parse().expect("a number"))
     });
     let (mut taken, mut slowest, mut failed) = (0, (0.0, 0), Vec::new());
+    if count == 1 {
+        eprintln!("{}", serde_json::to_string_pretty(&draw::scenario(first)).expect("a scenario is JSON"));
+    }
     for seed in first..first + count {
         let began = Instant::now();
         match catch_unwind(|| carry_out(seed)) {

@@ -108,3 +108,20 @@ fn change(queue: QueueConfig) -> Change {
     let link = "r1-r2".to_owned();
     Change { at_ns: 1, link, rate_bps: None, delay_ns: None, loss: None, queue: Some(queue), down: None }
 }
+
+#[test]
+fn buffers_are_what_setsockopt_can_be_told() {
+    let refused = |sndbuf, rcvbuf| {
+        let mut scenario = support::dumbbell("linux-6.8", "cubic", 10_000_000, 20 * support::MS, 100, 1);
+        (scenario.flows[0].sndbuf, scenario.flows[0].rcvbuf) = (sndbuf, rcvbuf);
+        Simulation::from_scenario(scenario, 0, false).err().map(|error| error.to_string())
+    };
+    let line = |key, bytes: u64| {
+        format!(
+            "flow f1: {key} must be from 1 to 2147483647 bytes, as setsockopt takes an int; found {bytes}"
+        )
+    };
+    assert_eq!(refused(Some(i32::MAX as u64), Some(1)), None);
+    assert_eq!(refused(Some(1 << 31), None), Some(line("sndbuf", 1 << 31)));
+    assert_eq!(refused(None, Some(0)), Some(line("rcvbuf", 0)));
+}

@@ -100,12 +100,16 @@ def packets(text: str) -> int:
     return limit.count
 
 
+MAX_BUFFER = (1 << 31) - 1
+"""Bytes of a socket's buffer that setsockopt(2) can be told: it takes an int."""
+
+
 def _buffer(text: str) -> int | Literal["auto"]:
     if text == "auto":
         return "auto"
     size = units.parse_size(text)
-    if size == 0:
-        raise BadValue(shown(text), "a size above 0, or auto")
+    if not 0 < size <= MAX_BUFFER:
+        raise BadValue(shown(text), "a size above 0 and below 2GiB, or auto")
     return size
 
 

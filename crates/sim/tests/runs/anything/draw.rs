@@ -93,6 +93,15 @@ impl Draw {
         }
     }
 
+    /// Of a socket; now and then one that no socket has.
+    fn buffer(&mut self) -> u64 {
+        match self.below(30) {
+            0 => self.range(1, SIZE),
+            1..10 => self.range(1, 1 << 31),
+            _ => self.range(1, 1 << 20),
+        }
+    }
+
     fn maybe<T>(&mut self, times: u64, draw: impl FnOnce(&mut Draw) -> T) -> Option<T> {
         if self.one_in(times) { Some(draw(self)) } else { None }
     }
@@ -449,8 +458,8 @@ impl Draw {
             stop_ns: self.maybe(4, |draw| draw.range(start_ns + 1, TIME.max(start_ns + 1))),
             cc: self.of(algorithms).into(),
             cc_params: None,
-            sndbuf: self.maybe(2, Draw::size),
-            rcvbuf: self.maybe(2, Draw::size),
+            sndbuf: self.maybe(2, Draw::buffer),
+            rcvbuf: self.maybe(2, Draw::buffer),
         }
     }
 
