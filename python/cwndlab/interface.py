@@ -19,7 +19,7 @@ from cwndlab.scenario import planning
 from cwndlab.testbeds import loading
 
 if TYPE_CHECKING:
-    from cwndlab.analysis import contrasts
+    from cwndlab import notebook
     from cwndlab.plots.paint import Plot
 
 # What a method needs is imported inside it: whoever only loads an experiment does not wait for it.
@@ -48,7 +48,7 @@ class ResultSet(Stored):
 
     def compare(
         self, other: Stored | None = None, by: str | None = None, **chosen: Any
-    ) -> contrasts.Comparisons:
+    ) -> notebook.Comparisons:
         """Compare these results with `other` ones, or the values of the swept key `by` within them.
 
         `chosen`: `metrics`, `flow` and `where` of `cwndlab.analysis.contrasts.Selection`, `confidence`,

@@ -15,7 +15,7 @@ MAX_ROWS = 12
 
 @dataclass(frozen=True)
 class Comparisons(contrasts.Comparisons):
-    """The answers to one question, in words where they are printed and as a table in a"""
+    """The answers to one question, in words where they are printed and as a table in notebooks."""
 
     @classmethod
     def of(cls, found: contrasts.Comparisons) -> Comparisons:

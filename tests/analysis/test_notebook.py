@@ -55,4 +55,4 @@ def test_a_comparison_is_what_compare_prints(results: ResultSet):
     assert len(repr(found)) < 500
     assert len(repr(found.each[0])) < 200
     assert len(repr(found.each[0].contrast)) < 500
-    assert "<table>" in found._repr_html_()  # type: ignore[attr-defined]
+    assert "<table>" in found._repr_html_()

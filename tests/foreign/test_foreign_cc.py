@@ -1,7 +1,6 @@
 """Kernel modules of our own writing as congestion controls: hooks, knobs, failures, sweeps, what is kept."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,34 +8,21 @@ import pytest
 import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.foreign.building import ABIS
+from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"
 
-EXPERIMENT = """\
-experiment: own
-duration: 4s
-hosts:
-  a: {stack: linux-6.18, cc: new}
-  b: {stack: linux-6.18}
-  c: {stack: freebsd-13}
-network:
-  dumbbell:
-    left: [a, c]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}
-flows:
-  - {name: f, from: a, to: b}
-"""
+EXPERIMENT = dumbbell(
+    "own",
+    duration="4s",
+    a="stack: linux-6.18, cc: new",
+    b="stack: linux-6.18",
+    c="stack: freebsd-13",
+    bottleneck="rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}",
+    flow="name: f, from: a, to: b",
+)
 
 LIMIT = "network.dumbbell.bottleneck.queue.limit"
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def own(name: str, abi: str = "linux-6.12") -> str:

@@ -8,25 +8,19 @@ import pytest
 import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.foreign.building import ABIS
+from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"
 
-EXPERIMENT = """\
-experiment: own
-duration: 4s
-hosts:
-  a: {stack: freebsd-13, cc: new}
-  b: {stack: freebsd-13}
-  c: {stack: linux-6.18}
-network:
-  dumbbell:
-    left: [a, c]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}
-flows:
-  - {name: f, from: a, to: b}
-"""
+EXPERIMENT = dumbbell(
+    "own",
+    duration="4s",
+    a="stack: freebsd-13, cc: new",
+    b="stack: freebsd-13",
+    c="stack: linux-6.18",
+    bottleneck="rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}",
+    flow="name: f, from: a, to: b",
+)
 
 EVENTFUL = EXPERIMENT.replace("- {name: f, from: a, to: b}", "- {name: f, from: a, to: b, stop: 3s}").replace(
     "freebsd-13", "freebsd-15-current/rack"
@@ -36,13 +30,6 @@ EVENTFUL = EXPERIMENT.replace("- {name: f, from: a, to: b}", "- {name: f, from: 
 LIMIT = "network.dumbbell.bottleneck.queue.limit"
 EVERY = "net.inet.tcp.cc.every_one"
 HOW = "hosts.a.sysctl.net.inet.tcp.cc.fails.how"
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def own(name: str, abi: str = "freebsd-13") -> str:

@@ -8,36 +8,23 @@ import pytest
 
 import cwndlab as api
 from cwndlab.errors import InputError
+from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"
 
-EXPERIMENT = """\
-experiment: own
-duration: 8s
-hosts:
-  a: {stack: linux-3.9, cc: new}
-  b: {stack: linux-3.9}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}
-flows:
-  - {name: f, from: a, to: b, stop: 6s}
-"""
+EXPERIMENT = dumbbell(
+    "own",
+    duration="8s",
+    a="stack: linux-3.9, cc: new",
+    b="stack: linux-3.9",
+    bottleneck="rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}",
+    flow="name: f, from: a, to: b, stop: 6s",
+)
 
 BOTTLENECK = "network.dumbbell.bottleneck"
 IDLE = ["flows.f.app={kind: request-response, response: 100KB, think: 500ms}"]
 OUTAGE = [f"{BOTTLENECK}.schedule=[{{at: 2s, set: {{down: true}}}}, {{at: 3s, set: {{down: false}}}}]"]
 REORDERING = [f"{BOTTLENECK}.jitter={{kind: normal, sd: 5ms, reorder: true}}"]
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -9,36 +9,23 @@ import pytest
 import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.foreign.building import HERE
+from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "congestion-control"
 PYTHON = f"new={EXAMPLES}/aimd.py:Aimd"
 
-EXPERIMENT = """\
-experiment: own
-duration: 4s
-hosts:
-  a: {stack: linux-6.18, cc: new}
-  b: {stack: linux-6.18}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}
-flows:
-  - {name: f, from: a, to: b}
-"""
+EXPERIMENT = dumbbell(
+    "own",
+    duration="4s",
+    a="stack: linux-6.18, cc: new",
+    b="stack: linux-6.18",
+    bottleneck="rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}",
+    flow="name: f, from: a, to: b",
+)
 
 STACKS = ["linux-3.9", "linux-6.18", "freebsd-9.2", "freebsd-13", "freebsd-15-current/rack"]
 LIMIT = "network.dumbbell.bottleneck.queue.limit"
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def rows(results, run=0):

@@ -10,6 +10,8 @@ import matplotlib as mpl
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from memory_results import MemoryResults, sawtooth, summary_row, sweep
 
 from cwndlab import plots
@@ -22,9 +24,9 @@ def results() -> MemoryResults:
     return sweep()
 
 
-def strong(figure: object, axis: int = 0) -> list[object]:
+def strong(figure: Figure, axis: int = 0) -> list[Line2D]:
     """The lines of a panel that are not faint."""
-    return [line for line in figure.axes[axis].get_lines() if line.get_alpha() is None]  # type: ignore[attr-defined]
+    return [line for line in figure.axes[axis].get_lines() if line.get_alpha() is None]
 
 
 @pytest.mark.slow
@@ -43,7 +45,7 @@ def test_repeats_are_faint_and_their_median_is_strong(results: MemoryResults):
     assert len(lines) == 4
     (median,) = strong(figure)
     repeats = np.stack([line.get_ydata() for line in lines if line is not median])
-    assert median.get_ydata() == pytest.approx(np.median(repeats, axis=0))  # type: ignore[attr-defined]
+    assert median.get_ydata() == pytest.approx(np.median(repeats, axis=0))
     assert "median of 3 repeats" in axis.get_title(loc="right")
 
 
@@ -85,8 +87,8 @@ def test_a_congestion_control_has_its_colour_whatever_is_shown(results: MemoryRe
     blue = colours.PALETTE[0]
     both = plots.plot(results, "rtt", where={"delay": "0ms"})
     one = plots.plot(results, "rtt", where={"delay": "0ms", "cc": "cubic"}, runs=[9])
-    assert [line.get_color() for line in strong(both)][1] == blue  # type: ignore[attr-defined]
-    assert strong(one)[0].get_color() == blue  # type: ignore[attr-defined]
+    assert [line.get_color() for line in strong(both)][1] == blue
+    assert strong(one)[0].get_color() == blue
     assert colours.places("hosts.a.cc", ["newreno", "cubic"]) == {"newreno": 1, "cubic": 0}
     assert len(set(colours.places("stack", ["linux-6.8", "linux-5.15", "freebsd-13"]).values())) == 3
 
@@ -197,7 +199,7 @@ def test_a_figure_shows_itself_in_a_notebook(results: MemoryResults):
 def test_drops_are_counted_as_they_happen(results: MemoryResults):
     (line,) = strong(plots.plot(results, "losses", runs=[3]))
     happened = results.tables["events"].filter((pl.col("run_id") == 3) & (pl.col("kind") == "drop"))
-    assert line.get_ydata()[-1] == happened.height > 0  # type: ignore[attr-defined]
+    assert line.get_ydata()[-1] == happened.height > 0
     again = plots.plot(results, "losses", runs=[3], value="retransmits")
     assert again.axes[0].get_ylabel() == "packets sent again [packets]"
 

@@ -10,6 +10,7 @@ from cwndlab.cli.application import main
 from cwndlab.errors import InputError
 from cwndlab.foreign.building import Request
 from cwndlab.review import patching
+from experiments import dumbbell
 
 MODULES = Path(__file__).parents[1] / "foreign" / "modules"
 EVERY = f"{MODULES}/tcp_every.c,abi=linux-6.12"
@@ -39,24 +40,20 @@ def judged(sides, tmp_path, suite=None):
     return review.carry_out(sides, tmp_path / "out", suite=suite, repeats=6, scale=0.02, jobs=1)
 
 
-SHORT = """\
-experiment: short
-duration: 6s
-hosts:
-  a: {stack: freebsd-13, cc: newreno, sysctl: {net.inet.tcp.cc.abe: 0}}
-  b: {stack: freebsd-13}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}
-flows: [{name: f, from: a, to: b, cc: cubic}]
+SHORT = dumbbell(
+    "short",
+    duration="6s",
+    a="stack: freebsd-13, cc: newreno, sysctl: {net.inet.tcp.cc.abe: 0}",
+    b="stack: freebsd-13",
+    bottleneck="rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}",
+    flow="name: f, from: a, to: b, cc: cubic",
+    more="""\
 sweep:
   - {hosts.a.cc: [newreno, cubic]}
   - {network.dumbbell.bottleneck.queue.limit: [30p, 60p]}
 repeat: 6
-"""
+""",
+)
 
 
 @pytest.mark.slow

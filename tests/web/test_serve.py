@@ -17,6 +17,7 @@ from cwndlab.errors import CwndlabError, InputError
 from cwndlab.scenario import planning
 from cwndlab.testbeds import loading
 from cwndlab.web import link, serve, templates
+from experiments import dumbbell
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,22 +86,14 @@ def scenario(text: str) -> Scenario:
     return planning.make(loading.load(text)).runs[0].scenario
 
 
-FILE = """\
-experiment: mine
-duration: 30s
-hosts:
-  a: {stack: freebsd-9.2, cc: newreno}
-  b: {stack: freebsd-9.2}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 90p}}
-flows:
-  - {name: f1, from: a, to: b, app: bulk}
-measure: {from: 10s}
-"""
+FILE = dumbbell(
+    "mine",
+    duration="30s",
+    a="stack: freebsd-9.2, cc: newreno",
+    b="stack: freebsd-9.2",
+    bottleneck="rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 90p}",
+    more="measure: {from: 10s}\n",
+)
 
 
 def test_a_run_has_an_address_where_the_page_can_show_it() -> None:

@@ -1,18 +1,13 @@
 //! A module with FreeBSD's hooks, as a congestion control of the engine.
 
-use std::ffi::c_void;
 use std::fmt::Display;
-use std::sync::Arc;
 
-use tcp::Nanos;
-use tcp::cc::Lifecycle;
-use tcp::cc::foreign::{Host, Trouble};
 use tcp::cc::freebsd::{
     AckKind, CcVar, CdgTuning, CongestionControl, CubicEra, InitialWindow, Module, Signal,
 };
 
 use crate::exchange;
-use crate::library::Library;
+use crate::kernel::OnHost;
 
 /// No window is as large: the largest that fields of 16 bits with a shift of 14 can express is half of it.
 const TOO_LARGE: u32 = 1 << 31;
@@ -121,41 +116,12 @@ impl Hook {
     }
 }
 
-/// A host's copy.
-pub(crate) struct OnHost {
-    name: String,
-    copy: Arc<Library>,
-    trouble: Trouble,
-    boot: Nanos,
-}
-
-impl OnHost {
-    pub(crate) fn new(name: String, library: Library, host: &Host<'_>) -> OnHost {
-        OnHost { name, copy: Arc::new(library), trouble: host.trouble.clone(), boot: host.boot }
-    }
-}
-
-impl Lifecycle for OnHost {
-    fn mod_destroy(&self) {
-        // The run is over: whatever becomes of it changes no result.
-        // SAFETY: nothing is asked of it but that.
-        let _ = self.copy.enter(|module| unsafe { (module.stop)() });
-    }
-}
-
 impl Module for OnHost {
     fn connect(&self, _: CubicEra, _: &CdgTuning, random: u64) -> Box<dyn CongestionControl> {
-        // SAFETY: nothing is asked of it but a number.
-        let size = self.copy.ask(|module| unsafe { (module.size)() });
-        // SAFETY: as above.
-        let hooks = self.copy.ask(|module| unsafe { (module.hooks)(std::ptr::null_mut()) });
         Box::new(Connection {
-            name: self.name.clone(),
-            copy: self.copy.clone(),
-            trouble: self.trouble.clone(),
-            boot: self.boot,
-            memory: vec![0; size.div_ceil(8) as usize].into_boxed_slice(),
-            hooks,
+            host: self.clone(),
+            memory: self.memory(),
+            hooks: self.hooks(),
             random,
             begun: false,
             failed: false,
@@ -165,10 +131,7 @@ impl Module for OnHost {
 
 /// A connection.
 struct Connection {
-    name: String,
-    copy: Arc<Library>,
-    trouble: Trouble,
-    boot: Nanos,
+    host: OnHost,
     /// The kernel's structures, which the module alone reads.
     memory: Box<[u64]>,
     /// Bits of the hooks that the module has.
@@ -184,8 +147,7 @@ struct Connection {
 impl Connection {
     fn fail(&mut self, ccv: &CcVar, hook: Hook, what: &dyn Display) {
         self.failed = true;
-        let at = (ccv.micros * 1000).saturating_sub(self.boot);
-        self.trouble.report(format!("{}: {} {what}, at {}", self.name, hook.name(), crate::seconds(at)));
+        self.host.fail(ccv.micros * 1000, hook.name(), what);
     }
 
     /// Calls a hook, if the module has it, and takes over what it changed.
@@ -203,20 +165,12 @@ impl Connection {
         }
         let before = seen(ccv, self.random);
         let mut after = before;
-        let mut value = 0;
-        let memory = self.memory.as_mut_ptr().cast::<c_void>();
-        let exchange = (&raw mut after).cast::<c_void>();
-        crate::witness::entering(&self.name, hook.name(), (ccv.micros * 1000).saturating_sub(self.boot));
-        // SAFETY: the connection's memory is of the size that the module asked for, and the exchange of this interface.
-        let called = self.copy.enter(|module| unsafe {
-            (module.call)(memory, exchange, hook as u32, arguments.as_ptr(), &raw mut value)
-        });
-        crate::witness::left();
-        if let Err(why) = called {
-            return self.fail(ccv, hook, &why);
-        }
-        if value != 0 {
-            return self.fail(ccv, hook, &format!("returned {value}"));
+        let (now, number) = (ccv.micros * 1000, (hook as u32, hook.name()));
+        // SAFETY: the memory is the connection's, and hooks and exchange are those of FreeBSD.
+        match unsafe { self.host.call(now, number, &mut self.memory, &mut after, arguments) } {
+            Ok(0) => {}
+            Ok(value) => return self.fail(ccv, hook, &format!("returned {value}")),
+            Err(why) => return self.fail(ccv, hook, &why),
         }
         if after.cwnd != before.cwnd && (after.cwnd == 0 || after.cwnd >= TOO_LARGE) {
             return self.fail(ccv, hook, &format!("left a window of {} bytes", after.cwnd));

@@ -9,6 +9,7 @@
 #[allow(missing_docs)] // the header documents it
 pub mod exchange;
 mod freebsd;
+mod kernel;
 mod library;
 mod linux;
 pub mod plain;
@@ -18,9 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tcp::cc::Module;
 use tcp::cc::foreign::{Failure, Foreign, Host, Knob};
-use tcp::cc::{Module, linux as hooks};
 
+use kernel::OnHost;
 use library::Library;
 
 /// A compiled module, as whoever compiled it describes it.
@@ -171,15 +173,10 @@ impl Foreign for Compiled {
             self.set_knobs(&library, host)?;
             start(&library, host)?;
         }
+        let loaded = OnHost::new(self.description.name.clone(), library, host);
         match self.description.family.as_str() {
-            "linux" => {
-                let loaded = linux::OnHost::new(self.description.name.clone(), library, host);
-                Ok(Module::Linux(Arc::new(loaded) as Arc<dyn hooks::Module>))
-            }
-            "freebsd" => {
-                let loaded = freebsd::OnHost::new(self.description.name.clone(), library, host);
-                Ok(Module::FreeBsd(Arc::new(loaded)))
-            }
+            "linux" => Ok(Module::Linux(Arc::new(loaded))),
+            "freebsd" => Ok(Module::FreeBsd(Arc::new(loaded))),
             other => Err(Failure::Family(other.to_owned())),
         }
     }

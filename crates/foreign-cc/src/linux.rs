@@ -1,58 +1,24 @@
 //! A module with Linux's hooks, as a congestion control of the engine.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
 use std::fmt::Display;
-use std::sync::Arc;
 
-use tcp::Nanos;
-use tcp::cc::Lifecycle;
-use tcp::cc::foreign::{Host, Trouble};
 use tcp::cc::linux::{AckEvent, AckSample, CaState, CongestionControl, Core, CwndEvent, Module, RateSample};
 use tcp::linux_config::Shared;
 
 use crate::exchange::{self, LinuxEvent, LinuxHook as Hook, NEEDS_ECN};
-use crate::library::Library;
+use crate::kernel::OnHost;
 
 /// No window is as large (TCP_INFINITE_SSTHRESH is the largest threshold).
 const TOO_LARGE: i64 = 1 << 31;
 
-/// A host's copy.
-pub(crate) struct OnHost {
-    name: String,
-    copy: Arc<Library>,
-    trouble: Trouble,
-    boot: Nanos,
-}
-
-impl OnHost {
-    pub(crate) fn new(name: String, library: Library, host: &Host<'_>) -> OnHost {
-        OnHost { name, copy: Arc::new(library), trouble: host.trouble.clone(), boot: host.boot }
-    }
-}
-
-impl Lifecycle for OnHost {
-    fn mod_destroy(&self) {
-        // The run is over: whatever becomes of it changes no result.
-        // SAFETY: nothing is asked of it but that.
-        let _ = self.copy.enter(|module| unsafe { (module.stop)() });
-    }
-}
-
 impl Module for OnHost {
     fn connect(&self, config: &Shared) -> Box<dyn CongestionControl> {
-        // SAFETY: nothing is asked of it but a number.
-        let size = self.copy.ask(|module| unsafe { (module.size)() });
-        // SAFETY: no connection: those of the module.
-        let hooks = self.copy.ask(|module| unsafe { (module.hooks)(std::ptr::null_mut()) });
         Box::new(Connection {
-            name: self.name.clone(),
-            copy: self.copy.clone(),
-            trouble: self.trouble.clone(),
-            boot: self.boot,
+            host: self.clone(),
             config: config.clone(),
-            memory: RefCell::new(vec![0; size.div_ceil(8) as usize].into_boxed_slice()),
-            hooks,
+            memory: RefCell::new(self.memory()),
+            hooks: self.hooks(),
             failed: Cell::new(false),
         })
     }
@@ -60,10 +26,7 @@ impl Module for OnHost {
 
 /// A connection.
 struct Connection {
-    name: String,
-    copy: Arc<Library>,
-    trouble: Trouble,
-    boot: Nanos,
+    host: OnHost,
     config: Shared,
     /// The kernel's structures, which the module alone reads.
     memory: RefCell<Box<[u64]>>,
@@ -80,8 +43,7 @@ impl Connection {
 
     fn fail(&self, core: &Core, hook: Hook, what: &dyn Display) {
         self.failed.set(true);
-        let at = core.now.saturating_sub(self.boot);
-        self.trouble.report(format!("{}: {} {what}, at {}", self.name, hook.name(), crate::seconds(at)));
+        self.host.fail(core.now, hook.name(), what);
     }
 
     /// Calls a hook with what `tell` adds to what it sees; its value and what it sees then, unless it fails.
@@ -97,20 +59,17 @@ impl Connection {
         }
         let mut seen = self.seen(core);
         tell(&mut seen);
-        let mut value = 0;
-        let mut memory = self.memory.borrow_mut();
-        let memory = memory.as_mut_ptr().cast::<c_void>();
-        let seen_at = (&raw mut seen).cast::<c_void>();
-        crate::witness::entering(&self.name, hook.name(), core.now.saturating_sub(self.boot));
-        // SAFETY: the connection's memory is of the size that the module asked for, and the exchange of this interface.
-        let called = self.copy.enter(|module| unsafe {
-            (module.call)(memory, seen_at, hook as u32, arguments.as_ptr(), &raw mut value)
-        });
-        crate::witness::left();
-        if let Err(why) = called {
-            self.fail(core, hook, &why);
-            return None;
-        }
+        let number = (hook as u32, hook.name());
+        // SAFETY: the memory is the connection's, and so are hooks and exchange those of Linux.
+        let called =
+            unsafe { self.host.call(core.now, number, &mut self.memory.borrow_mut(), &mut seen, arguments) };
+        let value = match called {
+            Ok(value) => value,
+            Err(why) => {
+                self.fail(core, hook, &why);
+                return None;
+            }
+        };
         for (what, packets) in [("window", seen.cwnd), ("slow-start threshold", seen.ssthresh)] {
             if packets == 0 || i64::from(packets) >= TOO_LARGE {
                 self.fail(core, hook, &format!("left a {what} of {packets} packets"));
@@ -226,9 +185,7 @@ impl CongestionControl for Connection {
         // Called whether the module has a hook of its own or not: the connection gets its operations.
         self.hooks |= 1 << Hook::Init as u32;
         self.call(core, Hook::Init, [0; 2], |_| ());
-        let memory = self.memory.get_mut().as_mut_ptr().cast::<c_void>();
-        // SAFETY: the memory is this connection's.
-        self.hooks = self.copy.ask(|module| unsafe { (module.hooks)(memory) });
+        self.hooks = self.host.hooks_of(self.memory.get_mut());
     }
 
     fn release(&mut self, core: &mut Core) {

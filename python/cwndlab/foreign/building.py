@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -242,19 +242,20 @@ def _finished(request: Request, abi: str, library: Path, compiler: str, private:
 
 def describe(name: str, library: Path) -> dict[str, Any]:
     """Family and knobs, from a process that may crash."""
+    described: dict[str, Any] = json.loads(tried(f"--cc {name}", [DESCRIBE, str(library)], DESCRIBE_S))
+    return described
+
+
+def tried(what: str, program: Sequence[str], limit_s: float) -> str:
+    """What a text of Python prints with its arguments, in a process apart; raises InputError, one line."""
     try:
         told = subprocess.run(
-            [sys.executable, "-c", DESCRIBE, str(library)],
-            capture_output=True,
-            text=True,
-            timeout=DESCRIBE_S,
-            check=False,
+            [sys.executable, "-c", *program], capture_output=True, text=True, timeout=limit_s, check=False
         )
     except subprocess.TimeoutExpired:
-        raise InputError(f"--cc {name}: is not loaded after {DESCRIBE_S:.0f} s") from None
+        raise InputError(f"{what}: is not loaded after {limit_s:.0f} s") from None
     if told.returncode:
         lines = told.stderr.strip().splitlines()
         why = lines[-1].removeprefix("ValueError: ") if lines else f"the process ended with {told.returncode}"
-        raise InputError(f"--cc {name}: {why}")
-    described: dict[str, Any] = json.loads(told.stdout)
-    return described
+        raise InputError(f"{what}: {why}")
+    return told.stdout

@@ -11,7 +11,6 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,20 +65,7 @@ def _of_class(name: str, file: Path, class_name: str, *, private: bool) -> Modul
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--cc {name}: {file}: {error}") from None
-    try:
-        tried = subprocess.run(
-            [sys.executable, "-c", TRY, str(file), class_name],
-            capture_output=True,
-            text=True,
-            timeout=TRY_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"--cc {name}: {file}: is not loaded after {TRY_S:.0f} s") from None
-    if tried.returncode:
-        lines = tried.stderr.strip().splitlines()
-        why = lines[-1] if lines else f"the process ended with {tried.returncode}"
-        raise InputError(f"--cc {name}: {file}: {why}")
+    building.tried(f"--cc {name}: {file}", [TRY, str(file), class_name], TRY_S)
     version = platform.python_version()
     digest = hashlib.sha256(json.dumps([text, class_name, version]).encode()).hexdigest()
     return Module(
@@ -109,7 +95,7 @@ def _library(name: str, file: Path) -> Module:
     for part in (*own, *headers):
         digest.update(part.read_bytes())
     cache = building.cache()
-    copy, glue = (cache / f"{digest.hexdigest()}{end}" for end in (".library.so", ".so"))
+    copy, glue = (cache / f"{digest.hexdigest()}{end}" for end in ("-copied.so", ".so"))
     if not glue.exists():
         cache.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)

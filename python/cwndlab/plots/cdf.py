@@ -24,12 +24,7 @@ def draw(selection: Selection) -> Plot:
     if not options.facet and len(keys) > 1 and _lines(selection, keys) > facets.MAX_LINES:
         selection = replace(selection, options=replace(options, facet=keys[:1]))
     panels, keys = grouped.panels(selection, column, keys)
-    found = grouped.together(panels)
-    labels = options.labels
-    names = grouped.checked(labels, len(found)) if labels else [group.label for group in found]
-    values = list(dict.fromkeys(group.names[-1] for group in found if keys))
-    pens = grouped.apart(found, keys, grouped.hues(selection, keys, values))
-    pen_of = {group.names: place for group, place in zip(found, pens, strict=True)}
+    lines = grouped.lines(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
     rows = []
     for axis, panel in zip(axes, panels, strict=True):
@@ -37,7 +32,7 @@ def draw(selection: Selection) -> Plot:
             sizes, share = distribution(group.values)
             # The function is 0 left of the lowest value and jumps there.
             x, y = np.concatenate((sizes[:1], sizes)), np.concatenate(([0.0], share))
-            axis.plot(x, y, drawstyle="steps-post", **colours.pen(pen_of[group.names]))
+            axis.plot(x, y, drawstyle="steps-post", **colours.pen(lines.pen_of[group.names]))
             told = dict(zip(keys, group.names, strict=True))
             told |= {"panel": panel.heading} if panel.heading else {}
             rows.append(
@@ -48,8 +43,8 @@ def draw(selection: Selection) -> Plot:
     figure.data = pl.concat(rows)
     shown = columns.describe(column.rpartition(".")[2])
     paint.outer(options, axes, x=shown.label, y="share of values at or below")
-    handles = [Line2D([], [], **colours.pen(place)) for place in pens]
-    paint.legend(figure, handles, names if keys else [""], options)
+    handles = [Line2D([], [], **colours.pen(place)) for place in lines.pens]
+    paint.legend(figure, handles, lines.names if keys else [""], options)
     over = f" by {grouped.in_words(keys)}" if keys else ""
     paint.finish(figure, axes, options, f"{shown.words}{over}", grouped.counted(selection, column))
     return figure

@@ -38,14 +38,9 @@ def draw(selection: Selection) -> Plot:
         replace(panel, groups=[group for group in panel.groups if group.rows[left].count()])
         for panel in panels
     ]
-    found = grouped.together(panels)
-    if not found:
+    if not any(panel.groups for panel in panels):
         raise InputError(f"{left}: no value was recorded for these runs and flows")
-    labels = options.labels
-    names = grouped.checked(labels, len(found)) if labels else [group.label for group in found]
-    values = list(dict.fromkeys(group.names[-1] for group in found if keys))
-    pens = grouped.apart(found, keys, grouped.hues(selection, keys, values))
-    place_of = {group.names: place for group, place in zip(found, pens, strict=True)}
+    lines = grouped.lines(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
     rows: list[pl.DataFrame] = []
     for axis, panel in zip(axes, panels, strict=True):
@@ -53,7 +48,7 @@ def draw(selection: Selection) -> Plot:
             x = floats(group.rows[left]) * columns.describe(left).factor
             y = floats(group.rows[up]) * columns.describe(up).factor
             # More areas than colours would be one grey one.
-            _group(axis, x, y, place_of[group.names], shaded=len(found) <= len(colours.PALETTE))
+            _group(axis, x, y, lines.pen_of[group.names], shaded=len(lines.pens) <= len(colours.PALETTE))
             told = dict(zip(keys, group.names, strict=True)) | {"panel": panel.heading}
             frame = {key: [text] * len(x) for key, text in told.items()}
             rows.append(pl.DataFrame({"run": group.rows["run_id"], **frame, left: x, up: y}))
@@ -62,8 +57,8 @@ def draw(selection: Selection) -> Plot:
     paint.outer(
         options, axes, x=f"{columns.describe(left).label}   (less is right)", y=columns.describe(up).label
     )
-    handles = [Line2D([], [], linestyle="", **colours.marker(place)) for place in pens]
-    paint.legend(figure, handles, names if keys else [""], options)
+    handles = [Line2D([], [], linestyle="", **colours.marker(place)) for place in lines.pens]
+    paint.legend(figure, handles, lines.names if keys else [""], options)
     title = f"{columns.describe(up).words} against {columns.describe(left).words}"
     paint.finish(figure, axes, options, title, "ellipse: one standard deviation")
     if options.xlim is None:

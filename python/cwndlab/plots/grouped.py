@@ -63,13 +63,6 @@ def hues(selection: Selection, keys: Sequence[str], values: Sequence[str]) -> di
     return {value: named[value] for value in values}
 
 
-def apart(found: Sequence[Group], keys: Sequence[str], hue: Mapping[str, int]) -> list[int]:
-    """Return the number of the pen of each group that is a line: by its last key's value, if that tells."""
-    if len(keys) == 1:
-        return [hue[group.names[-1]] for group in found]
-    return list(range(len(found)))
-
-
 @dataclass(frozen=True)
 class Layout:
     """Where groups stand side by side: the last key as colours within a place, the others along the axis.
@@ -132,6 +125,25 @@ def together(found: Sequence[Panel]) -> list[Group]:
         of_name[names]
         for names in sorted(of_name, key=lambda names: [r[n] for r, n in zip(ranks, names, strict=True)])
     ]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What groups are called and drawn with that are lines, those of one name in all panels alike."""
+
+    names: list[str]
+    pens: list[int]
+    """Numbers of their pens: by the last key's value, if that alone tells."""
+    pen_of: dict[tuple[str, ...], int]
+
+
+def lines(selection: Selection, found: Sequence[Panel], keys: Sequence[str]) -> Lines:
+    """Return the lines of all panels; raises InputError where there are not as many as `labels`."""
+    every, labels = together(found), selection.options.labels
+    names = checked(labels, len(every)) if labels else [group.label for group in every]
+    hue = hues(selection, keys, list(dict.fromkeys(group.names[-1] for group in every if keys)))
+    pens = [hue[group.names[-1]] for group in every] if len(keys) == 1 else list(range(len(every)))
+    return Lines(names, pens, {group.names: pen for group, pen in zip(every, pens, strict=True)})
 
 
 def table(found: Sequence[Panel], keys: Sequence[str], **drawn: Callable[[Group], float]) -> pl.DataFrame:

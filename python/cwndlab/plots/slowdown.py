@@ -61,12 +61,7 @@ def draw(selection: Selection) -> Plot:
     if not every:
         raise InputError(f"slowdown: no exchange of {', '.join(kinds)} was completed in this time")
     by_size = len(np.unique(np.concatenate([each.size_kb for each in every]))) > 1
-    found = grouped.together(panels)
-    labels = selection.options.labels
-    names = grouped.checked(labels, len(found)) if labels else [group.label for group in found]
-    values = list(dict.fromkeys(group.names[-1] for group in found if keys))
-    pens = grouped.apart(found, keys, grouped.hues(selection, keys, values))
-    pen_of = {group.names: place for group, place in zip(found, pens, strict=True)}
+    lines = grouped.lines(selection, panels, keys)
     options = _scaled(selection, every, by_size=by_size)
     figure, axes = paint.canvas(options, len(panels))
     rows = []
@@ -74,13 +69,13 @@ def draw(selection: Selection) -> Plot:
         for group, each in zip(panel.groups, drawn, strict=True):
             if not len(each.slowdown):
                 continue
-            frame = (_over_sizes if by_size else _shares)(axis, each, pen_of[group.names])
+            frame = (_over_sizes if by_size else _shares)(axis, each, lines.pen_of[group.names])
             told = dict(zip(keys, group.names, strict=True)) | {"panel": panel.heading}
             rows.append(frame.with_columns(**{key: pl.lit(text) for key, text in told.items()}))
         paint.heading(axis, panel.heading, options, len(panels))
     figure.data = pl.concat(rows)
-    handles: list[Artist] = [Line2D([], [], **colours.pen(place)) for place in pens] if keys else []
-    names = list(names) if keys else []
+    handles: list[Artist] = [Line2D([], [], **colours.pen(place)) for place in lines.pens] if keys else []
+    names = list(lines.names) if keys else []
     if by_size:
         paint.outer(options, axes, x=SIZE, y=SLOWDOWN)
         handles.append(Line2D([], [], color="#595959", marker="."))

@@ -27,14 +27,14 @@ struct OnHost(Arc<Library>);
 
 impl Maker for OnHost {
     fn connect(&self, flow: &mut Flow) -> Result<Box<dyn Controller>, Failure> {
-        let mut made = Connection { library: self.0.clone(), own: 0 };
+        let mut made = Connection { module: self.0.clone(), own: 0 };
         made.tell(Event::Create, flow)?;
         Ok(Box::new(made))
     }
 }
 
 struct Connection {
-    library: Arc<Library>,
+    module: Arc<Library>,
     /// The pointer that `create` returned, which the library alone follows.
     own: u64,
 }
@@ -45,7 +45,7 @@ impl Controller for Connection {
         let flow = std::ptr::from_mut(flow).cast::<c_void>();
         let (arguments, mut value) = ([0; 2], 0);
         // SAFETY: the connection is of the size that the module says, and the exchange is this interface's.
-        self.library.enter(|module| unsafe {
+        self.module.enter(|module| unsafe {
             (module.call)(own, flow, event as u32, arguments.as_ptr(), &raw mut value)
         })
     }

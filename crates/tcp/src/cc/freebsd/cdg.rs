@@ -264,11 +264,8 @@ impl CongestionControl for Cdg {
     fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
         match signal {
             Signal::DuplicateAcks => self.loss_signal(ccv),
-            other => {
-                // What its state begins with is the trend of the maximum, usually 0.
-                let trend = self.max_trend as u64;
-                newreno::cong_signal_of_another(ccv, other, [trend & u64::from(u32::MAX), trend >> 32]);
-            }
+            // What its state begins with is the trend of the maximum, usually 0.
+            other => newreno::cong_signal_of_another(ccv, other, self.max_trend as u64),
         }
     }
 

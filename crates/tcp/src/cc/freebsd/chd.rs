@@ -148,10 +148,7 @@ impl CongestionControl for Chd {
         match signal {
             Signal::DuplicateAcks => self.loss_signal(ccv),
             // What its state begins with is the shadow.
-            other => {
-                let shadow = self.shadow;
-                newreno::cong_signal_of_another(ccv, other, [shadow & u64::from(u32::MAX), shadow >> 32]);
-            }
+            other => newreno::cong_signal_of_another(ccv, other, self.shadow),
         }
     }
 

@@ -61,7 +61,7 @@ impl CongestionControl for Hd {
     }
 
     fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
-        let betas = [ccv.tuning.newreno_beta, ccv.tuning.newreno_beta_ecn];
+        let betas = ccv.tuning.newreno_beta | ccv.tuning.newreno_beta_ecn << 32;
         newreno::cong_signal_of_another(ccv, signal, betas);
     }
 

@@ -129,11 +129,11 @@ pub(super) fn reduced(ccv: &CcVar, percent: u64) -> u64 {
 }
 
 /// A signal that another module passes on. 12 to 14 read NewReno's two percentages from the beginning of that module's own state,
-/// which is `own`; 15 knows one percentage for all, and halves on a timeout.
-pub(super) fn cong_signal_of_another(ccv: &mut CcVar, signal: Signal, own: [u64; 2]) {
+/// whose first eight bytes are `own`; 15 knows one percentage for all, and halves on a timeout.
+pub(super) fn cong_signal_of_another(ccv: &mut CcVar, signal: Signal, own: u64) {
     let usual = ccv.tuning;
     if usual.state_of_others_is_read {
-        [ccv.tuning.newreno_beta, ccv.tuning.newreno_beta_ecn] = own;
+        (ccv.tuning.newreno_beta, ccv.tuning.newreno_beta_ecn) = (own & u64::from(u32::MAX), own >> 32);
     } else if usual.rto_from_pipe {
         ccv.tuning.abe = false;
         if signal == Signal::Timeout {

@@ -77,7 +77,7 @@ impl CongestionControl for Vegas {
     fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
         let before = ccv.in_recovery();
         // Its state is this one flag, which is what releases that pass it on take for a percentage.
-        newreno::cong_signal_of_another(ccv, signal, [u64::from(self.grows), 0]);
+        newreno::cong_signal_of_another(ccv, signal, u64::from(self.grows));
         if ccv.in_recovery() && !before {
             self.grows = ccv.cwnd < ccv.ssthresh;
         }
