@@ -1,6 +1,7 @@
 """Claims: stated completely, decided by the runs they speak of, and turned over by a wrong stack."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,9 @@ import polars as pl
 import pytest
 
 from cwndlab import load
-from cwndlab.claims import claims, judge
-from cwndlab.claims.claim import PUBLICATIONS, Claim, Expectation
+from cwndlab.claims import causes, claims, judge
+from cwndlab.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause, Changed
+from cwndlab.claims.claim import PUBLICATIONS, Claim, Expectation, Trial
 from cwndlab.claims.judge import CANNOT_TELL
 from cwndlab.claims.report import markdown, text
 from cwndlab.results import loadlatency
@@ -244,3 +246,58 @@ def test_a_session_of_loadlatency_is_judged_as_a_whole(tmp_path: Path) -> None:
     few = carried_out("loadlatency", tmp_path / "few", (*adsl, "flows.ll.app.scenario=2"), {})
     (undecided,) = judge([asked], {"loadlatency": few})
     assert (undecided.verdict, undecided.reason) == (CANNOT_TELL, "only 1 of 19 scenarios were run")
+
+
+@pytest.mark.slow
+def test_what_is_tried_of_a_claim_is_an_experiment_of_its_suite() -> None:
+    tried = [claim for claim in claims() if claim.trial is not None]
+    assert tried
+    for claim in tried:
+        trial = claim.trial
+        assert trial is not None and bool(trial.assumes) != trial.single, claim.name
+        assert trial.single or trial.measure or trial.words or trial.overrides, claim.name
+        if claim.suite is not None:
+            load(Changed(claim.suite, trial.words, trial.overrides).text(), trial.overrides)
+    with pytest.raises(ValueError, match="does not say 'stack: plan9'"):
+        Changed("loadlatency", (("stack: plan9", "stack: linux"),), ()).text()
+
+
+def test_the_page_has_an_experiment_for_each_claim_that_differs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+    verdicts, why = page.split("## Why claims differ")
+    differ = re.findall(r"\(`([\w-]+)`\).*\*\*differ\*\*", verdicts)
+    assert len(differ) > 20
+    assert re.findall(r"^\| `([\w-]+)` ", why, re.MULTILINE) == differ
+
+
+@pytest.mark.slow
+def test_an_assumption_that_decides_and_a_spread_that_reaches_the_figure(tmp_path: Path) -> None:
+    (claim,) = stated("teacup-linux-cwnd-hides-recovery")
+    cell = ("hosts.a.stack=linux-3.9", "hosts.a.cc=newreno", "duration=30s")
+    results = carried_out("teacup-140502A", tmp_path / "own", column(*cell), {})
+    suites = {"teacup-140502A": results}
+
+    def shows(asked: Claim) -> Cause:
+        def carry_out(name: str, changed: Changed) -> ResultSet:
+            assert name == asked.name
+            return run(load(changed.text(), column(*cell, *changed.overrides)), out=tmp_path / changed.suite)
+
+        (cause,) = causes(judge([asked], suites), suites, carry_out)
+        return cause
+
+    decided = shows(claim)
+    assert decided.shows == ASSUMPTION and decided.values[0] == pytest.approx(0.5, abs=0.05)
+    # The same experiment does not decide what it has no part in.
+    other = replace(claim, expected=Expectation(0.6, None))
+    assert shows(other).shows == OPEN
+    # Single runs: between the least and the largest of three, and beyond them.
+    single = Trial(assumes="", words=(), overrides=("repeat=3",), measure={"of": "goodput_mbps"}, single=True)
+    runs = shows(replace(claim, trial=single, published=1.0))
+    low, *_, high = runs.values
+    assert len(runs.values) == 3 and runs.shows == OPEN
+    within = replace(claim, trial=single, published=(low + high) / 2)
+    (cause,) = causes(
+        judge([within], suites), suites, lambda name, changed: ResultSet(tmp_path / changed.suite)
+    )
+    assert cause.shows == SPREAD
+    assert f"| each of 3 runs by itself | {low:.4g}" in markdown(judge([claim], suites), [cause])

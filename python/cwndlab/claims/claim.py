@@ -50,6 +50,22 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """The experiment that asks why a claim differs: one assumption is another, or single runs count."""
+
+    assumes: str
+    """The other assumption, in words; empty where single runs are looked at."""
+    words: tuple[tuple[str, str], ...]
+    """Words of the suite's file, and those in their place."""
+    overrides: tuple[str, ...]
+    """KEY=VALUE, as by `--set`: what is otherwise, and the cells that the claim needs."""
+    measure: Mapping[str, Any] | None
+    """What is measured instead, where the metric is what may be otherwise, or its cells have other names."""
+    single: bool
+    """Whether each run is taken by itself: is the published figure within their range?"""
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """One claim, as claims.yaml states it."""
 
@@ -70,6 +86,8 @@ class Claim:
     expected: Expectation
     written: str
     """One of WRITTEN."""
+    trial: Trial | None = None
+    """What was tried where it differs."""
 
 
 def claims() -> list[Claim]:
@@ -104,4 +122,15 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         unit=entry.get("unit", ""),
         expected=expectation,
         written=written,
+        trial=_trial(entry["trial"]) if "trial" in entry else None,
+    )
+
+
+def _trial(entry: Mapping[str, Any]) -> Trial:
+    return Trial(
+        assumes=entry.get("assumes", ""),
+        words=tuple(entry.get("words", {}).items()),
+        overrides=tuple(entry.get("set", ())),
+        measure=entry.get("measure"),
+        single=entry.get("single", False),
     )

@@ -35,15 +35,21 @@ class UndecidedError(Exception):
 
 
 def measure(
-    claim: Claim, results: ResultSet | None, standing_in: Mapping[str, Mapping[str, str]]
+    claim: Claim,
+    results: ResultSet | None,
+    standing_in: Mapping[str, Mapping[str, str]],
+    repeat: int | None = None,
 ) -> tuple[float, str]:
-    """Return (our metric, a remark to print with it, often empty); raises UndecidedError without one."""
+    """Return (our metric, of one `repeat` only if given; a remark to print with it, often empty).
+
+    Raises UndecidedError without one.
+    """
     asked = dict(claim.measure)
     if asked["of"] in PUBLISHED_METRICS:
         return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published metrics alone"
     if results is None:
         raise UndecidedError("no results")
-    cells = _Cells(results, standing_in)
+    cells = _Cells(results, standing_in, repeat)
     if asked["of"] in TABLE_METRICS:
         return TABLE_METRICS[asked["of"]](cells, **asked.get("with", {})), ""
     chosen = cells.where(asked.get("where", {}))
@@ -183,9 +189,13 @@ class Cell:
 class _Cells:
     """The cells of a ResultSet, in the order of the plan."""
 
-    def __init__(self, results: ResultSet, standing_in: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self, results: ResultSet, standing_in: Mapping[str, Mapping[str, str]], repeat: int | None
+    ) -> None:
         self.results = results
         summary = results.summary.filter(pl.col("status") == "complete")
+        if repeat is not None:
+            summary = summary.filter(pl.col("repeat") == repeat)
         runs: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
         for row in summary.iter_rows(named=True):
             key = tuple(self._value(name, str(row[name]), standing_in) for name in results.keys)
@@ -247,7 +257,7 @@ def _ratios(
 LINKED: dict[frozenset[str], set[str]] = {
     frozenset({"hosts.a.stack"}): {"hosts.b.stack", "hosts.a.cc", "hosts.a.hz", "hosts.a.sysctl"},
     frozenset({"hosts.a.cc"}): {"hosts.a.stack", "hosts.b.stack", "hosts.a.hz", "hosts.a.sysctl"},
-    frozenset({"hosts.a.sysctl"}): {"hosts.b.sysctl"},
+    frozenset({"hosts.a.sysctl"}): {"hosts.b.sysctl", "hosts.a.noise.processing.mean"},
     frozenset({"hosts.a.stack", "hosts.a.cc"}): {"hosts.b.stack", "hosts.a.hz", "hosts.a.sysctl"},
     frozenset({"hosts.a.stack", "hosts.a.cc", "hosts.a.sysctl"}): {"hosts.a.hz"},
 }
@@ -337,13 +347,13 @@ def _rtt_steps(run: Run) -> list[float]:
     return [float(value) for value in values[np.argsort(-counts, kind="stable")]]
 
 
-def _trough(run: Run, unit: str) -> float:
-    """The smallest cwnd after the first recovery began, in segments or as a share of the largest."""
+def _trough(run: Run, unit: str, after_s: float = 0.0) -> float:
+    """The smallest cwnd from `after_s` after the first loss on, in segments or as a share of the largest."""
     frame = run.tcp
     lost = frame.filter(pl.col("state").is_in(["recovery", "loss"]))
     if not lost.height:
         raise UndecidedError("nothing was lost")
-    later = frame.filter(pl.col("t_s") >= lost["t_s"][0])["cwnd_bytes"].to_numpy()
+    later = frame.filter(pl.col("t_s") >= lost["t_s"][0] + after_s)["cwnd_bytes"].to_numpy()
     low, high = float(later.min()), float(later.max())
     return low / run.mss if unit == "segments" else low / high
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from cwndlab import files
+from cwndlab.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause
 from cwndlab.claims.claim import PUBLICATIONS, WRITTEN
 from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
 from cwndlab.results.inferred import FOOTNOTE, STAR
@@ -41,7 +42,16 @@ def count(judgements: Sequence[Judgement]) -> str:
     )
 
 
-def markdown(judgements: Sequence[Judgement]) -> str:
+def count_causes(causes: Sequence[Cause]) -> str:
+    """What the experiments on the claims that differ showed."""
+    shows = Counter(cause.shows for cause in causes)
+    return (
+        f"{len(causes)} that differ: an assumption decides {shows[ASSUMPTION]}, {shows[SPREAD]} lie within "
+        f"the spread of runs, of {shows[OPEN]} the cause was not found"
+    )
+
+
+def markdown(judgements: Sequence[Judgement], causes: Sequence[Cause] = ()) -> str:
     """The text of docs/claims.md."""
     lines = [
         "# Claims",
@@ -66,12 +76,30 @@ def markdown(judgements: Sequence[Judgement]) -> str:
             "| --- | --- | --- | ---: | --- | --- | ---: | --- |",
         ]
         lines += [_row(judged) for judged in members]
+    if causes:
+        lines += [
+            "",
+            "## Why claims differ",
+            "",
+            "One experiment for each claim that differs. Either one thing is otherwise than in the suite,",
+            "and the question is whether the claim then agrees: if so, **the assumption decides**, which",
+            "does not say that it holds on the publication's machines. Or each run is taken by itself, as",
+            "most published figures are of one run: is the figure **within the spread of runs**? Else the",
+            "cause was **not found**, and the row says what it is not. Each experiment stands in",
+            "claims.yaml, under `trial`.",
+            "",
+            f"{count_causes(causes)}.",
+            "",
+            "| claim | published | agrees if | ours | otherwise | ours then | what it shows |",
+            "| --- | ---: | --- | ---: | --- | ---: | --- |",
+        ]
+        lines += [_cause(cause) for cause in causes]
     return "\n".join(lines) + "\n"
 
 
-def write(judgements: Sequence[Judgement], path: Path) -> None:
+def write(judgements: Sequence[Judgement], causes: Sequence[Cause], path: Path) -> None:
     """Rewrite the document at `path`, whole or not at all."""
-    files.save(path, markdown(judgements).encode())
+    files.save(path, markdown(judgements, causes).encode())
 
 
 def _row(judged: Judgement) -> str:
@@ -87,6 +115,26 @@ def _row(judged: Judgement) -> str:
         _number(judged.value),
         f"{verdict}: {judged.reason}" if judged.reason else verdict,
     ]
+    return _line(cells)
+
+
+def _cause(cause: Cause) -> str:
+    claim, trial, values = cause.judged.claim, cause.trial, cause.values
+    otherwise = f"each of {len(values)} runs by itself" if trial.single else trial.assumes
+    return _line(
+        [
+            f"`{claim.name}`",
+            f"{_number(claim.published)} {claim.unit if claim.published is not None else ''}".strip(),
+            f"{claim.expected} {claim.unit}".strip(),
+            _number(cause.judged.value),
+            otherwise,
+            " to ".join(_number(value) for value in dict.fromkeys((values[0], values[-1]))),
+            cause.shows,
+        ]
+    )
+
+
+def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

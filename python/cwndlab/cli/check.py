@@ -1,5 +1,6 @@
 """`cwndlab fidelity`, `claims`, `validate`, `script`: models beside recordings, publications, this kernel."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ from cwndlab.errors import CwndlabError, InputError
 from cwndlab.text import printable
 
 if TYPE_CHECKING:
-    pass
+    from cwndlab.results.resultset import ResultSet
 from cwndlab.cli.options import Junit, NoProgress, Overrides, Resume, parse_pairs, parse_share
 from cwndlab.cli.output import failures, judge_outcomes, progress, say
 
@@ -72,8 +73,9 @@ def claims(
 ) -> None:
     """Check what the suites' publications claim.
 
-    Runs the suites and says of each claim whether our metric agrees. Runs that are there already are kept, as
-    by `run --resume`. A claim that differs is no error.
+    Runs the suites and says of each claim whether our metric agrees; then, of those that differ, what an
+    experiment with another assumption shows. Runs that are there already are kept, as by `run --resume`. A
+    claim that differs is no error.
     """
     from cwndlab import claims as published
     from cwndlab import fidelity as models
@@ -93,24 +95,32 @@ def claims(
     if document is not None and not document.parent.is_dir():
         raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
     workers = jobs if jobs is not None else processors()
-    at_hand = {}
-    for name in wanted:
-        directory = results / name
-        say(f"suite {name}: {directory}")
+
+    def carry_out(text: Path | str, overrides: Sequence[str], directory: Path) -> ResultSet:
+        say(f"{directory}")
         with progress(quiet) as observer:
-            at_hand[name] = runner.run(
-                loading.load(built_in.suite(name).path),
+            made = runner.run(
+                loading.load(text, overrides),
                 out=directory,
                 jobs=workers,
                 resume=directory.is_dir(),
                 observer=observer,
             )
-        failures(at_hand[name])
+        failures(made)
+        return made
+
+    at_hand = {name: carry_out(built_in.suite(name).path, (), results / name) for name in wanted}
     chosen = [claim for claim in stated if not suites or claim.suite in suites]
     judgements = published.judge(chosen, at_hand)
     print(report.text(judgements), end="")
+    causes = published.causes(
+        judgements,
+        at_hand,
+        lambda name, changed: carry_out(changed.text(), changed.overrides, results / f"otherwise-{name}"),
+    )
+    print(report.count_causes(causes))
     if document is not None:
-        report.write(judgements, document)
+        report.write(judgements, causes, document)
         say(f"written: {document}")
 
 
