@@ -7,12 +7,14 @@ use crate::summary::{TimeFigures, Times};
 /// Values are kept in units of 2^10 ns; below that their order does not matter to any figure.
 const UNIT_BITS: u32 = 10;
 
-/// Counts in buckets of constant relative width, grown as far as the largest value needs. It lies in one cache line: with
-/// many flows each value finds it far away.
+/// Counts in buckets of constant relative width, from the octave of the smallest value to that of the largest: most flows
+/// see times of few octaves. It lies in one cache line: with many flows each value finds it far away.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Histogram {
     mantissa_bits: u32,
+    /// The bucket of the first count: the first of an octave.
+    first: u32,
     counts: Vec<u32>,
     sum: u128,
     min: Nanos,
@@ -25,14 +27,14 @@ const _: () = assert!(size_of::<Histogram>() == 64);
 impl Histogram {
     /// A histogram whose percentiles are within 2^-(mantissa_bits + 1) of the truth, or 1.024 us.
     pub fn new(mantissa_bits: u32) -> Histogram {
-        Histogram { mantissa_bits, counts: Vec::new(), sum: 0, min: Nanos::MAX, max: 0 }
+        Histogram { mantissa_bits, first: 0, counts: Vec::new(), sum: 0, min: Nanos::MAX, max: 0 }
     }
 
     /// Adds a value.
     #[inline(always)]
     pub fn add(&mut self, value: Nanos) {
         let bucket = self.bucket(value >> UNIT_BITS);
-        match self.counts.get_mut(bucket) {
+        match self.counts.get_mut(bucket.wrapping_sub(self.first as usize)) {
             Some(count) => *count += 1,
             None => self.grow(bucket),
         }
@@ -49,23 +51,38 @@ impl Histogram {
     /// The count that adding `value` will raise, to be prefetched.
     #[inline]
     pub fn count_of(&self, value: Nanos) -> Option<&u32> {
-        self.counts.get(self.bucket(value >> UNIT_BITS))
+        self.counts.get(self.bucket(value >> UNIT_BITS).wrapping_sub(self.first as usize))
     }
 
-    /// Makes room for a first value in `bucket`.
+    /// Counts a first value in an octave.
     #[cold]
     fn grow(&mut self, bucket: usize) {
-        self.counts.resize(bucket + 1 + bucket / 4, 0);
-        self.counts[bucket] = 1;
+        let octave = bucket >> self.mantissa_bits << self.mantissa_bits;
+        self.cover(octave, octave + (1 << self.mantissa_bits));
+        self.counts[bucket - self.first as usize] = 1;
+    }
+
+    /// Makes room for the buckets `from..to`, whole octaves, and for all between them and those there are.
+    fn cover(&mut self, from: usize, to: usize) {
+        let first = if self.counts.is_empty() { from } else { self.first as usize };
+        let (from, to) = (from.min(first), to.max(first + self.counts.len()));
+        let mut counts = Vec::with_capacity(to - from);
+        counts.resize(first - from, 0);
+        counts.append(&mut self.counts);
+        counts.resize(to - from, 0);
+        self.counts = counts;
+        self.first = from as u32;
     }
 
     /// Adds the values of another histogram of the same precision.
     pub fn merge(&mut self, other: &Histogram) {
         debug_assert_eq!(self.mantissa_bits, other.mantissa_bits);
-        if other.counts.len() > self.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        if !other.counts.is_empty() {
+            let from = other.first as usize;
+            self.cover(from, from + other.counts.len());
         }
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+        let behind = other.first.saturating_sub(self.first) as usize;
+        for (count, more) in self.counts.iter_mut().skip(behind).zip(&other.counts) {
             *count += more;
         }
         self.sum += other.sum;
@@ -101,7 +118,7 @@ impl Histogram {
         }
         let rank = (self.count() * permille).div_ceil(1000).max(1);
         let mut seen = 0;
-        for (bucket, &count) in self.counts.iter().enumerate() {
+        for (bucket, &count) in (self.first as usize..).zip(&self.counts) {
             seen += u64::from(count);
             if seen >= rank {
                 return Some(self.middle(bucket).clamp(self.min, self.max));
@@ -150,13 +167,37 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Of any octave.
+    fn times() -> impl Strategy<Value = Nanos> {
+        (0u32..40, any::<Nanos>()).prop_map(|(bits, value)| value >> (63 - bits))
+    }
+
     #[test]
     fn an_empty_histogram_has_no_figures() {
         let histogram = Histogram::new(10);
         assert_eq!((histogram.min(), histogram.mean(), histogram.quantile(500)), (None, None, None));
     }
 
+    #[test]
+    fn times_of_two_octaves_take_counts_of_two() {
+        let mut histogram = Histogram::new(7);
+        (50..90).for_each(|ms| histogram.add(ms * 1_000_000));
+        assert_eq!(histogram.counts.capacity(), 2 << 7);
+    }
+
     proptest! {
+        #[test]
+        fn merging_is_adding_all(a in prop::collection::vec(times(), 0..30), b in prop::collection::vec(times(), 0..30)) {
+            let of = |values: &[Nanos]| {
+                let mut histogram = Histogram::new(7);
+                values.iter().for_each(|&v| histogram.add(v));
+                histogram
+            };
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            prop_assert_eq!(merged.figures(), of(&[a, b].concat()).figures());
+        }
+
         #[test]
         fn quantiles_are_within_the_promised_error(mut values in prop::collection::vec(0u64..10_000_000_000, 1..300), permille in 1u64..=1000) {
             let mut histogram = Histogram::new(10);

@@ -171,6 +171,12 @@ impl EventQueue {
         (opening, 2 * first).min((accepting, 2 * second + 1))
     }
 
+    /// The connection whose timer is next, if any timer is set.
+    #[inline]
+    pub(crate) fn next_timer(&self) -> ConnectionId {
+        ConnectionId(self.first_timer().1 as u32)
+    }
+
     /// The next time of all but arrivals and the timers of a side that does not matter.
     #[inline]
     pub(crate) fn first_other(&self, matters: [bool; 2]) -> Nanos {

@@ -1,6 +1,7 @@
 //! One flow of a run: its application, and its figures over the measurement window.
 
 use std::collections::VecDeque;
+use std::mem::offset_of;
 
 use apps::{Arrivals, Bulk, Datagrams, End, Figure, Incast, Pinger, Server, Transfers};
 use contract::histogram::Histogram;
@@ -14,7 +15,24 @@ use crate::packet::{Ends, Packet};
 use crate::socket::Talk;
 
 /// A flow while it runs.
+// With many flows memory is what a packet waits for. So what a packet touches comes first, in this order: the first cache line up
+// to `needs_report`, then the first three of `tally`.
+#[repr(C, align(64))]
 pub(crate) struct FlowRun {
+    /// Where packets of its two connections come from and go to: the opening side's, the accepting side's.
+    pub ends: [Ends; 2],
+    /// Newest packet-pair round trip.
+    pub rtt: Option<Nanos>,
+    /// Bytes of data packets that have reached the receiving host, with the bottleneck's overhead.
+    pub wire: u64,
+    /// Per-packet overhead of the link whose capacity `wire_bytes` is compared with.
+    pub overhead: u32,
+    /// Something has happened to its application that is to be reported.
+    pub needs_report: bool,
+    /// Figures.
+    pub tally: Tally,
+    /// What it does.
+    pub app: FlowApp,
     /// Sending host.
     pub from: HostId,
     /// Receiving host.
@@ -23,8 +41,6 @@ pub(crate) struct FlowRun {
     pub start: Nanos,
     /// When it is told to stop.
     pub stop: Option<Nanos>,
-    /// What it does.
-    pub app: FlowApp,
     /// Whether it ends by itself.
     pub limited: bool,
     /// It has been told to stop.
@@ -33,14 +49,12 @@ pub(crate) struct FlowRun {
     pub opening: bool,
     /// Its completion has been recorded.
     pub completion_told: bool,
+    /// Its accepting side has been open.
+    pub opened: bool,
     /// Datagrams sent.
     pub datagrams_sent: u64,
     /// Payload of datagrams received.
     pub datagram_bytes: u64,
-    /// Its accepting side has been open.
-    pub opened: bool,
-    /// Something has happened to its application that is to be reported.
-    pub needs_report: bool,
     /// What its application has reported since it was last asked.
     pub figures: Vec<Figure>,
     /// Of a pinger, the round trips that were reported.
@@ -51,15 +65,7 @@ pub(crate) struct FlowRun {
     pub uses: u32,
     /// When the receiver had read everything up to the end of the stream.
     pub completed: Option<Nanos>,
-    /// Where packets of its two connections come from and go to: the opening side's, the accepting side's.
-    pub ends: [Ends; 2],
-    /// Per-packet overhead of the link whose capacity `wire_bytes` is compared with.
-    pub overhead: u32,
-    /// Newest packet-pair round trip.
-    pub rtt: Option<Nanos>,
-    /// Bytes of data packets that have reached the receiving host, with the bottleneck's overhead.
-    pub wire: u64,
-    /// Those at the last whole second.
+    /// `wire` at the last whole second.
     pub wire_at_second: u64,
     /// Payload read by the receiver at the last whole second.
     pub read_at_second: u64,
@@ -67,9 +73,10 @@ pub(crate) struct FlowRun {
     pub seconds_from: Nanos,
     /// Payload read in each second from then on, as long as it is connected.
     pub seconds: Vec<u64>,
-    /// Figures.
-    pub tally: Tally,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(offset_of!(FlowRun, tally) == 64 && offset_of!(Tally, ended) < 3 * 64);
 
 /// The application of a flow.
 pub(crate) enum FlowApp {
@@ -154,9 +161,26 @@ pub(crate) struct Background {
     pub finished: Snapshot,
 }
 
-/// What is counted over the measurement window.
+/// What is counted over the measurement window. What packets raise comes first; see [`FlowRun`].
 #[derive(Clone)]
+#[repr(C)]
 pub(crate) struct Tally {
+    /// Time data packets spent in queues.
+    pub queue_delay: Histogram,
+    /// Round trips of packet pairs.
+    pub rtt: Histogram,
+    /// Integral of cwnd over time, byte nanoseconds.
+    cwnd_area: u128,
+    cwnd_since: Nanos,
+    cwnd: u64,
+    /// Largest cwnd.
+    pub cwnd_max: u64,
+    /// Time over which cwnd was defined.
+    pub active: Nanos,
+    /// Bytes of data packets that arrived, with the bottleneck's overhead.
+    pub wire_bytes: u64,
+    /// The window is over.
+    ended: bool,
     /// Times from the start of a transfer to its end.
     pub completion: Histogram,
     /// Times from request to response.
@@ -169,12 +193,6 @@ pub(crate) struct Tally {
     pub stalls: u64,
     /// Their sum.
     pub stalled: Nanos,
-    /// Round trips of packet pairs.
-    pub rtt: Histogram,
-    /// Time data packets spent in queues.
-    pub queue_delay: Histogram,
-    /// Bytes of data packets that arrived, with the bottleneck's overhead.
-    pub wire_bytes: u64,
     /// Packets lost on the way, data and acknowledgements.
     pub drops: u64,
     /// Packets marked.
@@ -185,14 +203,6 @@ pub(crate) struct Tally {
     pub recoveries: Vec<Nanos>,
     /// When slow start first ended, whether inside the window or not.
     pub slow_start_exit: Option<Nanos>,
-    /// Integral of cwnd over time, byte nanoseconds.
-    cwnd_area: u128,
-    cwnd_since: Nanos,
-    cwnd: u64,
-    /// Largest cwnd.
-    pub cwnd_max: u64,
-    /// Time over which cwnd was defined.
-    pub active: Nanos,
     /// Figures at the start of the window.
     pub before: Option<Snapshot>,
     /// Figures at its end.
@@ -296,6 +306,7 @@ impl FlowRun {
                 cwnd: 0,
                 cwnd_max: 0,
                 active: 0,
+                ended: false,
                 before: None,
                 after: None,
             },
@@ -351,6 +362,7 @@ impl Tally {
     /// The window ends at `now`.
     pub(crate) fn end(&mut self, now: Nanos, snapshot: Snapshot) {
         self.integrate_cwnd(now);
+        self.ended = true;
         self.after = Some(snapshot);
     }
 
@@ -370,19 +382,13 @@ impl Tally {
         self.recoveries.extend(&other.recoveries);
     }
 
-    /// What [`Tally::cwnd`] looks at, to be prefetched.
-    #[inline(always)]
-    pub(crate) fn cwnd_state(&self) -> &u64 {
-        &self.cwnd
-    }
-
     /// Mean of cwnd over the time it was defined, bytes; None if it never was.
     pub(crate) fn cwnd_mean(&self) -> Option<u64> {
         (self.active > 0).then(|| (self.cwnd_area / u128::from(self.active)) as u64)
     }
 
     fn integrate_cwnd(&mut self, now: Nanos) {
-        if self.after.is_some() {
+        if self.ended {
             return;
         }
         if self.cwnd > 0 {

@@ -114,6 +114,12 @@ impl RangeSet {
         self.ranges.back().copied()
     }
 
+    /// The last range where it lies, to be prefetched.
+    #[inline]
+    pub fn highest(&self) -> Option<&(u64, u64)> {
+        self.ranges.back()
+    }
+
     /// The range at `index` in ascending order.
     #[inline]
     pub fn get(&self, index: usize) -> Option<(u64, u64)> {

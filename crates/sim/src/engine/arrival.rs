@@ -187,6 +187,7 @@ impl Simulation {
             self.events.set_timer(connection, NEVER);
             self.service(connection);
         }
+        self.prefetcher.on_timer(&self.events, &self.connections);
     }
 
     /// Tells the host's connections what has left its interface by now, where its stack watches that (Linux TSQ). A

@@ -7,6 +7,7 @@ use contract::ids::{ConnectionId, LinkId};
 use path::{Nanos, prefetch};
 use tcp::Endpoint;
 
+use crate::event_queue::EventQueue;
 use crate::flow::FlowRun;
 use crate::network::Network;
 use crate::packet::Packet;
@@ -81,10 +82,21 @@ impl Prefetcher {
         }
         if asked >> (PREFETCH_FAR - PREFETCH_LAST - 1) & 1 == 1
             && let Some((_, packet)) = packet_behind(network, link, PREFETCH_LAST)
-            && packet.connection.is_opening()
             && let Some(endpoint) = &connections[packet.connection.index()]
         {
-            endpoint.sender().prefetch_targets().into_iter().flatten().for_each(prefetch);
+            if packet.connection.is_opening() {
+                endpoint.sender().prefetch_targets().into_iter().flatten().for_each(prefetch);
+            } else if let Some(newest) = endpoint.newest_out_of_order() {
+                prefetch(newest);
+            }
+        }
+    }
+
+    /// A timer has fired: asks for the connection whose timer is next.
+    #[inline]
+    pub(super) fn on_timer(&self, events: &EventQueue, connections: &[Option<Endpoint>]) {
+        if self.active {
+            prefetch(&connections[events.next_timer().index()]);
         }
     }
 }
@@ -124,19 +136,10 @@ fn packet_behind(network: &mut Network, link: LinkId, behind: usize) -> Option<(
 /// What a packet for the opening or the accepting side of a flow touches of the flow.
 #[inline]
 fn prefetch_flow(flow: &FlowRun, opening: bool) {
+    prefetch(&flow.wire);
+    prefetch(&flow.tally.wire_bytes);
+    prefetch(if opening { &flow.tally.rtt } else { &flow.tally.queue_delay });
     prefetch(&flow.app);
-    prefetch(&flow.overhead);
-    if opening {
-        prefetch(&flow.ends[0]);
-        prefetch(&flow.rtt);
-        prefetch(&flow.tally.rtt);
-        prefetch(flow.tally.cwnd_state());
-    } else {
-        prefetch(&flow.ends[1]);
-        prefetch(&flow.wire);
-        prefetch(&flow.tally.queue_delay);
-        prefetch(&flow.tally.wire_bytes);
-    }
 }
 
 /// The counts that [`FlowRun::note_arrival`] of `packet` at `at` will raise.

@@ -377,6 +377,12 @@ impl Endpoint {
         &*self.receiver
     }
 
+    /// The highest data that came out of order, to be prefetched.
+    #[inline]
+    pub fn newest_out_of_order(&self) -> Option<&(u64, u64)> {
+        self.rcv.out_of_order.highest()
+    }
+
     /// Whether polling could give a segment, or end the time under a limit. A quick test for drivers; a false alarm costs a
     /// poll.
     #[inline]

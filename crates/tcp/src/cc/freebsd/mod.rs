@@ -19,6 +19,7 @@ pub use hystart::{HyStart, HyStartTuning};
 pub use newreno::NewReno;
 pub use vegas::{Vegas, VegasTuning};
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::{Lifecycle, Phase};
@@ -363,7 +364,7 @@ pub enum AckKind {
 }
 
 /// A congestion control with FreeBSD's hooks.
-pub trait CongestionControl: Send {
+pub trait CongestionControl: Any + Send {
     /// A connection has been given this congestion control; there is no handshake yet.
     fn cb_init(&mut self, _v: &mut CcVar) {}
 

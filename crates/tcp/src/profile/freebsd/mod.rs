@@ -7,6 +7,8 @@ mod v15;
 mod v9_0;
 mod v9_2;
 
+use std::sync::{Arc, OnceLock};
+
 use sysctls::{KNOBS, Values, common_names};
 
 use crate::cc::Module;
@@ -67,6 +69,8 @@ pub struct FreeBsd {
     /// The RACK stack instead of the default one.
     rack: Option<RackTuning>,
     modules: Registry,
+    /// What senders are made with, once there is one: shared, so that many connections find it in the caches.
+    made_with: OnceLock<Arc<SenderTuning>>,
 }
 
 /// Every release, the newest last, with its RACK stack ahead of it.
@@ -314,6 +318,7 @@ impl Profile for FreeBsd {
 
     fn set(&mut self, name: &str, value: i64) {
         if let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) {
+            self.made_with.take();
             (knob.set)(self, value);
         }
     }
@@ -327,7 +332,7 @@ impl Profile for FreeBsd {
     }
 
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
-        let tuning = self.sender_tuning();
+        let tuning = self.made_with.get_or_init(|| Arc::new(self.sender_tuning())).clone();
         let module = self
             .modules
             .get(cc)

@@ -27,5 +27,6 @@ pub(super) fn profile() -> FreeBsd {
         maxsockbuf_fixed: false,
         rack: None,
         modules: built_in(super::NEWRENO_FIRST),
+        made_with: Default::default(),
     }
 }

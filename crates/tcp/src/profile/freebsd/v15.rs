@@ -56,6 +56,7 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
         maxsockbuf_fixed: false,
         rack: None,
         modules: built_in(super::CUBIC_FIRST),
+        made_with: Default::default(),
     }
 }
 

@@ -59,6 +59,11 @@ impl Scoreboard {
         self.holes.is_empty()
     }
 
+    /// The first and the last hole, to be prefetched.
+    pub(super) fn ends(&self) -> [Option<&Hole>; 2] {
+        [self.holes.front(), self.holes.back()]
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.holes.clear();

@@ -13,6 +13,8 @@ mod recovery;
 mod timers;
 mod tuning;
 
+use std::sync::Arc;
+
 use detection::{PathDelay, Sample};
 use map::SendMap;
 use recovery::{PriorWindows, Undo};
@@ -44,7 +46,7 @@ pub struct RackSender {
     /// The default stack's sender, once the connection went back to it.
     fallback: Option<Box<FreeBsdSender>>,
     /// Name and random seed of the congestion control, for that one.
-    tuning: Tuning,
+    tuning: Arc<Tuning>,
     rack: RackTuning,
     cc: Box<dyn CongestionControl>,
     ccv: CcVar,
@@ -149,7 +151,12 @@ enum Timer {
 
 impl RackSender {
     /// A sender for a release, with a congestion control of its own.
-    pub fn new(tuning: Tuning, rack: RackTuning, mut cc: Box<dyn CongestionControl>) -> RackSender {
+    pub fn new(
+        tuning: impl Into<Arc<Tuning>>,
+        rack: RackTuning,
+        mut cc: Box<dyn CongestionControl>,
+    ) -> RackSender {
+        let tuning = tuning.into();
         let mut ccv = CcVar::new(tuning.cc);
         cc.cb_init(&mut ccv);
         RackSender {
