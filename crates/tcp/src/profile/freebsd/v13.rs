@@ -67,6 +67,7 @@ pub(super) fn rack() -> FreeBsd {
             threshold_by_packet_delay: true,
             paces_when_measured: true,
             paces_after_retransmission: true,
+            sack_filter_wraps: true,
             prr_wraps: true,
             prr_counts_twice: true,
             exits_before_growth: true,

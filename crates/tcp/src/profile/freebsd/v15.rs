@@ -99,6 +99,7 @@ fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
             threshold_by_packet_delay: false,
             paces_when_measured: false,
             paces_after_retransmission: false,
+            sack_filter_wraps: false,
             prr_wraps: false,
             prr_counts_twice: false,
             exits_before_growth: false,

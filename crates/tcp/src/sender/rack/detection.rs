@@ -49,7 +49,10 @@ impl RackSender {
             once = delivered.once.map(|_| ack.ack);
             self.note_reordering(delivered.reordered);
         }
-        if snd.sack && !ack.sack.is_empty() && self.sack_filter.passes(ack.ack) {
+        if snd.sack
+            && !ack.sack.is_empty()
+            && (!self.rack.sack_filter_wraps || self.sack_filter.passes(ack.ack))
+        {
             let delivered = self.map.take_sack(ack.sack);
             bytes += delivered.bytes;
             once = once.or(delivered.once);

@@ -143,7 +143,9 @@ impl RackSender {
         {
             packets.on_sent(seq, data_end, stamp);
         }
-        self.goodput.on_sent(seq);
+        if self.rack.paces_when_measured {
+            self.goodput.on_sent(seq);
+        }
         // A FIN leaves by itself, when all data is acknowledged.
         let fin = len == 0 && snd.fin;
         let end = data_end + u64::from(fin);

@@ -14,6 +14,8 @@ pub struct RackTuning {
     pub paces_when_measured: bool,
     /// After a retransmission output waits for 1 ms (13).
     pub paces_after_retransmission: bool,
+    /// SACKs are not read 2 to 4 GiB after the last ones (13).
+    pub sack_filter_wraps: bool,
     /// PRR keeps the product of bytes delivered and ssthresh in 32 bits (13). It wraps, and then no new data leaves
     /// until the pipe is down to ssthresh.
     pub prr_wraps: bool,
