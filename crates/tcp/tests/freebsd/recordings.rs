@@ -493,7 +493,6 @@ fn rack_loses_the_recorded_packets_in_slow_start() {
         let recorded = groundtruth::read_gz(&format!("freebsd/stack/{name}.drops.csv.gz"));
         let theirs: Vec<(f64, u64)> = recorded
             .lines()
-            .skip(1)
             .map(|line| line.split_once(',').expect("two fields"))
             .map(|(t, seq)| (t.parse().expect("seconds"), seq.parse().expect("a sequence number")))
             .collect();
