@@ -467,7 +467,9 @@ fn rack_agrees_with_the_recorded_one() {
         // CDG draws random numbers.
         let bounds = match row.text("cc") {
             "cdg" => [0.06, 0.1, 0.1, 0.12, 0.12],
-            _ => [0.001, 0.05, 0.01, 0.005, 0.005],
+            // Of slow start's retransmissions one is lost, and which decides what the burst at recovery's end loses: 7
+            // packets or 20. It hangs on a retransmission that leaves on a tick, which the recorded wheel lets pass.
+            _ => [0.001, 0.1, 0.01, 0.005, 0.005],
         };
         let wrong = differences(&ours, &theirs, bounds);
         let _ = writeln!(table, "{}", line(row.text("name"), &ours, &theirs, &wrong));
@@ -477,4 +479,37 @@ fn rack_agrees_with_the_recorded_one() {
     }
     println!("{table}");
     assert!(failures.is_empty(), "{failures:?} differ\n{table}");
+}
+
+/// What slow start of 13's RACK loses, packet by packet: until goodput was measured its output is hardly paced.
+#[test]
+fn rack_loses_the_recorded_packets_in_slow_start() {
+    let host = release("freebsd-13/rack").expect("a release");
+    for row in rows() {
+        let name = row.text("name");
+        if row.text("stack") != "rack" || row.text("cc") == "cdg" {
+            continue;
+        }
+        let recorded = groundtruth::read_gz(&format!("freebsd/stack/{name}.drops.csv.gz"));
+        let theirs: Vec<(f64, u64)> = recorded
+            .lines()
+            .map(|line| line.split_once(',').expect("two fields"))
+            .map(|(t, seq)| (t.parse().expect("seconds"), seq.parse().expect("a sequence number")))
+            .collect();
+        let mut path = setup(&row, &host, 1);
+        path.duration = 1_000_000_000;
+        let ours: Vec<(f64, u64)> =
+            lab::run(&path).drops.iter().map(|&(t, offset)| (t as f64 / 1e9, offset)).collect();
+        let slow_start = theirs.windows(2).take_while(|pair| pair[0].1 < pair[1].1).count() + 1;
+        assert!(slow_start > 50, "{name}: {slow_start}");
+        for (ours, recorded) in ours
+            .iter()
+            .zip(&theirs)
+            .take(slow_start)
+            .map(|(a, b)| ((a.0, a.1 - ours[0].1), (b.0, b.1 - theirs[0].1)))
+        {
+            assert_eq!(ours.1, recorded.1, "{name} at {} s", recorded.0);
+            assert!((ours.0 - recorded.0).abs() < 1e-5, "{name}: {} s for {}", ours.0, recorded.0);
+        }
+    }
 }

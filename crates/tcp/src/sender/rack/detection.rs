@@ -41,15 +41,21 @@ impl RackSender {
     pub(super) fn log_ack(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) -> u64 {
         let mut bytes = 0;
         let mut newest: Option<(Entry, bool)> = None;
+        let mut once = None;
         if ack.ack > snd.una {
             let delivered = self.map.take_ack(ack.ack, snd.una);
             bytes = if self.rack.prr_counts_twice { ack.ack - snd.una } else { delivered.bytes };
             newest = delivered.newest.map(|entry| (entry, false));
+            once = delivered.once.map(|_| ack.ack);
             self.note_reordering(delivered.reordered);
         }
-        if snd.sack && !ack.sack.is_empty() {
+        if snd.sack
+            && !ack.sack.is_empty()
+            && (!self.rack.sack_filter_wraps || self.sack_filter.passes(ack.ack))
+        {
             let delivered = self.map.take_sack(ack.sack);
             bytes += delivered.bytes;
+            once = once.or(delivered.once);
             self.note_reordering(delivered.reordered);
             if let Some(entry) = delivered.newest
                 && newest.is_none_or(|(newest, _)| newest.order < entry.order)
@@ -60,6 +66,9 @@ impl RackSender {
         if let Some((entry, sacked)) = newest {
             let echo = if sacked { None } else { ack.tsecr.filter(|echo| *echo != 0) };
             self.take_rtt_sample(snd, &entry, sacked, echo, cx);
+        }
+        if let Some(end) = once {
+            self.goodput.on_arrival(end, self.now_us);
         }
         if ack.dsack.is_some() && snd.una >= self.dsack_round {
             // One a round trip (RFC 8985 section 6.2 step 4).
@@ -83,7 +92,7 @@ impl RackSender {
         let resolved = if entry.count == 1 {
             self.min_rtt = if self.min_rtt == 0 { rtt } else { self.min_rtt.min(rtt) };
             let exact = self.now_us.saturating_sub(entry.at).max(1);
-            let trusted = sacked || !entry.last_of_flight;
+            let trusted = sacked || !(entry.last_of_flight || self.goodput.waits_for_arrival());
             self.sample = Some(Sample { rtt, exact, trusted, flight: Some(entry.flight) });
             true
         } else {

@@ -42,6 +42,8 @@ pub(super) struct Delivered {
     pub bytes: u64,
     /// The entry delivered by it that was sent last.
     pub newest: Option<Entry>,
+    /// End of the first entry of it that was sent only once.
+    pub once: Option<u64>,
     /// An entry arrived although later transmissions were SACKed before it.
     pub reordered: bool,
 }
@@ -51,6 +53,9 @@ impl Delivered {
         self.reordered |= entry.order < passed;
         if self.newest.is_none_or(|newest| newest.order < entry.order) {
             self.newest = Some(*entry);
+        }
+        if entry.count == 1 {
+            self.once = self.once.or(Some(entry.end));
         }
     }
 }

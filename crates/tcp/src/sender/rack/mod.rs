@@ -7,17 +7,21 @@
 //! ends the wait.
 
 mod detection;
+mod goodput;
 mod map;
 mod output;
 mod recovery;
+mod sack_filter;
 mod timers;
 mod tuning;
 
 use std::sync::Arc;
 
 use detection::{PathDelay, Sample};
+use goodput::Goodput;
 use map::SendMap;
 use recovery::{PriorWindows, Undo};
+use sack_filter::SackFilter;
 
 pub use tuning::RackTuning;
 
@@ -52,6 +56,7 @@ pub struct RackSender {
     ccv: CcVar,
     rtt: Rtt,
     map: SendMap,
+    sack_filter: SackFilter,
     /// The host's clock at the event at hand, us.
     now_us: u64,
     /// RTT of the transmission sent last that was delivered, us in steps of the stack's clock.
@@ -63,6 +68,8 @@ pub struct RackSender {
     /// RTT of the ACK at hand, us, and what it shows of the path.
     sample: Option<Sample>,
     path: PathDelay,
+    /// Pacing waits for it (13).
+    goodput: Goodput,
     /// cwnd at the last call of output, by which growth is counted.
     cwnd_used: u64,
     largest_cwnd: u64,
@@ -167,12 +174,14 @@ impl RackSender {
             rack,
             cc,
             map: SendMap::default(),
+            sack_filter: SackFilter::default(),
             now_us: 0,
             last_rtt: 0,
             last_sent_at: 0,
             min_rtt: 0,
             sample: None,
             path: PathDelay::default(),
+            goodput: Goodput::default(),
             cwnd_used: 0,
             largest_cwnd: 0,
             round: 0,
@@ -284,8 +293,9 @@ impl Sender for RackSender {
             self.commit_sample();
             self.path = PathDelay::default();
         }
-        self.ccv.cwnd =
-            if syn_retransmitted { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
+        let initial = self.tuning.initial_window.bytes(self.ccv.mss);
+        self.goodput = Goodput::new(initial, self.ccv.mss);
+        self.ccv.cwnd = if syn_retransmitted { self.ccv.mss } else { initial };
         self.cwnd_used = self.ccv.cwnd;
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.ccv.ecn = snd.ecn;
@@ -343,6 +353,11 @@ impl Sender for RackSender {
                 self.round_ends = snd.max;
                 self.cc.new_round(&mut self.ccv, self.round);
             }
+            if self.goodput.on_ack(ack.ack, ack.ack == snd.max, self.path.smoothed, self.now_us) {
+                // What was paced before it is not trusted, and RTTs are smoothed anew.
+                self.paced_until = None;
+                self.path.smoothed = 0;
+            }
             self.ack_received();
             if ends && !self.rack.exits_before_growth {
                 self.leave_recovery(snd, ack.ack, cx);
@@ -350,6 +365,9 @@ impl Sender for RackSender {
             snd.una = una;
             snd.nxt = snd.nxt.max(una);
             self.ccv.recover = self.ccv.recover.max(una);
+            if una == snd.max {
+                self.sack_filter.clear();
+            }
         }
         self.commit_sample();
     }
@@ -417,6 +435,7 @@ impl Sender for RackSender {
             }
         }
         self.output_call = OutputCall::Idle;
+        self.shorten_unmeasured_pace(snd);
         self.arm(snd, cx);
         Poll::Wait(self.limit(snd))
     }

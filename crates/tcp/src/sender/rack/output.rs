@@ -1,6 +1,6 @@
 //! What the RACK stack sends at a call of output, and how long the next call waits.
 
-use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US};
+use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US, Timer};
 use crate::context::Context;
 use crate::mutants::mutant;
 use crate::sender::freebsd::output::{autosize, what_limits};
@@ -143,6 +143,9 @@ impl RackSender {
         {
             packets.on_sent(seq, data_end, stamp);
         }
+        if self.rack.paces_when_measured {
+            self.goodput.on_sent(seq);
+        }
         // A FIN leaves by itself, when all data is acknowledged.
         let fin = len == 0 && snd.fin;
         let end = data_end + u64::from(fin);
@@ -196,6 +199,18 @@ impl RackSender {
         let per_ms = cwnd * 1000 / rtt;
         let slot = self.sent_in_call / if per_ms > 0 { per_ms } else { self.ccv.mss };
         if mutant!(RackNeverWaits) { 0 } else { (slot - slot / 4) * 1000 }
+    }
+
+    /// Before goodput was measured output waits no longer than the timer that runs, whose milliseconds are taken for
+    /// microseconds (13.0's rack_start_hpts_timer).
+    pub(super) fn shorten_unmeasured_pace(&mut self, snd: &SendState) {
+        if !self.rack.paces_when_measured || self.goodput.known() {
+            return;
+        }
+        let Some(paced_until) = self.paced_until else { return };
+        if let Some((Timer::Probe | Timer::Retransmission, left)) = self.timer_to_run(snd) {
+            self.paced_until = Some(paced_until.min(self.now_us + (left / 1000).max(1)));
+        }
     }
 
     pub(super) fn restart_after_idle(&mut self, snd: &SendState, cx: &Context<'_>) {

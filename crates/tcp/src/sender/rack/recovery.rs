@@ -157,6 +157,7 @@ impl RackSender {
         self.prior_windows = None;
         self.ccv.recover = snd.max;
         self.prr_credit = 0;
+        self.sack_filter.clear();
         self.timers_from = self.now_us;
         self.pacing_waived = true;
         self.cwr = snd.ecn;

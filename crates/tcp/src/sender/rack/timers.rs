@@ -45,7 +45,7 @@ impl RackSender {
     }
 
     /// The timer that should run, and how long from now, us. One at a time: reordering before probe before timeout.
-    fn timer_to_run(&mut self, snd: &SendState) -> Option<(Timer, u64)> {
+    pub(super) fn timer_to_run(&mut self, snd: &SendState) -> Option<(Timer, u64)> {
         if snd.max == snd.una {
             return None;
         }
@@ -95,6 +95,9 @@ impl RackSender {
         if whole {
             if self.ccv.fast_recovery {
                 self.prr_credit = self.ccv.mss;
+                if self.rack.recovery_hides_probes {
+                    return;
+                }
             }
             self.probe = Probe::NewData;
         } else if let Some(index) = self.map.highest() {

@@ -10,8 +10,12 @@ pub struct RackTuning {
     /// 13: a segment is lost after the last RTT and 2 ms; once reordering was seen, and 1 ms and a quarter of the
     /// RTT. 15: after the last RTT and a quarter, and more after D-SACKs.
     pub threshold_by_packet_delay: bool,
+    /// Output is hardly paced before a first measurement of goodput (13).
+    pub paces_when_measured: bool,
     /// After a retransmission output waits for 1 ms (13).
     pub paces_after_retransmission: bool,
+    /// SACKs are not read 2 to 4 GiB after the last ones (13).
+    pub sack_filter_wraps: bool,
     /// PRR keeps the product of bytes delivered and ssthresh in 32 bits (13). It wraps, and then no new data leaves
     /// until the pipe is down to ssthresh.
     pub prr_wraps: bool,
@@ -32,6 +36,9 @@ pub struct RackTuning {
     pub undoes_timeouts: bool,
     /// Without SACK the connection goes back to the default stack (13; net.inet.tcp.rack.sack_not_required).
     pub needs_sack: bool,
+    /// New data that a probe sends in recovery counts as any other: probes go on without end, and no timeout comes
+    /// (13; rack_timeout_tlp).
+    pub recovery_hides_probes: bool,
     /// Segments of one output call (net.inet.tcp.rack.hptsi_seg_max).
     pub burst_segments: u32,
     /// The delayed ACK that a probe for a single segment allows for, ms.
