@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import cwndlab
 from patience import PATIENCE
 
 HOSTS = ("a", "b", "c")
@@ -44,6 +45,13 @@ ClientAliveInterval 2
 ClientAliveCountMax 2
 SetEnv PATH={programs}:/usr/sbin:/usr/bin:/sbin:/bin
 """
+
+AGENT = f"""\
+#!/bin/sh
+export PYTHONPATH={Path(cwndlab.__file__).parents[1]}
+exec {sys.executable} -m cwndlab.testbeds.live.traffic.agent "$@"
+"""
+"""Stands for the program that `make agent` builds: the same code, as the engine's Python module has it."""
 
 REBOOT = """\
 #!/bin/sh

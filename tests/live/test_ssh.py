@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from dumbbell import Command
-from machines import Machines, run, start, started
+from machines import AGENT, Machines, run, start, started
 
 import cwndlab as api
 from experiments import dumbbell
@@ -235,13 +235,6 @@ def test_two_builds_take_turns_and_are_compared(
         for record in results.records()
     )
     assert "".join(build for _, build in begun) == "AB"
-
-
-AGENT = f"""\
-#!/bin/sh
-exec {sys.executable} -m cwndlab.testbeds.live.traffic.agent "$@"
-"""
-"""Stands for the program that `make agent` builds: the same code, as the engine's Python module has it."""
 
 
 def test_our_agent_carries_out_what_no_common_tool_can(

@@ -22,6 +22,7 @@ from cwndlab.testbeds.live.links import Look
 from cwndlab.testbeds.live.linux import kernel, settings, tc
 from cwndlab.testbeds.live.linux.by_shell import ByShell
 from cwndlab.testbeds.live.linux.kernel import Kernel
+from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.ssh import beside, driven, lab_file, preflight, sampler, scripts, stacks, traffic
 from cwndlab.testbeds.ssh.connection import COMMAND_S
 from experiments import dumbbell
@@ -298,6 +299,24 @@ def test_netem_has_room_for_what_is_on_its_way(keys: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("delay: 20ms", "limit 1000 delay 20000us"),
+        ("limit: 50p, loss: {random: 1%}, rate: 8mbit", "limit 50 loss random 1% rate 8000000bit"),
+    ],
+)
+def test_netem_stands_at_the_egress_of_a_host(keys: str, words: str) -> None:
+    host = f"stack: linux, egress: {{{keys}}}"
+    scenario: Any = cwndlab.load(dumbbell("x", duration="1s", a=host, bottleneck="rate: 1gbit"))
+    (told,) = (host for host in scenario.plan().runs[0].scenario["hosts"] if host["name"] == "a")
+    assert " ".join(tc.egress("a", told["egress"])) == words
+    with pytest.raises(
+        ValueError, match="host a: egress: netem has loss of kind random or gilbert here, not nth"
+    ):
+        tc.egress("a", {**told["egress"], "loss": {"kind": "nth", "every": 9, "packet": 1, "min_payload": 0}})
+
+
+@pytest.mark.parametrize(
     ("keys", "message"),
     [
         ("delay: 20ms, jitter: {sd: 1ms}", "netem has no jitter that keeps the order here"),
@@ -556,3 +575,16 @@ def test_a_port_is_free_when_neither_a_socket_nor_time_wait_has_it() -> None:
     assert is_free(port)
     assert not is_free(own)  # it was closed first, and is in TIME-WAIT
     assert is_free(own // 10)
+
+
+def test_modules_of_congestion_controls_are_loaded_before_settings_are_looked_at() -> None:
+    available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    shell = StandIn({available: f"{available}:reno cubic\n"})
+    scenario: Any = cwndlab.load(
+        dumbbell("x", duration="1s", a="stack: linux, cc: bbr", bottleneck="rate: 1gbit")
+    )
+    told = scenario.plan().runs[0].scenario
+    kernel_of_a = Kernel("6.1.0", ("reno", "cubic", "bbr"), (), {})
+    for host in told["hosts"]:
+        Linux(kernel_of_a).load(ByShell(shell), host, told["flows"])
+    assert [line for line in shell.asked if "modprobe" in line] == ["modprobe tcp_bbr"]
