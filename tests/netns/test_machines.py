@@ -234,6 +234,16 @@ def test_the_examples_fit_their_labs(name: str) -> None:
                 assert queue[5:] == ["parent", "1:1", "handle", "2:", *tc.queue(links[link]["queue"])]
 
 
+@pytest.mark.parametrize("name", ["queues", "modules", "netem"])
+def test_the_lab_of_virtual_machines_makes_the_links_of_its_experiments(name: str) -> None:
+    directory = LABS / "virtual-machines"
+    lab = lab_file.read(directory / "testbed.yaml")
+    for run in cwndlab.load((directory / f"{name}.yaml").read_text(encoding="utf-8")).plan().runs:
+        links = {link["name"]: link for link in run.scenario["links"]}
+        for link, interface in lab.routers["r"].links.items():
+            assert tc.commands(links[link], interface)
+
+
 DISCIPLINES = [
     ("{kind: codel, limit: 100p}", "codel limit 100 target 5000us interval 100000us noecn"),
     ("{kind: bfifo, limit: 30KB}", "bfifo limit 30000"),
