@@ -15,21 +15,27 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import cwndlab
+from patience import PATIENCE
 
 HOSTS = ("a", "b", "c")
 MACHINES = (*HOSTS, "r")
 MANAGEMENT = "192.168.77"
+BEHIND = "192.168.78.1"
+"""An address whose host key is known as well."""
 SSHD = "/usr/sbin/sshd"
 
 CONFIG = """\
 Port 22
 HostKey {directory}/host_key
-AuthorizedKeysFile {directory}/authorized
+AuthorizedKeysFile /var/tmp/authorized
 PidFile none
 StrictModes no
 UsePAM no
@@ -39,6 +45,13 @@ ClientAliveInterval 2
 ClientAliveCountMax 2
 SetEnv PATH={programs}:/usr/sbin:/usr/bin:/sbin:/bin
 """
+
+AGENT = f"""\
+#!/bin/sh
+export PYTHONPATH={Path(cwndlab.__file__).parents[1]}
+exec {sys.executable} -m cwndlab.testbeds.live.traffic.agent "$@"
+"""
+"""Stands for the program that `make agent` builds: the same code, as the engine's Python module has it."""
 
 REBOOT = """\
 #!/bin/sh
@@ -104,22 +117,40 @@ class Machines:
         place = self.directory / "var" / machine / "cwndlab"
         return sorted(path.name for path in place.iterdir()) if place.is_dir() else []
 
-    def start_sshd(self, machine: str, programs: Path | None = None) -> None:
+    def start_sshd(
+        self, machine: str, programs: Path | None = None, etc: Mapping[str, tuple[str, int]] | None = None
+    ) -> None:
         """Start sshd on a machine, in a mount namespace where /var/tmp is its own; `programs` come first
-        there."""
+        there. `etc` has files, with their modes, that stand in place of those of /etc there."""
         config = self.directory / f"config-{machine}"
         own_programs = self.directory / "bin" if programs is None else programs
         config.write_text(CONFIG.format(directory=self.directory, programs=own_programs))
         own = self.directory / "var" / machine
         own.mkdir(parents=True, exist_ok=True)
         (own / "boot_id").write_text(f"{secrets.token_hex(8)}\n")
+        shutil.copy(self.directory / "key.pub", own / "authorized")
+        its_etc = self.directory / f"etc-{machine}"
+        if etc is not None:
+            subprocess.run(["cp", "-a", "/etc", str(its_etc)], check=True)
+            for name, (text, mode) in etc.items():
+                (its_etc / name).write_text(text)
+                (its_etc / name).chmod(mode)
         script = (
             f"mount --bind {own} /var/tmp && mount --bind {own}/boot_id /proc/sys/kernel/random/boot_id"
+            f"{'' if etc is None else f' && mount --bind {its_etc} /etc'}"
             f" && exec {SSHD} -D -e -f {config}"
         )
         command = ["ip", "netns", "exec", self.namespace(machine), "unshare", "--mount", "sh", "-c", script]
         with (self.directory / f"{machine}.log").open("ab") as log:
             self._daemons[machine] = subprocess.Popen(command, stderr=log, start_new_session=True)
+
+    def wait_for_sshd(self) -> None:
+        """Wait until every machine lets us in."""
+        deadline = time.monotonic() + 10
+        for machine in MACHINES:
+            while "LISTEN" not in self.run(machine, "ss", "-ltnH", "sport = :22"):
+                assert time.monotonic() < deadline, (self.directory / f"{machine}.log").read_text()
+                time.sleep(0.02)
 
     def kill_sshd(self, machine: str) -> None:
         """Kill sshd with its sessions, but not what they started."""
@@ -218,7 +249,7 @@ class Machines:
         Path("/run/sshd").mkdir(exist_ok=True)
         for machine in MACHINES:
             self.start_sshd(machine)
-        self._wait_for_sshd()
+        self.wait_for_sshd()
 
     def _cable(self, one: tuple[str, str], other: tuple[str, str]) -> None:
         (near, name), (far, peer) = one, other
@@ -233,21 +264,58 @@ class Machines:
         for name in ("key", "host_key"):
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.directory / name)]
             subprocess.run(command, check=True)
-        shutil.copy(self.directory / "key.pub", self.directory / "authorized")
         host_key = " ".join((self.directory / "host_key.pub").read_text().split()[:2])
-        known = [f"{MANAGEMENT}.{number + 1} {host_key}\n" for number in range(len(MACHINES))]
+        addresses = [*(f"{MANAGEMENT}.{number + 1}" for number in range(len(MACHINES))), BEHIND]
+        known = [f"{address} {host_key}\n" for address in addresses]
         (self.directory / "known_hosts").write_text("".join(known))
         reboot = self.directory / "bin" / "reboot"
         reboot.parent.mkdir()
         reboot.write_text(REBOOT)
         reboot.chmod(0o755)
 
-    def _wait_for_sshd(self) -> None:
-        deadline = time.monotonic() + 10
-        for machine in MACHINES:
-            while "LISTEN" not in self.run(machine, "ss", "-ltnH", "sport = :22"):
-                assert time.monotonic() < deadline, (self.directory / f"{machine}.log").read_text()
-                time.sleep(0.02)
+
+def wait_until(true: Callable[[], bool], otherwise: str, limit_s: float = PATIENCE / 6) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.1)
+
+
+def start(
+    machines: Machines, *words: str | Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """The command line on our own machine, which is not among the lab's; `env` is set there besides."""
+    command = machines.controller(sys.executable, "-m", "cwndlab", *map(str, words))
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(env or {})},
+    )
+    machines.commands.append(process)
+    return process
+
+
+def run(
+    machines: Machines, *words: str | Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What the command line leaves there."""
+    process = start(machines, *words, env=env)
+    out, err = process.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def started(machines: Machines, process: subprocess.Popen[str]) -> None:
+    """Wait until traffic flows."""
+
+    def flows() -> bool:
+        assert process.poll() is None, process.communicate()
+        return machines.run("a", "ss", "-tnH", "state", "established", "dport = :5201") != ""
+
+    # A client that was killed may have left its port in TIME-WAIT, for a minute.
+    wait_until(flows, "no traffic", PATIENCE / 2)
 
 
 def _ip(*words: str) -> None:

@@ -10,14 +10,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 from dumbbell import Command
-from machines import MACHINES, SSHD, Machines
+from machines import AGENT, Machines, run, start, started
 
 import cwndlab as api
 from experiments import dumbbell
@@ -34,39 +32,7 @@ EXPERIMENT = dumbbell(
     more="seed: 1\n",
 )
 
-SETTINGS = (
-    "cat /proc/sys/net/ipv4/tcp_reordering /proc/sys/net/ipv4/tcp_congestion_control;"
-    " cat /proc/sys/net/ipv4/tcp_no_metrics_save; tc qdisc show; nft list ruleset;"
-    " for i in test to-a to-b; do ethtool -k $i 2>/dev/null | grep -E '(segmentation|receive)-offload'; done;"
-    " true"
-)
-
 LONG = ["--set", "duration=60s", "--no-report"]
-
-
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """Three hosts and a router."""
-    if not Path(SSHD).exists():
-        pytest.fail("sshd is not installed (Debian: apt install openssh-server)")
-    with Machines(tmp_path_factory.mktemp("machines")) as made:
-        yield made
-
-
-@pytest.fixture
-def settings(machines: Machines) -> Iterator[dict[str, str]]:
-    """What the machines are set to before a test, and after it as well."""
-    before = {machine: machines.sh(machine, SETTINGS) for machine in MACHINES}
-    yield before
-    for process in machines.commands:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    machines.commands.clear()
-    for machine in MACHINES:
-        wait_until(lambda name=machine: not machines.kept(name), f"{machine} keeps what we left")
-        assert machines.sh(machine, SETTINGS) == before[machine]
-        # A guard that has taken everything back still has to end.
-        wait_until(lambda name=machine: not machines.programs(name), f"{machine} runs what we left")
 
 
 @pytest.fixture
@@ -74,40 +40,6 @@ def experiment(tmp_path: Path) -> Path:
     file = tmp_path / "machines.yaml"
     file.write_text(EXPERIMENT, encoding="utf-8")
     return file
-
-
-def wait_until(true: Callable[[], bool], otherwise: str, limit_s: float = PATIENCE / 6) -> None:
-    deadline = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
-
-
-def start(machines: Machines, *words: str | Path) -> subprocess.Popen[str]:
-    """The command line on our own machine, which is not among the lab's."""
-    command = machines.controller(sys.executable, "-m", "cwndlab", *map(str, words))
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    machines.commands.append(process)
-    return process
-
-
-def run(machines: Machines, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    process = start(machines, *words)
-    out, err = process.communicate(timeout=PATIENCE)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def started(machines: Machines, process: subprocess.Popen[str]) -> None:
-    """Wait until traffic flows."""
-
-    def flows() -> bool:
-        assert process.poll() is None, process.communicate()
-        return machines.run("a", "ss", "-tnH", "state", "established", "dport = :5201") != ""
-
-    # A client that was killed may have left its port in TIME-WAIT, for a minute.
-    wait_until(flows, "no traffic", PATIENCE / 2)
 
 
 def test_a_run_on_machines_is_as_one_elsewhere_and_leaves_nothing(
@@ -303,13 +235,6 @@ def test_two_builds_take_turns_and_are_compared(
         for record in results.records()
     )
     assert "".join(build for _, build in begun) == "AB"
-
-
-AGENT = f"""\
-#!/bin/sh
-exec {sys.executable} -m cwndlab.testbeds.live.traffic.agent "$@"
-"""
-"""Stands for the program that `make agent` builds: the same code, as the engine's Python module has it."""
 
 
 def test_our_agent_carries_out_what_no_common_tool_can(

@@ -12,8 +12,9 @@ import pytest
 
 import cwndlab
 from cwndlab.testbeds.live import snapshot
+from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.by_shell import NOW
-from cwndlab.testbeds.live.freebsd import commands, dummynet, kernel, system
+from cwndlab.testbeds.live.freebsd import commands, dummynet, kernel, rules, system
 from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.ssh import beside, machine, sampler, siftr, stacks, tool_reports, traffic
@@ -153,8 +154,44 @@ def test_what_a_kernel_refuses_is_said_with_its_words(found: Driven) -> None:
         found.system.configure(found.reach, {"net.inet.tcp.cc.algorithm": "vegas"})
     with pytest.raises(OSError, match="can't load cc_vegas"):
         found.system.load(found.reach, host(), [flow("vegas")])
-    with pytest.raises(OSError, match="Linux host"):
-        found.system.set_rules(found.reach, host(ingress={"after_gro": {"loss": None}}), None)  # type: ignore[arg-type]  # not looked at
+
+
+STAGE = {"dport": 5201, "sport": None, "min_payload": 100, "duplicate_ppb": 0, "corrupt_ppb": 0}
+
+
+def test_what_comes_in_is_dropped_at_random(found: Driven, stand_in: StandIn) -> None:
+    loss = {"kind": "random", "probability_ppb": 10_000_000}
+    lossy = host(name="b", ingress={"before_gro": None, "after_gro": {**STAGE, "loss": loss}})
+    ends = Ends("f1", "a", "b", "10.0.1.1", "10.0.2.1", 10_000, 5202)
+    before = stand_in.now()
+    rules.check(lossy)
+    found.system.set_rules(found.reach, lossy, Addresses({"b": "10.0.2.1"}, {"f1": ends}))
+    assert stand_in.log == [
+        "kenv net.inet.ip.fw.default_to_accept=1",
+        "kldload ipfw",
+        "ipfw add 11 prob 0.010000000 deny tcp from any to 10.0.2.1 5201,5202 in iplen 152-65535",
+        "ipfw add 12 prob 0.010000000 deny udp from any to 10.0.2.1 5201,5202 in iplen 128-65535",
+    ]
+    assert isinstance(found.reach, ByShell)
+    refusal = rules.refusal(found.reach)
+    assert refusal is not None and refusal.startswith("ipfw has rules already (0011 prob")
+    assert stand_in.restore() == ""
+    assert stand_in.now() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"loss": {"kind": "nth", "every": 9}},
+            "ipfw drops at random and counts nothing: loss is random, not nth",
+        ),
+        ({"loss": None, "corrupt_ppb": 1}, "host a: ingress.after_gro: ipfw cannot corrupt packets"),
+    ],
+)
+def test_what_ipfw_cannot_do_to_what_comes_in_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rules.check(host(ingress={"before_gro": None, "after_gro": {**STAGE, **changes}}))
 
 
 def test_an_old_kernel_forgets_its_host_cache_after_a_second(stand_in: StandIn) -> None:

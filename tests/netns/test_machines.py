@@ -22,6 +22,7 @@ from cwndlab.testbeds.live.links import Look
 from cwndlab.testbeds.live.linux import kernel, settings, tc
 from cwndlab.testbeds.live.linux.by_shell import ByShell
 from cwndlab.testbeds.live.linux.kernel import Kernel
+from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.ssh import beside, driven, lab_file, preflight, sampler, scripts, stacks, traffic
 from cwndlab.testbeds.ssh.connection import COMMAND_S
 from experiments import dumbbell
@@ -233,6 +234,16 @@ def test_the_examples_fit_their_labs(name: str) -> None:
                 assert queue[5:] == ["parent", "1:1", "handle", "2:", *tc.queue(links[link]["queue"])]
 
 
+@pytest.mark.parametrize("name", ["queues", "modules", "netem"])
+def test_the_lab_of_virtual_machines_makes_the_links_of_its_experiments(name: str) -> None:
+    directory = LABS / "virtual-machines"
+    lab = lab_file.read(directory / "testbed.yaml")
+    for run in cwndlab.load((directory / f"{name}.yaml").read_text(encoding="utf-8")).plan().runs:
+        links = {link["name"]: link for link in run.scenario["links"]}
+        for link, interface in lab.routers["r"].links.items():
+            assert tc.commands(links[link], interface)
+
+
 DISCIPLINES = [
     ("{kind: codel, limit: 100p}", "codel limit 100 target 5000us interval 100000us noecn"),
     ("{kind: bfifo, limit: 30KB}", "bfifo limit 30000"),
@@ -295,6 +306,24 @@ def test_netem_has_room_for_what_is_on_its_way(keys: str, words: str) -> None:
     assert " ".join(impairments) == words
     # A second of the smallest packets at 400 Mbit/s; of full ones at 12 Gbit/s.
     assert int(limit) == tc.NETEM_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("delay: 20ms", "limit 1000 delay 20000us"),
+        ("limit: 50p, loss: {random: 1%}, rate: 8mbit", "limit 50 loss random 1% rate 8000000bit"),
+    ],
+)
+def test_netem_stands_at_the_egress_of_a_host(keys: str, words: str) -> None:
+    host = f"stack: linux, egress: {{{keys}}}"
+    scenario: Any = cwndlab.load(dumbbell("x", duration="1s", a=host, bottleneck="rate: 1gbit"))
+    (told,) = (host for host in scenario.plan().runs[0].scenario["hosts"] if host["name"] == "a")
+    assert " ".join(tc.egress("a", told["egress"])) == words
+    with pytest.raises(
+        ValueError, match="host a: egress: netem has loss of kind random or gilbert here, not nth"
+    ):
+        tc.egress("a", {**told["egress"], "loss": {"kind": "nth", "every": 9, "packet": 1, "min_payload": 0}})
 
 
 @pytest.mark.parametrize(
@@ -556,3 +585,16 @@ def test_a_port_is_free_when_neither_a_socket_nor_time_wait_has_it() -> None:
     assert is_free(port)
     assert not is_free(own)  # it was closed first, and is in TIME-WAIT
     assert is_free(own // 10)
+
+
+def test_modules_of_congestion_controls_are_loaded_before_settings_are_looked_at() -> None:
+    available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    shell = StandIn({available: f"{available}:reno cubic\n"})
+    scenario: Any = cwndlab.load(
+        dumbbell("x", duration="1s", a="stack: linux, cc: bbr", bottleneck="rate: 1gbit")
+    )
+    told = scenario.plan().runs[0].scenario
+    kernel_of_a = Kernel("6.1.0", ("reno", "cubic", "bbr"), (), {})
+    for host in told["hosts"]:
+        Linux(kernel_of_a).load(ByShell(shell), host, told["flows"])
+    assert [line for line in shell.asked if "modprobe" in line] == ["modprobe tcp_bbr"]

@@ -15,7 +15,7 @@ use crate::flows::{self, Work};
 use crate::load::Session;
 use crate::metrics::Metrics;
 use crate::order::{Answer, Order, Prepare, Task};
-use crate::samples::Samplers;
+use crate::samples::{Links, Samplers};
 use crate::tool::Program;
 use crate::{echo, sys};
 
@@ -30,6 +30,7 @@ pub(crate) struct Agent {
     programs: Vec<Program>,
     sessions: Vec<Session>,
     samplers: Samplers,
+    links: Links,
 }
 
 impl Agent {
@@ -46,7 +47,8 @@ impl Agent {
             }
             Order::Start { zero_ns } => {
                 self.clock.begin(zero_ns);
-                self.samplers.mark_start(zero_ns).map(|()| Answer::Started { started: true })
+                let marked = self.samplers.mark_start(zero_ns).and_then(|()| self.links.mark_start(zero_ns));
+                marked.map(|()| Answer::Started { started: true })
             }
             Order::Clock {} => Ok(clocks()),
             Order::Sample { name, config } => {
@@ -55,6 +57,8 @@ impl Agent {
             Order::Samples { name, file } => {
                 self.samplers.stop(&name, &file).map(|report| Answer::Sampled { report })
             }
+            Order::Emulate { config } => self.links.start(&config).map(|()| Answer::Ready { ready: true }),
+            Order::Emulated { file } => self.links.stop(&file).map(|report| Answer::Sampled { report }),
             Order::End {} => Ok(self.end()),
         };
         answer.unwrap_or_else(|error| Answer::Error { error: one_line(&error.to_string()) })

@@ -57,6 +57,12 @@ pub(crate) enum Error {
     /// A sampler's settings cannot be.
     #[error("sampler: {0}")]
     Sampler(#[source] io::Error),
+    /// The emulator's settings cannot be, or what it needs is not there.
+    #[error("emulator: {0}")]
+    Emulator(#[source] io::Error),
+    /// It was not started.
+    #[error("there is no emulator")]
+    NoEmulator,
     /// There is no such sampler.
     #[error("no sampler is called {0}")]
     NoSampler(String),

@@ -14,6 +14,8 @@
 //! | `{"do": "clock"}` | tells the time | `{"monotonic_ns": N, "realtime_ns": N}` |
 //! | `{"do": "sample", "name": NAME, "config": {...}}` | looks at sockets at an interval (Linux) | `{"ready": true}` |
 //! | `{"do": "samples", "name": NAME, "file": PATH}` | writes what was seen of them (`samples`) | `{"report": {...}}` |
+//! | `{"do": "emulate", "config": {...}}` | carries links between interfaces (Linux) | `{"ready": true}` |
+//! | `{"do": "emulated", "file": PATH}` | ends that, and writes what was seen | `{"report": {...}}` |
 //! | `{"do": "end"}` | ends programs, and tells what was seen | `{"flows": [...], "reports": [...]}` |
 //! | anything else | nothing | `{"error": "one line"}` |
 //!
@@ -23,7 +25,7 @@
 //!
 //! `order` (what crosses the pipe) and `agent` (what is done about it); `flows` says which ends an application has, `driver`
 //! gives those their turns at a `socket`; `datagrams` and `echo` are what has no connection; `tool` and `load` are what
-//! others carry out; `samples` looks at sockets, whosever they are; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
+//! others carry out; `samples` looks at sockets, whosever they are, and carries links; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
 //!
 //! Applications are the machines of the crate `apps`, which the simulator drives too.
 

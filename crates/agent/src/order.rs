@@ -45,6 +45,16 @@ pub(crate) enum Order {
         /// Path of the file.
         file: PathBuf,
     },
+    /// Carry links of a Scenario between interfaces of this host, from now on (Linux).
+    Emulate {
+        /// What the emulator is told (`live::emulator::Config`).
+        config: serde_json::Value,
+    },
+    /// End that, and write its rows into a file (`samples`).
+    Emulated {
+        /// Path of the file.
+        file: PathBuf,
+    },
     /// Stop everything, and say what was seen.
     End {},
 }
@@ -151,9 +161,9 @@ pub(crate) enum Answer {
         /// Since 1970, ns.
         realtime_ns: u64,
     },
-    /// The sampler's rows are in the file.
+    /// The rows of a sampler, or of the emulator, are in the file.
     Sampled {
-        /// What the sampler says of itself.
+        /// What it says of itself.
         report: serde_json::Value,
     },
     /// What was seen.

@@ -1,6 +1,7 @@
-//! TCP_INFO of this host's sockets, where the system tells of others' (Linux), and the file that its rows are put into.
+//! TCP_INFO of this host's sockets, where the system tells of others', the links of a Scenario between its interfaces, both on
+//! Linux, and the files that their rows are put into.
 //!
-//! The file holds batches one behind the other. A batch is a line of JSON, `{"table": NAME, "rows": N, "columns": [...]}`
+//! A file holds batches one behind the other. A batch is a line of JSON, `{"table": NAME, "rows": N, "columns": [...]}`
 //! with `{"name", "kind": "u32" | "u64" | "i64" | "dict", "nulls": BOOL}` for each column, of a dictionary also `values`;
 //! behind it the columns' values (little-endian; of a dictionary 32-bit indices), each followed by its bitmap of valid
 //! entries where `nulls` says so.
@@ -11,7 +12,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use contract::table::{Batch, Column, ColumnData};
-#[cfg(target_os = "linux")]
+use live::emulator::Emulator;
 use live::sampler::Sampler;
 use serde_json::{Value, json};
 
@@ -60,6 +61,49 @@ impl Samplers {
     }
 }
 
+/// The path emulator, once it carries links.
+#[derive(Default)]
+pub(crate) struct Links(Option<Emulator>);
+
+impl std::fmt::Debug for Links {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Links").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Links {
+    /// Lets packets through.
+    ///
+    /// # Errors
+    /// Its settings cannot be, or what it needs is not there.
+    pub(crate) fn start(&mut self, config: &Value) -> Result<()> {
+        let mut emulator =
+            Emulator::new(&config.to_string()).map_err(|why| Error::Emulator(io::Error::other(why)))?;
+        emulator.start().map_err(Error::Emulator)?;
+        self.0 = Some(emulator);
+        Ok(())
+    }
+
+    /// The run begins when CLOCK_MONOTONIC says so.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub(crate) fn mark_start(&mut self, zero_ns: u64) -> Result<()> {
+        self.0.as_mut().map_or(Ok(()), |emulator| emulator.mark_start(zero_ns)).map_err(Error::Emulator)
+    }
+
+    /// Ends it, and writes its rows into a file; returns what it says of itself.
+    ///
+    /// # Errors
+    /// There is none, it failed, or the file cannot be written.
+    pub(crate) fn stop(&mut self, file: &Path) -> Result<Value> {
+        let mut emulator = self.0.take().ok_or(Error::NoEmulator)?;
+        let (batches, report) = emulator.stop().map_err(Error::Emulator)?;
+        error::at(&file.display().to_string(), write(file, &batches))?;
+        Ok(serde_json::from_str(&report)?)
+    }
+}
+
 fn write(file: &Path, batches: &[(&'static str, Batch)]) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(file)?);
     for (table, batch) in batches {
@@ -89,27 +133,4 @@ fn described(column: &Column) -> Value {
         ColumnData::Dict { values, .. } => ("dict", Some(values.as_ref())),
     };
     json!({"name": column.name, "kind": kind, "nulls": column.validity.is_some(), "values": values})
-}
-
-/// Other systems tell nothing of others' sockets.
-#[cfg(not(target_os = "linux"))]
-struct Sampler(std::convert::Infallible);
-
-#[cfg(not(target_os = "linux"))]
-impl Sampler {
-    fn new(_config: &str) -> io::Result<Sampler> {
-        Err(io::Error::other("sockets are sampled on Linux only"))
-    }
-
-    fn start(&mut self) -> io::Result<u64> {
-        match self.0 {}
-    }
-
-    fn mark_start(&mut self, _zero: u64) -> io::Result<()> {
-        match self.0 {}
-    }
-
-    fn stop(&mut self) -> io::Result<(Vec<(&'static str, Batch)>, String)> {
-        match self.0 {}
-    }
 }

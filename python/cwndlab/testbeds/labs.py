@@ -39,7 +39,10 @@ def commands(lab: Path, testbed: str = DISTANT) -> list[str]:
     found = []
     read = lab_file.read(lab)
     for name, machine in read.machines.items():
-        found += [f"{name} makes link {link} at {interface}" for link, interface in machine.links.items()]
+        how = " by our emulator" if name == read.emulating else ""
+        found += [
+            f"{name} makes link {link} at {interface}{how}" for link, interface in machine.links.items()
+        ]
         found += user_programs.lines(name, machine)
     found += user_programs.described(read.programs, read.loggers)
     for build, own in read.builds.items():

@@ -142,8 +142,8 @@ fn worker(
         switches,
         common: Common::new(Pool::new(packets as usize)?, Flows::new(keys), records),
         stats: Stats::new(),
+        changed: schedule.len(), // until the run begins
         schedule,
-        changed: 0,
         sampling: match scenario.record.queue {
             Sampling::Interval { interval_ns } => Some(interval_ns),
             Sampling::Off | Sampling::PerAck => None,

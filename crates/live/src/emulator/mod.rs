@@ -19,7 +19,7 @@
 //! [`Emulator::new`] checks a [`Config`]; [`Emulator::start`] opens the sockets and lets packets through, and gives the
 //! time (CLOCK_MONOTONIC) that is t = 0. [`Emulator::mark_start`] moves t = 0, so that a run can begin once all is set
 //! up: records before it are dropped, counters and loss rules start again, and changes of the schedule come at their
-//! times after it. [`Emulator::stop`] gives the records and a report.
+//! times after it. Before, however long that takes, none of them comes. [`Emulator::stop`] gives the records and a report.
 
 mod build;
 mod config;
@@ -61,6 +61,8 @@ struct Shared {
     base: Nanos,
     /// t = 0, as the threads count; 0: not known yet.
     zero: AtomicU64,
+    /// The run's own t = 0 is known, from which the schedule counts.
+    marked: AtomicBool,
     /// Of each thread.
     live: Vec<Live>,
 }
@@ -114,6 +116,7 @@ impl Emulator {
             stop: AtomicBool::new(false),
             base: sys::monotonic().saturating_sub(BEFORE),
             zero: AtomicU64::new(0),
+            marked: AtomicBool::new(false),
             live: (0..build::threads(&self.config)).map(|_| Live::default()).collect(),
         });
         // Sockets stay in the namespace in which they were opened; the thread that enters it is for that only.
@@ -152,6 +155,7 @@ impl Emulator {
         if zero <= running.shared.base {
             return Err(io::Error::other("t = 0 would be before the emulator's start"));
         }
+        running.shared.marked.store(true, Ordering::Release);
         running.mark(zero);
         Ok(())
     }

@@ -252,7 +252,7 @@ impl Worker {
         self.common.records.begin(zero);
         self.count_socket_drops();
         self.stats = Stats::new();
-        self.changed = 0;
+        self.changed = if self.shared.marked.load(Ordering::Acquire) { 0 } else { self.schedule.len() };
         self.measured = 0;
         self.next_sample = zero;
         for index in 0..self.directions.len() {

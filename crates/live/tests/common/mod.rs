@@ -171,6 +171,18 @@ impl Net {
         change: impl FnOnce(&mut Value),
         configure: impl FnOnce(&mut Value),
     ) -> Emulator {
+        let mut emulator = self.started(change, configure);
+        emulator.mark_start(now()).expect("t = 0");
+        thread::sleep(Duration::from_millis(20));
+        emulator
+    }
+
+    /// The same, whose run has not begun.
+    pub(crate) fn started(
+        &self,
+        change: impl FnOnce(&mut Value),
+        configure: impl FnOnce(&mut Value),
+    ) -> Emulator {
         let config = self.config(change, configure);
         let mut emulator = Emulator::new(&config).expect("a good configuration");
         emulator.start().expect("an emulator");
@@ -180,8 +192,6 @@ impl Net {
             socket.send_to(&[0], SocketAddrV4::new(B, 9)).expect("sent");
         });
         thread::sleep(Duration::from_millis(100));
-        emulator.mark_start(now()).expect("t = 0");
-        thread::sleep(Duration::from_millis(20));
         emulator
     }
 }

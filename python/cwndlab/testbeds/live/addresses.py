@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cwndlab.contract.scenario import Scenario
+from cwndlab.contract.scenario import Host, Scenario
 from cwndlab.scenario.queries import CLIENT_PORT
 from cwndlab.testbeds.live import user_programs
 
 SERVER_PORT = 5201
 """Port of the first flow that a host accepts; the next ones follow (iperf3's own default)."""
+HEADERS = {"tcp": 52, "udp": 28}
+"""By protocol that rules count, the bytes a packet has besides payload: an IPv4 header, and a TCP header
+with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +60,31 @@ def sockets(scenario: Scenario, hosts: Mapping[str, str]) -> dict[str, Ends]:
         bound = program is None or user_programs.binds_source(program["client"])
         flows[name] = Ends(name, from_, to, hosts[from_], hosts[to], source if bound else None, target)
     return flows
+
+
+def flow_keys(scenario: Scenario, ends: Mapping[str, Ends]) -> list[dict[str, Any]]:
+    """Which packets are a flow's, as the emulator is told: those that have ports come first. Of background
+    traffic any connection to its port, of echoes any between the hosts."""
+    keys = []
+    for flow in scenario["flows"]:
+        own, kind = ends[flow["name"]], flow["app"]["kind"]
+        key = {
+            "flow": own.flow,
+            "src": own.source,
+            "dst": own.target,
+            "sport": None if kind in ("background", "ping") else own.source_port,
+            "dport": None if kind == "ping" else own.target_port,
+        }
+        keys.append(key)
+    return sorted(keys, key=lambda key: key["dport"] is None)
+
+
+def ports(host: Host, stage: Mapping[str, Any], addresses: Addresses) -> list[int]:
+    """The ports at the host whose packets count; empty for all. The experiment's server port stands for those
+    of all flows that the host accepts."""
+    if stage["dport"] is None:
+        return []
+    found = {stage["dport"]}
+    if stage["dport"] == SERVER_PORT:
+        found |= {ends.target_port for ends in addresses.flows.values() if ends.to == host["name"]}
+    return sorted(found)

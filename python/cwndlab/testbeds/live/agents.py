@@ -74,6 +74,7 @@ class Agents:
         limit_s: float,
         cancelled: Callable[[], None],
         program: Callable[[str], Sequence[str]],
+        hosts: Iterable[str],
     ) -> None:
         """Start an agent at each host, for so long at most; `program` are the words that are its command.
 
@@ -83,7 +84,7 @@ class Agents:
         self._processes: dict[str, Process] = {}
         self._held: dict[str, bytes] = {}
         try:
-            for host in lab.hosts:
+            for host in hosts:
                 command = [*program(host), "--limit", str(limit_s), f"{lab.name}-{host}"]
                 self._processes[host] = lab.start(host, command, limit_s)
                 self._held[host] = b""

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from cwndlab import _native
-from cwndlab.contract.scenario import Flow, Scenario
+from cwndlab.contract.scenario import Scenario
 from cwndlab.scenario.queries import of_engine
+from cwndlab.testbeds.live.addresses import flow_keys
 from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.netns.layout import Layout
 from cwndlab.testbeds.netns.network import Network, emulated_end
@@ -38,9 +38,7 @@ class Emulator:
                 }
                 for number, cable in enumerate(layout.cables)
             ],
-            "flows": sorted(
-                (_flow_key(flow, layout) for flow in scenario["flows"]), key=lambda key: key["dport"] is None
-            ),
+            "flows": flow_keys(scenario, layout.flows),
             "captures": [
                 {"at": point, "snaplen": snaplens[point], "file": str(file)}
                 for point, file in self._captures.items()
@@ -81,16 +79,3 @@ def capture_points(scenario: Scenario) -> dict[str, int]:
             if at in (link["name"], link["from"], link["to"]):
                 points[link["name"]] = capture["snaplen"]
     return points
-
-
-def _flow_key(flow: Flow, layout: Layout) -> dict[str, Any]:
-    """Which packets are a flow's. Of background traffic any connection to its port, of echoes any between
-    the hosts."""
-    ends, kind = layout.flows[flow["name"]], flow["app"]["kind"]
-    return {
-        "flow": ends.flow,
-        "src": ends.source,
-        "dst": ends.target,
-        "sport": None if kind in ("background", "ping") else ends.source_port,
-        "dport": None if kind == "ping" else ends.target_port,
-    }

@@ -102,7 +102,7 @@ class NetnsLab:
 
     def traffic(self, limit_s: float, look: Callable[[], None]) -> Agents:
         """An agent in each host's namespace."""
-        return Agents(self, limit_s, look, lambda host: [sys.executable, "-m", PROGRAM])
+        return Agents(self, limit_s, look, lambda host: [sys.executable, "-m", PROGRAM], self.hosts)
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program in a host's namespace; the kernel kills it when the thread that starts it ends."""

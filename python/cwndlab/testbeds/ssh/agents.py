@@ -48,7 +48,7 @@ class AgentTraffic(agents.Agents):
         self, lab: Lab, limit_s: float, look: Callable[[], None], machines: Mapping[str, Machine]
     ) -> None:
         """Start the programs, which are there."""
-        super().__init__(lab, limit_s, look, lambda host: [machines[host].path(PROGRAM)])
+        super().__init__(lab, limit_s, look, lambda host: [machines[host].path(PROGRAM)], machines)
 
     def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
         """Give hosts their orders; `start` comes with a time of the clock that counts since 1970."""
@@ -107,7 +107,7 @@ class AgentSampler:
         tables = []
         for host in hosts:
             self.troubles += [f"host {host}: {error}" for error in answers[host]["report"]["errors"]]
-            tables += batches(self._machines[host].get(file))
+            tables += [table for _, table in batches(self._machines[host].get(file))]
         if not tables:
             return pa.table({})
         return pa.concat_tables(tables).sort_by("t_ns")
@@ -117,8 +117,8 @@ class AgentSampler:
         return ((host, own) for host, own in self._configs.items() if own[role]["sockets"])
 
 
-def batches(data: bytes) -> list[pa.Table]:
-    """The batches of a file that an agent wrote (crates/agent/src/samples.rs)."""
+def batches(data: bytes) -> list[tuple[str, pa.Table]]:
+    """The batches of a file that an agent wrote, each with its table's name (crates/agent/src/samples.rs)."""
     found, place = [], 0
     while place < len(data):
         end = data.index(b"\n", place)
@@ -135,7 +135,7 @@ def batches(data: bytes) -> list[pa.Table]:
             if column["kind"] == "dict":
                 array = pa.DictionaryArray.from_arrays(array, pa.array(column["values"], pa.utf8()))
             columns[column["name"]] = array
-        found.append(pa.table(columns))
+        found.append((head["table"], pa.table(columns)))
     return found
 
 

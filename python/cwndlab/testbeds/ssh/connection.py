@@ -82,6 +82,8 @@ class Connection:
         self._shell: asyncssh.SSHClientProcess[bytes] | None = None
         self._one_at_a_time = threading.Lock()
         self._jump: asyncssh.SSHClientConnection | None = None
+        self._asked = machine.ssh
+        """Who is asked to let us in, or was: the machine, or the one in between."""
 
     @property
     def is_open(self) -> bool:
@@ -155,8 +157,12 @@ class Connection:
             options["known_hosts"] = str(Path(self._known_hosts).expanduser())
         if machine.key is not None:
             options["client_keys"] = [str(Path(machine.key).expanduser())]
+        if self._jump is not None:
+            self._jump.abort()  # nobody is behind it any more
         if machine.jump is not None:
+            self._asked = machine.jump
             self._jump = await asyncssh.connect(**_where(machine.jump), **options)
+        self._asked = machine.ssh
         self._shell = None  # that of a connection that was lost
         self._open = await asyncssh.connect(**_where(machine.ssh), tunnel=self._jump or (), **options)
 
@@ -175,7 +181,11 @@ class Connection:
             shell.close()
             if not isinstance(error, asyncio.IncompleteReadError):
                 raise
-            why = "printed more than a kept shell may" if self.is_open else "the connection is lost"
+            if not self.is_open:
+                why = "the connection is lost"
+            else:
+                # Of a shell that did not begin, what said so: sudo, doas.
+                why = _line(_text(await shell.stderr.read())) or "printed more than a kept shell may"
             raise LostError(f"{self.name}: {why}") from None
         return Done(int(status), _text(out)[: -len(mark) - 2], _text(err)[: -len(mark) - 1])
 
@@ -225,15 +235,15 @@ class Connection:
         except asyncssh.HostKeyNotVerifiable as error:
             known = self._known_hosts or "~/.ssh/known_hosts"
             hint = f"look at the key (ssh-keyscan), and add it to {known}"
-            raise LostError(f"{self.name}: {self._machine.ssh}: {error.reason}; {hint}") from None
+            raise LostError(f"{self.name}: {self._asked}: {error.reason}; {hint}") from None
         except asyncssh.PermissionDenied:
             problem = "lets none of our keys in (key: in the lab file, or ssh-agent)"
-            raise LostError(f"{self.name}: {self._machine.ssh} {problem}") from None
+            raise LostError(f"{self.name}: {self._asked} {problem}") from None
         except asyncssh.Error as error:
-            raise LostError(f"{self.name}: {self._machine.ssh}: {_line(error.reason)}") from None
+            raise LostError(f"{self.name}: {self._asked}: {_line(error.reason)}") from None
         except OSError as error:
             why = error.strerror or str(error)
-            raise LostError(f"{self.name}: {self._machine.ssh}: {_line(why)}") from None
+            raise LostError(f"{self.name}: {self._asked}: {_line(why)}") from None
 
 
 class Conversation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
@@ -11,11 +12,13 @@ from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.live import addresses
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.lab import Process, Reach, Sampler
+from cwndlab.testbeds.live.linux import tc
 from cwndlab.testbeds.live.path import PathBackend
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.user_programs import LOG_END_S
 from cwndlab.testbeds.ssh import agents, preflight
 from cwndlab.testbeds.ssh.agents import AgentSampler, AgentTraffic
+from cwndlab.testbeds.ssh.emulated import EmulatedLinks
 from cwndlab.testbeds.ssh.machine import Clock, Machine
 from cwndlab.testbeds.ssh.path import MadeLink, MadeLinks
 from cwndlab.testbeds.ssh.sampler import BUSY, Samplers, SsSampler
@@ -42,7 +45,14 @@ class SshLab:
         driven = site.driven()
         self._driven = {host: driven[host] for host in hosts}
         self._made: dict[str, MadeLink] = {
-            link: MadeLink(site.machines[name], driven[name].reach, driven[name].links, interface, number)
+            link: MadeLink(
+                site.machines[name],
+                driven[name].reach,
+                driven[name].links,
+                interface,
+                number,
+                emulated=name == site.file.emulating,
+            )
             for name, described in site.file.machines.items()
             for number, (link, interface) in enumerate(described.links.items(), 1)
             if link in links
@@ -100,7 +110,11 @@ class SshLab:
                 machine.shell(f"{command}\n")
 
     def connect(self) -> None:
-        """Nothing: the machines are connected."""
+        """Put netem at the egress of hosts that have it; the machines are connected."""
+        for host in self._scenario["hosts"]:
+            name, told = host["name"], host["egress"]
+            if told is not None:
+                tc.make_egress(self.places[name], name, told, self._hosts[name].interface())
 
     def interfaces(self, host: str) -> list[str]:
         """A host's interface of the test network."""
@@ -115,6 +129,7 @@ class SshLab:
             "real_path": self._site.file.path,
             "agents": self._made_by,
             "links_made_by": {link: made.machine.name for link, made in self._made.items()},
+            "links_emulated": [link for link, made in self._made.items() if made.emulated],
             "clock_error_ns": {name: clock.error_ns for name, clock in self._clocks.items()},
             "clock_drift_ns": drift,
             "busiest_processor": dict(self._sampler.busiest) if self._sampler else {},
@@ -122,11 +137,25 @@ class SshLab:
 
     def path(self, scenario: Scenario) -> PathBackend:
         """The real path, with the links that machines make."""
+        own = {name: made for name, made in self._made.items() if made.emulated}
+        router = self._site.file.emulating
+        emulated = None
+        if own and router is not None:
+            emulated = EmulatedLinks(
+                self._run_id,
+                scenario,
+                router=router,
+                made=own,
+                ends=self.addresses.flows,
+                clocks=self._clocks,
+                agent=partial(self._agent_at, router),
+            )
         made = MadeLinks(
             self._run_id,
             scenario,
             hosts=self._hosts,
             made=self._made,
+            emulated=emulated,
             clocks=self._clocks,
             limit_s=self._limit_s,
         )
@@ -155,9 +184,15 @@ class SshLab:
         if not self._site.have_agents(self._hosts):
             counted = {host for host, own in self._driven.items() if not own.asks_sockets}
             return ToolTraffic(self._hosts, limit_s, watched, counted)
-        self._made_by = self._site.each(self._hosts, self._copy_agent)
+        self._made_by.update(self._site.each(self._hosts, self._copy_agent))
         self._agents = AgentTraffic(self, limit_s, watched, self._hosts)
         return self._agents
+
+    def _agent_at(self, router: str) -> AgentTraffic:
+        """Start our agent at a router."""
+        machine = self._site.machines[router]
+        self._made_by[router] = self._copy_agent(machine)
+        return AgentTraffic(self, self._limit_s, self.watch, {router: machine})
 
     def _copy_agent(self, machine: Machine) -> str:
         """Put our agent there; returns the hash of its program."""
@@ -195,7 +230,7 @@ class SshLab:
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program at a host, whose input and output cross the connection."""
-        return self._hosts[host].converse(argv, min(limit_s, self._limit_s))
+        return self._site.machines[host].converse(argv, min(limit_s, self._limit_s))
 
     def log(self, host: str, argv: Sequence[str], limit_s: float) -> Callable[[], bytes]:
         """Start a program of the lab file at a host; what is returned ends it, and says what it printed."""

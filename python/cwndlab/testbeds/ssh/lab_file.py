@@ -83,6 +83,15 @@ class Host(Machine):
     interface: Interface | None = about("its interface on the test network [the one that has the address]")
 
 
+class Router(Machine):
+    """A machine in between."""
+
+    section = "router"
+    emulator: Annotated[str, *word("kernel", "own")] = about(
+        "what makes its links: the kernel (tc, dummynet), or our own emulator", "kernel"
+    )
+
+
 class Build(Section):
     """One of the builds that are compared on a lab: machines of its own, or commands that switch to it."""
 
@@ -102,7 +111,7 @@ class LabFile(Section):
     )
     path: Text = required("what the path between the hosts really is, kept with the results")
     hosts: dict[Name, Host] = required("the machines of the experiment's hosts, by their names there")
-    routers: dict[Name, Machine] = about("the machines in between, whose settings are kept as well", {})
+    routers: dict[Name, Router] = about("the machines in between, whose settings are kept as well", {})
 
     programs: dict[Name, Program] = about("what carries flows out instead of iperf3, by their names", {})
     loggers: dict[Name, Logger] = about("programs that write down what happens, by name", {})
@@ -112,6 +121,11 @@ class LabFile(Section):
     def machines(self) -> dict[str, Machine]:
         """All machines by name."""
         return {**self.hosts, **self.routers}
+
+    @property
+    def emulating(self) -> str | None:
+        """The router where our emulator makes the links."""
+        return next((name for name, router in self.routers.items() if router.emulator == "own"), None)
 
 
 def read(path: Path) -> LabFile:
@@ -156,6 +170,10 @@ def _check_machines(lab: LabFile, tree: yaml_nodes.Mapping) -> None:
                     bad = BadValue(problem=f"{carried[link]} makes this link already")
                     raise locate.fault(tree, (kind, name, "links", link), bad)
                 carried[link] = name
+    own = [name for name, router in lab.routers.items() if router.emulator == "own"]
+    for name in own[1:]:
+        bad = BadValue(problem=f"{own[0]} has our emulator already, which one router of a lab can have")
+        raise locate.fault(tree, ("routers", name, "emulator"), bad)
     if not lab.hosts:
         raise locate.fault(tree, ("hosts",), BadValue("nothing", "at least one host"))
 
@@ -197,6 +215,7 @@ routers:
     links:
       bottleneck: eth2          # packets towards b leave here
       bottleneck.reverse: eth1  # packets towards a
+    # emulator: own              # our emulator instead of the kernel's queue disciplines
 
 # What `cwndlab ab --base before --new after` compares: other machines, or commands that switch one.
 # builds:

@@ -12,7 +12,7 @@ from cwndlab.contract.summary import LinkSummary
 from cwndlab.tables import SCHEMAS
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.links import LinkMaker
-from cwndlab.testbeds.live.path import PathReport
+from cwndlab.testbeds.live.path import PathBackend, PathReport
 from cwndlab.testbeds.ssh.beside import COUNTERS, Captures, Counters
 from cwndlab.testbeds.ssh.machine import Clock, Machine
 
@@ -31,10 +31,13 @@ class MadeLink:
     """By which its packets leave."""
     number: int
     """Which of the machine's links it is, from 1."""
+    emulated: bool
+    """Our emulator makes it, not `maker`."""
 
 
 class MadeLinks:
-    """The links that machines of the lab make, and their counters over time."""
+    """The links that machines of the lab make, and their counters over time; those of our emulator it has
+    from there."""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class MadeLinks:
         *,
         hosts: Mapping[str, Machine],
         made: Mapping[str, MadeLink],
+        emulated: PathBackend | None,
         clocks: Mapping[str, Clock],
         limit_s: float,
     ) -> None:
@@ -52,7 +56,9 @@ class MadeLinks:
         )
         self._counters = Counters(hosts)
         self._hosts = hosts
-        self._run_id, self._made, self._clocks, self._limit_s = run_id, made, clocks, limit_s
+        self._emulated = emulated
+        by_kernel = {name: each for name, each in made.items() if not each.emulated}
+        self._run_id, self._made, self._clocks, self._limit_s = run_id, by_kernel, clocks, limit_s
         self._links: dict[str, Link] = {link["name"]: link for link in scenario["links"]}
         self._jobs: dict[str, str] = {}
         self._zero: int | None = None
@@ -64,18 +70,23 @@ class MadeLinks:
             made.maker.make(made.reach, link, made.interface, made.number)
             words = made.maker.watch(link, made.interface, made.number, INTERVAL_S)
             self._jobs[name] = made.machine.start(words, self._limit_s)
+        if self._emulated is not None:
+            self._emulated.start()
         self._captures.start()
         self._counters.start()
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins: what was counted before is not of it."""
         self._zero = zero_ns
+        if self._emulated is not None:
+            self._emulated.mark_start(zero_ns)
 
     def stop(self) -> PathReport:
         """Take the counters and captures; the queue disciplines go with the run."""
         if not all(machine.connection.is_open for machine in self._hosts.values()):
             return PathReport([], [])  # the run has failed, and what is left goes with it
         files, counters = self._captures.stop(), self._counters.stop()
+        own = self._emulated.stop() if self._emulated is not None else PathReport([], [])
         links: list[LinkSummary] = []
         rows: list[tuple[int, str, int, int, int]] = []
         for name, job in self._jobs.items():
@@ -85,8 +96,8 @@ class MadeLinks:
                 continue
             zero = self._zero + self._clocks[machine.name].offset_ns
             looks = self._made[name].maker.looks(machine.said(job))
-            if not looks:
-                raise RuntimeError(f"{machine.name}: shows no counters of link {name}")
+            if not looks or looks[-1][0] < zero:
+                raise RuntimeError(f"{machine.name}: shows no counters of link {name} since the run began")
             first = next((leaf for at, leaf in reversed(looks) if at < zero), looks[0][1])
             last = looks[-1][1]
             links.append(
@@ -112,10 +123,12 @@ class MadeLinks:
                     if at >= zero
                 ]
         self._jobs.clear()
+        seen = [("queue", _queue_rows(self._run_id, sorted(rows)))] if rows else []
         return PathReport(
-            [("queue", _queue_rows(self._run_id, sorted(rows)))] if rows else [],
-            links,
-            health={"zero_by_clock_ns": self._zeros()},
+            [*seen, *own.batches],
+            [*links, *own.links],
+            flows=own.flows,
+            health={**own.health, "zero_by_clock_ns": self._zeros()},
             captures=files,
             attachments={COUNTERS: counters},
         )

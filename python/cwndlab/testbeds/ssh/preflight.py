@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from cwndlab.contract.scenario import Flow, Host, Link, Scenario
+from cwndlab.contract.scenario import Egress, Flow, Host, Link, Scenario
 from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.live import preflight, user_programs
-from cwndlab.testbeds.live.linux import rules
+from cwndlab.testbeds.live.freebsd import rules as freebsd_rules
+from cwndlab.testbeds.live.freebsd.by_shell import ByShell
+from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.linux import rules, tc
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import tools
-from cwndlab.testbeds.ssh import beside
+from cwndlab.testbeds.ssh import beside, emulated
 from cwndlab.testbeds.ssh.site import Site
 
 RTT_SHARE, RTT_SLACK_NS = 0.2, 2_000_000
@@ -30,8 +33,11 @@ def _troubles(scenario: LiveScenario, site: Site) -> Iterator[str]:
         preflight.check_record(scenario)
     except ValueError as error:
         yield str(error)
-    if scenario["schedule"]:
-        yield "schedule: testbed ssh changes no link while a run goes on"
+    own = site.file.emulating
+    by_own = site.file.routers[own].links if own is not None else {}
+    changing = dict.fromkeys(change["link"] for change in scenario["schedule"])
+    for link in (link for link in changing if link not in by_own):
+        yield f"schedule: link {link} changes while a run goes on only where our emulator makes it"
     missing = [host["name"] for host in scenario["hosts"] if host["name"] not in site.file.hosts]
     if missing:
         yield f"{site.path}: has no host {' and '.join(missing)}"
@@ -64,7 +70,8 @@ def round_trips(scenario: LiveScenario, site: Site) -> Iterator[str]:
     links: list[Link] = [
         {**link, "delay_ns": 0} if link["name"] in made else link for link in scenario["links"]
     ]
-    real = cast(Scenario, {**scenario, "links": links})
+    hosts = [{**host, "egress": None} for host in scenario["hosts"]]
+    real = cast(Scenario, {**scenario, "links": links, "hosts": hosts})
     for from_, to in dict.fromkeys((flow["from"], flow["to"]) for flow in scenario["flows"]):
         told, found = base_rtt_ns(real, from_, to), site.round_trip_ns(from_, to)
         if found is None:
@@ -146,7 +153,8 @@ def _host(scenario: LiveScenario, host: Host, site: Site) -> Iterator[str]:
     if ingress["before_gro"] is not None:
         yield f"host {name}: ingress.before_gro is not made by machines; after_gro is"
     if ingress["after_gro"] is not None and not driven.asks_sockets:
-        yield f"host {name}: ingress is made by Linux hosts alone"
+        yield from _program(site, name, "ipfw", "ingress.after_gro")
+        yield from _ipfw(host, driven.reach)
     elif ingress["after_gro"] is not None:
         yield from _program(site, name, "nft", "ingress.after_gro")
         loss = ingress["after_gro"]["loss"]
@@ -160,6 +168,36 @@ def _host(scenario: LiveScenario, host: Host, site: Site) -> Iterator[str]:
         return
     if interface not in shown:
         yield f"host {name}: has no interface {interface}; {', '.join(shown)}"
+    elif host["egress"] is not None:
+        yield from _egress(name, host["egress"], interface, site)
+
+
+def _ipfw(host: Host, reach: Reach) -> Iterator[str]:
+    """What keeps a FreeBSD host from dropping what comes in."""
+    assert isinstance(reach, ByShell)  # of a FreeBSD machine
+    try:
+        freebsd_rules.check(host)
+    except ValueError as error:
+        yield str(error)
+    if (reason := freebsd_rules.refusal(reach)) is not None:
+        yield f"host {host['name']}: {reason}, and is to have ingress.after_gro"
+
+
+def _egress(host: str, told: Egress, interface: str, site: Site) -> Iterator[str]:
+    """What keeps a host from having netem at its egress."""
+    driven = site.driven()[host]
+    if not driven.asks_sockets:
+        yield f"host {host}: egress is netem's, which Linux hosts have"
+        return
+    try:
+        tc.egress(host, told)
+    except ValueError as error:
+        yield str(error)
+    yield from _program(site, host, "tc", f"host {host}: egress")
+    if interface in site.file.hosts[host].links.values():
+        yield f"host {host}: makes a link at {interface}, where its egress would be"
+    elif (reason := tc.refusal(driven.reach, interface)) is not None:
+        yield f"host {host}: {reason}, and is to have egress"
 
 
 def _links(scenario: LiveScenario, site: Site) -> Iterator[str]:
@@ -170,16 +208,34 @@ def _links(scenario: LiveScenario, site: Site) -> Iterator[str]:
                 yield f"{site.path}: {machine} makes link {name}, which is none of {', '.join(links)}"
                 continue
             driven = site.driven()[machine]
-            try:
-                driven.links.check(links[name])
-            except ValueError as error:
-                yield str(error)
-            yield from _program(site, machine, driven.link_program, f"link {name}")
+            own = machine == site.file.emulating
+            yield from _emulator(machine, links[name], site) if own else _kernel(machine, links[name], site)
             shown = driven.reach.interfaces()
+            refusal = emulated.refusal if own else driven.links.refusal
             if interface not in shown:
                 yield f"{machine}: has no interface {interface}; {', '.join(shown)}"
-            elif (reason := driven.links.refusal(driven.reach, interface)) is not None:
+            elif (reason := refusal(driven.reach, interface)) is not None:
                 yield f"{machine}: {reason}, and is to make link {name}"
+
+
+def _kernel(machine: str, link: Link, site: Site) -> Iterator[str]:
+    """What keeps a machine's kernel from making a link."""
+    driven = site.driven()[machine]
+    try:
+        driven.links.check(link)
+    except ValueError as error:
+        yield str(error)
+    yield from _program(site, machine, driven.link_program, f"link {link['name']}")
+
+
+def _emulator(machine: str, link: Link, site: Site) -> Iterator[str]:
+    """What keeps our emulator at a router from making a link."""
+    if not site.driven()[machine].asks_sockets:
+        yield f"{machine}: emulator: own needs Linux"
+    if site.agent(machine) is None:
+        yield f"link {link['name']} by emulator: own needs {_agent([machine])}"
+    for program in ("ip", "ethtool"):
+        yield from _program(site, machine, program, f"link {link['name']}")
 
 
 def _program(site: Site, machine: str, name: str, purpose: str) -> Iterator[str]:

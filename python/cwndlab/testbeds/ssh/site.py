@@ -47,8 +47,16 @@ class Site:
         self._over = threading.Event()
 
     def connect(self) -> None:
-        """Open all connections; raises InputError with every machine that cannot be reached."""
-        self.each(self.machines, lambda machine: machine.connection.open())
+        """Open all connections; raises InputError with every machine that lets us in not at all, or not as
+        root."""
+
+        def enter(machine: Machine) -> None:
+            machine.connection.open()
+            if machine.run(["id", "-u"]).strip() != "0":
+                way = f"{machine.name}: {machine.described.ssh} (become: {machine.described.become})"
+                raise InputError(f"{way} has not root's rights; become: sudo or doas gives them")
+
+        self.each(self.machines, enter)
 
     def each(self, names: Iterable[str], work: Callable[[Machine], _T]) -> dict[str, _T]:
         """Do something at machines at the same time; raises InputError, one line with all that failed."""

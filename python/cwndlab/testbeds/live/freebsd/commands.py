@@ -122,6 +122,12 @@ def pipe(kind: str, number: int, words: list[str]) -> Change:
     return Change(["ipfw", kind, str(number), "config", *words], ["ipfw", kind, str(number), "delete"])
 
 
+def dropping(number: int, ppb: int, words: list[str]) -> Change:
+    """Drop so many of a billion packets."""
+    chosen = ["prob", f"{ppb / 1e9:.9f}", "deny", *words]
+    return Change(["ipfw", "add", str(number), *chosen], ["ipfw", "delete", str(number)])
+
+
 def rule(number: int, kind: str, pipe_number: int, interface: str) -> Change:
     """Send what leaves by an interface through a pipe or queue."""
     words = [kind, str(pipe_number), "ip", "from", "any", "to", "any", "out", "xmit", interface]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Link
-from cwndlab.testbeds.live.freebsd import commands
+from cwndlab.testbeds.live.freebsd import commands, rules
 from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.freebsd.commands import Change
 from cwndlab.testbeds.live.lab import Reach
@@ -50,7 +50,7 @@ def make(reach: Reach, link: Link, interface: str, number: int) -> None:
 def changes(reach: ByShell, link: Link, interface: str, number: int) -> Iterator[Change]:
     """What makes a link, in order; each is to be done before the next is asked for."""
     pipe, queue = words(link)
-    yield from _modules(reach)
+    yield from rules.modules(reach, *MODULES)
     yield from _room(reach, link["queue"])
     if link["queue"]["kind"] in FAIR:
         yield commands.pipe("pipe", number, pipe)
@@ -65,11 +65,8 @@ def changes(reach: ByShell, link: Link, interface: str, number: int) -> Iterator
 def refusal(reach: Reach, interface: str) -> str | None:
     """Why a machine may not make links: it has rules or pipes already, which packets would meet as well."""
     assert isinstance(reach, ByShell)  # of a FreeBSD machine
-    if not reach.loaded("ipfw"):
-        return None
-    rules = [line for line in reach.run(commands.RULES).splitlines() if not line.startswith("65535 ")]
-    if rules:
-        return f"ipfw has rules already ({rules[0].strip()})"
+    if (reason := rules.refusal(reach)) is not None:
+        return reason
     if reach.loaded("dummynet") and reach.run(commands.PIPES).strip():
         return "dummynet has pipes already"
     return None
@@ -231,14 +228,6 @@ QUEUES: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "fq_pie": _fq_pie,
 }
 """By discipline, its words behind the length of the queue."""
-
-
-def _modules(reach: ByShell) -> Iterator[Change]:
-    if not reach.loaded("ipfw"):
-        yield commands.default_to_accept()
-    for module in MODULES:
-        if not reach.loaded(module):
-            yield Change(commands.load(module), commands.unload(module))
 
 
 def _room(reach: ByShell, told: Mapping[str, Any]) -> Iterator[Change]:

@@ -9,7 +9,7 @@ from typing import Any
 from cwndlab.contract.scenario import Flow, Host
 from cwndlab.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Addresses
-from cwndlab.testbeds.live.freebsd import commands, kernel
+from cwndlab.testbeds.live.freebsd import commands, kernel, rules
 from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.freebsd.kernel import Kernel
 from cwndlab.testbeds.live.lab import Reach
@@ -24,8 +24,6 @@ one is refused."""
 
 _ECN = {"off": "0", "on": "1", "accept": "2"}
 """net.inet.tcp.ecn.enable (tcp(4))."""
-
-RULES = "ingress: FreeBSD has no rules here that drop packets behind receive aggregation; a Linux host has"
 
 
 class FreeBSD:
@@ -78,9 +76,10 @@ class FreeBSD:
         reach.set_offloads(interface, tso=nic["tso"], gro=nic["lro"])
 
     def set_rules(self, reach: Reach, host: Host, addresses: Addresses) -> None:
-        """Refuse rules of a host's `ingress`; raises OSError."""
-        if any(host["ingress"].values()):
-            raise OSError(RULES)
+        """Put the rules of a host's `ingress.after_gro` into place; raises OSError with ipfw's words."""
+        assert isinstance(reach, ByShell)  # of a FreeBSD machine
+        for change in rules.changes(reach, host, addresses):
+            reach.run(change.argv, undo=change.undo)
 
     def settings(self, reach: Reach) -> dict[str, Any]:
         """What a host is set to: `sysctls` by name, and `interfaces`."""

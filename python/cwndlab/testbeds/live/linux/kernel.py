@@ -65,7 +65,7 @@ def read(reach: Reach, *, load: bool = True) -> Kernel:
     modules = () if load else _modules(reach, release)
     return Kernel(
         release=release,
-        congestion_controls=tuple(dict.fromkeys((*_words(reach, AVAILABLE), *modules))),
+        congestion_controls=tuple(dict.fromkeys((*available(reach), *modules))),
         allowed_congestion_controls=_words(reach, ALLOWED),
         sysctls=dict(sorted(found.items())),
     )
@@ -99,6 +99,11 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
         machine=Machine(model.name, here.sysctls["net.ipv4.tcp_congestion_control"], otherwise),
     )
     return replace(engine, stacks={stack.name: stack}, newest={"linux": stack.name})
+
+
+def available(reach: Reach) -> tuple[str, ...]:
+    """The congestion controls that are loaded."""
+    return _words(reach, AVAILABLE)
 
 
 def path(sysctl: str) -> str:
@@ -141,7 +146,7 @@ def _load_congestion_controls(reach: Reach) -> None:
     """
     stacks = catalogue.catalogue().stacks.values()
     known_to_models = {cc for stack in stacks if stack.family == "linux" for cc in stack.cc}
-    for cc in sorted(known_to_models.difference(_words(reach, AVAILABLE))):
+    for cc in sorted(known_to_models.difference(available(reach))):
         with suppress(OSError):
             reach.write(path(CHOSEN), cc)
 

@@ -4,12 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Host
-from cwndlab.testbeds.live.addresses import SERVER_PORT, Addresses
+from cwndlab.testbeds.live.addresses import HEADERS, Addresses, ports
 from cwndlab.testbeds.live.lab import Reach
 
-HEADERS = {"tcp": 52, "udp": 28}
-"""By protocol that rules count, the bytes a packet has besides payload: an IPv4 header, and a TCP header
-with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count."""
 _BILLION = 10**9
 """What probabilities count in (parts per billion), and the range of the random numbers drawn."""
 GILBERT = "rules of the kernel drop random, nth or listed packets, not by gilbert"
@@ -88,13 +85,10 @@ def _has_program(reach: Reach) -> None:
 
 
 def _ports(protocol: str, host: Host, stage: Mapping[str, Any], addresses: Addresses) -> list[str]:
-    """Matches of ports. The experiment's server port stands for those of all flows that the host accepts."""
+    """Matches of ports."""
     matches = []
-    if stage["dport"] is not None:
-        ports = {stage["dport"]}
-        if stage["dport"] == SERVER_PORT:
-            ports |= {ends.target_port for ends in addresses.flows.values() if ends.to == host["name"]}
-        matches.append(f"{protocol} dport {{ {', '.join(map(str, sorted(ports)))} }}")
+    if accepted := ports(host, stage, addresses):
+        matches.append(f"{protocol} dport {{ {', '.join(map(str, accepted))} }}")
     if stage["sport"] is not None:
         matches.append(f"{protocol} sport {stage['sport']}")
     return matches

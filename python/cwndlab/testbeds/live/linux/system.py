@@ -62,7 +62,13 @@ class Linux:
         return common if common in self._kernel.allowed_congestion_controls else PLAIN_CC
 
     def load(self, reach: Reach, host: Host, flows: Iterable[Flow]) -> None:
-        """Nothing: the kernel loads a congestion control when it is chosen."""
+        """Load the modules of congestion controls before settings are looked at, which come with them.
+
+        They stay: one that a connection still uses cannot go.
+        """
+        used = {flow["cc"] for flow in flows if flow["from"] == host["name"] and not is_datagrams(flow)}
+        for cc in sorted(cc for cc in used.difference(kernel.available(reach)) if cc):
+            reach.run(["modprobe", f"tcp_{cc}"])
 
     def configure(self, reach: Reach, sysctls: Mapping[str, str]) -> None:
         """Set sysctls of a host, in order; raises ValueError, one line, where one is refused."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cwndlab.contract.scenario import Link
+from cwndlab.contract.scenario import Egress, Link, Loss
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.links import Look
 
@@ -94,28 +94,45 @@ def netem(link: Link) -> list[str]:
     """The parameters of the netem that a link needs, empty if it needs none."""
     if link["shaper"] is not None:
         raise ValueError(f"link {link['name']}: tc makes no shaper beside the link's rate here; leave it out")
-    words = [*_delay(link), *_loss(link)]
-    if link["duplicate_ppb"]:
-        words += ["duplicate", _percent(link["duplicate_ppb"])]
-    if link["corrupt_ppb"]:
-        words += ["corrupt", _percent(link["corrupt_ppb"])]
+    words = _impairments(f"link {link['name']}", link)
     return ["limit", str(NETEM_LIMIT), *words] if words else []
 
 
-def _delay(link: Link) -> list[str]:
+def egress(host: str, told: Egress) -> list[str]:
+    """The parameters of the netem at a host's egress; raises ValueError, one line, for what netem cannot
+    do."""
+    words = ["limit", str(told["limit_packets"]), *_impairments(f"host {host}: egress", told)]
+    return words if told["rate_bps"] is None else [*words, "rate", f"{told['rate_bps']}bit"]
+
+
+def make_egress(reach: Reach, host: str, told: Egress, interface: str) -> None:
+    """Put netem at a host's egress; raises OSError with what tc said."""
+    words = ["tc", "qdisc", "add", "dev", interface, "root", "handle", "3:", "netem", *egress(host, told)]
+    reach.run(words, undo=remove(interface))
+
+
+def _impairments(place: str, told: Link | Egress) -> list[str]:
+    words = [*_delay(place, told), *_loss(place, told["loss"])]
+    if told["duplicate_ppb"]:
+        words += ["duplicate", _percent(told["duplicate_ppb"])]
+    if told["corrupt_ppb"]:
+        words += ["corrupt", _percent(told["corrupt_ppb"])]
+    return words
+
+
+def _delay(place: str, told: Link | Egress) -> list[str]:
     """Delay and jitter; netem lets packets with jitter overtake each other."""
-    delay, jitter = f"{link['delay_ns'] / 1000:g}us", link["jitter"]
+    delay, jitter = f"{told['delay_ns'] / 1000:g}us", told["jitter"]
     if jitter is None:
-        return ["delay", delay] if link["delay_ns"] else []
+        return ["delay", delay] if told["delay_ns"] else []
     if jitter["kind"] == "table" or not jitter["reorder"]:
         problem = "a table of its own" if jitter["kind"] == "table" else "jitter that keeps the order"
-        raise ValueError(f"link {link['name']}: netem has no {problem} here")
+        raise ValueError(f"{place}: netem has no {problem} here")
     return ["delay", delay, f"{jitter['sd_ns'] / 1000:g}us", "distribution", jitter["kind"]]
 
 
-def _loss(link: Link) -> list[str]:
+def _loss(place: str, loss: Loss | None) -> list[str]:
     """Random loss, and bursts by a chain of two states (tc-netem(8), `gemodel p r 1-h 1-k`)."""
-    loss = link["loss"]
     if loss is None:
         return []
     if loss["kind"] == "random":
@@ -124,7 +141,7 @@ def _loss(link: Link) -> list[str]:
         chain = (loss["p_ppb"], loss["r_ppb"], loss["loss_bad_ppb"], loss["loss_good_ppb"])
         return ["loss", "gemodel", *map(_percent, chain)]
     problem = f"netem has loss of kind random or gilbert here, not {loss['kind']}"
-    raise ValueError(f"link {link['name']}: {problem}; ingress.after_gro of a host has nth")
+    raise ValueError(f"{place}: {problem}; ingress.after_gro of a host has nth")
 
 
 def queue(told: Mapping[str, Any]) -> list[str]:
