@@ -56,5 +56,37 @@ class Plan:
 
 def scenario_hash(scenario: Scenario) -> str:
     """Return 16 hex digits of SHA-256 over the Scenario's canonical JSON (sorted keys, no spaces, UTF-8)."""
-    canonical = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return Hashes().of(scenario)
+
+
+class Hashes:
+    """Hashes Scenarios; the text of what many of them share is made once."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._texts: dict[int, tuple[object, str]] = {}
+        self._held = 0
+
+    def of(self, scenario: Scenario) -> str:
+        """Return `scenario_hash` of a Scenario."""
+        parts = (f'"{key}":{self._text(value)}' for key, value in sorted(scenario.items()))
+        return hashlib.sha256(f"{{{','.join(parts)}}}".encode()).hexdigest()[:16]
+
+    def _text(self, value: object) -> str:
+        if not isinstance(value, dict | list):
+            return _CANONICAL.encode(value)
+        # What is held keeps its identity.
+        held, text = self._texts.get(id(value), (None, ""))
+        if held is not value:
+            text = _CANONICAL.encode(value)
+            self._held += len(text)
+            if self._held > MAX_TEXTS:
+                self._texts.clear()
+                self._held = len(text)
+            self._texts[id(value)] = (value, text)
+        return text
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+MAX_TEXTS = 64_000_000
+"""Characters of text held at most."""

@@ -142,13 +142,13 @@ def put(tree: Mapping, key: str, node: Node, place: Place) -> None:
 
     Members of lists are named, or counted from 1; after ``sysctl.`` the rest of the key is one name.
     """
-    words = _words(key)
+    words = words_of(key)
     here: Node = tree
     for depth, word in enumerate(words[:-1]):
         here = _step(here, words, depth, word, place)
     last = words[-1]
     if isinstance(here, yaml_nodes.Sequence):
-        here.items[_member(here, words, len(words) - 1, place)] = node
+        here.items[member(here, words, len(words) - 1, place)] = node
     elif isinstance(here, Mapping):
         if words[:-1] == ["hosts"] and last not in here.items:
             raise _unknown(place, key, last, here.items)
@@ -163,7 +163,7 @@ def put(tree: Mapping, key: str, node: Node, place: Place) -> None:
 
 def remove(tree: Mapping, key: str) -> bool:
     """Take what stands at a dotted key out of the tree; whether there was something."""
-    *words, last = _words(key)
+    *words, last = words_of(key)
     here: Node | None = tree
     for word in words:
         here = here.items.get(word) if isinstance(here, Mapping) else None
@@ -235,7 +235,8 @@ def _fixed(axis: Axis, key: str, node: Node, place: Place) -> Axis:
     return Axis(axis.keys, axis.places, rows)
 
 
-def _words(key: str) -> list[str]:
+def words_of(key: str) -> list[str]:
+    """Return the words of a dotted key; after ``sysctl.`` the rest is one."""
     words = key.split(".")
     if "sysctl" in words[:-1]:
         at = words.index("sysctl") + 1
@@ -246,7 +247,7 @@ def _words(key: str) -> list[str]:
 def _step(here: Node, words: list[str], depth: int, word: str, place: Place) -> Node:
     """Return the node one step deeper, made if it is not there."""
     if isinstance(here, yaml_nodes.Sequence):
-        return here.items[_member(here, words, depth, place)]
+        return here.items[member(here, words, depth, place)]
     if not isinstance(here, Mapping):
         key = ".".join(words[:depth])
         raise _at(
@@ -264,7 +265,7 @@ def _step(here: Node, words: list[str], depth: int, word: str, place: Place) -> 
     return node
 
 
-def _member(here: yaml_nodes.Sequence, words: list[str], depth: int, place: Place) -> int:
+def member(here: yaml_nodes.Sequence, words: list[str], depth: int, place: Place) -> int:
     """Return the position of a list's member: by its ``name``, its default name, or counted from 1."""
     names: dict[str, int] = {}
     for index, item in enumerate(here.items):

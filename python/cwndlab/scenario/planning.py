@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from math import prod
 
 from cwndlab.contract.scenario import Scenario
@@ -10,13 +11,16 @@ from cwndlab.errors import ExperimentError, Place
 from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.experiment import Experiment
-from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.locate import Misplaced
+from cwndlab.experiment.schema import Section, Spec
+from cwndlab.experiment.sections import Sections
 from cwndlab.experiment.subset import Subset
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.sweep import Axis
+from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
-from cwndlab.plan import MAX_RUNS, Plan, PlannedRun, scenario_hash
-from cwndlab.scenario.resolve import resolve
+from cwndlab.plan import MAX_RUNS, Hashes, Plan, PlannedRun
+from cwndlab.scenario.resolve import Resolved, Resolving, resolve
 
 
 def make(experiment: Experiment, told: Callable[[int, int], None] | None = None) -> Plan:
@@ -31,19 +35,52 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     if count > MAX_RUNS:
         raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
-    for cell in part.cells():
-        resolved = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, experiment.support)
+    hashes = Hashes()
+    for values, resolved in _resolved(part, schema, catalogue, experiment.support):
         notes = (*experiment.notes, *part.notes, *resolved.notes)
         for number in range(repeat):
             scenario: Scenario = {**resolved.scenario, "repeat": number}
-            digest = scenario_hash(scenario)
             runs.append(
-                PlannedRun(len(runs), number, cell.values, scenario, digest, notes, resolved.warnings)
+                PlannedRun(len(runs), number, values, scenario, hashes.of(scenario), notes, resolved.warnings)
             )
         if told is not None:
             told(len(runs), count)
     keys = tuple(key for axis in part.axes for key in axis.keys)
     return Plan(experiment.name, keys, repeat, runs)
+
+
+def _resolved(
+    part: Subset, schema: type[Spec], catalogue: Catalogue, support: Support
+) -> Iterator[tuple[dict[str, str], Resolved]]:
+    """Yield the values and the Scenario of each cell; raises `ExperimentError` for the first that is wrong.
+
+    What is wrong with a cell is said by resolving that cell alone.
+    """
+    first = next(part.cells())
+    sections = Sections(locate.check(schema, first.tree), part)
+    resolving = Resolving(first.tree.place.file, catalogue, support)
+    looked_at: dict[int, object] = {}
+    labels = [
+        [{key: part.label(key, node) for key, node in zip(axis.keys, row, strict=True)} for row in axis.rows]
+        for axis in part.axes
+    ]
+    for combination in itertools.product(*(range(len(axis.rows)) for axis in part.axes)):
+        values: dict[str, str] = {}
+        for rows, row in zip(labels, combination, strict=True):
+            values |= rows[row]
+        try:
+            spec = sections.spec(combination)
+            sought = [value for _, value in spec.written() if isinstance(value, Section | dict | list)]
+            if any(id(value) not in looked_at for value in sought):
+                looked_at |= {id(value): value for value in sought}
+                refused = next(support.refused(spec), None)
+                if refused is not None:
+                    raise Misplaced(refused, BadValue(problem="not supported"))
+            resolved = resolving.resolve(spec)
+        except (ExperimentError, Misplaced):
+            tree = part.cell(combination)
+            resolved = resolve(locate.check(schema, tree), tree, catalogue, support)
+        yield values, resolved
 
 
 def check(experiment: Experiment) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingType
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
+from pydantic import BaseModel
+
+from cwndlab.contract import scenario as contract
 from cwndlab.contract.scenario import Measure, Record, Sampling, Scenario
 from cwndlab.errors import nearest, one_of, shown, together
 from cwndlab.experiment import locate, units
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.schema import (
-    Host,
-    Spec,
-)
+from cwndlab.experiment.schema import Flow, Spec
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
@@ -23,7 +23,7 @@ from cwndlab.scenario.flows import Flows
 from cwndlab.scenario.hosts import Hosts
 from cwndlab.scenario.links import Links
 from cwndlab.scenario.moment import Moment
-from cwndlab.scenario.topology import Topology
+from cwndlab.scenario.resolver import PlannedFlow
 
 VERSION = 1
 """Version of the Scenario format that is written."""
@@ -48,50 +48,151 @@ def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -
     if refused:
         raise together(refused)
     try:
-        return _Resolver(spec, tree.place.file, catalogue, support).resolve()
+        return Resolving(tree.place.file, catalogue, support).resolve(spec)
     except Misplaced as misplaced:
         raise locate.placed(tree, misplaced) from None
 
 
-class _Resolver(Hosts, Links, Flows):
-    """Resolves a cell."""
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What the hosts and flows of a Scenario need of its network: flows without their ways, MTUs, wires."""
 
-    def resolve(self) -> Resolved:
-        spec = self.spec
-        self.check_hosts()
-        everyone = topology.all_copies(spec.hosts)
-        net = topology.expand(spec.network, spec.hosts)
-        self.check_switches(net)
-        flows = self.flows(net, everyone)
-        start = Moment(0, flows, everyone, {wire.name: wire.link for wire in net.wires})
-        links = self.links(net, start)
-        mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
-        raised = self.raised(flows)
+    flows: tuple[PlannedFlow, ...]
+    mtus: tuple[tuple[str, int], ...]
+    wires: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """What of a Scenario follows from the network, and from what it asks of hosts and flows."""
+
+    ends: _Ends
+    scenario: dict[str, Any]
+    schedule: list[contract.Change] | Misplaced
+    """Or what is wrong with it, which is said after what is wrong with hosts and flows."""
+    notes: tuple[str, ...]
+
+
+_OF_HOSTS = ("count", "mss", "nic", "egress")
+_OF_FLOWS = ("name", "from_", "to", "app", "start", "stop", "bytes", "count", "stagger")
+"""What the network asks of hosts and of flows; the rest of them changes nothing in it."""
+
+
+class Resolving:
+    """Resolves cells, and what they have in common once.
+
+    Pieces of a Scenario are kept by the sections they are made of, which are told apart by being other
+    objects: cells share what no axis touches (`cwndlab.experiment.sections`).
+    """
+
+    def __init__(self, file: str, catalogue: Catalogue, support: Support) -> None:
+        """`file` is the experiment's."""
+        self._of = (file, catalogue, support)
+        self._live = support.live
+        self._kept: dict[Hashable, Any] = {}
+        self._alive: list[Any] = []
+        """Objects whose identity is in a key."""
+
+    def resolve(self, spec: Spec) -> Resolved:
+        """Return the Scenario of a cell; raises `Misplaced` for what is found wrong first."""
+        hosts = tuple(map(id, spec.hosts.values()))
+        flows = tuple(map(id, spec.flows))
+        self._once(("hosts", hosts), spec, lambda: self._resolver(spec).check_hosts())
+        asked = tuple(_told_apart(getattr(host, name)) for host in spec.hosts.values() for name in _OF_HOSTS)
+        asked += tuple(_told_apart(getattr(flow, name)) for flow in spec.flows for name in _OF_FLOWS)
+        key: tuple[Hashable, ...] = ("network", id(spec.network), spec.duration, spec.start_jitter, asked)
+        net: _Network = self._once(key, spec, lambda: self._resolver(spec).network())
+        ends: _Ends = self._kept.setdefault(("ends", net.ends), net.ends)
+        key = ("measure", id(spec.measure), spec.duration)
+        measure = self._once(key, spec, lambda: self._resolver(spec).measure())
+        key = ("record", id(spec.record), id(ends), hosts)
+        record = self._once(key, spec, lambda: self._resolver(spec).record(ends.wires))
+        sides, notes, warnings = self._once(
+            ("sides", id(ends), hosts, flows), spec, lambda: self._resolver(spec).sides(ends)
+        )
+        if isinstance(net.schedule, Misplaced):
+            raise net.schedule
         scenario: Scenario = {
             "version": VERSION,
             "experiment": spec.experiment,
             "seed": spec.seed,
             "repeat": 0,
             "duration_ns": spec.duration,
+            "start_jitter_ns": net.scenario["start_jitter_ns"],
+            "measure": measure,
+            "record": record,
+            "hosts": sides["hosts"],
+            "nodes": net.scenario["nodes"],
+            "links": net.scenario["links"],
+            "flows": sides["flows"],
+            "schedule": net.schedule,
+        }
+        if self._live is not None:
+            models = (spec.flows[int(flow.path[1])].app for flow in ends.flows)
+            live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
+            scenario = cast(Scenario, {**scenario, "live": live})
+        return Resolved(scenario, net.notes + notes, warnings)
+
+    def _once(self, key: Hashable, spec: Spec, make: Callable[[], Any]) -> Any:
+        if key not in self._kept:
+            self._kept[key] = make()
+            self._alive.append((spec.network, spec.measure, spec.record, spec.hosts, spec.flows))
+        return self._kept[key]
+
+    def _resolver(self, spec: Spec) -> _Resolver:
+        return _Resolver(spec, *self._of)
+
+
+def _told_apart(value: Any) -> Hashable:
+    """Return what tells a section from others: which object it is; and of anything else its value."""
+    return id(value) if isinstance(value, BaseModel) else value
+
+
+class _Resolver(Hosts, Links, Flows):
+    """Resolves a cell."""
+
+    def network(self) -> _Network:
+        """Return what follows from the network."""
+        spec = self.spec
+        everyone = topology.all_copies(spec.hosts)
+        net = topology.expand(spec.network, spec.hosts)
+        self.check_switches(net)
+        flows = self.flows(net, everyone)
+        start = Moment(0, flows, everyone, {wire.name: wire.link for wire in net.wires})
+        scenario = {
+            "links": self.links(net, start),
             "start_jitter_ns": self.start_jitter(start),
-            "measure": self.measure(),
-            "record": self.record(net, everyone),
+            "nodes": [{"name": name, "switch": self.shared_memory(name)} for name in net.nodes],
+        }
+        schedule: list[contract.Change] | Misplaced
+        try:
+            schedule = self.schedule(net, start)
+        except Misplaced as misplaced:
+            schedule = misplaced
+        mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
+        ends = _Ends(
+            # Which flow of the file each is says its path; the model may be another cell's.
+            tuple(replace(flow, model=cast(Flow, None), forward=(), back=()) for flow in flows),
+            tuple(mtus.items()),
+            tuple(wire.name for wire in net.wires),
+        )
+        return _Network(ends, scenario, schedule, tuple(self.notes))
+
+    def sides(self, ends: _Ends) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+        """Return hosts and flows of the Scenario, and notes and warnings on them."""
+        spec, mtus = self.spec, dict(ends.mtus)
+        flows = [replace(flow, model=spec.flows[int(flow.path[1])]) for flow in ends.flows]
+        raised = self.raised(flows)
+        sides = {
             "hosts": [
                 self.host(name, host, mtus.get(name, 1500), raised.get(name, {}))
-                for name, host in everyone.items()
+                for name, host in topology.all_copies(spec.hosts).items()
             ],
-            "nodes": [{"name": name, "switch": self.shared_memory(name)} for name in net.nodes],
-            "links": links,
             "flows": [self.flow(flow) for flow in flows],
-            "schedule": self.schedule(net, start),
         }
-        if self.support.live is not None:
-            models = (flow.model.app for flow in flows)
-            live = self.support.live(spec, list(zip(models, scenario["flows"], strict=True)))
-            scenario = cast(Scenario, {**scenario, "live": live})
-        self.notes += defaults.notes(self.unnamed, self.catalogue)
+        notes = (*self.notes, *defaults.notes(self.unnamed, self.catalogue))
         warnings = dict.fromkeys(defaults.warnings(self.unnamed, spec.hosts, self.catalogue))
-        return Resolved(scenario, tuple(self.notes), tuple(warnings))
+        return sides, notes, tuple(warnings)
 
     def start_jitter(self, start: Moment) -> int:
         """Return the spread of starts: as written, or one round trip over the emptiest longest path."""
@@ -111,10 +212,9 @@ class _Resolver(Hosts, Links, Flows):
             raise Misplaced(("measure", "to"), BadValue(shown(units.format_time(to)), expected))
         return {"from_ns": window.from_, "to_ns": to}
 
-    def record(self, net: Topology, everyone: MappingType[str, Host]) -> Record:
-        record = self.spec.record
+    def record(self, links: Sequence[str]) -> Record:
+        record, everyone = self.spec.record, topology.all_copies(self.spec.hosts)
         captures: dict[str, int] = {}
-        links = [wire.name for wire in net.wires]
         for index, point in enumerate(record.pcap):
             path: Path = ("record", "pcap", index, "at")
             places = list(everyone) if point.at == "*" else [point.at]

@@ -1,0 +1,138 @@
+"""The checked content of a sweep's cells, in which only what an axis touches is checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceType
+from typing import Any
+
+from cwndlab.experiment import locate, sweep, yaml_nodes
+from cwndlab.experiment.locate import Path
+from cwndlab.experiment.schema import Flow, Host, Link, Section, Spec
+from cwndlab.experiment.subset import Subset
+from cwndlab.experiment.yaml_nodes import Mapping
+
+_ALONE = (Host, Flow, Link)
+"""Sections of which nothing above them looks at the content, so that one is checked by itself."""
+
+
+class Sections:
+    """Gives the content of each cell, put together out of the sections that the axes touch.
+
+    A section is checked once for each combination of the axes that touch it. Whatever is not touched is the
+    same object in every cell, which is what `cwndlab.scenario.resolve.Resolving` goes by.
+    """
+
+    def __init__(self, first: Spec, part: Subset) -> None:
+        """`first` is the content of the first cell, as `locate.check` gives it."""
+        self._first = first
+        self._part = part
+        tree = next(part.cells()).tree
+        keys = [(number, key) for number, axis in enumerate(part.axes) for key in axis.keys]
+        where = {key: _section(first, tree, key) for _, key in keys}
+        # Of a section inside another that an axis touches, the outer one is checked.
+        outer = {
+            key: min((p for p in where.values() if path[: len(p)] == p), key=len)
+            for key, path in where.items()
+        }
+        self._touched: dict[Path, dict[int, list[str]]] = {}
+        for number, key in keys:
+            self._touched.setdefault(outer[key], {}).setdefault(number, []).append(key)
+        self._made: dict[tuple[Path, tuple[int, ...]], Any] = {}
+        self._tops: dict[str, list[Path]] = {}
+        for path in self._touched:
+            self._tops.setdefault(str(path[0]), []).append(path)
+        self._whole: dict[tuple[str, tuple[int, ...]], Any] = {}
+
+    def spec(self, combination: SequenceType[int]) -> Spec:
+        """Return the content of the cell that has these rows of the axes.
+
+        Raises `ExperimentError` for what is wrong in it, which may not be what is found first in all of it.
+        """
+        made = {}
+        for top, paths in self._tops.items():
+            rows = tuple(combination[axis] for path in paths for axis in self._touched[path])
+            if (top, rows) not in self._whole:
+                here: Any = self._first
+                for path in paths:
+                    here = _put(here, path, self._checked(path, combination))
+                self._whole[top, rows] = _field(here, top)
+            made[_name(self._first, top)] = self._whole[top, rows]
+        return self._first.model_copy(update=made)
+
+    def _checked(self, path: Path, combination: SequenceType[int]) -> Any:
+        """Return the section at a path with the values of the axes that touch it."""
+        axes = self._touched[path]
+        rows = tuple(combination[axis] for axis in axes)
+        if (path, rows) in self._made:
+            return self._made[path, rows]
+        before = _at(self._first, path)
+        tree = yaml_nodes.copy(self._part.tree)
+        assert isinstance(tree, Mapping)  # a copy of a mapping
+        tree.items.pop("sweep", None)
+        for number, axis in enumerate(self._part.axes):
+            row = axis.rows[combination[number] if number in axes else 0]
+            for key, place, node in zip(axis.keys, axis.places, row, strict=True):
+                sweep.put(tree, key, yaml_nodes.copy(node), place)
+        if len(path) == 1:
+            made = _field(locate.check(type(self._first), tree), str(path[0]))
+        else:
+            made = locate.check_at(type(before), tree, path)
+            words = [sweep.words_of(key)[len(path) :] for keys in axes.values() for key in keys]
+            if all(words):
+                changed = {_name(before, word[0]) for word in words}
+                same = {
+                    name: getattr(before, name) for name in type(before).model_fields if name not in changed
+                }
+                written = made.model_fields_set
+                made = made.model_copy(update=same)
+                made.model_fields_set.intersection_update(written)
+        self._made[path, rows] = made
+        return made
+
+
+def _section(first: Spec, tree: Mapping, key: str) -> Path:
+    """Return the path of the section that is checked again where a swept key changes."""
+    words = sweep.words_of(key)
+    here: Any = first
+    path: list[str | int] = []
+    for depth, word in enumerate(words):
+        if isinstance(here, _ALONE):
+            return (words[0],) if words[-1] == "name" else tuple(path)
+        node = locate.node_at(tree, tuple(path))
+        step = sweep.member(node, words, depth, tree.place) if isinstance(node, yaml_nodes.Sequence) else word
+        if isinstance(here, Section):
+            here = _field(here, word)
+        elif isinstance(here, dict | list):
+            here = here[step]  # type: ignore[index]
+        else:
+            break
+        path.append(step)
+    in_list = any(isinstance(step, int) for step in path)
+    return tuple(path) if isinstance(here, _ALONE) and not in_list else (words[0],)
+
+
+def _name(section: Section, key: str) -> str:
+    """Return the name of a section's field by its key in a file."""
+    return next(name for name, field in type(section).model_fields.items() if key == (field.alias or name))
+
+
+def _field(section: Section, key: str) -> Any:
+    return getattr(section, _name(section, key))
+
+
+def _at(here: Any, path: Path) -> Any:
+    for step in path:
+        here = _field(here, str(step)) if isinstance(here, Section) else here[step]
+    return here
+
+
+def _put(here: Any, path: Path, made: Any) -> Any:
+    """Return a copy with something else at a path; what is beside the path is shared."""
+    if not path:
+        return made
+    step, rest = path[0], path[1:]
+    if isinstance(here, Section):
+        return here.model_copy(update={_name(here, str(step)): _put(_field(here, str(step)), rest, made)})
+    copy = here.copy()
+    copy[step] = _put(here[step], rest, made)
+    return copy

@@ -1,0 +1,107 @@
+"""Cells that are planned together are what each of them is when it is resolved alone."""
+
+from pathlib import Path
+
+import malformed
+import pytest
+
+from cwndlab import load, suites
+from cwndlab.errors import ExperimentError
+from cwndlab.experiment import locate
+from cwndlab.experiment.experiment import Experiment
+from cwndlab.plan import scenario_hash
+from cwndlab.scenario import planning
+from cwndlab.scenario.resolve import resolve
+
+FILES = [
+    *sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml")),
+    *(suite.path for suite in suites.suites()),
+]
+BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
+SWEEPS = {
+    "leaves of every section": [
+        "hosts.a.cc: [newreno, cubic]",
+        "hosts.b.nic.tx_queue: [10p, 20p]",
+        "network.dumbbell.bottleneck.queue.limit: [10p, 1bdp]",
+        "network.dumbbell.bottleneck.delay: [5ms, 10ms]",
+        "flows.f1.cc: [newreno, cubic]",
+        "duration: [90s, 91s]",
+        "measure.from: [1s, 2s]",
+    ],
+    "a section inside another": [
+        "network.dumbbell.access.rate: [1gbit, 2gbit]",
+        "network.dumbbell.access.reverse.delay: [1ms, 2ms]",
+        "network.dumbbell.bottleneck.mtu: [1500, 9000]",
+    ],
+    "whole sections": [
+        "network.dumbbell.bottleneck: [{rate: 1mbit, queue: {kind: codel}}, {rate: 2mbit, delay: 1ms}]",
+        "hosts.a: [{stack: freebsd-13}, {stack: linux-6.8, count: 2}]",
+    ],
+    "a mapping that an axis makes": [
+        "network.dumbbell.access_of.a.mtu: [1500, 1400]",
+        "hosts.a.egress.delay: [1ms, 2ms]",
+        "flows.f1.app.kind: [bulk, ping]",
+    ],
+}
+
+
+def alone(experiment: Experiment) -> list[tuple[object, ...]]:
+    """What each cell is by itself; what is wrong with the first that is refused ends the list."""
+    schema, support = type(experiment.spec), experiment.support
+    catalogue = support.catalogue()
+    part = planning.subset(experiment.tree, experiment.axes, schema, support, catalogue)
+    found: list[tuple[object, ...]] = []
+    try:
+        for cell in part.cells():
+            made = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, support)
+            notes = (*experiment.notes, *part.notes, *made.notes)
+            digest = scenario_hash(made.scenario)
+            found.append((list(cell.values.items()), repr(made.scenario), digest, notes, made.warnings))
+    except ExperimentError as error:
+        return [("refused", str(error), [str(each) for each in error.all])]
+    return found
+
+
+def planned(experiment: Experiment) -> list[tuple[object, ...]]:
+    try:
+        plan = planning.make(experiment)
+    except ExperimentError as error:
+        return [("refused", str(error), [str(each) for each in error.all])]
+    return [
+        (list(run.cell.items()), repr(run.scenario), run.scenario_hash, run.notes, run.warnings)
+        for run in plan.runs
+        if run.repeat == 0
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_examples_and_suites(file: Path) -> None:
+    if "experiment:" not in file.read_text():
+        pytest.skip("no experiment")
+    experiment = load(file)
+    assert planned(experiment) == alone(experiment)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axes", SWEEPS.values(), ids=SWEEPS)
+def test_sections_of_every_kind(axes: list[str]) -> None:
+    experiment = load(BASE + "sweep:\n" + "".join(f"  - {axis}\n" for axis in axes))
+    assert planned(experiment) == alone(experiment)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        ["hosts.a.cc: [newreno, nonsense]", "network.dumbbell.bottleneck.rate: [1mbit, 2]"],
+        ["network.dumbbell.bottleneck.rate: [1mbit, 2mbit]", "hosts.a.cc: [newreno, nonsense]"],
+        ["network.dumbbell.bottleneck.mtu: [1500, 1400]", "hosts.a.mss: [1460, 9000]"],
+        ["flows.f1.start: [0s, 1s]", "flows.f1.stop: [2s, 1s]"],
+        ["flows.f1.name: [f1, x]", "flows.f1.start: [0s, 1s]"],
+        ["duration: [90s, 1s]", "measure.from: [0s, 5s]"],
+    ],
+)
+def test_what_is_wrong_with_a_cell_is_said_as_of_it_alone(axes: list[str]) -> None:
+    experiment = load(BASE + "sweep:\n" + "".join(f"  - {axis}\n" for axis in axes))
+    assert planned(experiment) == alone(experiment)
+    assert planned(experiment)[0][0] == "refused"
