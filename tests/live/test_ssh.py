@@ -115,6 +115,17 @@ def test_a_run_waits_for_the_port_of_its_client(
     assert api.open(out).summary["goodput_mbps"].item() > 4.0
 
 
+def test_iperf_2_on_machines(
+    machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
+) -> None:
+    out, tool = tmp_path / "out", "flows.f1.app={kind: bulk, tool: iperf2}"
+    ran = run(machines, "run", experiment, "--lab", machines.lab(), "-o", out, "--set", tool, "--no-report")
+    assert ran.returncode == 0, ran.stderr
+    results = api.open(out)
+    assert 4.0 < results.summary["goodput_mbps"].item() <= 10 * 1448 / 1514 * 1.02
+    assert {"0-f1-iperf2-from.txt", "0-f1-iperf2-to.txt"} <= set(results.record(0).attachments)
+
+
 def test_a_second_run_is_refused_with_the_name_of_the_first(
     machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
 ) -> None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cwndlab.cli.options import Junit, NoProgress, Overrides, Resume, parse_pairs, parse_share
+from cwndlab.cli.output import failures, judge_outcomes, progress, say
 from cwndlab.errors import CwndlabError, InputError
 from cwndlab.text import printable
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
-from cwndlab.cli.options import Junit, NoProgress, Overrides, Resume, parse_pairs, parse_share
-from cwndlab.cli.output import failures, judge_outcomes, progress, say
 
 
 def fidelity(
@@ -96,7 +96,7 @@ def claims(
         raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
     workers = jobs if jobs is not None else processors()
 
-    def carry_out(text: Path | str, overrides: Sequence[str], directory: Path) -> ResultSet:
+    def carry_out(text: Path | str, overrides: Sequence[str], directory: Path) -> "ResultSet":
         say(f"{directory}")
         with progress(quiet) as observer:
             made = runner.run(
