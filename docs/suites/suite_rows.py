@@ -1,4 +1,4 @@
-"""Rows of results and published metrics, as the tables of the pages put them together."""
+"""Rows of results and published values, as the tables of the pages put them together."""
 
 from __future__ import annotations
 

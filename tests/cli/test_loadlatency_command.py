@@ -109,7 +109,7 @@ def test_an_interrupt_of_either_end_keeps_what_was_measured(
         assert (ran.code, ran.err) == (0, ""), ran.err
         page = (tmp_path / "out" / "report.html").read_text()
         assert "OVERALL:" in page
-        assert "Beside the published metrics" not in page and "stack None" not in page
+        assert "Beside the published values" not in page and "stack None" not in page
         server.send_signal(signal.SIGINT)
         assert server.wait(PATIENCE) == 0
         assert (tmp_path / "serve.err").read_text() == ""

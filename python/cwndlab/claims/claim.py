@@ -76,7 +76,7 @@ class Claim:
     says: str
     """The claim in words."""
     suite: str | None
-    """The built-in experiment whose runs decide it; None where the publication's own metrics do."""
+    """The built-in experiment whose runs decide it; None where the publication's own values do."""
     metric: str
     """What is computed from the runs, in words."""
     measure: Mapping[str, Any]

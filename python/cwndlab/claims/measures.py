@@ -46,7 +46,7 @@ def measure(
     """
     asked = dict(claim.measure)
     if asked["of"] in PUBLISHED_METRICS:
-        return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published metrics alone"
+        return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published values alone"
     if results is None:
         raise UndecidedError("no results")
     cells = _Cells(results, standing_in, repeat)
@@ -588,4 +588,4 @@ PUBLISHED_METRICS: dict[str, Callable[..., float]] = {
     "loadlatency": _loadlatency,
     "window_sweep": _window_sweep,
 }
-"""Metrics that need no run: what the published metrics themselves say."""
+"""Metrics that need no run: what the published values themselves say."""

@@ -1,4 +1,4 @@
-"""The built-in experiments: published set-ups as files, with the published metrics beside them.
+"""The built-in experiments: published set-ups as files, with the published values beside them.
 
 `NAME.csv` holds published values, `plots/NAME.yaml` the plots of the publication that are drawn again.
 """
@@ -66,7 +66,7 @@ class Suite:
     path: Path
 
     def published(self) -> list[Metric]:
-        """Return the published metrics, none for a suite without any."""
+        """Return the published values, none for a suite without any."""
         path = self.path.with_suffix(".csv")
         if not path.exists():
             return []

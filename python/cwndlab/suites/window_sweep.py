@@ -1,4 +1,4 @@
-"""What the published metrics of the window sweep can prove, from their ranges, for several correlations.
+"""What the published values of the window sweep can prove, from their ranges, for several correlations.
 
 The article prints average, median, smallest and largest of 155 values a cell: 150 one-second values of five
 runs, and the five runs' own averages, which are no samples of their own. How strongly the seconds of one run

@@ -1,4 +1,4 @@
-"""Published metrics beside ours: which rows of the results each is about, and how far apart they are."""
+"""Published values beside ours: which rows of the results each is about, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Comparison:
 
 
 def metrics_of(results: ResultSet) -> list[suites.Metric]:
-    """Return the published metrics of the suite these results are of; none if they are of no suite.
+    """Return the published values of the suite these results are of; none if they are of no suite.
 
     Results that other tools left are of none, whatever their name; so are those of the tool loadlatency.
     """

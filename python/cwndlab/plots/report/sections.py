@@ -76,7 +76,7 @@ def render(results: ResultSet) -> str:
         ("expectations", "Is it as expected?", expectations.text(expectations.outcomes(results))),
         ("loadlatency", "Scenarios of loadlatency", _load(facts, classic)),
         ("verdicts", "Is there a difference?", judged),
-        ("published", "Beside the published metrics", _published(facts)),
+        ("published", "Beside the published values", _published(facts)),
         ("time", "Over time", viewer(facts, runs)),
         ("by-parameter", "By parameter", box_keys(facts)),
         ("testbed", "Testbed", testbed(facts)),
@@ -394,7 +394,7 @@ def _published(facts: Facts) -> list[tuple[str, Table]]:
     if compared:
         heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
         known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
-        caption = f"{len(compared)} published metrics"
+        caption = f"{len(compared)} published values"
         if known:
             caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
         rows = [_comparison(row) for row in compared]
