@@ -283,11 +283,24 @@ HEAVY = {
 
 @pytest.mark.parametrize("code", ["import cwndlab", "from cwndlab.cli import main; main(['--help'])"])
 def test_import_and_help_load_nothing_heavy(code):
+    assert not loaded_by(code) & HEAVY
+
+
+def test_a_run_that_prints_its_table_loads_nothing_for_plots_and_frames(tmp_path):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    command = ["run", str(tmp_path / "small.yaml"), "--no-report", "-o", str(tmp_path / "out")]
+    loaded = loaded_by(f"from cwndlab.cli import main; main({command!r})")
+    assert (tmp_path / "out" / "summary.csv").is_file()
+    assert not loaded & {"polars", "matplotlib", "plotly", "scipy", "jinja2"}
+
+
+def loaded_by(code):
+    """The modules that a Python program has loaded at its end."""
     watched = f"import sys, atexit\natexit.register(lambda: print(*sys.modules, file=sys.stderr))\n{code}"
     ran = subprocess.run([sys.executable, "-c", watched], capture_output=True, text=True, check=True)
     loaded = set(ran.stderr.split())
     assert "cwndlab" in loaded
-    assert not loaded & HEAVY
+    return loaded
 
 
 def on_a_terminal(code, **environment):

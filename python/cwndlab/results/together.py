@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import polars as pl
 import pyarrow as pa
 
 from cwndlab.errors import InputError, unknown
@@ -15,6 +15,9 @@ from cwndlab.parts.store import RunRecord
 from cwndlab.results.catalogue import Header
 from cwndlab.results.columns import swept_keys
 from cwndlab.results.resultset import ResultSet
+
+if TYPE_CHECKING:
+    import polars as pl  # takes long to import, as `cwndlab.results.resultset` says
 
 KEY = "results"
 """The key whose values are the labels."""
@@ -63,6 +66,8 @@ class Together(ResultSet):
     @cached_property
     def summary(self) -> pl.DataFrame:
         """The rows of all; a key that one of them does not sweep is null there."""
+        import polars as pl
+
         frames = []
         for label, results in self._sets.items():
             numbered = results.summary.with_columns(
@@ -78,6 +83,8 @@ class Together(ResultSet):
     @cached_property
     def runs(self) -> pl.DataFrame:
         """A row per planned run, with its number here, the label and the swept keys."""
+        import polars as pl
+
         number = pl.col("run_id").str.extract(r"^(\d+)").cast(pl.Int64).alias("run_index")
         firsts = self.summary.unique("run_id", keep="first", maintain_order=True)
         return firsts.select("run_id", number, "repeat", *self.keys, "status")
