@@ -74,6 +74,9 @@ pub struct Config {
     pub compresses_sacks: bool,
     /// Era: the window is a share of the buffer measured from packets (modern), not `tcp_adv_win_scale`'s.
     pub scaling_ratio: bool,
+    /// Era: a window clamp that changes takes the window's slow start with it, down, or up to the window
+    /// (tcp_set_window_clamp, 6.18); before, the clamp alone changed.
+    pub clamp_moves_window: bool,
 
     /// net.ipv4.tcp_rmem.
     pub rmem: BufferSizes,
@@ -192,6 +195,7 @@ impl Config {
             limit_output_always: true,
             compresses_sacks: false,
             scaling_ratio: false,
+            clamp_moves_window: false,
             rmem: BufferSizes { min: 4096, default: 87_380, max: 6 << 20 },
             wmem: BufferSizes { min: 4096, default: 16_384, max: 4 << 20 },
             rmem_max: 212_992,
@@ -259,6 +263,7 @@ impl Config {
             defer_by_next_ack: true,
             ack_event_after_cleaning: true,
             limit_output_always: true,
+            clamp_moves_window: true,
             rmem: BufferSizes { min: 4096, default: 131_072, max: 32 << 20 },
             rmem_max: 4 << 20,
             wmem_max: 4 << 20,

@@ -91,6 +91,8 @@ mod planted {
         ResetIgnored,
         /// Data below the window is not reported as coming twice.
         NoDsack,
+        /// Old data that comes again changes the timestamp that ACKs echo.
+        OldTimestampsEchoed,
         /// Closing with unread data resets where it should not, and does not where it should.
         UnreadMistaken,
         /// Data is taken although the application has closed.

@@ -123,6 +123,8 @@ pub struct StateRules {
     pub resets_carry_timestamps: bool,
     /// The fourth SYN and later ones offer no more than the MSS (net.inet.tcp.rexmit_drop_options).
     pub rexmit_drop_options: bool,
+    /// The timestamp of a segment that acknowledges what was never sent is not echoed (tcp_ack).
+    pub ack_before_timestamp: bool,
 }
 
 impl StateRules {
@@ -140,6 +142,7 @@ impl StateRules {
         ecn_syn_retries: 0,
         resets_carry_timestamps: true,
         rexmit_drop_options: false,
+        ack_before_timestamp: true,
     };
     /// FreeBSD's.
     pub const FREEBSD: StateRules = StateRules {
@@ -155,6 +158,7 @@ impl StateRules {
         ecn_syn_retries: 1,
         resets_carry_timestamps: false,
         rexmit_drop_options: false,
+        ack_before_timestamp: false,
     };
 }
 

@@ -28,7 +28,8 @@ pub(super) struct Handshake {
     pub(super) scales: bool,
     /// The peer's SYN offered window scaling.
     pub(super) peer_scales: bool,
-    pub(super) syn_window: u16,
+    /// See [`crate::receiver::Receiver::syn_window`].
+    pub(super) syn_window: u64,
     /// We were asked: a SYN came first.
     pub(super) passive: bool,
     /// See [`Endpoint::limit_tso`].
@@ -48,7 +49,7 @@ impl Handshake {
     pub(super) fn new(
         spec: &StackSpec,
         config: &Config<'_>,
-        (syn_window, wscale): (u16, u8),
+        (syn_window, wscale): (u64, u8),
         timeouts: Vec<Nanos>,
     ) -> Handshake {
         Handshake {
@@ -89,7 +90,7 @@ impl Endpoint {
         }
         let mut segment = Segment {
             seq: seq::wire(self.snd.iss),
-            window: h.syn_window,
+            window: h.syn_window.min(u16::MAX.into()) as u16,
             mss: h.mss,
             flags: Flags::SYN,
             options: Options::MSS,
@@ -120,7 +121,7 @@ impl Endpoint {
         }
         self.snd.nxt = self.snd.iss + 1;
         self.snd.max = self.snd.max.max(self.snd.iss + 1);
-        self.rcv.advertised = self.rcv.nxt + u64::from(h.syn_window);
+        self.rcv.advertised = self.rcv.nxt + h.syn_window;
         self.rcv.last_ack = self.rcv.nxt;
         segment
     }
@@ -176,7 +177,7 @@ impl Endpoint {
         self.rcv.irs = irs;
         self.rcv.nxt = irs + 1;
         // A SYN that has left has promised its window.
-        let promised = if h.sent > 0 { u64::from(h.syn_window) } else { 0 };
+        let promised = if h.sent > 0 { h.syn_window } else { 0 };
         self.rcv.advertised = irs + 1 + promised;
         self.rcv.last_ack = irs + 1;
         self.snd.timestamps = h.timestamps && syn.options.has(Options::TIMESTAMPS);

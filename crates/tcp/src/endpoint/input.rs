@@ -58,7 +58,7 @@ impl Endpoint {
                 self.on_unacceptable(now, segment, first);
                 return;
             }
-            if first <= self.rcv.last_ack {
+            if self.is_timestamp_echoed(segment, first) {
                 self.rcv.ts_recent = segment.tsval;
             }
             self.rcv.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
@@ -114,6 +114,18 @@ impl Endpoint {
         } else if segment.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_payload(now, segment, first);
         }
+    }
+
+    /// Whether ACKs from now on echo a segment's timestamp: that of a segment which the last ACK lies in, or ends
+    /// (RFC 7323 section 4.3, with the end of the segment, which both tcp_input of FreeBSD and tcp_sequence of Linux
+    /// look at). Old data that comes again is left of it.
+    #[inline]
+    fn is_timestamp_echoed(&self, segment: &Segment, first: u64) -> bool {
+        let last_ack = self.rcv.last_ack;
+        let here = first <= last_ack
+            && (last_ack <= first + u64::from(segment.seq_len()) || mutant!(OldTimestampsEchoed));
+        let valid = |ack| !self.rules.ack_before_timestamp || ack <= self.snd.max;
+        here && valid(seq::extend(self.snd.una, segment.ack))
     }
 
     /// Congestion control may have a word on a connection with ECN.

@@ -215,7 +215,7 @@ impl FreeBsdReceiver {
 }
 
 impl Receiver for FreeBsdReceiver {
-    fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8) {
+    fn syn_window(&self, rcv: &ReceiveState) -> (u64, u8) {
         let asked = if self.tuning.maxsockbuf_fixed { 0 } else { rcv.rcvbuf * CLUSTER_AND_MBUF / CLUSTER };
         let largest =
             if rcv.rcvbuf_auto { self.tuning.maxsockbuf } else { self.tuning.maxsockbuf.max(asked) };
@@ -223,7 +223,7 @@ impl Receiver for FreeBsdReceiver {
         while self.tuning.rfc1323 && scale < MAX_WINDOW_SHIFT && MAX_WINDOW << scale < largest {
             scale += 1;
         }
-        (rcv.rcvbuf.min(MAX_WINDOW) as u16, scale)
+        (rcv.rcvbuf.min(MAX_WINDOW), scale)
     }
 
     fn on_syn(&mut self, rcv: &mut ReceiveState) {

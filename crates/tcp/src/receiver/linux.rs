@@ -1,6 +1,6 @@
 //! Linux's receiver: quick and delayed ACKs, SACK compression, the window's slow start, buffer autotuning.
 
-use wire::segment::{DEFAULT_MSS, MAX_WINDOW, MAX_WINDOW_SHIFT};
+use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT};
 
 use super::{Arrival, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
@@ -269,13 +269,24 @@ impl LinuxReceiver {
                     (len << 8) / SMALL_TRUESIZE
                 };
                 self.set_memory_factor();
-                self.window_clamp = self.window_from(rcv.rcvbuf);
+                self.set_window_clamp(self.window_from(rcv.rcvbuf));
             }
             self.rcv_mss = len.min(self.advmss);
         } else {
             self.pushed = true;
         }
         self.pushed |= arrival.push;
+    }
+
+    fn set_window_clamp(&mut self, clamp: u64) {
+        if self.config.clamp_moves_window {
+            self.rcv_ssthresh = if clamp < self.window_clamp {
+                self.rcv_ssthresh.min(clamp)
+            } else {
+                self.rcv_ssthresh.max(self.rcv_wnd.min(clamp))
+            };
+        }
+        self.window_clamp = clamp;
     }
 
     /// The window's slow start: two packets per full packet accepted, and the next one is acknowledged alone.
@@ -520,10 +531,10 @@ fn out_of_order_span(rcv: &ReceiveState) -> u64 {
 }
 
 impl Receiver for LinuxReceiver {
-    fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8) {
+    fn syn_window(&self, rcv: &ReceiveState) -> (u64, u8) {
         let mss = u64::from(rcv.payload);
         let full = self.window_from(rcv.rcvbuf);
-        let mut window = if full > mss { full / mss * mss } else { full }.min(MAX_WINDOW / mss * mss);
+        let mut window = if full > mss { full / mss * mss } else { full };
         if !self.config.scaling_ratio {
             window = window.min(INIT_RCVWND * mss);
         }
@@ -531,7 +542,7 @@ impl Receiver for LinuxReceiver {
         let most =
             if rcv.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
         let bits = 64 - most.leading_zeros();
-        (window as u16, bits.saturating_sub(16).min(MAX_WINDOW_SHIFT.into()) as u8)
+        (window, bits.saturating_sub(16).min(MAX_WINDOW_SHIFT.into()) as u8)
     }
 
     fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>) {
@@ -657,9 +668,10 @@ impl Receiver for LinuxReceiver {
                 self.ato = ato_min(u64::from(cx.clock.hz()));
             }
         }
-        if !pure && self.ato > 0 && self.jiffies.saturating_sub(self.last_received) < self.ato {
-            // Data in both directions: the next ACK can ride.
-            self.pingpong = true;
+        // Data in both directions, one soon after the other: the next ACK can ride.
+        if !pure && self.ato > 0 && !self.pingpong {
+            self.update_jiffy(cx);
+            self.pingpong = self.jiffies - self.last_received < self.ato;
         }
         self.scheduled = false;
         self.pushed = false;

@@ -199,8 +199,9 @@ pub struct Arrival {
 
 /// One family's receiving side.
 pub trait Receiver: Send {
-    /// The window field and scale for our SYN or SYN-ACK, from the buffer and the sysctls.
-    fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8);
+    /// The window behind our SYN or SYN-ACK, bytes, and its scale, from the buffer and the sysctls. It may be more than
+    /// the field says, which is not scaled and ends at 65535.
+    fn syn_window(&self, rcv: &ReceiveState) -> (u64, u8);
 
     /// Both sides have sent a SYN at once, and the peer's has come: the connection is not open yet.
     fn on_syn(&mut self, _rcv: &mut ReceiveState) {}

@@ -58,8 +58,8 @@ impl WindowsReceiver {
 }
 
 impl Receiver for WindowsReceiver {
-    fn syn_window(&self, rcv: &ReceiveState) -> (u16, u8) {
-        (rcv.rcvbuf.min(SYN_WINDOW) as u16, self.tuning.scale)
+    fn syn_window(&self, rcv: &ReceiveState) -> (u64, u8) {
+        (rcv.rcvbuf.min(SYN_WINDOW), self.tuning.scale)
     }
 
     fn on_established(&mut self, rcv: &mut ReceiveState, _cx: &mut Context<'_>) {
