@@ -89,7 +89,7 @@ def run(
                 arrivals = Arrivals(site, observer)
                 executor.carry_out(ahead, executors.choose(arrivals, len(ahead), jobs, cluster), arrivals)
             finally:
-                table = catalogue.build(header, cut, resuming.collect(directory, cut))
+                table = catalogue.build(header, cut, resuming.stored(directory))
                 resuming.conclude(directory, table)
                 loadlatency.write(ResultSet(directory))
         except KeyboardInterrupt:

@@ -1,5 +1,7 @@
 """The tables every testbed records: their columns, their Parquet settings, and the hash of their rows."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -89,26 +91,40 @@ class RowsHash:
 
     def update(self, rows: pa.Table) -> None:
         """Add the next slice."""
-        for name, chunks in zip(rows.column_names, rows.columns, strict=True):
-            self._sha.update(f"{name} {len(chunks)} {chunks.null_count}\n".encode())
-            self._add(pa.concat_arrays(chunks.chunks) if chunks.num_chunks != 1 else chunks.chunk(0))
+        Hashable(rows).feed(self._sha, 0, rows.num_rows)
 
     def hexdigest(self) -> str:
         """The digest of everything added so far, in hexadecimal."""
         return self._sha.hexdigest()
 
-    def _add(self, column: Any) -> None:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(pa.utf8())
-        text = pa.types.is_string(column.type)
-        if column.null_count:
-            self._sha.update(_integers(column.is_valid().cast(pa.uint8())))
-            column = column.fill_null("" if text else 0)
-        if text:
-            self._sha.update(_integers(pc.binary_length(column)))
-            self._sha.update(_characters(column))
-        else:
-            self._sha.update(_integers(column))
+
+class Hashable:
+    """Rows of one run after the other as bytes that `RowsHash` takes: converted once for all runs."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        """Convert every column."""
+        self._columns = [
+            (name, *_bytes(pa.concat_arrays(chunks.chunks) if chunks.num_chunks != 1 else chunks.chunk(0)))
+            for name, chunks in zip(rows.column_names, rows.columns, strict=True)
+        ]
+
+    def hexdigest(self, start: int, count: int) -> str:
+        """The digest of a run's rows: `count` of them from `start` on."""
+        sha = hashlib.sha256()
+        for first in range(start, start + count, ROWS_PER_GROUP):
+            self.feed(sha, first, min(first + ROWS_PER_GROUP, start + count))
+        return sha.hexdigest()
+
+    def feed(self, sha: hashlib._Hash, start: int, stop: int) -> None:
+        """Add the rows from `start` to `stop`, at most `ROWS_PER_GROUP`, to a hash."""
+        for name, valid, fixed, width, text, offsets in self._columns:
+            nulls = 0 if valid is None else bytes(valid[start:stop]).count(0)
+            sha.update(f"{name} {stop - start} {nulls}\n".encode())
+            if valid is not None and nulls:
+                sha.update(valid[start:stop])
+            sha.update(fixed[start * width : stop * width])
+            if offsets is not None:
+                sha.update(text[offsets[start] : offsets[stop]])
 
 
 def result_hash(rows: Mapping[str, str]) -> str:
@@ -124,6 +140,22 @@ _TOGETHER = ("tcp", "queue", "events", "samples", "tcp_info")
 # Arrays are typed Any below because the type stubs do not follow an array's type through a cast.
 
 
+def _bytes(column: Any) -> tuple[memoryview | None, memoryview, int, memoryview, memoryview | None]:
+    """A column: a byte a row that says whether it is there, or None where all are; its integers, or the
+    lengths of its names, and their width; the characters of all names; where each begins, or None."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(pa.utf8())
+    text = pa.types.is_string(column.type)
+    valid = _integers(column.is_valid().cast(pa.uint8())) if column.null_count else None
+    if valid is not None:
+        column = column.fill_null("" if text else 0)
+    fixed = pc.binary_length(column) if text else column
+    width = fixed.type.bit_width // 8
+    if not text:
+        return valid, _integers(fixed), width, memoryview(b""), None
+    return valid, _integers(fixed), width, *_characters(column)
+
+
 def _integers(column: Any) -> memoryview:
     """The values of a column of integers without nulls, as bytes."""
     width = column.type.bit_width // 8
@@ -131,10 +163,9 @@ def _integers(column: Any) -> memoryview:
     return memoryview(column.buffers()[1])[start : start + len(column) * width]
 
 
-def _characters(column: Any) -> memoryview:
-    """The characters of a column of strings without nulls, one value after the other."""
+def _characters(column: Any) -> tuple[memoryview, memoryview]:
+    """The characters of a column of strings without nulls, where each begins, and where the last ends."""
     _, offsets, text = column.buffers()
-    if text is None:
-        return memoryview(b"")
-    at = memoryview(offsets).cast("b").cast("i")
-    return memoryview(text)[at[column.offset] : at[column.offset + len(column)]]
+    at = memoryview(offsets).cast("b").cast("i") if offsets is not None else memoryview(bytes(4)).cast("i")
+    at = at[column.offset : column.offset + len(column) + 1]
+    return memoryview(b"" if text is None else text), at

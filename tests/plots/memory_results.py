@@ -11,6 +11,8 @@ import polars as pl
 import pyarrow as pa
 
 from cwndlab.parts.store import RunRecord
+from cwndlab.results import briefs
+from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import Header
 
 
@@ -40,6 +42,10 @@ class MemoryResults:
 
     def records(self) -> Iterator[RunRecord]:
         yield from self.lines if self.lines is not None else map(record, range(self.runs.height))
+
+    @property
+    def briefs(self) -> list[Brief]:
+        return briefs.of_records(self.records())
 
     def captures(self, run_id: object) -> list[Path]:
         assert run_id in self.runs["run_id"]

@@ -157,7 +157,7 @@ def results(directory: Path, runs: list[PlannedRun] | None = None, **changed: An
     begun(directory, cut)
     for part in cut:
         write_part(directory / "runs", part, **changed)
-    resuming.conclude(directory, catalogue.build(header(), cut, resuming.collect(directory, cut)))
+    resuming.conclude(directory, catalogue.build(header(), cut, resuming.stored(directory)))
     return directory
 
 

@@ -17,7 +17,7 @@ def shard(directory, number, count=2, versions=None, **changed):
     resuming.prepare(directory, header, cut, lab.EXPERIMENT, resume=False)
     for part in cut:
         lab.write_part(directory / "runs", part, **changed)
-    resuming.conclude(directory, catalogue.build(header, cut, resuming.collect(directory, cut)))
+    resuming.conclude(directory, catalogue.build(header, cut, resuming.stored(directory)))
     return directory
 
 
@@ -34,7 +34,7 @@ def test_shards_make_the_whole(tmp_path):
     whole = lab.begun(tmp_path / "whole", cut)
     for part in cut:
         lab.write_part(whole / "runs", part)
-    table = catalogue.build(lab.header(), cut, resuming.collect(whole, cut))
+    table = catalogue.build(lab.header(), cut, resuming.stored(whole))
     resuming.conclude(whole, table)
     assert files_of(merged.path) == files_of(whole) | {".lock": b""}
 

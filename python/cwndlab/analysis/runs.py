@@ -1,7 +1,6 @@
 """Runs as a comparison sees them: a value per metric and run, and what the run shares with others."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cwndlab import testbeds
 from cwndlab.analysis.numeric import Floats, windowed_rate
 from cwndlab.errors import InputError, unknown
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.parts.store import RunRecord
 from cwndlab.results import columns, inferred
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import filtered
@@ -97,50 +94,41 @@ def of_results(
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
     notes += [note] if (note := inferred.note(inferred.of_rows(rows))) else []
-    known = {record.run_id: _known(record) for record in results.records()}
-    metrics = columns.numeric_columns(rows)
+    return _of_rows(results, rows, keys), notes
+
+
+def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> list[Run]:
+    """The runs whose flows are in rows of the summary."""
+    briefs = {brief.run_id: brief for brief in results.briefs}
+    metrics = [name for name in columns.numeric_columns(rows) if rows[name].null_count() < rows.height]
+    of_flows = {name: rows[name].to_list() for name in (*metrics, "flow", "app")}
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(rows["run_id"].to_list()):
+        places.setdefault(name, []).append(place)
+    cells = list(zip(*(rows[key].to_list() for key in keys), strict=True)) or [()] * rows.height
+    repeats = rows["repeat"].to_list()
     runs = []
-    for of_run in rows.partition_by("run_id", maintain_order=True):
-        first = of_run.row(0, named=True)
-        index = int(str(first["run_id"]).partition("-")[0])
-        carried_out = known[index]
-        names = of_run["flow"].to_list()
-        mixed = {} if of_run["app"].n_unique() == 1 else _mixed(of_run, metrics)
+    for name, mine in places.items():
+        index = int(str(name).partition("-")[0])
+        brief, repeat = briefs[index], int(repeats[mine[0]])
+        here = {column: [values[place] for place in mine] for column, values in of_flows.items()}
+        names, apps = here.pop("flow"), here.pop("app")
+        mixed = _mixed(here, apps)
         runs.append(
             Run(
-                label=str(first["run_id"]),
-                metrics=_all_flows({name: of_run[name].to_list() for name in metrics if name not in mixed}),
+                label=str(name),
+                metrics=_all_flows({column: of for column, of in here.items() if column not in mixed}),
                 mixed=mixed,
-                cell={key: str(first[key]) for key in keys},
-                repeat=int(first["repeat"]),
-                draws=None if carried_out.seed is None else (carried_out.seed, int(first["repeat"])),
-                identity=carried_out.identity,
-                started=carried_out.started,
-                live=carried_out.seed is None,
+                cell={key: str(value) for key, value in zip(keys, cells[mine[0]], strict=True)},
+                repeat=repeat,
+                draws=(brief.seed, repeat) if brief.modelled and brief.seed is not None else None,
+                identity=brief.identity,
+                started=None if brief.modelled else _time(brief.started),
+                live=not brief.modelled,
                 series=partial(_series_of, results, index, names),
             )
         )
-    return runs, notes
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What a comparison needs of a run's record, which is much larger."""
-
-    seed: int | None
-    """Of a simulated run."""
-    identity: str | None
-    started: datetime | None
-    """Of any other."""
-
-
-def _known(record: RunRecord) -> _Known:
-    simulated = record.testbed == testbeds.MODEL
-    return _Known(
-        seed=int(record.scenario["seed"]) if simulated else None,
-        identity=_identity(record),
-        started=None if simulated else _time(record.started),
-    )
+    return runs
 
 
 def of_files(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:
@@ -182,14 +170,16 @@ def _of_recording(recording: Recording) -> Run:
     )
 
 
-def _mixed(of_run: pl.DataFrame, metrics: Iterable[str]) -> dict[str, list[str]]:
+def _mixed(flows: Mapping[str, Sequence[float | None]], apps: Sequence[str]) -> dict[str, list[str]]:
     """The metrics that are means over a run's flows where these are of different applications."""
-    mixed = {}
-    for name in metrics:
+    mixed: dict[str, list[str]] = {}
+    if len(set(apps)) == 1:
+        return mixed
+    for name, values in flows.items():
         if name not in (*SUMMED, *LOWEST, *HIGHEST):
-            apps = of_run.filter(pl.col(name).is_not_null())["app"].unique(maintain_order=True)
-            if len(apps) > 1:
-                mixed[name] = [str(app) for app in apps]
+            of = dict.fromkeys(app for app, value in zip(apps, values, strict=True) if value is not None)
+            if len(of) > 1:
+                mixed[name] = [str(app) for app in of]
     return mixed
 
 
@@ -200,7 +190,9 @@ def _all_flows(metrics: Mapping[str, Sequence[float | None]]) -> dict[str, float
         known = [float(value) for value in values if value is not None]
         if not known:
             continue
-        if name in SUMMED:
+        if len(known) == 1:
+            whole[name] = known[0]
+        elif name in SUMMED:
             whole[name] = sum(known)
         elif name in LOWEST:
             whole[name] = min(known)
@@ -211,18 +203,8 @@ def _all_flows(metrics: Mapping[str, Sequence[float | None]]) -> dict[str, float
     return whole
 
 
-def _identity(record: RunRecord) -> str | None:
-    """What a simulated run counted, down to the times of every loss recovery and each percentile.
-
-    Not the hashes of its rows, which hold the run's number.
-    """
-    if record.testbed != testbeds.MODEL or record.summary is None:
-        return None
-    return hashlib.sha256(json.dumps(record.summary, sort_keys=True).encode()).hexdigest()
-
-
 def _content(recording: Recording) -> str | None:
-    """The same of a recording; None of one that holds too little to tell equal runs from rounded metrics."""
+    """Equal for recordings of the same; None of one that holds too little to tell."""
     rows = sum(table.num_rows for table in recording.tables.values())
     if recording.started is None and rows < 10:
         return None

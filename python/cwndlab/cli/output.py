@@ -47,7 +47,7 @@ def write_report(results: "ResultSet", wanted: bool | None) -> str | None:
     """Write the report of a finished run if wanted, or unless it is too large; returns what to say of it."""
     if wanted is False:
         return None
-    most = max((table.rows for record in results.records() for table in record.tables.values()), default=0)
+    most = max((brief.rows for brief in results.briefs), default=0)
     if wanted is None and most > REPORT_ROWS:
         command = f"cwndlab report {shlex.quote(str(results.path))}"
         return f"not written, as a run has {most} rows; {command} writes it anyway"
@@ -72,21 +72,23 @@ MAX_REMARKS = 5
 
 def remarks(results: "ResultSet") -> None:
     """Print what to check before trusting the runs, and what was decided for them, each once."""
-    records = list(results.records())
-    for kind, word in (("warnings", "warning"), ("notes", "note")):
-        said = list(dict.fromkeys(text for record in records for text in getattr(record, kind)))
+    from cwndlab.results import briefs
+
+    warnings = briefs.said(brief.warnings for brief in results.briefs)
+    notes = briefs.said(brief.notes for brief in results.briefs)
+    for word, said in (("warning", warnings), ("note", notes)):
         for text in said[:MAX_REMARKS]:
             say(f"{word}: {text}")
         if len(said) > MAX_REMARKS:
-            say(f"{word}: {len(said) - MAX_REMARKS} more {kind}, which the report has")
+            say(f"{word}: {len(said) - MAX_REMARKS} more {word}s, which the report has")
 
 
 def failures(results: "ResultSet") -> None:
     """Say which runs failed and why, and raise if any did."""
-    failed = [record for record in results.records() if record.status != "complete"]
-    for record in failed[:5]:
-        cell = "".join(f", {key} {value}" for key, value in record.cell.items())
-        say(f"run {record.run_id}{cell} failed: {record.error}")
+    failed = [brief for brief in results.briefs if not brief.complete]
+    for brief in failed[:5]:
+        cell = "".join(f", {key} {value}" for key, value in brief.cell.items())
+        say(f"run {brief.run_id}{cell} failed: {brief.error}")
     if failed:
         raise CwndlabError(
             f"{len(failed)} of {results.runs.height} runs failed; {results.path} holds the others"

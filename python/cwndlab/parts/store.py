@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from cwndlab import files, tables
 from cwndlab.errors import InputError
@@ -27,8 +28,21 @@ if TYPE_CHECKING:
     from cwndlab.contract.scenario import Scenario
     from cwndlab.contract.summary import Summary
 else:
-    # What is read may be of another version, or of a stranger: `_like` says what is looked at.
-    Scenario = Summary = dict[str, Any]
+    # What is read may be of another version, or of a stranger. So only what all that read results rely on, of
+    # what docs/architecture.md says, is looked at; the rest is kept as it is.
+
+    def _holding(**keys: Any) -> Any:
+        return with_config(ConfigDict(strict=True, extra="allow"))(TypedDict("_holding", keys))
+
+    _Named = _holding(name=str)
+    Scenario = _holding(
+        duration_ns=int,
+        measure=_holding(from_ns=int, to_ns=int),
+        hosts=list[_Named],
+        links=list[_Named],
+        flows=list[_holding(**{"name": str, "from": str, "to": str})],
+    )
+    Summary = _holding(flows=list[_holding(flow=str)])
 
 
 RUNS = "runs.jsonl"
@@ -102,50 +116,6 @@ def _table(name: str) -> str:
     return name
 
 
-class _Named(BaseModel):
-    name: str
-
-
-class _Flow(_Named):
-    source: str = Field(alias="from")
-    to: str
-
-
-class _Window(BaseModel):
-    from_ns: int
-    to_ns: int
-
-
-class _Scenario(BaseModel):
-    """What all that read results rely on, of what docs/architecture.md says; the rest is not looked at."""
-
-    duration_ns: int
-    measure: _Window
-    hosts: list[_Named]
-    links: list[_Named]
-    flows: list[_Flow]
-
-
-class _Counted(BaseModel):
-    flow: str
-
-
-class _Summary(BaseModel):
-    """The same of the counters of a run."""
-
-    flows: list[_Counted]
-
-
-def _like(shape: type[BaseModel]) -> AfterValidator:
-    """A mapping that holds at least what `shape` says, kept as it is."""
-
-    def check(value: dict[str, Any]) -> dict[str, Any]:
-        shape.model_validate(value, strict=True)
-        return value
-
-    return AfterValidator(check)
-
-
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 Count = Annotated[int, Field(ge=0)]
@@ -188,9 +158,9 @@ class RunRecord:
     tables: dict[Annotated[str, AfterValidator(_table)], TableRecord]
     captures: list[Annotated[str, AfterValidator(_beside)]]
     """Names of the part's pcap files of this run."""
-    summary: Annotated[Summary, _like(_Summary)] | None
+    summary: Summary | None
     """Counters of the run as docs/architecture.md gives them; None of a run that failed."""
-    scenario: Annotated[Scenario, _like(_Scenario)]
+    scenario: Scenario
     position: int | None = None
     """Place among the runs as they were carried out, from 0; None where time is virtual and order means
     nothing."""
@@ -252,10 +222,10 @@ class StoredPart:
         """The rows of one run in a table, empty if it has none."""
         if table not in record.tables:
             return tables.SCHEMAS[table].empty_table()
-        return self._rows(table, [record])[0]
+        return self._rows(table, [record])
 
-    def _rows(self, table: str, records: Sequence[RunRecord]) -> list[pa.Table]:
-        """The rows of runs that have some in a table, read in one go."""
+    def _rows(self, table: str, records: Sequence[RunRecord]) -> pa.Table:
+        """The rows of runs that have some in a table, one run after the other, read in one go."""
         name = f"{table}.parquet"
         self._sums.check(name)
         file = self.directory / name
@@ -268,14 +238,11 @@ class StoredPart:
                 groups = [[parquet.metadata.row_group(group) for group in each.row_groups] for each in kept]
         except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
             raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
-        found: list[pa.Table] = []
-        start = 0
+        same = read.schema == tables.SCHEMAS[table]
         for record, each, there in zip(records, kept, groups, strict=True):
-            if sum(group.num_rows for group in there) != each.rows or read.schema != tables.SCHEMAS[table]:
+            if sum(group.num_rows for group in there) != each.rows or not same:
                 raise damaged(file, f"holds other rows than {RUNS} says of run {record.run_id}")
-            found.append(read.slice(start, each.rows))
-            start += each.rows
-        return found
+        return read
 
     def file(self, name: str) -> Path:
         """A file beside the tables, a capture or what a tool reported."""
@@ -296,13 +263,13 @@ class StoredPart:
         self.check()
         for table in tables.SCHEMAS:
             for records in _read_together(table, self.records):
-                for record, rows in zip(records, self._rows(table, records), strict=True):
-                    digest = tables.RowsHash()
-                    for start in range(0, rows.num_rows, tables.ROWS_PER_GROUP):
-                        digest.update(rows.slice(start, tables.ROWS_PER_GROUP))
-                    if digest.hexdigest() != record.tables[table].sha256:
+                rows, start = tables.Hashable(self._rows(table, records)), 0
+                for record in records:
+                    of_run = record.tables[table]
+                    if rows.hexdigest(start, of_run.rows) != of_run.sha256:
                         file = self.directory / f"{table}.parquet"
                         raise InputError(f"{file}: the rows of run {record.run_id} were altered")
+                    start += of_run.rows
 
 
 def _read_together(table: str, records: Iterable[RunRecord]) -> Iterator[list[RunRecord]]:

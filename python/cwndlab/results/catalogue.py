@@ -8,7 +8,7 @@ import csv
 import functools
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,11 +72,16 @@ def _run_id(index: Any, scenario_hash: Any) -> str:
     return f"{index}-{scenario_hash[:8]}"
 
 
-def build(header: Header, planned: Sequence[Part], records: Mapping[int, RunRecord]) -> pa.Table:
-    """The catalogue of a plan whose runs with `records`, by index, are there."""
-    pairs = ((part, run) for part in planned for run in part.runs)
-    return of_rows(
-        header, [row for part, run in pairs for row in _rows(header, part.name, run, records.get(run.index))]
+def build(header: Header, planned: Sequence[Part], stored: Callable[[Part], Iterable[RunRecord]]) -> pa.Table:
+    """The catalogue of a plan; `stored` gives the records of a part's runs that are there, if any are."""
+    # Records are much larger than their rows: those of one part at a time are held.
+    of_parts = []
+    for part in planned:
+        records = {record.run_id: record for record in stored(part)}
+        rows = [row for run in part.runs for row in _rows(header, part.name, run, records.get(run.index))]
+        of_parts.append(pa.Table.from_pylist(rows, schema=_schema(header)))
+    return with_header(
+        header, pa.concat_tables(of_parts).combine_chunks() if of_parts else _schema(header).empty_table()
     )
 
 

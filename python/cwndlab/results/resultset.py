@@ -15,7 +15,8 @@ from cwndlab import tables
 from cwndlab.errors import InputError, unknown
 from cwndlab.parts.store import RunRecord, StoredPart
 from cwndlab.parts.sums import Sums, damaged
-from cwndlab.results import catalogue
+from cwndlab.results import briefs, catalogue
+from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import FAILED, MISSING, Header
 
 if TYPE_CHECKING:
@@ -125,6 +126,11 @@ class ResultSet:
         """The records of all runs that are there, in the order of the plan."""
         for part in self._parts_there():
             yield from self._part(part).records
+
+    @cached_property
+    def briefs(self) -> list[Brief]:
+        """The same in few words, of all of which is held."""
+        return briefs.of_records(self.records())
 
     def captures(self, run_id: object) -> list[Path]:
         """The pcap files of a run."""

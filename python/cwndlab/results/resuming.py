@@ -1,6 +1,6 @@
 """What a results directory already holds, and whether an experiment may go on in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: st
     runs.mkdir(exist_ok=True)
     if not (directory / catalogue.FILE).exists():
         # Whatever comes after the catalogue can be made again by resuming.
-        first = catalogue.to_parquet(catalogue.build(header, cut, {}))
+        first = catalogue.to_parquet(catalogue.build(header, cut, lambda part: ()))
         sums.replace(directory, {catalogue.FILE: first, EXPERIMENT: experiment.encode()})
     elif not (directory / EXPERIMENT).exists():
         sums.replace(directory, {EXPERIMENT: experiment.encode()})
@@ -43,10 +43,14 @@ def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: st
     return {part.name for part in cut if _whole(runs / part.name, part)}
 
 
-def collect(directory: Path, cut: Sequence[Part]) -> dict[int, RunRecord]:
-    """The records of all runs that are there, by index."""
-    found = [directory / "runs" / part.name for part in cut]
-    return {record.run_id: record for part in found if part.is_dir() for record in StoredPart(part).records}
+def stored(directory: Path) -> Callable[[Part], Sequence[RunRecord]]:
+    """What gives the records of a part's runs that are there."""
+
+    def of_part(part: Part) -> Sequence[RunRecord]:
+        place = directory / "runs" / part.name
+        return StoredPart(place).records if place.is_dir() else ()
+
+    return of_part
 
 
 def conclude(directory: Path, table: pa.Table) -> None:

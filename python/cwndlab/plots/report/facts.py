@@ -9,7 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
-from cwndlab.parts.store import RunRecord
+from cwndlab.contract.scenario import Scenario
 from cwndlab.plots.report import pack
 from cwndlab.results import columns, inferred
 from cwndlab.results.keys import distinguishing
@@ -37,7 +37,6 @@ class Facts:
         self.telling = distinguishing(self.summary, self.keys)
         """The swept keys that tell combinations apart; the others vary along with them."""
         self.short = short_names(self.telling)
-        self.records: list[RunRecord] = list(results.records())
         self.complete = self.summary.filter(pl.col("status").is_in(CARRIED_OUT))
         self.shown_runs = self.complete["run_id"].unique(maintain_order=True).to_list()
         self.flows = self.summary["flow"].unique(maintain_order=True).to_list()
@@ -51,11 +50,21 @@ class Facts:
         return " ".join(map(shlex.quote, words))
 
     @cached_property
+    def scenario(self) -> Scenario | None:
+        """The Scenario of the first run that was carried out."""
+        first = next(iter(self.results.briefs), None)
+        return None if first is None else self.results.record(first.run_id).scenario
+
+    @cached_property
     def live(self) -> dict[str, str]:
         """Where in the live lab the runs are that it can show."""
-        packed = {str(run_id).partition("-")[0]: str(run_id) for run_id in self.packed_runs[:MAX_LIVE]}
-        chosen = [record for record in self.records if str(record.run_id) in packed]
-        found = {packed[str(record.run_id)]: link.of_scenario(record.scenario) for record in chosen}
+        there = {brief.run_id for brief in self.results.briefs}
+        names = {int(str(run_id).partition("-")[0]): str(run_id) for run_id in self.packed_runs[:MAX_LIVE]}
+        found = {
+            name: link.of_scenario(self.results.record(index).scenario)
+            for index, name in names.items()
+            if index in there
+        }
         return {
             run_id: f"http://127.0.0.1:{serve.PORT}/#{address}"
             for run_id, address in found.items()
@@ -65,7 +74,7 @@ class Facts:
     @cached_property
     def duration_s(self) -> float:
         """The longest run."""
-        return max((record.scenario["duration_ns"] / 1e9 for record in self.records), default=0.0)
+        return max((brief.duration_ns / 1e9 for brief in self.results.briefs), default=0.0)
 
     @cached_property
     def window_s(self) -> float:

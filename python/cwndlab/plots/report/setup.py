@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from cwndlab.contract.scenario import Scenario
-from cwndlab.parts.store import RunRecord
 from cwndlab.plots.report.facts import MAX_ROWS, Facts, some
 from cwndlab.plots.report.html import Table
 from cwndlab.results import columns
+from cwndlab.results.briefs import Brief
 from cwndlab.scenario.queries import is_datagrams
 
 MAX_FACTS = 20
@@ -22,8 +22,7 @@ MAX_FACTS = 20
 def testbed(facts: Facts) -> dict[str, object]:
     """What the testbed was made of."""
     objects = []
-    if facts.records:
-        scenario = facts.records[0].scenario
+    if (scenario := facts.scenario) is not None:
         hosts = "Hosts of the first run, swept keys aside the same in all"
         objects = [
             ("Hosts", _objects(scenario["hosts"], hosts)),
@@ -46,8 +45,7 @@ def _parameters(facts: Facts) -> Table:
         if len(values) == 1:
             how = "the same in all"
         rows.append([key, ", ".join("–" if value is None else str(value) for value in values), how])
-    if facts.records:
-        scenario = facts.records[0].scenario
+    if (scenario := facts.scenario) is not None:
         repeats = facts.summary["repeat"].n_unique()
         measure = scenario["measure"]
         rows += [
@@ -130,32 +128,32 @@ def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
 
 def provenance(facts: Facts) -> dict[str, object]:
     """What made these results."""
-    header, records = facts.results.header, facts.records
+    header, briefs = facts.results.header, facts.results.briefs
     rows: list[list[object]] = [[f"version of {name}", text] for name, text in header.versions.items()]
     rows += [["testbed", header.testbed], ["results", str(facts.results.path)]]
-    if records:
-        started = sorted(record.started for record in records)
+    if briefs:
+        started = sorted(brief.started for brief in briefs)
         rows += [
             ["first run started", started[0]],
             ["last run started", started[-1]],
-            ["time the runs took", f"{sum(record.wall_s for record in records):.4g} s, summed over workers"],
+            ["time the runs took", f"{sum(brief.wall_s for brief in briefs):.4g} s, summed over workers"],
         ]
-        machines = dict.fromkeys(tuple(record.machine.items()) for record in records)
+        machines = dict.fromkeys(tuple(brief.machine.items()) for brief in briefs)
         for machine in machines:
             rows += [[f"machine: {name}", text] for name, text in machine]
-        rows += [["machine: " + name, text] for name, text in _machine(records)]
-        seeds = sorted({int(record.scenario["seed"]) for record in records})
+        rows += [["machine: " + name, text] for name, text in _machine(briefs)]
+        seeds = sorted({brief.seed for brief in briefs if brief.seed is not None})
         rows.append(["seed", ", ".join(map(str, seeds))])
-    failed = [[str(record.run_id), record.error or ""] for record in records if record.status != "complete"]
+    failed = [[str(brief.run_id), brief.error or ""] for brief in briefs if not brief.complete]
     absent = facts.results.runs.filter(pl.col("status") == "missing")["run_id"].to_list()
     failed += [[str(run), "not carried out yet; cwndlab run --resume does it"] for run in absent]
-    found = {json.dumps(record.facts, sort_keys=True): record for record in records if record.facts}
+    found = {json.dumps(brief.facts, sort_keys=True): brief for brief in briefs if brief.facts}
     more = len(found) - MAX_FACTS
     return {
         "origin": Table(["what", "value"], rows, "Where these results come from.", row_heads=1),
         "tables": [
-            ("Warnings", _remarks(records, "warnings")),
-            ("Notes", _remarks(records, "notes")),
+            ("Warnings", _remarks(briefs, "warnings")),
+            ("Notes", _remarks(briefs, "notes")),
             (
                 "Runs that are not complete",
                 Table(["run", "reason"], failed[:MAX_ROWS], f"{len(failed)} runs."),
@@ -163,29 +161,29 @@ def provenance(facts: Facts) -> dict[str, object]:
         ],
         "found": [
             (
-                "What the testbed found on its hosts" + (f", run {record.run_id}" if len(found) > 1 else ""),
-                json.dumps(record.facts, indent=2, ensure_ascii=False),
+                "What the testbed found on its hosts" + (f", run {brief.run_id}" if len(found) > 1 else ""),
+                json.dumps(brief.facts, indent=2, ensure_ascii=False),
             )
-            for record in list(found.values())[:MAX_FACTS]
+            for brief in list(found.values())[:MAX_FACTS]
         ],
         "found_more": f"What it found in {more} more runs is in their runs.jsonl." if more > 0 else "",
         "command": f"cwndlab report {facts.directory}",
     }
 
 
-def _remarks(records: Sequence[RunRecord], kind: str) -> Table:
+def _remarks(briefs: Sequence[Brief], kind: str) -> Table:
     """The `warnings` or `notes` of the runs, each with the runs that have it."""
     said: dict[str, list[str]] = {}
-    for record in records:
-        for text in getattr(record, kind):
-            said.setdefault(text, []).append(str(record.run_id))
+    for brief in briefs:
+        for text in getattr(brief, kind):
+            said.setdefault(text, []).append(str(brief.run_id))
     lines = [[text, some(runs)] for text, runs in said.items()]
     return Table([kind, "runs"], lines, f"{kind.capitalize()} of the runs.")
 
 
-def _machine(records: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
+def _machine(briefs: Sequence[Brief]) -> Iterator[tuple[str, str]]:
     """What real machines were, as far as a reader has to know it; each fact of several runs once."""
-    machines = [record.facts["machine"] for record in records if "machine" in record.facts]
+    machines = [brief.facts["machine"] for brief in briefs if "machine" in brief.facts]
     for place, words in _MACHINE.items():
         values = [machine.get(place[0], {}).get(place[1]) for machine in machines]
         known = dict.fromkeys(_fact(value) for value in values if value is not None)

@@ -1,0 +1,80 @@
+"""What the record of a run says in few words: all but its Scenario and its counters, which are large."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cwndlab import testbeds
+from cwndlab.parts.store import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A run that was carried out, as `cwndlab.parts.store.RunRecord` has it."""
+
+    run_id: int
+    cell: Mapping[str, str]
+    complete: bool
+    error: str | None
+    warnings: Sequence[str]
+    notes: Sequence[str]
+    machine: Mapping[str, str]
+    facts: Mapping[str, Any]
+    started: str
+    """UTC, ISO 8601."""
+    wall_s: float
+    seed: int | None
+    """Of what its Scenario draws."""
+    duration_ns: int
+    rows: int
+    """Of its longest table."""
+    modelled: bool
+    """Whether it was simulated."""
+    identity: str | None
+    """Of a simulated run, equal for runs that counted the same, down to the times of every loss recovery and
+    each percentile. Not the hashes of its rows, which hold the run's number."""
+
+
+def of_records(records: Iterable[RunRecord]) -> list[Brief]:
+    """The briefs of records, in their order."""
+    known: dict[str, Any] = {}
+
+    def shared(value: Any) -> Any:
+        """The first of equal values, so that each is held once."""
+        return known.setdefault(repr(value), value)
+
+    return [
+        Brief(
+            run_id=record.run_id,
+            cell=shared(record.cell),
+            complete=record.status == "complete",
+            error=record.error,
+            warnings=shared(record.warnings),
+            notes=shared(record.notes),
+            machine=shared(record.machine),
+            facts=record.facts,
+            started=record.started,
+            wall_s=record.wall_s,
+            seed=record.scenario.get("seed"),
+            duration_ns=record.scenario["duration_ns"],
+            rows=max((table.rows for table in record.tables.values()), default=0),
+            modelled=record.testbed == testbeds.MODEL,
+            identity=_identity(record),
+        )
+        for record in records
+    ]
+
+
+def said(texts: Iterable[Sequence[str]]) -> list[str]:
+    """What several runs say, such as their warnings, each text once."""
+    return list(dict.fromkeys(text for of_run in texts for text in of_run))
+
+
+def _identity(record: RunRecord) -> str | None:
+    if record.testbed != testbeds.MODEL or record.summary is None:
+        return None
+    return hashlib.sha256(json.dumps(record.summary, sort_keys=True).encode()).hexdigest()
