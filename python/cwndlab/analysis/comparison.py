@@ -199,7 +199,8 @@ def average(contrasts: Sequence[Contrast], metrics: Sequence[str]) -> Contrast |
     sides = []
     for side in ("a", "b"):
         sets: list[RunSet] = [getattr(contrast, side) for contrast in whole]
-        runs = [_averaged(sets, repeat, centres) for repeat in sorted(repeats)]
+        by_repeat = [{run.repeat: run for run in of.runs} for of in sets]
+        runs = [_averaged([of[repeat] for of in by_repeat], repeat, centres) for repeat in sorted(repeats)]
         sides.append(RunSet(sets[0].label, runs))
     return Contrast(sides[0], sides[1], combinations=len(whole))
 
@@ -520,8 +521,7 @@ def _centre(contrast: Contrast, metric: str, repeats: set[int]) -> float | None:
     return mean if mean > 0 else None
 
 
-def _averaged(sets: Sequence[RunSet], repeat: int, centres: Mapping[str, Sequence[float | None]]) -> Run:
-    runs = [next(run for run in side.runs if run.repeat == repeat) for side in sets]
+def _averaged(runs: Sequence[Run], repeat: int, centres: Mapping[str, Sequence[float | None]]) -> Run:
     metrics = {}
     for metric, known in centres.items():
         parts = [run.metrics[metric] / centre for run, centre in zip(runs, known, strict=True) if centre]

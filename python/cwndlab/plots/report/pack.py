@@ -75,7 +75,7 @@ def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s:
     tcp = results.series(run_id, table="tcp")
     end = float(tcp["t_s"][-1]) if tcp.height else 0.0
     for flow in flows:
-        frame = tcp.filter(pl.col("flow").cast(pl.String) == flow)
+        frame = _of(tcp, "flow", flow)
         if not frame.height:
             continue
         t_s = floats(frame["t_s"])
@@ -94,10 +94,16 @@ def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s:
                 lines.append(Line(rate, flow, companion=False, t_s=centres, y=rates, unit=1e-3))
     queue = results.series(run_id, table="queue")
     for hop in queue["hop"].cast(pl.String).unique(maintain_order=True):
-        rows = queue.filter(pl.col("hop").cast(pl.String) == hop)
+        rows = _of(queue, "hop", str(hop))
         waiting = floats(rows["backlog_packets"])
         lines.append(Line("queue", str(hop), companion=False, t_s=floats(rows["t_s"]), y=waiting, unit=1.0))
     return [line for line in lines if len(line.t_s) and not np.isnan(line.y).all()]
+
+
+def _of(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
+    """The rows with a name in a column, which often are all."""
+    chosen = rows[column].cast(pl.String) == name
+    return rows if chosen.all() else rows.filter(chosen)
 
 
 def pack(lines: Sequence[Line], columns: int) -> Packed:
