@@ -85,6 +85,8 @@ def remarks(results: "ResultSet") -> None:
 
 def failures(results: "ResultSet") -> None:
     """Say which runs failed and why, and raise if any did."""
+    if results.complete:
+        return
     failed = [brief for brief in results.briefs if not brief.complete]
     for brief in failed[:5]:
         cell = "".join(f", {key} {value}" for key, value in brief.cell.items())
