@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 # Debian packages that tests call, as tool:package. Everything else needs none of them.
-TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool sudo:sudo doas:doas ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium
+TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool sudo:sudo doas:doas ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium mkfs.ext4:e2fsprogs
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help

@@ -38,19 +38,21 @@ class DaskCluster:
         )  # fmt: skip
         self.workers = [self.worker() for _ in range(WORKERS)]
 
-    def worker(self, **environment):
+    def worker(self, *before, **environment):
+        """Start a worker, by a command that is put before it if one is given."""
         deadline = time.monotonic() + PATIENCE
         while not self.file.exists():
             assert time.monotonic() < deadline
             time.sleep(0.1)
         return self.start(
             "dask", "worker", json.loads(self.file.read_text())["address"], "--nthreads", "1", "--no-nanny",
-            "--no-dashboard", "--local-directory", str(self.directory), *self.permissions, **environment,
+            "--no-dashboard", "--local-directory", str(self.directory), *self.permissions, before=before,
+            **environment,
         )  # fmt: skip
 
-    def start(self, *arguments, **environment):
+    def start(self, *arguments, before=(), **environment):
         process = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
+            [*before, sys.executable, "-m", *arguments],
             cwd=self.directory,
             env={**os.environ, **environment},
             stdout=subprocess.DEVNULL,
@@ -121,6 +123,34 @@ def test_without_its_scheduler_a_sweep_keeps_what_has_arrived(cwndlab, sweep, re
     assert [path.name for path in (out / "runs").glob(".*")] == []
 
     assert cwndlab("run", "sweep.yaml", "-o", "out", "--resume", "-q", "--no-report").code == 0
+    assert results_of(out) == results_of(sweep)
+
+
+OWN_DISK = 'mount -t tmpfs -o size=128k tmpfs "$0" && cd "$0" && exec "$@"'
+"""A program on a small file system in place of a directory, which nobody else sees and which ends with it."""
+
+
+@pytest.mark.live
+def test_a_full_disk_of_the_workers_is_told_and_loses_nothing(cwndlab, sweep, results_of, cluster):
+    cwndlab.file("sweep.yaml", SWEEP)
+    out, begin = cwndlab.directory / "out", ("run", "sweep.yaml", "--cluster", str(cluster.file), "-o", "out")
+    process = cwndlab.start(*begin, "--no-report", "-q")
+    wait_for_a_part(process, out)
+    there = {path.name for path in out.glob("runs/[0-9]*")}
+    full = cluster.worker("unshare", "-m", "sh", "-c", OWN_DISK, str(cluster.directory))
+    cluster.wait_for_workers(WORKERS + 1)
+    for healthy in cluster.workers:
+        healthy.kill()
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert "No space left on device" in said
+    assert there <= {path.name for path in out.glob("runs/[0-9]*")}
+    assert not list(out.glob("runs/.*"))
+
+    full.kill()
+    cluster.worker()
+    ran = cwndlab(*begin, "--resume", "--no-report", "-q")
+    assert (ran.code, ran.err) == (0, "")
     assert results_of(out) == results_of(sweep)
 
 

@@ -267,3 +267,33 @@ def test_a_sweep_on_a_full_disk_can_go_on_once_there_is_room(cwndlab, full_disk,
     ran = cwndlab("run", "small.yaml", "-o", out, "-q", "--no-report", *begun)
     assert (ran.code, ran.err) == (0, "")
     assert results_of(out) == results_of(small)
+
+
+@pytest.fixture
+def share(tmp_path):
+    """A file system of its own, whose writes can be held up (fsfreeze)."""
+    image, place = tmp_path / "image", tmp_path / "share"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.live
+def test_a_share_that_stalls_holds_a_sweep_up_and_loses_nothing(cwndlab, share, sweep, results_of):
+    cwndlab.file("sweep.yaml", SWEEP)
+    out = share / "out"
+    process = cwndlab.start("run", "sweep.yaml", "-o", str(out), "--no-report", "-q")
+    wait_for_a_part(process, out, 5)
+    subprocess.run(["fsfreeze", "-f", share], check=True)
+    try:
+        time.sleep(5)
+        assert process.poll() is None
+    finally:
+        subprocess.run(["fsfreeze", "-u", share], check=True)
+    assert process.communicate(timeout=PATIENCE) == ("", "")
+    assert process.returncode == 0
+    assert results_of(out) == results_of(sweep)

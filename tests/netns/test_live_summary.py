@@ -64,8 +64,8 @@ def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
     states = ["slow-start", "avoidance", "recovery", "recovery", "avoidance", "avoidance"]
     scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
     sent = pl.DataFrame(
-        {"t_ns": range(0, 600, 100), "state": states, "recoveries": counts, "flow": ["f"] * 6},
-        schema_overrides={"recoveries": pl.UInt64},
+        {"t_ns": range(0, 600, 100), "state": states, "recoveries": counts, "flow": ["f"] * 6, "timeouts": None},
+        schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
     )
     observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
     observed.starts = {"f": 0}
@@ -74,3 +74,19 @@ def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
     # Two more within one sample, and one too short for the samples of the state.
     assert began == ([200] if counts[0] is None else [200, 300, 300, 500])
     assert sum(kind == "recovery-out" for _, kind in seen) == len(began)
+
+
+@pytest.mark.parametrize("counts", [[0, 1, 1, 3, 3, 4], [None] * 6])
+def test_timeouts_that_follow_each_other_are_counted_where_the_kernel_counts(counts: list[int | None]) -> None:
+    states = ["slow-start", "loss", "loss", "loss", "avoidance", "avoidance"]
+    scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
+    sent = pl.DataFrame(
+        {"t_ns": range(0, 600, 100), "state": states, "recoveries": None, "flow": ["f"] * 6, "timeouts": counts},
+        schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
+    )
+    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
+    observed.starts = {"f": 0}
+    flow = summary._Flow(observed, scenario["flows"][0])
+    expired = [at for at, kind in flow.transitions() if kind == "rto"]
+    # Two more that are backed off, and one too short for the samples of the state.
+    assert expired == ([100] if counts[0] is None else [100, 300, 300, 500])

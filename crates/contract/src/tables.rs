@@ -262,6 +262,8 @@ tables! {
         bbr_min_rtt: Option<Nanos> = "bbr_min_rtt_ns" u64,
         /// How often the host's namespace has entered fast recovery.
         recoveries: Option<u64> = "recoveries" u64,
+        /// Retransmission timeouts so far, backed off ones too.
+        timeouts: Option<u32> = "timeouts" u32,
     }
 
     /// A row of the `queue` table.

@@ -82,4 +82,5 @@ const FIELDS: &[(&str, usize, usize)] = &[
     ("tcpi_rcv_ooopack", 224, 4),
     ("tcpi_snd_wnd", 228, 4),
     ("tcpi_rcv_wnd", 232, 4),
+    ("tcpi_total_rto", 240, 2),
 ];

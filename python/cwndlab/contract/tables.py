@@ -44,6 +44,7 @@ TABLES: dict[str, dict[str, str]] = {
         "bbr_bandwidth_bps": "u64",
         "bbr_min_rtt_ns": "u64",
         "recoveries": "u64",
+        "timeouts": "u32",
     },
     "queue": {
         "t_ns": "u64",

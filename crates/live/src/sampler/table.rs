@@ -114,6 +114,7 @@ fn info_row(t: Nanos, flow: u32, socket: &Found, recoveries: Option<u64>) -> Tcp
         bbr_bandwidth_bps: bbr(0).zip(bbr(1)).and_then(|(low, high)| (high << 32 | low).checked_mul(8)),
         bbr_min_rtt: bbr(2).map(|us| us * 1000),
         recoveries,
+        timeouts: word("tcpi_total_rto"),
     }
 }
 

@@ -249,13 +249,15 @@ class _Flow:
     def transitions(self) -> Iterator[tuple[int, str]]:
         """When the sender was first seen beyond slow start, in and out of recovery, and in the loss state.
 
-        Where the kernel counted the entries to recovery, those that follow each other in one sample are seen.
+        Where the kernel counted the entries to recovery, or the timeouts, those that follow each other in one
+        sample are seen.
         """
         if not self._sent.height or self._flow["app"]["kind"] == "background":
             return
-        rows = self._sent.select("t_ns", pl.col("state").cast(pl.String), "recoveries")
+        rows = self._sent.select("t_ns", pl.col("state").cast(pl.String), "recoveries", "timeouts")
         before, recovering, counted, started = None, False, rows["recoveries"][0], True
-        for at, state, count in rows.iter_rows():
+        expired = rows["timeouts"][0]
+        for at, state, count, timeouts in rows.iter_rows():
             if started and state != "slow-start":
                 yield at, "slow-start-exit"
                 started = False
@@ -269,9 +271,10 @@ class _Flow:
             if recovering and state != "recovery":
                 yield at, "recovery-out"
                 recovering = False
-            if state == "loss" and before != "loss":
+            entered = int(state == "loss" and before != "loss")
+            for _ in range(entered if timeouts is None else timeouts - (expired or 0)):
                 yield at, "rto"
-            before = state
+            before, expired = state, timeouts
 
     def events(self) -> Iterator[tuple[int, str, None, str, int | None, int | None]]:
         """Rows of the `events` table: recovery, timeouts, and what the application finished."""

@@ -1,6 +1,6 @@
 //! CUBIC as five generations of FreeBSD's cc_cubic(4) did it, bytes and fixed point as theirs.
 
-use super::{AckKind, CcVar, CongestionControl, RTT_SHIFT, Signal, cubic_math as math, newreno};
+use super::{AckKind, CcVar, CongestionControl, HyStart, RTT_SHIFT, Signal, cubic_math as math, newreno};
 
 /// Which generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub struct Cubic {
     place: Place,
     window: u64,
     undo: Undo,
+    /// Where the stack allows it (15's RACK).
+    hystart: HyStart,
 }
 
 /// What the window of an era before RFC 9438 depends on.
@@ -117,6 +119,7 @@ impl Cubic {
             place: Place::default(),
             window: 0,
             undo: Undo::default(),
+            hystart: HyStart::default(),
         }
     }
 
@@ -167,6 +170,18 @@ impl Cubic {
         if self.congestions == 0 && self.wmax < ccv.cwnd {
             self.wmax = ccv.cwnd;
             self.k_from_wmax(ccv);
+        }
+    }
+
+    /// One ACK in slow start. 15 has slow start of its own, also above ssthresh while no RTT is known, and by HyStart++
+    /// where the stack allows it; before, NewReno decides.
+    fn slow_start(&mut self, ccv: &mut CcVar) {
+        self.in_slow_start = true;
+        if self.era.micros() {
+            let increment = self.hystart.slowed(&ccv.tuning.hystart, newreno::counted_increment(ccv));
+            ccv.cwnd = (ccv.cwnd + increment).min(ccv.largest_window());
+        } else {
+            newreno::grow(ccv);
         }
     }
 
@@ -411,10 +426,10 @@ impl CongestionControl for Cubic {
             return;
         }
         if ccv.cwnd <= ccv.ssthresh || self.min_rtt == 0 {
-            self.in_slow_start = true;
-            newreno::grow(ccv);
+            self.slow_start(ccv);
             return;
         }
+        self.hystart.leave();
         match self.era {
             CubicEra::Draft02 => self.avoid_draft02(ccv),
             CubicEra::Rfc8312 | CubicEra::Rfc8312Micros => self.avoid_rfc8312(ccv),
@@ -424,6 +439,9 @@ impl CongestionControl for Cubic {
     }
 
     fn cong_signal(&mut self, ccv: &mut CcVar, signal: Signal) {
+        if matches!(signal, Signal::DuplicateAcks | Signal::Ecn) {
+            self.hystart.stop();
+        }
         match signal {
             Signal::DuplicateAcks => {
                 if !ccv.fast_recovery {
@@ -471,6 +489,14 @@ impl CongestionControl for Cubic {
         }
     }
 
+    fn new_round(&mut self, ccv: &mut CcVar, round: u32) {
+        self.hystart.new_round(ccv, round);
+    }
+
+    fn rtt_sample(&mut self, ccv: &mut CcVar, rtt_us: u64, flight: u64) {
+        self.hystart.rtt_sample(&ccv.tuning.hystart, rtt_us as u32, flight);
+    }
+
     fn after_idle(&mut self, ccv: &mut CcVar) {
         if self.era != CubicEra::Draft02 {
             self.wmax = self.wmax.max(ccv.cwnd);
@@ -480,6 +506,7 @@ impl CongestionControl for Cubic {
                 self.k_from_wmax(ccv);
             }
         }
+        self.hystart.restart();
         newreno::after_idle(ccv);
         if self.era != CubicEra::Draft02 {
             self.epoch = self.now(ccv);
@@ -562,5 +589,54 @@ mod tests {
         cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
         assert_eq!(ccv.ssthresh, (100 * FULL * 179) >> 8);
         assert_eq!(cc.wmax, (100 * FULL * 217) >> 8);
+    }
+
+    /// Rounds of eight samples each, of which the second shows a rise of an eighth.
+    fn rise(cc: &mut Cubic, ccv: &mut CcVar) {
+        for (number, rtt) in [(1, 40_000), (2, 50_000)] {
+            cc.new_round(ccv, number);
+            for _ in 0..8 {
+                cc.rtt_sample(ccv, rtt, 50 * FULL);
+            }
+        }
+    }
+
+    /// Bytes that an ACK for two segments adds in slow start.
+    fn step(cc: &mut Cubic, ccv: &mut CcVar) -> u64 {
+        let before = ccv.cwnd;
+        ccv.bytes_this_ack = 2 * FULL;
+        cc.ack_received(ccv, AckKind::New);
+        ccv.cwnd - before
+    }
+
+    #[test]
+    fn hystart_slows_slow_start_where_the_stack_allows_it() {
+        for name in ["freebsd-15-current", "freebsd-15-d46546", "freebsd-15-d49540"] {
+            let (mut cc, mut ccv) = lan(name, 100);
+            rise(&mut cc, &mut ccv);
+            assert_eq!(step(&mut cc, &mut ccv), 2 * FULL, "{name}, not allowed");
+            ccv.tuning.hystart.allowed = true;
+            rise(&mut cc, &mut ccv);
+            assert_eq!(step(&mut cc, &mut ccv), FULL / 2, "{name}");
+            cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
+            (ccv.fast_recovery, ccv.cong_recovery) = (false, false);
+            ccv.cwnd = ccv.ssthresh / 2;
+            rise(&mut cc, &mut ccv);
+            assert_eq!(step(&mut cc, &mut ccv), 2 * FULL, "{name}, after a loss");
+            cc.after_idle(&mut ccv);
+            rise(&mut cc, &mut ccv);
+            assert_eq!(step(&mut cc, &mut ccv), FULL / 2, "{name}, after an idle time");
+        }
+    }
+
+    #[test]
+    fn of_15_slow_start_goes_on_above_ssthresh_while_no_rtt_is_known() {
+        for (era, grows) in [(CubicEra::Rfc8312, 0), (CubicEra::Rfc8312Micros, 2 * FULL)] {
+            let (_, mut ccv) = lan("freebsd-15-current", 10);
+            let mut cc = Cubic::new(era);
+            cc.conn_init(&mut ccv);
+            (ccv.rtt_updates, ccv.ssthresh) = (RTT_SAMPLES - 1, 5 * FULL);
+            assert_eq!(step(&mut cc, &mut ccv), grows, "{era:?}");
+        }
     }
 }

@@ -1,7 +1,8 @@
-//! HyStart++ (RFC 9406) as FreeBSD's cc_newreno(4) of 15 does it where the stack allows it: slow start becomes
-//! conservative when a round's smallest RTT has risen, and ends after some such rounds.
+//! HyStart++ (RFC 9406) as FreeBSD's cc_newreno(4) and cc_cubic(4) of 15 do it where the stack allows it: slow start
+//! becomes conservative when a round's smallest RTT has risen, and ends after some such rounds.
 
 use super::CcVar;
+use crate::mutants::mutant;
 
 /// HyStart++'s sysctls (net.inet.tcp.cc.hystartplusplus.* of 15) and what the stack allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +65,20 @@ impl Default for HyStart {
 }
 
 impl HyStart {
-    /// Slow start is over, or loss came first: never again before an idle time.
+    /// Loss came first, or conservative slow start is over: never again before an idle time.
     pub(super) fn stop(&mut self) {
         self.enabled = false;
         self.conservative = false;
     }
 
-    /// After an idle time that leaves the window below ssthresh.
+    /// The window is above ssthresh: conservative slow start, if it is that, is over.
+    pub(super) fn leave(&mut self) {
+        if self.conservative {
+            self.stop();
+        }
+    }
+
+    /// After an idle time.
     pub(super) fn restart(&mut self) {
         if !self.enabled {
             self.enabled = true;
@@ -80,6 +88,9 @@ impl HyStart {
 
     /// An ACK in slow start that would add `increment` bytes: returns what it adds (RFC 9406 section 4.2).
     pub(super) fn slowed(&mut self, t: &HyStartTuning, increment: u64) -> u64 {
+        if mutant!(NoHyStartPlusPlus) {
+            return increment;
+        }
         if t.allowed && self.enabled && !self.conservative && self.has_risen(t) {
             self.conservative = true;
             self.flight_at_entry = self.flight;
@@ -100,6 +111,9 @@ impl HyStart {
     /// What was sent last when a round began is acknowledged.
     pub(super) fn new_round(&mut self, ccv: &mut CcVar, round: u32) {
         let t = ccv.tuning.hystart;
+        if !t.allowed {
+            return;
+        }
         self.smallest_of_last = self.smallest;
         self.smallest = UNKNOWN;
         self.samples = 0;
@@ -120,6 +134,9 @@ impl HyStart {
 
     /// The RTT of a segment that was sent once, with `flight` bytes in flight.
     pub(super) fn rtt_sample(&mut self, t: &HyStartTuning, rtt_us: u32, flight: u64) {
+        if !t.allowed {
+            return;
+        }
         self.samples += 1;
         if rtt_us < self.smallest {
             self.smallest = rtt_us;

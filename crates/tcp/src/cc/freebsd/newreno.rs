@@ -32,11 +32,11 @@ impl CongestionControl for NewReno {
         if !ccv.tuning.hystart.allowed {
             grow(ccv);
         } else if ccv.cwnd > ccv.ssthresh {
-            self.hystart.stop();
+            self.hystart.leave();
             grow(ccv);
         } else {
             let increment = slow_start_increment(ccv);
-            let increment = if ccv.tuning.abc && !mutant!(NoHyStartPlusPlus) {
+            let increment = if ccv.tuning.abc {
                 self.hystart.slowed(&ccv.tuning.hystart, increment)
             } else {
                 increment
@@ -64,15 +64,11 @@ impl CongestionControl for NewReno {
     }
 
     fn new_round(&mut self, ccv: &mut CcVar, round: u32) {
-        if ccv.tuning.hystart.allowed {
-            self.hystart.new_round(ccv, round);
-        }
+        self.hystart.new_round(ccv, round);
     }
 
     fn rtt_sample(&mut self, ccv: &mut CcVar, rtt_us: u64, flight: u64) {
-        if ccv.tuning.hystart.allowed {
-            self.hystart.rtt_sample(&ccv.tuning.hystart, rtt_us as u32, flight);
-        }
+        self.hystart.rtt_sample(&ccv.tuning.hystart, rtt_us as u32, flight);
     }
 }
 
@@ -95,9 +91,12 @@ pub(super) fn grow(ccv: &mut CcVar) {
 /// (section 2.3).
 #[inline]
 pub(super) fn slow_start_increment(ccv: &CcVar) -> u64 {
-    if !ccv.tuning.abc {
-        return ccv.maxseg;
-    }
+    if ccv.tuning.abc { counted_increment(ccv) } else { ccv.maxseg }
+}
+
+/// The same of modules that count bytes always (CUBIC of 15).
+#[inline]
+pub(super) fn counted_increment(ccv: &CcVar) -> u64 {
     let limit = if ccv.nxt == ccv.max {
         let merged = if ccv.tuning.abc_counts_merged_acks { ccv.nsegs } else { 1 };
         merged * ccv.tuning.abc_l_var * ccv.maxseg
