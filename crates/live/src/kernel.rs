@@ -79,7 +79,6 @@ struct Kernel {
     /// Set on every socket where the namespace may not have it as its default.
     congestion_control: Option<String>,
     caller: Caller,
-    buffer: Vec<u8>,
     broken: Option<String>,
 }
 
@@ -104,7 +103,6 @@ impl Kernel {
             sent: VecDeque::new(),
             congestion_control: None,
             caller: Caller::new()?,
-            buffer: Vec::new(),
             broken: None,
         })
     }
@@ -118,20 +116,24 @@ impl Kernel {
         self.read_packets();
     }
 
+    /// Takes what the device has. All packets are timed before the first is decoded, which takes a while.
     fn read_packets(&mut self) {
+        let mut waiting = Vec::new();
         loop {
-            match self.tun.read(&mut self.buffer) {
-                Ok(()) => {
-                    let seen = packet::decode(&self.buffer, self.buffer.len() as u32);
-                    let at = self.now();
-                    self.sent.extend(seen.filter(|seen| seen.ends.src == LOCAL).map(|seen| (at, seen)));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            let mut bytes = Vec::new();
+            match self.tun.read(&mut bytes) {
+                Ok(()) => waiting.push((self.now(), bytes)),
                 Err(error) => {
-                    self.broken = Some(format!("reading from the TUN device: {error}"));
-                    return;
+                    if error.kind() != io::ErrorKind::WouldBlock {
+                        self.broken = Some(format!("reading from the TUN device: {error}"));
+                    }
+                    break;
                 }
             }
+        }
+        for (at, bytes) in waiting {
+            let seen = packet::decode(&bytes, bytes.len() as u32);
+            self.sent.extend(seen.filter(|seen| seen.ends.src == LOCAL).map(|seen| (at, seen)));
         }
     }
 

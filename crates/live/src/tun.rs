@@ -1,7 +1,7 @@
 //! TUN devices: IP packets of this host's kernel, read and written by a program (Linux's tuntap documentation).
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::mem;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,6 +11,9 @@ use crate::sys::{check, own};
 
 /// Bytes of the header in front of every packet (struct virtio_net_hdr): offload wanted for it.
 pub(crate) const VNET_HEADER: usize = 10;
+
+/// Bytes of the largest packet, with that header.
+const LARGEST: usize = (1 << 16) + VNET_HEADER;
 
 /// A TUN device of the network namespace in which it was opened. It vanishes when this is dropped.
 #[derive(Debug)]
@@ -69,14 +72,19 @@ impl Tun {
         check(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &request) }).map(drop)
     }
 
-    /// Reads one packet, from its IP header on; `WouldBlock` if there is none. `buffer` should hold 64 KiB.
+    /// Reads one packet, from its IP header on, in place of what `buffer` holds; `WouldBlock` if there is none.
     ///
     /// # Errors
     /// As reading from the device.
     pub fn read(&self, buffer: &mut Vec<u8>) -> io::Result<()> {
-        buffer.resize((1 << 16) + VNET_HEADER, 0);
-        let length = (&self.file).read(buffer)?;
-        buffer.truncate(length);
+        buffer.clear();
+        buffer.reserve(LARGEST);
+        let start = buffer.as_mut_ptr().cast();
+        // SAFETY: the buffer has room for that many bytes, of which the call writes as many as it returns.
+        let length = unsafe { libc::read(self.file.as_raw_fd(), start, LARGEST) };
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+        // SAFETY: the call has written them.
+        unsafe { buffer.set_len(length) };
         buffer.drain(..VNET_HEADER.min(length));
         Ok(())
     }
