@@ -64,7 +64,13 @@ def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
     states = ["slow-start", "avoidance", "recovery", "recovery", "avoidance", "avoidance"]
     scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
     sent = pl.DataFrame(
-        {"t_ns": range(0, 600, 100), "state": states, "recoveries": counts, "flow": ["f"] * 6, "timeouts": None},
+        {
+            "t_ns": range(0, 600, 100),
+            "state": states,
+            "recoveries": counts,
+            "flow": ["f"] * 6,
+            "timeouts": None,
+        },
         schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
     )
     observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
@@ -77,11 +83,19 @@ def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
 
 
 @pytest.mark.parametrize("counts", [[0, 1, 1, 3, 3, 4], [None] * 6])
-def test_timeouts_that_follow_each_other_are_counted_where_the_kernel_counts(counts: list[int | None]) -> None:
+def test_timeouts_that_follow_each_other_are_counted_where_the_kernel_counts(
+    counts: list[int | None],
+) -> None:
     states = ["slow-start", "loss", "loss", "loss", "avoidance", "avoidance"]
     scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
     sent = pl.DataFrame(
-        {"t_ns": range(0, 600, 100), "state": states, "recoveries": None, "flow": ["f"] * 6, "timeouts": counts},
+        {
+            "t_ns": range(0, 600, 100),
+            "state": states,
+            "recoveries": None,
+            "flow": ["f"] * 6,
+            "timeouts": counts,
+        },
         schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
     )
     observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))

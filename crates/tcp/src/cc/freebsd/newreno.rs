@@ -36,11 +36,8 @@ impl CongestionControl for NewReno {
             grow(ccv);
         } else {
             let increment = slow_start_increment(ccv);
-            let increment = if ccv.tuning.abc {
-                self.hystart.slowed(&ccv.tuning.hystart, increment)
-            } else {
-                increment
-            };
+            let increment =
+                if ccv.tuning.abc { self.hystart.slowed(&ccv.tuning.hystart, increment) } else { increment };
             ccv.cwnd = (ccv.cwnd + increment).min(ccv.largest_window());
         }
     }
