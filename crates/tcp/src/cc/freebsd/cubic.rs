@@ -143,7 +143,9 @@ impl Cubic {
         if ccv.rtt_updates < RTT_SAMPLES {
             return;
         }
-        let srtt = if self.era.micros() {
+        let srtt = if self.era.micros() && ccv.srtt_us > 0 {
+            ccv.srtt_us
+        } else if self.era.micros() {
             (u64::from(ccv.srtt) * (1_000_000 / u64::from(ccv.hz))) >> RTT_SHIFT
         } else {
             u64::from(ccv.srtt >> RTT_SHIFT)

@@ -208,6 +208,8 @@ pub struct CcVar {
     pub rxtshift: u32,
     /// Smoothed RTT in ticks, with [`RTT_SHIFT`] fractional bits.
     pub srtt: u32,
+    /// The same in microseconds, where the stack keeps it so (15's RACK); else 0.
+    pub srtt_us: u64,
     /// RTT samples so far.
     pub rtt_updates: u32,
     /// The host's tick counter.
@@ -257,6 +259,7 @@ impl CcVar {
             pipe: 0,
             rxtshift: 0,
             srtt: 0,
+            srtt_us: 0,
             rtt_updates: 0,
             ticks: 0,
             micros: 0,

@@ -4,7 +4,7 @@ use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::clock::SECOND;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
-use crate::sender::rack::RackTuning;
+use crate::sender::rack::{RackTuning, SackFilterKind};
 use crate::stack::{EcnMode, Family, StackSpec};
 
 pub(super) const ERA: Era = Era {
@@ -68,17 +68,20 @@ pub(super) fn rack() -> FreeBsd {
             threshold_by_packet_delay: true,
             paces_when_measured: true,
             paces_after_retransmission: true,
-            sack_filter_wraps: true,
-            prr_wraps: true,
-            prr_counts_twice: true,
-            exits_before_growth: true,
+            sack_filter: SackFilterKind::LastAck,
+            timer_costs_credit: false,
+            pipe_without_lost: false,
+            exit_raises_window: false,
+            timeout_spares_window: false,
+            undoes_recovery: true,
+            sacks_count_as_duplicates: true,
             credit_segments: None,
             spares_cwnd_at_low_delay: true,
             abc_capped: false,
-            timeout_loses_all: false,
             undoes_timeouts: false,
             needs_sack: true,
             recovery_hides_probes: true,
+            probes_wait_anew: false,
             burst_segments: 40,
             probe_delayed_ack_ms: 200,
             rto_max_ms: 4000,

@@ -4,7 +4,7 @@ use super::v13;
 use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
-use crate::sender::rack::RackTuning;
+use crate::sender::rack::{RackTuning, SackFilterKind};
 use crate::stack::{Family, StackSpec};
 
 const ERA: Era = Era {
@@ -100,17 +100,20 @@ fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
             threshold_by_packet_delay: false,
             paces_when_measured: false,
             paces_after_retransmission: false,
-            sack_filter_wraps: false,
-            prr_wraps: false,
-            prr_counts_twice: false,
-            exits_before_growth: false,
+            sack_filter: SackFilterKind::Islands,
+            timer_costs_credit: true,
+            pipe_without_lost: true,
+            exit_raises_window: true,
+            timeout_spares_window: true,
+            undoes_recovery: false,
+            sacks_count_as_duplicates: false,
             credit_segments: Some(2),
             spares_cwnd_at_low_delay: false,
             abc_capped: true,
-            timeout_loses_all: true,
             undoes_timeouts: true,
             needs_sack: false,
             recovery_hides_probes: false,
+            probes_wait_anew: true,
             burst_segments: 40,
             probe_delayed_ack_ms: 40,
             rto_max_ms: 4000,

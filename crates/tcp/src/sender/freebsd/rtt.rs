@@ -22,7 +22,7 @@ const PERSIST_S: (u32, u32) = (5, 60);
 pub struct Rtt {
     /// Smoothed RTT, 1/32 tick; 0 while unknown.
     pub srtt: i32,
-    /// Variation, 1/16 tick.
+    /// Variation, 1/16 tick; of [`Rtt::micros`] 1/32.
     pub rttvar: i32,
     /// The timeout in force.
     pub rto: u32,
@@ -30,6 +30,8 @@ pub struct Rtt {
     pub shift: u32,
     /// Samples so far.
     pub updates: u32,
+    /// Fractional bits of the variation: with one more than [`VAR_SHIFT`] it follows half as fast.
+    var_shift: u32,
     min: u32,
     slop: u32,
     hz: u32,
@@ -40,7 +42,13 @@ impl Rtt {
     pub fn new(hz: u32, min_ms: u32, slop_ms: u32) -> Rtt {
         let ticks = |ms: u32| (u64::from(ms) * u64::from(hz) / 1000) as u32;
         let (min, slop) = (ticks(min_ms).max(1), ticks(slop_ms));
-        Rtt { srtt: 0, rttvar: 0, rto: 3 * hz, shift: 0, updates: 0, min, slop, hz }
+        Rtt { srtt: 0, rttvar: 0, rto: 3 * hz, shift: 0, updates: 0, var_shift: VAR_SHIFT, min, slop, hz }
+    }
+
+    /// The same of the RACK stack of 15: ticks are microseconds, and the variation follows by an eighth, not a quarter
+    /// (tcp_rack_xmit_timer_commit).
+    pub fn micros(min_ms: u32, slop_ms: u32) -> Rtt {
+        Rtt { var_shift: VAR_SHIFT + 1, ..Rtt::new(1_000_000, min_ms, slop_ms) }
     }
 
     /// Takes a sample of `rtt` ticks, counted from 1 (RFC 6298 section 2.3 in fixed point).
@@ -50,11 +58,11 @@ impl Rtt {
         if self.srtt != 0 {
             let delta = ((rtt as i32 - 1) << DELTA_SHIFT) - (self.srtt >> (SRTT_SHIFT - DELTA_SHIFT));
             self.srtt = (self.srtt + delta).max(1);
-            let delta = delta.abs() - (self.rttvar >> (VAR_SHIFT - DELTA_SHIFT));
+            let delta = delta.abs() - (self.rttvar >> (self.var_shift - DELTA_SHIFT));
             self.rttvar = (self.rttvar + delta).max(1);
         } else {
             self.srtt = (rtt << SRTT_SHIFT) as i32;
-            self.rttvar = (rtt << (VAR_SHIFT - 1)) as i32;
+            self.rttvar = (rtt << (self.var_shift - 1)) as i32;
         }
         self.shift = 0;
         self.rto = self.within(self.rto_without_backoff() + self.slop, self.min.max(rtt + 2));
@@ -69,7 +77,8 @@ impl Rtt {
     /// max(rexmit_min, srtt + 4 rttvar).
     #[inline]
     fn rto_without_backoff(&self) -> u32 {
-        let sum = ((self.srtt >> (SRTT_SHIFT - DELTA_SHIFT)) + self.rttvar) >> DELTA_SHIFT;
+        let variation = self.rttvar >> (self.var_shift - VAR_SHIFT);
+        let sum = ((self.srtt >> (SRTT_SHIFT - DELTA_SHIFT)) + variation) >> DELTA_SHIFT;
         (sum as u32).max(self.min)
     }
 
@@ -88,10 +97,16 @@ impl Rtt {
 
     /// Time to the next probe of a closed window; counts as a backoff.
     pub fn persist(&mut self) -> u32 {
-        let base = (((self.srtt >> 2) + self.rttvar) >> 1) as u32;
+        let variation = self.rttvar >> (self.var_shift - VAR_SHIFT);
+        let base = (((self.srtt >> 2) + variation) >> 1) as u32;
         let wait = base.saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]).saturating_add(self.slop);
         self.shift = (self.shift + 1).min(MAX_SHIFT);
         wait.clamp(PERSIST_S.0 * self.hz, PERSIST_S.1 * self.hz)
+    }
+
+    /// A tick in nanoseconds.
+    pub fn tick_ns(&self) -> u64 {
+        1_000_000_000 / u64::from(self.hz)
     }
 
     /// Half the smoothed RTT in ticks.
@@ -106,7 +121,7 @@ impl Rtt {
 
     /// Variation in nanoseconds; None while unknown.
     pub fn rttvar_ns(&self) -> Option<u64> {
-        (self.updates > 0).then(|| (self.rttvar as u64 * (1_000_000_000 / u64::from(self.hz))) >> VAR_SHIFT)
+        (self.updates > 0).then(|| (self.rttvar as u64 * (1_000_000_000 / u64::from(self.hz))) >> self.var_shift)
     }
 
     /// The timeout in force in nanoseconds.

@@ -2,6 +2,7 @@
 
 use super::map::Entry;
 use super::{DUPLICATE_THRESHOLD, RackSender, UNKNOWN_RTT_US};
+use crate::cc::freebsd::RTT_SHIFT;
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
@@ -13,6 +14,8 @@ const PACKET_DELAY_US: u64 = 1000;
 const REORDERING_FADES_US: u64 = 60_000_000;
 /// Recoveries over which a count of D-SACKs is kept (RFC 8985 section 6.2 step 4).
 const DSACKS_PERSIST: u32 = 16;
+/// Longer round trips count as this, us: the estimate has 31 bits.
+const LONGEST_RTT_US: u64 = 60_000_000;
 /// The path counts as deeply buffered when the longest RTT is more than this many times the shortest (whole division).
 const DEEP_BUFFER: u64 = 3;
 
@@ -44,16 +47,15 @@ impl RackSender {
         let mut once = None;
         if ack.ack > snd.una {
             let delivered = self.map.take_ack(ack.ack, snd.una);
-            bytes = if self.rack.prr_counts_twice { ack.ack - snd.una } else { delivered.bytes };
+            // What was SACKed before counts again.
+            bytes = ack.ack - snd.una;
             newest = delivered.newest.map(|entry| (entry, false));
             once = delivered.once.map(|_| ack.ack);
             self.note_reordering(delivered.reordered);
         }
-        if snd.sack
-            && !ack.sack.is_empty()
-            && (!self.rack.sack_filter_wraps || self.sack_filter.passes(ack.ack))
-        {
-            let delivered = self.map.take_sack(ack.sack);
+        let news = self.sack_filter.filter(ack.sack, ack.ack, snd.max, self.ccv.mss);
+        if snd.sack && !news.is_empty() {
+            let delivered = self.map.take_sack(&news);
             bytes += delivered.bytes;
             once = once.or(delivered.once);
             self.note_reordering(delivered.reordered);
@@ -75,6 +77,11 @@ impl RackSender {
             self.dsack_round = snd.max;
             self.dsacks += 1;
             self.dsacks_persist = DSACKS_PERSIST;
+        }
+        if let Some((start, end)) = ack.dsack
+            && !self.rack.undoes_recovery
+        {
+            self.note_needless(snd, end - start, cx);
         }
         bytes
     }
@@ -115,9 +122,21 @@ impl RackSender {
         }
     }
 
+    /// D-SACKs for all that recovery sent again: it was not needed, and ssthresh becomes what it was. The window is left as
+    /// it is (rack_note_dsack).
+    fn note_needless(&mut self, snd: &SendState, bytes: u64, cx: &mut Context<'_>) {
+        self.needless += bytes;
+        let needless = self.resent_in_recovery > 0 && self.needless >= self.resent_in_recovery;
+        if needless && !self.ccv.fast_recovery && self.map.sacked.is_empty() && !mutant!(RackNeverUndoes) {
+            (self.needless, self.resent_in_recovery) = (0, 0);
+            self.ccv.ssthresh = self.ssthresh_before;
+            cx.events.push(EventKind::Undo, snd.offset(snd.una), self.ccv.cwnd as i64);
+        }
+    }
+
     /// An earlier transmission of `entry` had arrived: there was reordering, and recovery was not needed.
     fn on_spurious_retransmission(&mut self, snd: &SendState, entry: &Entry, cx: &mut Context<'_>) {
-        if entry.probe || mutant!(RackNeverUndoes) {
+        if entry.probe || !self.rack.undoes_recovery || mutant!(RackNeverUndoes) {
             return;
         }
         if let Some(before) = self.prior_windows
@@ -145,9 +164,15 @@ impl RackSender {
     /// The sample of the ACK at hand becomes part of the estimates.
     pub(super) fn commit_sample(&mut self) {
         let Some(sample) = self.sample.take() else { return };
-        let ticks = sample.rtt * u64::from(self.ccv.hz) / 1_000_000;
-        self.rtt.sample(ticks as u32 + 1);
-        self.ccv.srtt = self.rtt.srtt as u32;
+        if self.rack.milliseconds {
+            let ticks = sample.rtt * u64::from(self.ccv.hz) / 1_000_000;
+            self.rtt.sample(ticks as u32 + 1);
+            self.ccv.srtt = self.rtt.srtt as u32;
+        } else {
+            self.rtt.sample(sample.rtt.min(LONGEST_RTT_US) as u32 + 1);
+            self.ccv.srtt = (self.rtt.srtt as u64 * u64::from(self.ccv.hz) / 1_000_000) as u32;
+            self.ccv.srtt_us = (self.rtt.srtt >> RTT_SHIFT) as u64;
+        }
         self.ccv.rtt_updates = self.rtt.updates;
         self.ccv.rxtshift = 0;
         if let Some(flight) = sample.flight {
@@ -204,7 +229,7 @@ impl RackSender {
 
     /// The next entry to send again, if one is lost by now.
     pub(super) fn lost_entry(&mut self, snd: &SendState) -> Option<usize> {
-        if snd.max > snd.end && snd.una >= self.lost_until {
+        if snd.max > snd.end {
             // The FIN is out: only a timeout sends it again.
             return None;
         }
@@ -228,7 +253,7 @@ impl RackSender {
     pub(super) fn detect_losses(&mut self, snd: &SendState, una: u64, delivered: u64, cx: &mut Context<'_>) {
         let lost = self.lost_entry(snd);
         match lost {
-            Some(index) if !self.ccv.in_recovery() && una >= self.lost_until => {
+            Some(index) if !self.ccv.in_recovery() => {
                 self.enter_recovery(snd, index, cx);
                 self.pacing_waived = true;
             }

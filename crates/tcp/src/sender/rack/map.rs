@@ -27,6 +27,8 @@ pub(super) struct Entry {
     pub sacked: bool,
     /// Its last transmission is taken for lost.
     pub lost: bool,
+    /// The reordering timer has found it lost, and it was not sent again yet.
+    pub considered_lost: bool,
     /// It was sent again because later transmissions were SACKed.
     pub resent_after_later_sack: bool,
     /// Its last transmission was a probe.
@@ -75,8 +77,8 @@ pub(super) struct SendMap {
     pub newest_sacked: u64,
     /// Bytes sent again and not cumulatively acknowledged (rc_holes_rxt).
     pub retransmitted: u64,
-    /// Bytes taken for lost and not sent again yet.
-    pub lost: u64,
+    /// Bytes that the reordering timer has found lost and that were not sent again yet (rc_considered_lost).
+    pub considered_lost: u64,
 }
 
 impl SendMap {
@@ -100,6 +102,7 @@ impl SendMap {
             dupacks: 0,
             sacked: false,
             lost: false,
+            considered_lost: false,
             resent_after_later_sack: false,
             probe: false,
             last_of_flight: false,
@@ -120,8 +123,9 @@ impl SendMap {
         let passed = self.newest_sacked;
         let entry = &mut self.entries[index];
         let length = entry.end - entry.start;
-        if std::mem::take(&mut entry.lost) {
-            self.lost -= length;
+        entry.lost = false;
+        if std::mem::take(&mut entry.considered_lost) {
+            self.considered_lost -= length;
         }
         entry.resent_after_later_sack = entry.order < passed;
         entry.at = at;
@@ -183,19 +187,35 @@ impl SendMap {
 
     /// Takes an entry for lost.
     pub(super) fn mark_lost(&mut self, index: usize) {
-        let entry = &mut self.entries[index];
-        if !std::mem::replace(&mut entry.lost, true) {
-            self.lost += entry.end - entry.start;
+        self.entries[index].lost = true;
+    }
+
+    /// Takes the oldest transmissions for lost, as many as were passed by a SACKed one.
+    pub(super) fn consider_lost(&mut self) {
+        for &(number, order) in &self.send_order {
+            let Some(index) = number.checked_sub(self.acked_entries) else { continue };
+            let entry = &mut self.entries[index as usize];
+            if entry.order != order || entry.sacked {
+                continue;
+            }
+            if entry.order >= self.newest_sacked {
+                return;
+            }
+            if !std::mem::replace(&mut entry.considered_lost, true) {
+                self.considered_lost += entry.end - entry.start;
+            }
         }
     }
 
-    /// After a timeout nothing is SACKed any more, and nothing has been passed (13).
+    /// After a timeout nothing is SACKed any more, and nothing has been passed.
     pub(super) fn forget_sacks(&mut self) {
         self.sacked.clear();
         self.newest_sacked = 0;
+        self.considered_lost = 0;
         self.send_order.clear();
         for (index, entry) in self.entries.iter_mut().enumerate() {
             entry.sacked = false;
+            entry.considered_lost = false;
             entry.resent_after_later_sack = false;
             entry.dupacks = 0;
             self.orders += 1;
@@ -204,36 +224,10 @@ impl SendMap {
         }
     }
 
-    /// After a timeout all that is not SACKed is lost, and goes again in the order of the stream (15).
-    pub(super) fn mark_all_lost(&mut self) {
-        self.lost = 0;
-        self.retransmitted = 0;
-        self.send_order.clear();
-        for (index, entry) in self.entries.iter_mut().enumerate() {
-            entry.retransmitted = 0;
-            if entry.sacked {
-                continue;
-            }
-            entry.lost = true;
-            self.lost += entry.end - entry.start;
-            self.orders += 1;
-            entry.order = self.orders;
-            self.send_order.push_back((self.acked_entries + index as u64, entry.order));
-        }
-    }
-
-    /// Nothing is lost after all.
-    pub(super) fn clear_lost(&mut self) {
-        self.lost = 0;
-        for entry in &mut self.entries {
-            entry.lost = false;
-        }
-    }
-
     /// Takes in SACK blocks.
     pub(super) fn take_sack(&mut self, blocks: &[(u64, u64)]) -> Delivered {
         let mut delivered = Delivered::default();
-        let (entries, lost, passed) = (&mut self.entries, &mut self.lost, self.newest_sacked);
+        let (entries, lost, passed) = (&mut self.entries, &mut self.considered_lost, self.newest_sacked);
         let mut latest = passed;
         for &(start, end) in blocks {
             delivered.bytes += self.sacked.insert(start, end, |from, to| {
@@ -244,7 +238,8 @@ impl SendMap {
                     }
                     if entry.start >= from && entry.end <= to && !entry.sacked {
                         entry.sacked = true;
-                        if std::mem::take(&mut entry.lost) {
+                        entry.lost = false;
+                        if std::mem::take(&mut entry.considered_lost) {
                             *lost -= entry.end - entry.start;
                         }
                         latest = latest.max(entry.order);
@@ -270,8 +265,8 @@ impl SendMap {
             let again = if done { entry.retransmitted } else { entry.retransmitted.min(length as u32) };
             entry.retransmitted -= again;
             self.retransmitted -= u64::from(again);
-            if entry.lost {
-                self.lost -= length;
+            if entry.considered_lost {
+                self.considered_lost -= length;
             }
             if !entry.sacked {
                 delivered.take(entry, self.newest_sacked);

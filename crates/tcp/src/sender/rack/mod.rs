@@ -23,6 +23,7 @@ use map::SendMap;
 use recovery::{PriorWindows, Undo};
 use sack_filter::SackFilter;
 
+pub use sack_filter::SackFilterKind;
 pub use tuning::RackTuning;
 
 use super::freebsd::packet_rtt::PacketRtt;
@@ -121,8 +122,14 @@ pub struct RackSender {
     packets: Option<Box<PacketRtt>>,
     cwr: bool,
     undo: Option<Undo>,
-    /// A timeout took all below this for lost.
-    lost_until: u64,
+    /// After a timeout that leaves the windows as they are: nothing more leaves until an ACK comes.
+    awaits_ack: bool,
+    /// ssthresh when a timeout ended a recovery; it is this again after the next one.
+    ssthresh_at_timeout: Option<u64>,
+    /// ssthresh before the last recovery, bytes that it sent again, and bytes that D-SACKs said were needless.
+    ssthresh_before: u64,
+    resent_in_recovery: u64,
+    needless: u64,
     last_transmit: Option<Transmit>,
     timeouts: u64,
     recoveries: u64,
@@ -170,11 +177,11 @@ impl RackSender {
             fallback: None,
             ccv,
             rtt: Rtt::new(1000, tuning.rexmit_min_ms, tuning.rexmit_slop_ms),
+            sack_filter: SackFilter::new(rack.sack_filter),
             tuning,
             rack,
             cc,
             map: SendMap::default(),
-            sack_filter: SackFilter::default(),
             now_us: 0,
             last_rtt: 0,
             last_sent_at: 0,
@@ -212,7 +219,11 @@ impl RackSender {
             packets: None,
             cwr: false,
             undo: None,
-            lost_until: 0,
+            awaits_ack: false,
+            ssthresh_at_timeout: None,
+            ssthresh_before: 0,
+            resent_in_recovery: 0,
+            needless: 0,
             last_transmit: None,
             timeouts: 0,
             recoveries: 0,
@@ -251,14 +262,13 @@ impl RackSender {
 
     /// Bytes in flight with what was sent again, where `una` is acknowledged.
     fn pipe(&self, snd: &SendState, una: u64) -> u64 {
-        (snd.max - una + self.map.retransmitted).saturating_sub(self.map.sacked.covered())
+        let lost = if self.rack.pipe_without_lost { self.map.considered_lost } else { 0 };
+        (snd.max - una + self.map.retransmitted).saturating_sub(self.map.sacked.covered() + lost)
     }
 
-    /// Bytes in flight as the window counts them: retransmissions are not. After a timeout that lost everything only
-    /// what was sent since.
+    /// Bytes in flight as the window counts them: retransmissions are not.
     fn flight(&self, snd: &SendState) -> u64 {
-        let flight = (snd.max - snd.una).saturating_sub(self.map.sacked.covered());
-        if snd.una < self.lost_until { flight.saturating_sub(self.map.lost) } else { flight }
+        (snd.max - snd.una).saturating_sub(self.map.sacked.covered())
     }
 }
 
@@ -279,7 +289,11 @@ impl Sender for RackSender {
             return;
         }
         self.ccv.hz = cx.clock.hz();
-        self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
+        self.rtt = if self.rack.milliseconds {
+            Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms)
+        } else {
+            Rtt::micros(self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms)
+        };
         self.ccv.mss = u64::from(snd.payload);
         self.ccv.maxseg = u64::from(snd.mss);
         self.ccv.snd_scale = snd.wscale;
@@ -311,6 +325,7 @@ impl Sender for RackSender {
         self.ccv.curack = ack.ack;
         self.ccv.nsegs = u64::from(ack.frames);
         self.ccv.bytes_this_ack = ack.ack.saturating_sub(snd.una);
+        self.awaits_ack = false;
         self.undo_timeout(snd, ack, cx);
         if ack.ece && (!self.ccv.cong_recovery || ack.ack >= self.ccv.recover) {
             self.ccv.cong_recovery = false;
@@ -321,7 +336,9 @@ impl Sender for RackSender {
             cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
         }
         let advances = ack.ack > snd.una;
-        if ack.ack == snd.una && snd.wnd == ack.previous_wnd && ack.payload == 0 && snd.max > snd.una {
+        let counts = ack.sack.is_empty() && ack.dsack.is_none() || self.rack.sacks_count_as_duplicates;
+        let same = ack.ack == snd.una && snd.wnd == ack.previous_wnd && ack.payload == 0;
+        if counts && same && snd.max > snd.una {
             self.pacing_waived |= self.map.count_duplicate_ack() >= DUPLICATE_THRESHOLD;
         }
         let plain = advances && !self.ccv.in_recovery() && self.map.sacked.is_empty() && snd.wnd > 0;
@@ -345,7 +362,7 @@ impl Sender for RackSender {
             self.probes = 0;
             self.rtt.shift = 0;
             let ends = self.ccv.in_recovery() && (ack.ack >= self.ccv.recover || ack.ack >= snd.max);
-            if ends && self.rack.exits_before_growth {
+            if ends {
                 self.leave_recovery(snd, ack.ack, cx);
             }
             if ack.ack >= self.round_ends {
@@ -359,9 +376,6 @@ impl Sender for RackSender {
                 self.path.smoothed = 0;
             }
             self.ack_received();
-            if ends && !self.rack.exits_before_growth {
-                self.leave_recovery(snd, ack.ack, cx);
-            }
             snd.una = una;
             snd.nxt = snd.nxt.max(una);
             self.ccv.recover = self.ccv.recover.max(una);
@@ -489,7 +503,7 @@ impl Sender for RackSender {
         Metrics {
             rto: self.rto_us() * MICROSECOND,
             inflight: self.pipe(snd, snd.una),
-            ..freebsd::metrics(snd, &self.ccv, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
+            ..freebsd::metrics(snd, &self.ccv, &self.rtt, 0, self.timeouts, self.recoveries)
         }
     }
 }

@@ -12,8 +12,12 @@ impl RackSender {
         self.cwnd_used = self.ccv.cwnd;
         if let Some(index) = self.resend.take() {
             let transmit = self.retransmit(snd, index, false, cx);
+            self.charge_timer(&transmit);
             self.end_output_call();
             return Some(transmit);
+        }
+        if self.awaits_ack && self.probe == Probe::None {
+            return None;
         }
         if let Some(index) = self.lost_entry(snd) {
             return self.send_lost(snd, index, cx);
@@ -22,6 +26,7 @@ impl RackSender {
         if let Probe::Resend(index) = probe {
             self.probes += 1;
             let transmit = self.retransmit(snd, index, true, cx);
+            self.charge_timer(&transmit);
             self.end_output_call();
             return Some(transmit);
         }
@@ -57,12 +62,15 @@ impl RackSender {
         None
     }
 
-    /// Sends a lost segment: one a call, or after a timeout that lost everything as many as the window takes.
-    fn send_lost(&mut self, snd: &mut SendState, index: usize, cx: &mut Context<'_>) -> Option<Transmit> {
-        if snd.una < self.lost_until {
-            let fits = self.flight(snd) < self.ccv.cwnd;
-            return fits.then(|| self.retransmit(snd, index, false, cx));
+    /// What a timer has asked for costs credit where any retransmission does.
+    fn charge_timer(&mut self, transmit: &Transmit) {
+        if self.rack.timer_costs_credit {
+            self.prr_credit = self.prr_credit.saturating_sub(u64::from(transmit.len));
         }
+    }
+
+    /// Sends a lost segment: one a call.
+    fn send_lost(&mut self, snd: &mut SendState, index: usize, cx: &mut Context<'_>) -> Option<Transmit> {
         if !self.ccv.in_recovery() {
             self.enter_recovery(snd, index, cx);
         }
@@ -117,6 +125,7 @@ impl RackSender {
         let length = entry.end - entry.start;
         if self.ccv.in_recovery() {
             self.prr_out += length;
+            self.resent_in_recovery += length;
         }
         snd.retransmits += length.div_ceil(u64::from(snd.payload));
         self.sent_in_call += length;

@@ -8,6 +8,9 @@ use crate::mutants::mutant;
 use crate::sender::freebsd::rtt::MAX_SHIFT;
 use crate::sender::{Ack, SendState};
 
+/// Timeouts in a row that keep what was SACKed, where they spare the window (rack_rxt_scoreboard_clear_thresh).
+const TIMEOUTS_THAT_KEEP_SACKS: u32 = 2;
+
 /// Windows before recovery, to which a retransmission that was not needed returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PriorWindows {
@@ -30,6 +33,8 @@ impl RackSender {
             let start = self.map.get(index).start;
             self.prior_windows =
                 Some(PriorWindows { start, cwnd: self.ccv.cwnd, ssthresh: self.ccv.ssthresh });
+            self.ssthresh_before = self.ccv.ssthresh;
+            (self.resent_in_recovery, self.needless) = (0, 0);
         }
         if self.ccv.fast_recovery {
             return;
@@ -66,8 +71,8 @@ impl RackSender {
         let pipe = self.pipe(snd, una);
         let ssthresh = self.ccv.ssthresh;
         self.prr_credit = if pipe > ssthresh {
-            let product = self.prr_delivered * ssthresh;
-            let product = if self.rack.prr_wraps { u64::from(product as u32) } else { product };
+            // The product has 32 bits. Where it wraps no new data leaves until the pipe is down to ssthresh.
+            let product = u64::from((self.prr_delivered * ssthresh) as u32);
             (product.checked_div(self.recover_fs).unwrap_or(0) + 1).saturating_sub(self.prr_out)
         } else {
             let limit = self.prr_delivered.saturating_sub(self.prr_out).max(delivered) + self.ccv.mss;
@@ -82,17 +87,19 @@ impl RackSender {
             if was_loss {
                 self.cc.post_recovery(&mut self.ccv);
             }
-            self.ccv.cwnd = if self.rack.exits_before_growth {
-                self.ccv.cwnd.min(self.ccv.ssthresh)
-            } else {
-                // RFC 6582 section 3.2 step 3, option 2.
+            self.ccv.cwnd = if self.rack.exit_raises_window {
                 self.ccv.cwnd.max(self.ccv.ssthresh)
+            } else {
+                self.ccv.cwnd.min(self.ccv.ssthresh)
             };
         }
-        let most = self.rack.credit_segments.map_or(u64::MAX, |segments| segments * self.ccv.maxseg);
-        if (was_loss || self.rack.exits_before_growth) && !mutant!(RackCreditLost) {
+        let most = self.rack.credit_segments.map_or(u64::MAX, |segments| segments * self.ccv.mss);
+        if !mutant!(RackCreditLost) {
             self.ccv.cwnd += self.prr_credit.min(most);
             self.prr_credit = 0;
+        }
+        if let Some(ssthresh) = self.ssthresh_at_timeout.take() {
+            self.ccv.ssthresh = self.ccv.ssthresh.max(ssthresh);
         }
         self.ccv.fast_recovery = false;
         self.ccv.cong_recovery = false;
@@ -146,6 +153,9 @@ impl RackSender {
             ssthresh: self.ccv.ssthresh,
             timestamp,
         });
+        if self.rack.timeout_spares_window && self.ccv.in_recovery() {
+            self.ssthresh_at_timeout.get_or_insert(self.ccv.ssthresh);
+        }
         self.rtt.back_off();
         self.ccv.rxtshift = self.rtt.shift;
         self.ccv.snd_wnd = snd.wnd;
@@ -155,24 +165,28 @@ impl RackSender {
         self.ccv.cong_recovery = false;
         self.cwnd_spared = false;
         self.prior_windows = None;
+        (self.resent_in_recovery, self.needless) = (0, 0);
         self.ccv.recover = snd.max;
-        self.prr_credit = 0;
         self.sack_filter.clear();
         self.timers_from = self.now_us;
         self.pacing_waived = true;
         self.cwr = snd.ecn;
-        if self.rack.timeout_loses_all {
-            self.map.mark_all_lost();
-            self.lost_until = snd.max;
-        } else {
+        let spares = self.rack.timeout_spares_window;
+        if !spares {
             // The stack reduces before the module does, which then reduces the one segment that is left.
             let segments = snd.wnd.min(self.cwnd_used) / 2 / self.ccv.mss;
             self.ccv.ssthresh = segments.max(2) * self.ccv.mss;
             self.ccv.cwnd = self.ccv.mss;
-            self.map.forget_sacks();
-            self.resend = self.map.oldest();
         }
-        self.cc.cong_signal(&mut self.ccv, Signal::Timeout);
+        if !spares || self.rtt.shift > TIMEOUTS_THAT_KEEP_SACKS {
+            self.prr_credit = 0;
+            self.map.forget_sacks();
+        }
+        self.resend = self.map.oldest();
+        self.awaits_ack = spares;
+        if !spares {
+            self.cc.cong_signal(&mut self.ccv, Signal::Timeout);
+        }
     }
 
     /// A timeout was spurious if what it sent again had arrived before: the echo is older.
@@ -185,9 +199,9 @@ impl RackSender {
             self.undo = None;
             self.ccv.cwnd = undo.cwnd;
             self.ccv.ssthresh = undo.ssthresh;
-            self.lost_until = 0;
-            self.map.clear_lost();
-            self.cc.cong_signal(&mut self.ccv, Signal::TimeoutUndone);
+            if !self.rack.timeout_spares_window {
+                self.cc.cong_signal(&mut self.ccv, Signal::TimeoutUndone);
+            }
             cx.events.push(EventKind::Undo, snd.offset(snd.una), self.ccv.cwnd as i64);
         }
     }

@@ -32,10 +32,13 @@ impl RackSender {
                     self.output_call = OutputCall::Finished;
                     return;
                 };
-                if snd.una >= self.lost_until {
-                    self.enter_recovery(snd, index, cx);
+                self.enter_recovery(snd, index, cx);
+                if self.rack.pipe_without_lost {
+                    self.map.consider_lost();
                 }
-                self.prr_credit = self.prr_credit.max(self.ccv.mss);
+                if !self.rack.timer_costs_credit {
+                    self.prr_credit = self.prr_credit.max(self.ccv.mss);
+                }
                 self.resend = Some(index);
                 self.pacing_waived = true;
             }
@@ -57,7 +60,6 @@ impl RackSender {
             }
             if snd.sack
                 && snd.max <= snd.end
-                && snd.una >= self.lost_until
                 && self.probes < MAX_PROBES
                 && !mutant!(RackNeverProbes)
             {
@@ -82,7 +84,8 @@ impl RackSender {
             Some(_) => {}
         }
         let wait = wait.min(self.rto_us()).max(SHORTEST_PROBE_US);
-        wait.saturating_sub(self.elapsed_since(last.at.max(self.timers_from)))
+        let left = wait.saturating_sub(self.elapsed_since(last.at.max(self.timers_from)));
+        if self.rack.probes_wait_anew { left.max(SHORTEST_PROBE_US) } else { left }
     }
 
     /// What a tail loss probe will send: new data if a segment of it fits the peer's window, else the last segment again
@@ -140,7 +143,7 @@ impl RackSender {
 
     pub(super) fn start_persist(&mut self, cx: &Context<'_>) {
         let wait = self.rtt.persist();
-        self.persist = Some(cx.now + u64::from(wait) * cx.clock.tick_ns());
+        self.persist = Some(cx.now + u64::from(wait) * self.rtt.tick_ns());
     }
 
     /// The window is open again: what probing it backed off counts against no retransmission (rack_exit_persist).

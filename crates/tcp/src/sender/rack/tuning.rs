@@ -1,5 +1,7 @@
 //! What distinguishes the RACK stacks of two releases.
 
+use super::sack_filter::SackFilterKind;
+
 /// What distinguishes the RACK stacks of two releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RackTuning {
@@ -14,24 +16,29 @@ pub struct RackTuning {
     pub paces_when_measured: bool,
     /// After a retransmission output waits for 1 ms (13).
     pub paces_after_retransmission: bool,
-    /// SACKs are not read 2 to 4 GiB after the last ones (13).
-    pub sack_filter_wraps: bool,
-    /// PRR keeps the product of bytes delivered and ssthresh in 32 bits (13). It wraps, and then no new data leaves
-    /// until the pipe is down to ssthresh.
-    pub prr_wraps: bool,
-    /// PRR counts bytes as delivered when they are SACKed, and again when they are acknowledged (13).
-    pub prr_counts_twice: bool,
-    /// Recovery ends before its last ACK lets the window grow, and leaves cwnd at ssthresh at most (13).
-    pub exits_before_growth: bool,
+    /// Which filter SACK blocks pass.
+    pub sack_filter: SackFilterKind,
+    /// A retransmission that a timer asks for, a probe too, costs PRR credit as any other (15).
+    pub timer_costs_credit: bool,
+    /// What the reordering timer finds lost is taken out of the pipe until it is sent again (15).
+    pub pipe_without_lost: bool,
+    /// At its end recovery leaves cwnd at ssthresh at least (15; RFC 6582 section 3.2 step 3, option 2), else at most (13).
+    pub exit_raises_window: bool,
     /// Segments of unused PRR credit that the window takes over when recovery ends; None: all of it (13).
     pub credit_segments: Option<u64>,
     /// A loss on a deeply buffered path does not reduce the window while the RTT is near its minimum (13).
     pub spares_cwnd_at_low_delay: bool,
     /// Bytes counted per ACK in congestion avoidance are capped at L segments (15).
     pub abc_capped: bool,
-    /// A timeout takes all that is not SACKed for lost (15); else it sends the first segment again and forgets what was
-    /// SACKed (13).
-    pub timeout_loses_all: bool,
+    /// A timeout leaves both windows as they are (the hook is not called), sends the oldest transmission again, keeps what
+    /// was SACKed until the third in a row, and then waits for an ACK (15); else it reduces them, forgets what was SACKed
+    /// and sends the first segment again (13).
+    pub timeout_spares_window: bool,
+    /// Recovery is undone when an echoed timestamp or a short RTT shows that it was not needed (13); else D-SACKs for all
+    /// that was sent again restore ssthresh (15).
+    pub undoes_recovery: bool,
+    /// Duplicate ACKs count where they have SACK blocks, too (13).
+    pub sacks_count_as_duplicates: bool,
     /// A spurious timeout is recognised by the echoed timestamp (15).
     pub undoes_timeouts: bool,
     /// Without SACK the connection goes back to the default stack (13; net.inet.tcp.rack.sack_not_required).
@@ -39,6 +46,8 @@ pub struct RackTuning {
     /// New data that a probe sends in recovery counts as any other: probes go on without end, and no timeout comes
     /// (13; rack_timeout_tlp).
     pub recovery_hides_probes: bool,
+    /// The shortest wait for a probe begins with each ACK (15), not with the last transmission (13).
+    pub probes_wait_anew: bool,
     /// Segments of one output call (net.inet.tcp.rack.hptsi_seg_max).
     pub burst_segments: u32,
     /// The delayed ACK that a probe for a single segment allows for, ms.
