@@ -81,7 +81,6 @@ pub(super) fn rack() -> FreeBsd {
             undoes_timeouts: false,
             needs_sack: true,
             recovery_hides_probes: true,
-            probes_wait_anew: false,
             burst_segments: 40,
             probe_delayed_ack_ms: 200,
             rto_max_ms: 4000,

@@ -113,7 +113,6 @@ fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
             undoes_timeouts: true,
             needs_sack: false,
             recovery_hides_probes: false,
-            probes_wait_anew: true,
             burst_segments: 40,
             probe_delayed_ack_ms: 40,
             rto_max_ms: 4000,

@@ -84,8 +84,7 @@ impl RackSender {
             Some(_) => {}
         }
         let wait = wait.min(self.rto_us()).max(SHORTEST_PROBE_US);
-        let left = wait.saturating_sub(self.elapsed_since(last.at.max(self.timers_from)));
-        if self.rack.probes_wait_anew { left.max(SHORTEST_PROBE_US) } else { left }
+        wait.saturating_sub(self.elapsed_since(last.at.max(self.timers_from)))
     }
 
     /// What a tail loss probe will send: new data if a segment of it fits the peer's window, else the last segment again

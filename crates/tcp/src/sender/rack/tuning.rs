@@ -46,8 +46,6 @@ pub struct RackTuning {
     /// New data that a probe sends in recovery counts as any other: probes go on without end, and no timeout comes
     /// (13; rack_timeout_tlp).
     pub recovery_hides_probes: bool,
-    /// The shortest wait for a probe begins with each ACK (15), not with the last transmission (13).
-    pub probes_wait_anew: bool,
     /// Segments of one output call (net.inet.tcp.rack.hptsi_seg_max).
     pub burst_segments: u32,
     /// The delayed ACK that a probe for a single segment allows for, ms.
