@@ -121,7 +121,8 @@ impl Rtt {
 
     /// Variation in nanoseconds; None while unknown.
     pub fn rttvar_ns(&self) -> Option<u64> {
-        (self.updates > 0).then(|| (self.rttvar as u64 * (1_000_000_000 / u64::from(self.hz))) >> self.var_shift)
+        (self.updates > 0)
+            .then(|| (self.rttvar as u64 * (1_000_000_000 / u64::from(self.hz))) >> self.var_shift)
     }
 
     /// The timeout in force in nanoseconds.

@@ -58,11 +58,7 @@ impl RackSender {
                 let left = self.loss_threshold().saturating_sub(self.elapsed_since(oldest.at));
                 return Some((Timer::Reordering, left));
             }
-            if snd.sack
-                && snd.max <= snd.end
-                && self.probes < MAX_PROBES
-                && !mutant!(RackNeverProbes)
-            {
+            if snd.sack && snd.max <= snd.end && self.probes < MAX_PROBES && !mutant!(RackNeverProbes) {
                 return Some((Timer::Probe, self.probe_time()));
             }
         }
