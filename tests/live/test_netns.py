@@ -300,6 +300,18 @@ def test_a_rule_behind_receive_aggregation_drops_what_it_says(dumbbell: Path, cw
     assert row["retransmit_rate"] == pytest.approx(0.02, abs=0.012)
 
 
+def test_timeouts_are_those_that_the_kernel_counts(dumbbell: Path, cwndlab: Command) -> None:
+    ingress = "hosts.b.ingress={after_gro: {loss: {nth: {every: 2, packet: 0, min_payload: 1000}}}}"
+    out = dumbbell.parent / "out"
+    short = ("--set", "duration=3s", "--set", ingress)
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", *short)
+    assert ran.returncode == 0, ran.stderr
+    results = api.open(out)
+    counted = results.series(0, table="tcp_info")["timeouts"].max()
+    assert counted > 0, "every other segment is lost, and so is every other one sent again"
+    assert 0 < results.summary["rtos"][0] <= counted
+
+
 def test_a_rule_drops_datagrams_too(dumbbell: Path, cwndlab: Command) -> None:
     ingress = "hosts.b.ingress={after_gro: {loss: {nth: {every: 4, packet: 0}}}}"
     flow = "flows.f1={from: a, to: b, app: {kind: udp-cbr, rate: 400kbit, payload: 200}}"

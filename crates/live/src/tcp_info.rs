@@ -22,9 +22,10 @@ impl TcpInfo<'_> {
 fn number(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_ne_bytes([a, b])),
         [a, b, c, d] => u64::from(u32::from_ne_bytes([a, b, c, d])),
         [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        _ => 0,
+        _ => unreachable!("a field of 1, 2, 4 or 8 bytes"),
     }
 }
 
@@ -84,3 +85,17 @@ const FIELDS: &[(&str, usize, usize)] = &[
     ("tcpi_rcv_wnd", 232, 4),
     ("tcpi_total_rto", 240, 2),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_read_with_its_size() {
+        let info = [1; 248];
+        for (name, value) in TcpInfo(&info).fields() {
+            assert!([1, 0x0101, 0x0101_0101, 0x0101_0101_0101_0101].contains(&value), "{name}: {value:#x}");
+        }
+        assert_eq!(TcpInfo(&info).fields().count(), FIELDS.len());
+    }
+}
