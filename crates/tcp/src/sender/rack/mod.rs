@@ -14,6 +14,7 @@ mod recovery;
 mod sack_filter;
 mod timers;
 mod tuning;
+mod wheel;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use goodput::Goodput;
 use map::SendMap;
 use recovery::{PriorWindows, Undo};
 use sack_filter::SackFilter;
+use wheel::Wheel;
 
 pub use sack_filter::SackFilterKind;
 pub use tuning::RackTuning;
@@ -106,6 +108,11 @@ pub struct RackSender {
     wake: Option<Nanos>,
     /// What it was asked for, us: the timer or the end of pacing.
     wake_for: Option<u64>,
+    /// Where the connection waits for it (13).
+    wheel: Wheel,
+    /// By how much calls of output came late, and how much of their waits was left, since one sent something; us.
+    late: u64,
+    early: u64,
     output_call: OutputCall,
     /// Bytes sent by the call of output at hand.
     sent_in_call: u64,
@@ -208,6 +215,9 @@ impl RackSender {
             timer: None,
             wake: None,
             wake_for: None,
+            wheel: Wheel::default(),
+            late: 0,
+            early: 0,
             output_call: OutputCall::Idle,
             sent_in_call: 0,
             resend: None,
@@ -352,6 +362,7 @@ impl Sender for RackSender {
         }
         if delivered > 0 {
             self.timer = None;
+            self.wheel.clear(cx.clock, cx.now);
         }
         let una = snd.una.max(ack.ack);
         self.detect_losses(snd, una, delivered, cx);
@@ -393,6 +404,7 @@ impl Sender for RackSender {
         self.refresh_cc_var(snd, cx);
         if self.wake.is_some_and(|at| at <= cx.now) {
             self.wake = None;
+            self.wheel.begin_look();
             self.pacing_waived |= self.paced_until.is_some();
             let due = self.timer.filter(|&(_, at)| self.stack_time(self.now_us) >= at);
             if let Some((timer, _)) = due {
@@ -426,7 +438,11 @@ impl Sender for RackSender {
                 self.arm(snd, cx);
                 return Poll::Wait(self.limit(snd));
             }
-            self.paced_until = None;
+            if let Some(at) = self.paced_until.take() {
+                self.late += self.now_us.saturating_sub(at);
+                self.early += at.saturating_sub(self.now_us);
+            }
+            self.wheel.clear(cx.clock, cx.now);
             self.pacing_waived = false;
             self.output_call = OutputCall::Sending;
             self.sent_in_call = 0;
@@ -442,10 +458,10 @@ impl Sender for RackSender {
         }
         if self.output_call == OutputCall::Sending {
             if self.sent_in_call > 0 {
-                let wait = self.pacing_delay();
-                self.paced_until = (wait > 0).then_some(self.now_us + wait);
+                self.pace(self.pacing_delay());
             } else {
                 self.map.end_flight();
+                self.settle_lateness();
             }
         }
         self.output_call = OutputCall::Idle;

@@ -197,6 +197,12 @@ impl RackSender {
             true => SHORTEST_TIMER_US,
             false => self.pacing_delay(),
         };
+        self.pace(wait);
+    }
+
+    /// The next call of output waits for so long after this one, us, whatever calls before it came late or early.
+    pub(super) fn pace(&mut self, wait: u64) {
+        (self.late, self.early) = (0, 0);
         self.paced_until = (wait > 0).then_some(self.now_us + wait);
     }
 

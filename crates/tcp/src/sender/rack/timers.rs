@@ -2,7 +2,7 @@
 //! high-precision timer system wakes the connection.
 
 use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US, Timer, UNKNOWN_RTT_US};
-use crate::clock::{HostClock, MICROSECOND, Nanos};
+use crate::clock::MICROSECOND;
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::mutants::mutant;
@@ -29,6 +29,7 @@ impl RackSender {
                 });
                 let Some(index) = due else {
                     self.paced_until = None;
+                    self.settle_lateness();
                     self.output_call = OutputCall::Finished;
                     return;
                 };
@@ -117,23 +118,44 @@ impl RackSender {
             }
         });
         let until = [self.timer.map(|(_, at)| at), self.paced_until].into_iter().flatten().min();
+        if self.rack.wheel_on_ticks {
+            if let Some(until) = until.filter(|_| !self.wheel.is_taken()) {
+                let slots = if self.paced_until == Some(until) {
+                    until.saturating_sub(self.now_us).div_ceil(SLOT_US)
+                } else {
+                    // Whole milliseconds of the stack's clock, and a slot.
+                    until.saturating_sub(self.stack_time(self.now_us)) / SLOT_US + 1
+                };
+                self.wheel.insert(slots, cx.clock, cx.now);
+            }
+            self.wheel.end_look(cx.clock, cx.now);
+            self.wake = self.wheel.wake(cx.clock);
+            return;
+        }
         if self.wake.is_none() || self.wake_for != until {
             self.wake_for = until;
             self.wake = until.map(|until| {
                 let from =
                     if self.paced_until == Some(until) { self.now_us } else { self.stack_time(self.now_us) };
-                self.wake_time(until.saturating_sub(from), cx.clock, cx.now)
+                let slots = until.saturating_sub(from).div_ceil(SLOT_US) * SLOT_US;
+                cx.now + slots.max(SHORTEST_SLEEP_US) * MICROSECOND
             });
         }
     }
 
-    /// When the timer system wakes what asks for `us` microseconds from now.
-    fn wake_time(&self, us: u64, clock: &HostClock, now: Nanos) -> Nanos {
-        let slots = us.div_ceil(SLOT_US) * SLOT_US;
-        if self.rack.wheel_on_ticks {
-            return clock.time_of_tick(clock.ticks(now + slots * MICROSECOND) + 1);
+    /// Lateness counts: a call of output that came late and sent nothing waits for a slot, so that the next look at the
+    /// wheel calls it again; one that came early adds what was left to its next wait (rack_start_hpts_timer).
+    pub(super) fn settle_lateness(&mut self) {
+        if !self.rack.wheel_on_ticks {
+            return;
         }
-        now + slots.max(SHORTEST_SLEEP_US) * MICROSECOND
+        let mut wait = std::mem::take(&mut self.early);
+        if self.late > 0 {
+            let shortened = wait.saturating_sub(self.late).max(SLOT_US);
+            self.late = (self.late + shortened).saturating_sub(wait);
+            wait = shortened;
+        }
+        self.paced_until = (wait > 0).then_some(self.now_us + wait);
     }
 
     pub(super) fn start_persist(&mut self, cx: &Context<'_>) {
