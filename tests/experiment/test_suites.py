@@ -21,7 +21,7 @@ def test_suites_have_titles_and_sources() -> None:
     assert [entry.name for entry in suites()] == [
         "cubic-patch", "cubic-patch-bursts", "loadlatency", "loadlatency-linux", "loss-resilience",
         "lro-acks-a-round", "lro-slow-start", "teacup-140502A", "teacup-next", "tri-point", "tri-point-more",
-        "validate-linux", "window-sweep",
+        "validate-linux", "validate-loss", "window-sweep",
     ]  # fmt: skip
     for entry in suites():
         assert entry.title and entry.source, entry.name

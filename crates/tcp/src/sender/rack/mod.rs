@@ -392,6 +392,8 @@ impl Sender for RackSender {
             self.ccv.recover = self.ccv.recover.max(una);
             if una == snd.max {
                 self.sack_filter.clear();
+                // Nothing is left that the next call of output could come too soon after (rack_timer_cancel).
+                self.paced_until = None;
             }
         }
         self.commit_sample();

@@ -7,7 +7,7 @@ use super::sack_filter::SackFilterKind;
 pub struct RackTuning {
     /// The stack's clock counts milliseconds (13), else microseconds (15).
     pub milliseconds: bool,
-    /// Timers and pacing end on a tick of the host's clock, as recorded of 13; else on slots of 10 us.
+    /// Timers and pacing end on ticks of the host's clock (`wheel.rs`), as recorded of 13; else on slots of 10 us.
     pub wheel_on_ticks: bool,
     /// 13: a segment is lost after the last RTT and 2 ms; once reordering was seen, and 1 ms and a quarter of the
     /// RTT. 15: after the last RTT and a quarter, and more after D-SACKs.
