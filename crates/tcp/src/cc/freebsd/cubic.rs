@@ -137,6 +137,12 @@ impl Cubic {
         self.k = math::k(self.wmax / ccv.maxseg, &self.curve);
     }
 
+    /// K after congestion, which 12 to 14 count in segments as they are sent.
+    fn k_after_congestion(&mut self, ccv: &CcVar) {
+        let unit = if self.era == CubicEra::Rfc8312 { ccv.mss } else { ccv.maxseg };
+        self.k = math::k(self.wmax / unit, &self.curve);
+    }
+
     /// Keeps the smallest smoothed RTT and the sum for the epoch's mean.
     #[inline]
     fn record_rtt(&mut self, ccv: &CcVar) {
@@ -332,7 +338,7 @@ impl Cubic {
         ccv.ssthresh = ssthresh.max(2 * ccv.loss_unit());
         self.congestions += 1;
         self.epoch = self.now(ccv);
-        self.k_from_wmax(ccv);
+        self.k_after_congestion(ccv);
     }
 
     /// A reduction by RFC 9438 sections 4.6 and 4.7: of the window as it is, or NewReno's in the friendly region. (Main has
