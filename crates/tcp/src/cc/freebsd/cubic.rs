@@ -599,6 +599,20 @@ mod tests {
         assert_eq!(cc.wmax, (100 * FULL * 217) >> 8);
     }
 
+    /// 145 segments of 1448 bytes are 143 of 1460.
+    #[test]
+    fn of_13_k_after_congestion_counts_segments_as_they_are_sent() {
+        let (_, mut ccv) = lan("freebsd-15-current", 145);
+        (ccv.maxseg, ccv.tuning.loss_counts_payload) = (1460, true);
+        let mut cc = Cubic::new(CubicEra::Rfc8312);
+        cc.conn_init(&mut ccv);
+        cc.congestions = 1;
+        cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
+        assert_eq!((cc.wmax / FULL, cc.wmax / 1460), (145, 143));
+        assert_eq!(cc.k, math::k(145, &math::Curve::RFC));
+        assert_ne!(cc.k, math::k(143, &math::Curve::RFC));
+    }
+
     /// Rounds of eight samples each, of which the second shows a rise of an eighth.
     fn rise(cc: &mut Cubic, ccv: &mut CcVar) {
         for (number, rtt) in [(1, 40_000), (2, 50_000)] {
