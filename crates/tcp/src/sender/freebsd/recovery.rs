@@ -128,11 +128,8 @@ impl FreeBsdSender {
             let room = self.prr.delivered.saturating_sub(out);
             let new_loss = self.board.lost > lost_before;
             let careful = self.tuning.recovery == Recovery::Prr15 && (delivered == 0 || new_loss);
-            let limit = if self.tuning.prr_conservative || careful {
-                room
-            } else {
-                room.max(delivered) + mss
-            };
+            let limit =
+                if self.tuning.prr_conservative || careful { room } else { room.max(delivered) + mss };
             (ssthresh - pipe).min(limit)
         };
         let send = send / mss * mss;
