@@ -137,6 +137,12 @@ impl Cubic {
         self.k = math::k(self.wmax / ccv.maxseg, &self.curve);
     }
 
+    /// K after congestion, which 12 to 14 count in segments as they are sent.
+    fn k_after_congestion(&mut self, ccv: &CcVar) {
+        let unit = if self.era == CubicEra::Rfc8312 { ccv.mss } else { ccv.maxseg };
+        self.k = math::k(self.wmax / unit, &self.curve);
+    }
+
     /// Keeps the smallest smoothed RTT and the sum for the epoch's mean.
     #[inline]
     fn record_rtt(&mut self, ccv: &CcVar) {
@@ -332,7 +338,7 @@ impl Cubic {
         ccv.ssthresh = ssthresh.max(2 * ccv.loss_unit());
         self.congestions += 1;
         self.epoch = self.now(ccv);
-        self.k_from_wmax(ccv);
+        self.k_after_congestion(ccv);
     }
 
     /// A reduction by RFC 9438 sections 4.6 and 4.7: of the window as it is, or NewReno's in the friendly region. (Main has
@@ -591,6 +597,20 @@ mod tests {
         cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
         assert_eq!(ccv.ssthresh, (100 * FULL * 179) >> 8);
         assert_eq!(cc.wmax, (100 * FULL * 217) >> 8);
+    }
+
+    /// 145 segments of 1448 bytes are 143 of 1460.
+    #[test]
+    fn of_13_k_after_congestion_counts_segments_as_they_are_sent() {
+        let (_, mut ccv) = lan("freebsd-15-current", 145);
+        (ccv.maxseg, ccv.tuning.loss_counts_payload) = (1460, true);
+        let mut cc = Cubic::new(CubicEra::Rfc8312);
+        cc.conn_init(&mut ccv);
+        cc.congestions = 1;
+        cc.cong_signal(&mut ccv, Signal::DuplicateAcks);
+        assert_eq!((cc.wmax / FULL, cc.wmax / 1460), (145, 143));
+        assert_eq!(cc.k, math::k(145, &math::Curve::RFC));
+        assert_ne!(cc.k, math::k(143, &math::Curve::RFC));
     }
 
     /// Rounds of eight samples each, of which the second shows a rise of an eighth.

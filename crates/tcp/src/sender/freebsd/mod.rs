@@ -17,7 +17,7 @@ use std::sync::Arc;
 use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
-use self::tuning::{DuplicateRule, Tuning};
+use self::tuning::{DuplicateRule, Recovery, Tuning};
 use super::{Ack, Limit, Metrics, Poll, SendGrant, SendState, Sender, Transmit};
 use crate::cc::freebsd::{AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
@@ -243,7 +243,8 @@ impl FreeBsdSender {
         cx: &mut Context<'_>,
     ) {
         let same_window = snd.wnd == ack.previous_wnd;
-        // A window update lets output try again, whatever else this ACK is.
+        // A window update lets output try again.
+        let output_due = self.output_due;
         self.output_due |= !same_window;
         let reports = match self.tuning.duplicates {
             DuplicateRule::SameWindow => same_window,
@@ -264,6 +265,8 @@ impl FreeBsdSender {
             return;
         }
         self.dupacks += 1;
+        // A duplicate's window is not looked at: FreeBSD is done with it before the window update.
+        let window = std::mem::replace(&mut snd.wnd, ack.previous_wnd);
         if self.dupacks > DUPLICATE_THRESHOLD || self.ccv.fast_recovery {
             self.ack_received(AckKind::Duplicate);
             self.duplicate_in_recovery(snd, in_sack_recovery);
@@ -271,12 +274,16 @@ impl FreeBsdSender {
         } else if self.dupacks == DUPLICATE_THRESHOLD || self.sacked_bytes_show_loss() {
             if !snd.sack && ack.ack <= self.ccv.recover {
                 self.dupacks = 0;
+                snd.wnd = window;
                 return;
             }
             self.enter_recovery(snd, ack, cx);
         } else if self.tuning.rfc3042 && !mutant!(NoLimitedTransmit) {
             self.ack_received(AckKind::Duplicate);
             self.limited_transmit(snd, cx);
+            self.output_due = output_due;
+        } else {
+            snd.wnd = window;
         }
     }
 
@@ -523,7 +530,9 @@ impl Sender for FreeBsdSender {
             new_sack = self.board.update(snd.una, ack.ack, ack.sack);
         } else {
             self.board.sacked = 0;
-            self.board.delivered = 0;
+            if self.tuning.recovery != Recovery::Prr13 {
+                self.board.delivered = 0;
+            }
         }
         if new_sack && self.tuning.lost_retransmission_detection {
             self.detect_lost_retransmission(snd);

@@ -37,7 +37,8 @@ impl FreeBsdSender {
         }
         if self.uses_prr(true) && !mutant!(NoPrr) {
             let recover_fs = (snd.nxt - snd.una).max(1);
-            self.prr = Prr { delivered: self.board.sacked, out: 0, recover_fs };
+            // What a recovery sent that a timeout ended still counts: only a recovery's end forgets it.
+            self.prr = Prr { delivered: self.board.sacked, recover_fs, ..self.prr };
             self.ccv.recover = snd.nxt;
         }
         self.new_data_from = snd.nxt;
@@ -125,12 +126,10 @@ impl FreeBsdSender {
             (share + rounding).saturating_sub(out)
         } else {
             let room = self.prr.delivered.saturating_sub(out);
-            let new_loss = self.tuning.recovery == Recovery::Prr15 && self.board.lost > lost_before;
-            let limit = if self.tuning.prr_conservative || delivered == 0 || new_loss {
-                room
-            } else {
-                room.max(delivered) + mss
-            };
+            let new_loss = self.board.lost > lost_before;
+            let careful = self.tuning.recovery == Recovery::Prr15 && (delivered == 0 || new_loss);
+            let limit =
+                if self.tuning.prr_conservative || careful { room } else { room.max(delivered) + mss };
             (ssthresh - pipe).min(limit)
         };
         let send = send / mss * mss;
@@ -172,7 +171,7 @@ impl FreeBsdSender {
         let window = std::mem::replace(&mut snd.wnd, ack.previous_wnd);
         if !snd.sack {
             self.newreno_partial_ack(snd, ack, cx);
-        } else if self.uses_prr(true) && has_sack {
+        } else if self.uses_prr(true) && (has_sack || self.tuning.recovery == Recovery::Prr13) {
             self.prr_ack(snd);
         } else {
             let unit = self.full_segment;

@@ -8,7 +8,7 @@ pub enum Recovery {
     /// cwnd restarts at one segment and is spent as holes are filled; nothing is sent until less than ssthresh is in
     /// flight (9.0 to 11).
     FromOneSegment,
-    /// Proportional rate reduction with the first accounting (13).
+    /// Proportional rate reduction with the first accounting, of every ACK in recovery whether or not it has SACK blocks (13.0).
     Prr13,
     /// Proportional rate reduction against the RFC 6675 pipe, with rescue and lost-retransmission detection (15).
     Prr15,
