@@ -121,6 +121,8 @@ pub struct StateRules {
     pub ecn_syn_retries: u8,
     /// A reset that the application causes carries timestamps (tcp_send_active_reset); one that answers a segment does not.
     pub resets_carry_timestamps: bool,
+    /// The right edge of the window is kept to the byte, though the scaled field says less; else it is what the field said.
+    pub window_edge_unscaled: bool,
     /// The fourth SYN and later ones offer no more than the MSS (net.inet.tcp.rexmit_drop_options).
     pub rexmit_drop_options: bool,
     /// The timestamp of a segment that acknowledges what was never sent is not echoed (tcp_ack).
@@ -141,6 +143,7 @@ impl StateRules {
         syn_data_waits: false,
         ecn_syn_retries: 0,
         resets_carry_timestamps: true,
+        window_edge_unscaled: false,
         rexmit_drop_options: false,
         ack_before_timestamp: true,
     };
@@ -157,6 +160,7 @@ impl StateRules {
         syn_data_waits: true,
         ecn_syn_retries: 1,
         resets_carry_timestamps: false,
+        window_edge_unscaled: true,
         rexmit_drop_options: false,
         ack_before_timestamp: false,
     };

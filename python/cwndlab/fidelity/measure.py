@@ -14,9 +14,6 @@ from cwndlab.fidelity.linux import WARM_UP_S, Metrics, mean_period
 from cwndlab.fidelity.recordings import Module, Recording, Run, read_gz
 from cwndlab.fidelity.scenario import scenario
 
-LOOK_AFTER_NS = 881_000
-"""How long after a full millisecond since ESTABLISHED the recordings looked at the sender: at its tick."""
-
 LINUX_LOOK_NS = 130_000_000
 """How often the Linux sender was looked at, on average."""
 
@@ -103,7 +100,7 @@ def _epochs(run: Run, tables: Tables) -> Metrics:
     step = run.look_ms * 1_000_000
     looks = np.arange(0, round(run.duration_s * 1e9), step, dtype=np.int64)
     times = tables.tcp["t_ns"].to_numpy().astype(np.int64)
-    index = np.searchsorted(times, established + looks + LOOK_AFTER_NS, side="right") - 1
+    index = np.searchsorted(times, established + looks, side="right") - 1
     looks, index = looks[index >= 0], index[index >= 0]
     cwnd = tables.tcp["cwnd_bytes"].to_numpy().astype(np.float64)[index]
     state = tables.tcp["state"].cast(pl.Utf8).is_in(["recovery", "cwr"]).to_numpy()[index]

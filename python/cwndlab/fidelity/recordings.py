@@ -34,7 +34,7 @@ LOOK_MS = 20
 """How often the sender was looked at where a recording's own file does not say it."""
 
 NIC_BPS = 1_000_000_000
-"""The sender's interface, unless the recording says otherwise."""
+"""The receiver's interface, and the sender's unless the recording says otherwise."""
 
 LONG_LOOK_MS = 50
 """The same of runs of 300 s."""

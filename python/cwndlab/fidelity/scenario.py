@@ -7,7 +7,7 @@ from cwndlab import _native
 from cwndlab.contract.app import App
 from cwndlab.contract.catalogue import Catalogue, Stack
 from cwndlab.contract.scenario import Change, Flow, Host, Link, Sampling, Scenario
-from cwndlab.fidelity.recordings import Run
+from cwndlab.fidelity.recordings import NIC_BPS, Run
 
 REVERSE_PACKETS = 1000
 """Queue of the way back."""
@@ -150,7 +150,7 @@ def _links(run: Run, kind: str) -> list[Link]:
         *(_link(run, f"{name}-r1", f"{name}-r1", rate_bps=nic) for name in senders),
         forth,
         into,
-        _link(run, "b-r2", "b-r2"),
+        _link(run, "b-r2", "b-r2", rate_bps=NIC_BPS if kind != "linux" else None),
         _link(
             run,
             "reverse",

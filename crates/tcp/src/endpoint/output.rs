@@ -172,11 +172,19 @@ impl Endpoint {
     fn acknowledge(&mut self, now: Nanos, pure: bool) -> u16 {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let wanted = self.receiver.window(&self.rcv, &mut cx);
-        // The right edge never moves left, and what the field cannot say is not promised.
         let scale = self.rcv.wscale;
-        let field = (wanted.max(self.rcv.offered()) >> scale).min(MAX_WINDOW);
-        let field = if field << scale < self.rcv.offered() { field + 1 } else { field }.min(MAX_WINDOW);
-        self.rcv.advertised = self.rcv.advertised.max(self.rcv.nxt + (field << scale));
+        let kept = wanted.max(self.rcv.offered()).min(MAX_WINDOW << scale);
+        // The right edge never moves left: the field is rounded up to what was offered, or the edge is kept though the
+        // field cannot say it.
+        let field = kept >> scale;
+        let (field, promised) = if self.rules.window_edge_unscaled {
+            (field, kept)
+        } else {
+            let up = field << scale < self.rcv.offered();
+            let field = (field + u64::from(up)).min(MAX_WINDOW);
+            (field, field << scale)
+        };
+        self.rcv.advertised = self.rcv.advertised.max(self.rcv.nxt + promised);
         self.rcv.last_ack = self.rcv.nxt;
         // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
         let sack_owed = !pure && self.rcv.ack_now && !self.rcv.out_of_order.is_empty();

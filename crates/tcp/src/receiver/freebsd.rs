@@ -301,7 +301,7 @@ impl Receiver for FreeBsdReceiver {
     #[inline]
     fn on_ack_sent(&mut self, rcv: &mut ReceiveState, _pure: bool, cx: &mut Context<'_>) {
         self.delack = None;
-        self.advertised_zero = rcv.offered() == 0;
+        self.advertised_zero = rcv.offered() >> rcv.wscale == 0;
         if self.interval_from == 0 && rcv.rcvbuf_auto {
             self.interval_from = cx.clock.timestamp_ms(cx.now);
         }

@@ -106,7 +106,7 @@ fn hooks(stack: &str, change: impl FnOnce(&mut Setup<'_>)) -> [Vec<String>; 2] {
         mark_at: None,
         loss: Loss::Never,
         bytes: Some(100 * 1448),
-        buffers: 1 << 20,
+        buffers: Some(1 << 20),
         duration: 20_000_000_000,
         ecn: EcnMode::Off,
         random: 1,

@@ -1,4 +1,4 @@
-//! Two endpoints over the recordings' path: a 1 Gb/s interface, a drop-tail bottleneck and a fixed delay each way.
+//! Two endpoints over the recordings' path: interfaces of 1 Gb/s, a drop-tail bottleneck and a fixed delay each way.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,6 +10,12 @@ use wire::{Ecn, Segment};
 
 /// Bytes of Ethernet header that rates count.
 const ETHERNET: u64 = 14;
+
+/// Rate of both hosts' interfaces.
+const NIC: u64 = 1_000_000_000;
+
+/// What the receiving application reads at most at a time, bytes.
+const READ: u64 = 65_536;
 
 /// Time without a packet after which the receiver's interface hands on what it has merged, ns.
 const GAP: Nanos = 50_000;
@@ -47,8 +53,8 @@ pub(crate) struct Setup<'a> {
     pub loss: Loss,
     /// Bytes to send, and then a FIN; None: without end.
     pub bytes: Option<u64>,
-    /// Socket buffers in bytes.
-    pub buffers: u64,
+    /// Socket buffers in bytes; None: autotuning.
+    pub buffers: Option<u64>,
     /// How long after ESTABLISHED to run.
     pub duration: Nanos,
     /// ECN of both hosts.
@@ -75,7 +81,7 @@ pub(crate) struct Moment {
 /// What happened in a run.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// The sender after every change of cwnd, ssthresh or phase.
+    /// The sender after every change of cwnd, ssthresh, phase or the peer's window.
     pub moments: Vec<Moment>,
     /// When bottleneck packets were dropped, and their stream offsets.
     pub drops: Vec<(Nanos, u64)>,
@@ -123,6 +129,7 @@ struct Lab<'a> {
     merged: Option<Segment>,
     arrivals: u64,
     serving: bool,
+    receiver_nic_free: Nanos,
     reverse_free: Nanos,
     established: Option<Nanos>,
     counted: u64,
@@ -151,6 +158,7 @@ pub(crate) fn run(setup: &Setup<'_>) -> Outcome {
         merged: None,
         arrivals: 0,
         serving: false,
+        receiver_nic_free: 0,
         reverse_free: 0,
         established: None,
         counted: if matches!(setup.loss, Loss::Random(_)) { setup.random << 32 } else { 0 },
@@ -167,7 +175,7 @@ pub(crate) fn run(setup: &Setup<'_>) -> Outcome {
 }
 
 fn config<'a>(setup: &Setup<'a>, clock: HostClock, iss: u32) -> Config<'a> {
-    let buffers = Some(setup.buffers);
+    let buffers = setup.buffers;
     Config {
         clock,
         mss: 1460,
@@ -308,10 +316,10 @@ impl Lab<'_> {
             }
         }
         self.flush_receiver();
-        if let Some(b) = &mut self.b
+        while let Some(b) = &mut self.b
             && b.readable() > 0
         {
-            self.out.delivered += b.read(self.now, u64::MAX);
+            self.out.delivered += b.read(self.now, READ);
             self.flush_receiver();
         }
     }
@@ -340,7 +348,9 @@ impl Lab<'_> {
             let now = self.now;
             let Some(b) = &mut self.b else { return };
             let Some(segment) = b.poll_transmit(now) else { break };
-            self.reverse_free = self.reverse_free.max(now) + wire_time(&segment, self.setup.rate);
+            self.receiver_nic_free = self.receiver_nic_free.max(now) + wire_time(&segment, NIC);
+            self.reverse_free =
+                self.reverse_free.max(self.receiver_nic_free) + wire_time(&segment, self.setup.rate);
             let at = self.reverse_free + self.setup.rtt / 2;
             self.to_sender.push_back(segment);
             self.at(at, What::ToSender);
@@ -385,6 +395,7 @@ impl Lab<'_> {
             let changed = self.out.moments.last().is_none_or(|last| {
                 let (x, y) = (&last.info.sender, &info.sender);
                 (x.cwnd, x.ssthresh, x.phase) != (y.cwnd, y.ssthresh, y.phase)
+                    || last.info.snd_wnd != info.snd_wnd
             });
             if changed {
                 self.out.moments.push(Moment { t, info });
@@ -404,7 +415,7 @@ impl Lab<'_> {
             if let Some(established) = self.established {
                 self.out.sent.push((self.now - established, segment));
             }
-            self.nic_free = self.nic_free.max(self.now) + wire_time(&segment, 1_000_000_000);
+            self.nic_free = self.nic_free.max(self.now) + wire_time(&segment, NIC);
             let at = self.nic_free;
             self.from_nic.push_back(segment);
             self.at(at, What::AtQueue);

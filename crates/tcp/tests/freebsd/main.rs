@@ -1,5 +1,6 @@
 //! FreeBSD's model against recordings of FreeBSD: the congestion-control modules alone, and whole stacks.
 
+mod drawn;
 mod groundtruth;
 mod hooks;
 mod hosts;

@@ -26,7 +26,7 @@ fn bottleneck<'a>(stack: &'a dyn Profile, cc: &'a str) -> Setup<'a> {
         mark_at: None,
         loss: Loss::Never,
         bytes: None,
-        buffers: 4 << 20,
+        buffers: Some(4 << 20),
         duration: 60 * SECOND,
         ecn: EcnMode::Off,
         random: 1,
@@ -110,7 +110,7 @@ fn timeouts_on_a_lan_are_30_ms_doubling_and_200_ms() {
             rate: 1_000_000_000,
             rtt: MS / 2,
             buffer: 1000,
-            buffers: 64 << 10,
+            buffers: Some(64 << 10),
             loss: Loss::From(500 * MS),
             duration: 5 * SECOND,
             ..bottleneck(&*stack, "newreno")

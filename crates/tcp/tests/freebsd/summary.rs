@@ -27,6 +27,11 @@ pub(crate) fn rows() -> Vec<Row> {
     read("freebsd/stack/summary.csv")
 }
 
+/// The second set of them.
+pub(crate) fn second_rows() -> Vec<Row> {
+    read("freebsd/stack2/summary.csv")
+}
+
 /// The recordings on a LAN with regular loss.
 pub(crate) fn lan() -> Vec<Row> {
     read("freebsd/lan-nth-drop.csv")

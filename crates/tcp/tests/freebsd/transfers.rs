@@ -37,7 +37,7 @@ fn every_release_delivers_every_byte_under_loss() {
                         mark_at: (random % 3 == 0).then_some(5),
                         loss: Loss::Random(share),
                         bytes: Some(BYTES),
-                        buffers: 40_000,
+                        buffers: Some(40_000),
                         duration: 600_000_000_000,
                         ecn: if random % 3 == 0 { EcnMode::On } else { EcnMode::Off },
                         random,

@@ -243,8 +243,8 @@ impl FreeBsdSender {
         cx: &mut Context<'_>,
     ) {
         let same_window = snd.wnd == ack.previous_wnd;
-        // A window update lets output try again.
-        let output_due = self.output_due;
+        let output_was_due = self.output_due;
+        // A window update lets output try again, unless this ACK is counted as a duplicate.
         self.output_due |= !same_window;
         let reports = match self.tuning.duplicates {
             DuplicateRule::SameWindow => same_window,
@@ -265,8 +265,9 @@ impl FreeBsdSender {
             return;
         }
         self.dupacks += 1;
-        // A duplicate's window is not looked at: FreeBSD is done with it before the window update.
-        let window = std::mem::replace(&mut snd.wnd, ack.previous_wnd);
+        let window = snd.wnd;
+        // Nothing more is read of an ACK that is counted, not even its window.
+        snd.wnd = ack.previous_wnd;
         if self.dupacks > DUPLICATE_THRESHOLD || self.ccv.fast_recovery {
             self.ack_received(AckKind::Duplicate);
             self.duplicate_in_recovery(snd, in_sack_recovery);
@@ -279,9 +280,9 @@ impl FreeBsdSender {
             }
             self.enter_recovery(snd, ack, cx);
         } else if self.tuning.rfc3042 && !mutant!(NoLimitedTransmit) {
+            self.output_due = output_was_due;
             self.ack_received(AckKind::Duplicate);
             self.limited_transmit(snd, cx);
-            self.output_due = output_due;
         } else {
             snd.wnd = window;
         }
