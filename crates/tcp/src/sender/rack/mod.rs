@@ -109,7 +109,7 @@ pub struct RackSender {
     /// What it was asked for, us: the timer or the end of pacing.
     wake_for: Option<u64>,
     /// Where the connection waits for it (13).
-    wheel: Wheel,
+    wheel: Option<Wheel>,
     /// By how much calls of output came late, and how much of their waits was left, since one sent something; us.
     late: u64,
     early: u64,
@@ -215,7 +215,7 @@ impl RackSender {
             timer: None,
             wake: None,
             wake_for: None,
-            wheel: Wheel::default(),
+            wheel: rack.wheel_on_ticks.then(Wheel::default),
             late: 0,
             early: 0,
             output_call: OutputCall::Idle,
@@ -362,7 +362,7 @@ impl Sender for RackSender {
         }
         if delivered > 0 {
             self.timer = None;
-            self.wheel.clear(cx.clock, cx.now);
+            self.leave_wheel(cx);
         }
         let una = snd.una.max(ack.ack);
         self.detect_losses(snd, una, delivered, cx);
@@ -406,7 +406,9 @@ impl Sender for RackSender {
         self.refresh_cc_var(snd, cx);
         if self.wake.is_some_and(|at| at <= cx.now) {
             self.wake = None;
-            self.wheel.begin_look();
+            if let Some(wheel) = &mut self.wheel {
+                wheel.begin_look();
+            }
             self.pacing_waived |= self.paced_until.is_some();
             let due = self.timer.filter(|&(_, at)| self.stack_time(self.now_us) >= at);
             if let Some((timer, _)) = due {
@@ -444,7 +446,7 @@ impl Sender for RackSender {
                 self.late += self.now_us.saturating_sub(at);
                 self.early += at.saturating_sub(self.now_us);
             }
-            self.wheel.clear(cx.clock, cx.now);
+            self.leave_wheel(cx);
             self.pacing_waived = false;
             self.output_call = OutputCall::Sending;
             self.sent_in_call = 0;

@@ -118,35 +118,42 @@ impl RackSender {
             }
         });
         let until = [self.timer.map(|(_, at)| at), self.paced_until].into_iter().flatten().min();
-        if self.rack.wheel_on_ticks {
-            if let Some(until) = until.filter(|_| !self.wheel.is_taken()) {
+        let stack_now = self.stack_time(self.now_us);
+        if let Some(wheel) = &mut self.wheel {
+            if let Some(until) = until.filter(|_| !wheel.is_taken()) {
                 let slots = if self.paced_until == Some(until) {
                     until.saturating_sub(self.now_us).div_ceil(SLOT_US)
                 } else {
                     // Whole milliseconds of the stack's clock, and a slot.
-                    until.saturating_sub(self.stack_time(self.now_us)) / SLOT_US + 1
+                    until.saturating_sub(stack_now) / SLOT_US + 1
                 };
-                self.wheel.insert(slots, cx.clock, cx.now);
+                wheel.insert(slots, cx.clock, cx.now);
             }
-            self.wheel.end_look(cx.clock, cx.now);
-            self.wake = self.wheel.wake(cx.clock);
+            wheel.end_look(cx.clock, cx.now);
+            self.wake = wheel.wake(cx.clock);
             return;
         }
         if self.wake.is_none() || self.wake_for != until {
             self.wake_for = until;
             self.wake = until.map(|until| {
-                let from =
-                    if self.paced_until == Some(until) { self.now_us } else { self.stack_time(self.now_us) };
+                let from = if self.paced_until == Some(until) { self.now_us } else { stack_now };
                 let slots = until.saturating_sub(from).div_ceil(SLOT_US) * SLOT_US;
                 cx.now + slots.max(SHORTEST_SLEEP_US) * MICROSECOND
             });
         }
     }
 
+    /// The connection waits for nothing until it is armed again.
+    pub(super) fn leave_wheel(&mut self, cx: &Context<'_>) {
+        if let Some(wheel) = &mut self.wheel {
+            wheel.clear(cx.clock, cx.now);
+        }
+    }
+
     /// Lateness counts: a call of output that came late and sent nothing waits for a slot, so that the next look at the
     /// wheel calls it again; one that came early adds what was left to its next wait (rack_start_hpts_timer).
     pub(super) fn settle_lateness(&mut self) {
-        if !self.rack.wheel_on_ticks {
+        if self.wheel.is_none() {
             return;
         }
         let mut wait = std::mem::take(&mut self.early);

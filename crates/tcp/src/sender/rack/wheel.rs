@@ -75,7 +75,7 @@ impl Wheel {
     pub(super) fn wake(&self, clock: &HostClock) -> Option<Nanos> {
         let due = self.due?;
         let mut wheel = self.clone();
-        let period = LONGEST_SLEEP * SLOT_US * MICROSECOND / clock.tick_ns() + 1;
+        let period = sleep_ticks(LONGEST_SLEEP, clock);
         loop {
             let slot = slot_of(wheel.next_look, clock);
             if slot >= due {
@@ -98,7 +98,7 @@ impl Wheel {
             return self.sleep_from(slot.wrapping_sub(1), tick, clock);
         }
         if self.due.is_none() && tick > self.next_look {
-            let period = LONGEST_SLEEP * SLOT_US * MICROSECOND / clock.tick_ns() + 1;
+            let period = sleep_ticks(LONGEST_SLEEP, clock);
             self.next_look += (tick - self.next_look) / period * period;
         }
         while self.next_look <= tick && self.due.is_none_or(|due| due > slot_of(self.next_look, clock)) {
@@ -130,6 +130,13 @@ mod tests {
     use super::*;
     use crate::clock::MILLISECOND;
 
+    /// A wheel on which something began to wait at this time.
+    fn waiting(slots: u64, now: Nanos) -> (HostClock, Wheel) {
+        let (clock, mut wheel) = (HostClock::new(1000, 0, 0), Wheel::default());
+        wheel.insert(slots, &clock, now);
+        (clock, wheel)
+    }
+
     fn looks(wheel: &mut Wheel, clock: &HostClock, then: u64) -> Nanos {
         let at = wheel.wake(clock).expect("something waits");
         wheel.catch_up(clock, at);
@@ -143,50 +150,40 @@ mod tests {
 
     #[test]
     fn sleeps_end_a_tick_after_their_whole_ticks() {
-        let clock = HostClock::new(1000, 0, 0);
-        let mut wheel = Wheel::default();
         // 3.4 ms from 10.2 ms on: the timer is set to 3 ticks and runs after 4.
-        wheel.insert(340, &clock, 10_200_000);
+        let (clock, mut wheel) = waiting(340, 10_200_000);
         assert_eq!(wheel.wake(&clock), Some(14 * MILLISECOND));
-        wheel.clear(&clock, 13 * MILLISECOND);
-        // After a look at 14 ms the next one comes at 16 ms, whether slots come before it or after.
-        wheel.insert(340, &clock, 10_200_000);
+        // After a look at 14 ms the next one comes at 16 ms.
         assert_eq!(looks(&mut wheel, &clock, 100), 14 * MILLISECOND);
         assert_eq!(wheel.wake(&clock), Some(16 * MILLISECOND));
     }
 
     #[test]
     fn a_look_that_comes_too_early_is_followed_by_one_two_ticks_later() {
-        let clock = HostClock::new(1000, 0, 0);
-        let mut wheel = Wheel::default();
-        wheel.insert(100, &clock, 10_200_000);
+        let (clock, mut wheel) = waiting(100, 10_200_000);
         assert_eq!(looks(&mut wheel, &clock, 100), 12 * MILLISECOND);
         // At 13.5 ms something new begins to wait for 1 ms. The look at 14 ms finds it half a millisecond away.
-        wheel.clear(&clock, 13 * MILLISECOND);
+        wheel.clear(&clock, 13_500_000);
         wheel.insert(100, &clock, 13_500_000);
         assert_eq!(wheel.wake(&clock), Some(16 * MILLISECOND));
     }
 
     #[test]
     fn a_sleep_that_should_be_over_is_not_shortened() {
-        let clock = HostClock::new(1000, 0, 0);
-        let mut wheel = Wheel::default();
-        wheel.insert(8000, &clock, 10_200_000);
+        let (clock, mut wheel) = waiting(8000, 10_200_000);
         assert_eq!(looks(&mut wheel, &clock, 0), 91 * MILLISECOND, "80 ticks and one");
         assert_eq!(wheel.next_look, 91 + 513);
         // What the first sleep was shortened to is over at 93 ms, but its timer runs at 94 ms.
         wheel.insert(200, &clock, 91_100_000);
         assert_eq!(wheel.next_look, 94);
-        wheel.clear(&clock, 13 * MILLISECOND);
+        wheel.clear(&clock, 93_500_000);
         wheel.insert(20, &clock, 93_500_000);
         assert_eq!(wheel.wake(&clock), Some(94 * MILLISECOND));
     }
 
     #[test]
     fn what_waits_for_hours_is_found_at_once() {
-        let clock = HostClock::new(1000, 0, 0);
-        let mut wheel = Wheel::default();
-        wheel.insert(10 * 3600 * 100_000, &clock, 10_200_000);
+        let (clock, wheel) = waiting(10 * 3600 * 100_000, 10_200_000);
         let mut each = wheel.clone();
         let due = each.due.unwrap();
         while slot_of(each.next_look, &clock) < due {
