@@ -13,70 +13,13 @@ import cwndlab
 from cwndlab.errors import InputError
 from cwndlab.parts import store
 from cwndlab.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, display, resuming, texttable
+from cwndlab.results import catalogue, display, metrics, resuming, texttable
 
 
 def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r"))
-    assert results.summary.columns == [
-        "run_id",
-        "repeat",
-        "flow",
-        "testbed",
-        "hosts.a.cc",
-        "stack",
-        "cc",
-        "app",
-        "goodput_mbps",
-        "sender_mbps",
-        "throughput_mbps",
-        "utilisation",
-        "retransmit_rate",
-        "drop_rate",
-        "ce_marks",
-        "rtos",
-        "fast_recoveries",
-        "cycle_s",
-        "rtt_min_ms",
-        "rtt_mean_ms",
-        "rtt_p50_ms",
-        "rtt_p95_ms",
-        "rtt_max_ms",
-        "queue_delay_p50_ms",
-        "queue_delay_p95_ms",
-        "queue_delay_max_ms",
-        "power",
-        "slow_start_exit_s",
-        "time_to_90_s",
-        "cwnd_mean_bytes",
-        "cwnd_max_bytes",
-        "limited_cwnd_pct",
-        "limited_rwnd_pct",
-        "limited_sndbuf_pct",
-        "limited_app_pct",
-        "completion_s",
-        "completion_p50_ms",
-        "completion_p95_ms",
-        "response_p50_ms",
-        "response_p95_ms",
-        "round_p50_ms",
-        "round_p95_ms",
-        "one_way_p50_ms",
-        "one_way_p95_ms",
-        "mos",
-        "stalled_s",
-        "load_scenario",
-        "upload_kib_s",
-        "download_kib_s",
-        "responsiveness_hz",
-        "smoothness_hz",
-        "rpm",
-        "jain",
-        "jain_1s_mean",
-        "jain_1s_min",
-        "convergence_s",
-        "status",
-    ]
+    named = ["run_id", "repeat", "flow", "testbed", "hosts.a.cc"]
+    assert results.summary.columns == [*named, *metrics.NAMES]
     assert results.summary["hosts.a.cc"].to_list() == ["newreno", "newreno", "cubic", "cubic"]
     assert results.summary["goodput_mbps"].to_list() == [8.0, 8.1, 8.2, 8.3]
     assert results.complete

@@ -13,22 +13,11 @@ from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError, unknown
 from cwndlab.results import columns
 from cwndlab.results.keys import distinguishing, whole_key
+from cwndlab.results.metrics import FIRST_CHOICE
 from cwndlab.results.texttable import short_names
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
-
-FIRST_CHOICE = (
-    "goodput_mbps",
-    "throughput_mbps",
-    "response_p50_ms",
-    "one_way_p50_ms",
-    "rtt_mean_ms",
-    "cwnd_mean_bytes",
-)
-"""The metric that is compared where none is named: the first of these that both sides have.
-
-One, so that a look at every metric is a choice, and is corrected for."""
 
 
 @dataclass(frozen=True)

@@ -18,25 +18,11 @@ from cwndlab.formats.base import Recording
 from cwndlab.results import columns, inferred
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import filtered
+from cwndlab.results.metrics import BY_NAME
 from cwndlab.tables import RowsHash
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
-
-SUMMED = (
-    "goodput_mbps",
-    "sender_mbps",
-    "throughput_mbps",
-    "utilisation",
-    "ce_marks",
-    "rtos",
-    "fast_recoveries",
-)
-"""Metrics of which a run of several flows has the sum of theirs."""
-
-LOWEST = ("rtt_min_ms",)
-HIGHEST = ("rtt_max_ms", "queue_delay_max_ms", "cwnd_max_bytes", "completion_s")
-"""Metrics of which it has the lowest and the highest; of all others the mean."""
 
 SERIES_S = 1.0
 """Length of the windows of `Run.series`."""
@@ -176,7 +162,7 @@ def _mixed(flows: Mapping[str, Sequence[float | None]], apps: Sequence[str]) -> 
     if len(set(apps)) == 1:
         return mixed
     for name, values in flows.items():
-        if name not in (*SUMMED, *LOWEST, *HIGHEST):
+        if _over(name) == "mean":
             of = dict.fromkeys(app for app, value in zip(apps, values, strict=True) if value is not None)
             if len(of) > 1:
                 mixed[name] = [str(app) for app in of]
@@ -190,17 +176,22 @@ def _all_flows(metrics: Mapping[str, Sequence[float | None]]) -> dict[str, float
         known = [float(value) for value in values if value is not None]
         if not known:
             continue
-        if len(known) == 1:
-            whole[name] = known[0]
-        elif name in SUMMED:
-            whole[name] = sum(known)
-        elif name in LOWEST:
-            whole[name] = min(known)
-        elif name in HIGHEST:
-            whole[name] = max(known)
-        else:
-            whole[name] = sum(known) / len(known)
+        match _over(name):
+            case "sum":
+                whole[name] = sum(known)
+            case "min":
+                whole[name] = min(known)
+            case "max":
+                whole[name] = max(known)
+            case "mean":
+                whole[name] = sum(known) / len(known)
     return whole
+
+
+def _over(name: str) -> str:
+    """What a run of several flows has of theirs."""
+    metric = BY_NAME.get(name)
+    return "mean" if metric is None else metric.over
 
 
 def _content(recording: Recording) -> str | None:

@@ -19,8 +19,9 @@ from cwndlab.formats.base import Recording
 from cwndlab.parts import store
 from cwndlab.parts.store import Part, PartWriter, RunFiles, RunRecord
 from cwndlab.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, directories, resuming, summary
+from cwndlab.results import catalogue, directories, metrics, resuming, summary
 from cwndlab.results.catalogue import Header
+from cwndlab.results.metrics import Value
 from cwndlab.results.resultset import ResultSet
 from cwndlab.text import printable
 
@@ -154,12 +155,12 @@ def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[
     ]
 
 
-def _metrics(known: Mapping[str, float], fairness: float | None) -> dict[str, summary.Metric]:
-    metrics: dict[str, summary.Metric] = dict.fromkeys(summary.METRICS)
+def _metrics(known: Mapping[str, float], fairness: float | None) -> dict[str, Value]:
+    values: dict[str, Value] = dict.fromkeys(metrics.NAMES)
     for name, value in known.items():
-        if name in metrics:
-            metrics[name] = round(value) if name in summary.COUNTS else summary.six_digits(value)
-    return {**metrics, "jain": summary.six_digits(fairness), "status": "complete"}
+        if name in values:
+            values[name] = round(value) if name in metrics.COUNTS else summary.six_digits(value)
+    return {**values, "jain": summary.six_digits(fairness), "status": "complete"}
 
 
 def _scenario(run: Run, name: str) -> Scenario:

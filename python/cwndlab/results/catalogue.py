@@ -23,8 +23,8 @@ from cwndlab.parts import store
 from cwndlab.parts.store import Part, RunRecord
 from cwndlab.parts.sums import Sums, damaged
 from cwndlab.plan import PlannedRun
-from cwndlab.results import summary
-from cwndlab.results.summary import Metric
+from cwndlab.results import metrics, summary
+from cwndlab.results.metrics import Metric, Value
 from cwndlab.text import csv_cell
 
 FILE = "catalogue.parquet"
@@ -41,7 +41,7 @@ FAILED = "failed"
 
 _FIRST = ("run_id", "repeat", "flow", "testbed")
 _LAST = ("run_index", "scenario_hash", "part")
-_LATER = ("app", *(name for name in summary.METRICS if name not in summary.WORDS))
+_LATER = ("app", *metrics.NUMBERS)
 """Columns that an earlier version may not have known."""
 
 
@@ -218,21 +218,21 @@ def summary_columns(columns: Iterable[str]) -> list[str]:
 
 
 def _rows(header: Header, part: str, run: PlannedRun, record: RunRecord | None) -> Iterator[dict[str, Any]]:
-    for flow, metrics in _metrics(run, record).items():
+    for flow, values in _metrics(run, record).items():
         yield {
             "run_id": run_id(run),
             "repeat": run.repeat,
             "flow": flow,
             "testbed": header.testbed,
             **run.cell,
-            **metrics,
+            **values,
             "run_index": run.index,
             "scenario_hash": run.scenario_hash,
             "part": part,
         }
 
 
-def _metrics(run: PlannedRun, record: RunRecord | None) -> dict[str, dict[str, Metric]]:
+def _metrics(run: PlannedRun, record: RunRecord | None) -> dict[str, dict[str, Value]]:
     if record is None:
         return summary.no_metrics(run.scenario, MISSING)
     if record.summary is None:
@@ -244,16 +244,16 @@ def _schema(header: Header) -> pa.Schema:
     columns: list[tuple[str, pa.DataType]] = [
         *((name, pa.uint32() if name == "repeat" else pa.utf8()) for name in _FIRST),
         *((key, pa.utf8()) for key in header.keys),
-        *((name, _type(name)) for name in summary.METRICS),
+        *((metric.name, _type(metric)) for metric in metrics.METRICS),
         *((name, pa.uint32() if name == "run_index" else pa.utf8()) for name in _LAST),
     ]
     return pa.schema(columns)
 
 
-def _type(metric: str) -> pa.DataType:
-    if metric in summary.WORDS:
+def _type(metric: Metric) -> pa.DataType:
+    if metric.kind == "word":
         return pa.utf8()
-    return pa.uint64() if metric in summary.COUNTS else pa.float64()
+    return pa.uint64() if metric.kind == "count" else pa.float64()
 
 
 def _texts(values: list[Any]) -> list[str]:

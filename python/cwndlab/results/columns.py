@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cwndlab import tables
+from cwndlab.results.metrics import METRICS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,54 +47,7 @@ class Column:
 
 
 _WORDS = {
-    "goodput_mbps": Column("goodput", "Mbit/s"),
-    "sender_mbps": Column("goodput as the sender counts", "Mbit/s"),
-    "throughput_mbps": Column("throughput", "Mbit/s"),
-    "utilisation": Column("utilisation of the bottleneck", "%", 100),
-    "retransmit_rate": Column("segments retransmitted", "%", 100),
-    "drop_rate": Column("packets dropped", "%", 100),
-    "ce_marks": Column("CE marks", "packets"),
-    "rtos": Column("retransmission timeouts", ""),
-    "fast_recoveries": Column("fast recoveries", ""),
-    "cycle_s": Column("congestion epoch", "s"),
-    "rtt_min_ms": Column("RTT, minimum", "ms"),
-    "rtt_mean_ms": Column("RTT, mean", "ms"),
-    "rtt_p50_ms": Column("RTT, median", "ms"),
-    "rtt_p95_ms": Column("RTT, 95th percentile", "ms"),
-    "rtt_max_ms": Column("RTT, maximum", "ms"),
-    "queue_delay_p50_ms": Column("queueing delay, median", "ms"),
-    "queue_delay_p95_ms": Column("queueing delay, 95th percentile", "ms"),
-    "queue_delay_max_ms": Column("queueing delay, maximum", "ms"),
-    "power": Column("Kleinrock's power", "Mbit/s²"),
-    "slow_start_exit_s": Column("end of slow start", "s"),
-    "time_to_90_s": Column("time to fill 90 % of the bottleneck", "s"),
-    "cwnd_mean_bytes": Column("cwnd, mean", "kB", 1e-3),
-    "cwnd_max_bytes": Column("cwnd, maximum", "kB", 1e-3),
-    "limited_cwnd_pct": Column("limited by cwnd", "%"),
-    "limited_rwnd_pct": Column("limited by the receiver's window", "%"),
-    "limited_sndbuf_pct": Column("limited by the send buffer", "%"),
-    "limited_app_pct": Column("limited by the application", "%"),
-    "completion_s": Column("completion time", "s"),
-    "completion_p50_ms": Column("completion of transfers, median", "ms"),
-    "completion_p95_ms": Column("completion of transfers, 95th percentile", "ms"),
-    "response_p50_ms": Column("response time, median", "ms"),
-    "response_p95_ms": Column("response time, 95th percentile", "ms"),
-    "round_p50_ms": Column("round of an incast, median", "ms"),
-    "round_p95_ms": Column("round of an incast, 95th percentile", "ms"),
-    "one_way_p50_ms": Column("one-way delay, median", "ms"),
-    "one_way_p95_ms": Column("one-way delay, 95th percentile", "ms"),
-    "mos": Column("mean opinion score", ""),
-    "stalled_s": Column("time stalled", "s"),
-    "load_scenario": Column("loadlatency scenario", ""),
-    "upload_kib_s": Column("upload capacity", "KiB/s"),
-    "download_kib_s": Column("download capacity", "KiB/s"),
-    "responsiveness_hz": Column("responsiveness", "Hz"),
-    "smoothness_hz": Column("smoothness", "Hz"),
-    "rpm": Column("round trips per minute (RPM)", ""),
-    "jain": Column("Jain's fairness index", ""),
-    "jain_1s_mean": Column("Jain's index over seconds, mean", ""),
-    "jain_1s_min": Column("Jain's index over seconds, minimum", ""),
-    "convergence_s": Column("time to converge", "s"),
+    **{metric.name: Column(metric.words, metric.unit, metric.factor) for metric in METRICS},
     "cwnd_bytes": Column("cwnd", "kB", 1e-3),
     "ssthresh_bytes": Column("ssthresh", "kB", 1e-3),
     "srtt_ms": Column("smoothed RTT", "ms"),
@@ -129,13 +83,9 @@ _WORDS = {
     "acked": Column("acknowledged in a window", "kB", 1e-3),
     "segments-per-ack": Column("segments per ACK", "segments"),
     "flight-per-round": Column("flight per round trip", "kB", 1e-3),
-    "cc": Column("congestion control", ""),
-    "app": Column("application", ""),
-    "stack": Column("stack", ""),
     "flow": Column("flow", ""),
     "repeat": Column("repeat", ""),
     "testbed": Column("testbed", ""),
-    "status": Column("status", ""),
     "run_id": Column("run", ""),
 }
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cwndlab.errors import InputError, nearest, shown
-from cwndlab.results import inferred, texttable
+from cwndlab.results import inferred, metrics, texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY, summary_columns
+from cwndlab.results.metrics import Metric
 from cwndlab.results.resultset import ResultSet
 
 MAX_ROWS = 40
@@ -21,63 +22,6 @@ MAX_ROWS = 40
 WIDTH = 80
 """Columns of characters a table fits in unless the terminal is wider."""
 
-
-@dataclass(frozen=True)
-class _Head:
-    name: str
-    unit: str = ""
-    factor: float = 1.0
-
-
-_METRICS: dict[str, _Head] = {
-    "upload_kib_s": _Head("up", "KiB/s"),
-    "download_kib_s": _Head("down", "KiB/s"),
-    "smoothness_hz": _Head("smooth", "Hz"),
-    "responsiveness_hz": _Head("respons", "Hz"),
-    "rpm": _Head("RPM"),
-    "goodput_mbps": _Head("goodput", "Mbit/s"),
-    "utilisation": _Head("util", "%", 100),
-    "retransmit_rate": _Head("retrans", "%", 100),
-    "rtt_p50_ms": _Head("RTT p50", "ms"),
-    "rtt_p95_ms": _Head("RTT p95", "ms"),
-    "cwnd_mean_bytes": _Head("cwnd", "kB", 1e-3),
-    "jain": _Head("Jain"),
-    "fast_recoveries": _Head("recov"),
-    "rtos": _Head("RTOs"),
-    "cycle_s": _Head("cycle", "s"),
-    "queue_delay_p95_ms": _Head("qdelay p95", "ms"),
-    "drop_rate": _Head("drops", "%", 100),
-    "throughput_mbps": _Head("throughput", "Mbit/s"),
-    "ce_marks": _Head("CE marks"),
-    "cwnd_max_bytes": _Head("cwnd max", "kB", 1e-3),
-    "rtt_min_ms": _Head("RTT min", "ms"),
-    "rtt_mean_ms": _Head("RTT mean", "ms"),
-    "rtt_max_ms": _Head("RTT max", "ms"),
-    "completion_s": _Head("completion", "s"),
-    "response_p50_ms": _Head("response p50", "ms"),
-    "response_p95_ms": _Head("response p95", "ms"),
-    "round_p50_ms": _Head("round p50", "ms"),
-    "round_p95_ms": _Head("round p95", "ms"),
-    "one_way_p50_ms": _Head("one-way p50", "ms"),
-    "one_way_p95_ms": _Head("one-way p95", "ms"),
-    "completion_p50_ms": _Head("transfer p50", "ms"),
-    "completion_p95_ms": _Head("transfer p95", "ms"),
-    "mos": _Head("MOS"),
-    "stalled_s": _Head("stalled", "s"),
-    "convergence_s": _Head("converged", "s"),
-    "time_to_90_s": _Head("filled", "s"),
-    "slow_start_exit_s": _Head("slow start", "s"),
-    "power": _Head("power", "Mbit/s²"),
-    "jain_1s_mean": _Head("Jain 1s"),
-    "jain_1s_min": _Head("Jain min"),
-    "queue_delay_p50_ms": _Head("qdelay p50", "ms"),
-    "queue_delay_max_ms": _Head("qdelay max", "ms"),
-    "limited_cwnd_pct": _Head("by cwnd", "%"),
-    "limited_rwnd_pct": _Head("by rwnd", "%"),
-    "limited_sndbuf_pct": _Head("by sndbuf", "%"),
-    "limited_app_pct": _Head("by app", "%"),
-}
-"""Metrics in the order in which they are given room, with what stands above them."""
 
 _CALL = ("goodput_mbps", "mos", "one_way_p95_ms", "drop_rate")
 """What gets room before all others where there is a call."""
@@ -95,26 +39,26 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     """
     if columns:
         rows = _Rows.of(_checked(results, columns), [*columns, "app"])
-        once, labels, metrics = list[str](), list(columns), list[str]()
+        once, labels, measured = list[str](), list(columns), list[str]()
     else:
         rows = _cells(results, every=every)
         once, labels = _labels(results, rows)
         # What is zero everywhere gets room last.
-        known = [name for name in _METRICS if any(value is not None for value in rows[name])]
+        known = [name for name in metrics.SHOWN if any(value is not None for value in rows[name])]
         first = _CALL if "mos" in known else ()
-        metrics = [*first, *sorted(known, key=lambda name: not any(rows[name]))]
-        metrics = list(dict.fromkeys(name for name in metrics if name in known))
+        measured = [*first, *sorted(known, key=lambda name: not any(rows[name]))]
+        measured = list(dict.fromkeys(name for name in measured if name in known))
     cut = not every and rows.height > MAX_ROWS
     alike = rows.by_app() if cut else []
-    heads = texttable.short_names([name for name in labels if name not in _METRICS])
+    heads = texttable.short_names([name for name in labels if name not in metrics.SHOWN])
     grid = []
     for place, name in enumerate(labels):
         ends = _ends_of_rows(alike, named="app" not in labels[1:]) if place == 0 else _ends(name, alike)
-        head = _METRICS.get(name) or _Head(heads[name])
+        head = metrics.SHOWN.get(name) or Metric(name, name, head=heads[name])
         numbers = place > 0 and name in rows.numeric
         grid.append(_column(_marked(name, rows[name]), head, ends, numbers=numbers))
-    for name in metrics:
-        column = _column(rows[name], _METRICS[name], _ends(name, alike))
+    for name in measured:
+        column = _column(rows[name], metrics.SHOWN[name], _ends(name, alike))
         if len(texttable.GAP.join([*(other[0] for other in grid), column[0]])) <= width:
             grid.append(column)
     lines = [", ".join(once)] if once else []
@@ -198,9 +142,9 @@ def _cells(results: ResultSet, *, every: bool) -> _Rows:
         said[cell][status] = said[cell].get(status, 0) + 1
     columns["status"] = ["/".join(each) for each in said]
     columns["n"] = [sum(each.values()) - each.get(MISSING, 0) - each.get(FAILED, 0) for each in said]
-    for name in _METRICS:
+    for name in metrics.SHOWN:
         columns[name] = _means(table[name], place, len(places))
-    return _Rows(columns, {*_METRICS, "n"})
+    return _Rows(columns, {*metrics.SHOWN, "n"})
 
 
 def _means(
@@ -247,7 +191,7 @@ def _telling(names: Sequence[str], rows: _Rows) -> list[str]:
     return texttable.telling(names, [dict(zip(names, cell, strict=True)) for cell in cells])
 
 
-def _column(values: list[Any], head: _Head, ends: Sequence[Any], *, numbers: bool = True) -> list[str]:
+def _column(values: list[Any], head: Metric, ends: Sequence[Any], *, numbers: bool = True) -> list[str]:
     """The cells of a column, all as wide: two lines of head, the rows and, where these are cut, the ends.
 
     They are shown as text unless `numbers`."""
@@ -256,7 +200,7 @@ def _column(values: list[Any], head: _Head, ends: Sequence[Any], *, numbers: boo
         texts = _numbers(values, head.factor, cells)
     else:
         texts = ["" if value is None else str(value) for value in cells]
-    return texttable.aligned([head.name, head.unit, *texts], right=numbers)
+    return texttable.aligned([head.head, head.unit, *texts], right=numbers)
 
 
 def _ends_of_rows(alike: Sequence[_Rows], *, named: bool) -> list[str]:

@@ -18,15 +18,13 @@ from cwndlab.experiment.condition import Condition
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.units import BadValue
 from cwndlab.results import texttable
+from cwndlab.results.metrics import NUMBERS
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.summary import CARRIED_OUT, METRICS, WORDS
+from cwndlab.results.summary import CARRIED_OUT
 from cwndlab.text import printable
 
 if TYPE_CHECKING:
     import polars as pl
-
-NUMBERS = tuple(name for name in METRICS if name not in WORDS)
-"""The metrics that something can be expected of."""
 
 
 @dataclass(frozen=True, slots=True)

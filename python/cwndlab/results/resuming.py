@@ -10,7 +10,7 @@ from cwndlab.errors import InputError, shown
 from cwndlab.parts import store, sums
 from cwndlab.parts.store import Part, RunRecord, StoredPart
 from cwndlab.parts.sums import Sums
-from cwndlab.results import catalogue, summary
+from cwndlab.results import catalogue, metrics
 from cwndlab.results.catalogue import Header
 from cwndlab.results.directories import is_begun
 
@@ -96,7 +96,7 @@ def _same(directory: Path, header: Header, cut: Sequence[Part], experiment: str)
         raise InputError(
             f"{directory}: holds another experiment: {change}; resume with the one it was begun with"
         )
-    lacking = [name for name in summary.METRICS if name not in table.schema.names]
+    lacking = [name for name in metrics.NAMES if name not in table.schema.names]
     if lacking:
         more = f" and {len(lacking) - 1} more metrics" if len(lacking) > 1 else ""
         raise InputError(

@@ -10,70 +10,9 @@ from typing import Any
 from cwndlab.contract.queue import Queue
 from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.contract.summary import FlowSummary, Summary
-from cwndlab.results import call, dynamics
+from cwndlab.results import call, dynamics, metrics
+from cwndlab.results.metrics import Value
 from cwndlab.scenario.queries import app_of, is_datagrams
-
-Metric = int | float | str | None
-"""A cell of the summary; None is a metric that does not exist, written as an empty field."""
-
-METRICS: tuple[str, ...] = (
-    "stack",
-    "cc",
-    "app",
-    "goodput_mbps",
-    "sender_mbps",
-    "throughput_mbps",
-    "utilisation",
-    "retransmit_rate",
-    "drop_rate",
-    "ce_marks",
-    "rtos",
-    "fast_recoveries",
-    "cycle_s",
-    "rtt_min_ms",
-    "rtt_mean_ms",
-    "rtt_p50_ms",
-    "rtt_p95_ms",
-    "rtt_max_ms",
-    "queue_delay_p50_ms",
-    "queue_delay_p95_ms",
-    "queue_delay_max_ms",
-    "power",
-    "slow_start_exit_s",
-    "time_to_90_s",
-    "cwnd_mean_bytes",
-    "cwnd_max_bytes",
-    "limited_cwnd_pct",
-    "limited_rwnd_pct",
-    "limited_sndbuf_pct",
-    "limited_app_pct",
-    "completion_s",
-    "completion_p50_ms",
-    "completion_p95_ms",
-    "response_p50_ms",
-    "response_p95_ms",
-    "round_p50_ms",
-    "round_p95_ms",
-    "one_way_p50_ms",
-    "one_way_p95_ms",
-    "mos",
-    "stalled_s",
-    "load_scenario",
-    "upload_kib_s",
-    "download_kib_s",
-    "responsiveness_hz",
-    "smoothness_hz",
-    "rpm",
-    "jain",
-    "jain_1s_mean",
-    "jain_1s_min",
-    "convergence_s",
-    "status",
-)
-"""Columns of the summary after those that name the row, in order."""
-
-COUNTS = ("ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes", "load_scenario")
-"""The metrics that are whole numbers."""
 
 LIMITS = ("cwnd", "rwnd", "sndbuf", "app")
 """What may keep a sender from sending."""
@@ -84,26 +23,10 @@ CARRIED_OUT = ("complete", "unreliable")
 `unreliable`: over a path that was not quite the one described, as a real-time emulator finds of itself; the
 run's warnings say by how much."""
 
-WORDS = ("stack", "cc", "app", "status")
-"""The metrics that are text; all others are floats with six significant digits."""
-
-OF_TCP = (
-    "retransmit_rate",
-    "cycle_s",
-    "slow_start_exit_s",
-    "rtos",
-    "fast_recoveries",
-    "cwnd_mean_bytes",
-    "cwnd_max_bytes",
-    "limited_cwnd_pct",
-    "limited_rwnd_pct",
-    "limited_sndbuf_pct",
-    "limited_app_pct",
-)
-"""Metrics that only a TCP connection has."""
+_OF_TCP = metrics.names(lambda metric: metric.of == "tcp")
 
 
-def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Metric]]:
+def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Value]]:
     """The metrics of each flow of a run, by flow name in the scenario's order.
 
     Rates are megabits (10^6) per second over the time the flow was active inside the window, so that a flow
@@ -122,7 +45,7 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Me
     goodputs of the run's flows of the same application (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
     are several; `results.dynamics` has the metrics over single seconds. Datagrams take no part in either,
     nor do pingers of loadlatency scenarios, in whose rows the metrics of the scenario are
-    (docs/loadlatency.md). `cc` and the metrics of `OF_TCP` are None for datagrams.
+    (docs/loadlatency.md). Datagrams have None of what only a TCP connection has.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {
@@ -142,17 +65,17 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Me
     return rows
 
 
-def no_metrics(scenario: Scenario, status: str) -> dict[str, dict[str, Metric]]:
+def no_metrics(scenario: Scenario, status: str) -> dict[str, dict[str, Value]]:
     """The same rows for a run that gave none: what is known beforehand, and the status."""
-    rows: dict[str, dict[str, Metric]] = {}
+    rows: dict[str, dict[str, Value]] = {}
     for flow in scenario["flows"]:
-        row: dict[str, Metric] = dict.fromkeys(METRICS)
+        row: dict[str, Value] = dict.fromkeys(metrics.NAMES)
         row.update(_words(scenario, flow), status=status)
         rows[flow["name"]] = row
     return rows
 
 
-def jain(rates: Sequence[Metric]) -> float | None:
+def jain(rates: Sequence[Value]) -> float | None:
     """Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1; None for fewer than two known rates."""
     known = [float(rate) for rate in rates if rate is not None]
     squares = sum(rate * rate for rate in known)
@@ -221,7 +144,7 @@ def six_digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
 
 
-def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, Metric]:
+def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, Value]:
     active, sent = counted["active_ns"], counted["segments_sent"]
     rtt, queueing = counted["rtt"], counted["queue_delay"]
     # Datagrams wait for nothing, and a connection that never opened did not wait either.
@@ -261,13 +184,13 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
         floats |= of_load(load["figures"])
     elif load:
         floats["smoothness_hz"] = smoothness_hz(load)
-    known: dict[str, Metric] = {name: six_digits(value) for name, value in floats.items()}
-    known.update({name: by_name[name] for name in COUNTS if name in by_name})
+    known: dict[str, Value] = {name: six_digits(value) for name, value in floats.items()}
+    known.update({name: by_name[name] for name in metrics.COUNTS if name in by_name})
     known["load_scenario"] = load["observed"]["number"] if "observed" in load else None
     known.update(_words(scenario, flow), status=counted["status"])
     if is_datagrams(flow):
-        known.update(dict.fromkeys(OF_TCP))
-    return {name: known.get(name) for name in METRICS}
+        known.update(dict.fromkeys(_OF_TCP))
+    return {name: known.get(name) for name in metrics.NAMES}
 
 
 def of_load(metrics: Mapping[str, Any]) -> dict[str, float | None]:
@@ -320,7 +243,7 @@ def _alike(flows: Iterable[Flow]) -> list[list[str]]:
     return list(kinds.values())
 
 
-def _words(scenario: Scenario, flow: Flow) -> dict[str, Metric]:
+def _words(scenario: Scenario, flow: Flow) -> dict[str, Value]:
     """What a flow is: its sender's stack, its congestion control and its application, with its part in one of
     several parts."""
     app = app_of(flow)

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from cwndlab.analysis import contrasts
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.plots import colours
 from cwndlab.plots.report.facts import Facts, capital, rounded
 from cwndlab.plots.selection import floats, part
 from cwndlab.results import columns, together
+from cwndlab.results.metrics import FIRST_CHOICE
 
 MAX_ROWS = 16
 """Rows of the picture; of more the first."""
@@ -86,7 +86,7 @@ def _metric(facts: Facts) -> str | None:
     """Return the metric that the answer is about: the one that `compare` takes first, but of loadlatency."""
     if load := _load(facts):
         return load[0]
-    names = [name for name in contrasts.FIRST_CHOICE if name in facts.complete.columns]
+    names = [name for name in FIRST_CHOICE if name in facts.complete.columns]
     return next((name for name in names if facts.complete[name].count()), None)
 
 

@@ -35,6 +35,7 @@ from cwndlab.plots.report.setup import provenance, testbed
 from cwndlab.plots.report.viewer import box_keys, data, series, viewer
 from cwndlab.plots.selection import floats, run_labels
 from cwndlab.results import columns, expectations, inferred, loadlatency
+from cwndlab.results.metrics import SHOWN
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
@@ -43,6 +44,9 @@ MAX_SENTENCES = 6
 
 MAX_UNPROVEN = 2
 """Comparisons that prove nothing which get a sentence each; more get a count, and a table."""
+
+MAX_METRICS = 11
+"""Metrics in the table of combinations, those that get room first; the table of runs has all."""
 
 FEW_FLOWS = 16
 """Flows that get a sentence each about what limited them; more are counted."""
@@ -215,7 +219,8 @@ def _mostly(words: str) -> str:
 
 
 def _cells(facts: Facts) -> Table:
-    names = [name for name in varying_metrics(facts.complete) if name in _HEADLINE]
+    measured = varying_metrics(facts.complete)
+    names = [name for name in SHOWN if name in measured][:MAX_METRICS]
     keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
     groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
     rows = []
@@ -371,20 +376,6 @@ def _verdict_row(found: Comparison) -> list[object]:
         ("", math.nan) if p is None else (f"{p:.2g}", p),
         found.kind.value,
     ]
-
-
-_HEADLINE = (
-    "goodput_mbps",
-    "utilisation",
-    "retransmit_rate",
-    "cycle_s",
-    "rtt_mean_ms",
-    "rtt_p95_ms",
-    "queue_delay_p95_ms",
-    "cwnd_mean_bytes",
-    "jain",
-)
-"""Metrics in the table of combinations; the table of runs has all."""
 
 
 def _published(facts: Facts) -> list[tuple[str, Table]]:
