@@ -45,6 +45,10 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
         """So many runs of the plan are known and checked."""
         self._show(planned, runs, f"planned {planned} of {runs} runs")
 
+    def reading(self, done: int, of: int) -> None:
+        """So many bytes of a file have been read."""
+        self._show(done, of, "unpacking")
+
     def start(self, runs: int, work: int) -> None:
         """So many runs and so much work are ahead. A second call begins anew."""
         if self._bar is not None:
@@ -117,6 +121,10 @@ class ProgressLines:
     def planning(self, planned: int, runs: int) -> None:
         """So many runs of the plan are known and checked."""
         self._count("planning", planned, runs, planned / max(runs, 1))
+
+    def reading(self, done: int, of: int) -> None:
+        """So many bytes of a file have been read."""
+        self._count("reading", done, of, done / max(of, 1))
 
     def start(self, runs: int, work: int) -> None:
         """So many runs and so much work are ahead. A second call begins anew."""

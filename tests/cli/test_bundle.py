@@ -1,5 +1,6 @@
 """`cwndlab bundle` and `reproduce`: the same bytes again, differences told, strangers' archives refused."""
 
+import gzip
 import hashlib
 import io
 import os
@@ -71,15 +72,32 @@ def test_its_script_does_the_same_without_the_command(cwndlab, bundle):
 
 
 def test_a_run_that_comes_out_otherwise_is_named(cwndlab, bundle):
-    def slower(files):
-        text = files["experiments/small/experiment.yaml"].decode()
-        files["experiments/small/experiment.yaml"] = text.replace("10mbit", "9mbit").encode()
+    """Results whose numbers were altered together with all their sums are told from ours."""
 
-    repacked(bundle, slower)
+    def altered(files):
+        folder = next(name for name in files if name.endswith("/runs.jsonl")).removesuffix("runs.jsonl")
+        runs = files[f"{folder}runs.jsonl"]
+        files[f"{folder}runs.jsonl"] = runs.replace(b'"segments_sent":', b'"segments_sent":1', 1)
+        old, new = (hashlib.sha256(text).hexdigest() for text in (runs, files[f"{folder}runs.jsonl"]))
+        files[f"{folder}SHA256SUMS"] = files[f"{folder}SHA256SUMS"].replace(old.encode(), new.encode())
+
+    repacked(bundle, altered)
     ran = cwndlab("reproduce", bundle, "-q")
     assert ran.code == 1
-    assert ran.out.startswith("small: 10 of 10 runs differ, the first 0")
+    assert ran.out.startswith("small: 1 of 10 runs differ, the first 0")
     assert ran.err.endswith("not reproduced; reproduced/paper has both sides\n")
+
+
+def test_an_experiment_that_is_not_that_of_the_results_is_not_run(cwndlab, bundle):
+    def longer(files):
+        text = files["experiments/small/experiment.yaml"].decode()
+        files["experiments/small/experiment.yaml"] = text.replace("10mbit", "100gbit").encode()
+
+    repacked(bundle, longer)
+    ran = cwndlab("reproduce", bundle, "-q")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "is not the experiment that the results in" in ran.err
+    assert not (cwndlab.directory / "reproduced").exists()
 
 
 def test_what_was_altered_is_refused(cwndlab, bundle):
@@ -121,8 +139,69 @@ def test_no_archive_writes_elsewhere(cwndlab, member):
     ran = cwndlab("reproduce", "evil.tar.gz", "-o", "in/here")
     assert ran.code == 2
     assert "is no plain file below one directory" in ran.err
-    assert {path.name for path in cwndlab.directory.iterdir()} == {"evil.tar.gz", "in"}
-    assert not any((cwndlab.directory / "in" / "here" / "bundle").iterdir())
+    assert {path.name for path in cwndlab.directory.iterdir()} == {"evil.tar.gz"}
+
+
+ZEROS = 400 << 20
+
+
+def bomb(file, members):
+    """An archive whose headers say sizes that `members` do not fill, or fill with zeros that take no room."""
+    with gzip.open(file, "wb") as packed:
+        for header, size in members:
+            packed.write(header)
+            for _ in range(0, size, 1 << 20):
+                packed.write(bytes(1 << 20))
+        packed.write(bytes(1024))
+
+
+def header(name, size, kind=tarfile.REGTYPE):
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (
+            [(header("paper/long", ZEROS, tarfile.XHDTYPE), ZEROS)],
+            "a header says that it has 419430400 bytes",
+        ),
+        ([(header("paper/long", ZEROS, tarfile.GNUTYPE_LONGNAME), ZEROS)], "a header says that it has"),
+        ([(header("paper/README.txt", ZEROS), ZEROS)], "SHA256SUMS does not stand at its front"),
+        (
+            [(header("paper/SHA256SUMS", ZEROS), ZEROS)],
+            "SHA256SUMS has 419430400 bytes; 33554432 are allowed",
+        ),
+        ([(header("paper/SHA256SUMS", 0), 0), (header("paper/more", ZEROS), ZEROS)], "more is not listed"),
+        ([(header(f"paper/{n}", 0), 0) for n in range(200)], "SHA256SUMS does not stand at its front"),
+    ],
+)
+def test_an_archive_that_becomes_large_is_refused_before_it_does(cwndlab, members, said):
+    bomb(cwndlab.directory / "bomb.tar.gz", members)
+    ran = cwndlab("reproduce", "bomb.tar.gz")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert said in ran.err
+    assert {path.name for path in cwndlab.directory.iterdir()} == {"bomb.tar.gz"}
+
+
+def test_a_listed_file_does_not_fill_the_disk_either(cwndlab):
+    """Zeros become a thousand times as large as they are packed; results do not."""
+    zeros = hashlib.sha256(bytes(ZEROS)).hexdigest()
+    listed = f"{zeros}  zeros\n".encode()
+    listed += bytes(-len(listed) % 512)
+    file = cwndlab.directory / "bomb.tar.gz"
+    bomb(
+        file,
+        [
+            (header("paper/SHA256SUMS", len(listed.rstrip(b"\0"))) + listed, 0),
+            (header("paper/zeros", ZEROS), ZEROS),
+        ],
+    )
+    ran = cwndlab("reproduce", "bomb.tar.gz")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "more than a bundle of its size may hold" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What putting shards together refuses, on made-up results."""
 
+import tracemalloc
+
 import lab
 import pytest
 
@@ -60,6 +62,15 @@ def test_a_shard_twice_has_to_be_the_same(tmp_path):
 def test_shards_of_different_counts_are_refused(tmp_path):
     with pytest.raises(InputError, match="of a sweep in 2 shards; this is 1/3"):
         merging.merge([shard(tmp_path / "a", 1), shard(tmp_path / "b", 1, count=3)], tmp_path / "merged")
+
+
+def test_a_shard_may_say_anything_of_the_others(tmp_path):
+    one = shard(tmp_path / "a", 1, count=300_000_000)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"of 300000000 shards 299999999 are missing: 2, 3, .* 13 …$"):
+        merging.merge([one], tmp_path / "merged")
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
 
 
 def test_a_damaged_part_is_refused(tmp_path):

@@ -7,9 +7,11 @@ from dataclasses import asdict
 import lab
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cwndlab
+from cwndlab import tables
 from cwndlab.errors import InputError
 from cwndlab.parts import store
 from cwndlab.plan import PlannedRun, scenario_hash
@@ -176,6 +178,24 @@ def altered(directory, name, values):
     lab.exchange(directory, table.set_column(place, name, [values]))
 
 
+def rows_without_end(directory):
+    _, table = catalogue.read(directory)
+    alike = pa.table(
+        {name: pa.nulls(20_000_000, pa.utf8()) for name in table.schema.names[:2]},
+    ).replace_schema_metadata(table.schema.metadata)
+    lab.exchange(directory, alike)
+
+
+def a_row_group_without_end(directory):
+    """Rows that are all alike, which take no room: a megabyte of them could fill the memory."""
+    file = directory / "runs/0-3/tcp.parquet"
+    count = 4 * tables.ROWS_PER_GROUP
+    row = pq.read_table(file).slice(0, 1)
+    alike = row.take(pa.array([0] * count)).unify_dictionaries()
+    pq.write_table(alike, file, row_group_size=count)
+    lab.seal(directory)
+
+
 def no_names(directory):
     altered(directory, "run_id", ["x"] * 4)
 
@@ -241,6 +261,14 @@ def outside(directory):
             "catalogue.parquet: is not as it was written (see SHA256SUMS); the results are damaged",
         ),
         (no_digest, "catalogue.parquet: SHA256SUMS does not list it; the results are damaged"),
+        (
+            rows_without_end,
+            "catalogue.parquet: has 20000000 rows; 10000000 are allowed; the results are damaged",
+        ),
+        (
+            a_row_group_without_end,
+            "tcp.parquet: has a row group of more than 1048576 rows; the results are damaged",
+        ),
         (no_names, "catalogue.parquet: a run_id is not the run's number and hash; the results are damaged"),
         (no_utf8, "Invalid UTF8 sequence at string index 0; the results are damaged"),
         (

@@ -54,10 +54,15 @@ def reproduce(
     """Carry out one experiment of a bundle into `out`, and compare.
 
     Code of a bundle is never executed: `cc` is what the caller trusts, as for `cwndlab run`. Raises
-    InputError for results that are damaged, and where code is needed that was not given.
+    InputError, before anything is run, for results that are damaged, for an experiment that is not that of
+    the results, and where code is needed that was not given.
     """
     theirs = ResultSet(entry.results)
     theirs.verify()
+    if entry.experiment.read_bytes() != theirs.experiment.encode():
+        raise InputError(
+            f"{entry.experiment}: is not the experiment that the results in {entry.results} are of; not run"
+        )
     if (entry.results / "modules").is_dir() and not cc:
         names = ", ".join(sorted(path.name for path in (entry.results / "modules").iterdir()))
         raise InputError(

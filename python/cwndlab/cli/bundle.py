@@ -1,5 +1,8 @@
 """`cwndlab bundle` and `cwndlab reproduce`."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -52,14 +55,32 @@ def reproduce(
     place = out or Path("reproduced") / archive.name.partition(".")[0]
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"{place}: is there already; give another directory with -o")
-    (place / "bundle").mkdir(parents=True)
-    outcomes = []
-    for entry in opening.unpack(archive, place / "bundle"):
+    with _removed_unless_whole(place):
         with progress(quiet) as observer:
-            outcome = reproducing.reproduce(
-                entry, place / "ours" / entry.name, jobs or processors(), cc or (), observer
-            )
-        print(outcome)
-        outcomes.append(outcome)
+            (place / "bundle").mkdir(parents=True)
+            entries = opening.unpack(archive, place / "bundle", None if quiet else observer.reading)
+        outcomes = []
+        for entry in entries:
+            with progress(quiet) as observer:
+                outcome = reproducing.reproduce(
+                    entry, place / "ours" / entry.name, jobs or processors(), cc or (), observer
+                )
+            print(outcome)
+            outcomes.append(outcome)
     if not all(outcome.same for outcome in outcomes):
         raise CwndlabError(f"{archive}: not reproduced; {place} has both sides")
+
+
+@contextmanager
+def _removed_unless_whole(place: Path) -> Iterator[None]:
+    """Remove what was written below `place` when something fails, so that the next try finds it as it was."""
+    made = [path for path in (place, *place.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for part in ("bundle", "ours"):
+            shutil.rmtree(place / part, ignore_errors=True)
+        for path in made:
+            with suppress(OSError):
+                path.rmdir()
+        raise

@@ -234,8 +234,11 @@ class StoredPart:
             footer = self._footers.get(name)
             with pq.ParquetFile(file, metadata=footer, page_checksum_verification=True) as parquet:
                 self._footers[name] = parquet.metadata
-                read = parquet.read_row_groups([group for each in kept for group in each.row_groups])
                 groups = [[parquet.metadata.row_group(group) for group in each.row_groups] for each in kept]
+                # Rows that are all alike take no room in a file, however many it says there are.
+                if any(group.num_rows > tables.ROWS_PER_GROUP for of_run in groups for group in of_run):
+                    raise damaged(file, f"has a row group of more than {tables.ROWS_PER_GROUP} rows")
+                read = parquet.read_row_groups([group for each in kept for group in each.row_groups])
         except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
             raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
         same = read.schema == tables.SCHEMAS[table]

@@ -33,6 +33,9 @@ SUMMARY = "summary.csv"
 FORMAT = 3
 """Version of the layout of a results directory."""
 
+MOST_ROWS = 10_000_000
+"""Rows of a catalogue, one for each flow of each run, at most."""
+
 MISSING = "missing"
 """Status of a run that was planned and is not there (yet)."""
 
@@ -136,6 +139,9 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
         raise InputError(f"{directory}: not a directory of results ({FILE} is not there)")
     content = Sums(directory).load(FILE)
     try:
+        # Rows that are all alike take no room in a file, however many it says there are.
+        if (rows := pq.read_metadata(pa.BufferReader(content)).num_rows) > MOST_ROWS:
+            raise damaged(file, f"has {rows} rows; {MOST_ROWS} are allowed")
         table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         table.validate(full=True)
         header = _header_reader().validate_json((table.schema.metadata or {})[b"cwndlab"])

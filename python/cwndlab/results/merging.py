@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -118,10 +119,11 @@ def _one_of_each(found: Sequence[_Found]) -> list[_Found]:
                 f"{shard.directory}: shard {shard.shard} is in {same.directory} too, with other bytes"
             )
     count = found[0].shard.count
-    missing = [str(number) for number in range(1, count + 1) if number not in chosen]
-    if missing:
-        named = ", ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
-        raise InputError(f"merge: of {count} shards {len(missing)} are missing: {named}")
+    if missing := count - len(chosen):
+        # A shard may say that there are any number of others.
+        first = islice((str(number) for number in range(1, count + 1) if number not in chosen), 12)
+        named = ", ".join(first) + (" …" if missing > 12 else "")
+        raise InputError(f"merge: of {count} shards {missing} are missing: {named}")
     return [chosen[number] for number in sorted(chosen)]
 
 
