@@ -135,6 +135,7 @@ def check(
     observer = observer or Nobody()
     try:
         expectations.check(experiment)
+        catalogue.check_names(experiment)
         # Finding the runs takes nine tenths of the time.
         plan = planning.make(experiment, lambda planned, runs: observer.planning(planned * 9 // 10, runs))
     except ExperimentError as error:

@@ -25,6 +25,12 @@ measure: {from: 10s}
 record: {tcp: per-ack, queue: 10ms, pcap: false}
 """
 
+AXIS = "- hosts.a.cc: [newreno, cubic]"
+TUNING = """- name: tuning
+    values:
+      vanilla: {}
+      test 2: {hosts.a.cc: cubic}"""
+
 # (what is wrong, text of the good file, text in its place)
 EDITS = [
     # Names and shapes
@@ -176,6 +182,24 @@ EDITS = [
     ("an axis with one bare value", "- hosts.a.cc: [newreno, cubic]", "- hosts.a.cc: cubic"),
     ("zip of unequal lengths", "[1mbit, 10mbit]", "[1mbit]"),
     ("one key on two axes", "- hosts.a.cc: [newreno, cubic]", "- network.dumbbell.reverse.rate: [1mbit]"),
+    ("a named axis without values", AXIS, "- {name: tuning}"),
+    ("a named axis without a name", AXIS, "- {values: {a: {hosts.a.cc: cubic}}}"),
+    ("a named axis with a key more", AXIS, "- {name: tuning, value: {a: {}}}"),
+    ("a named axis with a list", AXIS, "- {name: tuning, values: [cubic, newreno]}"),
+    ("a named axis without levels", AXIS, "- {name: tuning, values: {}}"),
+    ("an axis with a key's name", AXIS, "- {name: duration, values: {a: {hosts.a.cc: cubic}}}"),
+    ("an axis with a dot in its name", AXIS, "- {name: my.axis, values: {a: {hosts.a.cc: cubic}}}"),
+    ("a level that is a word", AXIS, "- {name: tuning, values: {a: cubic}}"),
+    ("a level twice", AXIS, "- {name: tuning, values: {a: {hosts.a.cc: cubic}, a: {hosts.a.cc: htcp}}}"),
+    ("a level with a long name", AXIS, "- {name: tuning, values: {" + "a" * 61 + ": {hosts.a.cc: cubic}}}"),
+    ("a level with an unknown key", AXIS, TUNING.replace("hosts.a.cc", "hosts.a.ccc")),
+    ("a level with an unknown section", AXIS, TUNING.replace("hosts.a.cc", "host.a.cc")),
+    ("a level with an unknown host", AXIS, TUNING.replace("hosts.a.cc", "hosts.c.cc")),
+    ("a level with an unknown flow", AXIS, TUNING.replace("hosts.a.cc", "flows.f2.cc")),
+    ("a level with a bad value", AXIS, TUNING.replace("cubic", "nonsense")),
+    ("a level with the seed", AXIS, TUNING.replace("hosts.a.cc: cubic", "seed: 2")),
+    ("a key on two axes, one of them named", AXIS, TUNING + "\n  - hosts.a.cc: [newreno]"),
+    ("one name on two axes", AXIS, "- {name: x, values: {a: {}}}\n  - {name: x, values: {b: {}}}"),
     ("too many runs", "repeat: 5", "  - start_jitter: [" + "1ms, " * 9 + "1ms]\nrepeat: 10000"),
     # Names that could do harm elsewhere
     ("a path as a name", "experiment: good", "experiment: ../../etc/passwd"),

@@ -42,6 +42,12 @@ SWEEPS = {
         "hosts.a.egress.delay: [1ms, 2ms]",
         "flows.f1.app.kind: [bulk, ping]",
     ],
+    "levels that set different keys": [
+        "{name: tuning, values: {none: {}, one: {hosts.a.cc: cubic, network.dumbbell.bottleneck.mtu: 1600},"
+        " two: {hosts.a.hz: 100, measure.from: 1s}, three: {hosts.b: {stack: linux-3.9}}}}",
+        "network.dumbbell.bottleneck.rate: [1mbit, 2mbit]",
+        "{name: load, values: {1: {flows.f1.app: bulk, hosts.b.mss: 1000}, 2: {flows.f1.app.kind: ping}}}",
+    ],
 }
 
 
@@ -99,6 +105,9 @@ def test_sections_of_every_kind(axes: list[str]) -> None:
         ["flows.f1.start: [0s, 1s]", "flows.f1.stop: [2s, 1s]"],
         ["flows.f1.name: [f1, x]", "flows.f1.start: [0s, 1s]"],
         ["duration: [90s, 1s]", "measure.from: [0s, 5s]"],
+        ["{name: x, values: {a: {}, b: {hosts.a.frob: 1}}}", "duration: [90s, 80s]"],
+        ["{name: x, values: {a: {}, b: {network.chain.bottlenecks.1.rate: 1mbit}}}"],
+        ["{name: x, values: {a: {hosts.a.cc: cubic}, b: {hosts.a.mss: nonsense}}}"],
     ],
 )
 def test_what_is_wrong_with_a_cell_is_said_as_of_it_alone(axes: list[str]) -> None:

@@ -88,6 +88,9 @@ SHAPE = [
     "unknown congestion control", "unknown queue", "limit of a queue that has none", "unknown app",
     "unknown sysctl",
     "two kinds of loss", "sweep over the seed", "sweep as a mapping", "an axis with two keys",
+    "a named axis without values", "a named axis without a name", "a named axis with a key more",
+    "a named axis with a list", "a named axis without levels", "an axis with a dot in its name",
+    "a level that is a word", "a level with a long name", "a level with the seed",
     "an axis without values", "a path as a name", "a shell word as a name", "a path as a host",
 ]  # fmt: skip
 
@@ -100,6 +103,9 @@ def test_malformed_files_are_invalid(name: str) -> None:
 
 def test_the_good_file_is_valid() -> None:
     VALIDATOR.validate(yaml.safe_load(malformed.GOOD))
+    named = malformed.GOOD.replace(malformed.AXIS, malformed.TUNING)
+    VALIDATOR.validate(yaml.safe_load(named))
+    VALIDATOR.validate(yaml.safe_load(load(named).as_yaml()))
 
 
 def test_every_key_is_described() -> None:

@@ -67,6 +67,23 @@ def test_rows_of_other_systems_are_left_out_and_values_are_the_kernels(live: Cat
     assert "netns" not in cells[0].tree.items
 
 
+def test_levels_are_rows_too(live: Catalogue) -> None:
+    levels = (
+        "  - name: tuning\n    values:\n"
+        "      old: {hosts.a.sysctl: {net.inet.tcp.sendbuf_max: 8}}\n"
+        "      clock: {hosts.a.hz: 100}\n"
+        "      other: {hosts.b.stack: windows-7}\n"
+    )
+    text = FILE[: FILE.index("      hosts.a.hz")] + levels + FILE[FILE.index("netns:") :]
+    cells = list(part(live, text).cells())
+    assert [cell.values["tuning"] for cell in cells] == ["analogue old", "clock"] * 2
+    hosts = [yaml_nodes.plain(cell.tree.items["hosts"]) for cell in cells]
+    assert [host["a"].get("sysctl") for host in hosts[:2]] == [
+        {"net.ipv4.tcp_wmem.max": "8"},
+        {"net.ipv4.tcp_wmem.max": "1"},
+    ]
+
+
 def test_notes_say_what_stands_for_what(live: Catalogue) -> None:
     assert part(live).notes == (
         "linux of this machine stands for linux-6.8",

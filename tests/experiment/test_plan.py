@@ -7,7 +7,7 @@ import malformed
 import pytest
 
 from cwndlab import load
-from cwndlab.errors import InputError
+from cwndlab.errors import ExperimentError, InputError
 from cwndlab.plan import PlannedRun, scenario_hash
 
 BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
@@ -105,13 +105,60 @@ def test_an_override_of_a_swept_key_cuts_its_axis() -> None:
     ]  # fmt: skip
 
 
+NAMED = malformed.GOOD.replace(malformed.AXIS, malformed.TUNING).replace("repeat: 5", "repeat: 1")
+
+
+def test_levels_set_several_keys_and_leave_the_others_as_the_file_has_them() -> None:
+    text = NAMED.replace("{hosts.a.cc: cubic}", "{hosts.a.cc: cubic, flows.f1.stop: 9s}")
+    plan = load(text).plan()
+    assert plan.keys[0] == "tuning"
+    assert [run.cell["tuning"] for run in plan.runs] == ["vanilla"] * 2 + ["test 2"] * 2
+    flows = [run.scenario["flows"][0] for run in plan.runs]
+    assert [(flow["cc"], flow["stop_ns"]) for flow in flows] == [("newreno", None)] * 2 + [
+        ("cubic", 9 * 10**9)
+    ] * 2
+    plain = [run.scenario_hash for run in load(malformed.GOOD, ["repeat=1"]).plan().runs]
+    assert [run.scenario_hash for run in load(NAMED).plan().runs] == plain
+
+
+def test_an_override_cuts_a_named_axis_to_a_level() -> None:
+    assert values(NAMED, "tuning=test 2") == [("test 2", "2mbit", "1mbit"), ("test 2", "10mbit", "10mbit")]
+    with pytest.raises(ExperimentError) as refused:
+        load(NAMED, ["tuning=test 3"])
+    assert str(refused.value) == (
+        "--set tuning=test 3: tuning: found 'test 3'; expected one of vanilla, test 2"
+        " (hint: did you mean test 2?)"
+    )
+
+
+def test_an_override_of_what_levels_set_leaves_those_that_have_it() -> None:
+    assert {cell[0] for cell in values(NAMED, "hosts.a.cc=cubic")} == {"vanilla", "test 2"}
+    assert {run.scenario["flows"][0]["cc"] for run in load(NAMED, ["hosts.a.cc=cubic"]).plan().runs} == {
+        "cubic"
+    }
+    assert {cell[0] for cell in values(NAMED, "hosts.a.cc=htcp")} == {"vanilla"}
+    both = NAMED.replace("vanilla: {}", "vanilla: {hosts.a.cc: newreno}")
+    with pytest.raises(ExperimentError) as refused:
+        load(both, ["hosts.a.cc=htcp"])
+    assert str(refused.value) == (
+        "--set hosts.a.cc=htcp: hosts.a.cc: found 'htcp'; expected one of tuning's values: newreno, cubic"
+    )
+
+
+def test_a_duration_cuts_the_stops_of_levels() -> None:
+    text = NAMED.replace("{hosts.a.cc: cubic}", "{flows.f1.stop: 80s}")
+    stops = [run.scenario["flows"][0]["stop_ns"] for run in load(text, ["duration=50s"]).plan().runs]
+    assert stops == [None, None, 50 * 10**9, 50 * 10**9]
+
+
 def test_the_last_override_wins() -> None:
     assert one(BASE, "duration=20s", "duration=30s").scenario["duration_ns"] == 30 * 10**9
 
 
+@pytest.mark.parametrize("text", [malformed.GOOD, NAMED], ids=["keys", "levels"])
 @pytest.mark.parametrize("overrides", [[], ["duration=20s", "hosts.a.cc=cubic"]])
-def test_an_experiment_written_out_plans_the_same(overrides: list[str]) -> None:
-    experiment = load(malformed.GOOD, overrides)
+def test_an_experiment_written_out_plans_the_same(text: str, overrides: list[str]) -> None:
+    experiment = load(text, overrides)
     again = load(experiment.as_yaml())
     assert [run.scenario_hash for run in again.plan().runs] == [
         run.scenario_hash for run in experiment.plan().runs

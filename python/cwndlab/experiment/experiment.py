@@ -81,7 +81,10 @@ def _file(name: Path | str) -> Path:
 
 
 def _axis(axis: sweep.Axis) -> dict[str, object]:
-    columns: dict[str, object] = {
-        key: [yaml_nodes.plain(row[place]) for row in axis.rows] for place, key in enumerate(axis.keys)
-    }
+    """Return an axis as a file has it."""
+    rows = [{each.key: yaml_nodes.plain(each.node) for each in row.settings} for row in axis.rows]
+    if axis.name:
+        levels = {row.level: values for row, values in zip(axis.rows, rows, strict=True)}
+        return {"name": axis.name, "values": levels}
+    columns: dict[str, object] = {key: [values[key] for values in rows] for key in axis.keys}
     return columns if len(columns) == 1 else {"zip": columns}

@@ -14,6 +14,7 @@ from cwndlab.experiment.locate import SWEPT
 from cwndlab.experiment.schema import Section, Spec
 from cwndlab.experiment.schema.parameters import Kinded
 from cwndlab.experiment.support import Support
+from cwndlab.experiment.sweep import MAX_LEVEL, NAME
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The dialect of JSON Schema that is written."""
@@ -129,25 +130,51 @@ def _keep_carried(definitions: Schema) -> None:
 def _sweep() -> Schema:
     swept = f"^({'|'.join(SWEPT)})(\\..+)?$"
     column = {"type": "array", "minItems": 1, "description": "values of this key"}
+    word = {
+        "type": "string",
+        "pattern": f"^{NAME.pattern}$",
+        "description": "the column of this axis in tables",
+    }
+    level = {
+        "type": ["object", "null"],
+        "description": "keys that this level sets, with a value each; others are as the file has them",
+        "patternProperties": {swept: {}},
+        "additionalProperties": False,
+    }
+    axis: Schema = {
+        "minProperties": 1,
+        "maxProperties": 1,
+        "properties": {
+            "zip": {
+                "type": "object",
+                "description": "keys that change together",
+                "patternProperties": {swept: column},
+                "additionalProperties": False,
+                "minProperties": 1,
+            }
+        },
+        "patternProperties": {swept: column},
+        "additionalProperties": False,
+    }
+    named: Schema = {
+        "properties": {
+            "name": word,
+            "values": {
+                "type": "object",
+                "description": "levels by their names",
+                "propertyNames": {"maxLength": MAX_LEVEL},
+                "additionalProperties": level,
+                "minProperties": 1,
+            },
+        },
+        "required": ["name", "values"],
+        "additionalProperties": False,
+    }
     return {
         "type": "array",
-        "description": "axes, crossed in this order: a dotted key with its values, or zip with several such",
-        "items": {
-            "type": "object",
-            "minProperties": 1,
-            "maxProperties": 1,
-            "properties": {
-                "zip": {
-                    "type": "object",
-                    "description": "keys that change together",
-                    "patternProperties": {swept: column},
-                    "additionalProperties": False,
-                    "minProperties": 1,
-                }
-            },
-            "patternProperties": {swept: column},
-            "additionalProperties": False,
-        },
+        "description": "axes, crossed in this order: a dotted key with its values, zip with several such, "
+        "or a name with levels",
+        "items": {"type": "object", "if": {"required": ["name"]}, "then": named, "else": axis},
     }
 
 

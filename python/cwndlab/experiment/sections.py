@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceType
 from typing import Any
 
+from cwndlab.errors import Place
 from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.locate import Path
 from cwndlab.experiment.schema import Flow, Host, Link, Section, Spec
@@ -28,7 +29,9 @@ class Sections:
         self._part = part
         tree = next(part.cells()).tree
         keys = [(number, key) for number, axis in enumerate(part.axes) for key in axis.keys]
-        where = {key: _section(first, tree, key) for _, key in keys}
+        rows = [row for axis in part.axes for row in axis.rows]
+        places = {setting.key: setting.place for row in reversed(rows) for setting in row.settings}
+        where = {key: _section(first, tree, key, place) for key, place in places.items()}
         # Of a section inside another that an axis touches, the outer one is checked.
         outer = {
             key: min((p for p in where.values() if path[: len(p)] == p), key=len)
@@ -56,7 +59,7 @@ class Sections:
                 for path in paths:
                     here = _put(here, path, self._checked(path, combination))
                 self._whole[top, rows] = _field(here, top)
-            made[_name(self._first, top)] = self._whole[top, rows]
+            made[_names(self._first)[top]] = self._whole[top, rows]
         return self._first.model_copy(update=made)
 
     def _checked(self, path: Path, combination: SequenceType[int]) -> Any:
@@ -70,16 +73,16 @@ class Sections:
         assert isinstance(tree, Mapping)  # a copy of a mapping
         tree.items.pop("sweep", None)
         for number, axis in enumerate(self._part.axes):
-            row = axis.rows[combination[number] if number in axes else 0]
-            for key, place, node in zip(axis.keys, axis.places, row, strict=True):
-                sweep.put(tree, key, yaml_nodes.copy(node), place)
+            sweep.put_row(tree, axis.rows[combination[number] if number in axes else 0])
         if len(path) == 1:
             made = _field(locate.check(type(self._first), tree), str(path[0]))
         else:
             made = locate.check_at(type(before), tree, path)
             words = [sweep.words_of(key)[len(path) :] for keys in axes.values() for key in keys]
             if all(words):
-                changed = {_name(before, word[0]) for word in words}
+                # A level may set what no other has, and what there is not, which the check above refuses.
+                known = _names(before)
+                changed = {known[word[0]] for word in words if word[0] in known}
                 same = {
                     name: getattr(before, name) for name in type(before).model_fields if name not in changed
                 }
@@ -90,8 +93,9 @@ class Sections:
         return made
 
 
-def _section(first: Spec, tree: Mapping, key: str) -> Path:
-    """Return the path of the section that is checked again where a swept key changes."""
+def _section(first: Spec, tree: Mapping, key: str, place: Place) -> Path:
+    """Return the path of the section that is checked again where a swept key, which stands at a place,
+    changes."""
     words = sweep.words_of(key)
     here: Any = first
     path: list[str | int] = []
@@ -99,10 +103,10 @@ def _section(first: Spec, tree: Mapping, key: str) -> Path:
         if isinstance(here, _ALONE):
             return (words[0],) if words[-1] == "name" else tuple(path)
         node = locate.node_at(tree, tuple(path))
-        step = sweep.member(node, words, depth, tree.place) if isinstance(node, yaml_nodes.Sequence) else word
-        if isinstance(here, Section):
+        step = sweep.member(node, words, depth, place) if isinstance(node, yaml_nodes.Sequence) else word
+        if isinstance(here, Section) and word in _names(here):
             here = _field(here, word)
-        elif isinstance(here, dict | list):
+        elif isinstance(here, list) or (isinstance(here, dict) and step in here):
             here = here[step]  # type: ignore[index]
         else:
             break
@@ -111,13 +115,13 @@ def _section(first: Spec, tree: Mapping, key: str) -> Path:
     return tuple(path) if isinstance(here, _ALONE) and not in_list else (words[0],)
 
 
-def _name(section: Section, key: str) -> str:
-    """Return the name of a section's field by its key in a file."""
-    return next(name for name, field in type(section).model_fields.items() if key == (field.alias or name))
+def _names(section: Section) -> dict[str, str]:
+    """Return the names of a section's fields by their keys in a file."""
+    return {field.alias or name: name for name, field in type(section).model_fields.items()}
 
 
 def _field(section: Section, key: str) -> Any:
-    return getattr(section, _name(section, key))
+    return getattr(section, _names(section)[key])
 
 
 def _at(here: Any, path: Path) -> Any:
@@ -132,7 +136,7 @@ def _put(here: Any, path: Path, made: Any) -> Any:
         return made
     step, rest = path[0], path[1:]
     if isinstance(here, Section):
-        return here.model_copy(update={_name(here, str(step)): _put(_field(here, str(step)), rest, made)})
+        return here.model_copy(update={_names(here)[str(step)]: _put(_field(here, str(step)), rest, made)})
     copy = here.copy()
     copy[step] = _put(here[step], rest, made)
     return copy

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cwndlab.experiment import sweep
-from cwndlab.experiment.sweep import Axis
-from cwndlab.experiment.yaml_nodes import Mapping, Node
+from cwndlab.experiment.sweep import Axis, Row
+from cwndlab.experiment.yaml_nodes import Mapping
 
 ANALOGUE = "analogue "
 """What stands before a swept value whose sysctls are not those that the file names, in every table."""
@@ -27,9 +27,7 @@ class Subset:
 
     def cells(self) -> Iterator[sweep.Cell]:
         """Yield the cells, analogues marked as such."""
-        for cell in sweep.cells(self.tree, self.axes):
-            marked = {key: self._marked(key, text) for key, text in cell.values.items()}
-            yield sweep.Cell(marked, cell.tree)
+        return sweep.cells(self.tree, self.axes, self.values)
 
     def cell(self, combination: Sequence[int]) -> Mapping:
         """Return the tree of the cell that has these rows of the axes."""
@@ -37,9 +35,10 @@ class Subset:
         axes = [replace(axis, rows=(axis.rows[row],)) for axis, row in rows]
         return next(sweep.cells(self.tree, axes)).tree
 
-    def label(self, key: str, node: Node) -> str:
-        """Return the text of a swept value, marked if it is an analogue."""
-        return self._marked(key, sweep.compact(node))
-
-    def _marked(self, key: str, text: str) -> str:
-        return ANALOGUE + text if key in self.analogous else text
+    def values(self, axis: Axis, row: Row) -> dict[str, str]:
+        """Return the text of a row in each column, marked where it is an analogue."""
+        keys = {setting.key for setting in row.settings}
+        return {
+            column: ANALOGUE + text if self.analogous & (keys if axis.name else {column}) else text
+            for column, text in axis.values(row).items()
+        }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from cwndlab.errors import ExperimentError, Place, nearest, one_of, shown
 from cwndlab.experiment import locate, schema, units, yaml_nodes
@@ -19,18 +19,71 @@ _OPTION = "--set "
 _STOP = r"flows\.([^.]+)\.stop"
 
 
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+"""The name of an axis."""
+
+MAX_LEVEL = 60
+"""Most characters of a level's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value that a row of an axis puts at a key, and where the key stands."""
+
+    key: str
+    place: Place
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What an axis sets at once; ``level`` is its name on an axis that has names, else empty."""
+
+    settings: tuple[Setting, ...]
+    level: str = ""
+
+    def without(self, key: str) -> Row:
+        """Return the row without what it sets at a key."""
+        return replace(self, settings=tuple(each for each in self.settings if each.key != key))
+
+    def changed(self, value: Callable[[str, Node], Node]) -> Row:
+        """Return the row with other values, each made of a key and its value."""
+        settings = tuple(replace(each, node=value(each.key, each.node)) for each in self.settings)
+        return replace(self, settings=settings)
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a sweep: keys that change together, and rows with a value for each."""
+    """One axis of a sweep: what changes together, in rows.
 
-    keys: tuple[str, ...]
-    places: tuple[Place, ...]
-    rows: tuple[tuple[Node, ...], ...]
+    Each row of an axis without a name sets the same keys, each of which has a column in every table. An axis
+    with a name has one column, of its rows' levels; a level that does not set a key leaves it as the file has
+    it.
+    """
+
+    rows: tuple[Row, ...]
+    name: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that a row sets, in order."""
+        return tuple(dict.fromkeys(setting.key for row in self.rows for setting in row.settings))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What tables call the values of the axis."""
+        return (self.name,) if self.name else self.keys
+
+    def values(self, row: Row) -> dict[str, str]:
+        """Return the text of a row in each column."""
+        if self.name:
+            return {self.name: row.level}
+        return {setting.key: compact(setting.node) for setting in row.settings}
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One combination of swept values: values as text by key, and the tree with the values in it."""
+    """One combination of swept values: values as text by column, and the tree with the values in it."""
 
     values: dict[str, str]
     tree: Mapping
@@ -45,27 +98,41 @@ def read_axes(tree: Mapping) -> tuple[Axis, ...]:
         raise locate.fault(tree, ("sweep",), BadValue(yaml_nodes.describe(node), "a list of axes"))
     axes = tuple(_axis(tree, item, ("sweep", index)) for index, item in enumerate(node.items))
     seen: set[str] = set()
-    for axis in axes:
-        for key, place in zip(axis.keys, axis.places, strict=True):
+    for index, axis in enumerate(axes):
+        if axis.name in seen:
+            again = BadValue(f"the name {shown(axis.name)} again", "each name once")
+            raise locate.fault(tree, ("sweep", index, "name"), again)
+        for key in axis.keys:
             if key in seen:
+                place = next(each.place for row in axis.rows for each in row.settings if each.key == key)
                 raise _at(place, "sweep", BadValue(f"the key {shown(key)} again", "each key on one axis"))
-            seen.add(key)
+        seen |= {*axis.keys, *axis.columns}
     return axes
 
 
-def cells(tree: Mapping, axes: Sequence[Axis]) -> Iterator[Cell]:
-    """Yield the cells, the last axis changing fastest; without axes, the one cell there is."""
+def cells(
+    tree: Mapping, axes: Sequence[Axis], told: Callable[[Axis, Row], dict[str, str]] = Axis.values
+) -> Iterator[Cell]:
+    """Yield the cells, the last axis changing fastest; without axes, the one cell there is.
+
+    ``told`` gives the text of a row in each column.
+    """
     base = Mapping(tree.place, dict(tree.items), dict(tree.key_places))
     base.items.pop("sweep", None)
     for combination in itertools.product(*(axis.rows for axis in axes)):
         cell = yaml_nodes.copy(base)
         assert isinstance(cell, Mapping)  # a copy of a mapping
-        values = {}
+        values: dict[str, str] = {}
         for axis, row in zip(axes, combination, strict=True):
-            for key, place, node in zip(axis.keys, axis.places, row, strict=True):
-                put(cell, key, yaml_nodes.copy(node), place)
-                values[key] = compact(node)
+            put_row(cell, row)
+            values |= told(axis, row)
         yield Cell(values, cell)
+
+
+def put_row(tree: Mapping, row: Row) -> None:
+    """Put all that a row sets into a tree."""
+    for setting in row.settings:
+        put(tree, setting.key, yaml_nodes.copy(setting.node), setting.place)
 
 
 def override(tree: Mapping, axes: tuple[Axis, ...], options: Sequence[str]) -> tuple[Axis, ...]:
@@ -81,7 +148,8 @@ def override(tree: Mapping, axes: tuple[Axis, ...], options: Sequence[str]) -> t
         node = yaml_nodes.parse_value(text, place.file, numbered=False)
         if node is None:
             raise _at(place, key, BadValue("nothing", "a value"))
-        put(tree, key, yaml_nodes.copy(node), place)
+        if all(key != axis.name for axis in axes):
+            put(tree, key, yaml_nodes.copy(node), place)
         axes = tuple(_fixed(axis, key, node, place) for axis in axes)
     return axes
 
@@ -119,14 +187,12 @@ def cut_stops(tree: Mapping, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], 
             notes[f"flow {name} is left out: it would start when the run is over"] = None
         elif "stop" in written and not late:
             flow.items["stop"] = cut(flow.items["stop"], name)
-    changed = []
-    for axis in axes:
-        stops = {at: found[1] for at, key in enumerate(axis.keys) if (found := re.fullmatch(_STOP, key))}
-        rows = (
-            tuple(cut(node, stops[at]) if at in stops else node for at, node in enumerate(row))
-            for row in axis.rows
-        )
-        changed.append(Axis(axis.keys, axis.places, tuple(rows)))
+
+    def kept(key: str, node: Node) -> Node:
+        found = re.fullmatch(_STOP, key)
+        return cut(node, found[1]) if found else node
+
+    changed = (replace(axis, rows=tuple(row.changed(kept) for row in axis.rows)) for axis in axes)
     return tuple(changed), tuple(reversed(notes))
 
 
@@ -182,14 +248,19 @@ def compact(node: Node) -> str:
     return "{" + ", ".join(f"{key}: {compact(item)}" for key, item in node.items.items()) + "}"
 
 
+_EXPECTED = "one key with its values, zip with several such, or name and values"
+
+
 def _axis(tree: Mapping, node: Node, path: Path) -> Axis:
+    if isinstance(node, Mapping) and {"name", "values"} & node.items.keys():
+        return _named(tree, node, path)
     if not isinstance(node, Mapping) or len(node.items) != 1:
         found = f"{len(node.items)} keys" if isinstance(node, Mapping) else yaml_nodes.describe(node)
-        raise locate.fault(tree, path, BadValue(found, "one key with its values, or zip with several such"))
+        raise locate.fault(tree, path, BadValue(found, _EXPECTED))
     ((key, values),) = node.items.items()
     if key != "zip":
         column = _column(tree, key, values, (*path, key))
-        return Axis((key,), (node.key_places[key],), tuple((value,) for value in column))
+        return Axis(tuple(Row((Setting(key, node.key_places[key], value),)) for value in column))
     if not isinstance(values, Mapping) or not values.items:
         raise locate.fault(
             tree, (*path, "zip"), BadValue(yaml_nodes.describe(values), "keys with their values")
@@ -203,36 +274,94 @@ def _axis(tree: Mapping, node: Node, path: Path) -> Axis:
         if length != lengths[first]:
             expected = f"a list of {lengths[first]}, as {first} has"
             raise locate.fault(tree, (*path, "zip", name), BadValue(f"a list of {length}", expected))
-    places = tuple(values.key_places[name] for name in columns)
-    return Axis(tuple(columns), places, tuple(zip(*columns.values(), strict=True)))
+    set_by_key = [
+        [Setting(name, values.key_places[name], value) for value in column]
+        for name, column in columns.items()
+    ]
+    return Axis(tuple(map(Row, zip(*set_by_key, strict=True))))
+
+
+def _named(tree: Mapping, node: Mapping, path: Path) -> Axis:
+    """Return the axis of ``{name: NAME, values: {LEVEL: {KEY: VALUE, ...}, ...}}``."""
+    for key in node.items:
+        if key not in _NAMED:
+            unknown = BadValue(f"the unknown key {shown(key)}", one_of(_NAMED), nearest(key, _NAMED))
+            raise locate.fault(tree, (*path, key), unknown)
+    for key in _NAMED:
+        if key not in node.items:
+            raise locate.fault(tree, path, BadValue(problem="missing; this key is required", key=key))
+    name, levels = node.items["name"], node.items["values"]
+    word = name.text if isinstance(name, Scalar) else ""
+    if not NAME.fullmatch(word):
+        expected = "a name of at most 32 letters, digits, '-' and '_' that begins with a letter"
+        raise locate.fault(tree, (*path, "name"), BadValue(yaml_nodes.describe(name), expected))
+    if word in schema.Spec.known_keys():
+        expected = f"another name, as {word} is a key of experiments"
+        raise locate.fault(tree, (*path, "name"), BadValue(shown(word), expected))
+    if not isinstance(levels, Mapping) or not levels.items:
+        found = "an empty mapping" if isinstance(levels, Mapping) else yaml_nodes.describe(levels)
+        raise locate.fault(tree, (*path, "values"), BadValue(found, "levels by their names"))
+    rows = (_level(tree, level, content, (*path, "values", level)) for level, content in levels.items.items())
+    return Axis(tuple(rows), word)
+
+
+_NAMED = ("name", "values")
+
+
+def _level(tree: Mapping, name: str, node: Node, path: Path) -> Row:
+    """Return the row of a level, which may set nothing."""
+    if not name.strip() or not name.isprintable() or len(name) > MAX_LEVEL:
+        expected = f"a name of 1 to {MAX_LEVEL} printable characters"
+        raise locate.fault(tree, path, BadValue(f"the level {shown(name)}", expected, of_key=True))
+    if isinstance(node, Scalar) and node.plain and not node.text:
+        return Row((), name)
+    if not isinstance(node, Mapping):
+        expected = "keys with a value each, such as {hosts.a.cc: cubic}"
+        raise locate.fault(tree, path, BadValue(yaml_nodes.describe(node), expected))
+    for key in node.items:
+        _check_key(tree, key, (*path, key))
+    return Row(tuple(Setting(key, node.key_places[key], value) for key, value in node.items.items()), name)
 
 
 def _column(tree: Mapping, key: str, node: Node, path: Path) -> list[Node]:
-    top = key.split(".", 1)[0]
-    if top not in SWEPT:
-        known = schema.Spec.known_keys()
-        hint = None if top in known else nearest(top, SWEPT)
-        what = f"the key {shown(key)}" if top in known else f"the unknown key {shown(key)}"
-        raise locate.fault(tree, path, BadValue(what, f"a key of {', '.join(SWEPT)}", hint))
+    _check_key(tree, key, path)
     if not isinstance(node, yaml_nodes.Sequence) or not node.items:
         found = "an empty list" if isinstance(node, yaml_nodes.Sequence) else yaml_nodes.describe(node)
         raise locate.fault(tree, path, BadValue(found, "a list of values"))
     return node.items
 
 
+def _check_key(tree: Mapping, key: str, path: Path) -> None:
+    """Refuse a key that no sweep may change."""
+    top = key.split(".", 1)[0]
+    if top not in SWEPT:
+        known = schema.Spec.known_keys()
+        hint = None if top in known else nearest(top, SWEPT)
+        what = f"the key {shown(key)}" if top in known else f"the unknown key {shown(key)}"
+        raise locate.fault(tree, path, BadValue(what, f"a key of {', '.join(SWEPT)}", hint))
+
+
 def _fixed(axis: Axis, key: str, node: Node, place: Place) -> Axis:
+    wanted = compact(node)
+    if key == axis.name:
+        rows = tuple(row for row in axis.rows if row.level == wanted)
+        if not rows:
+            levels = [row.level for row in axis.rows]
+            raise _at(place, key, BadValue(shown(wanted), one_of(levels), nearest(wanted, levels)))
+        return replace(axis, rows=rows)
     if key not in axis.keys:
         return axis
-    if len(axis.keys) == 1:
-        return Axis(axis.keys, (place,), ((node,),))
-    # Of a zip, the combinations with that value are left: what goes with another is not known.
-    column = axis.keys.index(key)
-    wanted = compact(node)
-    rows = tuple(row for row in axis.rows if compact(row[column]) == wanted)
+    if axis.keys == (key,) and not axis.name:
+        return Axis((Row((Setting(key, place, node),)),))
+    # Of several keys the rows with that value are left: what goes with another is not known. A level that
+    # does not set the key has the value, as the file has it now.
+    there = [[compact(each.node) for each in row.settings if each.key == key] for row in axis.rows]
+    rows = tuple(row for row, found in zip(axis.rows, there, strict=True) if found in ([], [wanted]))
     if not rows:
-        there = dict.fromkeys(compact(row[column]) for row in axis.rows)
-        raise _at(place, key, BadValue(shown(wanted), f"one of the zip's values: {', '.join(there)}"))
-    return Axis(axis.keys, axis.places, rows)
+        known = dict.fromkeys(text for found in there for text in found)
+        of = f"of {axis.name}'s" if axis.name else "of the zip's"
+        raise _at(place, key, BadValue(shown(wanted), f"one {of} values: {', '.join(known)}"))
+    return replace(axis, rows=rows)
 
 
 def words_of(key: str) -> list[str]:

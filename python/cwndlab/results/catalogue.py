@@ -19,6 +19,9 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from cwndlab.errors import InputError, shown
+from cwndlab.experiment import locate
+from cwndlab.experiment.experiment import Experiment
+from cwndlab.experiment.units import BadValue
 from cwndlab.parts import store
 from cwndlab.parts.store import Part, RunRecord
 from cwndlab.parts.sums import Sums, damaged
@@ -47,6 +50,10 @@ _LAST = ("run_index", "scenario_hash", "part")
 _LATER = ("app", *metrics.NUMBERS)
 """Columns that an earlier version may not have known."""
 
+_WORDS = ("run", "results", "hop", "line", "path", "metric", "none", "n")
+_RESERVED = {*_FIRST, *metrics.NAMES, *_LAST, *_WORDS}
+"""Columns of some table beside the swept ones, and words that stand for keys in options."""
+
 
 @dataclass(frozen=True)
 class Header:
@@ -73,6 +80,14 @@ def run_id(run: PlannedRun) -> str:
 
 def _run_id(index: Any, scenario_hash: Any) -> str:
     return f"{index}-{scenario_hash[:8]}"
+
+
+def check_names(experiment: Experiment) -> None:
+    """Raise `ExperimentError` for an axis with the name of something else that tables have."""
+    for index, axis in enumerate(experiment.axes):
+        if axis.name in _RESERVED:
+            taken = BadValue(shown(axis.name), f"another name, as {axis.name} means something else in tables")
+            raise locate.fault(experiment.tree, ("sweep", index, "name"), taken)
 
 
 def build(header: Header, planned: Sequence[Part], stored: Callable[[Part], Iterable[RunRecord]]) -> pa.Table:

@@ -249,5 +249,5 @@ def of_experiment(
 
 def _of_systems(axis: Mapping[str, Any]) -> bool:
     """Whether an axis sweeps a stack or a congestion control."""
-    keys = axis.get("zip", axis)
-    return any(key.rpartition(".")[2] in ("stack", "cc") for key in keys)
+    levels = axis["values"].values() if "name" in axis else [axis.get("zip", axis)]
+    return any(key.rpartition(".")[2] in ("stack", "cc") for level in levels for key in level)

@@ -45,7 +45,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
             )
         if told is not None:
             told(len(runs), count)
-    keys = tuple(key for axis in part.axes for key in axis.keys)
+    keys = tuple(column for axis in part.axes for column in axis.columns)
     return Plan(experiment.name, keys, repeat, runs)
 
 
@@ -60,10 +60,7 @@ def _resolved(
     sections = Sections(locate.check(schema, first.tree), part)
     resolving = Resolving(first.tree.place.file, catalogue, support)
     looked_at: dict[int, object] = {}
-    labels = [
-        [{key: part.label(key, node) for key, node in zip(axis.keys, row, strict=True)} for row in axis.rows]
-        for axis in part.axes
-    ]
+    labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
     for combination in itertools.product(*(range(len(axis.rows)) for axis in part.axes)):
         values: dict[str, str] = {}
         for rows, row in zip(labels, combination, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from cwndlab.errors import ExperimentError
@@ -10,7 +10,7 @@ from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.schema import Section
 from cwndlab.experiment.subset import Subset
-from cwndlab.experiment.sweep import Axis
+from cwndlab.experiment.sweep import Axis, Row
 from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
 from cwndlab.testbeds.netns.section import SECTION, KernelSubset
@@ -69,25 +69,22 @@ class _Taker:
             host.items["sysctl"] = self._sysctls(sysctls)
 
     def _axis(self, axis: Axis) -> Axis:
-        rows = [
-            tuple(self._value(key, node) for key, node in zip(axis.keys, row, strict=True))
-            for row in axis.rows
-            if self._takes(axis.keys, row)
-        ]
-        if not rows:
-            key, there = next(
-                (key, ", ".join(dict.fromkeys(_text(row[place]) for row in axis.rows)))
-                for place, key in enumerate(axis.keys)
-                if _names_stack(key)
-            )
-            stacks = ", ".join(self._given.stacks) or "none"
-            problem = f"leaves no row of the sweep: {key} has {there}, and this kernel stands for {stacks}"
-            raise self._fault(("stacks",), BadValue(problem=problem))
-        return Axis(axis.keys, axis.places, tuple(rows))
+        rows = tuple(row.changed(self._value) for row in axis.rows if self._takes(row))
+        if rows:
+            return replace(axis, rows=rows)
+        key = next(filter(_names_stack, axis.keys))
+        there = dict.fromkeys(
+            sweep.compact(each.node) for row in axis.rows for each in row.settings if each.key == key
+        )
+        stacks = ", ".join(self._given.stacks) or "none"
+        problem = (
+            f"leaves no row of the sweep: {key} has {', '.join(there)}, and this kernel stands for {stacks}"
+        )
+        raise self._fault(("stacks",), BadValue(problem=problem))
 
-    def _takes(self, keys: Sequence[str], row: Sequence[Node]) -> bool:
+    def _takes(self, row: Row) -> bool:
         """Whether this kernel stands for all systems of a row."""
-        stacks = [_text(node) for key, node in zip(keys, row, strict=True) if _names_stack(key)]
+        stacks = [sweep.compact(each.node) for each in row.settings if _names_stack(each.key)]
         return all(
             stack in self._given.stacks or self._catalogue.stack(stack) is not None for stack in stacks
         )
@@ -144,15 +141,4 @@ def _names_stack(key: str) -> bool:
 
 def _less(axis: Axis, key: str) -> Axis:
     """An axis without one of its keys."""
-    if key not in axis.keys:
-        return axis
-    column = axis.keys.index(key)
-    return Axis(
-        axis.keys[:column] + axis.keys[column + 1 :],
-        axis.places[:column] + axis.places[column + 1 :],
-        tuple(row[:column] + row[column + 1 :] for row in axis.rows),
-    )
-
-
-def _text(node: Node) -> str:
-    return sweep.compact(node)
+    return replace(axis, rows=tuple(row.without(key) for row in axis.rows))
