@@ -74,20 +74,22 @@ def run(
     with directories.locked(directory):
         site = Site(bed.name, directory / "runs", versions, sequence, lab, modules)
         try:
-            kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
-            foreign.keep(directory, modules)
-            ahead = [
-                part
-                for part in cut
-                if part.name not in kept and (repeats is None or part.runs[0].repeat in repeats)
-            ]
+            with directories.removed_if_refused(directory):
+                kept = resuming.prepare(directory, header, cut, experiment.as_yaml(), resume)
+                foreign.keep(directory, modules)
+                ahead = [
+                    part
+                    for part in cut
+                    if part.name not in kept and (repeats is None or part.runs[0].repeat in repeats)
+                ]
+                arrivals = Arrivals(site, observer)
+                chosen = executors.choose(arrivals, len(ahead), jobs, cluster)
             if sequence is not None:
                 ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
             runs = [planned for part in ahead for planned in part.runs]
             observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
             try:
-                arrivals = Arrivals(site, observer)
-                executor.carry_out(ahead, executors.choose(arrivals, len(ahead), jobs, cluster), arrivals)
+                executor.carry_out(ahead, chosen, arrivals)
             finally:
                 table = catalogue.build(header, cut, resuming.stored(directory))
                 resuming.conclude(directory, table)

@@ -5,8 +5,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -192,14 +194,26 @@ def test_a_worker_with_another_package_is_refused(cwndlab, cluster):
 
 def test_what_cannot_be_used_is_said_in_a_line(cwndlab):
     cwndlab.file("small.yaml")
+    web = socket.create_server(("127.0.0.1", 0))
+    other = f"tcp://127.0.0.1:{web.getsockname()[1]}"
+
+    def answer_as_another_server():
+        while True:
+            web.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    threading.Thread(target=answer_as_another_server, daemon=True).start()
     for address, code, said in (
         ("nothing", 2, "error: --cluster: nothing is neither an address such as tcp://HOST:8786 nor a file"),
         ("tcp://127.0.0.1:1", 1, "error: --cluster: no Dask scheduler answers at tcp://127.0.0.1:1 ("),
+        (other, 1, f"error: --cluster: what answers at {other} is no Dask scheduler ("),
     ):
-        ran = cwndlab("run", "small.yaml", "--cluster", address, "-q")
+        ran = cwndlab("run", "small.yaml", "--cluster", address, "-q", "-o", "out")
         assert (ran.code, ran.out) == (code, "")
         assert ran.err.startswith(said)
         assert ran.err.count("\n") == 1
+        assert not (cwndlab.directory / "out").exists()
+    assert cwndlab("run", "small.yaml", "--cluster", "tcp://127.0.0.1:1", "-q").code == 1
+    assert not list((cwndlab.directory / "results").iterdir())
 
 
 MODULES = Path(__file__).parents[1] / "foreign" / "modules"

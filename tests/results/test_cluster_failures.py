@@ -1,5 +1,7 @@
 """How often a task of a cluster may fail, and what comes of the others; the cluster itself is made up."""
 
+import socket
+import time
 from concurrent.futures import CancelledError
 from pathlib import Path
 
@@ -125,3 +127,18 @@ def test_bytes_that_were_damaged_on_the_way_are_refused(carry_out, tmp_path):
     with pytest.raises(CwndlabError, match="is not as it was written"):
         carry_out({"1-1": {"1-1": {"runs.jsonl": b"else", "SHA256SUMS": b"0" * 64 + b"  runs.jsonl\n"}}})
     assert arrived(tmp_path) == ["0-0"]
+
+
+def test_a_port_that_stays_silent_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
+    silent = socket.create_server(("127.0.0.1", 0))
+    address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+    with pytest.raises(CwndlabError, match=f"{address} was silent for 0.4 s; is a Dask scheduler there"):
+        cluster.Cluster(address, Arrivals(Site("sim", tmp_path, {}), Counting()))
+
+
+def test_a_scheduler_that_falls_silent_ends_the_sweep(carry_out, monkeypatch):
+    monkeypatch.setattr(cluster, "ANSWER_S", 0.2)
+    monkeypatch.setattr(MadeUpClient, "nthreads", lambda client: time.sleep(5))
+    with pytest.raises(CwndlabError, match=r"tcp://made-up was silent for 0\.2 s"):
+        carry_out({})

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -86,6 +86,38 @@ def _newest(base: Path, name: str) -> Path:
     if not found:
         raise InputError(f"{base}: no results of {name} to resume; give their directory with -o")
     return max(found)
+
+
+@contextmanager
+def removed_if_refused(directory: Path) -> Iterator[None]:
+    """Remove what the block wrote into new results when it raises, so that the next try finds none begun.
+
+    Results that were begun before stay as they are.
+    """
+    begun = is_begun(directory)
+    try:
+        yield
+    except BaseException:
+        if not begun:
+            for path in directory.iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            with suppress(OSError):  # where it is a link to a directory
+                directory.rmdir()
+            _unlink(directory)
+        raise
+
+
+def _unlink(directory: Path) -> None:
+    """Let `latest` point at the newest results that are left where it pointed at a directory that is gone."""
+    link = directory.with_name("latest")
+    if link.is_symlink() and not link.exists():
+        left = [path for path in directory.parent.iterdir() if path.is_dir() and _DATED.search(path.name)]
+        link.unlink()
+        if left:
+            _link(link, max(left, key=lambda path: path.stat().st_mtime).name)
+
+
+_DATED = re.compile(r"-\d{4}-\d\d-\d\d-\d{6}(\.\d+)?$")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import functools
 import logging
 import queue
 import tempfile
+import threading
 import time
 import uuid
 from collections import deque
@@ -30,6 +31,12 @@ FAILURES = 3
 
 CONNECT_S = 10.0
 """Seconds that a scheduler may take to answer."""
+
+ANSWER_S = 60.0
+"""Seconds that a scheduler, and the workers behind it, may take to answer a question."""
+
+COMPILE_S = 300.0
+"""Seconds that they may take where they compile congestion controls first."""
 
 LOOK_S = 1.0
 """Seconds between two looks at the scheduler while nothing arrives."""
@@ -58,10 +65,19 @@ class Cluster:
         self._parcels = parcels.pack(arrivals.site.modules)
         self._site = replace(arrivals.site, modules=())  # a worker has its own
         try:
-            self._client = Client(**where, name="cwndlab", timeout=CONNECT_S, set_as_default=False)
-        except (OSError, ValueError) as error:
+            self._client = self._answered(
+                lambda: Client(**where, name="cwndlab", timeout=CONNECT_S, set_as_default=False),
+                2 * CONNECT_S,
+            )
+        except CwndlabError:
+            raise
+        except OSError as error:
             raise CwndlabError(
                 f"--cluster: no Dask scheduler answers at {address} ({one_line(error)})"
+            ) from None
+        except Exception as error:  # whatever Dask makes of an answer that is none of a scheduler
+            raise CwndlabError(
+                f"--cluster: what answers at {address} is no Dask scheduler ({type(error).__name__})"
             ) from None
         try:
             self._check_workers()
@@ -99,7 +115,10 @@ class Cluster:
 
     def _check_workers(self) -> None:
         site = self._arrivals.site
-        told = self._client.run(versions, site.testbed, self._parcels, on_error="return")
+        told = self._answered(
+            lambda: self._client.run(versions, site.testbed, self._parcels, on_error="return"),
+            COMPILE_S if self._parcels else ANSWER_S,
+        )
         for worker, found in told.items():
             if isinstance(found, InputError):
                 raise InputError(f"--cluster: the worker {worker}: {found}")
@@ -108,7 +127,28 @@ class Cluster:
             _compare(site, found, worker)
 
     def _threads(self) -> int:
-        return max(1, sum(map(int, self._client.nthreads().values())))
+        return max(1, sum(map(int, self._answered(self._client.nthreads, ANSWER_S).values())))
+
+    def _answered(self, ask: Callable[[], Any], limit_s: float) -> Any:
+        """Return what `ask` returns, a question to the scheduler; raises CwndlabError if that has no end."""
+        answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+        def asking() -> None:
+            try:
+                answers.put((ask(), None))
+            except BaseException as error:  # raised where the answer is waited for
+                answers.put((None, error))
+
+        threading.Thread(target=asking, daemon=True).start()
+        try:
+            answer, error = answers.get(timeout=limit_s)
+        except queue.Empty:
+            raise CwndlabError(
+                f"--cluster: {self._address} was silent for {limit_s:g} s; is a Dask scheduler there?"
+            ) from None
+        if error is not None:
+            raise error
+        return answer
 
     def _look(self) -> None:
         if self._client.status != "running":
