@@ -11,6 +11,7 @@ from cwndlab.experiment import locate
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.plan import scenario_hash
 from cwndlab.scenario import planning
+from cwndlab.scenario.notes import Notes
 from cwndlab.scenario.resolve import resolve
 
 FILES = [
@@ -60,7 +61,7 @@ def alone(experiment: Experiment) -> list[tuple[object, ...]]:
     try:
         for cell in part.cells():
             made = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, support)
-            notes = (*experiment.notes, *part.notes, *made.notes)
+            notes = (*experiment.notes, *part.notes, *made.notes, *Notes(catalogue).of(made.scenario))
             digest = scenario_hash(made.scenario)
             found.append((list(cell.values.items()), repr(made.scenario), digest, notes, made.warnings))
     except ExperimentError as error:
@@ -73,10 +74,12 @@ def planned(experiment: Experiment) -> list[tuple[object, ...]]:
         plan = planning.make(experiment)
     except ExperimentError as error:
         return [("refused", str(error), [str(each) for each in error.all])]
+    firsts = [run for run in plan.runs if run.repeat == 0]
+    # What is said of an axis no cell alone knows.
+    notes = [tuple(note for note in run.notes if not note.startswith("sweep: ")) for run in firsts]
     return [
-        (list(run.cell.items()), repr(run.scenario), run.scenario_hash, run.notes, run.warnings)
-        for run in plan.runs
-        if run.repeat == 0
+        (list(run.cell.items()), repr(run.scenario), run.scenario_hash, said, run.warnings)
+        for run, said in zip(firsts, notes, strict=True)
     ]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Link, Scenario
-from cwndlab.results.summary import least_rate, route
-from cwndlab.scenario.queries import app_of
+from cwndlab.results.summary import route
+from cwndlab.scenario.queries import app_of, least_rate
 
 HEADERS = 40
 """Bytes of the headers of IPv4 and TCP without options (RFC 791, RFC 9293)."""

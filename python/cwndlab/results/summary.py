@@ -7,12 +7,11 @@ import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cwndlab.contract.queue import Queue
 from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.contract.summary import FlowSummary, Summary
 from cwndlab.results import call, dynamics, metrics
 from cwndlab.results.metrics import Value
-from cwndlab.scenario.queries import app_of, is_datagrams
+from cwndlab.scenario.queries import app_of, is_datagrams, least_rate
 
 LIMITS = ("cwnd", "rwnd", "sndbuf", "app")
 """What may keep a sender from sending."""
@@ -114,14 +113,6 @@ def capacity_bits(scenario: Scenario, link: Link) -> float | None:
             queue = queue if new_queue is None else new_queue
             down = down if new_down is None else new_down
     return bits
-
-
-def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
-    """The least of a link's own rate, that of its token bucket or policer, and CAKE's bandwidth."""
-    # RED's bandwidth is no rate that it keeps to.
-    shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
-    limits = (rate, shaper.get("rate_bps"), shaped)
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _bits_between(rate: int | None, shaper: Mapping[str, Any], since: int, until: int) -> float | None:

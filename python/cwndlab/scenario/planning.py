@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 from cwndlab.contract.scenario import Scenario
@@ -20,6 +21,8 @@ from cwndlab.experiment.sweep import Axis
 from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
 from cwndlab.plan import MAX_RUNS, Hashes, Plan, PlannedRun
+from cwndlab.scenario import notes
+from cwndlab.scenario.notes import Notes
 from cwndlab.scenario.resolve import Resolved, Resolving, resolve
 
 
@@ -35,18 +38,27 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     if count > MAX_RUNS:
         raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
-    hashes = Hashes()
+    hashes, found = Hashes(), Notes(catalogue)
     for values, resolved in _resolved(part, schema, catalogue, experiment.support):
-        notes = (*experiment.notes, *part.notes, *resolved.notes)
+        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario))
         for number in range(repeat):
             scenario: Scenario = {**resolved.scenario, "repeat": number}
             runs.append(
-                PlannedRun(len(runs), number, values, scenario, hashes.of(scenario), notes, resolved.warnings)
+                PlannedRun(len(runs), number, values, scenario, hashes.of(scenario), said, resolved.warnings)
             )
         if told is not None:
             told(len(runs), count)
     keys = tuple(column for axis in part.axes for column in axis.columns)
+    alike = _levels_alike(part, runs[::repeat])
+    if alike:
+        runs = [replace(run, notes=(*run.notes, *alike)) for run in runs]
     return Plan(experiment.name, keys, repeat, runs)
+
+
+def _levels_alike(part: Subset, runs: Sequence[PlannedRun]) -> list[str]:
+    """Return what is to be said of levels that make the same runs, of which one of each cell is given."""
+    rows = [[", ".join(part.values(axis, row).values()) for row in axis.rows] for axis in part.axes]
+    return notes.of_levels([axis.columns for axis in part.axes], rows, [run.scenario_hash for run in runs])
 
 
 def _resolved(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cwndlab.contract.queue import Queue
 from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.scenario import topology
@@ -36,3 +37,11 @@ def base_rtt_ns(scenario: Scenario, one: str, other: str) -> int:
     taken = (delays[name] for way in (ways.way(one, other), ways.way(other, one)) for name in way or ())
     egresses = (host["egress"] for host in scenario["hosts"] if host["name"] in (one, other))
     return topology.base_rtt_ns(taken, (egress["delay_ns"] if egress else None for egress in egresses))
+
+
+def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
+    """The least of a link's own rate, that of its token bucket or policer, and CAKE's bandwidth."""
+    # RED's bandwidth is no rate that it keeps to.
+    shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
+    limits = (rate, shaper.get("rate_bps"), shaped)
+    return min((limit for limit in limits if limit is not None), default=None)
