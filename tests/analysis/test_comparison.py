@@ -269,6 +269,20 @@ def test_a_metric_that_is_zero_has_no_per_cent() -> None:
     assert (as_json["difference_pct"], as_json["difference"]) == (None, 1.625)
 
 
+def test_an_outlier_among_equal_values_leaves_an_interval_that_can_be() -> None:
+    still = np.full(10, 0.11)
+    flaring = still + np.array([0.2, 0.2, 0.2001, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.9])
+    found = compared(simulated(still, metric="retransmit_rate"), simulated(flaring, metric="retransmit_rate"))
+    assert found.interval is not None
+    assert found.method == "Student, as resamples of nearly equal values and outliers say nothing"
+    # Mean and standard deviation by hand: 0.27001, 0.22136; Student's quantile of 9 is 2.2622.
+    half = 2.2622 * 0.22136 / 10**0.5
+    assert (found.interval.low, found.interval.high) == pytest.approx((0.27001 - half, 0.27001 + half), 1e-3)
+    falling = compared(simulated([0.5, 0.01], metric="jain"), simulated([0.0, 0.004], metric="jain"))
+    assert falling.interval is not None
+    assert verdict.interval(falling).startswith("−100 to ")
+
+
 def test_metrics_in_per_cent_differ_in_points_wherever_a_difference_stands() -> None:
     a, b = 0.001 * values(1, 0.05, 12), 0.001 * values(1.2, 0.05, 12, seed=2)
     found = compared(simulated(a, metric="retransmit_rate"), simulated(b, metric="retransmit_rate"))

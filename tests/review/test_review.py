@@ -78,6 +78,23 @@ def test_an_experiment_of_ones_own(tmp_path):
     assert "short, 30p" in text and "short, 60p" in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("buffer", "idle"), [("10KB", True), ("1MB", False)])
+def test_a_path_that_the_receiver_limits_judges_nothing(tmp_path, buffer, idle):
+    (tmp_path / "short.yaml").write_text(
+        SHORT.replace("b: {stack: freebsd-13", f"b: {{stack: freebsd-13, rcvbuf: {buffer}")
+    )
+    sides = review.sides("builtin:newreno", "builtin:cubic", stack="freebsd-13")
+    found = judged(sides, tmp_path, suite=str(tmp_path / "short.yaml"))
+    text = " ".join(review.text(found).split())
+    assert bool(found.found) is not idle
+    assert [line.partition(":")[0] for line in found.idle] == [
+        f"short, {queue} judges nothing" for queue in ("30p", "60p") if idle
+    ]
+    assert ("the flows are limited by the receiver's window for 100.0 %" in text) is idle
+    assert ("judges nothing" in review.html(found, "cwndlab review")) is idle
+
+
 @needs_cc
 @pytest.mark.slow
 def test_a_patch_makes_the_new_side(tmp_path):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cwndlab.analysis import statistics
 from cwndlab.analysis.runs import Run
 from cwndlab.analysis.statistics import Interval, Test
+from cwndlab.results import columns
 
 Floats = NDArray[np.float64]
 
@@ -127,7 +128,7 @@ class Comparison:
     corrected_p: float | None = None
     """p of the permutation test after Holm's correction: what the verdict rests on."""
     detectable: float | None = None
-    """The smallest true difference that shows in 80 % of such comparisons; infinite if none does."""
+    """The smallest true difference that shows in 80 % of such comparisons; infinite if none can."""
     needed: int | None = None
     """Runs a side (pairs) of which a difference as seen shows in 80 %; None if more than make sense."""
     reach: int | None = None
@@ -396,6 +397,7 @@ def _tested(known: Comparison, sample: _Sample, family: int, options: Options) -
     draws = statistics.draws_for(family, options.alpha)
     random = np.random.default_rng(options.seed)
     a, b = sample.a.values, sample.b.values
+    possible = _possible(sample)
     design = Design.EXACT if sample.exact else Design.PAIRED if sample.shared else Design.UNPAIRED
     if design is Design.EXACT:
         # The exact side stands beside each run of the other.
@@ -417,14 +419,16 @@ def _tested(known: Comparison, sample: _Sample, family: int, options: Options) -
     if found.sd is not None and sd is not None:
         by_pairs = paired and signs
         detectable = statistics.detectable(sd, (len(a), len(b)), level, paired=by_pairs, draws=draws)
+        if detectable > max(-possible.low, possible.high):
+            detectable = math.inf
         if difference and max(found.sd) > 0:
             needed = statistics.runs_needed(difference, found.sd, level, paired=paired)
     return replace(
         known,
         design=design,
-        interval=found.interval,
+        interval=_cut(found.interval, possible),
         method=found.method,
-        welch=welch,
+        welch=_cut(welch, possible),
         welch_p=welch_p,
         test=test,
         signs=paired and (signs or design is Design.EXACT),
@@ -435,6 +439,29 @@ def _tested(known: Comparison, sample: _Sample, family: int, options: Options) -
         margin=options.equivalent,
         equivalent_p=_equivalence(a, b, options, paired=paired),
     )
+
+
+_UNLIKE = "as resamples of nearly equal values and outliers say nothing"
+
+
+def _possible(sample: _Sample) -> Interval:
+    """The differences that leave b in the metric's range, seen from a's mean.
+
+    A metric that is nowhere below 0 cannot be; nor can a share be above 1 if none was.
+    """
+    shown = columns.describe(sample.metric)
+    most = 100 / shown.factor if shown.unit == "%" else 1.0 if sample.metric.startswith("jain") else math.inf
+    if sample.contrast.combinations:
+        most = math.inf  # relative to the mean of each combination
+    every = np.concatenate((sample.a.values, sample.b.values))
+    return Interval(
+        -sample.a.mean if every.min() >= 0 else -math.inf,
+        most - sample.a.mean if every.max() <= most else math.inf,
+    )
+
+
+def _cut(interval: Interval | None, to: Interval) -> Interval | None:
+    return None if interval is None else Interval(max(interval.low, to.low), min(interval.high, to.high))
 
 
 @dataclass(frozen=True)
@@ -449,12 +476,12 @@ def _unpaired(a: Floats, b: Floats, options: Options, random: np.random.Generato
     test = statistics.permutation_test(a, b, random, draws)
     if min(len(a), len(b)) < 2:
         return _Found(test, None, "", None)
-    if min(len(a), len(b)) < statistics.MIN_RUNS:
+    few = min(len(a), len(b)) < statistics.MIN_RUNS
+    interval = None if few else statistics.bootstrap(a, b, options.confidence, random)
+    method = "bootstrap-t over runs"
+    if interval is None:
         interval = statistics.welch(a, b, options.confidence)[0]
-        method = "Welch, too few runs to resample"
-    else:
-        interval = statistics.bootstrap(a, b, options.confidence, random)
-        method = "bootstrap-t over runs"
+        method = "Welch, too few runs to resample" if few else f"Welch, {_UNLIKE}"
     return _Found(test, interval, method, (float(a.std(ddof=1)), float(b.std(ddof=1))))
 
 
@@ -466,12 +493,12 @@ def _paired(d: Floats, design: Design, options: Options, random: np.random.Gener
     sd = float(d.std(ddof=1))
     if sd == 0:
         return _Found(test, None, "", (0.0, 0.0))
-    if len(d) < statistics.MIN_PAIRS:
+    few = len(d) < statistics.MIN_PAIRS
+    interval = None if few else statistics.bootstrap_paired(d, options.confidence, random)
+    method = f"bootstrap-t over {what}"
+    if interval is None:
         interval = statistics.student(d, options.confidence)[0]
-        method = f"Student, too few {what} to resample"
-    else:
-        interval = statistics.bootstrap_paired(d, options.confidence, random)
-        method = f"bootstrap-t over {what}"
+        method = f"Student, too few {what} to resample" if few else f"Student, {_UNLIKE}"
     return _Found(test, interval, method, (sd, sd))
 
 

@@ -87,7 +87,7 @@ def block(found: Comparison) -> str:
         shown = (
             f"{_size(found.detectable, found)} ({POWER:.0%} power)"
             if math.isfinite(found.detectable)
-            else "none, whatever its size"
+            else "none that can be"
         )
         rows.append(("could show", shown))
     if found.kind in (Kind.NONE, Kind.TOO_SMALL):
@@ -126,7 +126,11 @@ def table(found: Sequence[Comparison]) -> str:
     heads.append(("verdict", [_word(comparison) for comparison in found], False))
     unit = _scale(found[0]).unit if len(metrics) == 1 else ""
     units = {name: unit if name in (*names, "mean a", "mean b") else "" for name, _, _ in heads}
-    grid = [texttable.aligned([name, units[name], *cells], right=right) for name, cells, right in heads]
+    grid = [
+        # Numbers are never cut.
+        texttable.aligned([name, units[name], *cells], right=right, whole=name in ("difference", "interval"))
+        for name, cells, right in heads
+    ]
     return "\n".join(texttable.lines(grid))
 
 
@@ -243,10 +247,10 @@ def _tested(found: Comparison, sure: str) -> str:
         return f"{_how(found)}, {sure} sure{interval}{edge}{same}"
     if found.equivalent:
         return f"{same.removeprefix('; ')}; no difference proven"
-    return (
-        f"no difference proven at {sure}; with {_number_of(found)} only differences above "
-        f"{_size(found.detectable or 0.0, found)} would show{_seen(found)}{same}"
-    )
+    shows = "no difference that can be"
+    if found.detectable is not None and math.isfinite(found.detectable):
+        shows = f"only differences above {_size(found.detectable, found)}"
+    return f"no difference proven at {sure}; with {_number_of(found)} {shows} would show{_seen(found)}{same}"
 
 
 def _single(found: Comparison, sure: str) -> str:

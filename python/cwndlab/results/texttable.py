@@ -51,9 +51,10 @@ def without_middle(text: str, width: int) -> str:
     return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
 
 
-def aligned(cells: Sequence[str], *, right: bool) -> list[str]:
-    """The cells of a column, shortened and padded to the same width."""
-    cut = shortened([printable(cell) for cell in cells])
+def aligned(cells: Sequence[str], *, right: bool, whole: bool = False) -> list[str]:
+    """The cells of a column, shortened unless `whole`, and padded to the same width."""
+    texts = [printable(cell) for cell in cells]
+    cut = texts if whole else shortened(texts)
     width = max(map(len, cut))
     return [cell.rjust(width) if right else cell.ljust(width) for cell in cut]
 

@@ -12,6 +12,7 @@ from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError
 from cwndlab.parts.executor import Observer
+from cwndlab.results import columns
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.texttable import short_names
@@ -21,6 +22,12 @@ from cwndlab.review.sides import Sides
 from cwndlab.testbeds import loading
 
 REPEATS = 10
+
+OWN = ("limited_cwnd_pct", "limited_pacing_pct")
+"""What limits a flow where its congestion control does."""
+
+DECIDES_PCT = 5.0
+"""Per cent of the time that a congestion control has to limit a flow of some run for the runs to judge it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,9 @@ class Review:
     results: Mapping[str, ResultSet]
     """By the name of the arrangement."""
     found: Sequence[Comparison]
-    """All comparisons, corrected as one family."""
+    """All comparisons, corrected as one family, of the paths that judge."""
+    idle: Sequence[str]
+    """A sentence for each path that judges nothing, as something else limits the flows there."""
     failures: Sequence[str]
     """A line for each run that failed."""
     runs: int
@@ -60,8 +69,8 @@ def carry_out(
     }
     records = [(name, record) for name, of in results.items() for record in of.records()]
     failures = [f"{name}: {record.error}" for name, record in records if record.status != "complete"]
-    found = _compared(programme.questions, results)
-    return Review(both, programme, results, found, failures, len(records))
+    found, idle = _compared(programme.questions, results)
+    return Review(both, programme, results, found, idle, failures, len(records))
 
 
 def _programme(both: Sides, suite: str | None, repeats: int | None, scale: float) -> Programme:
@@ -72,11 +81,32 @@ def _programme(both: Sides, suite: str | None, repeats: int | None, scale: float
     return paths.of_experiment(loading.load(suite), both.stack, cc, repeats, known)
 
 
-def _compared(questions: Sequence[Question], results: Mapping[str, ResultSet]) -> list[Comparison]:
-    """Every metric of every question that both sides have runs for."""
-    every = [contrast for question in questions for contrast in _contrasts(question, results)]
+def _compared(
+    questions: Sequence[Question], results: Mapping[str, ResultSet]
+) -> tuple[list[Comparison], list[str]]:
+    """Every metric of every question that both sides have runs for; and where nothing is judged, and why."""
+    judged, idle = [], []
+    for question in questions:
+        for contrast in _contrasts(question, results):
+            if (why := _held(contrast)) is None:
+                judged.append(_with(contrast, question))
+            else:
+                where = ", ".join(contrast.where.values())
+                idle.append(f"{where} judges nothing: {why}, whatever the congestion control decides.")
     metrics = list(dict.fromkeys(metric for question in questions for metric in question.metrics))
-    return comparison.compare(every, metrics, Options(within=False)) if every else []
+    found = comparison.compare(judged, metrics, Options(within=False)) if judged else []
+    return found, list(dict.fromkeys(idle))
+
+
+def _held(contrast: Contrast) -> str | None:
+    """What limits the flows of both sides instead of their congestion control; None where that decides."""
+    known = [run.metrics for side in (contrast.a, contrast.b) for run in side.runs]
+    names = {name for metrics in known for name in metrics if name.startswith("limited_")}
+    shares = {name: sum(metrics.get(name, 0.0) for metrics in known) / len(known) for name in names}
+    if not shares or any(metrics.get(name, 0.0) >= DECIDES_PCT for metrics in known for name in OWN):
+        return None
+    share, name = max((share, name) for name, share in shares.items())
+    return f"the flows are {columns.describe(name).words} for {share:.1f} % of the time"
 
 
 def _contrasts(question: Question, results: Mapping[str, ResultSet]) -> Iterator[Contrast]:
@@ -87,7 +117,7 @@ def _contrasts(question: Question, results: Mapping[str, ResultSet]) -> Iterator
             found, _ = runs.of_results(results[name], question.flow)
         except InputError:
             return  # no run of that side is left
-        sides.append([_with(run, question) for run in found])
+        sides.append(found)
     frame = results[question.old].summary
     telling = distinguishing(frame, results[question.old].keys)
     short = short_names(telling)
@@ -102,6 +132,12 @@ def _contrasts(question: Question, results: Mapping[str, ResultSet]) -> Iterator
         yield Contrast(RunSet("old", old), RunSet("new", new), where)
 
 
-def _with(run: Run, question: Question) -> Run:
-    """A run with the metrics in question alone."""
-    return replace(run, metrics={name: run.metrics[name] for name in question.metrics if name in run.metrics})
+def _with(contrast: Contrast, question: Question) -> Contrast:
+    """A contrast of runs with the metrics in question alone."""
+
+    def alone(run: Run) -> Run:
+        kept = {name: run.metrics[name] for name in question.metrics if name in run.metrics}
+        return replace(run, metrics=kept)
+
+    a, b = (RunSet(side.label, [alone(run) for run in side.runs]) for side in (contrast.a, contrast.b))
+    return Contrast(a, b, contrast.where)

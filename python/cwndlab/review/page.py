@@ -41,7 +41,7 @@ def html(review: Review, command: str) -> str:
         ],
         failures=review.failures[:20],
         changed=[capital(verdict.sentence(each)) for each in words.changed(review.found)],
-        unchanged=words.unchanged(review.found),
+        unchanged=words.unchanged(review),
         pictures=[(it.title, it.about, _drawing(it, review)) for it in review.programme.pictures],
         tables=[
             (capital(columns.describe(metric).words), _table(metric, review.found))

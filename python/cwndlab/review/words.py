@@ -31,11 +31,18 @@ UNSEEN = (
 
 
 def headline(review: Review) -> str:
-    """The verdict, one sentence."""
+    """The verdict, in a sentence or two."""
     if review.failures:
         first = review.failures[0]
         return f"{len(review.failures)} of {review.runs} runs failed, the first {first}."
     found = review.found
+    said = [_judged(found)] if found else []
+    more = f"{len(review.idle)} paths judge nothing; the first: " if len(review.idle) > 1 else ""
+    said += [more + text for text in review.idle[:1]]
+    return " ".join(said)
+
+
+def _judged(found: Sequence[Comparison]) -> str:
     all_changed = changed(found)
     large = sorted((each for each in all_changed if not is_small(each)), key=_goodput_first)
     if all(each.kind is Kind.IDENTICAL for each in found):
@@ -56,7 +63,7 @@ def headline(review: Review) -> str:
 def text(review: Review) -> str:
     """Everything, as plain text."""
     parts = [_wrapped(headline(review)), _sides(review), *_failed(review)]
-    parts += ["\n".join(_changes(review.found))]
+    parts += ["\n".join(_changes(review))]
     parts += [_table(metric, review.found) for metric in dict.fromkeys(each.metric for each in review.found)]
     parts += marks(review.found)[:MARKS]
     if review.sides.patched:
@@ -85,13 +92,14 @@ def _failed(review: Review) -> Iterator[str]:
         yield "Runs that failed:\n" + "\n".join(review.failures[:5]) + more
 
 
-def _changes(found: Sequence[Comparison]) -> Iterator[str]:
+def _changes(review: Review) -> Iterator[str]:
     """What changed, and where, and what did not."""
+    found = review.found
     if changes := changed(found):
         yield "What changed, and how sure that is:"
     for each in changes:
         yield f"  {verdict.sentence(each)}"
-    yield from unchanged(found)
+    yield from unchanged(review)
 
 
 def changed(found: Sequence[Comparison]) -> list[Comparison]:
@@ -99,8 +107,9 @@ def changed(found: Sequence[Comparison]) -> list[Comparison]:
     return sorted((each for each in found if differs(each)), key=_weight, reverse=True)
 
 
-def unchanged(found: Sequence[Comparison]) -> list[str]:
-    """What is to say of the others."""
+def unchanged(review: Review) -> list[str]:
+    """What is to say of the others, and of the paths that judge nothing."""
+    found = review.found
     alike = sum(each.kind is Kind.IDENTICAL for each in found)
     left = len(found) - alike - len(changed(found))
     said = []
@@ -108,7 +117,7 @@ def unchanged(found: Sequence[Comparison]) -> list[str]:
         said.append(f"The same to the last packet: {alike} of {len(found)} comparisons.")
     if left:
         said.append(f"No difference is proven in {left} of {len(found)} comparisons.")
-    return said
+    return [*said, *review.idle]
 
 
 def _table(metric: str, found: Sequence[Comparison]) -> str:
