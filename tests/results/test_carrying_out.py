@@ -1,5 +1,7 @@
 """What happens to a sweep when a run fails, the disk does, or its directory is taken."""
 
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from cwndlab.testbeds.base import CancelledError, Outcome
 class MadeUpExperiment:
     support = SimpleNamespace(modules=())
     spec = SimpleNamespace(flows=[], expect={})
+    axes = ()
 
     def as_yaml(self):
         return lab.EXPERIMENT
@@ -156,3 +159,32 @@ def test_results_of_another_engine_are_not_mixed_in(run_with):
         run_with(MadeUpTestbed({0: KeyboardInterrupt()}))
     with pytest.raises(InputError, match="out: was begun with engine 1, and this is 2; "):
         run_with(MadeUpTestbed(version="2"), resume=True)
+
+
+FIRST_WORKER = """
+import os, signal
+from types import SimpleNamespace
+from cwndlab.parts.executors.processes import Processes
+from cwndlab.parts.signals import uninterrupted
+from cwndlab.parts.store import Part
+from cwndlab.parts.task import Site, Task
+from pathlib import Path
+
+executor = Processes(1, SimpleNamespace(site=Site("sim", Path("."), {})))
+try:
+    with uninterrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        executor._start(Task((Part("0-0", ()),)))
+        print("started")
+except KeyboardInterrupt:
+    print("interrupted")
+    executor.cancel()
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_waits_while_the_first_worker_starts(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_WORKER], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("started\ninterrupted\n", "", 0)

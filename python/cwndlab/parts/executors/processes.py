@@ -9,6 +9,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -35,6 +36,8 @@ class Processes:
         self.places = places
         self._arrivals = arrivals
         self._context = multiprocessing.get_context("spawn")
+        # Started with the first worker, it would let signals through that are held back meanwhile.
+        resource_tracker.ensure_running()
         self._waiting: deque[Task] = deque()
         self._working: list[_Worker] = []
         self._deaths: dict[int, str] = {}
