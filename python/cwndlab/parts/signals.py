@@ -13,8 +13,8 @@ STOPPING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasa
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until the end; a process started meanwhile does not see it before it unblocks it.
 
-    The mask is for such a process. It does not keep a signal from a library's thread, after which Python would
-    call the handler in this one, so the handlers wait as well.
+    The mask is for such a process. It does not keep a signal from a library's thread, after which Python
+    would call the handler in this one, so the handlers wait as well.
     """
     numbers = {signal.SIGINT, *STOPPING}
     came: list[int] = []
