@@ -8,7 +8,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from cwndlab.errors import ExperimentError, Place, nearest, one_of, shown, together
+from cwndlab.errors import ExperimentError, Place, one_of, shown, together
+from cwndlab.experiment import hints
 from cwndlab.experiment.units import BadValue, NotSingle
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar, Sequence, describe, plain
 
@@ -153,6 +154,8 @@ def _fault(tree: Mapping, details: ErrorDetails) -> ExperimentError:
     may_vary = "experiment" in tree.items and path[:1] and path[0] in SWEPT
     if isinstance(bad, NotSingle) and may_vary and isinstance(node_at(tree, path), Sequence):
         bad.hint = "to vary it, put it under `sweep:`"
+    if isinstance(bad, BadValue) and path[:1] == ("hosts",) and path[2:3] == ("sysctl",) and len(path) == 4:
+        bad.hint = bad.hint or hints.key_for_sysctl(str(path[3]))
     if isinstance(bad, BadValue):
         return fault(tree, path, bad)
     return fault(tree, path, _translated(details, node_at(tree, path)))
@@ -171,7 +174,7 @@ def _translated(details: ErrorDetails, node: Node | None) -> BadValue:
             known = [word.strip("' ") for word in context["expected_tags"].split(",")]
             kind = str(context["tag"])
             key = "kind" if isinstance(node, Mapping) else None
-            bad = BadValue(shown(kind), one_of(known), nearest(kind, known), key=key)
+            bad = BadValue(shown(kind), one_of(known), hints.word(kind, known), key=key)
         case "list_type":
             bad = BadValue(found, "a list")
         case "dict_type":

@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from cwndlab.errors import nearest, shown
+from cwndlab.experiment import hints
 
 RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 """Bits per second in a unit of rate (decimal, as tc counts)."""
@@ -210,22 +211,12 @@ def _split(text: str, units: dict[str, int], what: str) -> tuple[Fraction, str]:
     number, unit = match[1], match[3]
     if unit not in units:
         if not unit:
-            raise BadValue(f"{shown(text)} without a unit", f"{what} (units: {choice})")
+            hint = hints.unit(number, unit, units)
+            raise BadValue(f"{shown(text)} without a unit", f"{what} (units: {choice})", hint)
         folded = [known for known in units if known.lower() == unit.lower()]
-        hint = f"did you mean {number}{folded[0]}?" if folded else _unit_hint(number, unit, units)
+        hint = f"did you mean {number}{folded[0]}?" if folded else hints.unit(number, unit, units)
         raise BadValue(shown(text), f"{what} (units: {choice})", hint)
     return Fraction(Decimal(number)), unit
-
-
-def _unit_hint(number: str, unit: str, units: dict[str, int]) -> str | None:
-    spellings = {
-        "mbps": "mbit", "mbit/s": "mbit", "mb": "mbit", "kbps": "kbit", "kbit/s": "kbit", "gbps": "gbit",
-        "gbit/s": "gbit", "bps": "bit", "sec": "s", "secs": "s", "seconds": "s", "msec": "ms", "µs": "us",
-        "usec": "us", "m": "min", "k": "KB", "g": "GB", "packets": "p", "packet": "p", "pkts": "p", "b": "B",
-        "bytes": "B",
-    }  # fmt: skip
-    meant = spellings.get(unit.lower())
-    return f"did you mean {number}{meant}?" if meant in units else None
 
 
 def _format(value: int, units: dict[str, int]) -> str:

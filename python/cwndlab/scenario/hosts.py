@@ -7,7 +7,7 @@ from typing import cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.errors import nearest_names, shown
-from cwndlab.experiment import units
+from cwndlab.experiment import hints, units
 from cwndlab.experiment.catalogue import PARTS, Stack
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.schema import (
@@ -33,6 +33,8 @@ _BUFFER_MAXIMA = ("net.core.wmem_max", "net.core.rmem_max")
 engine raises kern.ipc.maxsockbuf by itself where the experiment does not set it."""
 AGGREGATION = {"linux": "gro", "freebsd": "lro"}
 """The receive aggregation of each family of stacks. Windows 7 has none: its own (RSC) came with Windows 8."""
+_SYSTEMS = {"linux": "Linux", "freebsd": "FreeBSD"}
+"""Names of families of stacks in a sentence."""
 NETEM_LIMIT = 1000
 """Packets that netem holds unless the experiment sets it (tc-netem(8), limit)."""
 COALESCE_TIME = 50_000
@@ -99,8 +101,14 @@ class Hosts(Resolver):
 
     def unknown_sysctl(self, name: str, stack: Stack) -> BadValue:
         """Return what to say of a sysctl that a stack does not have."""
-        near = nearest_names(name, stack.settable(), 3)
-        hint = f"near it: {', '.join(near)}" if near else "`cwndlab schema` lists them"
+        others: dict[str, list[str]] = {}
+        for other in self.catalogue.stacks.values():
+            if other.family != stack.family:
+                others.setdefault(_SYSTEMS.get(other.family, other.family), []).extend(other.settable())
+        hint = hints.sysctl(name, stack.name, stack.settable(), others)
+        if hint is None:
+            near = nearest_names(name, stack.settable(), 3)
+            hint = f"near it: {', '.join(near)}" if near else "`cwndlab schema` lists them"
         expected = f"a sysctl that {stack.name} models"
         return BadValue(f"the unknown sysctl {shown(name)}", expected, hint, of_key=True)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.errors import nearest, one_of, shown
-from cwndlab.experiment import units
+from cwndlab.experiment import hints, units
 from cwndlab.experiment.catalogue import Catalogue, Kind, Stack
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.schema import (
@@ -73,7 +73,7 @@ class Resolver:
         """Return a congestion control by its own name; refuse one that a stack does not have."""
         own = stack.cc_alias.get(name, name)
         if own not in stack.cc:
-            hint = nearest(name, stack.cc)
+            hint = hints.word(name, stack.cc)
             if hint is None and self.support.live is not None and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
                 hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
             raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))

@@ -10,7 +10,7 @@ from pydantic import PlainSerializer, PlainValidator
 from pydantic.json_schema import WithJsonSchema
 
 from cwndlab.errors import nearest, one_of, shown
-from cwndlab.experiment import units
+from cwndlab.experiment import hints, units
 from cwndlab.experiment.units import BadValue, Limit, NotSingle
 
 MAX_COUNT = 10_000
@@ -86,7 +86,7 @@ def word(*words: str) -> Any:
 
     def parse(text: str) -> str:
         if text not in words:
-            raise BadValue(shown(text) if text else "nothing", one_of(words), nearest(text, words))
+            raise BadValue(shown(text) if text else "nothing", one_of(words), hints.word(text, words))
         return text
 
     return leaf(parse, str, {"enum": list(words), "description": one_of(words)})

@@ -15,7 +15,8 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from cwndlab.errors import nearest, one_of, shown
+from cwndlab.errors import one_of, shown
+from cwndlab.experiment import hints
 from cwndlab.experiment.schema.leaves import shape
 from cwndlab.experiment.units import BadValue, NotSingle
 
@@ -32,7 +33,8 @@ class Section(BaseModel):
     @classmethod
     def _known_keys(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(value, dict):
-            raise BadValue(shape(value), f"a mapping with {one_of(cls.known_keys())}")
+            hint = hints.single(cls.section, value) if isinstance(value, str) else None
+            raise BadValue(shape(value), f"a mapping with {one_of(cls.known_keys())}", hint)
         known = {key: node for key, node in value.items() if key in cls.known_keys()}
         if len(known) == len(value):
             return handler(value)
@@ -58,7 +60,7 @@ class Section(BaseModel):
 
 def _unknown(key: str, known: tuple[str, ...]) -> InitErrorDetails:
     """The fault of a key that no section like this has."""
-    found, hint = f"the unknown key {shown(key)}", nearest(key, known)
+    found, hint = f"the unknown key {shown(key)}", hints.word(key, known)
     bad = BadValue(found, one_of(known), hint, key=key, of_key=True)
     return InitErrorDetails(type="value_error", loc=(), input=key, ctx={"error": bad})
 
