@@ -20,6 +20,8 @@ time cwndlab demo --no-open -o demo
 test -s demo/report.html
 begins cwndlab help start
 begins cwndlab help
+begins cwndlab help python
+test -e lab/lib/python3*/site-packages/cwndlab/py.typed
 cwndlab init
 begins cwndlab run experiment.yaml --dry-run
 cwndlab plot demo --kind cwnd --run 0 -o cwnd.svg

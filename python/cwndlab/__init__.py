@@ -1,46 +1,40 @@
 """cwndlab: the congestion-window laboratory. Importing it is light; what a call needs is loaded by the call.
 
-experiment = cwndlab.load("x.yaml")
+experiment = cwndlab.load("x.yaml")         # or a dictionary, or a text
 results = experiment.run(jobs=2)            # a ResultSet; or cwndlab.open(DIR)
 results.summary                             # data frame: a row per flow of each run
 results.series(0, flow="f1", table="tcp")   # data frame: t_s, cwnd_bytes, srtt_ms, ...
+results.series("tcp")                       # the same of all runs, lazily
 results.plot("cwnd", "cwnd.png")
+results.report()
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from cwndlab.errors import CwndlabError, ExperimentError, InputError, StoppedError
 
 if TYPE_CHECKING:
-    from cwndlab.interface import Experiment, ResultSet
+    from cwndlab.interface import Experiment, ResultSet, load, open, together
 
-__all__ = ["load", "open"]
+__all__ = [
+    "CwndlabError",
+    "Experiment",
+    "ExperimentError",
+    "InputError",
+    "ResultSet",
+    "StoppedError",
+    "load",
+    "open",
+    "together",
+]
 
+if not TYPE_CHECKING:  # to which a name that does not exist is an error
 
-def load(
-    path_or_text: str | Path,
-    overrides: Sequence[str] = (),
-    testbed: str | None = None,
-    *,
-    cc: Sequence[str] = (),
-    cc_private: bool = False,
-) -> "Experiment":
-    """Read and check an experiment: a file, the suite of that name, or a text of several lines.
+    def __getattr__(name: str) -> Any:
+        """Load the package's face when it is first asked for something."""
+        if name not in __all__:
+            raise AttributeError(f"module 'cwndlab' has no attribute {name!r}")
+        from cwndlab import interface
 
-    `overrides` are `KEY=VALUE`, as `--set`; `testbed` is the simulator unless named. `cc` are congestion
-    controls of your own, as `--cc`: they are compiled, and run with the experiment; `cc_private` keeps their
-    text out of the results. Raises ExperimentError, one line with file, line and key.
-    """
-    from cwndlab import interface, testbeds
-
-    return interface.load(path_or_text, overrides, testbed or testbeds.MODEL, cc=cc, cc_private=cc_private)
-
-
-def open(path: str | Path) -> "ResultSet":
-    """Open a results directory.
-
-    Raises InputError, whose text is one line, when it holds no results or damaged ones.
-    """
-    from cwndlab.interface import ResultSet
-
-    return ResultSet(path)
+        globals()[name] = found = getattr(interface, name)
+        return found

@@ -89,7 +89,7 @@ def test_jobs_change_no_byte(tmp_path):
 @pytest.mark.parametrize("stack", ["linux-6.18", "freebsd-13"])
 @pytest.mark.slow
 def test_a_failing_method_is_named(tmp_path, stack, name, wrong):
-    results = run(tmp_path, f"new={MODULES}/plain_fails.py:{name}", overrides=[f"hosts.a.stack={stack}"])
+    results = run(tmp_path, f"new={MODULES}/plain_fails.py:{name}", set=[f"hosts.a.stack={stack}"])
     record = next(iter(results.records()))
     assert record.status == "failed"
     assert (record.error or "").startswith(wrong)
@@ -101,12 +101,12 @@ def test_a_failing_method_is_named(tmp_path, stack, name, wrong):
 def test_timeouts_and_marks_are_told(tmp_path, stack):
     source = f"new={MODULES}/plain_fails.py:Events"
     outage = "network.dumbbell.bottleneck.schedule=[{at: 60ms, set: {down: true}}]"
-    lost = run(tmp_path, source, name="lost", overrides=[f"hosts.a.stack={stack}", outage])
+    lost = run(tmp_path, source, name="lost", set=[f"hosts.a.stack={stack}", outage])
     error = next(iter(lost.records())).error
     assert error.startswith("new: on_rto raised RuntimeError: timeout with 1448 True True (plain_fails.py:")
     queue = "network.dumbbell.bottleneck.queue={kind: codel, ecn: true}"
     marked = [f"hosts.a.stack={stack}", "hosts.a.ecn=on", "hosts.b.ecn=on", queue]
-    error = next(iter(run(tmp_path, source, name="marked", overrides=marked).records())).error
+    error = next(iter(run(tmp_path, source, name="marked", set=marked).records())).error
     assert error.startswith("new: on_ecn raised RuntimeError: a mark (plain_fails.py:")
 
 
@@ -145,7 +145,7 @@ def test_a_failing_library_is_named(tmp_path, how, wrong):
 def test_a_failure_is_noticed_at_once(tmp_path):
     long = ["duration=3600s", "record.tcp=off", "record.queue=off"]
     source = f"new={MODULES}/plain_fails.py:Raises"
-    record = next(iter(run(tmp_path, source, overrides=long).records()))
+    record = next(iter(run(tmp_path, source, set=long).records()))
     assert record.status == "failed"
     assert record.wall_s < 5
 

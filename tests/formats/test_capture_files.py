@@ -360,7 +360,7 @@ def test_a_runs_own_capture_marks_what_an_import_of_it_does(truth: ResultSet, tm
 def test_sack_blocks_and_retransmissions_are_drawn(truth: ResultSet, tmp_path: Path) -> None:
     marks = packets.marks(truth, 0).filter(pl.col("flow") == "f1")
     blocks, resent = (marks.filter(pl.col("kind") == kind) for kind in ("sack", "retransmission"))
-    metric = truth.plot("sequence", runs=[0], flows=["f1"])
+    metric = truth.plot("sequence", run=[0], flow=["f1"])
     names = [text.get_text() for text in metric.legends[0].get_texts()]
     assert {"SACK block", "retransmitted"} <= set(names)
     bars = [bar for bar in metric.axes[0].collections if isinstance(bar, LineCollection)]

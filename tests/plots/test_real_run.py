@@ -63,7 +63,7 @@ def test_every_kind_draws_a_real_run(results: ResultSet, kind: str, tmp_path: Pa
     ("kind", "column"), [("throughput", "arrived_bytes"), ("goodput", "delivered_bytes")]
 )
 def test_drawn_rates_add_up_to_the_bytes_counted(results: ResultSet, kind: str, column: str):
-    figure = results.plot(kind, runs=[0], flows=["f1"], window=(0, 12), average=0.5)
+    figure = results.plot(kind, run=[0], flow=["f1"], window=(0, 12), average=0.5)
     rates = figure.axes[0].get_lines()[0].get_ydata()
     # Windows run to the last sample at most, so the last of them may be missing.
     counted = results.series(0, "f1").filter(pl.col("t_s") <= 0.5 * len(rates))[column][-1]
@@ -74,7 +74,7 @@ def test_drawn_rates_add_up_to_the_bytes_counted(results: ResultSet, kind: str, 
 @pytest.mark.slow
 def test_drawn_throughput_never_exceeds_the_link(results: ResultSet):
     for run in range(results.runs.height):
-        lines = results.plot("throughput", runs=[run], average=0.5).axes[0].get_lines()
+        lines = results.plot("throughput", run=[run], average=0.5).axes[0].get_lines()
         rates = [np.asarray(line.get_ydata()) for line in lines]
         # A window may begin and end in the middle of a packet.
         assert max(np.max(rate) for rate in rates) <= 10 + 2 * 1514 * 8e-6 / 0.5
@@ -91,7 +91,7 @@ def test_the_drawn_queue_never_exceeds_its_limit_and_reaches_it(results: ResultS
 
 def test_a_drawn_envelope_keeps_the_extremes_of_a_real_run(results: ResultSet):
     frame = results.series(0, "f1")
-    line = results.plot("cwnd", runs=[0], flows=["f1"]).axes[0].get_lines()[0]
+    line = results.plot("cwnd", run=[0], flow=["f1"]).axes[0].get_lines()[0]
     assert min(line.get_ydata()) == pytest.approx(frame["cwnd_bytes"].min() / 1e3)
     assert max(line.get_ydata()) == pytest.approx(frame["cwnd_bytes"].max() / 1e3)
 
@@ -99,14 +99,14 @@ def test_a_drawn_envelope_keeps_the_extremes_of_a_real_run(results: ResultSet):
 def test_a_run_is_known_by_its_number_and_by_its_whole_id(results: ResultSet):
     whole = results.runs["run_id"][3]
     one, other = (
-        results.plot("cwnd", runs=[name]).axes[0].get_lines()[0].get_ydata().tolist() for name in (3, whole)
+        results.plot("cwnd", run=[name]).axes[0].get_lines()[0].get_ydata().tolist() for name in (3, whole)
     )
     assert one == other
 
 
 def test_a_run_that_does_not_exist_is_refused(results: ResultSet):
     with pytest.raises(InputError, match=r"^run: '99' does not exist"):
-        results.plot("rtt", runs=[99])
+        results.plot("rtt", run=[99])
 
 
 @pytest.mark.slow

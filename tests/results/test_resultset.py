@@ -416,12 +416,12 @@ def test_a_long_table_closes_with_the_metrics_of_each_application(tmp_path):
 def test_a_mean_over_flows_of_different_applications_is_not_compared(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(4), summary=TWO_FLOWS))
     assert results.compare(by="hosts.a.cc").each[0].metric == "goodput_mbps"  # the run's sum
-    assert results.compare(by="hosts.a.cc", metrics=["retransmit_rate"]).each  # only one of them has it
+    assert results.compare(by="hosts.a.cc", metric=["retransmit_rate"]).each  # only one of them has it
     with pytest.raises(
         InputError, match=r"different applications \(bulk, ping\); choose with --where app=bulk"
     ):
-        results.compare(by="hosts.a.cc", metrics=["rtt_p50_ms"])
-    assert results.compare(by="hosts.a.cc", metrics=["rtt_p50_ms"], where={"app": ["ping"]}).each
+        results.compare(by="hosts.a.cc", metric=["rtt_p50_ms"])
+    assert results.compare(by="hosts.a.cc", metric=["rtt_p50_ms"], where={"app": ["ping"]}).each
 
 
 def test_long_values_that_differ_are_shown_to_differ():
@@ -438,7 +438,7 @@ def test_long_values_that_differ_are_shown_to_differ():
 @pytest.mark.slow
 def test_compare_by_a_key_or_with_other_results(tmp_path):
     ours = cwndlab.open(lab.results(tmp_path / "a", lab.plan(repeats=6)))
-    found = ours.compare(by="cc", metrics=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
+    found = ours.compare(by="cc", metric=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
     assert [(each.metric, each.a.label, each.b.label, each.confidence) for each in found.each] == [
         ("rtt_mean_ms", "newreno", "cubic", 0.9),
         ("goodput_mbps", "newreno", "cubic", 0.9),

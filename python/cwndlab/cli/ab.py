@@ -53,7 +53,7 @@ def ab(
     bench.ready()
 
     def read(of_build: Path) -> "Experiment":
-        return interface.load(experiment, overrides or (), testbeds.DISTANT, of_build)
+        return interface.load(experiment, overrides or (), testbeds.DISTANT, lab=of_build)
 
     if dry_run:
         _print_plan(bench, read(bench.labs[base]))

@@ -25,7 +25,8 @@ def help_(
         _list_pages()
         return
     program = context.find_root()
-    command = getattr(program.command, "commands", {}).get(topic)
+    commands = getattr(program.command, "commands", {})
+    command = commands.get(topic)
     try:
         found = guide.page(topic)
     except CwndlabError:
@@ -33,7 +34,12 @@ def help_(
             raise
         print(command.make_context(topic, [], program, resilient_parsing=True).get_help())
         return
-    _show(found.text())
+    text = found.text()
+    if "\n::: " in text:
+        from cwndlab.cli import reference
+
+        text = reference.expanded(text, commands)
+    _show(text)
 
 
 def _list_pages() -> None:
@@ -82,7 +88,7 @@ def demo(
     with progress(False) as observer:
         results = runner.run(interface.load(text), out=out, jobs=processors(), observer=observer)
     print_summary(results)
-    for compared in interface.ResultSet(results.path).compare(by="cc", metrics=DEMO).overall:
+    for compared in interface.ResultSet(results.path).compare(by="cc", metric=DEMO).overall:
         print(f"\n{verdict.sentence(compared)}")
     page = write_report(results, True)
     say(f"results: {results.path}\nreport:  {page}")

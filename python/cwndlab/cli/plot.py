@@ -138,8 +138,8 @@ def plot(
     several = len(directories or ()) > 1
     target = out if out is not None else (Path() if several else results.path) / f"{kind}.png"
     chosen = {
-        "runs": runs,
-        "flows": flows,
+        "run": runs,
+        "flow": flows,
         "where": parse_pairs(where),
         "window": parse_span("--window", window),
         "value": value,
@@ -148,7 +148,7 @@ def plot(
         "average": average,
         "overlap": parse_optional_share("--overlap", overlap, least=0),
         "hop": hop,
-        "labels": None if several else labels,
+        "label": None if several else labels,
         "title": title,
         "xlim": parse_span("--xlim", xlim),
         "ylim": parse_span("--ylim", ylim),

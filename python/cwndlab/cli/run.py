@@ -106,7 +106,7 @@ def run(
         raise InputError("--open needs the report, which --no-report leaves out")
     where = place(testbed, lab)
     loaded = interface.load(
-        experiment, overrides or (), where.testbed, lab, cc=cc or (), cc_private=cc_private
+        experiment, overrides or (), where.testbed, lab=lab, cc=cc or (), cc_private=cc_private
     )
     if dry_run:
         _print_plan(loaded, where, jobs, quiet=quiet, json=json)

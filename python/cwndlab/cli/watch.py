@@ -72,7 +72,7 @@ def _once(
     from cwndlab import interface
 
     where = run.place(testbed, lab)
-    loaded = interface.load(file, overrides, where.testbed, lab)
+    loaded = interface.load(file, overrides, where.testbed, lab=lab)
     with progress(False) as observer:
         results = run.carry_out(loaded, where, out, jobs, observer, force=True)
     run.conclude(results, True if show else None, None, quiet=False, show=show)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,14 +44,20 @@ class Experiment:
         return yaml.safe_dump(content, sort_keys=False, width=120, allow_unicode=True)
 
 
-def text_of(path_or_text: Path | str) -> tuple[str, str]:
-    """Return the name and the text of a file, of the suite of that name, or of a text of several lines.
+Source = Path | str | abc.Mapping[str, object]
+"""A file, the name of a built-in suite, a text of several lines, or the keys of a file as dictionaries."""
+
+
+def text_of(source: Source) -> tuple[str, str]:
+    """Return the name and the text of what an experiment is read from.
 
     A word that is no file and has neither a directory nor a suffix is taken for a suite's name.
     """
-    if isinstance(path_or_text, str) and "\n" in path_or_text:
-        return "<text>", path_or_text
-    path = _file(path_or_text)
+    if isinstance(source, abc.Mapping):
+        return "<dict>", yaml_nodes.text_of(source, "<dict>")
+    if isinstance(source, str) and "\n" in source:
+        return "<text>", source
+    path = _file(source)
     return str(path), yaml_nodes.read_file(path)
 
 

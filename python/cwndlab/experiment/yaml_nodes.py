@@ -8,6 +8,7 @@ and not by Python's stack.
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,31 @@ def parse(text: str, file: str) -> Mapping:
     if node is None or (isinstance(node, Scalar) and node.plain and not node.text):
         raise ExperimentError(Place(file), "", "an empty file", "an experiment: a mapping of keys to values")
     raise ExperimentError(node.place, "", describe(node), "a mapping of keys to values")
+
+
+def text_of(data: abc.Mapping[str, object], file: str) -> str:
+    """Return the text of an experiment given as dictionaries, lists and plain values.
+
+    Raises `ExperimentError` for a value that no file can hold.
+    """
+    try:
+        return yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True)
+    except yaml.representer.RepresenterError as error:
+        found = f"{shown(repr(error.args[-1]))} of type {type(error.args[-1]).__name__}"
+        raise ExperimentError(Place(file), "", found, "text, numbers, lists and dictionaries") from None
+    except RecursionError:
+        raise ExperimentError(Place(file), "", "a value within itself", "an experiment") from None
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `parse` reads: no aliases, and nothing where a value is None."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return true: a value that stands in two places is written twice."""
+        return True
+
+
+_Dumper.add_representer(type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", ""))
 
 
 def parse_value(text: str, file: str, *, numbered: bool = True) -> Node | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _OWN = ("experiment.yaml", catalogue.SUMMARY, "loadlatency.txt", "loadlatency.json")
 """Files that SHA256SUMS lists beside the catalogue, where they are."""
 
+
+Table = Literal["tcp", "queue", "events", "samples", "tcp_info"]
+"""The tables of series, with a row per sample or event."""
 
 PARTS_HELD = 4
 """Parts whose records are held once they are read: those of 256 runs take some tens of MB."""
@@ -89,16 +92,32 @@ class ResultSet:
         """A file of the directory, such as summary.csv; raises InputError unless it is as it was written."""
         return Sums(self.path).load(name)
 
-    def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
-        """One table of one run, of all flows or one.
+    @overload
+    def series(self, run_id: Table, flow: str | None = None) -> pl.LazyFrame: ...  # type: ignore[overload-overlap]  # a run is never called so
 
-        `run_id` is the run's whole name or the index in front of it, as a number or text; `table` is `tcp`,
-        `queue`, `events`, `samples` or, of real kernels, `tcp_info`. The columns are those on disk without
-        `run_id`, with times as floats: `t_s` in s, every other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay
-        integers. A table that was not recorded is empty.
+    @overload
+    def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame: ...
+
+    def series(
+        self, run_id: object, flow: str | None = None, table: str = "tcp"
+    ) -> pl.DataFrame | pl.LazyFrame:
+        """One table of one run, or of all runs, of all flows or one.
+
+        Of one run, `series(0, table="queue")`, a data frame: `run_id` is the run's whole name or the index in
+        front of it, as a number or text; `table` is `tcp`, `queue`, `events`, `samples` or, of real kernels,
+        `tcp_info`. The columns are those on disk without `run_id`, with times as floats: `t_s` in s, every
+        other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay integers. A table that was not recorded is empty.
+
+        Of all runs, `series("tcp")`, a lazy frame: the same columns behind `run_id`, `repeat` and the swept
+        keys. `collect` reads one run after the other, and of them only what the query needs.
 
         Raises InputError for a run, table or flow that does not exist, and for a damaged part.
         """
+        if isinstance(run_id, str) and run_id in tables.SCHEMAS:
+            return self._of_all(run_id, flow)
+        return self._of_run(run_id, flow, table)
+
+    def _of_run(self, run_id: object, flow: str | None, table: str) -> pl.DataFrame:
         if table not in tables.SCHEMAS:
             raise unknown("table", table, tables.SCHEMAS)
         index = self._index(run_id)
@@ -108,6 +127,45 @@ class ResultSet:
                 raise unknown("flow", flow, flows)
         frame = _polars(_floats(self._rows(index, table)))
         return frame if flow is None or "flow" not in frame.columns else frame.filter(frame["flow"] == flow)
+
+    def _of_all(self, table: str, flow: str | None) -> pl.LazyFrame:
+        """A table of all runs that were carried out, read as a query asks for it."""
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
+        if flow is not None and flow not in (flows := self.summary["flow"].unique(maintain_order=True)):
+            raise unknown("flow", flow, flows)
+        empty = _polars(_floats(tables.SCHEMAS[table].empty_table()))
+        runs = self.runs.filter(pl.col("status") != MISSING)
+        # A series' own column comes before a key of that name.
+        keys = runs.select("run_id", *(key for key in ("repeat", *self.keys) if key not in empty.columns))
+
+        def read(
+            columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _: int | None
+        ) -> Iterator[pl.DataFrame]:
+            asked = keys
+            if predicate is not None and set(predicate.meta.root_names()) <= set(keys.columns):
+                asked = keys.filter(predicate)
+            for row in asked.iter_rows(named=True):
+                frame = self._of_run(row["run_id"], None, table)
+                constant = (
+                    pl.lit(value, dtype=kind).alias(name)
+                    for (name, kind), value in zip(keys.schema.items(), row.values(), strict=True)
+                )
+                frame = frame.select(*constant, pl.all())
+                if flow is not None and "flow" in frame.columns:
+                    frame = frame.filter(pl.col("flow") == flow)
+                if predicate is not None:
+                    frame = frame.filter(predicate)
+                if most is not None:
+                    frame = frame.head(most)
+                    most -= frame.height
+                yield frame.select(columns or pl.all())
+                if most == 0:
+                    return
+
+        schema = pl.Schema({**keys.schema, **empty.schema})
+        return register_io_source(read, schema=schema, is_pure=True, explain_name=f"series {table}")
 
     def rows(self, run_id: object, table: str = "tcp") -> pa.Table:
         """One table of one run as it is stored, integers in ns and bytes; raises InputError as `series`."""
@@ -129,7 +187,7 @@ class ResultSet:
 
     @cached_property
     def briefs(self) -> list[Brief]:
-        """The same in few words, of all of which is held."""
+        """How each run was carried out, in few words, of which all are held."""
         return briefs.of_records(self.records())
 
     def captures(self, run_id: object) -> list[Path]:
@@ -181,7 +239,7 @@ class ResultSet:
         text = str(run_id)
         found = self._indices.get(text)
         if found is None:
-            raise unknown("run", text, [run.run_id for run in self._planned.values()])
+            raise unknown("run", text, [*(run.run_id for run in self._planned.values()), *tables.SCHEMAS])
         return found
 
     @cached_property

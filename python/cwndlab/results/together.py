@@ -100,8 +100,7 @@ class Together(ResultSet):
         texts = dict.fromkeys(results.experiment for results in self._sets.values())
         return "---\n".join(texts)
 
-    def series(self, run_id: object, flow: str | None = None, table: str = "tcp") -> pl.DataFrame:
-        """One table of one run, as of its own results."""
+    def _of_run(self, run_id: object, flow: str | None, table: str) -> pl.DataFrame:
         results, own = self._owner(run_id)
         return results.series(own, flow, table)
 
