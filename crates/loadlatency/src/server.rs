@@ -168,6 +168,7 @@ struct Server {
     session: Mutex<Option<Arc<Session>>>,
     /// Connections that are not authenticated yet, oldest first.
     pending: Mutex<VecDeque<(u64, TcpStream)>>,
+    guesses: Mutex<auth::Guesses>,
     over: AtomicBool,
     counter: AtomicU64,
     spoken: Mutex<Spoken>,
@@ -211,6 +212,7 @@ impl Server {
             options: options.clone(),
             session: Mutex::default(),
             pending: Mutex::default(),
+            guesses: Mutex::default(),
             over: AtomicBool::new(false),
             counter: AtomicU64::new(0),
             spoken: Mutex::default(),
@@ -264,7 +266,7 @@ impl Server {
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(TIMEOUT))?;
             match wire::read_greeting(&read_before::<GREETING>(&stream, deadline)?) {
-                Ok(Role::Pinger) => self.greet_pinger(&stream, deadline),
+                Ok(Role::Pinger) => self.greet_pinger(&stream, peer.ip(), deadline),
                 Ok(Role::Flow) => self.greet_flow(&stream, deadline),
                 Err(status) => Ok(Shown::Refused(status)),
             }
@@ -283,7 +285,7 @@ impl Server {
         }
     }
 
-    fn greet_pinger(&self, stream: &TcpStream, deadline: u64) -> io::Result<Shown> {
+    fn greet_pinger(&self, stream: &TcpStream, from: IpAddr, deadline: u64) -> io::Result<Shown> {
         let theirs = read_before::<NONCE>(stream, deadline)?;
         if self.current().is_some() {
             return Ok(Shown::Refused(Status::Busy));
@@ -291,9 +293,14 @@ impl Server {
         let ours = auth::unguessable::<NONCE>()?;
         (&mut &*stream).write_all(&[&wire::answer(Status::Fine)[..], &ours].concat())?;
         let proof = read_before::<PROOF>(stream, deadline)?;
+        let admitted = locked(&self.guesses).admit(from, sys::now_ns());
+        let Some(at_ns) = admitted else { return Ok(Shown::Refused(Status::Secret)) };
+        thread::sleep(Duration::from_nanos(at_ns.saturating_sub(sys::now_ns())));
         if !self.is_proven("client", &[&theirs, &ours], &proof) {
+            locked(&self.guesses).wrong(from, sys::now_ns());
             return Ok(Shown::Refused(Status::Secret));
         }
+        locked(&self.guesses).right(from);
         let name = auth::unguessable::<SESSION>()?;
         let session = Arc::new(Session { name, ..Session::default() });
         let mut current = locked(&self.session);
