@@ -1,5 +1,6 @@
 """Claims: stated completely, decided by the runs they speak of, and turned over by a wrong stack."""
 
+import html
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -11,15 +12,17 @@ import polars as pl
 import pytest
 
 from cwndlab import load
-from cwndlab.claims import causes, claims, judge
+from cwndlab.claims import causes, claims, judge, known
 from cwndlab.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause, Changed
 from cwndlab.claims.claim import PUBLICATIONS, Claim, Expectation, Trial
 from cwndlab.claims.judge import CANNOT_TELL
 from cwndlab.claims.report import markdown, text
+from cwndlab.plots.report.facts import rounded
+from cwndlab.plots.report.sections import write as written
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
-from cwndlab.suites import suite
+from cwndlab.suites import suite, suites
 from experiments import dumbbell
 
 
@@ -57,6 +60,44 @@ def test_there_are_sixty_claims_of_five_publications() -> None:
     for claim in made:
         assert claim.says and claim.place and claim.metric
         assert claim.expected.low is not None or claim.expected.high is not None
+
+
+def test_no_finding_stands_without_a_claim() -> None:
+    places = {(claim.suite, claim.place) for claim in claims()}
+    known = {entry.name: entry.published() for entry in suites() if entry.published()}
+    for name, published in known.items():
+        for metric in published:
+            if not metric.column or metric.value is None or metric.unit == "ratio":
+                of_suite = [place for suite, place in places if suite == name]
+                assert any(place.startswith(metric.source) for place in of_suite), (name, metric)
+
+
+def test_what_is_known_of_causes_is_what_the_page_of_claims_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\S+)` \|.* \| (\S+)(?: to (\S+))? \| ([^|]+) \|$", page, re.MULTILINE)
+    told = {name: (float(low), float(high or low), shows) for name, low, high, shows in rows}
+    assert told == {name: (cause.low, cause.high, cause.shows) for name, cause in known().items()}
+    trials = {claim.name for claim in claims() if claim.trial is not None}
+    assert told and set(told) <= trials
+
+
+@pytest.mark.slow
+def test_a_report_of_a_suite_has_each_finding_beside_ours(tmp_path: Path) -> None:
+    cut = ["hosts.a.stack=freebsd-13", "hosts.a.cc=newreno", "flows.f1.to=gro"]
+    results = carried_out("lro-slow-start", tmp_path / "lro", [*cut, "duration=8s"], {})
+    page = written(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    section = page[page.index('id="published"') :].partition("</section>")[0]
+    rows = [re.sub("<[^>]+>", "|", row) for row in section.split("<tr>")]
+    stated = [claim for claim in claims() if claim.suite == "lro-slow-start"]
+    judged = judge(stated, {"lro-slow-start": results})
+    begins = {"agree": "agrees|", "differ": "differs", "cannot tell": "cannot tell: no "}
+    for each in judged:
+        (row,) = [row for row in rows if f"|{each.claim.says}|" in html.unescape(row)]
+        ours = "" if each.value is None else f"{rounded(each.value)} {each.claim.unit}".strip()
+        assert f"|{ours}|" in row
+        assert f"|{begins[each.verdict]}" in row
+    assert {each.verdict for each in judged} == {"agree", "differ", "cannot tell"}
+    assert "Only 6 of the suite" in section and "duration was" in section
 
 
 @pytest.mark.slow

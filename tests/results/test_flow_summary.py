@@ -4,7 +4,7 @@ import lab
 import pytest
 
 from cwndlab.results import call, summary
-from cwndlab.results.metrics import NAMES, names
+from cwndlab.results.metrics import NAMES, TOTALS, names
 
 
 def metrics(*flows, **changed):
@@ -49,6 +49,10 @@ def test_each_metric_by_hand():
         "queue_delay_p50_ms": 20,
         "queue_delay_max_ms": 45,
         "power": 133.06,  # 8 Mbit/s over 60.123456 ms
+        "total_goodput_mbps": 8.0,
+        "total_rtt_mean_ms": 60.1235,
+        "total_retransmit_rate": 0.01,
+        "total_drop_rate": 0.00833333,
         "status": "complete",
     }
 
@@ -65,7 +69,7 @@ def test_what_was_not_counted_is_missing_not_zero():
     row = metrics(idle)["f1"]
     known = {name for name, value in row.items() if value is not None}
     counters = {"ce_marks", "rtos", "fast_recoveries", "cwnd_mean_bytes", "cwnd_max_bytes"}
-    assert known == {"stack", "cc", "app", "utilisation", *counters, "status"}
+    assert known == {"stack", "cc", "app", "utilisation", *counters, "total_goodput_mbps", "status"}
 
 
 def seconds(megabytes, *, start_s=0, name="f1", **changed):
@@ -109,6 +113,35 @@ def test_the_bottleneck_is_filled_when_all_flows_together_fill_it():
         lab.scenario(schedule=[change(4, rate_bps=1)]), {"flows": [seconds([2, 2])]}
     )
     assert scheduled["f1"]["time_to_90_s"] is None
+
+
+def test_the_rate_asked_for_is_reached_at_the_end_of_a_second():
+    def time_to(bps, *flows):
+        measure = {"from_ns": 2 * 10**9, "to_ns": 10 * 10**9, "time_to_bps": bps}
+        return [row["time_to_rate_s"] for row in metrics(*flows, measure=measure).values()]
+
+    early, late = seconds([0.5, 1.0, 2.0]), seconds([0.5, 1.0], start_s=2.25, name="f2")
+    assert time_to(8_000_000, early, late) == [2.0, 2.75]
+    assert time_to(8_000_001, early, late) == [3.0, None]
+    assert metrics(early)["f1"]["time_to_rate_s"] is None
+
+
+def test_totals_are_of_all_flows_over_the_window():
+    # 8 s: 3 MB and 1 MB; 1000 and 3000 segments; 10 round trips of 20 ms and 30 of 40 ms.
+    one = lab.flow_counters(
+        goodput_bytes=3_000_000, segments_sent=1000, retransmits=10, drops=20, active_ns=10**9,
+        rtt={"count": 10, "mean_ns": 20_000_000},
+    )  # fmt: skip
+    other = lab.flow_counters(
+        "f2", goodput_bytes=1_000_000, segments_sent=3000, retransmits=50, drops=0,
+        rtt={"count": 30, "mean_ns": 40_000_000},
+    )  # fmt: skip
+    rows = metrics(one, other)
+    totals = {"goodput_mbps": 4.0, "rtt_mean_ms": 35.0, "retransmit_rate": 0.015, "drop_rate": 0.005}
+    for row in rows.values():
+        assert {name.removeprefix("total_"): row[name] for name in TOTALS} == totals
+    untold = metrics(one, {**other, "drops": None})["f1"]
+    assert (untold["total_drop_rate"], untold["total_retransmit_rate"]) == (None, 0.015)
 
 
 def test_a_second_that_is_not_whole_does_not_count():

@@ -56,6 +56,9 @@ pub struct Measure {
     pub from_ns: u64,
     /// End of the window, at most the duration.
     pub to_ns: u64,
+    /// The rate that the metric `time_to_rate_s` waits for; absent: none. The engine does not look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_bps: Option<u64>,
 }
 
 /// What is recorded of a run, besides events and samples, which always are.

@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
 
 import polars as pl
 
 from cwndlab import suites
 from cwndlab.claims.claim import Claim, Expectation, Trial
 from cwndlab.claims.judge import DIFFER, Judgement
-from cwndlab.claims.measures import UndecidedError, measure
+from cwndlab.claims.measures import Cells, UndecidedError, measure
+from cwndlab.files import save as saved
 from cwndlab.results.resultset import ResultSet
 
 ASSUMPTION, SPREAD, OPEN = "the assumption decides", "within the spread of runs", "not found"
 """What an experiment showed."""
+
+
+_FILE = Path(str(files(__package__))) / "causes.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the experiment on a claim that differs showed when all suites were last run."""
+
+    low: float
+    high: float
+    """Our metric under the other assumption, or the range of single runs."""
+    shows: str
+    """One of ASSUMPTION, SPREAD and OPEN."""
+
+    def words(self, trial: Trial) -> str:
+        """Why the claim differs, to stand behind a colon."""
+        ours = " to ".join(f"{value:.4g}" for value in dict.fromkeys((self.low, self.high)))
+        if self.shows == SPREAD:
+            return f"the published figure is within the spread of single runs, {ours}"
+        if self.shows == ASSUMPTION:
+            return f"an assumption decides: {trial.assumes}, and ours is {ours}, which agrees"
+        if trial.single:
+            return f"not found: single runs give {ours}"
+        return f"not found: {trial.assumes}, and ours is {ours}"
+
+
+def known() -> dict[str, Known]:
+    """Return what is known of why claims differ, by the claim's name."""
+    with _FILE.open(newline="", encoding="utf-8") as stream:
+        return {
+            row["claim"]: Known(float(row["low"]), float(row["high"]), row["shows"])
+            for row in csv.DictReader(stream)
+        }
+
+
+def save(causes: Iterable[Cause]) -> None:
+    """Write down what the experiments on claims showed, for `known`."""
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["claim", "low", "high", "shows"])
+    for cause in causes:
+        ends = (f"{value:.4g}" for value in (cause.values[0], cause.values[-1]))
+        lines.writerow([cause.judged.claim.name, *ends, cause.shows])
+    saved(_FILE, text.getvalue().encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +129,7 @@ def _cause(judged: Judgement, trial: Trial, results: ResultSet | None) -> Cause:
     if trial.single:
         values = _of_single_runs(asked, results)
         return Cause(judged, trial, values, SPREAD if _within(claim, values) else OPEN)
-    value, _ = measure(asked, results, {})
+    value, _ = measure(asked, None if results is None else Cells(results))
     return Cause(judged, trial, (value,), ASSUMPTION if claim.expected.holds(value) else OPEN)
 
 
@@ -88,7 +138,7 @@ def _of_single_runs(claim: Claim, results: ResultSet | None) -> tuple[float, ...
     if results is None:
         raise UndecidedError("no results")
     repeats: Sequence[int] = results.summary.select(pl.col("repeat").unique().sort()).to_series().to_list()
-    return tuple(sorted(measure(claim, results, {}, repeat)[0] for repeat in repeats))
+    return tuple(sorted(measure(claim, Cells(results, repeat=repeat))[0] for repeat in repeats))
 
 
 def _within(claim: Claim, values: Sequence[float]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cwndlab.claims.claim import Claim
-from cwndlab.claims.measures import UndecidedError, inferred_stacks, measure
+from cwndlab.claims.measures import Cells, UndecidedError, inferred_stacks, measure
 from cwndlab.results.resultset import ResultSet
 
 AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
@@ -37,18 +37,17 @@ def judge(
     stack in the place of the published one would have given. A claim whose suite has no results, or whose
     cells are not among them, cannot be told.
     """
-    return [_judgement(claim, results, standing_in or {}) for claim in claims]
+    cells = {name: Cells(own, standing_in) for name, own in results.items()}
+    return [_judgement(claim, cells) for claim in claims]
 
 
-def _judgement(
-    claim: Claim, results: Mapping[str, ResultSet], standing_in: Mapping[str, Mapping[str, str]]
-) -> Judgement:
-    if claim.suite is not None and claim.suite not in results:
+def _judgement(claim: Claim, cells: Mapping[str, Cells]) -> Judgement:
+    if claim.suite is not None and claim.suite not in cells:
         return Judgement(claim, None, CANNOT_TELL, f"suite {claim.suite} was not run")
-    own = results.get(claim.suite or "")
-    about = inferred_stacks(claim, own)
+    own = cells.get(claim.suite or "")
+    about = inferred_stacks(claim, None if own is None else own.results)
     try:
-        value, note = measure(claim, own, standing_in)
+        value, note = measure(claim, own)
     except UndecidedError as why:
         return Judgement(claim, None, CANNOT_TELL, str(why), about)
     return Judgement(claim, value, AGREE if claim.expected.holds(value) else DIFFER, note, about)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -34,22 +34,13 @@ class UndecidedError(Exception):
     """These results cannot tell; the text says why."""
 
 
-def measure(
-    claim: Claim,
-    results: ResultSet | None,
-    standing_in: Mapping[str, Mapping[str, str]],
-    repeat: int | None = None,
-) -> tuple[float, str]:
-    """Return (our metric, of one `repeat` only if given; a remark to print with it, often empty).
-
-    Raises UndecidedError without one.
-    """
+def measure(claim: Claim, cells: Cells | None) -> tuple[float, str]:
+    """Return (our metric, a remark to print with it, often empty); raises UndecidedError without one."""
     asked = dict(claim.measure)
     if asked["of"] in PUBLISHED_METRICS:
         return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published values alone"
-    if results is None:
+    if cells is None:
         raise UndecidedError("no results")
-    cells = _Cells(results, standing_in, repeat)
     if asked["of"] in TABLE_METRICS:
         return TABLE_METRICS[asked["of"]](cells, **asked.get("with", {})), ""
     chosen = cells.where(asked.get("where", {}))
@@ -62,6 +53,8 @@ def measure(
         return _rising(chosen, metric, asked["rising"]), ""
     else:
         values = [value for cell in chosen if (value := metric(cell)) is not None]
+    if not values and "ratio" in asked:
+        raise UndecidedError("no two runs of these results are what the claim compares")
     if not values:
         raise UndecidedError("the metric does not exist in these runs")
     return float(OVER[asked.get("over", "median")](values)), ""
@@ -103,16 +96,18 @@ class Run:
     results: ResultSet
     run_id: str
     rows: Sequence[Mapping[str, Any]]
+    series: Callable[[str], pl.DataFrame]
+    """The table `tcp` of a run."""
 
     @cached_property
     def scenario(self) -> Mapping[str, Any]:
         """The resolved Scenario."""
         return self.results.record(self.run_id).scenario
 
-    @cached_property
+    @property
     def tcp(self) -> pl.DataFrame:
         """The table `tcp` of all flows; raises UndecidedError if it was not recorded."""
-        frame = self.results.series(self.run_id)
+        frame = self.series(self.run_id)
         if not frame.height:
             raise UndecidedError("the series `tcp` was not recorded")
         return frame
@@ -179,6 +174,8 @@ class Cell:
 
     key: Mapping[str, str]
     runs: Sequence[Run]
+    known: dict[str, float | None] = field(default_factory=dict)
+    """Means that were asked for before, by metric: claims of a suite ask for the same."""
 
     def mean(self, of_run: Callable[[Run], float | None]) -> float | None:
         """The mean of a metric over the runs that have it."""
@@ -186,24 +183,29 @@ class Cell:
         return sum(values) / len(values) if values else None
 
 
-class _Cells:
-    """The cells of a ResultSet, in the order of the plan."""
+class Cells:
+    """The cells of a ResultSet, in the order of the plan; of one `repeat` only if given."""
 
     def __init__(
-        self, results: ResultSet, standing_in: Mapping[str, Mapping[str, str]], repeat: int | None
+        self,
+        results: ResultSet,
+        standing_in: Mapping[str, Mapping[str, str]] | None = None,
+        repeat: int | None = None,
     ) -> None:
+        """`standing_in` is that of `judge`."""
         self.results = results
+        series = lru_cache(maxsize=1)(results.series)  # a run's metrics are computed one after the other
         summary = results.summary.filter(pl.col("status") == "complete")
         if repeat is not None:
             summary = summary.filter(pl.col("repeat") == repeat)
         runs: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = {}
         for row in summary.iter_rows(named=True):
-            key = tuple(self._value(name, str(row[name]), standing_in) for name in results.keys)
+            key = tuple(self._value(name, str(row[name]), standing_in or {}) for name in results.keys)
             runs.setdefault(key, {}).setdefault(row["run_id"], []).append(row)
         self.all = [
             Cell(
                 dict(zip(results.keys, key, strict=True)),
-                [Run(results, name, rows) for name, rows in members.items()],
+                [Run(results, name, rows, series) for name, rows in members.items()],
             )
             for key, members in runs.items()
         ]
@@ -215,6 +217,7 @@ class _Cells:
         return value
 
     def where(self, wanted: Mapping[str, Any]) -> list[Cell]:
+        """Return the cells that have the values a claim's `where` says."""
         return [
             cell
             for cell in self.all
@@ -278,9 +281,17 @@ def _rising(cells: Sequence[Cell], metric: Callable[[Cell], float | None], along
 
 
 def _metric_of(name: str, arguments: Mapping[str, Any]) -> Callable[[Cell], float | None]:
-    if name in CELL_METRICS:
-        return lambda cell: cell.mean(lambda run: CELL_METRICS[name](run, **arguments))
-    return lambda cell: cell.mean(lambda run: _column(run, name))
+    asked = repr((name, sorted(arguments.items())))
+
+    def of_run(run: Run) -> float | None:
+        return CELL_METRICS[name](run, **arguments) if name in CELL_METRICS else _column(run, name)
+
+    def of_cell(cell: Cell) -> float | None:
+        if asked not in cell.known:
+            cell.known[asked] = cell.mean(of_run)
+        return cell.known[asked]
+
+    return of_cell
 
 
 def _column(run: Run, name: str) -> float | None:
@@ -451,7 +462,7 @@ CELL_METRICS: dict[str, Callable[..., float | None]] = {
 """Metrics of a run beyond the columns of the summary, by the names that claims use."""
 
 
-def _table_pairs(cells: _Cells, without: Mapping[str, Any] | None = None) -> list[tuple[float, float]]:
+def _table_pairs(cells: Cells, without: Mapping[str, Any] | None = None) -> list[tuple[float, float]]:
     """(ours, published) of the published goodputs of the results' suite, but those of cells `without`."""
     from cwndlab import suites
 
@@ -472,7 +483,7 @@ def _table_pairs(cells: _Cells, without: Mapping[str, Any] | None = None) -> lis
     return pairs
 
 
-def _rank_order(cells: _Cells) -> float:
+def _rank_order(cells: Cells) -> float:
     """Spearman's rank correlation between our table and the published one."""
     from scipy.stats import spearmanr
 
@@ -480,12 +491,12 @@ def _rank_order(cells: _Cells) -> float:
     return float(spearmanr([ours for ours, _ in pairs], [theirs for _, theirs in pairs]).statistic)
 
 
-def _median_factor(cells: _Cells, without: Mapping[str, Any] | None = None) -> float:
+def _median_factor(cells: Cells, without: Mapping[str, Any] | None = None) -> float:
     """The median of max(ours / theirs, theirs / ours) over the published table, but the cells `without`."""
     return median(max(ours / theirs, theirs / ours) for ours, theirs in _table_pairs(cells, without))
 
 
-def _change_pct(cells: _Cells, before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+def _change_pct(cells: Cells, before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
     """How far the mean goodput after lies from that before, in %."""
     means = []
     for where in (before, after):
@@ -497,7 +508,7 @@ def _change_pct(cells: _Cells, before: Mapping[str, Any], after: Mapping[str, An
     return 100 * (means[1] - means[0]) / means[0]
 
 
-def _beyond_spread(cells: _Cells, before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+def _beyond_spread(cells: Cells, before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
     """The change in mean goodput in standard deviations of single runs (pooled over both cells)."""
     groups = []
     for where in (before, after):
@@ -512,7 +523,7 @@ def _beyond_spread(cells: _Cells, before: Mapping[str, Any], after: Mapping[str,
     return change / float(pooled)
 
 
-def _load_overall(cells: _Cells, what: str, where: Mapping[str, Any]) -> float:
+def _load_overall(cells: Cells, what: str, where: Mapping[str, Any]) -> float:
     """A metric of the nineteen loadlatency scenarios together, in the first session that `where` chooses."""
     from cwndlab.results import loadlatency
 

@@ -82,6 +82,7 @@ def claims(
     from cwndlab import runner
     from cwndlab import suites as built_in
     from cwndlab.claims import report
+    from cwndlab.claims.causes import save
     from cwndlab.parts.executors import processors
     from cwndlab.testbeds import loading
 
@@ -122,6 +123,8 @@ def claims(
     if document is not None:
         report.write(judgements, causes, document)
         say(f"written: {document}")
+    if not suites and out is None:
+        save(causes)
 
 
 def validate(

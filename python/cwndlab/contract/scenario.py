@@ -374,6 +374,8 @@ class Measure(TypedDict):
     """Start of the window."""
     to_ns: int
     """End of the window, at most the duration."""
+    time_to_bps: NotRequired[int | None]
+    """The rate that the metric `time_to_rate_s` waits for; absent: none. The engine does not look at it."""
 
 
 class Node(TypedDict):

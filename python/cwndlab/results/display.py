@@ -45,6 +45,8 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
         once, labels = _labels(results, rows)
         # What is zero everywhere gets room last.
         known = [name for name in metrics.SHOWN if any(value is not None for value in rows[name])]
+        if len(results.arrow["run_id"].unique()) == results.arrow.num_rows:  # each run has one flow
+            known = [name for name in known if name not in metrics.TOTALS]
         first = _CALL if "mos" in known else ()
         measured = [*first, *sorted(known, key=lambda name: not any(rows[name]))]
         measured = list(dict.fromkeys(name for name in measured if name in known))

@@ -1,5 +1,6 @@
 """How the flows of a run share over time: metrics made of their goodput in each second."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from cwndlab.contract.scenario import Scenario
@@ -33,14 +34,19 @@ def of_run(
     last flow to the end of the first `FAIR_WINDOW_S` seconds over which the index of the goodputs of those
     active is at least `FAIR`. `time_to_90_s`: from the start of the first flow over a bottleneck to the
     end of the first second in which all over it together fill `FULL` of its rate (their goodputs, scaled by
-    what their packets occupied there per byte of payload in the window). Both are multiples of a second, plus
-    what is left of the second a flow started in.
+    what their packets occupied there per byte of payload in the window). `time_to_rate_s`: from the flow's
+    start to the end of the first second in which its goodput is the rate that `measure.time_to` asks for.
+    All are multiples of a second, plus what is left of the second a flow started in.
     `bottlenecks` names each flow's narrowest link and the bits it can carry in the measurement window.
     """
     flows = {flow["flow"]: _Seconds(flow) for flow in summary["flows"] if flow["flow"] in bottlenecks}
     window = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
     filled = _filled(scenario, flows, bottlenecks)
-    found: dict[str, Metrics] = {name: {"time_to_90_s": filled.get(name)} for name in bottlenecks}
+    rate = scenario["measure"].get("time_to_bps")
+    found: dict[str, Metrics] = {
+        name: {"time_to_90_s": filled.get(name), "time_to_rate_s": flows[name].time_to(rate)}
+        for name in bottlenecks
+    }
     for names in alike:
         group = [flows[name] for name in names]
         shared = {**_fairness(group, window), "convergence_s": _convergence(group)}
@@ -72,6 +78,12 @@ class _Seconds:
         if not all(second in self.bytes for second in seconds):
             return None
         return float(sum(self.bytes[second] for second in seconds) / len(seconds))
+
+    def time_to(self, rate_bps: int | None) -> float | None:
+        """Seconds from its start to the end of the first one with that goodput; None where there is none."""
+        reached = (second for second, amount in self.bytes.items() if amount * 8 >= (rate_bps or math.inf))
+        second = next(reached, None)
+        return None if second is None else ((second + 1) * NS_PER_S - self.start_ns) / NS_PER_S
 
 
 def _fairness(flows: Sequence[_Seconds], window: tuple[int, int]) -> Metrics:

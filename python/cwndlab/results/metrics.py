@@ -59,6 +59,7 @@ METRICS = (
     Metric("power", "Kleinrock's power", "Mbit/s²", better="higher", head="power", room=37),
     Metric("slow_start_exit_s", "end of slow start", "s", of="tcp", head="slow start", room=36),
     Metric("time_to_90_s", "time to fill 90 % of the bottleneck", "s", better="lower", of="run", head="filled", room=35),
+    Metric("time_to_rate_s", "time to reach the rate asked for", "s", better="lower", head="to rate", room=6),
     Metric("cwnd_mean_bytes", "cwnd, mean", "kB", 1e-3, kind="count", of="tcp", head="cwnd", room=11, choice=6),
     Metric("cwnd_max_bytes", "cwnd, maximum", "kB", 1e-3, kind="count", of="tcp", over="max", head="cwnd max", room=20),
     Metric("limited_cwnd_pct", "limited by cwnd", "%", of="tcp", head="by cwnd", room=42),
@@ -86,6 +87,10 @@ METRICS = (
     Metric("jain_1s_mean", "Jain's index over seconds, mean", better="higher", of="run", head="Jain 1s", room=38),
     Metric("jain_1s_min", "Jain's index over seconds, minimum", better="higher", of="run", head="Jain min", room=39),
     Metric("convergence_s", "time to converge", "s", better="lower", of="run", head="converged", room=34),
+    Metric("total_goodput_mbps", "goodput of all flows", "Mbit/s", better="higher", of="run", head="all goodput", room=12),
+    Metric("total_rtt_mean_ms", "RTT of all flows, mean", "ms", better="lower", of="run", head="all RTT", room=12),
+    Metric("total_retransmit_rate", "segments retransmitted, all flows", "%", 100, better="lower", of="run", head="all retrans", room=12),
+    Metric("total_drop_rate", "packets dropped, all flows", "%", 100, better="lower", of="run", head="all drops", room=17),
     Metric("status", "status", kind="word"),
 )  # fmt: skip
 """In the order of their columns."""
@@ -104,6 +109,9 @@ NUMBERS = names(lambda metric: metric.kind != "word")
 
 COUNTS = names(lambda metric: metric.kind == "count")
 """The metrics that are whole numbers."""
+
+TOTALS = names(lambda metric: metric.name.startswith("total_"))
+"""The metrics of all flows of a run together."""
 
 SHOWN = {metric.name: metric for metric in sorted(METRICS, key=lambda metric: metric.room) if metric.head}
 """The metrics of a table for a terminal, in the order in which they are given room."""

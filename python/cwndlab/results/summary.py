@@ -5,7 +5,7 @@ The counters are the summary of docs/architecture.md: they cover the measurement
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.contract.summary import FlowSummary, Summary
@@ -57,6 +57,9 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
         fairness = six_digits(jain([rows[name]["goodput_mbps"] for name in names]))
         for name in names:
             rows[name]["jain"] = fairness
+    totals = _totals(scenario, [counted[name] for name in rows])
+    for row in rows.values():
+        row.update(totals)
     pingers = {flow["name"] for flow in scenario["flows"] if _is_pinger(flow)}
     bottlenecks = {name: narrowest(scenario, name) for name in rows if name not in pingers}
     for name, shared in dynamics.of_run(scenario, summary, bottlenecks, alike).items():
@@ -198,6 +201,30 @@ def of_load(metrics: Mapping[str, Any]) -> dict[str, float | None]:
 def smoothness_hz(transfer: Mapping[str, Any]) -> float:
     """Of one flow of a loadlatency scenario: one over its longest gap, Hz; 0 if the stack killed it."""
     return 0.0 if transfer["killed"] else 1e9 / max(transfer["longest_gap_ns"], 1)
+
+
+def _totals(scenario: Scenario, flows: Sequence[FlowSummary]) -> dict[str, Value]:
+    """The metrics of all flows of a run together, over the measurement window."""
+    window_ns = scenario["measure"]["to_ns"] - scenario["measure"]["from_ns"]
+    timed = [flow["rtt"] for flow in flows if flow["rtt"].get("count")]
+    tcp = {flow["name"] for flow in scenario["flows"] if not is_datagrams(flow)}
+    connections = [flow for flow in flows if flow["flow"] in tcp]
+    floats = {
+        "total_goodput_mbps": _ratio(sum(flow["goodput_bytes"] for flow in flows) * 8e3, window_ns),
+        "total_rtt_mean_ms": _ratio(
+            sum(rtt["count"] * rtt["mean_ns"] / 1e6 for rtt in timed), sum(rtt["count"] for rtt in timed)
+        ),
+        "total_retransmit_rate": _share(connections, "retransmits"),
+        "total_drop_rate": _share(flows, "drops"),
+    }
+    return {name: six_digits(value) for name, value in floats.items()}
+
+
+def _share(flows: Sequence[FlowSummary], what: Literal["retransmits", "drops"]) -> float | None:
+    """Of the segments that flows sent, the part that something happened to; None unless known of all."""
+    known = [(part, flow["segments_sent"]) for flow in flows if (part := flow[what]) is not None]
+    sent = [count for _, count in known if count is not None]
+    return _ratio(sum(part for part, _ in known), sum(sent)) if len(sent) == len(flows) else None
 
 
 def _sender(counted: FlowSummary) -> float | None:

@@ -210,7 +210,10 @@ class _Resolver(Hosts, Links, Flows):
         if to <= window.from_:
             expected = f"a time after from, {units.format_time(window.from_)}"
             raise Misplaced(("measure", "to"), BadValue(shown(units.format_time(to)), expected))
-        return {"from_ns": window.from_, "to_ns": to}
+        asked: Measure = {"from_ns": window.from_, "to_ns": to}
+        if window.time_to is not None:
+            asked["time_to_bps"] = window.time_to
+        return asked
 
     def record(self, links: Sequence[str]) -> Record:
         record, everyone = self.spec.record, topology.all_copies(self.spec.hosts)

@@ -14,6 +14,7 @@ from cwndlab.experiment.schema.leaves import (
     MAX_REPEAT,
     Interval,
     Name,
+    Rate,
     Text,
     Time,
     free_text,
@@ -34,6 +35,7 @@ class Measure(Section):
     section: ClassVar[str] = "measure"
     from_: Time = about("start of the window", 0, alias="from")
     to: Time | None = about("end of the window; default the end of the run")
+    time_to: Rate | None = about("rate that `time_to_rate_s` waits for, such as 100mbit")
 
 
 class CapturePoint(Section):

@@ -13,6 +13,7 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.plots.report import pack
 from cwndlab.results import columns, inferred
 from cwndlab.results.keys import distinguishing
+from cwndlab.results.metrics import TOTALS
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 from cwndlab.results.texttable import short_names
@@ -103,8 +104,10 @@ def some(items: Sequence[str]) -> str:
 
 
 def varying_metrics(summary: pl.DataFrame) -> list[str]:
-    """The summary's metrics that hold any value."""
-    return [name for name in columns.numeric_columns(summary) if not summary[name].is_null().all()]
+    """The summary's metrics that hold any value; those of all flows together only where a run has several."""
+    known = [name for name in columns.numeric_columns(summary) if not summary[name].is_null().all()]
+    alone = summary["run_id"].is_unique().all()
+    return [name for name in known if not (alone and name in TOTALS)]
 
 
 def key_cell(value: object) -> tuple[str, float | str]:

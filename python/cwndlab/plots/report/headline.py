@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 from markupsafe import Markup
 
@@ -15,7 +14,7 @@ from cwndlab.plots import colours
 from cwndlab.plots.report.facts import Facts, capital, rounded
 from cwndlab.plots.selection import floats, part
 from cwndlab.results import columns, together
-from cwndlab.results.metrics import FIRST_CHOICE
+from cwndlab.results.metrics import BY_NAME, FIRST_CHOICE, TOTALS
 
 MAX_ROWS = 16
 """Rows of the picture; of more the first."""
@@ -221,31 +220,35 @@ def _ticks(low: float, high: float) -> list[float]:
     ]
 
 
-def totals(facts: Facts) -> list[list[object]]:
-    """Return of each run of several flows its keys, the sums over its flows, and how fair it was
-    if that was found of any."""
+def totals(facts: Facts) -> tuple[list[str], list[list[object]]]:
+    """Return of the runs of several flows (the metrics of all flows together, cells of each run).
+
+    The cells are the run's keys, how many flows it has, those metrics, and the bottleneck's utilisation.
+    """
     rows = facts.complete
-    shares = {name for name in ("goodput_mbps", "utilisation") if name in rows.columns and rows[name].count()}
-    if len(facts.flows) < 2 or "goodput_mbps" not in shares:
-        return []
+    known = [name for name in (*TOTALS, "utilisation", "jain") if name in rows.columns and rows[name].count()]
     found: list[list[object]] = []
-    fairness = "jain" in rows.columns and rows["jain"].count() > 0
-    for of_run in rows.partition_by("run_id", maintain_order=True):
+    for of_run in rows.partition_by("run_id", maintain_order=True) if len(facts.flows) > 1 else ():
         if of_run.height < 2:
             continue
         first = of_run.row(0, named=True)
-        goodput = floats(of_run["goodput_mbps"])
         cells: list[object] = [str(first["run_id"]).partition("-")[0]]
         cells += ["–" if first[key] is None else first[key] for key in [*facts.telling, "repeat"]]
-        cells += [of_run.height, _number(float(np.nansum(goodput)))]
-        used = float(np.nansum(floats(of_run["utilisation"]))) if "utilisation" in shares else math.nan
-        cells.append(_number(100 * used))
-        if fairness:
-            # Flows of unlike applications are not pooled, so a run may have several.
-            fair = of_run["jain"].drop_nulls().unique()
-            cells.append(_number(float(fair[0]) if len(fair) == 1 else math.nan))
+        cells.append(of_run.height)
+        cells += [_number(_together(of_run[name]) * columns.describe(name).factor) for name in known]
         found.append(cells)
-    return found
+    return known, found
+
+
+def _together(values: pl.Series) -> float:
+    """Return what a run has of a metric: the sum of its flows' parts, or what all of them have alike.
+
+    Flows of unlike applications are not pooled, so that a run may have several indices of fairness.
+    """
+    if BY_NAME[values.name].over == "sum":
+        return float(values.sum())
+    alike = values.drop_nulls().unique()
+    return float(alike[0]) if len(alike) == 1 else math.nan
 
 
 def _number(value: float) -> tuple[str, float]:

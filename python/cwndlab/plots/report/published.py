@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
 from cwndlab import suites, testbeds
+from cwndlab.claims import Judgement, claims, judge, known
+from cwndlab.claims.causes import Known
+from cwndlab.claims.judge import AGREE, CANNOT_TELL, DIFFER
+from cwndlab.plots.report.facts import rounded, some
+from cwndlab.plots.report.html import Table
 from cwndlab.plots.selection import floats
 from cwndlab.results import columns, inferred
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.resuming import changes
+from cwndlab.testbeds import loading
 
 
 @dataclass(frozen=True)
@@ -36,27 +46,87 @@ class Comparison:
         return 100 * (self.ours[0] - self.published) / self.published
 
 
-def metrics_of(results: ResultSet) -> list[suites.Metric]:
-    """Return the published values of the suite these results are of; none if they are of no suite.
+def suite_of(results: ResultSet) -> suites.Suite | None:
+    """Return the suite these results are of, if any.
 
     Results that other tools left are of none, whatever their name; so are those of the tool loadlatency.
     """
-    header = results.header
-    known = suites.suites() if header.testbed in testbeds.NAMES else []
-    return next((suite.published() for suite in known if suite.name == header.experiment), [])
+    known = suites.suites() if results.header.testbed in testbeds.NAMES else []
+    return next((suite for suite in known if suite.name == results.header.experiment), None)
 
 
-def compare(
-    metrics: Sequence[suites.Metric], summary: pl.DataFrame
-) -> tuple[list[Comparison], list[suites.Metric]]:
-    """Return (comparisons of those with a value of a column of the summary, the other findings)."""
+def findings(suite: suites.Suite, results: ResultSet) -> tuple[list[str], Table | None]:
+    """Return (sentences above it, each finding of the suite's publication beside ours)."""
+    stated = [claim for claim in claims() if claim.suite == suite.name]
+    if not stated:
+        return [], None
+    judged = judge(stated, {suite.name: results})
+    judged.sort(key=lambda each: _ORDER.index(each.verdict))
+    causes = known()
+    heads = ["finding", "published", "ours", "verdict, and why", "agrees if", "where"]
+    counts = Counter(each.verdict for each in judged)
+    said = [f"{counts[verdict]} {words}" for verdict, words in _COUNTED.items() if counts[verdict]]
+    caption = f"{len(judged)} findings: {', '.join(said)}."
+    cells, changed = _otherwise(suite, results)
+    unknown = "the experiment is another" if changed else "why was not looked into"
+    rows = [_finding(each, causes.get(each.claim.name), unknown) for each in judged]
+    return [*cells, *changed], Table(heads, rows, caption, sortable=True, filterable=True)
+
+
+_ORDER = (DIFFER, CANNOT_TELL, AGREE)
+
+_COUNTED = {AGREE: "agree", DIFFER: "differ", CANNOT_TELL: "cannot be told from these runs"}
+
+_VERDICTS = {AGREE: "agrees", DIFFER: "differs", CANNOT_TELL: "cannot tell"}
+
+
+def _finding(judged: Judgement, cause: Known | None, unknown: str) -> list[object]:
+    claim = judged.claim
+    compared = claim.metric + "".join(f"; {name} is inferred" for name in judged.inferred)
+    why = judged.reason
+    if judged.verdict == DIFFER and not why:
+        why = cause.words(claim.trial) if cause and claim.trial else unknown
+    return [
+        (Markup('{}<br><span class="hint">{}</span>').format(claim.says, compared), claim.says),
+        _amount(claim.published, claim.unit),
+        _amount(judged.value, claim.unit),
+        _VERDICTS[judged.verdict] + (f": {why}" if why else ""),
+        f"{claim.expected} {claim.unit}".strip(),
+        claim.place,
+    ]
+
+
+def _amount(value: float | None, unit: str) -> tuple[str, float]:
+    return ("", math.nan) if value is None else (f"{rounded(value)} {unit}".strip(), value)
+
+
+def _otherwise(suite: suites.Suite, results: ResultSet) -> tuple[list[str], list[str]]:
+    """Return sentences on (combinations that were not run, what else is not as in the suite)."""
+    stated = loading.load(suite.path)
+    all_cells = math.prod(len(axis.rows) for axis in stated.axes)
+    cells = len(results.arrow.group_by(results.keys).aggregate([])) if results.keys else 1
+    left = (
+        f"Only {cells} of the suite's {all_cells} combinations were run: a finding over several is looked"
+        " at in those, one over others cannot be told."
+    )
+    swept = tuple(f"{key} " for axis in stated.axes for key in axis.keys)
+    changed = [
+        text
+        for text in changes(stated.as_yaml(), results.experiment)
+        if not text.startswith(("sweep", *swept))
+    ]
+    said = [f"The experiment is not the suite's as it stands: {some(changed)}."] if changed else []
+    return [left] if cells < all_cells else [], said
+
+
+def compare(metrics: Sequence[suites.Metric], summary: pl.DataFrame) -> list[Comparison]:
+    """Return the published values of columns of the summary beside ours; the others are findings."""
     complete = summary.filter(pl.col("status") == "complete")
     numeric = columns.numeric_columns(summary)
-    compared, others = [], []
+    compared = []
     for metric in metrics:
         # A ratio compares two of our combinations, not one of them with the publication.
         if metric.value is None or metric.column not in numeric or metric.unit == "ratio":
-            others.append(metric)
             continue
         shown = columns.describe(metric.column)
         named = ", ".join(map(inferred.marked, metric.cell.values())) or "all combinations"
@@ -64,7 +134,7 @@ def compare(
         compared.append(
             Comparison(f"{shown.words}, {named}", metric.value, ours, metric.unit, metric.source, metric.note)
         )
-    return compared, others
+    return compared
 
 
 def _ours(metric: suites.Metric, complete: pl.DataFrame) -> tuple[float, float] | None:

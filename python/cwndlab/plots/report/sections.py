@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +80,7 @@ def render(results: ResultSet) -> str:
         ("expectations", "Is it as expected?", expectations.text(expectations.outcomes(results))),
         ("loadlatency", "Scenarios of loadlatency", _load(facts, classic)),
         ("verdicts", "Is there a difference?", judged),
-        ("published", "Beside the published values", _published(facts)),
+        ("published", "Beside the publication", _published(facts)),
         ("time", "Over time", viewer(facts, runs)),
         ("by-parameter", "By parameter", box_keys(facts)),
         ("testbed", "Testbed", testbed(facts)),
@@ -141,12 +141,11 @@ def _results(facts: Facts) -> dict[str, object]:
 
 def _totals(facts: Facts) -> Table | None:
     """What the flows of each run carried together."""
-    rows = totals(facts)
+    names, rows = totals(facts)
     if not rows:
         return None
     heads = ["run", *(facts.short.get(key, key) for key in facts.telling), "repeat", "flows"]
-    heads += ["goodput together [Mbit/s]", "utilisation of the bottleneck [%]"]
-    heads += ["Jain's fairness index"] * (len(rows[0]) > len(heads))
+    heads += [columns.describe(name).label for name in names]
     return Table(heads, rows[:MAX_ROWS], f"{len(rows)} runs.", sortable=True, row_heads=1)
 
 
@@ -378,10 +377,14 @@ def _verdict_row(found: Comparison) -> list[object]:
     ]
 
 
-def _published(facts: Facts) -> list[tuple[str, Table]]:
-    """Tables under their headings, the first without one."""
-    compared, others = published.compare(published.metrics_of(facts.results), facts.results.summary)
-    tables = []
+def _published(facts: Facts) -> dict[str, object] | None:
+    """What was published beside ours: each finding with a verdict, and values of combinations."""
+    suite = published.suite_of(facts.results)
+    if suite is None:
+        return None
+    said, findings = published.findings(suite, facts.results)
+    compared = published.compare(suite.published(), facts.results.summary)
+    values = None
     if compared:
         heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
         known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
@@ -389,18 +392,10 @@ def _published(facts: Facts) -> list[tuple[str, Table]]:
         if known:
             caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
         rows = [_comparison(row) for row in compared]
-        tables.append(("", Table(heads, rows, f"{caption}.", sortable=True, row_heads=1)))
-    if others:
-        heads = ["finding", "value", "where", "source"]
-        values = ["" if row.value is None else f"{row.value:g} {row.unit}" for row in others]
-        rows = [
-            [row.note, value, _cell_words(row.cell), row.source]
-            for row, value in zip(others, values, strict=True)
-        ]
-        tables.append(
-            ("Findings that no single metric stands for", Table(heads, rows, "Compare with the plots."))
-        )
-    return tables
+        values = Table(heads, rows, f"{caption}.", sortable=True, row_heads=1)
+    if findings is None and values is None:
+        return None
+    return {"source": suite.source, "said": said, "findings": findings, "compared": values}
 
 
 def _comparison(row: published.Comparison) -> list[object]:
@@ -411,7 +406,3 @@ def _comparison(row: published.Comparison) -> list[object]:
     difference = row.difference_pct
     shown = ("", math.nan) if difference is None else (f"{difference:+.1f}", difference)
     return [row.metric, (rounded(row.published), row.published), ours, row.unit, shown, row.source, row.note]
-
-
-def _cell_words(cell: Mapping[str, str]) -> str:
-    return ", ".join(f"{key} {inferred.marked(value)}" for key, value in cell.items())

@@ -150,7 +150,7 @@ impl Draw {
             repeat: self.small(0, 9_999),
             duration_ns,
             start_jitter_ns: self.maybe(3, Draw::time).unwrap_or(0),
-            measure: Measure { from_ns, to_ns: self.range(from_ns + 1, duration_ns) },
+            measure: Measure { from_ns, to_ns: self.range(from_ns + 1, duration_ns), time_to_bps: None },
             record: self.record(),
             hosts,
             nodes: nodes.to_vec(),
