@@ -194,7 +194,11 @@ class Cells:
     ) -> None:
         """`standing_in` is that of `judge`."""
         self.results = results
-        series = lru_cache(maxsize=1)(results.series)  # a run's metrics are computed one after the other
+
+        @lru_cache(maxsize=1)  # a run's metrics are computed one after the other
+        def series(run_id: str) -> pl.DataFrame:
+            return results.series(run_id)
+
         summary = results.summary.filter(pl.col("status") == "complete")
         if repeat is not None:
             summary = summary.filter(pl.col("repeat") == repeat)
