@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
@@ -56,7 +58,7 @@ def with_examples() -> list[Path]:
 
 
 def check(page: Path, folder: Path) -> list[str]:
-    """A line for each command that fails or prints something of another form; numbers may have moved."""
+    """A line for each command that fails, or prints other words or other numbers than the page."""
     found = []
     for kind, title, body in FENCE.findall(page.read_text(encoding="utf-8")):
         if title:
@@ -65,8 +67,8 @@ def check(page: Path, folder: Path) -> list[str]:
             code, printed = run(step.command, folder)
             if code:
                 found.append(f"{page.name}: {step.command}: exit code {code}: {printed.strip()[-300:]}")
-            elif form(printed) != form(step.printed) and "…\n" not in step.printed:
-                found.append(f"{page.name}: {step.command}: prints\n{printed}")
+            elif difference := other(step.printed, _shortened(printed, step.printed)):
+                found.append(f"{page.name}: {step.command}: {difference}; prints\n{printed}")
     return found
 
 
@@ -127,12 +129,50 @@ def run(command: str, folder: Path) -> tuple[int, str]:
     return done.returncode, "".join(f"{line}\n" for line in lines if not PROGRESS.match(line))
 
 
-def form(printed: str) -> str:
-    """What is printed without its numbers and the room they take, which another version may change."""
-    words = re.sub(r"\b[0-9a-f]{12}\b", "HASH", printed)
-    words = re.sub(r"[-+−]?\d[\d.:e-]*", "#", words)
-    words = re.sub(r"\b(higher|lower|different)\b", "*", re.sub(r"[─-]{3,}", "-", words))
-    return " ".join(words.split())
+_FREE = (
+    (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?\b|\b\d{8}-\d{6}\b", "DATE"),
+    (r"\b(?:(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}|(?<=\d-)[0-9a-f]{8})\b", "HASH"),
+    (r"\bv?\d+\.\d+\.\d+(?:[-+]\w+)*\b", "VERSION"),
+    (r"takes about .+? on \d+ workers?", "TIME"),
+    (r"[─-]{3,}", "-"),
+)
+"""What another day, machine or version prints otherwise: dates, hashes, versions, times of computing. Also
+how long rules below headings are."""
+
+_NUMBER = re.compile(r"([-+−]?\b\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+
+
+def other(page: str, printed: str) -> str:
+    """What the page says where something else is printed; empty where both say the same.
+
+    Numbers are the same that differ by no more than rounding: one in the last digit after a point.
+    """
+    said, found = (_NUMBER.split(_without_free(text)) for text in (page, printed))
+    for place, (ours, theirs) in enumerate(zip_longest(said, found, fillvalue="nothing")):
+        alike = _rounded(ours, theirs) if place % 2 else ours.split() == theirs.split()
+        if not alike:
+            around = [
+                " ".join("".join(each[max(place - 2, 0) : place + 2]).split()) for each in (said, found)
+            ]
+            return f"{around[0]!r} on the page is {around[1]!r} now"
+    return ""
+
+
+def _without_free(text: str) -> str:
+    for pattern, name in _FREE:
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def _rounded(one: str, two: str) -> bool:
+    """Whether two numbers may be the same, each rounded to the digits that it has."""
+    if one == two:
+        return True
+    if not {".", "e"} & {*one, *two}:
+        return False
+    numbers = [Decimal(text.replace("−", "-")) for text in (one, two)]
+    units = [Decimal(1).scaleb(int(number.as_tuple().exponent)) for number in numbers]
+    return abs(numbers[0] - numbers[1]) <= (units[0] + units[1]) / 2
 
 
 def _shortened(printed: str, before: str) -> str:

@@ -28,7 +28,7 @@ def seconds(plan: Plan, jobs: int, pause_ns: int | None = None) -> float:
 
 
 def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
-    """The plan for people: a line per run, the first ones of a long plan, and the totals."""
+    """The plan for people: a line for each of the first runs, what to know of them all, and the totals."""
     runs = plan.runs[:MAX_RUNS]
     keys = texttable.telling(plan.keys, [run.cell for run in plan.runs])
     short = texttable.short_names(keys)
@@ -42,15 +42,15 @@ def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
     runs_in_all = (
         f"{_many(plan.cells, 'cell')} x {_many(plan.repeat, 'repeat')} = {_many(len(plan.runs), 'run')}"
     )
+    warnings = dict.fromkeys(warning for run in plan.runs for warning in run.warnings)
+    lines += [f"warning: {warning}" for warning in list(warnings)[:MAX_RUNS]]
+    notes = dict.fromkeys(note for run in plan.runs for note in run.notes)
+    lines += [f"note: {note}" for note in list(notes)[:MAX_RUNS]]
     lines += [
         "",
         f"{plan.experiment}: {runs_in_all}, together {clock(plan.simulated_ns / 1e9)} of traffic; "
         f"takes about {clock(seconds(plan, jobs, pause_ns))} on {_many(jobs, 'worker')}",
     ]
-    warnings = dict.fromkeys(warning for run in plan.runs for warning in run.warnings)
-    lines += [f"warning: {warning}" for warning in list(warnings)[:MAX_RUNS]]
-    notes = dict.fromkeys(note for run in plan.runs for note in run.notes)
-    lines += [f"note: {note}" for note in list(notes)[:MAX_RUNS]]
     return "\n".join(lines)
 
 
